@@ -143,7 +143,7 @@ func (c *cluster) startMeta(name string) *metaNode {
 	cfg.Node, cfg.Listen, cfg.Insecure, cfg.Metas, cfg.Network = n.id, name+":9615", true, c.addrs, host
 	cfg.Logger, cfg.Rand = c.log.Named(name), rand.New(rand.NewPCG(c.rand.Uint64(), 0))
 	cfg.Slots = 16
-	cfg.Store, cfg.History, cfg.Statements = conclavesql.NewStateStore(db, lock), conclavesql.NewHistory(db, lock), db.Statements
+	cfg.Store, cfg.History, cfg.Database = conclavesql.NewStateStore(db, lock), conclavesql.NewHistory(db, lock), db
 	cfg.Strategy = func(ask meta.AskWitness) (elector.Strategy, error) {
 		return termcas.New(termcas.Config{DB: db, Lock: lock, Rand: rand.New(rand.NewPCG(c.rand.Uint64(), 1)), Logger: logging.Slog(cfg.Logger.Named("termcas")), Ask: ask})
 	}

@@ -32,6 +32,16 @@ type History interface {
 
 var _ History = (*conclavesql.History)(nil)
 
+// Database is what the metrics show of the database. It is implemented by
+// conclavesql.DB.
+type Database interface {
+	Statements() uint64       // sent so far
+	RoundTrip() time.Duration // the shortest of the latest statements; 0 before the first
+	Blocked() (conclavesql.Block, bool)
+}
+
+var _ Database = (*conclavesql.DB)(nil)
+
 // AskWitness asks the meta at address whether it still leads the recorded term,
 // as a follower that acquired the leader's lock must (elector/termcas,
 // Config.Ask). A refused dial is an answer: no process listens there.
@@ -48,9 +58,8 @@ type Config struct {
 	Strategy func(ask AskWitness) (elector.Strategy, error)
 	Store    StateStore
 	History  History
-	// Statements returns the number of SQL statements sent so far, for the
-	// metrics; may be nil.
-	Statements func() uint64
+	// Database is shown in the metrics; may be nil.
+	Database Database
 
 	// Lease is how long the leadership lasts without a renewal; 3 s.
 	Lease time.Duration

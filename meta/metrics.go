@@ -8,11 +8,12 @@ import (
 	"conclave"
 	"conclave/elector"
 	"conclave/internal/node"
+	conclavesql "conclave/sql"
 	"conclave/wire"
 )
 
 // exportMetrics exports the metrics of a meta, besides those of every node.
-func exportMetrics(m *node.Metrics, elector *elector.Elector, view *wire.View, leaders *leaders, statements func() uint64) {
+func exportMetrics(m *node.Metrics, elector *elector.Elector, view *wire.View, leaders *leaders, db Database) {
 	gauge, counter := m.Gauge, m.Counter
 	yes := func(b bool) float64 {
 		if b {
@@ -41,7 +42,17 @@ func exportMetrics(m *node.Metrics, elector *elector.Elector, view *wire.View, l
 	})
 	counter("conclave_meta_elections_won_total", "Terms that this node has led.", func() uint64 { return elector.Stats().Won })
 	counter("conclave_meta_rounds_total", "Rounds played in the election.", func() uint64 { return elector.Stats().Rounds })
-	if statements != nil {
-		counter("conclave_sql_statements_total", "SQL statements sent.", statements)
+	if db == nil {
+		return
+	}
+	counter("conclave_sql_statements_total", "SQL statements sent.", db.Statements)
+	gauge("conclave_sql_round_trip_seconds", "Shortest answer time of the latest SQL statements; a lease needs room for twelve.",
+		func() float64 { return db.RoundTrip().Seconds() })
+	for _, kind := range conclavesql.BlockKinds() {
+		m.LabelledGauge("conclave_sql_blocked", "1 while another client's lock holds up the election's statements.", prometheus.Labels{"by": string(kind)},
+			func() float64 {
+				b, blocked := db.Blocked()
+				return yes(blocked && b.By == kind)
+			})
 	}
 }

@@ -100,7 +100,7 @@ func (s *Server) assemble(address string) (http.Handler, error) {
 	}
 	s.follower = f
 	s.client.Report, s.client.OnMessage, s.client.Broke, s.client.Guess = f.report, f.observeBeat, f.suspectLeader, f.leaderFromStore
-	exportMetrics(s.Metrics, s.elector, s.view, s.leaders, s.config.Statements)
+	exportMetrics(s.Metrics, s.elector, s.view, s.leaders, s.config.Database)
 	return s.routes(address), nil
 }
 

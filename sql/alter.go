@@ -15,7 +15,7 @@ import (
 // Migrate: a cluster does not need them, and with a schema version of their own
 // every older program would refuse the database.
 func (db *DB) Create(ctx context.Context, statements ...string) error {
-	conn, err := db.Pin(ctx, nil)
+	conn, err := db.pinPatiently(ctx)
 	if err != nil {
 		return fmt.Errorf("create a table: %w", err)
 	}
@@ -33,7 +33,7 @@ func (db *DB) Create(ctx context.Context, statements ...string) error {
 // any. Any number of processes may call it at once and repeatedly, while others
 // use the table.
 func (db *DB) Widen(ctx context.Context, table, alter string) error {
-	conn, err := db.Pin(ctx, nil)
+	conn, err := db.pinPatiently(ctx)
 	if err != nil {
 		return fmt.Errorf("migrate the times of %s: %w", table, err)
 	}

@@ -5,6 +5,9 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -14,24 +17,102 @@ import (
 // DSN, a refused setting would make the connection fail.)
 type connector struct {
 	driver.Connector
-	settings []string
+	settings []string // "name = value"
+	known    *accepted
+	limit    time.Duration // of Connect
+}
+
+// accepted holds the settings that the server has accepted, as one statement, so
+// that later connections need one round trip for all of them.
+type accepted struct {
+	statements atomic.Pointer[map[string]string]
+}
+
+// get returns the statement for these settings; false if it is not known yet.
+func (a *accepted) get(settings []string) (string, bool) {
+	m := a.statements.Load()
+	if m == nil {
+		return "", false
+	}
+	statement, ok := (*m)[strings.Join(settings, ", ")]
+	return statement, ok
+}
+
+// put records the statement for these settings. Of two calls at the same time
+// one may be lost: it is made again with the next connection.
+func (a *accepted) put(settings []string, statement string) {
+	next := map[string]string{}
+	if m := a.statements.Load(); m != nil {
+		for k, v := range *m {
+			next[k] = v
+		}
+	}
+	next[strings.Join(settings, ", ")] = statement
+	a.statements.Store(&next)
 }
 
 var _ driver.Connector = (*connector)(nil)
 
-// Connect opens one connection. ctx also bounds the settings.
+// Connect opens one connection. ctx also bounds the settings. The time that it
+// takes does not count for the statement that needs the connection (see limit).
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	resume := suspendLimit(ctx)
+	conn, err := c.connect(ctx)
+	resume(err == nil)
+	return conn, err
+}
+
+func (c *connector) connect(ctx context.Context) (driver.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.limit)
+	defer cancel()
 	conn, err := c.Connector.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, setting := range c.settings {
-		_, err := conn.(driver.ExecerContext).ExecContext(ctx, setting, nil)
-		var refused *mysql.MySQLError
-		if err != nil && !errors.As(err, &refused) {
-			conn.Close()
-			return nil, fmt.Errorf("%s: %w", setting, err)
-		}
+	if err := c.apply(ctx, conn.(driver.ExecerContext)); err != nil {
+		conn.Close()
+		return nil, err
 	}
 	return conn, nil
+}
+
+// apply sends the settings: all that are known to be accepted in one statement,
+// or, if they are not known or the statement is refused, one after the other.
+func (c *connector) apply(ctx context.Context, conn driver.ExecerContext) error {
+	if statement, ok := c.known.get(c.settings); ok {
+		if statement == "" {
+			return nil
+		}
+		took, err := set(ctx, conn, statement)
+		if err != nil || took {
+			return err
+		}
+	}
+	var taken []string
+	for _, setting := range c.settings {
+		took, err := set(ctx, conn, "SET SESSION "+setting)
+		if err != nil {
+			return err
+		}
+		if took {
+			taken = append(taken, "SESSION "+setting)
+		}
+	}
+	statement := ""
+	if len(taken) > 0 {
+		statement = "SET " + strings.Join(taken, ", ")
+	}
+	c.known.put(c.settings, statement)
+	return nil
+}
+
+// set reports whether the server accepts a setting. The error is one of the
+// connection.
+func set(ctx context.Context, conn driver.ExecerContext, statement string) (bool, error) {
+	_, err := conn.ExecContext(ctx, statement, nil)
+	var refused *mysql.MySQLError
+	if err != nil && !errors.As(err, &refused) {
+		return false, fmt.Errorf("%s: %w", statement, err)
+	}
+	return err == nil, nil
 }

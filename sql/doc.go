@@ -19,8 +19,9 @@
 // # Pool and pinned connections
 //
 // [DB] is a small pool for short statements. Each has a deadline of half a
-// beat, connecting included, so that a stalled server costs a beat and not a
-// lease.
+// beat, and so has each answer while a connection is established, so that a
+// stalled server costs a beat and not a lease. A connection as a whole may take a
+// lease, because it needs ten round trips (limit.go).
 //
 // [Pinned] is a single connection for named locks, which the server frees when
 // the connection ends. It has no timeout except the context of each statement,

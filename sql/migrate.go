@@ -106,13 +106,15 @@ func (db *DB) Migrate(ctx context.Context, lock Lock) error {
 	}
 	// Tables are created on a pinned connection, because that may take longer
 	// than half a beat on a slow disk. The only deadline is the caller's.
-	conn, err := db.Pin(ctx, nil)
+	conn, err := db.pinPatiently(ctx)
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
 	defer conn.Close()
 
+	began := time.Now()
 	have, err := schemaVersion(ctx, conn)
+	db.trips.add(time.Since(began)) // known even where the statements of the pool would be too late
 	if err != nil {
 		return fmt.Errorf("migrate: read the schema's version: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,10 +19,17 @@ type Options struct {
 	// simulated network sets its own.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	// Deadline is the time limit of a statement outside a pinned connection,
-	// connecting included. It should be half a beat of the election, so that a
-	// stalled server costs one beat and not the lease. Default 500 ms.
+	// Deadline is the time limit of a statement outside a pinned connection, and
+	// of each answer while a connection is established. It should be a sixth of
+	// the election's lease (half a beat), so that a stalled server costs one
+	// beat and not the lease. Default 500 ms.
 	Deadline time.Duration
+
+	// Connect is the time limit for establishing a connection, which takes up
+	// to ten round trips. A server that stops answering is given up after
+	// Deadline, so that only a slow one can use this time. Default 6*Deadline:
+	// a lease.
+	Connect time.Duration
 
 	// LockWait is how long the server lets a statement wait for a row lock
 	// (innodb_lock_wait_timeout): 1 to 3 whole seconds; the default is 2 s.
@@ -42,6 +50,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Deadline == 0 {
 		o.Deadline = 500 * time.Millisecond
 	}
+	if o.Connect == 0 {
+		o.Connect = 6 * o.Deadline
+	}
 	if o.LockWait == 0 {
 		o.LockWait = 2 * time.Second
 	}
@@ -51,6 +62,8 @@ func (o Options) withDefaults() (Options, error) {
 	switch {
 	case o.Deadline < 0:
 		return o, fmt.Errorf("sql options: Deadline %v is negative", o.Deadline)
+	case o.Connect < o.Deadline:
+		return o, fmt.Errorf("sql options: Connect %v is less than Deadline %v", o.Connect, o.Deadline)
 	case o.LockWait < time.Second || o.LockWait > 3*time.Second || o.LockWait%time.Second != 0:
 		return o, fmt.Errorf("sql options: LockWait is %v, want 1s, 2s or 3s", o.LockWait)
 	case o.MaxConns < 0:
@@ -66,6 +79,17 @@ type DB struct {
 	config *mysql.Config // of the pool; Pin clones it
 	pool   *stdsql.DB
 	sent   atomic.Uint64 // statements sent
+
+	known  *accepted  // settings of a session that the server accepts
+	trips  *tripTimes // of the latest statements
+	blocks atomic.Pointer[Block]
+
+	open context.Context // ends with Close
+	end  context.CancelFunc
+
+	beside             sync.Mutex     // guards closed and connecting
+	closed, connecting bool           // a connection is made in the background
+	running            sync.WaitGroup // joined by Close
 }
 
 // Open parses a DSN in the driver's form,
@@ -93,8 +117,8 @@ func Open(dsn string, opts Options) (*DB, error) {
 	config.ClientFoundRows = false
 	config.MultiStatements = false
 	config.AllowAllFiles = false
-	config.RejectReadOnly = true // on a demoted primary drop the connection; nothing was applied
-	config.Timeout = opts.Deadline
+	config.RejectReadOnly = true   // on a demoted primary drop the connection; nothing was applied
+	config.Timeout = opts.Deadline // of the dial; each answer after it has ReadTimeout
 	config.ReadTimeout = opts.Deadline
 	config.WriteTimeout = opts.Deadline
 	config.DialFunc = opts.Dial
@@ -108,10 +132,12 @@ func Open(dsn string, opts Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: the driver refuses the parameters", ErrBadDSN)
 	}
-	pool := stdsql.OpenDB(&connector{Connector: inner, settings: []string{lockWait(opts)}})
-	pool.SetMaxOpenConns(opts.MaxConns)
-	pool.SetMaxIdleConns(opts.MaxConns)
-	return &DB{opts: opts, config: config, pool: pool}, nil
+	db := &DB{opts: opts, config: config, known: &accepted{}, trips: &tripTimes{}}
+	db.open, db.end = context.WithCancel(context.Background())
+	db.pool = stdsql.OpenDB(&connector{Connector: inner, settings: lockWaits(opts), known: db.known, limit: opts.Connect})
+	db.pool.SetMaxOpenConns(opts.MaxConns)
+	db.pool.SetMaxIdleConns(opts.MaxConns)
+	return db, nil
 }
 
 // parseDSN parses a DSN. It hides the driver's error if that may quote a part
@@ -142,9 +168,13 @@ func parseDSN(dsn string) (*mysql.Config, error) {
 	return config, nil
 }
 
-// lockWait returns the statement that bounds the wait for a row lock.
-func lockWait(opts Options) string {
-	return fmt.Sprintf("SET SESSION innodb_lock_wait_timeout = %d", opts.LockWait/time.Second)
+// lockWaits returns the settings that bound the waits for a lock of a row, and of
+// a table or the whole server. Without the second, whose default is a year, each
+// statement that is given up during a backup's FLUSH TABLES WITH READ LOCK would
+// leave a waiting connection in the server.
+func lockWaits(opts Options) []string {
+	seconds := opts.LockWait / time.Second
+	return []string{fmt.Sprintf("innodb_lock_wait_timeout = %d", seconds), fmt.Sprintf("lock_wait_timeout = %d", seconds)}
 }
 
 // Addr returns network, address and database, for logs. It contains no secrets.
@@ -159,7 +189,12 @@ func (db *DB) Statements() uint64 { return db.sent.Load() }
 // Close closes the pool, but not the pinned connections. It always returns nil:
 // closing can only fail for a connection that was already broken.
 func (db *DB) Close() error {
+	db.beside.Lock()
+	db.closed = true
+	db.beside.Unlock()
+	db.end()
 	_ = db.pool.Close()
+	db.running.Wait()
 	return nil
 }
 

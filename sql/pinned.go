@@ -4,9 +4,12 @@ import (
 	"context"
 	stdsql "database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
+	"math"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -32,15 +35,40 @@ type Pinned struct {
 	closing sync.Once
 }
 
-// Pin opens a connection. lost, which may be nil, is called at most once, when
+// Pin opens a connection, within Options.Connect, and with Options.Deadline for each
+// answer of the server until it is established. lost, which may be nil, is called at most once, when
 // the server closes the connection or the network breaks it, even if no
 // statement is in progress. It is called from the connection's reader and must
 // not block. It is not called for Close, for a context that ended, or if Pin
 // fails. (Behind a proxy a dial may be accepted and broken a moment later, as
 // long as the server is down.)
 func (db *DB) Pin(ctx context.Context, lost func(error)) (*Pinned, error) {
+	return db.pin(ctx, lost, db.opts.Connect, db.opts.Deadline)
+}
+
+// pinPatiently opens a connection whose only limit is ctx.
+func (db *DB) pinPatiently(ctx context.Context) (*Pinned, error) {
+	return db.pin(ctx, nil, 0, 0)
+}
+
+// pin opens a connection within a limit, and with a limit for each answer of the
+// server; 0 is none.
+func (db *DB) pin(ctx context.Context, lost func(error), limit, step time.Duration) (*Pinned, error) {
 	p := &Pinned{db: db, lost: lost}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	answered := func() {}
+	if step > 0 {
+		stalled := time.AfterFunc(step, func() { cancel(context.DeadlineExceeded) })
+		defer stalled.Stop()
+		answered = func() {
+			if stalled.Stop() {
+				stalled.Reset(step)
+			}
+		}
+	}
 	config := db.config.Clone()
+	config.Timeout = step
 	config.ReadTimeout, config.WriteTimeout = 0, 0
 	config.CheckConnLiveness = false // watchedConn does that, without a delay
 	config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -48,7 +76,8 @@ func (db *DB) Pin(ctx context.Context, lost func(error)) (*Pinned, error) {
 		if err != nil {
 			return nil, err
 		}
-		t := newWatchedConn(conn, p.ended)
+		answered()
+		t := newWatchedConn(conn, p.ended, answered)
 		p.mu.Lock()
 		p.socket = t
 		p.mu.Unlock()
@@ -58,16 +87,19 @@ func (db *DB) Pin(ctx context.Context, lost func(error)) (*Pinned, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pin a connection: %w", err)
 	}
-	p.one = stdsql.OpenDB(&connector{Connector: inner, settings: []string{
-		lockWait(db.opts),
-		// A server-wide limit of the execution time would end the waits. MySQL
-		// and MariaDB have different names for it; each refuses the other's.
-		"SET SESSION max_execution_time = 0",
-		"SET SESSION max_statement_time = 0",
-	}})
+	// A server-wide limit of the execution time would end the waits. MySQL and
+	// MariaDB have different names for it; each refuses the other's.
+	settings := append(lockWaits(db.opts), "max_execution_time = 0", "max_statement_time = 0")
+	if limit == 0 {
+		limit = math.MaxInt64 // ctx is the only limit
+	}
+	p.one = stdsql.OpenDB(&connector{Connector: inner, settings: settings, known: db.known, limit: limit})
 	p.one.SetMaxOpenConns(1)
 	p.conn, err = p.one.Conn(ctx)
 	if err != nil {
+		if cause := context.Cause(ctx); errors.Is(err, context.Canceled) && errors.Is(cause, context.DeadlineExceeded) {
+			err = cause
+		}
 		p.Close()
 		return nil, fmt.Errorf("pin a connection: %w", classify(err))
 	}

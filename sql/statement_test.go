@@ -28,6 +28,8 @@ func TestStatements_AreAcceptedByEveryServer(t *testing.T) {
 				case create && isTable:
 					_, err := db.ExecContext(t.Context(), sent)
 					assert.NoError(t, err, path)
+				case strings.Contains(sent, "performance_schema") && strings.HasSuffix(t.Name(), "/embedded"):
+					// It has no such database; Diagnose continues without an answer.
 				case !create && !isTable:
 					// The shop's write under a term joins the fence's table.
 					fence := conclavesql.Statement(files, "elector/fence/sql/table.sql")

@@ -13,6 +13,7 @@ import (
 type watchedConn struct {
 	net.Conn
 	lost func(error) // called once when the socket ends without Close
+	read func()      // called with each read that has returned bytes
 
 	chunks chan []byte   // read ahead; closed by pump when the socket has ended
 	taken  chan struct{} // the driver has consumed the chunk; never closed
@@ -29,10 +30,11 @@ var _ net.Conn = (*watchedConn)(nil)
 
 // newWatchedConn takes over the socket and starts the goroutine that reads it.
 // Close waits for that goroutine.
-func newWatchedConn(conn net.Conn, lost func(error)) *watchedConn {
+func newWatchedConn(conn net.Conn, lost func(error), read func()) *watchedConn {
 	t := &watchedConn{
 		Conn:   conn,
 		lost:   lost,
+		read:   read,
 		chunks: make(chan []byte),
 		taken:  make(chan struct{}),
 		closed: make(chan struct{}),
@@ -49,6 +51,7 @@ func (t *watchedConn) pump() {
 	for {
 		n, err := t.Conn.Read(buf)
 		if n > 0 {
+			t.read()
 			select {
 			case t.chunks <- buf[:n]:
 			case <-t.closed:

@@ -61,7 +61,7 @@ func process() cli.Process {
 			if err != nil {
 				return nil, err
 			}
-			c.Store, c.History, c.Statements = conclavesql.NewStateStore(pool, lock), conclavesql.NewHistory(pool, lock), pool.Statements
+			c.Store, c.History, c.Database = conclavesql.NewStateStore(pool, lock), conclavesql.NewHistory(pool, lock), pool
 			c.Strategy = func(ask meta.AskWitness) (elector.Strategy, error) {
 				election := termcas.Config{DB: pool, Lock: lock, Takeover: mode, Ask: ask, Rand: c.Rand, Logger: logging.Slog(c.Logger.Named("termcas")), Trace: meta.TraceElection(c.Trace, c.Node)}
 				if profile == "sofa" {

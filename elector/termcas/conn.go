@@ -17,10 +17,16 @@ type witnessConn struct {
 	lost   atomic.Bool // broken, or its lock was given to a peer; never false again
 }
 
-// open opens a connection, within half a beat.
+// open returns the spare connection, or opens one within the limit of the database
+// handle.
 func (s *Strategy) open(ctx context.Context, me elector.Candidate) (*witnessConn, error) {
-	ctx, cancel := context.WithTimeout(ctx, me.Beat/2)
-	defer cancel()
+	if c := s.spare; c != nil {
+		s.spare = nil
+		if !c.lost.Load() {
+			return c, nil
+		}
+		c.close()
+	}
 	c := &witnessConn{}
 	pinned, err := s.cfg.DB.Pin(ctx, func(error) {
 		c.lost.Store(true)
@@ -30,7 +36,7 @@ func (s *Strategy) open(ctx context.Context, me elector.Candidate) (*witnessConn
 		return nil, err
 	}
 	c.pinned = pinned
-	if err := s.checkBinlog(ctx, c); err != nil {
+	if err := s.checkBinlog(ctx, me, c); err != nil {
 		c.close()
 		return nil, err
 	}
@@ -42,10 +48,12 @@ func (s *Strategy) open(ctx context.Context, me elector.Candidate) (*witnessConn
 // fail-over would set the term back: such a server gets no witness. A server that
 // does not know these variables has no such log. After an error the connection
 // cannot be used.
-func (s *Strategy) checkBinlog(ctx context.Context, c *witnessConn) error {
+func (s *Strategy) checkBinlog(ctx context.Context, me elector.Candidate, c *witnessConn) error {
 	if s.binlogChecked || s.noWitness {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, me.Beat/2)
+	defer cancel()
 	var logging, format string
 	err := c.pinned.QueryRow(ctx, conclavesql.LockBinlog, nil, &logging, &format)
 	switch s.classify(err) {
@@ -84,6 +92,20 @@ func (c *witnessConn) query(ctx context.Context, limit time.Duration, statement 
 		c.lost.Store(true)
 	}
 	return err
+}
+
+// keepSpare keeps a connection for the next round.
+func (s *Strategy) keepSpare(c *witnessConn) {
+	s.dropSpare()
+	s.spare = c
+}
+
+// dropSpare closes the spare connection, if there is one.
+func (s *Strategy) dropSpare() {
+	if c := s.spare; c != nil {
+		s.spare = nil
+		c.close()
+	}
 }
 
 // close drops the connection, and with it every lock and wait on it.

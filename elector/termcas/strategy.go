@@ -75,6 +75,8 @@ type Strategy struct {
 	close    context.CancelFunc
 
 	// The fields below belong to the goroutine that plays the rounds.
+	health        health          // what is logged about the database
+	spare         *witnessConn    // opened by a round that had no time left to win on it; nil if there is none
 	waiting       *witnessWait    // the wait for the leader's lock; nil if there is none
 	retry         *time.Timer     // wakes for another try to wait; nil if none is due
 	retries       int             // tries to wait for the present leader's lock
@@ -155,6 +157,7 @@ func New(cfg Config) (*Strategy, error) {
 		wake:      signal.New(),
 		noWitness: cfg.Takeover == Lease,
 	}
+	s.health.s = s
 	s.ctx, s.close = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -199,15 +202,23 @@ func (s *Strategy) Close() error {
 		s.retry.Stop()
 	}
 	s.stopWaiting()
+	s.dropSpare()
 	if h := s.held.Swap(nil); h != nil {
 		h.conn.close()
 	}
+	s.health.close()
 	return nil
 }
 
 // Round plays one round of the protocol (doElect in article 000). The numbers are
 // those of the package comment.
 func (s *Strategy) Round(ctx context.Context, me elector.Candidate, last elector.Term) (elector.Term, error) {
+	term, err := s.round(ctx, me, last)
+	s.health.after(me, last, term, err)
+	return term, err
+}
+
+func (s *Strategy) round(ctx context.Context, me elector.Candidate, last elector.Term) (elector.Term, error) {
 	if me.Holding != 0 {
 		return s.renew(ctx, me)
 	}
@@ -223,6 +234,7 @@ func (s *Strategy) Round(ctx context.Context, me elector.Candidate, last elector
 	}
 	if me.Observer {
 		s.stopWaiting()
+		s.dropSpare()
 		return s.observe(ctx, me, row)
 	}
 	return s.follow(ctx, me, row, last)

@@ -60,9 +60,17 @@ func (s *Strategy) mayCompete(ctx context.Context, me elector.Candidate, r row, 
 // compete tries to win the next term, by rules 5 to 7 (competeLockOnUpdate in
 // article 000). If it loses, it returns the winner's term.
 func (s *Strategy) compete(ctx context.Context, me elector.Candidate, r row, why reason, last elector.Term) (elector.Term, error) {
+	began := time.Now()
 	c, err := s.connToWinOn(ctx, me)
 	if err != nil {
 		return elector.Term{}, err
+	}
+	if time.Since(began) > me.Beat/2 {
+		// Trust in a term counts from the beginning of the round that wins it. This
+		// round has spent its time on connecting: the next one wins.
+		s.keepSpare(c)
+		s.wake.Set()
+		return r.term(me), nil
 	}
 	// 5. Prepare: a new nonce, and a lock of that name on this connection.
 	w := s.pendingWin(me, r, why, last)
@@ -196,6 +204,7 @@ func (s *Strategy) won(c *witnessConn, lock string, w *win) elector.Term {
 		s.waiting, h.old = nil, old.lock
 	}
 	w.measure()
+	s.dropSpare()
 	s.beat, s.election, s.lateWin = 0, w, w
 	s.held.Store(h)
 	return w.term
@@ -233,6 +242,7 @@ func (s *Strategy) lost(ctx context.Context, me elector.Candidate, c *witnessCon
 // 2).
 func (s *Strategy) unknownOutcome(ctx context.Context, me elector.Candidate, w *win, cause error) (elector.Term, error) {
 	s.lateWin = w
+	s.health.failed(me, cause)
 	now, err := s.look(ctx)
 	if err != nil {
 		return elector.Term{}, fmt.Errorf("outcome of term %d is unknown: %w", w.term.Number, cause)

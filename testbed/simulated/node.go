@@ -112,7 +112,7 @@ func (c *Cluster) newMeta(spec nodeSpec) (server, error) {
 	s, err := meta.New(meta.Config{
 		Config: c.common(spec, metaPort, 0),
 		Lease:  lease, NodeLease: lease, Slots: c.size.Slots, Replicas: c.size.Replicas,
-		Strategy: strategy, Store: conclavesql.NewStateStore(db, lock), History: conclavesql.NewHistory(db, lock), Statements: db.Statements,
+		Strategy: strategy, Store: conclavesql.NewStateStore(db, lock), History: conclavesql.NewHistory(db, lock), Database: db,
 	})
 	return &metaNode{Server: s, db: db, lock: lock}, err
 }

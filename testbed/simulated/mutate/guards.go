@@ -28,6 +28,7 @@ type patch struct{ file, was, is string }
 // guards lists all guards. docs/mutations.md has the result for each.
 var guards = slices.Concat(
 	electionGuards,
+	databaseGuards,
 	dataGuards,
 	loadGuards,
 	linearGuards,

@@ -1,0 +1,48 @@
+package sql_test
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	conclavesql "conclave/sql"
+)
+
+// A statement may take Deadline, and a connection many answers, each of which may.
+func TestConnect_TakesLongerThanAStatementMay(t *testing.T) {
+	servers(t, func(t *testing.T, dsn string) {
+		migrated(t, dsn)
+		const away = 300 * time.Millisecond // each answer
+		slow := func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			return &slowConn{conn, away}, nil
+		}
+		db := openWith(t, dsn, conclavesql.Options{Dial: slow, Deadline: time.Second, Connect: time.Minute})
+		var one int
+		require.NoError(t, db.QueryRow(t.Context(), "SELECT 1", nil, &one))
+		assert.GreaterOrEqual(t, db.RoundTrip(), away)
+		assert.Less(t, db.RoundTrip(), time.Second, "the time for connecting is not part of it")
+		pinned, err := db.Pin(t.Context(), nil)
+		require.NoError(t, err)
+		pinned.Close()
+	})
+}
+
+// slowConn delays what is read.
+type slowConn struct {
+	net.Conn
+	by time.Duration
+}
+
+func (c *slowConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	time.Sleep(c.by)
+	return n, err
+}
