@@ -21,6 +21,7 @@ var (
 	schemaSeed = statement("schema/seed_version.sql")
 	schemaSet  = statement("schema/set_version.sql")
 
+	schemaRows   = statement("schema/rows.sql")
 	schemaNarrow = statement("schema/narrow.sql")
 
 	LockSeed       = statement("lock/seed.sql")

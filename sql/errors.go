@@ -27,6 +27,10 @@ var (
 	// been applied, or may be applied later.
 	ErrUnavailable = errors.New("database unavailable")
 
+	// ErrSchemaOlder reports that Check found a schema that has to be migrated
+	// first.
+	ErrSchemaOlder = errors.New("the database is not migrated")
+
 	// ErrSchemaNewer reports that Migrate found the schema of a newer program.
 	// The error names both versions; nothing was changed.
 	ErrSchemaNewer = errors.New("schema is newer than this program")
@@ -42,6 +46,7 @@ const (
 	errUnknownDB      = 1049
 	errShutdown       = 1053
 	errUserConns      = 1203
+	errTableDenied    = 1142
 	errNoSuchTable    = 1146
 	errLockWait       = 1205
 	errKilled         = 1317

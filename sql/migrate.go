@@ -112,15 +112,11 @@ func (db *DB) Migrate(ctx context.Context, lock Lock) error {
 	}
 	defer conn.Close()
 
-	began := time.Now()
-	have, err := schemaVersion(ctx, conn)
-	db.trips.add(time.Since(began)) // known even where the statements of the pool would be too late
+	have, err := db.schemaVersion(ctx, conn)
 	if err != nil {
-		return fmt.Errorf("migrate: read the schema's version: %w", err)
+		return fmt.Errorf("migrate: %w", err)
 	}
-	if want := SchemaVersion(); have > want {
-		return fmt.Errorf("%w: the database has version %d, this program knows %d", ErrSchemaNewer, have, want)
-	} else if have < want {
+	if want := SchemaVersion(); have < want {
 		if err := db.apply(ctx, conn, want); err != nil {
 			return err
 		}
@@ -128,15 +124,57 @@ func (db *DB) Migrate(ctx context.Context, lock Lock) error {
 	return seed(ctx, conn, lock)
 }
 
-// schemaVersion returns the version of the schema, or -1 if the database has
-// not been migrated.
-func schemaVersion(ctx context.Context, conn Querier) (int, error) {
-	var version int
-	err := conn.QueryRow(ctx, schemaRead, nil, &version)
-	if errors.Is(err, ErrNoRows) || missingTable(err) {
-		return -1, nil
+// Check returns nil if Migrate has nothing to do, ErrSchemaOlder if it has, and
+// ErrSchemaNewer as Migrate does. It only reads, so that a process needs no right to
+// create or change tables; docs/databases.md has the privileges of both.
+func (db *DB) Check(ctx context.Context, lock Lock) error {
+	if err := lock.Validate(); err != nil {
+		return err
 	}
-	return version, err
+	conn, err := db.pinPatiently(ctx)
+	if err != nil {
+		return fmt.Errorf("check the schema: %w", err)
+	}
+	defer conn.Close()
+	have, err := db.schemaVersion(ctx, conn)
+	switch {
+	case RefusedAs(err, errTableDenied): // a user without rights on the database learns no more of a missing table
+		return fmt.Errorf("%w, or this user may not read it: %w", ErrSchemaOlder, err)
+	case err != nil:
+		return fmt.Errorf("check the schema: %w", err)
+	}
+	if want := SchemaVersion(); have < want {
+		if have < 0 {
+			return fmt.Errorf("%w: it has no schema", ErrSchemaOlder)
+		}
+		return fmt.Errorf("%w: it has version %d, this program needs %d", ErrSchemaOlder, have, want)
+	}
+	var rows int
+	if err := conn.QueryRow(ctx, schemaRows, []any{lock.DataCenter, lock.Name, lock.DataCenter, lock.Name}, &rows); err != nil {
+		return fmt.Errorf("check the schema: %w", err)
+	}
+	if want := 1 + len(Kinds()); rows < want {
+		return fmt.Errorf("%w: it has %d of %d rows for the lock %s", ErrSchemaOlder, rows, want, lock)
+	}
+	return nil
+}
+
+// schemaVersion returns the version of the schema, or -1 if the database has
+// not been migrated, and ErrSchemaNewer if this program does not know it.
+func (db *DB) schemaVersion(ctx context.Context, conn Querier) (int, error) {
+	var version int
+	began := time.Now()
+	err := conn.QueryRow(ctx, schemaRead, nil, &version)
+	db.trips.add(time.Since(began)) // known even where the statements of the pool would be too late
+	switch {
+	case errors.Is(err, ErrNoRows) || missingTable(err):
+		return -1, nil
+	case err != nil:
+		return 0, fmt.Errorf("read the schema's version: %w", err)
+	case version > SchemaVersion():
+		return 0, fmt.Errorf("%w: the database has version %d, this program knows %d", ErrSchemaNewer, version, SchemaVersion())
+	}
+	return version, nil
 }
 
 // apply runs every schema file. Those that were applied before have no effect.

@@ -11,10 +11,20 @@ import (
 // 5 s. The error is ErrUnavailable if the database was not there within the
 // limit, that of ctx, or that of Migrate.
 func (db *DB) MigrateWithin(ctx context.Context, lock Lock, limit time.Duration, waiting func(time.Duration, error)) error {
+	return within(ctx, limit, waiting, func(ctx context.Context) error { return db.Migrate(ctx, lock) })
+}
+
+// CheckWithin is Check at the start of a process, and waits as MigrateWithin does.
+func (db *DB) CheckWithin(ctx context.Context, lock Lock, limit time.Duration, waiting func(time.Duration, error)) error {
+	return within(ctx, limit, waiting, func(ctx context.Context) error { return db.Check(ctx, lock) })
+}
+
+// within repeats an attempt until the database is there.
+func within(ctx context.Context, limit time.Duration, waiting func(time.Duration, error), attempt func(context.Context) error) error {
 	began, logged := time.Now(), time.Time{}
 	for {
 		try, cancel := context.WithTimeout(ctx, min(max(limit-time.Since(began), time.Second), MigrateTry))
-		err := db.Migrate(try, lock)
+		err := attempt(try)
 		cancel()
 		switch {
 		case err == nil:

@@ -38,6 +38,7 @@
 //   - lab_oversell.go: the comparison of locks
 //   - lab_oversell_serve.go: its shop as an HTTP server
 //   - lab_database.go: the database of both
+//   - migrate.go: migrate
 //   - lead.go: the election for `lead`
 //   - lead_child.go: its command
 //   - lead_linux.go: how the command ends with the tool
@@ -64,6 +65,7 @@
 //	                                 chaos --dir: the cluster that is running there
 //	lab                              its candidates, and an embedded database or that of --db;
 //	                                 oversell serve: the port of --listen
+//	migrate                          the database of a cluster that need not run
 //	lead                             a lock in any database; no cluster
 //	db                               the program devdb, its port and --file
 //	secrets                          the folder in its argument

@@ -237,6 +237,8 @@ conclave lab elections --rules article-000,article-003 --html report.html`,
 	"lab oversell serve": `
 conclave lab oversell serve                 without a lock
 conclave lab oversell serve --way zk-mutex --listen 127.0.0.1:9000`,
+	"migrate": `
+conclave migrate --dsn-file admin.dsn     before metas start with a user of fewer rights`,
 	"lead": `
 conclave lead --dsn-file db.dsn --lock nightly -- ./nightly-job
 conclave lead --dsn-file db.dsn --once -- sh -c 'echo term $CONCLAVE_TERM'`,

@@ -75,7 +75,7 @@ Exit codes: 0 success, 1 failure, 2 invalid usage, 3 no leader, 4 timeout.`,
 		a.blacklistCommand(), a.drainCommand(), a.switchCommand(), a.configCommand(), a.eventsCommand())
 	group("registry", a.publishCommand(), a.subscribeCommand(), a.getCommand(), a.servicesCommand(), a.describeCommand(), a.clientsCommand())
 	group("break", a.demoCommand(), a.chaosCommand(), a.scenarioCommand(), a.soakCommand(), a.benchCommand(), a.labCommand())
-	group("tool", a.leadCommand(), a.dbCommand(), a.certsCommand(), a.versionCommand())
+	group("tool", a.leadCommand(), a.migrateCommand(), a.dbCommand(), a.certsCommand(), a.versionCommand())
 	root.AddCommand(a.superviseCommand(), a.healthCommand(), a.secretsCommand(), a.workloadCommand(), a.benchClientsCommand()) // hidden: called by programs and in containers
 	root.SetHelpCommandGroupID("tool")
 	root.SetCompletionCommandGroupID("tool")

@@ -20,15 +20,18 @@ import (
 type database struct {
 	dsn, file string
 	wait      time.Duration
+	migrate   bool
 }
 
 func (d *database) bind(f *pflag.FlagSet) {
 	f.StringVar(&d.dsn, "dsn", "", "database: user:password@tcp(host:port)/name (visible in the process list: prefer --dsn-file)")
 	f.StringVar(&d.file, "dsn-file", "", "file whose first line is the DSN")
+	f.BoolVar(&d.migrate, "migrate", false, "bring the schema up to date at the start, as conclave migrate does; it needs the same privileges")
 	f.DurationVar(&d.wait, "db-wait", time.Minute, "how long to wait for the database at the start")
 }
 
-// open waits for the database and brings its schema up to date.
+// open waits for the database and checks that its schema is up to date, or makes it
+// so.
 func (d *database) open(ctx context.Context, c node.Config, lock conclavesql.Lock, deadline time.Duration) (*conclavesql.DB, error) {
 	dsn, err := cli.DSN(d.dsn, d.file)
 	if err != nil {
@@ -38,7 +41,11 @@ func (d *database) open(ctx context.Context, c node.Config, lock conclavesql.Loc
 	if err != nil {
 		return nil, err
 	}
-	err = db.MigrateWithin(ctx, lock, d.wait, func(waited time.Duration, why error) {
+	prepare := db.CheckWithin
+	if d.migrate {
+		prepare = db.MigrateWithin
+	}
+	err = prepare(ctx, lock, d.wait, func(waited time.Duration, why error) {
 		c.Logger.Warn("the database is not there yet", "database", db.Addr(), "waited", waited, "error", why)
 	})
 	switch {
@@ -46,6 +53,8 @@ func (d *database) open(ctx context.Context, c node.Config, lock conclavesql.Loc
 		return db, nil
 	case errors.Is(err, conclavesql.ErrUnavailable):
 		err = cli.TimedOut(fmt.Errorf("the database at %s was not there within --db-wait %v: %w", db.Addr(), d.wait, err))
+	case errors.Is(err, conclavesql.ErrSchemaOlder):
+		err = cli.Failed(fmt.Errorf("%w: run conclave migrate with a user that may create tables, or start with --migrate", err))
 	case ctx.Err() == nil:
 		err = cli.Failed(err)
 	}

@@ -25,6 +25,7 @@ import (
 	"conclave/internal/signal"
 	"conclave/meta"
 	"conclave/slot"
+	conclavesql "conclave/sql"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -80,7 +81,7 @@ func TestProcess_FromStartToStop(t *testing.T) {
 	out, log := newLines(), newLines()
 	done := make(chan error, 1)
 	go func() {
-		done <- cli.Execute(ctx, process(), []string{"--name", "meta-1", "--listen", "127.0.0.1:0", "--dsn-file", file, "--slots", "16"}, nil, out, log)
+		done <- cli.Execute(ctx, process(), []string{"--name", "meta-1", "--listen", "127.0.0.1:0", "--dsn-file", file, "--migrate", "--slots", "16"}, nil, out, log)
 	}()
 	address := out.until(t, "meta-1 (meta) answers at ")
 	log.until(t, "leader: warm:")
@@ -113,6 +114,14 @@ func TestProcess_FromStartToStop(t *testing.T) {
 	stop()
 	require.NoError(t, <-done)
 	assert.Contains(t, log.String(), "resigned")
+}
+
+// A meta creates no table unless it is told to.
+func TestStart_NeedsAMigratedDatabase(t *testing.T) {
+	out := newLines()
+	err := cli.Execute(t.Context(), process(), []string{"--name", "meta-1", "--listen", "127.0.0.1:0", "--dsn", serveDB(t)}, nil, out, out)
+	require.ErrorContains(t, err, "conclave migrate")
+	assert.ErrorIs(t, err, conclavesql.ErrSchemaOlder)
 }
 
 func TestUsage_WrongSettingsAreReported(t *testing.T) {

@@ -143,7 +143,7 @@ func memberArgs(cfg Config, metas string) []string {
 // metaArgs returns the flags of a meta. For zero fields of the configuration
 // the default of the meta applies, which depends on its profile.
 func metaArgs(cfg Config, dsnFile string) []string {
-	args := []string{"--dsn-file", dsnFile}
+	args := []string{"--dsn-file", dsnFile, "--migrate"}
 	add := func(flag, value string) { args = append(args, "--"+flag, value) }
 	if cfg.Slots > 0 {
 		add("slots", strconv.Itoa(cfg.Slots))
