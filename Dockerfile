@@ -1,5 +1,5 @@
 # The image from source. Nothing but the programs is in it: no shell, no
-# libraries, nobody but an unnamed user. `make image` packs programs that were
+# libraries, nobody but an unnamed user, and not the embedded database. `make image` packs programs that were
 # built on this machine instead (compose/Dockerfile.bin); both builders of
 # Docker, the classic one and BuildKit, read this file alike.
 ARG GO_IMAGE=golang:1.26
@@ -15,7 +15,7 @@ RUN go mod download
 COPY . .
 RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false \
       -ldflags "-s -w -X main.version=${VERSION} -X conclave/internal/cli.version=${VERSION}" \
-      -o /out/ ./cmd/conclave ./cmd/meta ./cmd/session ./cmd/data ./cmd/devdb
+      -o /out/ ./cmd/conclave ./cmd/meta ./cmd/session ./cmd/data
 
 FROM scratch
 ARG VERSION=dev

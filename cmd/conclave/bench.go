@@ -168,7 +168,11 @@ func (o *ownCluster) questions(ctx context.Context) (uint64, error) {
 	if err != nil || len(address) == 0 {
 		return 0, errors.Join(errors.New("the cluster has no embedded database"), err)
 	}
-	db, err := sql.Open("mysql", "root@tcp("+address[0]+")/conclave?interpolateParams=true&timeout=2s")
+	dsn, err := os.ReadFile(filepath.Join(o.Supervisor().Dir(), "dsn"))
+	if err != nil {
+		return 0, err
+	}
+	db, err := sql.Open("mysql", strings.TrimSpace(string(dsn))+"?interpolateParams=true&timeout=2s")
 	if err != nil {
 		return 0, err
 	}

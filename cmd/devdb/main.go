@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 
@@ -41,6 +42,14 @@ func main() {
 	}
 }
 
+// shown returns the server's DSN for its output, without a password.
+func shown(server *devdb.Server, password string) string {
+	if password == "" {
+		return server.DSN()
+	}
+	return strings.Replace(server.DSN(), ":"+password+"@", ":PASSWORD@", 1)
+}
+
 // run serves until ctx is cancelled, then stops gracefully.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("devdb", flag.ContinueOnError)
@@ -49,6 +58,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	file := flags.String("file", "", "file to keep the tables in (default: only in memory)")
 	database := flags.String("database", "conclave", "database to create if it does not exist")
 	level := flags.String("log-level", "warn", "log level: trace, debug, info, warn, error or off")
+	passwordFile := flags.String("password-file", "", "file whose first line is the password of the user root (default: none is needed)")
 	insecure := flags.Bool("insecure", false, "allow a listen address that other machines can reach, without a password")
 	withParent := flags.Bool("with-parent", false, "stop when the standard input ends, as it does when the parent process dies")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
@@ -70,8 +80,18 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err != nil {
 		return usage("--listen %q: %v", *listen, err)
 	}
-	if !addr.IP.IsLoopback() && !*insecure {
-		return usage("--listen %s can be reached from other machines without a password: use a loopback address or --insecure", *listen)
+	password := ""
+	if *passwordFile != "" {
+		text, err := os.ReadFile(*passwordFile)
+		if err != nil {
+			return usage("--password-file: %v", err)
+		}
+		if password, _, _ = strings.Cut(string(text), "\n"); password == "" {
+			return usage("--password-file %s: its first line is empty", *passwordFile)
+		}
+	}
+	if !addr.IP.IsLoopback() && password == "" && !*insecure {
+		return usage("--listen %s can be reached from other machines without a password: use a loopback address, --password-file or --insecure", *listen)
 	}
 
 	if *withParent {
@@ -91,7 +111,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return err
 	}
 	server, err := devdb.New(devdb.Config{
-		Listener: listener, File: *file, Database: *database,
+		Listener: listener, File: *file, Database: *database, Password: password,
 		Logger: hclog.New(&hclog.LoggerOptions{Name: "devdb", Level: hclog.LevelFromString(*level), Output: stderr}),
 	})
 	if err != nil {
@@ -101,7 +121,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	ended := make(chan error, 1)
 	go func() { ended <- server.Run(context.WithoutCancel(ctx)) }()
 	debug.FreeOSMemory() // return the memory that the engine needed to start
-	fmt.Fprintln(stdout, "devdb ready", server.DSN())
+	fmt.Fprintln(stdout, "devdb ready", shown(server, password))
 	select {
 	case err := <-ended:
 		return err

@@ -103,6 +103,30 @@ func TestRun_ErrorNamesTheInvalidValue(t *testing.T) {
 	}
 }
 
+func TestPassword_IsRequiredAndNotPrinted(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "password")
+	require.NoError(t, os.WriteFile(file, []byte("secret\n"), 0o600))
+	ctx, stop := context.WithCancel(t.Context())
+	in, out := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		done <- run(ctx, []string{"--listen", "127.0.0.1:0", "--password-file", file}, nil, out, io.Discard)
+	}()
+	line, err := bufio.NewReader(in).ReadString('\n')
+	require.NoError(t, err)
+	assert.NotContains(t, line, "secret")
+	dsn := strings.TrimPrefix(strings.TrimSpace(line), "devdb ready ")
+	for password, works := range map[string]bool{"secret": true, "wrong": false, "": false} {
+		db, err := sql.Open("mysql", strings.Replace(dsn, ":PASSWORD@", ":"+password+"@", 1))
+		require.NoError(t, err)
+		err = db.Ping()
+		assert.Equal(t, works, err == nil, "%q: %v", password, err)
+		db.Close()
+	}
+	stop()
+	require.NoError(t, <-done)
+}
+
 // start runs the program as a separate process.
 func start(t *testing.T, file string) (*exec.Cmd, *sql.DB) {
 	t.Helper()

@@ -60,6 +60,7 @@ func (s *Server) functions() map[string]sql.Function {
 		}
 		return boolInt(s.locks.owner(name) == 0), nil
 	})
+	define("load_file", 1, types.LongBlob, noLoadFile)
 	define("sleep", 1, types.Int64, s.sleep)
 	all["utc_timestamp"] = sql.FunctionN{Name: "utc_timestamp", Fn: newUTCTimestamp}
 	return all

@@ -168,6 +168,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	tables := cfg.Tables.provider
 	s.engine = sqle.NewDefault(&provider{DbProvider: tables, functions: s.functions()})
+	refuseFiles(s.engine)
 	if !open {
 		users := s.engine.Analyzer.Catalog.MySQLDb
 		editor := users.Editor()

@@ -2,6 +2,9 @@ package devdb_test
 
 import (
 	"database/sql"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -166,7 +169,16 @@ func TestRefusedStatements_FailWith1235(t *testing.T) {
 		"LOCK TABLES counter WRITE",
 		"LOAD DATA INFILE '/etc/passwd' INTO TABLE counter",
 		"SELECT LOAD_FILE('/etc/passwd')",
-		"SELECT n INTO OUTFILE '/tmp/x' FROM counter",
+		"SELECT load_file/**/('/etc/passwd')",
+		"SELECT `LOAD_FILE`('/etc/passwd')",
+		"SELECT 1 FROM counter WHERE LOAD_FILE('/etc/passwd') LIKE 'root%'",
+		"SELECT (SELECT LOAD_FILE(CONCAT('/etc/', 'passwd')))",
+		"INSERT INTO counter SELECT 2, LENGTH(LOAD_FILE('/etc/passwd'))",
+		"UPDATE counter SET n = LENGTH(LOAD_FILE('/etc/passwd'))",
+		"SELECT n FROM counter INTO OUTFILE '/tmp/x'",
+		"SELECT n FROM counter INTO/**/OUTFILE '/tmp/x'",
+		"SELECT n FROM counter INTO/**/DUMPFILE '/tmp/x'",
+		"/**/LOAD/**/DATA INFILE '/etc/passwd' INTO TABLE counter",
 		"CREATE OR REPLACE VIEW v AS SELECT 1",
 		"create definer = root@localhost trigger t BEFORE INSERT ON counter FOR EACH ROW SET NEW.n = 1",
 		"/* hidden */ CREATE PROCEDURE p() SELECT 1",
@@ -175,6 +187,37 @@ func TestRefusedStatements_FailWith1235(t *testing.T) {
 		assert.EqualValues(t, 1235, number(err), "%s: %v", statement, err)
 	}
 	assert.Equal(t, 0, one[int](t, db, "SELECT n FROM counter"), "they change nothing")
+}
+
+// A statement that the server puts together itself is not seen by a check of the
+// client's text.
+func TestRefusedStatements_PreparedFromText(t *testing.T) {
+	s, _ := serve(t, devdb.Config{})
+	cfg := parsed(t, s)
+	db := openConfig(t, cfg)
+	db.SetMaxOpenConns(1) // variables belong to a session
+	counterTable(t, db)
+	file := filepath.Join(t.TempDir(), "out")
+	for _, text := range []string{
+		`CONCAT("SELECT LOAD", "_FILE('/etc/passwd')")`,
+		`CONCAT("SELECT n FROM counter INTO OUT", "FILE '` + file + `'")`,
+		`CONCAT("SELECT n FROM counter INTO DUMP", "FILE '` + file + `'")`,
+	} {
+		_, err := db.Exec("SET @s = " + text)
+		require.NoError(t, err)
+		_, err = db.Exec("PREPARE p FROM @s")
+		if err == nil {
+			_, err = db.Exec("EXECUTE p")
+		}
+		assert.Error(t, err, text)
+		_, err = os.Stat(file)
+		assert.ErrorIs(t, err, fs.ErrNotExist, text)
+	}
+	// Nor is one whose text arrives with COM_STMT_PREPARE.
+	cfg.InterpolateParams = false
+	prepared := openConfig(t, cfg)
+	_, err := prepared.Exec("SELECT LOAD_FILE(?)", "/etc/passwd")
+	assert.EqualValues(t, 1235, number(err), err)
 }
 
 func TestRegularExpressions(t *testing.T) {

@@ -68,7 +68,7 @@ func New(cfg Config) (*Cluster, error) {
 		return nil, err
 	}
 	for _, dir := range []string{cfg.Dir, filepath.Join(cfg.Dir, "logs"), filepath.Join(cfg.Dir, "pids")} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, err
 		}
 	}

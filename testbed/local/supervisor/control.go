@@ -11,11 +11,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
-// control serves the supervisor's unix socket. The socket is in the cluster's
-// folder, so only users with access to the folder can start and stop processes.
+// control serves the supervisor's unix socket. The socket has mode 0600 and is in
+// the cluster's folder, which is made with 0700: only their owner can start and stop
+// processes.
 type control struct {
 	cluster *Cluster
 	server  *http.Server
@@ -33,16 +35,44 @@ func newControl(c *Cluster) *control {
 // listenControl opens the socket. The caller holds the folder's lock, so an
 // existing socket was left by a supervisor that was killed. The kernel allows
 // about a hundred bytes for the path; if the folder's is longer, the socket is
-// in the temporary folder.
+// in a folder of this user in the temporary folder.
 func listenControl(dir string) (net.Listener, error) {
 	path := filepath.Join(dir, "control.sock")
 	if len(path) > 100 {
-		path = filepath.Join(os.TempDir(), fmt.Sprintf("conclave-%d-%08x.sock", os.Getuid(), crc32.ChecksumIEEE([]byte(dir))))
+		own := filepath.Join(os.TempDir(), fmt.Sprintf("conclave-%d", os.Getuid()))
+		if err := os.Mkdir(own, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+		if err := isPrivate(own); err != nil {
+			return nil, err
+		}
+		path = filepath.Join(own, fmt.Sprintf("%08x.sock", crc32.ChecksumIEEE([]byte(dir))))
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	return net.Listen("unix", path)
+	ln, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(err, ln.Close())
+	}
+	return ln, nil
+}
+
+// isPrivate returns an error unless a folder belongs to this user and is closed to
+// all others, who could otherwise have made it first, or a link in its place.
+func isPrivate(dir string) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !info.IsDir() || info.Mode().Perm() != 0o700 || ok && int(owner.Uid) != os.Getuid() {
+		return fmt.Errorf("the folder %s must belong to this user with mode 0700, not %v", dir, info.Mode())
+	}
+	return nil
 }
 
 func (c *control) serve(ln net.Listener) {

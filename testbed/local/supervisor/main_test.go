@@ -38,9 +38,10 @@ func fakeNode() int {
 	name := flags.String("name", "db", "")
 	listen := flags.String("listen", "", "")
 	file := flags.String("file", "", "")
-	for _, ignored := range []string{"meta", "dsn-file", "token-file", "lease", "node-lease", "slots", "replicas", "takeover", "profile"} {
+	for _, ignored := range []string{"meta", "dsn-file", "token-file", "lease", "node-lease", "slots", "replicas", "takeover", "profile", "password-file"} {
 		flags.String(ignored, "", "")
 	}
+	flags.Bool("migrate", false, "")
 	if err := flags.Parse(os.Args[1:]); err != nil {
 		return 2
 	}

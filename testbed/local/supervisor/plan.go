@@ -1,9 +1,10 @@
 package supervisor
 
 import (
+	"crypto/rand"
 	"fmt"
 	"maps"
-	"math/rand/v2"
+	mathrand "math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -71,8 +72,17 @@ func plan(cfg Config, claims *claims) ([]spec, error) {
 		if db.Advertised, _, err = cfg.detour(db.Name, address); err != nil {
 			return nil, err
 		}
+		user := "root"
+		if cfg.Token != "" { // what the nodes protect, their database does too
+			password := rand.Text()
+			path := filepath.Join(dir, "db-password")
+			if err := os.WriteFile(path, []byte(password+"\n"), 0o600); err != nil {
+				return nil, err
+			}
+			db.Args, user = append(db.Args, "--password-file", path), user+":"+password
+		}
 		specs = append(specs, db)
-		dsn = "root@tcp(" + db.advertised() + ")/conclave"
+		dsn = user + "@tcp(" + db.advertised() + ")/conclave"
 	}
 	dsnFile := filepath.Join(dir, "dsn")
 	if err := os.WriteFile(dsnFile, []byte(dsn+"\n"), 0o600); err != nil {
@@ -221,7 +231,7 @@ type ports struct {
 // at a random port, so that clusters that start at the same moment do not
 // collide.
 func newPorts(cfg Config, claims *claims) *ports {
-	p := &ports{claims: claims, wellKnown: !cfg.AnyPorts, taken: make(map[int]bool), next: 10000 + rand.IntN(20000)}
+	p := &ports{claims: claims, wellKnown: !cfg.AnyPorts, taken: make(map[int]bool), next: 10000 + mathrand.IntN(20000)}
 	need := map[string]int{roleMeta: cfg.Metas, roleData: cfg.Datas, roleSession: cfg.Sessions}
 	if cfg.DB == Embedded {
 		need[roleDB] = 1

@@ -2,6 +2,8 @@ package supervisor_test
 
 import (
 	"context"
+	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -128,6 +130,50 @@ func TestCluster_StartsShowsProcessesAndStopsInOrder(t *testing.T) {
 	order := []string{"session-1", "data-1", "meta-1", "db"}
 	for i := range order[1:] {
 		assert.Less(t, at(order[i]), at(order[i+1]), "%s stops before %s", order[i], order[i+1])
+	}
+}
+
+// With a token the database has a password, and no secret can be read by others.
+func TestSecrets_AreReadableByTheirOwnerOnly(t *testing.T) {
+	var dir string
+	_, h, _ := up(t, func(cfg *supervisor.Config) {
+		dir = filepath.Join(cfg.Dir, "cluster")
+		cfg.Dir, cfg.Token = dir, "the-token"
+	})
+	mode := func(name string) fs.FileMode {
+		info, err := os.Stat(filepath.Join(dir, name))
+		require.NoError(t, err)
+		return info.Mode().Perm()
+	}
+	assert.Equal(t, fs.FileMode(0o700), mode("."))
+	password, err := os.ReadFile(filepath.Join(dir, "db-password"))
+	require.NoError(t, err)
+	secrets := []string{"the-token", strings.TrimSpace(string(password))}
+	dsn, err := os.ReadFile(filepath.Join(dir, "dsn"))
+	require.NoError(t, err)
+	assert.Contains(t, string(dsn), "root:"+secrets[1]+"@tcp(")
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, e := range entries {
+		if e.Name() == "control.sock" {
+			assert.Equal(t, fs.FileMode(0o600), mode(e.Name()))
+			continue
+		}
+		text, _ := os.ReadFile(filepath.Join(dir, e.Name())) // a folder has none
+		for _, secret := range secrets {
+			if strings.Contains(string(text), secret) {
+				assert.Equal(t, fs.FileMode(0o600), mode(e.Name()), e.Name())
+			}
+		}
+	}
+	for _, p := range allReady(t, h) {
+		args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
+		if err != nil {
+			t.Skip("the arguments of a process cannot be read here")
+		}
+		for _, secret := range secrets {
+			assert.NotContains(t, string(args), secret, p.Name)
+		}
 	}
 }
 
