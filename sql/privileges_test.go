@@ -71,7 +71,7 @@ func TestPrivileges_OfMigratingAndRunning(t *testing.T) {
 		// Every statement of the election, the state and the history.
 		for _, path := range conclavesql.SQLFiles(t) {
 			if !strings.HasPrefix(path, "sql/lock/") && !strings.HasPrefix(path, "sql/state/") && !strings.HasPrefix(path, "sql/history/") ||
-				strings.HasSuffix(path, "state/seed.sql") { // migrate's
+				strings.HasSuffix(path, "seed.sql") { // migrate's
 				continue
 			}
 			sent := conclavesql.Statement(os.DirFS(".."), path)
