@@ -212,13 +212,8 @@ func (s *Strategy) Close() error {
 
 // Round plays one round of the protocol (doElect in article 000). The numbers are
 // those of the package comment.
-func (s *Strategy) Round(ctx context.Context, me elector.Candidate, last elector.Term) (elector.Term, error) {
-	term, err := s.round(ctx, me, last)
-	s.health.after(me, last, term, err)
-	return term, err
-}
-
-func (s *Strategy) round(ctx context.Context, me elector.Candidate, last elector.Term) (elector.Term, error) {
+func (s *Strategy) Round(ctx context.Context, me elector.Candidate, last elector.Term) (term elector.Term, err error) {
+	defer func() { s.health.after(me, last, term, err) }()
 	if me.Holding != 0 {
 		return s.renew(ctx, me)
 	}
