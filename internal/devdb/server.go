@@ -176,7 +176,7 @@ func New(cfg Config) (*Server, error) {
 		editor.Close()
 	}
 	var err error
-	if s.store, err = openStore(cfg.File, cfg.Database, s.engine, tables); err != nil {
+	if s.store, err = openStore(cfg.File, cfg.Database, cfg.User, s.engine, tables); err != nil {
 		return nil, err
 	}
 	// A nil context factory compiles, and panics at the first connection.

@@ -29,6 +29,7 @@ import (
 // the gate held, or before the server runs.
 type store struct {
 	path   string // empty: there is no file
+	user   string // of the server's own statements
 	lock   *os.File
 	engine *sqle.Engine
 	tables *memory.DbProvider
@@ -51,8 +52,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // openStore locks the file for this process, loads it, and creates the database
 // if it does not exist.
-func openStore(path, database string, engine *sqle.Engine, tables *memory.DbProvider) (*store, error) {
-	st := &store{path: path, engine: engine, tables: tables, shapes: make(map[string]string)}
+func openStore(path, database, user string, engine *sqle.Engine, tables *memory.DbProvider) (*store, error) {
+	st := &store{path: path, user: user, engine: engine, tables: tables, shapes: make(map[string]string)}
 	if path != "" {
 		if err := st.take(); err != nil {
 			return nil, err
@@ -329,7 +330,8 @@ func (st *store) query(ctx *sql.Context, query string) ([]sql.Row, error) {
 // context returns an engine context for the server's own statements, with a new
 // session.
 func (st *store) context() *sql.Context {
-	session := memory.NewSession(sql.NewBaseSession(), st.tables)
+	base := sql.NewBaseSessionWithClientServer("", sql.Client{User: st.user, Address: "localhost"}, 0)
+	session := memory.NewSession(base, st.tables)
 	return sql.NewContext(context.Background(), sql.WithSession(session), sql.WithProcessList(sql.EmptyProcessList{}))
 }
 
