@@ -154,3 +154,20 @@ func TestRun_EndsWhenTheFileCannotBeWritten(t *testing.T) {
 	assert.Error(t, err)
 	assert.ErrorContains(t, <-ended, "save tables")
 }
+
+// A server with a password reads its own tables as its user, for the file.
+func TestRestart_WithAPassword(t *testing.T) {
+	config := devdb.Config{File: filepath.Join(t.TempDir(), "db.sql"), User: "meta", Password: "it's secret"}
+	for i := range 3 {
+		s, crash := serve(t, config)
+		db := open(t, s)
+		if i == 0 {
+			run(t, db, lockTable)
+			run(t, db, lockRow)
+		}
+		run(t, db, "UPDATE distribute_lock SET beat = beat + 1")
+		assert.Equal(t, i+1, one[int](t, db, "SELECT beat FROM distribute_lock"))
+		db.Close()
+		crash()
+	}
+}
