@@ -113,7 +113,10 @@ func (c *Cluster) prepare() error {
 	if c.listener, err = listenControl(c.cfg.Dir); err != nil {
 		return err
 	}
-	return c.state().save(c.cfg.Dir) // replaces the state of an earlier cluster
+	if err := c.state().save(c.cfg.Dir); err != nil { // replaces the state of an earlier cluster
+		return errors.Join(err, c.listener.Close())
+	}
+	return nil
 }
 
 // busy returns ErrBusy with the pid of the supervisor that holds the folder.

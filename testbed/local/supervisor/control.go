@@ -4,14 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 )
 
@@ -35,19 +32,24 @@ func newControl(c *Cluster) *control {
 // listenControl opens the socket. The caller holds the folder's lock, so an
 // existing socket was left by a supervisor that was killed. The kernel allows
 // about a hundred bytes for the path; if the folder's is longer, the socket is
-// in a folder of this user in the temporary folder.
+// in a new folder of its own, which only this user can enter and Close removes.
 func listenControl(dir string) (net.Listener, error) {
-	path := filepath.Join(dir, "control.sock")
-	if len(path) > 100 {
-		own := filepath.Join(os.TempDir(), fmt.Sprintf("conclave-%d", os.Getuid()))
-		if err := os.Mkdir(own, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, err
-		}
-		if err := isPrivate(own); err != nil {
-			return nil, err
-		}
-		path = filepath.Join(own, fmt.Sprintf("%08x.sock", crc32.ChecksumIEEE([]byte(dir))))
+	if path := filepath.Join(dir, "control.sock"); len(path) <= 100 {
+		return listenPrivately(path)
 	}
+	own, err := os.MkdirTemp("", "conclave-")
+	if err != nil {
+		return nil, err
+	}
+	ln, err := listenPrivately(filepath.Join(own, "control.sock"))
+	if err != nil {
+		return nil, errors.Join(err, os.Remove(own))
+	}
+	return ownFolder{ln, own}, nil
+}
+
+// listenPrivately opens a socket that only this user may connect to.
+func listenPrivately(path string) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -61,18 +63,15 @@ func listenControl(dir string) (net.Listener, error) {
 	return ln, nil
 }
 
-// isPrivate returns an error unless a folder belongs to this user and is closed to
-// all others, who could otherwise have made it first, or a link in its place.
-func isPrivate(dir string) error {
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return err
-	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	if !info.IsDir() || info.Mode().Perm() != 0o700 || ok && int(owner.Uid) != os.Getuid() {
-		return fmt.Errorf("the folder %s must belong to this user with mode 0700, not %v", dir, info.Mode())
-	}
-	return nil
+// ownFolder is a socket in a folder of its own.
+type ownFolder struct {
+	net.Listener
+	dir string
+}
+
+// Close closes the socket and removes its folder.
+func (o ownFolder) Close() error {
+	return errors.Join(o.Listener.Close(), os.RemoveAll(o.dir))
 }
 
 func (c *control) serve(ln net.Listener) {
