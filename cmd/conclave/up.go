@@ -139,7 +139,7 @@ func hurryOnSignal(ctx context.Context, c *supervisor.Cluster) (stop func()) {
 // returns when the cluster is ready.
 func (a *app) upDetached(ctx context.Context, cfg supervisor.Config) error {
 	logs := filepath.Join(cfg.Dir, "logs")
-	if err := os.MkdirAll(logs, 0o755); err != nil {
+	if err := os.MkdirAll(logs, 0o700); err != nil {
 		return err
 	}
 	log, err := os.OpenFile(filepath.Join(logs, "supervisor.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)

@@ -73,7 +73,7 @@ func plan(cfg Config, claims *claims) ([]spec, error) {
 			return nil, err
 		}
 		user := "root"
-		if cfg.Token != "" { // what the nodes protect, their database does too
+		if cfg.Token != "" || cfg.OwnTokens { // what the nodes protect, their database does too
 			password := rand.Text()
 			path := filepath.Join(dir, "db-password")
 			if err := os.WriteFile(path, []byte(password+"\n"), 0o600); err != nil {

@@ -15,5 +15,5 @@ var databaseGuards = []guard{
 	{name: "the embedded server reads files", test: unit{"./internal/devdb", "TestRefusedStatements_FailWith1235"}, patch: patch{
 		"internal/devdb/functions.go", "\tdefine(\"load_file\", 1, types.LongBlob, noLoadFile)\n", ""}},
 	{name: "the database of a cluster with a token has no password", test: unit{"./testbed/local/supervisor", "TestSecrets_AreReadableByTheirOwnerOnly"}, patch: patch{
-		"testbed/local/supervisor/plan.go", "if cfg.Token != \"\" { // what", "if cfg.Token == \"never\" { // what"}},
+		"testbed/local/supervisor/plan.go", "if cfg.Token != \"\" || cfg.OwnTokens { // what", "if cfg.Token == \"never\" { // what"}},
 }
