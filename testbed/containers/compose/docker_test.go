@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,7 +22,9 @@ func TestProject_UpToDown(t *testing.T) {
 	needsDocker(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
-	cfg := compose.Config{Name: fmt.Sprintf("conclave-test-%d", os.Getpid()), Dir: "testdata", Out: t.Output()}
+	image, err := exec.CommandContext(ctx, "../../../compose/db-image").Output()
+	require.NoError(t, err)
+	cfg := compose.Config{Env: []string{"DB_IMAGE=" + strings.TrimSpace(string(image))}, Name: fmt.Sprintf("conclave-test-%d", os.Getpid()), Dir: "testdata", Out: t.Output()}
 	p, err := compose.New(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() {
