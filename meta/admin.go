@@ -40,18 +40,7 @@ func (l *leader) getElections(r *http.Request) (any, error) {
 		}
 		limit = n
 	}
-	history, err := l.config.History.List(r.Context(), limit)
-	if err != nil {
-		return nil, wire.Errorf(wire.CodeUnavailable, "%v", err)
-	}
-	list := make([]metaclient.Election, len(history))
-	for i, e := range history {
-		list[i] = metaclient.Election{
-			Term: e.Term, Owner: nameOf(e.Owner), Previous: nameOf(e.Previous), Cause: e.Cause,
-			LeaderlessMs: e.Leaderless.Milliseconds(), At: shown(e.At),
-		}
-	}
-	return list, nil
+	return l.elections.read(r.Context(), limit)
 }
 
 // getSlots returns the slot table and whether the cluster is protected
@@ -285,15 +274,4 @@ func readBody(r *http.Request, into any) error {
 		return wire.Errorf(wire.CodeBadRequest, "invalid body for %s: %v", r.URL.Path, err)
 	}
 	return nil
-}
-
-// shown returns a time in the precision and zone of the API.
-func shown(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
-
-// nameOf returns the name in a stored owner.
-func nameOf(owner string) string {
-	if id, err := conclave.ParseNodeID(owner); err == nil {
-		return id.Name
-	}
-	return owner
 }

@@ -30,8 +30,9 @@ import (
 //	beats down <-- updates: something to send <----- wire.View
 type leader struct {
 	*tenure
-	arranger *arranger
-	joins    *joins
+	arranger  *arranger
+	joins     *joins
+	elections *elections
 }
 
 // leaders knows which meta leads, and leads the terms that this node wins.
@@ -66,7 +67,7 @@ func (s *leaders) lead(ctx context.Context, term elector.Term) error {
 	}
 	t.beat.Store(term.Beat)
 	announcer := &announcer{tenure: t, metas: s.knownMetas, call: s.calls.announce}
-	l := &leader{tenure: t, joins: &joins{t}, arranger: newArranger(t, derive(s.rand), announcer, s.calls.fetchState)}
+	l := &leader{tenure: t, joins: &joins{t}, elections: &elections{history: t.config.History}, arranger: newArranger(t, derive(s.rand), announcer, s.calls.fetchState)}
 	l.event("leader.elected", nil, map[string]any{
 		"leader": s.config.Node.Name, "cause": term.Cause, "previous": term.Previous.Name, "leaderlessMs": term.Leaderless.Milliseconds(),
 	}, "%s leads term %d (%s)", s.config.Node.Name, term.Number, term.Cause)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -50,9 +51,13 @@ func withResponder(next http.Handler) http.Handler {
 // errSilent ends a stream on which no message was received for a client lease.
 var errSilent = wire.Errorf(wire.CodeUnavailable, "no message was received for a client lease")
 
-// errUnread ends the stream of a client that keeps sending what is refused and
-// does not read the refusals.
-var errUnread = wire.Errorf(wire.CodeTooLarge, "too many refusals wait to be read")
+// errUnread ends the stream of a client that does not read a message within
+// sendLimit. Its code lets the client connect again.
+var errUnread = wire.Errorf(wire.CodeUnavailable, "a message was not read within %s", sendLimit)
+
+// errFull ends the stream of a client that keeps sending what is refused and does
+// not read the refusals.
+var errFull = wire.Errorf(wire.CodeTooLarge, "too many refusals wait to be read")
 
 // maxNameBytes limits what identifies a client or a registration, and what of a
 // client's strings a refusal repeats.
@@ -74,7 +79,6 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	reading := &deadline{response: response}
 	defer reading.end()
 	extend := func() { reading.set(time.Now().Add(c.config.ClientLease)) }
-	past := time.Unix(1, 0)
 
 	// 1. The first message identifies the client.
 	extend()
@@ -100,7 +104,8 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 		since: c.config.Now(), linger: c.config.ClientLease, identity: identity,
 		settled: signal.New(), extend: extend, abort: func() { reading.set(past) },
 	}
-	conn.out = &outbox{send: stream.Send, failed: conn.abort}
+	var unread atomic.Bool
+	conn.out = &outbox{send: stream.Send, failed: conn.abort, unread: func() { unread.Store(true); reading.fail() }}
 	if ms := first.Hello.GetLingerMs(); ms > 0 {
 		conn.Announced, conn.linger = true, wire.FromMs(min(ms, maxLinger.Milliseconds()))
 	}
@@ -113,6 +118,9 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 
 	// 2. Receive until the stream ends or sending fails.
 	goodbye, err := c.receive(ctx, conn, stream, first, arrived)
+	if err != nil && unread.Load() {
+		err = errUnread
+	}
 
 	// 3. End: after a good-bye once everything is sent, otherwise at once.
 	c.watches.leave(conn)
@@ -146,7 +154,7 @@ func (c *clientService) receive(ctx context.Context, conn *connection, stream *c
 			arrived()
 		}
 		if conn.out.overflows() {
-			return false, errUnread
+			return false, errFull
 		}
 		if m.GetGoodbye() {
 			c.withdrawAll(ctx, conn)

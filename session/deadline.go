@@ -6,22 +6,35 @@ import (
 	"time"
 )
 
-// deadline is the read deadline of one request. Unlike the request itself it may
-// be used by any goroutine, also after the request's handler has returned: then
-// it does nothing.
+// past is a deadline that has passed.
+var past = time.Unix(1, 0)
+
+// deadline is how long one request may be read and written. Unlike the request
+// itself it may be used by any goroutine, also after the request's handler has
+// returned: then it does nothing.
 type deadline struct {
 	mu       sync.Mutex // held while the deadline is set, which waits for no peer
 	response *http.ResponseController
 	ended    bool
 }
 
-// set sets the deadline; the zero time means none. A time that has passed makes
+// set sets when reads fail; the zero time means never. A time that has passed makes
 // all reads fail. It has no effect once the stream has ended.
 func (d *deadline) set(at time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.ended {
 		_ = d.response.SetReadDeadline(at) // fails only when the stream has ended
+	}
+}
+
+// fail makes all reads and writes fail, also those that wait.
+func (d *deadline) fail() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.ended {
+		_ = d.response.SetReadDeadline(past)
+		_ = d.response.SetWriteDeadline(past)
 	}
 }
 

@@ -2,6 +2,7 @@ package session
 
 import (
 	"sync"
+	"time"
 
 	"conclave/session/registry"
 	wirev1 "conclave/wire/v1"
@@ -21,6 +22,7 @@ import (
 type outbox struct {
 	send   func(*wirev1.ServerMessage) error // nil: what is added waits for ever
 	failed func()                            // called when send has failed
+	unread func()                            // called when the client has not read a message within sendLimit: it makes send fail
 
 	mu      sync.Mutex // guards the rest
 	what    registry.Outbox
@@ -50,9 +52,17 @@ func (o *outbox) start() {
 	}
 }
 
+// sendLimit is how long a client may take to read one message. It is several times
+// what a slow network needs. Without it a client that pings, or has said good-bye, and
+// does not read would keep what waits for it for ever.
+const sendLimit = 30 * time.Second
+
 // run sends until nothing is left or the stream has failed.
 func (o *outbox) run() {
+	late := time.AfterFunc(sendLimit, o.unread)
+	defer late.Stop()
 	for m := o.next(); m != nil; m = o.next() {
+		late.Reset(sendLimit)
 		if o.send(m) != nil {
 			o.cut()
 			o.failed()

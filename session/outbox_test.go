@@ -71,3 +71,44 @@ func TestOutbox_EndsWithTheStream(t *testing.T) {
 		assert.Equal(t, 3, sent)
 	})
 }
+
+// A client that does not read its messages, whatever else it does, is given up after
+// a time that is long for one message.
+func TestOutbox_UnreadMessageEndsTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken := make(chan struct{})
+		slow := time.Duration(0)
+		o := &outbox{unread: func() { close(broken) }, failed: func() {}}
+		o.send = func(*wirev1.ServerMessage) error {
+			select {
+			case <-time.After(slow):
+				return nil
+			case <-broken:
+				return errors.New("broken")
+			}
+		}
+		slow = 20 * time.Second
+		for n := range uint64(5) { // each is read in time, if slowly
+			pong(o, n+1)
+			time.Sleep(slow)
+			synctest.Wait()
+		}
+		slow = time.Hour
+		pong(o, 9)
+		time.Sleep(29 * time.Second)
+		select {
+		case <-broken:
+			assert.Fail(t, "too early")
+		default:
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		select {
+		case <-broken:
+		default:
+			assert.Fail(t, "the connection is kept")
+			o.unread()
+		}
+		o.wait()
+	})
+}

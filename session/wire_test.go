@@ -288,6 +288,46 @@ func TestSlowClient_DelaysNoOther(t *testing.T) {
 	})
 }
 
+// A client that pings, or has said good-bye, and does not read is given up after
+// sendLimit.
+func TestUnreadMessages_EndTheConnection(t *testing.T) {
+	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
+		address := c.sessions["session-1"].server.Address()
+		names := func() []string {
+			out := []string{}
+			for _, x := range c.list(address, "/v1/clients") {
+				out = append(out, x["name"].(string))
+			}
+			return out
+		}
+		pings, leaves := c.raw("pings", "session-1").hello("pings"), c.raw("leaves", "session-1").hello("leaves")
+		defer pings.end()
+		defer leaves.end()
+		for _, r := range []*raw{pings, leaves} {
+			r.send(&wirev1.ClientMessage{Subscribe: []*wirev1.Subscription{{Id: "s", DataInfoId: svc}}})
+		}
+		large := strings.Repeat("x", conclave.MaxValue-10)
+		p := c.published(c.client("writer"), "svc", large)
+		for i := range 200 { // more than the windows of a connection hold
+			require.NoError(t, p.Update([]string{fmt.Sprint(i, large)}))
+			time.Sleep(20 * time.Millisecond)
+			pings.send(&wirev1.ClientMessage{Ping: 1})
+			leaves.send(&wirev1.ClientMessage{Ping: 1})
+		}
+		leaves.send(&wirev1.ClientMessage{Goodbye: true})
+		for range 20 {
+			pings.send(&wirev1.ClientMessage{Ping: 1})
+			time.Sleep(time.Second)
+		}
+		assert.Subset(t, names(), []string{"pings", "leaves"})
+		for range 12 {
+			_ = pings.stream.Send(&wirev1.ClientMessage{Ping: 1})
+			time.Sleep(time.Second)
+		}
+		assert.Equal(t, []string{"writer"}, names())
+	})
+}
+
 // A dataId whose values exceed the size of a request is still pushed.
 func TestLargeDatum(t *testing.T) {
 	bubble(t, 1, 1, func(t *testing.T, c *cluster) {

@@ -33,11 +33,7 @@ func (d *database) bind(f *pflag.FlagSet) {
 // open waits for the database and checks that its schema is up to date, or makes it
 // so.
 func (d *database) open(ctx context.Context, c node.Config, lock conclavesql.Lock, deadline time.Duration) (*conclavesql.DB, error) {
-	dsn, err := cli.DSN(d.dsn, d.file)
-	if err != nil {
-		return nil, err
-	}
-	db, err := conclavesql.Open(dsn, conclavesql.Options{Dial: c.Network.DialContext, Deadline: deadline})
+	db, err := d.pool(c, conclavesql.Options{Deadline: deadline})
 	if err != nil {
 		return nil, err
 	}
@@ -62,14 +58,28 @@ func (d *database) open(ctx context.Context, c node.Config, lock conclavesql.Loc
 	return nil, err
 }
 
-// withDatabase closes the pool after the server.
+// pool returns a pool of connections to the database.
+func (d *database) pool(c node.Config, o conclavesql.Options) (*conclavesql.DB, error) {
+	dsn, err := cli.DSN(d.dsn, d.file)
+	if err != nil {
+		return nil, err
+	}
+	o.Dial = c.Network.DialContext
+	return conclavesql.Open(dsn, o)
+}
+
+// withDatabase closes the pools after the server.
 type withDatabase struct {
 	*meta.Server
-	db *conclavesql.DB
+	pools []*conclavesql.DB
 }
 
 func (s *withDatabase) Run(ctx context.Context) error {
-	defer s.db.Close()
+	defer func() {
+		for _, p := range s.pools {
+			p.Close()
+		}
+	}()
 	return s.Server.Run(ctx)
 }
 

@@ -61,7 +61,13 @@ func process() cli.Process {
 			if err != nil {
 				return nil, err
 			}
-			c.Store, c.History, c.Database = conclavesql.NewStateStore(pool, lock), conclavesql.NewHistory(pool, lock), pool
+			// Readers of the history have a connection of their own.
+			readers, err := db.pool(c.Config, conclavesql.Options{Deadline: c.ElectionBeat() / 2, MaxConns: 1})
+			if err != nil {
+				pool.Close()
+				return nil, err
+			}
+			c.Store, c.History, c.Database = conclavesql.NewStateStore(pool, lock), conclavesql.NewHistory(readers, lock), pool
 			c.Strategy = func(ask meta.AskWitness) (elector.Strategy, error) {
 				election := termcas.Config{DB: pool, Lock: lock, Takeover: mode, Ask: ask, Rand: c.Rand, Logger: logging.Slog(c.Logger.Named("termcas")), Trace: meta.TraceElection(c.Trace, c.Node)}
 				if profile == "sofa" {
@@ -72,9 +78,10 @@ func process() cli.Process {
 			server, err := meta.New(c)
 			if err != nil {
 				pool.Close()
+				readers.Close()
 				return nil, err
 			}
-			return &withDatabase{server, pool}, nil
+			return &withDatabase{server, []*conclavesql.DB{pool, readers}}, nil
 		},
 	}
 }

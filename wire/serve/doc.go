@@ -4,8 +4,8 @@
 // server.go is the HTTP server of a node's only port; router.go has the paths
 // that all roles serve, and how an error is written as JSON; required.go is the
 // table of the rights that paths and procedures require, and checks them; callers.go
-// has the roles that call each procedure of nodes over TLS; audit.go
-// reports who changes something;
-// browser.go refuses what the web pages of others make browsers send; codec.go
-// bounds the messages of clients; events.go is a node's event log.
+// has the roles that call each procedure of nodes over TLS; audit.go reports who
+// changes something; browser.go refuses what the web pages of others make browsers
+// send; reads.go limits what readers of lists take; codec.go bounds the messages of
+// clients; events.go is a node's event log.
 package serve

@@ -33,6 +33,7 @@ var guards = slices.Concat(
 	loadGuards,
 	linearGuards,
 	orderGuards,
+	hostileGuards,
 	trustGuards,
 	roleGuards,
 	tlsGuards,
