@@ -27,6 +27,8 @@
 // the connection ends. It has no timeout except the context of each statement,
 // notices its own end while it is idle, and is closed and never pooled.
 //
+// A DSN may require TLS, with CAs of its own (secure.go).
+//
 // # Guarantees
 //
 //   - A statement is sent once. This package never repeats a compare-and-swap.

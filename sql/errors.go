@@ -2,6 +2,7 @@ package sql
 
 import (
 	"context"
+	"crypto/tls"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -21,8 +22,8 @@ var (
 	// such database, missing privileges). A retry rarely helps.
 	ErrRefused = errors.New("database refused access")
 
-	// ErrUnavailable reports that the server could not be reached, broke the
-	// connection, is starting or stopping, or did not answer within the
+	// ErrUnavailable reports that the server could not be reached, has not the
+	// TLS or the certificate that the DSN requires, broke the connection, is starting or stopping, or did not answer within the
 	// deadline. The caller may retry; but the statement that failed may have
 	// been applied, or may be applied later.
 	ErrUnavailable = errors.New("database unavailable")
@@ -73,8 +74,12 @@ func classify(err error) error {
 		return err
 	}
 	var network net.Error
+	var certificate *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &network),
+		errors.As(err, &certificate),
+		errors.Is(err, errCertificate),
+		errors.Is(err, mysql.ErrNoTLS),
 		errors.Is(err, driver.ErrBadConn),
 		errors.Is(err, mysql.ErrInvalidConn),
 		errors.Is(err, io.EOF),

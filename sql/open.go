@@ -97,6 +97,10 @@ type DB struct {
 // connect; the first statement does, and returns ErrUnavailable if it cannot.
 // Errors of Open about the DSN wrap ErrBadDSN and never contain the password.
 //
+// The DSN's parameters tls=true, skip-verify and preferred are the driver's; with
+// tlsCA=FILE (and tlsCert and tlsKey) the server's certificate is verified against
+// the CAs of a file, with tls=verify-ca whatever host it names.
+//
 // Open overrides these settings of the DSN: every connection interpolates
 // parameters on the client (so that a statement is a single packet, which at a
 // timeout was either sent or not), has the time zone +00:00 and reads times as
@@ -150,6 +154,10 @@ func parseDSN(dsn string) (*mysql.Config, error) {
 	case strings.Contains(dsn, "://"):
 		return nil, fmt.Errorf("%w: it looks like a URL, %s", ErrBadDSN, form)
 	}
+	dsn, secured, err := takeSecurity(dsn)
+	if err != nil {
+		return nil, err
+	}
 	config, err := mysql.ParseDSN(dsn)
 	if err != nil {
 		if text, static := strings.CutPrefix(err.Error(), "invalid DSN: "); static {
@@ -164,6 +172,11 @@ func parseDSN(dsn string) (*mysql.Config, error) {
 	}
 	if config.DBName == "" {
 		return nil, fmt.Errorf("%w: there is no database after the slash, %s", ErrBadDSN, form)
+	}
+	if secured != nil {
+		if err := secured.secure(config); err != nil {
+			return nil, err
+		}
 	}
 	return config, nil
 }

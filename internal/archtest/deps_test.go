@@ -19,7 +19,7 @@ import (
 const rules = `
 	NONE < conclave;
 	conclave < slot, lease, blacklist, internal/trace;
-	conclave < internal/certs < wire/serve, internal/node, client, testbed/local/supervisor, cmd/conclave;
+	conclave < internal/certs < wire/serve, internal/node, client, testbed/local/supervisor, cmd/conclave, internal/mysqltest;
 	NONE < wire/v1 < wire/v1/wirev1connect;
 	NONE < wire/rights;
 	slot, lease, blacklist, internal/trace, wire/rights, wire/v1/wirev1connect < wire;

@@ -3,16 +3,24 @@ package mysqltest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/ory/dockertest/v3"
 	"github.com/ory/dockertest/v3/docker"
+	"github.com/stretchr/testify/require"
+
+	"conclave"
+	"conclave/internal/certs"
 )
 
 // images are the images of a kind if its variable names none: the first one
@@ -37,8 +45,9 @@ var options = map[Kind][]string{
 // killed. (A restart by the engine can race with its removal of containers that
 // have ended.) slay kills the server from inside the container.
 const (
-	again = `while docker-entrypoint.sh "$@"; [ $? -eq 137 ]; do :; done`
-	slay  = `for p in /proc/[0-9]*; do case $(cat $p/comm) in mysqld|mariadbd) kill -9 ${p#/proc/};; esac; done`
+	again = `mkdir -p /tmp/tls && cd /tmp/tls && echo "$TLS_CA" >ca.pem && echo "$TLS_CERT" >cert.pem && echo "$TLS_KEY" >key.pem && cd / || exit
+while docker-entrypoint.sh "$@"; [ $? -eq 137 ]; do :; done`
+	slay = `for p in /proc/[0-9]*; do case $(cat $p/comm) in mysqld|mariadbd) kill -9 ${p#/proc/};; esac; done`
 )
 
 // lifetime is the time after which the engine ends a container that the test
@@ -55,6 +64,32 @@ type container struct {
 	res   *dockertest.Resource
 	image string
 	addr  string // host:port on loopback, also after a restart
+	ca    []byte // PEM: that of the server's certificate
+}
+
+// issueCerts returns the environment with a new certificate for the server, which
+// is valid for loopback, and its CA.
+func (c *container) issueCerts() (environment [3]string, err error) {
+	dir, err := os.MkdirTemp("", "mysqltest-")
+	if err != nil {
+		return environment, err
+	}
+	defer os.RemoveAll(dir)
+	if err := errors.Join(certs.NewCA(dir, lifetime*time.Second), certs.Issue(dir, []string{"127.0.0.1"}, lifetime*time.Second)); err != nil {
+		return environment, err
+	}
+	folder := filepath.Join(dir, string(conclave.RoleMeta)) // the role does not matter here
+	for i, f := range []struct{ variable, file string }{{"TLS_CA", certs.CAFile}, {"TLS_CERT", certs.CertFile}, {"TLS_KEY", certs.KeyFile}} {
+		text, err := os.ReadFile(filepath.Join(folder, f.file))
+		if err != nil {
+			return environment, err
+		}
+		environment[i] = f.variable + "=" + string(text)
+		if i == 0 {
+			c.ca = text
+		}
+	}
+	return environment, nil
 }
 
 // run starts a container, and returns before the server answers.
@@ -74,6 +109,10 @@ func run(kind Kind) (*container, error) {
 	}
 	repository, tag := split(image)
 	c := &container{pool: pool, image: image}
+	secured, err := c.issueCerts()
+	if err != nil {
+		return nil, err
+	}
 	for try := 1; ; try++ {
 		// A fixed port stays the same after a restart.
 		if c.addr, err = freePort(); err != nil {
@@ -84,9 +123,9 @@ func run(kind Kind) (*container, error) {
 			Name:         fmt.Sprintf("conclave-%s-%d-%s", kind, os.Getpid(), port),
 			Repository:   repository,
 			Tag:          tag,
-			Env:          []string{"MYSQL_ROOT_PASSWORD=" + password, "MARIADB_ROOT_PASSWORD=" + password},
+			Env:          []string{"MYSQL_ROOT_PASSWORD=" + password, "MARIADB_ROOT_PASSWORD=" + password, secured[0], secured[1], secured[2]},
 			Entrypoint:   []string{"sh", "-c", again, "sh"},
-			Cmd:          append([]string{"mysqld"}, options[kind]...),
+			Cmd:          slices.Concat([]string{"mysqld", "--ssl-ca=/tmp/tls/ca.pem", "--ssl-cert=/tmp/tls/cert.pem", "--ssl-key=/tmp/tls/key.pem"}, options[kind]),
 			ExposedPorts: []string{"3306/tcp"},
 			PortBindings: map[docker.Port][]docker.PortBinding{"3306/tcp": {{HostIP: "127.0.0.1", HostPort: port}}},
 			Labels:       map[string]string{"conclave": "mysqltest"},
@@ -104,6 +143,16 @@ func run(kind Kind) (*container, error) {
 		}
 	}
 	return c, c.res.Expire(lifetime)
+}
+
+// NewCA returns a CA in PEM that has signed the certificate of no server.
+func NewCA(t testing.TB) []byte {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, certs.NewCA(dir, lifetime*time.Second))
+	text, err := os.ReadFile(filepath.Join(dir, certs.CAFile))
+	require.NoError(t, err)
+	return text
 }
 
 // choose returns the image that the kind's variable names, or the first of

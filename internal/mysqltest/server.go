@@ -5,6 +5,7 @@ import (
 	stdsql "database/sql"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -93,6 +94,16 @@ func (s *Server) NeedsContainer(t testing.TB) {
 	if s.host == nil || s.host.container == nil {
 		missing(t, fmt.Sprintf("the %s server is not a container of this test: it cannot be paused or restarted", s.Kind))
 	}
+}
+
+// CA returns a file with the CA of the server's certificate, which is valid for the
+// address of the DSN. It skips the test like NeedsContainer.
+func (s *Server) CA(t testing.TB) string {
+	t.Helper()
+	s.NeedsContainer(t)
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	require.NoError(t, os.WriteFile(file, s.host.container.ca, 0o600))
+	return file
 }
 
 // Pause suspends the server while its sockets stay open, like a machine that
