@@ -73,7 +73,9 @@ const (
 
 	// Load. The player's clients do it, so it is possible on every Cluster. In a
 	// burst each client that stays changes values Factor times as often as the
-	// scenario says, without waiting for acknowledgements. EndBurst ends it.
+	// scenario says, without waiting for acknowledgements, or it makes Arrivals new
+	// registrations that no client reads, as fast as it can. EndBurst ends it; the
+	// registrations stay.
 	Burst    Verb = "burst"
 	EndBurst Verb = "end burst"
 )
@@ -88,15 +90,16 @@ const HealAll Verb = "heal all"
 // Action is one action on one node at one moment. A fault that lasts is ended by
 // an act of its own; the player keeps track of the faults that it has to end.
 type Action struct {
-	Verb   Verb
-	Node   string // A
-	Peer   string // B; "": all other hosts
-	By     time.Duration
-	Jitter time.Duration
-	Rate   int // bytes per second
-	Point  trace.Kind
-	Factor int  // of Burst
-	Force  bool // also a command that the leader would refuse as unsafe
+	Verb     Verb
+	Node     string // A
+	Peer     string // B; "": all other hosts
+	By       time.Duration
+	Jitter   time.Duration
+	Rate     int // bytes per second
+	Point    trace.Kind
+	Factor   int  // of Burst
+	Arrivals int  // of Burst
+	Force    bool // also a command that the leader would refuse as unsafe
 
 	// MustRefuse marks a command that the leader must refuse as unsafe. A Cluster
 	// sends it like any other; the player checks the result.

@@ -34,7 +34,8 @@ type Step struct {
 	Jitter    time.Duration
 	Rate      int
 	Point     trace.Kind
-	Factor    int  // of Burst
+	Factor    int  // of Burst: how many times as many changes, or
+	Arrivals  int  // of Burst: how many new registrations of each client
 	Force     bool // resign, quit, forbid: also if the leader would refuse it as unsafe
 
 	// MustRefuse marks an operator's command that fails the scenario if it is
@@ -91,6 +92,9 @@ func (d Step) String() string {
 		out = fmt.Sprintf("announce stop to %s", d.Who)
 	case Burst:
 		out = fmt.Sprintf("burst by %d", d.Factor)
+		if d.Arrivals > 0 {
+			out = fmt.Sprintf("burst of %d", d.Arrivals)
+		}
 	case Freeze, Unfreeze, EndBurst, HealAll:
 		out = string(d.Verb)
 	case Switch:
@@ -118,7 +122,7 @@ func (d Step) String() string {
 
 // String returns the act in the words of the language.
 func (a Action) String() string {
-	d := Step{Verb: a.Verb, Who: Selector(a.Node), Whom: Selector(a.Peer), By: a.By, Jitter: a.Jitter, Rate: a.Rate, Point: a.Point, Factor: a.Factor, Force: a.Force, MustRefuse: a.MustRefuse, MustAccept: a.MustAccept}
+	d := Step{Verb: a.Verb, Who: Selector(a.Node), Whom: Selector(a.Peer), By: a.By, Jitter: a.Jitter, Rate: a.Rate, Point: a.Point, Factor: a.Factor, Arrivals: a.Arrivals, Force: a.Force, MustRefuse: a.MustRefuse, MustAccept: a.MustAccept}
 	if d.Whom == "" && (a.Verb == Cut || a.Verb == CutOne || a.Verb == Mend) {
 		d.Whom = "everyone"
 	}

@@ -60,17 +60,22 @@ func (l *load) replayed() (named, resent int64) {
 	return named, resent
 }
 
-// burst makes each client that stays also change values factor times as often
-// as the scenario says, until endBurst. A burst that lasts already is ended.
-func (l *load) burst(ctx context.Context, factor int, seed uint64) {
+// burst makes each client that stays also change values, Factor times as often
+// as the scenario says, or make new registrations, until endBurst. A burst that
+// lasts already is ended.
+func (l *load) burst(ctx context.Context, a testbed.Action, seed uint64) {
 	l.endBurst()
 	ctx, cancel := context.WithCancel(ctx)
 	l.mu.Lock()
 	l.calm = cancel
 	l.mu.Unlock()
 	for i, w := range l.staying() {
+		if a.Arrivals > 0 {
+			l.working.Go(func() { l.arrive(ctx, w, a.Arrivals) })
+			continue
+		}
 		r := rand.New(rand.NewPCG(seed, uint64(i+1)<<16))
-		l.working.Go(func() { l.flood(ctx, w, max(l.of.Every/time.Duration(factor), time.Microsecond), r) })
+		l.working.Go(func() { l.flood(ctx, w, max(l.of.Every/time.Duration(a.Factor), time.Microsecond), r) })
 	}
 }
 
@@ -81,6 +86,16 @@ func (l *load) endBurst() {
 	l.mu.Unlock()
 	if calm != nil {
 		calm()
+	}
+}
+
+// arrive makes new registrations of a client, as fast as the client takes them.
+// They are not in the history, like those of carry, and stay when ctx ends.
+func (l *load) arrive(ctx context.Context, w *worker, number int) {
+	for i := range number {
+		if _, err := w.client.Publish(ctx, fmt.Sprintf("arrivals-%d", i+1), []string{fmt.Sprintf("%*s", l.of.Bytes, w.name)}); err != nil {
+			return // the burst has ended, or the client was killed
+		}
 	}
 }
 

@@ -48,6 +48,22 @@ func TestBurst_ClientsChangeMoreUntilItEnds(t *testing.T) {
 	}
 }
 
+// A burst of new registrations changes nothing that clients read, and they stay.
+func TestBurst_ClientsMakeNewRegistrations(t *testing.T) {
+	cluster := &fakeCluster{}
+	r := play(t, cluster, "clients 4 names 4 every 1s\nat 5s burst of 100 for 4s\nat 5s expect current for 4s\nuntil 12s")
+	assert.Empty(t, r.Problems())
+	assert.Equal(t, []string{"5s burst of 100", "9s end burst"}, faults(r))
+	assert.InEpsilon(t, published(r, 1*time.Second, 5*time.Second), published(r, 5*time.Second, 9*time.Second), 0.3)
+	arrived := 0
+	for name, registrations := range cluster.data {
+		if strings.HasPrefix(name, "arrivals-") {
+			arrived += len(registrations)
+		}
+	}
+	assert.Equal(t, 400, arrived)
+}
+
 // A burst without an end is ended with the other faults, and a second one
 // replaces the first. Clients that are killed in a burst end with it.
 func TestBurst_EndsWithTheFaults(t *testing.T) {

@@ -66,6 +66,7 @@
 //	freeze, unfreeze
 //	switch KEY to VALUE
 //	burst by N                             clients change values N times as often
+//	burst of N                             clients make N new registrations each, that no client reads
 //	end burst
 //	announce stop to X
 //	heal all
@@ -105,7 +106,8 @@
 // (0 or left out: any number) wait at a node, what follows waits at its senders.
 // Only simulated nodes have budgets. A burst is load, on any cluster: each client that
 // stays also changes values of its own, N times as often as "every" says, and
-// does not wait until they are stored. L23 and L24 check what is left of a burst
+// does not wait until they are stored; or it makes N new registrations as fast as
+// it can, which stay. L23 and L24 check what is left of a burst
 // when it has ended.
 //
 // Every scenario ends in the same way. All faults are healed. Within one lease

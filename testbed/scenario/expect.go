@@ -63,6 +63,10 @@ var conditions = map[string]condition{
 	"full": {about: "every subscriber sees exactly what live clients publish", holds: func(p *player, _ *Expectation, _ testbed.Snapshot) (bool, string) {
 		return p.load.full()
 	}},
+	"current": {about: "no subscriber has seen another list than live clients publish for more than two seconds", holds: func(p *player, _ *Expectation, _ testbed.Snapshot) (bool, string) {
+		_, difference := p.load.full()
+		return len(p.load.lacking(currentWithin)) == 0, difference
+	}},
 	"without": {who: true, about: "no subscriber sees a registration of WHO", holds: func(p *player, e *Expectation, now testbed.Snapshot) (bool, string) {
 		for _, n := range p.targets.resolve(e.Who, now) {
 			if seen := p.load.shownOf(n); seen != "" {
@@ -158,3 +162,6 @@ func (p *player) decide(o *openExpectation, now testbed.Snapshot) (done bool, fa
 	}
 	return false, nil
 }
+
+// currentWithin is how long a change may take to be seen, for "current".
+const currentWithin = 2 * time.Second

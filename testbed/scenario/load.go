@@ -327,11 +327,15 @@ const changing = time.Second
 
 // missing returns the names of the lists that are not full, and were not at any
 // call of full while a change of them may have been on the way.
-func (l *load) missing() (out []string) {
+func (l *load) missing() (out []string) { return l.lacking(changing) }
+
+// lacking returns the names of the lists that are not full, and were not at any call of
+// full in the time before.
+func (l *load) lacking(limit time.Duration) (out []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for client, name := range l.short() {
-		if list := check.ListName(client, name); time.Since(l.fullAt[list]) > changing {
+		if list := check.ListName(client, name); time.Since(l.fullAt[list]) > limit {
 			out = append(out, list)
 		}
 	}

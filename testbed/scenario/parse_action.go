@@ -53,14 +53,7 @@ func (p *parser) action() (*testbed.Step, error) {
 	case "freeze", "unfreeze":
 		d.Verb = testbed.Verb(w)
 	case "burst":
-		d.Verb = testbed.Burst
-		word("by")
-		if err == nil {
-			d.Factor, err = p.number()
-		}
-		if err == nil && (d.Factor < 1 || d.Factor > 1000) {
-			err = fmt.Errorf("burst by %d: want 1 to 1000", d.Factor)
-		}
+		err = p.burst(d)
 	case "end":
 		d.Verb = testbed.EndBurst
 		word("burst")
@@ -145,6 +138,21 @@ func (p *parser) action() (*testbed.Step, error) {
 		}
 	}
 	return d, err
+}
+
+// burst reads "by N" or "of N".
+func (p *parser) burst(d *testbed.Step) (err error) {
+	d.Verb = testbed.Burst
+	word, number, most := "by", &d.Factor, 1000
+	if p.accept("of") {
+		word, number, most = "of", &d.Arrivals, 10_000
+	} else if err = p.want("by"); err != nil {
+		return err
+	}
+	if *number, err = p.number(); err == nil && (*number < 1 || *number > most) {
+		err = fmt.Errorf("burst %s %d: want 1 to %d", word, *number, most)
+	}
+	return err
 }
 
 // slowness reads "by D", "jitter D" and "rate BYTES", in any order.

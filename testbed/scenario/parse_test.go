@@ -86,6 +86,7 @@ clients 4 names 4 every 200ms bulk 50
 at 5s burst by 20 for 4s
 at 12s burst by 100
 at 13s end burst
+at 14s burst of 300
 until 20s
 `
 	s, err := scenario.Parse("x.txt", text)
@@ -99,6 +100,7 @@ until 20s
 	assert.Equal(t, 50, s.Load.Bulk)
 	assert.Equal(t, &testbed.Step{Verb: testbed.Burst, Factor: 20, For: 4 * time.Second}, s.Lines[0].Step)
 	assert.Equal(t, &testbed.Step{Verb: testbed.EndBurst}, s.Lines[2].Step)
+	assert.Equal(t, &testbed.Step{Verb: testbed.Burst, Arrivals: 300}, s.Lines[3].Step)
 	assert.Nil(t, s.Refusals(nil), "the simulator")
 	assert.Equal(t, []string{"a budget (only simulated nodes have one; a real node computes as fast as its machine)"}, s.Refusals(&testbed.Capabilities{}))
 	s.Cluster.Budgets = testbed.Budgets{}
@@ -175,7 +177,9 @@ func TestParse_NamesWhatIsInvalid(t *testing.T) {
 		"budget data 1ms a message -1ns a byte":      `x.txt:1: budget of data: invalid duration -1ns (want 0s to 1s)`,
 		"budget data 0s a message 0s a byte":         `x.txt:1: budget of data: want a time above 0 for a message or for a byte`,
 		"at 1s burst by 0":                           `x.txt:1: burst by 0: want 1 to 1000`,
-		"at 1s burst of 5":                           `x.txt:1: want "by", found "of 5"`,
+		"at 1s burst up 5":                           `x.txt:1: want "by", found "up 5"`,
+		"at 1s burst of 0":                           `x.txt:1: burst of 0: want 1 to 10000`,
+		"at 1s burst of 5":                           `x.txt: line 1: burst of 5: want clients that stay (clients N)`,
 		"at 1s burst by 5":                           `x.txt: line 1: burst by 5: want clients that change values (clients N every D)`,
 		"clients 2 every 1s\nat 1s end it":           `x.txt:2: want "burst", found "it"`,
 		"clients 2 every 1s\nat 1s end burst for 1s": `x.txt:2: end burst does not last: want no "for"`,

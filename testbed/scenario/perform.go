@@ -43,7 +43,7 @@ func (p *player) perform(ctx context.Context, d testbed.Step) error {
 	}
 	switch d.Verb {
 	case testbed.Freeze, testbed.Unfreeze, testbed.Burst, testbed.EndBurst:
-		return p.act(ctx, testbed.Action{Verb: d.Verb, Factor: d.Factor, MustRefuse: d.MustRefuse, MustAccept: d.MustAccept}, d.For)
+		return p.act(ctx, testbed.Action{Verb: d.Verb, Factor: d.Factor, Arrivals: d.Arrivals, MustRefuse: d.MustRefuse, MustAccept: d.MustAccept}, d.For)
 	}
 	if len(who) == 0 {
 		p.rec.Fault(check.Fault{Action: testbed.Action{Verb: d.Verb, Node: string(d.Who)}, Err: errNoTarget})
@@ -119,7 +119,7 @@ func (p *player) act(ctx context.Context, a testbed.Action, last time.Duration) 
 	case testbed.Release:
 		p.gate.Release(a.Node, a.Point)
 	case testbed.Burst:
-		p.load.burst(ctx, a.Factor, p.s.Cluster.Seed)
+		p.load.burst(ctx, a, p.s.Cluster.Seed)
 		if p.members == nil {
 			p.members = []string{}
 		}

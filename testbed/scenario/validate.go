@@ -12,8 +12,13 @@ import (
 // check returns the first contradiction in a scenario that was parsed.
 func (s Scenario) check() error {
 	for _, step := range s.Lines {
-		if step.Step != nil && step.Step.Verb == testbed.Burst && (s.Load.Clients == 0 || s.Load.Every == 0) {
-			return fmt.Errorf("line %d: %s: want clients that change values (clients N every D)", step.Number, step.Step)
+		if step.Step != nil && step.Step.Verb == testbed.Burst {
+			switch {
+			case step.Step.Factor > 0 && (s.Load.Clients == 0 || s.Load.Every == 0):
+				return fmt.Errorf("line %d: %s: want clients that change values (clients N every D)", step.Number, step.Step)
+			case s.Load.Clients == 0:
+				return fmt.Errorf("line %d: %s: want clients that stay (clients N)", step.Number, step.Step)
+			}
 		}
 		if name := s.absent(step); name != "" {
 			return fmt.Errorf("line %d: there is no %s in this cluster", step.Number, name)
