@@ -51,7 +51,7 @@ func FuzzServerMessage(f *testing.F) {
 		p.id, s.id = "p", "s"
 		c.pubs["p"], c.subs["s"] = p, s
 		l := &link{
-			client: c, ready: signal.New(), move: make(chan *wirev1.Move, 1), settled: signal.New(), window: newWindow(time.Second),
+			client: c, ready: signal.New(), move: make(chan *wirev1.Move, 1), settled: signal.New(), windows: newWindows(time.Second),
 			owed: map[*Publication]bool{}, unfit: map[*Subscription]bool{},
 		}
 		l.queue(p)

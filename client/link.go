@@ -40,7 +40,7 @@ type link struct {
 	idle    atomic.Bool     // nothing waits on the stream, and the session has accepted what was sent
 
 	// Guarded by client.mu.
-	window       window
+	windows      windows
 	waiting      waiting
 	digests      digests               // those that are named by a digest first
 	owed         map[*Publication]bool // not acknowledged by this session as stored
@@ -110,7 +110,7 @@ func (c *Client) dial(ctx context.Context, address string, limit time.Duration) 
 	l.session = wire.NodeIn(welcome.GetWelcome().GetSession())
 	l.number = welcome.GetWelcome().GetConnection()
 	l.ping = max(wire.FromMs(welcome.GetWelcome().GetClientLeaseMs())/5, 50*time.Millisecond)
-	l.window = newWindow(l.ping / 4)
+	l.windows = newWindows(l.ping / 4)
 
 	c.mu.Lock()
 	c.remember = wire.FromMs(welcome.GetWelcome().GetRememberMs())
@@ -267,7 +267,7 @@ func (l *link) call(ctx context.Context) {
 
 // noteIdle records whether anything waits on the stream. The lock is held.
 func (l *link) noteIdle() {
-	l.idle.Store(l.window.idle() && len(l.subscribes) == 0 && l.waiting.empty())
+	l.idle.Store(l.windows.idle() && len(l.subscribes) == 0 && l.waiting.empty())
 }
 
 // end ends the request in order, as the client's last message to any session.
@@ -338,12 +338,12 @@ func (l *link) next() *wirev1.ClientMessage {
 	now := time.Now()
 	l.client.forget(now)
 	m := &wirev1.ClientMessage{}
-	room, flight := l.window.room(), &flight{began: now}
-	size, limit := 0, min(room, messageBytes)
+	size, flights := 0, [len(l.windows)]*flight{{began: now}, {began: now}}
 	for class := range classes {
-		share := limit
+		window, flight := &l.windows[l.windows.of(class)], flights[l.windows.of(class)]
+		share := min(size+window.room(), messageBytes)
 		if l.waiting.behind(class) {
-			share -= (limit - size) / 4
+			share -= (share - size) / 4
 		}
 		for p := l.waiting.first(class); p != nil && size < share; p = l.waiting.first(class) {
 			l.waiting.remove(p)
@@ -351,12 +351,12 @@ func (l *link) next() *wirev1.ClientMessage {
 				continue
 			}
 			bytes := l.add(m, p)
-			l.window.send(flight, p, bytes)
+			window.send(flight, p, bytes)
 			size += bytes
 		}
-	}
-	if !l.waiting.empty() {
-		l.window.wait()
+		if l.waiting.first(class) != nil {
+			window.wait()
+		}
 	}
 	taken := 0
 	for _, s := range l.subscribes {
@@ -422,12 +422,12 @@ func (l *link) take(m *wirev1.ServerMessage) error {
 	for _, a := range m.GetAccepted() {
 		if p := c.pubs[a.GetId()]; p != nil {
 			p.progress(a.GetVersion(), 0, nil)
-			opened = l.window.accept(p, a.GetVersion(), now) || opened
+			opened = l.windows.accept(p, a.GetVersion(), now) || opened
 		}
 	}
 	for _, a := range m.GetWanted() {
 		if p := c.pubs[a.GetId()]; p != nil {
-			opened = l.window.accept(p, a.GetVersion(), now) || opened // it is not in flight any more
+			opened = l.windows.accept(p, a.GetVersion(), now) || opened // it is not in flight any more
 			l.wanted(p, a.GetVersion())
 		}
 	}
@@ -476,7 +476,7 @@ func (l *link) settle(p *Publication) {
 	delete(l.owed, p)
 	l.waiting.remove(p)
 	delete(l.digests, p)
-	if l.window.drop(p, time.Now()) {
+	if l.windows.drop(p, time.Now()) {
 		l.ready.Set()
 	}
 	if len(l.owed) == 0 {

@@ -14,7 +14,7 @@ import (
 func TestLink_WithdrawalsAndUpdatesGoFirst(t *testing.T) {
 	c, err := New(Config{Sessions: []string{"a:1"}})
 	require.NoError(t, err)
-	l := &link{client: c, window: newWindow(time.Second), owed: map[*Publication]bool{}, unfit: map[*Subscription]bool{}}
+	l := &link{client: c, windows: newWindows(time.Second), owed: map[*Publication]bool{}, unfit: map[*Subscription]bool{}}
 	publish := func(n int) (out []*Publication) {
 		for range n {
 			p, err := c.Publish(t.Context(), "a", []string{string(make([]byte, 100))})
@@ -39,7 +39,8 @@ func TestLink_WithdrawalsAndUpdatesGoFirst(t *testing.T) {
 	assert.Greater(t, len(m.Publishers), 100, "the rest of the message is for new ones")
 
 	// However much is updated, a quarter of each message is for new ones.
-	l.window = newWindow(time.Second)
+	l.windows = newWindows(time.Second)
+	l.windows[0].size, l.windows[1].size = windowMost, windowMost
 	for p := range c.pubs {
 		if c.pubs[p].accepted == 0 {
 			c.pubs[p].accepted = 1
@@ -58,6 +59,40 @@ func TestLink_WithdrawalsAndUpdatesGoFirst(t *testing.T) {
 	assert.Greater(t, 5*news, len(m.Publishers))
 	assert.Less(t, 3*news, len(m.Publishers))
 	assert.Equal(t, fresh[0].id, m.Publishers[len(m.Publishers)-news].GetId(), "the oldest of them first")
+}
+
+// While new publications are not accepted, because the session has no room for them,
+// an update and a withdrawal are sent all the same, and as many messages of new ones
+// as before.
+func TestLink_WhatIsUrgentDoesNotWaitForRoom(t *testing.T) {
+	c, err := New(Config{Sessions: []string{"a:1"}})
+	require.NoError(t, err)
+	l := &link{client: c, windows: newWindows(time.Second), owed: map[*Publication]bool{}, unfit: map[*Subscription]bool{}}
+	old, err := c.Publish(t.Context(), "a", []string{"old"})
+	require.NoError(t, err)
+	old.progress(1, 1, nil)
+	c.links = append(c.links, l)
+	for range 2000 {
+		_, err := c.Publish(t.Context(), "a", []string{string(make([]byte, 100))})
+		require.NoError(t, err)
+	}
+	sent := 0
+	for m := l.next(); m != nil; m = l.next() {
+		sent++
+	}
+	require.Positive(t, sent)
+	require.LessOrEqual(t, sent, windowMessages)
+	require.NoError(t, old.Update([]string{"new"}))
+	m := l.next()
+	require.NotNil(t, m)
+	require.Len(t, m.Publishers, 1)
+	assert.Equal(t, old.id, m.Publishers[0].GetId())
+	require.NoError(t, old.Withdraw())
+	m = l.next()
+	require.NotNil(t, m)
+	require.Len(t, m.Publishers, 1)
+	assert.True(t, m.Publishers[0].GetWithdrawn())
+	assert.Nil(t, l.next())
 }
 
 // What waits is taken once, in the newest class that it had when it was added.

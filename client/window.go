@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// window limits what was sent on a link and its session has not accepted yet: to
-// two messages, and to a number of bytes. What waits at the session, and on the
+// window limits what was sent on a link and its session has not accepted yet, of
+// some classes: to two messages, and to a number of bytes. What waits at the session, and on the
 // way there, is then no more than it handles within a fraction of the client
 // lease: a session that is slow, or has many clients, is sent less. The rest
 // waits here, where it is sent in fewer messages, and a newer version replaces an
@@ -51,6 +51,41 @@ const (
 	windowMost     = 4 << 20
 	windowMessages = 2
 )
+
+// windows are the two of a link: what is urgent, which is all but new publications,
+// has one of its own. A session that has no room accepts new ones late, and what is
+// urgent does not wait for that (ADR 0079).
+type windows [2]window
+
+func newWindows(long time.Duration) windows {
+	return windows{newWindow(long), newWindow(long)}
+}
+
+// of returns the index of the window of a class.
+func (w *windows) of(class int) int {
+	if class == others {
+		return 1
+	}
+	return 0
+}
+
+// idle reports whether the session has accepted all that was sent.
+func (w *windows) idle() bool { return w[0].idle() && w[1].idle() }
+
+// accept records in both windows that the session has accepted a version, since an
+// update may be in flight together with the new publication that it updates.
+func (w *windows) accept(p *Publication, version int64, now time.Time) (opened bool) {
+	for i := range w {
+		opened = w[i].accept(p, version, now) || opened
+	}
+	return opened
+}
+
+// drop forgets a publication that is in flight, because it was refused or is not
+// wanted any more.
+func (w *windows) drop(p *Publication, now time.Time) (opened bool) {
+	return w.accept(p, math.MaxInt64, now)
+}
 
 func newWindow(long time.Duration) window {
 	return window{long: long, size: windowFirst, sent: map[*Publication][]one{}}
@@ -101,12 +136,6 @@ func (w *window) accept(p *Publication, version int64, now time.Time) (opened bo
 		delete(w.sent, p)
 	}
 	return closed && w.room() > 0
-}
-
-// drop forgets a publication that is in flight, because it was refused or is not
-// wanted any more.
-func (w *window) drop(p *Publication, now time.Time) (opened bool) {
-	return w.accept(p, math.MaxInt64, now)
 }
 
 // land records that a version is not in flight any more.

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -97,7 +98,7 @@ func TestWindow_CountsWhatIsInFlight(t *testing.T) {
 					delete(inFlight, p)
 				}
 			case 3:
-				opened = w.drop(p, now)
+				opened = w.accept(p, math.MaxInt64, now)
 				delete(inFlight, p)
 			}
 			sum, messages := 0, map[*flight]bool{}

@@ -5,15 +5,12 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"conclave"
 	"conclave/internal/signal"
 	"conclave/session/registry"
 	"conclave/wire"
@@ -116,8 +113,12 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 		return err
 	}
 
-	// 2. Receive until the stream ends or sending fails.
-	goodbye, err := c.receive(ctx, conn, stream, first, arrived)
+	// 2. Receive until the stream ends or sending fails. What waits for room then was
+	// not accepted, and is forgotten.
+	receiving, ends := context.WithCancel(ctx)
+	goodbye, err := c.receive(receiving, conn, stream, first, arrived)
+	ends()
+	conn.waiting.serving.Wait()
 	if err != nil && unread.Load() {
 		err = errUnread
 	}
@@ -157,6 +158,7 @@ func (c *clientService) receive(ctx context.Context, conn *connection, stream *c
 			return false, errFull
 		}
 		if m.GetGoodbye() {
+			conn.waiting.drop()
 			c.withdrawAll(ctx, conn)
 			return true, nil
 		}
@@ -220,54 +222,6 @@ func (c *clientService) take(ctx context.Context, conn *connection, m *wirev1.Cl
 	}
 }
 
-// putsAtOnce is how many registrations are put under one hold of the registry's
-// lock: many enough that clients do not wait for each other at each one, few
-// enough that whatever else needs the lock waits for less than a millisecond.
-const putsAtOnce = 128
-
-// register puts registrations into the set and answers each: accepted (the
-// session is responsible for it from now on), stored if data is known to have
-// it, or refused.
-func (c *clientService) register(ctx context.Context, conn *connection, publishers []*wirev1.Publisher) {
-	c.room.wait(ctx, publishers, conn.extend)
-	accepted := make([]registry.Ack, 0, len(publishers))
-	var stored []registry.Ack
-	var refused []*wirev1.Refusal
-	refuse := func(id string, err error) { refused = append(refused, refusal(id, err)) }
-	for chunk := range slices.Chunk(publishers, putsAtOnce) {
-		puts := make([]conclave.Publisher, 0, len(chunk))
-		for _, in := range chunk {
-			p, err := wire.PublisherIn(in)
-			if err == nil {
-				err = conn.mayPublish()
-			}
-			if err != nil {
-				refuse(in.GetId(), err)
-				continue
-			}
-			puts = append(puts, p)
-		}
-		c.registry.do(func(r *registry.Registry) {
-			now := time.Now()
-			for _, p := range puts {
-				known, err := r.Put(conn.Owner, p, now)
-				if err != nil {
-					refuse(p.ID, err)
-					continue
-				}
-				ack := registry.Ack{ID: p.ID, Version: p.Version, To: conn.Owner}
-				accepted = append(accepted, ack)
-				if known {
-					stored = append(stored, ack)
-				}
-			}
-		})
-	}
-	c.refusals.Add(float64(len(refused)))
-	conn.out.add(func(o *registry.Outbox) { o.Answer(accepted, stored, refused) })
-	c.wakeWriters()
-}
-
 func (c *clientService) subscribe(conn *connection, subscriptions []*wirev1.Subscription) {
 	now := time.Now()
 	var refused []*wirev1.Refusal
@@ -308,22 +262,4 @@ func (c *clientService) withdrawAll(ctx context.Context, conn *connection) {
 			return
 		}
 	}
-}
-
-func refusal(id string, err error) *wirev1.Refusal {
-	out := &wirev1.Refusal{Id: cut(id, maxNameBytes), Code: string(wire.CodeInternal), Message: err.Error()}
-	var e *wire.Error
-	if errors.As(err, &e) {
-		out.Code, out.Message = string(e.Code), e.Message
-	}
-	out.Message = cut(out.Message, 4*maxNameBytes)
-	return out
-}
-
-// cut returns the first n bytes of s at most, without half a character.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "")
 }

@@ -19,6 +19,7 @@ type connection struct {
 	linger          time.Duration   // how long its registrations stay after it broke
 	identity        rights.Identity // of the client's token
 	out             *outbox
+	waiting         waiting       // its new registrations that wait for room
 	extend          func()        // the client is not silent: its stream may stay for another client lease; any goroutine may call it
 	abort           func()        // ends the stream from this side; any goroutine may call it
 	settled         signal.Signal // data has more of what it registered

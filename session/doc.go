@@ -66,8 +66,7 @@
 //   - A slow client misses versions and delays no other client: its outbox holds
 //     one entry per registration and subscription, the newest.
 //   - Load makes no client look dead: a client's pings wait neither behind what it
-//     sends nor for the lock of the registry, and a slow data node is sent less at
-//     a time.
+//     sends nor for the registry's lock, and a slow data node is sent less at once.
 //   - A registration that a client names by its digest is accepted only when this
 //     session has its values, from its own registry, a data node or the client
 //     (docs/adr/0077).
@@ -145,6 +144,8 @@
 //   - spread.go: clients move to sessions that have fewer.
 //   - connect.go: serves one client's stream.
 //   - adopt.go: the values of registrations that a client names by digest.
+//   - waiting.go: a client's new registrations that wait for room.
+//   - register.go: registrations are put into the registry, and answered.
 //   - arrivals.go: how many clients are welcomed at a time.
 //   - deadline.go: until when a client may be silent.
 //   - watch.go: the configuration values that clients watch.
@@ -154,7 +155,7 @@
 //   - outbox.go: what waits to be sent on it.
 //   - diff.go: answers a data node's diff.
 //   - links.go: the loops of each data node start and end.
-//   - room.go: clients wait while too much is queued for data.
+//   - room.go: new registrations wait while too much is queued for data.
 //   - writer.go: one Write at a time to each data node.
 //   - reader.go: one Fetch at a time from each data node.
 //   - feed.go: which dataIds have changed at each data node.

@@ -2,8 +2,6 @@ package session
 
 import (
 	"context"
-	"slices"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -20,7 +18,8 @@ const maxUnsent = 8 << 20
 
 // room makes clients wait that send new registrations faster than data stores
 // them. What a client is not answered it does not send more of (client/window.go),
-// so the overload waits at the clients, where Publish blocks.
+// so the overload waits at the clients, where Publish blocks. Withdrawals, and
+// newer versions of what is held already, do not wait: they replace something.
 type room struct {
 	registry *locked
 	limit    int // bytes; see registry.Full
@@ -28,38 +27,39 @@ type room struct {
 	waits    prometheus.Counter
 }
 
-// wait waits until there is room for what a client has sent, or ctx ends.
-// Withdrawals, and newer versions of what is held already, do not wait: they
-// replace something. No lock is held meanwhile, so other clients go on, and so do
-// this one's pings, which are requests of their own; of a client that pings in its
-// stream, extend keeps the stream open.
-func (m *room) wait(ctx context.Context, publishers []*wirev1.Publisher, extend func()) {
-	if !m.lacks(publishers) {
-		return
-	}
-	m.waits.Inc()
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		settled := m.settled.Next()
-		if !m.lacks(publishers) {
+// split returns what of a client's registrations is taken at once, and what has to
+// wait.
+func (m *room) split(publishers []*wirev1.Publisher) (now, later []*wirev1.Publisher) {
+	m.registry.do(func(r *registry.Registry) {
+		if now = publishers; !r.Full(m.limit) {
 			return
+		}
+		now = nil
+		for _, p := range publishers {
+			if p.GetWithdrawn() || r.Knows(p.GetId()) {
+				now = append(now, p)
+			} else {
+				later = append(later, p)
+			}
+		}
+	})
+	if len(later) > 0 {
+		m.waits.Inc()
+	}
+	return now, later
+}
+
+// wait waits until there is room, or ctx ends.
+func (m *room) wait(ctx context.Context) error {
+	for ctx.Err() == nil {
+		settled := m.settled.Next()
+		if !with(m.registry, func(r *registry.Registry) bool { return r.Full(m.limit) }) {
+			break
 		}
 		select {
 		case <-settled:
-		case <-tick.C:
-			extend()
 		case <-ctx.Done():
-			return
 		}
 	}
-}
-
-// lacks reports whether there is no room, and one of these is new.
-func (m *room) lacks(publishers []*wirev1.Publisher) bool {
-	return with(m.registry, func(r *registry.Registry) bool {
-		return r.Full(m.limit) && slices.ContainsFunc(publishers, func(p *wirev1.Publisher) bool {
-			return !p.GetWithdrawn() && !r.Knows(p.GetId())
-		})
-	})
+	return ctx.Err()
 }

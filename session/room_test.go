@@ -2,7 +2,8 @@ package session
 
 import (
 	"context"
-	"sync/atomic"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,51 +14,143 @@ import (
 
 	"conclave"
 	"conclave/session/registry"
+	"conclave/wire/rights"
 	wirev1 "conclave/wire/v1"
 )
 
-// New registrations wait until data has stored earlier ones; what replaces
-// something does not, and the end of the stream ends the wait.
+// fullSession is a session without room, and a connection of a client that has
+// registered "held" before.
+type fullSession struct {
+	*clientService
+	conn     *connection
+	extended int
+	accepted []string // "id version", in order
+	refused  []string
+}
+
+// newFullSession is called in a bubble.
+func newFullSession(t *testing.T) *fullSession {
+	now := time.Now()
+	r := registry.New(time.Hour, 0, nil)
+	r.Resize(1, now)
+	r.Adopt(0, conclave.Epoch{Term: 1}, "data-1", now)
+	s := &fullSession{clientService: &clientService{registry: &locked{Registry: r}, wakeWriters: func() {}, refusals: prometheus.NewCounter(prometheus.CounterOpts{})}}
+	s.room = &room{registry: s.registry, limit: 1 << 30, waits: prometheus.NewCounter(prometheus.CounterOpts{})}
+	s.conn = &connection{Owner: &registry.Owner{Identity: "app"}, extend: func() { s.extended++ }}
+	s.conn.identity.Name, s.conn.identity.Right = "app", rights.Publish
+	s.conn.Renew(now, time.Hour)
+	s.conn.out = &outbox{unread: func() {}, failed: func() {}, send: func(m *wirev1.ServerMessage) error {
+		for _, a := range m.GetAccepted() {
+			s.accepted = append(s.accepted, fmt.Sprint(a.GetId(), " ", a.GetVersion()))
+		}
+		for _, x := range m.GetRefused() {
+			s.refused = append(s.refused, x.GetId()+" "+x.GetMessage())
+		}
+		return nil
+	}}
+	s.take(t.Context(), versions("held", 1))
+	s.room.limit = r.Unsent()
+	return s
+}
+
+// versions returns a registration in a version.
+func versions(id string, version int64) []*wirev1.Publisher {
+	return []*wirev1.Publisher{{Id: id, DataInfoId: "a#@#b#@#c", Version: version, Values: []string{"value"}}}
+}
+
+// take registers what the client sends, and waits until it is answered as far as it
+// can be.
+func (s *fullSession) take(ctx context.Context, publishers []*wirev1.Publisher) {
+	s.register(ctx, s.conn, publishers)
+	synctest.Wait()
+}
+
+// settle lets data store everything that is queued.
+func (s *fullSession) settle() {
+	s.registry.do(func(r *registry.Registry) {
+		for n := range uint64(4) {
+			r.Settle(r.Take(0, "data-1", registry.Order(0)[n], 1<<20, 1<<20, time.Now()))
+		}
+	})
+	s.room.settled.Notify()
+	synctest.Wait()
+}
+
+// New registrations wait until data has stored earlier ones. Meanwhile what follows
+// them on the stream and replaces something is taken.
 func TestRoom_NewRegistrationsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		now := time.Now()
-		r := registry.New(time.Hour, 0, nil)
-		r.Resize(1, now)
-		r.Adopt(0, conclave.Epoch{Term: 1}, "data-1", now)
-		owner := &registry.Owner{}
-		owner.Renew(now, time.Hour)
-		_, err := r.Put(owner, conclave.Publisher{ID: "held", Data: conclave.DataInfoID{DataID: "a", Instance: "b", Group: "c"}, Version: 1, Values: []string{"value"}}, now)
-		require.NoError(t, err)
-		m := &room{registry: &locked{Registry: r}, limit: r.Unsent(), waits: prometheus.NewCounter(prometheus.CounterOpts{})}
-		var extended atomic.Int32
-		begin := func(ctx context.Context, p *wirev1.Publisher) chan bool {
-			done := make(chan bool, 1)
-			go func() {
-				m.wait(ctx, []*wirev1.Publisher{p}, func() { extended.Add(1) })
-				done <- true
-			}()
-			synctest.Wait()
-			return done
-		}
+		s := newFullSession(t)
+		s.take(t.Context(), versions("new", 1))
+		s.take(t.Context(), versions("other", 1))
+		s.take(t.Context(), versions("held", 2))
+		s.take(t.Context(), []*wirev1.Publisher{{Id: "gone", DataInfoId: "a#@#b#@#c", Version: 2, Withdrawn: true}})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Equal(t, []string{"held 1", "held 2", "gone 2"}, s.accepted)
+		s.settle()
+		assert.Equal(t, []string{"held 1", "held 2", "gone 2", "new 1", "other 1"}, s.accepted)
+		assert.Empty(t, s.refused)
+		assert.Zero(t, s.conn.waiting.bytes)
+		s.conn.waiting.serving.Wait()
+	})
+}
+
+// A newer version takes the place of one that waits: no registration overtakes
+// itself, and none that was withdrawn comes back.
+func TestRoom_NewerVersionReplacesTheOneThatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFullSession(t)
+		s.take(t.Context(), append(versions("changed", 1), versions("withdrawn", 1)...))
+		s.take(t.Context(), versions("changed", 2))
+		withdrawal := versions("withdrawn", 2)
+		withdrawal[0].Withdrawn, withdrawal[0].Values = true, nil
+		s.take(t.Context(), withdrawal)
+		s.settle()
+		assert.Equal(t, []string{"held 1", "withdrawn 2", "changed 2"}, s.accepted)
+		assert.Empty(t, s.refused)
+		assert.Equal(t, 2, with(s.registry, (*registry.Registry).Live), "held and changed")
+	})
+}
+
+// A client that sends more than may wait is read no further, and its stream is
+// kept meanwhile; the end of the stream ends the wait, and what waits is forgotten.
+func TestRoom_ClientThatSendsTooMuchIsNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFullSession(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		require.Len(t, begin(ctx, &wirev1.Publisher{Id: "held", Version: 2}), 1)
-		require.Len(t, begin(ctx, &wirev1.Publisher{Id: "gone", Version: 2, Withdrawn: true}), 1)
-		waits, ends := begin(t.Context(), &wirev1.Publisher{Id: "new", Version: 1}), begin(ctx, &wirev1.Publisher{Id: "other", Version: 1})
+		var many []*wirev1.Publisher
+		for i := range 1 + maxWaiting>>10 {
+			many = append(many, versions(fmt.Sprint("new ", i), 1)...)
+			many[i].Values[0] = strings.Repeat("x", 1<<10)
+		}
+		read := make(chan bool)
+		begin := func(p []*wirev1.Publisher) {
+			go func() {
+				s.register(ctx, s.conn, p)
+				read <- true
+			}()
+			synctest.Wait()
+		}
+		begin(many)
 		time.Sleep(1500 * time.Millisecond)
 		synctest.Wait()
-		assert.EqualValues(t, 2, extended.Load(), "the streams stay open")
-		assert.Empty(t, waits)
+		assert.Empty(t, read)
+		assert.Equal(t, 1, s.extended)
+		s.room.limit = 1 << 30
+		s.settle()
+		require.True(t, <-read)
+		assert.Len(t, s.accepted, 1+len(many))
+
+		s.room.limit = 0
+		for _, p := range many {
+			p.Id = "too late " + p.Id
+		}
+		begin(many)
 		cancel()
-		synctest.Wait()
-		require.Len(t, ends, 1)
-		batch := r.Take(0, "data-1", registry.Order(0)[2], 1<<20, 10, time.Now())
-		_, counted := m.registry.Settle(batch)
-		require.True(t, counted)
-		synctest.Wait()
-		assert.Empty(t, waits)
-		m.settled.Notify()
-		synctest.Wait()
-		assert.Len(t, waits, 1)
+		require.True(t, <-read)
+		s.conn.waiting.serving.Wait()
+		assert.Len(t, s.accepted, 1+len(many))
 	})
 }

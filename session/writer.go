@@ -22,9 +22,9 @@ const (
 	writeFirst   = 512
 	writeLeast   = 64
 	// writeSlow is the time above which a Write to a node halves the number of
-	// changes in the next one, down to writeLeast; below half of it the number
-	// doubles. A node that is slow is then not sent more than it stores within a
-	// fraction of the deadline, after which all of it would be sent again.
+	// changes in the next one, down to writeLeast, so that a slow node is sent no
+	// more than it stores long before the deadline. Below half of it the number
+	// doubles, if the Write was full: a short one says nothing about a long one.
 	writeSlow = 250 * time.Millisecond
 )
 
@@ -36,9 +36,8 @@ type writer struct {
 	numbers  atomic.Uint64 // the number of the last Write
 }
 
-// run writes to one data node: one Write at a time, which carries everything
-// queued meanwhile. A single registration is therefore sent at once, many at a
-// time are batched, and the order within a class of a slot is kept.
+// run writes to one data node: one Write at a time, with what was queued meanwhile.
+// So one registration is sent at once, and many at a time are batched.
 func (w *writer) run(ctx context.Context, n *dataNode, random *rand.Rand) {
 	pauses := newBackoff(random.Float64)
 	turn := turn{last: -1, most: writeFirst}
@@ -70,7 +69,7 @@ func nextSize(most, sent int, taken bool, took time.Duration) int {
 		return max(sent/2, 1) // until the wrong change is sent alone
 	case took > writeSlow:
 		return max(sent/2, writeLeast)
-	case took < writeSlow/2:
+	case took < writeSlow/2 && sent >= most:
 		return min(2*most, writeChanges)
 	}
 	return most

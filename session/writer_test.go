@@ -18,7 +18,8 @@ func TestWriter_SizeFollowsTheNode(t *testing.T) {
 		took       time.Duration
 		want       int
 	}{
-		{"quick", 512, 10, true, time.Millisecond, 1024},
+		{"quick", 512, 512, true, time.Millisecond, 1024},
+		{"quick, but with fewer than there may be", 512, 10, true, time.Millisecond, 512},
 		{"quick, and as many as may be", writeChanges, writeChanges, true, time.Millisecond, writeChanges},
 		{"neither quick nor slow", 512, 512, true, writeSlow * 3 / 4, 512},
 		{"slow", 4096, 1000, true, writeSlow + 1, 500},

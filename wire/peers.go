@@ -40,11 +40,16 @@ const (
 	ClientPingTimeout = 4 * time.Second
 )
 
+// maxUnread is how many bytes of one stream are on their way at most. An answer to a
+// ping, or to a call, waits behind them: with the 4 MiB of net/http a follower that
+// stores 1 MB a second is taken for dead while it reads its leader's feed.
+const maxUnread = 256 << 10
+
 // HTTP2 returns the settings of HTTP/2 for a client or a server. pings is PingTimeout
 // or ClientPingTimeout. Between clients and sessions, of which there are thousands,
 // no table of header fields is kept for each connection.
 func HTTP2(pings time.Duration) *http.HTTP2Config {
-	c := &http.HTTP2Config{SendPingTimeout: PingAfter, PingTimeout: pings}
+	c := &http.HTTP2Config{SendPingTimeout: PingAfter, PingTimeout: pings, MaxReceiveBufferPerStream: maxUnread}
 	if pings == ClientPingTimeout {
 		c.MaxEncoderHeaderTableSize = 1 // 0 is the default of 4,096 bytes
 	}

@@ -7,11 +7,11 @@ var loadGuards = []guard{
 	{name: "a client has any number of messages in flight", test: unit{"./client", "TestWindow_NewerVersionsFillIt"}, patch: patch{
 		"client/window.go", "case w.messages >= windowMessages:", "case w.messages >= 1<<20:"}},
 	{name: "a newer version frees the window of the one in flight", test: unit{"./client", "TestWindow_NewerVersionsFillIt"}, patch: patch{
-		"client/window.go", "\tm.open++\n", "\tm.open++\n\tw.drop(p, m.began)\n"}},
+		"client/window.go", "\tm.open++\n", "\tm.open++\n\tw.accept(p, math.MaxInt64, m.began)\n"}},
 	{name: "a client's window does not follow its session", test: unit{"./client", "TestWindow_SizeFollowsTimeToAcceptance"}, patch: patch{
 		"client/window.go", "w.size = max(w.size/2, windowLeast)", "w.size = max(w.size, windowLeast)"}},
 	{name: "a refused publication stays in the window", test: unit{"./client", "TestLink_RefusalsFreeTheWindow"}, patch: patch{
-		"client/link.go", "\tif l.window.drop(p, time.Now()) {", "\tif len(l.owed) < 0 {"}},
+		"client/link.go", "\tif l.windows.drop(p, time.Now()) {", "\tif len(l.owed) < 0 {"}},
 	{name: "pings wait behind what is in flight", test: unit{"./client", "TestLink_FullSessionIsNotLeft"}, patch: patch{
 		"client/link.go", "case l.number == 0 || l.idle.Load():", "case l.number > 0 || l.idle.Load():"}},
 	{name: "a client counts rounds in which its process had no turns", test: unit{"./client", "TestLink_OwnLatenessIsNotSilence"}, patch: patch{

@@ -5,17 +5,31 @@ var orderGuards = []guard{
 	{name: "a withdrawal waits behind new publications", test: unit{"./client", "TestLink_WithdrawalsAndUpdatesGoFirst"}, patch: patch{
 		"client/order.go", "\t\treturn withdrawals\n", "\t\treturn others\n"}},
 	{name: "updates leave no room for new publications", test: unit{"./client", "TestLink_WithdrawalsAndUpdatesGoFirst"}, patch: patch{
-		"client/link.go", "share -= (limit - size) / 4", "share -= 0"}},
-	{name: "what is watched waits behind what is new", test: unit{"./session/registry", "TestTake_ClassesInTheirOrder"}, patch: patch{
+		"client/link.go", "share -= (share - size) / 4", "share -= 0"}},
+	{name: "what is watched waits behind what is new", by: on("new-registrations-wait"), test: unit{"./session/registry", "TestTake_ClassesInTheirOrder"}, patch: patch{
 		"session/registry/slot.go", "\t\treturn watched\n", "\t\treturn fresh\n"}},
 	{name: "what replaces something urgent waits", test: unit{"./session/registry", "TestTake_ClassesInTheirOrder"}, patch: patch{
 		"session/registry/slot.go", "c.class = min(c.class, max(older.class, watched))", "c.class = max(c.class, older.class)"}},
 	{name: "a class of changes may wait for ever", test: unit{"./session/registry", "TestOrder_NoClassWaitsForEver"}, patch: patch{
 		"session/registry/class.go", "if n%4 == 3 {", "if n%4 == 4 {"}},
+	{name: "an update waits behind new publications", by: on("new-registrations-wait"), patch: patch{
+		"client/order.go", "\t\treturn updates\n", "\t\treturn others\n"}},
+	{name: "what is urgent has no window of its own", by: on("new-registrations-wait@3"), test: unit{"./client", "TestLink_WhatIsUrgentDoesNotWaitForRoom"}, patch: patch{
+		"client/window.go", "\tif class == others {", "\tif class == classes {"}},
 	{name: "clients do not wait for data", test: unit{"./session", "TestRoom_NewRegistrationsWait"}, patch: patch{
-		"session/room.go", "\tif !m.lacks(publishers) {\n\t\treturn\n\t}\n\tm.waits.Inc()", "\tif !m.lacks(publishers) || m.limit > 0 {\n\t\treturn\n\t}\n\tm.waits.Inc()"}},
+		"session/room.go", "!r.Full(m.limit) {\n\t\t\treturn", "!r.Full(m.limit) || m.limit > 0 {\n\t\t\treturn"}},
 	{name: "what replaces something waits for data", test: unit{"./session", "TestRoom_NewRegistrationsWait"}, patch: patch{
-		"session/room.go", "return !p.GetWithdrawn() && !r.Knows(p.GetId())", "return p != nil"}},
+		"session/room.go", "if p.GetWithdrawn() || r.Knows(p.GetId()) {", "if p == nil {"}},
+	{name: "a stream is not read while registrations of it wait", by: on("new-registrations-wait@3"), test: unit{"./session", "TestRoom_NewRegistrationsWait"}, patch: patch{
+		"session/waiting.go", "over := w.bytes > maxWaiting", "over := w.bytes > 0"}},
+	{name: "a client may let any number of registrations wait", test: unit{"./session", "TestRoom_ClientThatSendsTooMuchIsNotRead"}, patch: patch{
+		"session/waiting.go", "over := w.bytes > maxWaiting", "over := w.bytes < 0"}},
+	{name: "what waits is registered over its newer version", test: unit{"./session", "TestRoom_NewerVersionReplacesTheOneThatWaits"}, patch: patch{
+		"session/waiting.go", "if !ids[p.GetId()] {", "if len(ids) > 0 {"}},
+	{name: "a short Write lets the next one be long", test: unit{"./session", "TestWriter_SizeFollowsTheNode"}, patch: patch{
+		"session/writer.go", "case took < writeSlow/2 && sent >= most:", "case took < writeSlow/2:"}},
+	{name: "a stream has megabytes on their way", test: unit{"./wire", "TestHTTP2_UnreadStreamIsBounded"}, patch: patch{
+		"wire/peers.go", "MaxReceiveBufferPerStream: maxUnread", "MaxReceiveBufferPerStream: 0 * maxUnread"}},
 	{name: "one slow data node delays all", test: unit{"./session/registry", "TestFull_OneSlowNodeDelaysNoOther"}, patch: patch{
 		"session/registry/queue.go", "(limit+1)/2-byLeader[s.address]", "limit-byLeader[s.address]"}},
 }

@@ -9,7 +9,7 @@ var trustGuards = []guard{
 	{name: "a message of a client has any number of fields", test: unit{"./wire/serve", "TestClientCodec_FieldsAreBoundedBeforeTheyAreRead"}, patch: patch{
 		"wire/serve/codec.go", "if left--; left < 0 {", "if left--; left < -1<<40 {"}},
 	{name: "a refusal repeats what a client sends", test: unit{"./session", "TestRefusals_AreShort"}, patch: patch{
-		"session/connect.go", "Id: cut(id, maxNameBytes)", "Id: id"}},
+		"session/register.go", "Id: cut(id, maxNameBytes)", "Id: id"}},
 	{name: "a diff may be at any epoch", test: unit{"./session/registry", "TestDiff_EpochThatCannotBeTrueIsRefused"}, patch: patch{
 		"session/registry/fence.go", "case !epoch.Plausible(s.epoch):", "case s.epoch.Plausible(epoch) && epoch.IsZero():"}},
 	{name: "a slot is finished for any epoch", test: unit{"./data", "TestHandOver_SourceDropsCopyWhenTableIsStable"}, patch: patch{

@@ -1,0 +1,141 @@
+package session
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	wirev1 "conclave/wire/v1"
+)
+
+// maxWaiting is how many bytes of new registrations of one client may wait before
+// its session reads no further message of it: more than the two
+// messages that a client sends before they are accepted (client/window.go).
+const maxWaiting = 192 << 10
+
+// waiting holds the new registrations of one connection that wait for room. Its
+// stream is read on meanwhile, so that a withdrawal or a newer version does not wait
+// behind them.
+type waiting struct {
+	serving sync.WaitGroup // the goroutine that registers them
+
+	mu    sync.Mutex // held while anything of the connection is registered, so that no registration overtakes itself
+	queue []*wirev1.Publisher
+	bytes int
+	empty chan struct{} // closed when the queue is empty again; nil while it is
+}
+
+// replace removes the registrations of which a message has another version. mu is
+// held.
+func (w *waiting) replace(by []*wirev1.Publisher) {
+	if len(w.queue) == 0 {
+		return
+	}
+	ids := map[string]bool{}
+	for _, p := range by {
+		ids[p.GetId()] = true
+	}
+	w.queue = slices.DeleteFunc(w.queue, func(p *wirev1.Publisher) bool {
+		if !ids[p.GetId()] {
+			return false
+		}
+		w.bytes -= sizeOf(p)
+		return true
+	})
+}
+
+// add adds registrations, and reports whether there were none before. mu is held.
+func (w *waiting) add(publishers []*wirev1.Publisher) (first bool) {
+	for _, p := range publishers {
+		w.bytes += sizeOf(p)
+	}
+	w.queue = append(w.queue, publishers...)
+	if len(w.queue) == 0 || w.empty != nil {
+		return false
+	}
+	w.empty = make(chan struct{})
+	return true
+}
+
+// next removes and returns the first ones. mu is held.
+func (w *waiting) next() []*wirev1.Publisher {
+	n := min(putsAtOnce, len(w.queue))
+	out := w.queue[:n:n]
+	w.queue = w.queue[n:]
+	for _, p := range out {
+		w.bytes -= sizeOf(p)
+	}
+	return out
+}
+
+// drop removes all of them.
+func (w *waiting) drop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.queue, w.bytes = nil, 0
+}
+
+// wait waits while more than maxWaiting bytes wait, until none does or ctx ends. It
+// calls extend every second, because the client's pings are not read meanwhile.
+func (w *waiting) wait(ctx context.Context, extend func()) {
+	w.mu.Lock()
+	empty := w.empty
+	over := w.bytes > maxWaiting
+	w.mu.Unlock()
+	if !over {
+		return
+	}
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-empty:
+			return
+		case <-tick.C:
+			extend()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// sizeOf returns the bytes of a registration, about.
+func sizeOf(p *wirev1.Publisher) (n int) {
+	n = 64 + len(p.GetId()) + len(p.GetDataInfoId())
+	for _, v := range p.GetValues() {
+		n += 2 + len(v)
+	}
+	return n
+}
+
+// register registers what a client has sent: at once, or when there is room for it.
+// serving ends with ctx.
+func (c *clientService) register(ctx context.Context, conn *connection, publishers []*wirev1.Publisher) {
+	w := &conn.waiting
+	w.mu.Lock()
+	w.replace(publishers)
+	now, later := c.room.split(publishers)
+	c.put(conn, now)
+	first := w.add(later)
+	w.mu.Unlock()
+	if first {
+		w.serving.Go(func() { c.serveWaiting(ctx, conn) })
+	}
+	w.wait(ctx, conn.extend)
+}
+
+// serveWaiting registers what waits, whenever there is room, until nothing waits or
+// ctx ends.
+func (c *clientService) serveWaiting(ctx context.Context, conn *connection) {
+	w := &conn.waiting
+	for more := true; more && c.room.wait(ctx) == nil; {
+		w.mu.Lock()
+		c.put(conn, w.next())
+		if more = len(w.queue) > 0; !more {
+			close(w.empty)
+			w.empty = nil
+		}
+		w.mu.Unlock()
+	}
+}
