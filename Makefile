@@ -134,8 +134,8 @@ image-source: need-docker ## the same image, built from source in a container (G
 	docker build -f Dockerfile --build-arg GO_IMAGE=$(GO_IMAGE) --build-arg GOPROXY='$(shell $(GO) env GOPROXY 2>/dev/null)' \
 	  --build-arg VERSION=$(VERSION) $(BUILD_ARGS) -t $(CONCLAVE_IMAGE) .
 
-compose-up: image ## the cluster in containers, with a real MySQL (DB=mariadb: with MariaDB)
-	@compose/up $(DB)
+compose-up: image ## the cluster in containers, with a real MySQL (DB=mariadb: with MariaDB; TLS=1: with TLS)
+	@$(if $(TLS),COMPOSE_FILE=docker-compose.yml:compose/tls.yml) compose/up $(DB)
 
 compose-demo: image ## the demo, in containers (DB=mariadb: with MariaDB)
 	@DB_IMAGE=$$(compose/db-image $(DB)) && export DB_IMAGE && $(BIN)/conclave demo --on compose

@@ -44,7 +44,7 @@
 //   - lead_linux.go: how the command ends with the tool
 //   - lead_other.go: the same where the kernel cannot help
 //   - health.go: the hidden health check of containers
-//   - secrets.go: the hidden command that creates their secrets
+//   - secrets.go: the hidden command that creates their secrets and certificates
 //   - certs.go: certificates of a development CA
 //   - drain.go: drain
 //   - manner.go: what operators' commands share: a query, an action, --force and --dry-run

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/x509"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"conclave"
+	"conclave/internal/certs"
 	"conclave/wire/rights"
 )
 
@@ -93,6 +96,42 @@ func TestSecrets_AreCreatedOnceAndMatch(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, left)
 	assert.Equal(t, exitUsage, tool(t, "secrets").code)
+}
+
+// A second call renews the certificates; the CA stays, and no container needs its
+// key.
+func TestSecrets_CertificatesAreRenewedAtEachStart(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "secrets")
+	load := func() *certs.Set {
+		r := tool(t, "secrets", "--certs", "meta-1,127.0.0.1", dir)
+		require.Equal(t, exitDone, r.code, r.stderr)
+		assert.Contains(t, r.stdout, "issued certificates")
+		set, err := certs.Load(filepath.Join(dir, certFolder, "meta"), conclave.RoleMeta, func(error) {})
+		require.NoError(t, err)
+		return set
+	}
+	leaf := func(s *certs.Set) *x509.Certificate { return s.Client().Certificates[0].Leaf }
+	first := load()
+	ca, err := os.ReadFile(filepath.Join(dir, caFolder, certs.CAFile))
+	require.NoError(t, err)
+	second := load()
+	assert.NotEqual(t, leaf(first).SerialNumber, leaf(second).SerialNumber)
+	assert.NoError(t, leaf(second).VerifyHostname("meta-1"))
+	assert.NoError(t, leaf(second).VerifyHostname("127.0.0.1"))
+	assert.Error(t, leaf(second).VerifyHostname("data-1"))
+	again, err := os.ReadFile(filepath.Join(dir, caFolder, certs.CAFile))
+	require.NoError(t, err)
+	assert.Equal(t, ca, again)
+	_, err = certs.Load(filepath.Join(dir, certFolder, "client"), "", func(error) {})
+	require.NoError(t, err)
+	for name, mode := range map[string]os.FileMode{".": 0o700, caFolder: 0o700, "ca/" + certs.CAKeyFile: 0o600, "tls/meta": 0o755, "tls/meta/" + certs.KeyFile: 0o444} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		require.NoError(t, err)
+		assert.Equal(t, mode, info.Mode().Perm(), name)
+	}
+	found, err := filepath.Glob(filepath.Join(dir, certFolder, "*", "ca-key*"))
+	require.NoError(t, err)
+	assert.Empty(t, found)
 }
 
 func TestSecrets_WriteErrorFails(t *testing.T) {

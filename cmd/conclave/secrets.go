@@ -11,12 +11,15 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"conclave/internal/certs"
 )
 
 // secretsCommand creates the secrets that the containers of one cluster share.
 // It runs in a container before all others.
 func (a *app) secretsCommand() *cobra.Command {
-	return &cobra.Command{
+	var hosts []string
+	cmd := &cobra.Command{
 		Use: "secrets DIR", Hidden: true, Args: want("DIR"),
 		Short: "Create missing secrets of a cluster in containers",
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -27,9 +30,18 @@ func (a *app) secretsCommand() *cobra.Command {
 			for _, name := range made {
 				fmt.Fprintln(a.stdout, "drew", name)
 			}
+			if len(hosts) == 0 {
+				return nil
+			}
+			if err := drawCerts(args[0], hosts); err != nil {
+				return err
+			}
+			fmt.Fprintln(a.stdout, "issued certificates")
 			return nil
 		},
 	}
+	cmd.Flags().StringSliceVar(&hosts, "certs", nil, "issue certificates for nodes with these names and addresses, too")
+	return cmd
 }
 
 // The files of the secrets. Each folder is mounted in the containers that need
@@ -101,6 +113,70 @@ func drawSecrets(dir string) (made []string, err error) {
 		return made, err
 	}
 	return made, draw(dsnSecret, fmt.Sprintf("conclave:%s@tcp(db:3306)/conclave", strings.TrimSpace(string(password))))
+}
+
+// The folders of the development CA, which no container mounts, and of the
+// certificates: one for each role, to be mounted.
+const (
+	caFolder   = "ca"
+	certFolder = "tls"
+)
+
+// drawCerts issues new certificates by the CA in dir, which is made if there is
+// none. Running processes use them from their next connections on.
+func drawCerts(dir string, hosts []string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	ca := filepath.Join(dir, caFolder)
+	all, err := issueCerts(ca, hosts, certs.Valid)
+	if err != nil {
+		return err
+	}
+	for _, i := range all {
+		folder := filepath.Join(dir, certFolder, i.Role)
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			return err
+		}
+		for _, f := range []string{filepath.Dir(folder), folder} {
+			if err := errors.Join(os.Chmod(f, 0o755), giveTo(info, f)); err != nil {
+				return err
+			}
+		}
+		if err := showCerts(i.Dir, folder, info); err != nil {
+			return err
+		}
+	}
+	return filepath.WalkDir(ca, func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, giveTo(info, path))
+	})
+}
+
+// showCerts copies the files of a folder to another one, where all users can
+// read them. Each is complete at once.
+func showCerts(from, to string, owner fs.FileInfo) error {
+	files, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		body, err := os.ReadFile(filepath.Join(from, f.Name()))
+		if err != nil {
+			return err
+		}
+		fresh := filepath.Join(to, f.Name()+".new")
+		if err := os.RemoveAll(fresh); err != nil { // of an interrupted call; its mode would stay
+			return err
+		}
+		if err := os.WriteFile(fresh, body, 0o444); err != nil {
+			return err
+		}
+		if err := errors.Join(os.Chmod(fresh, 0o444), giveTo(owner, fresh), os.Rename(fresh, filepath.Join(to, f.Name()))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // writeSecret creates a file with its whole text or not at all, so that an

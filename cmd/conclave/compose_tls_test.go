@@ -1,0 +1,46 @@
+package main
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A service without TLS would reach none of the others. The certificates are for
+// the names that the nodes advertise, and the key of the CA is in no node.
+func TestComposeTLS_CoversEveryService(t *testing.T) {
+	services := func(file string) map[string]any {
+		text, err := os.ReadFile("../../" + file)
+		require.NoError(t, err)
+		all, err := yaml.Parser().Unmarshal(text)
+		require.NoError(t, err)
+		return all["services"].(map[string]any)
+	}
+	secured := services("compose/tls.yml")
+	names := strings.Split(secured["secrets"].(map[string]any)["command"].([]any)[3].(string), ",")
+	for _, name := range slices.Sorted(maps.Keys(services("docker-compose.yml"))) {
+		role, number, isNode := strings.Cut(name, "-")
+		if !isNode && name != "clients" && name != "conclave" {
+			continue // it uses no port of a node
+		}
+		variable, folder := "CONCLAVE_TLS_DIR", "client"
+		if isNode {
+			variable, folder = "CONCLAVE_"+strings.ToUpper(role)+"_TLS_DIR", role
+			assert.Contains(t, names, role+"-"+number)
+		}
+		service, ok := secured[name].(map[string]any)
+		if !assert.True(t, ok, name) {
+			continue
+		}
+		environment := service["environment"].(map[string]any)
+		assert.Equal(t, "/run/secrets/tls", environment[variable], name)
+		assert.Equal(t, "/run/secrets/tls", environment["CONCLAVE_TLS_DIR"], "%s: the health check", name)
+		assert.Equal(t, []any{"${CONCLAVE_SECRETS:-./compose/secrets}/tls/" + folder + ":/run/secrets/tls:ro"}, service["volumes"], name)
+	}
+}
