@@ -17,9 +17,9 @@ import (
 	"conclave/testbed/local/supervisor"
 )
 
-// Certificates are renewed while clients publish and each session is restarted,
-// so that every connection of clients is made again: no list lacks a
-// registration that was stored.
+// Certificates are renewed, and then the CA is replaced, while clients publish and
+// each session or data node is restarted, so that every connection to it is made
+// again: no list lacks a registration that was stored.
 func TestUp_CertificatesAreRenewedUnderLoad(t *testing.T) {
 	if testing.Short() {
 		t.Log("short: without real processes")
@@ -76,15 +76,37 @@ func TestUp_CertificatesAreRenewedUnderLoad(t *testing.T) {
 		}
 	}()
 	n := first
-	for range 2 {
-		require.NoError(t, certs.Issue(filepath.Join(dir, "tls"), []string{"127.0.0.1", "localhost"}, certs.Valid))
-		r := tool(t, "--dir", dir, "roll", "--role", "session")
-		require.Equal(t, exitDone, r.code, r.stderr)
+	const pause = 1100 * time.Millisecond // a process reads its files at most once a second
+	ca := filepath.Join(dir, "tls")
+	began := t.TempDir()
+	require.NoError(t, os.CopyFS(began, os.DirFS(h.TLSDir())))
+	old, next := keepCA(t, ca), newCA(t)
+	for _, phase := range []struct {
+		name     string
+		signer   authority   // signs the certificates
+		trusted  []authority // are in every bundle
+		restarts string
+	}{
+		{"renewed", old, []authority{old}, "session"},
+		{"the new CA is trusted, too", old, []authority{old, next}, "data"},
+		{"the new CA signs", next, []authority{next, old}, "session"},
+		{"the old CA is gone", next, []authority{next}, "data"},
+	} {
+		phase.signer.replace(t, ca, phase.trusted)
+		require.NoError(t, certs.Issue(ca, []string{"127.0.0.1", "localhost"}, certs.Valid))
+		time.Sleep(pause)
+		r := tool(t, "--dir", dir, "roll", "--role", phase.restarts)
+		require.Equal(t, exitDone, r.code, "%s: %s", phase.name, r.stderr)
 		for range 5 {
 			stored(n)
 			n++
 		}
 	}
+	// It is read again when a second has passed, by the next connection.
+	require.Eventually(t, func() bool {
+		metas := strings.Join(must(h.Addresses("meta")), ",")
+		return tool(t, "--tls-dir", began, "--meta", metas, "leader").code != exitDone && tool(t, "--dir", dir, "leader").code == exitDone
+	}, time.Minute, 200*time.Millisecond, "who has only the old CA does not trust the cluster")
 	require.Eventually(t, func() bool {
 		d, ok := s.Last()
 		return ok && len(d.Values) == n
@@ -93,6 +115,39 @@ func TestUp_CertificatesAreRenewedUnderLoad(t *testing.T) {
 	assert.GreaterOrEqual(t, <-fewest, first, "no list has fewer than those that were stored before")
 	assert.NoError(t, c.Close(ctx))
 	assert.Equal(t, exitDone, tool(t, "--dir", dir, "down").code)
+}
+
+// authority is a CA: its certificate and its key, in PEM.
+type authority struct{ cert, key []byte }
+
+// newCA returns another development CA.
+func newCA(t *testing.T) authority {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, certs.NewCA(dir, certs.CAValid))
+	return keepCA(t, dir)
+}
+
+// keepCA returns the CA of a folder.
+func keepCA(t *testing.T, dir string) authority {
+	t.Helper()
+	cert, err := os.ReadFile(filepath.Join(dir, certs.CAFile))
+	require.NoError(t, err)
+	key, err := os.ReadFile(filepath.Join(dir, certs.CAKeyFile))
+	require.NoError(t, err)
+	return authority{cert, key}
+}
+
+// replace makes the authority that of a folder, and trusted, which begins with it,
+// the bundle that certs.Issue gives to every process.
+func (a authority) replace(t *testing.T, dir string, trusted []authority) {
+	t.Helper()
+	var bundle []byte
+	for _, one := range trusted {
+		bundle = append(bundle, one.cert...)
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, certs.CAKeyFile), a.key, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, certs.CAFile), bundle, 0o644))
 }
 
 func must[T any](v T, err error) T {

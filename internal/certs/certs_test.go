@@ -248,6 +248,23 @@ func TestSet_ReloadsForNewConnections(t *testing.T) {
 	})
 }
 
+// Of callers that come at the same time one reads the files. The others do not
+// continue with older ones: these may be from before a CA was added.
+func TestSet_CallersAtTheSameTimeUseTheNewFiles(t *testing.T) {
+	dir := ca(t, certs.Valid)
+	s := load(t, dir, conclave.RoleMeta)
+	s.LookAlways()
+	for range 20 {
+		before := s.Client().Certificates[0].Leaf.SerialNumber
+		require.NoError(t, certs.Issue(dir, nil, certs.Valid))
+		var calling sync.WaitGroup
+		for range 8 {
+			calling.Go(func() { assert.NotEqual(t, before, s.Client().Certificates[0].Leaf.SerialNumber) })
+		}
+		calling.Wait()
+	}
+}
+
 // What a client of HTTP/2 shows to its user is the reason in the frame.
 func TestListener_RefusesPlainHTTP2WithAReason(t *testing.T) {
 	plain, err := net.Listen("tcp", "127.0.0.1:0")

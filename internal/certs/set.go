@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,15 +36,17 @@ type Set struct {
 	role   conclave.Role // that the certificate must have; "" for a client
 	report func(error)   // see Load
 
-	loaded  atomic.Pointer[material]
-	failed  atomic.Uint64
-	every   time.Duration // lookEvery
-	began   time.Time
-	next    atomic.Int64 // time after began from which the files are read again
-	looking atomic.Bool  // the files are being read; guards refused
+	loaded atomic.Pointer[material]
+	failed atomic.Uint64
+	every  time.Duration // lookEvery
+	began  time.Time
+	next   atomic.Int64 // time after began from which the files are read again
+
+	mu      sync.Mutex    // guards reading
+	reading chan struct{} // closed when the files have been read; nil if no caller reads them
 
 	// refused is the content of the files that was refused last, so that it is
-	// reported once.
+	// reported once. It belongs to the caller that reads the files.
 	refused *material
 }
 
@@ -89,14 +92,44 @@ func (s *Set) Expires() time.Time {
 }
 
 // current returns the newest valid certificates. One caller in lookEvery reads
-// the files; the others do not wait for it.
+// the files, and those that come meanwhile wait for it: after a quiet time what is
+// loaded may be older than a CA that the other side was given since.
 func (s *Set) current() *material {
-	if now := time.Since(s.began); int64(now) >= s.next.Load() && s.looking.CompareAndSwap(false, true) {
-		s.next.Store(int64(now + s.every))
-		s.reload()
-		s.looking.Store(false)
+	if s.due() {
+		s.look()
 	}
 	return s.loaded.Load()
+}
+
+// due reports whether lookEvery has passed since the files were read.
+func (s *Set) due() bool { return int64(time.Since(s.began)) >= s.next.Load() }
+
+// look reads the files, or waits for the caller that does.
+func (s *Set) look() {
+	s.mu.Lock()
+	reading := s.reading
+	mine := reading == nil && s.due()
+	if mine {
+		s.reading = make(chan struct{})
+	}
+	s.mu.Unlock()
+	switch {
+	case mine:
+		began := time.Since(s.began)
+		defer s.looked(began)
+		s.reload()
+	case reading != nil:
+		<-reading
+	}
+}
+
+// looked ends a look that began at a time after s.began.
+func (s *Set) looked(began time.Duration) {
+	s.next.Store(int64(began + s.every))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.reading)
+	s.reading = nil
 }
 
 // reload reads the files and uses them if they have changed and are valid.

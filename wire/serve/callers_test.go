@@ -2,12 +2,19 @@ package serve
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"io"
+	"math/big"
 	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -104,14 +111,16 @@ func TestCheckCaller_OtherRolesAreRefused(t *testing.T) {
 // Hello and Announce.
 type tlsNode struct {
 	wirev1connect.UnimplementedNodeServiceHandler
-	dir, address string
+	dir, address  string
+	authorization atomic.Value // string: of the last Announce
 }
 
-func (tlsNode) Hello(context.Context, *connect.Request[wirev1.HelloRequest]) (*connect.Response[wirev1.HelloResponse], error) {
+func (*tlsNode) Hello(context.Context, *connect.Request[wirev1.HelloRequest]) (*connect.Response[wirev1.HelloResponse], error) {
 	return connect.NewResponse(&wirev1.HelloResponse{Node: wire.NodeOut(conclave.NodeID{Name: "data-1", Incarnation: "a"}), Role: "data"}), nil
 }
 
-func (tlsNode) Announce(context.Context, *connect.Request[wirev1.AnnounceRequest]) (*connect.Response[wirev1.AnnounceResponse], error) {
+func (n *tlsNode) Announce(_ context.Context, r *connect.Request[wirev1.AnnounceRequest]) (*connect.Response[wirev1.AnnounceResponse], error) {
+	n.authorization.Store(r.Header().Get("Authorization"))
 	return connect.NewResponse(&wirev1.AnnounceResponse{}), nil
 }
 
@@ -199,4 +208,97 @@ func TestTLS_OneSideWithoutItIsNamed(t *testing.T) {
 	require.NoError(t, err)
 	defer res.Body.Close()
 	assert.Equal(t, http.StatusBadRequest, res.StatusCode)
+}
+
+// stranger accepts connections with these settings, or without TLS, and returns its
+// address and what it was sent.
+func stranger(t *testing.T, settings *tls.Config) (address string, sent func() string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address = ln.Addr().String()
+	if settings != nil {
+		ln = tls.NewListener(ln, settings)
+	}
+	var mu sync.Mutex
+	var text []byte
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() {
+				defer conn.Close()
+				_ = conn.SetDeadline(time.Now().Add(time.Second))
+				got, _ := io.ReadAll(conn)
+				mu.Lock()
+				defer mu.Unlock()
+				text = append(text, got...)
+			})
+		}
+	})
+	return address, func() string {
+		ln.Close()
+		serving.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		return string(text)
+	}
+}
+
+// withoutRole returns the pair of a server with a certificate of the CA in dir that
+// names no role.
+func withoutRole(t *testing.T, dir string) tls.Certificate {
+	t.Helper()
+	ca, err := tls.LoadX509KeyPair(filepath.Join(dir, certs.CAFile), filepath.Join(dir, certs.CAKeyFile))
+	require.NoError(t, err)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, ca.Leaf, &key.PublicKey, ca.PrivateKey)
+	require.NoError(t, err)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// Whoever has named an address: with TLS a node sends its token there only after
+// the certificate has shown that it is a node of this cluster.
+func TestTLS_TokenIsSentToNodesOnly(t *testing.T) {
+	n := startTLS(t, true)
+	other := t.TempDir()
+	require.NoError(t, certs.NewCA(other, certs.CAValid))
+	require.NoError(t, certs.Issue(other, []string{"127.0.0.1"}, certs.Valid))
+	foreign, err := tls.LoadX509KeyPair(filepath.Join(other, "meta", certs.CertFile), filepath.Join(other, "meta", certs.KeyFile))
+	require.NoError(t, err)
+	h2 := func(c tls.Certificate) *tls.Config {
+		return &tls.Config{Certificates: []tls.Certificate{c}, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS13}
+	}
+	set, err := certs.Load(filepath.Join(n.dir, "meta"), conclave.RoleMeta, func(error) {})
+	require.NoError(t, err)
+	p := wire.NewPeers(wire.NewTCP(), &wire.Interceptor{Token: func() string { return "s3cret" }}, wire.PingTimeout)
+	t.Cleanup(p.Close)
+	p.UseTLS(set.ToNodes)
+	call := func(address string) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		_, err := p.Node(address).Announce(ctx, connect.NewRequest(&wirev1.AnnounceRequest{}))
+		return err
+	}
+	for name, settings := range map[string]*tls.Config{
+		"without TLS": nil, "a certificate of another CA": h2(foreign), "a certificate without a role": h2(withoutRole(t, n.dir)),
+	} {
+		address, sent := stranger(t, settings)
+		assert.Error(t, call(address), name)
+		got := sent()
+		assert.NotContains(t, got, "s3cret", name)
+		if settings != nil {
+			assert.Empty(t, got, "%s: nothing follows the handshake", name)
+		}
+	}
+	require.NoError(t, call(n.address))
+	assert.Equal(t, "Bearer s3cret", n.authorization.Load())
 }

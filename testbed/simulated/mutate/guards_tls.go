@@ -12,4 +12,8 @@ var tlsGuards = []guard{
 		"internal/certs/set.go", `		return fmt.Errorf("%s is not valid with %s: %w", file, CAFile, err)`, "\t\t_ = err"}},
 	{name: "a node calls any process with a certificate", test: unit{"./internal/certs", "TestToNodes_OnlyNodesAreCalled"}, patch: patch{
 		"internal/certs/config.go", "if !PeerHasRole(&state, conclave.RoleMeta, conclave.RoleSession, conclave.RoleData) {", "if !PeerHasRole(&state, conclave.RoleMeta, conclave.RoleSession, conclave.RoleData) && len(state.VerifiedChains) == 0 {"}},
+	{name: "a token is sent to a process without a role", test: unit{"./wire/serve", "TestTLS_TokenIsSentToNodesOnly"}, patch: patch{
+		"internal/certs/config.go", "\tc.VerifyConnection = func(state tls.ConnectionState) error {", "\t_ = func(state tls.ConnectionState) error {"}},
+	{name: "callers do not wait for the new files", test: unit{"./internal/certs", "TestSet_CallersAtTheSameTimeUseTheNewFiles"}, patch: patch{
+		"internal/certs/set.go", "\tcase reading != nil:\n\t\t<-reading\n", ""}},
 }
