@@ -20,6 +20,7 @@ BUF_VERSION      := v1.57.2
 PROTOC_GO        := $(shell $(GO) list -m -f '{{.Version}}' google.golang.org/protobuf 2>/dev/null)
 PROTOC_CONNECT   := $(shell $(GO) list -m -f '{{.Version}}' connectrpc.com/connect 2>/dev/null)
 LINT_VERSION     := v2.15.0
+SBOM_VERSION     := v1.10.0
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo soak eight test test-all test-real test-zookeeper sim diagram mutate check up down lint generate bench fuzz cover clean
@@ -171,6 +172,22 @@ fuzz: ## every fuzz target for FUZZTIME (20s)
 	  done; \
 	done
 
+# The modules are read from the programs themselves, so the list is that of what was
+# built. The image has nothing but four of these programs.
+.PHONY: sbom
+sbom: $(if $(IMAGE),,build) $(TOOLS)/cyclonedx-gomod-$(SBOM_VERSION) ## lists of the modules in each program, bin/sbom/*.cdx.json (CycloneDX); IMAGE=NAME: of the programs in that image
+	@mkdir -p $(BIN)/sbom
+	@set -e; from=$(BIN); \
+	if [ -n '$(IMAGE)' ]; then \
+	  from=$$(mktemp -d); trap 'rm -rf "$$from"' EXIT; \
+	  container=$$(docker create '$(IMAGE)'); docker cp "$$container:/bin/." "$$from" >/dev/null; docker rm "$$container" >/dev/null; \
+	fi; \
+	for program in "$$from"/*; do \
+	  [ -f "$$program" ] || continue; name=$$(basename "$$program"); \
+	  '$(TOOLS)/cyclonedx-gomod-$(SBOM_VERSION)' bin -json -output "$(BIN)/sbom/$$name.cdx.json" -version '$(VERSION)' "$$program"; \
+	  echo "$(BIN)/sbom/$$name.cdx.json: $$(grep -c '"purl"' "$(BIN)/sbom/$$name.cdx.json") modules"; \
+	done
+
 .PHONY: rename
 rename: ## give the module another path: MODULE=github.com/you/conclave
 	@.ci/rename '$(MODULE)'
@@ -192,6 +209,11 @@ $(TOOLS)/golangci-lint-$(LINT_VERSION):
 	@mkdir -p $(TOOLS)
 	GOBIN='$(TOOLS)' CGO_ENABLED=0 $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	@mv '$(TOOLS)/golangci-lint' $@
+
+$(TOOLS)/cyclonedx-gomod-$(SBOM_VERSION):
+	@mkdir -p $(TOOLS)
+	GOBIN='$(TOOLS)' CGO_ENABLED=0 $(GO) install github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@$(SBOM_VERSION)
+	@mv '$(TOOLS)/cyclonedx-gomod' $@
 
 $(TOOLS)/generate-$(BUF_VERSION)-$(PROTOC_GO)-$(PROTOC_CONNECT):
 	@mkdir -p $(TOOLS)

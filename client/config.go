@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	crand "crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -61,7 +62,8 @@ type Config struct {
 	// Logger receives the client's log. Default: none.
 	Logger *slog.Logger
 	// Rand is the source of ids and jitter; the client must be its only user.
-	// Default: a random seed.
+	// Default: ChaCha8 with a seed of the system. Ids must not be guessed: a token of
+	// the same name and the id of a registration are enough to withdraw it.
 	Rand *rand.Rand
 }
 
@@ -127,7 +129,9 @@ func (c Config) withDefaults() Config {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.Rand == nil {
-		c.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+		var seed [32]byte
+		crand.Read(seed[:])
+		c.Rand = rand.New(rand.NewChaCha8(seed)) // not PCG: an id must not give away the next ones
 	}
 	return c
 }

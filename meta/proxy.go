@@ -43,7 +43,7 @@ func (p *proxy) forward(w http.ResponseWriter, r *http.Request, refusal error) {
 	defer cancel()
 	url := *r.URL
 	url.Scheme, url.Host = "http", leader.Address
-	out, err := http.NewRequestWithContext(ctx, r.Method, url.String(), r.Body)
+	out, err := http.NewRequestWithContext(ctx, r.Method, url.String(), r.Body) //nolint:gosec // the leader's address is that of the lock row
 	if err != nil {
 		serve.WriteError(w, wire.Errorf(wire.CodeInternal, "forward to %s: %v", leader.Address, err))
 		return
@@ -55,7 +55,7 @@ func (p *proxy) forward(w http.ResponseWriter, r *http.Request, refusal error) {
 		}
 	}
 	out.Header.Set(headerProxied, p.config.Node.Name)
-	res, err := p.http.Do(out)
+	res, err := p.http.Do(out) //nolint:gosec // as above
 	if err != nil {
 		// The node that this one takes for the leader does not answer. Whether
 		// another one leads is not known here yet.

@@ -51,7 +51,7 @@ func (c *Client) SharedCount(path string, seed int32) *Shared[int32] {
 
 func newShared[T any](c *Client, path string, seed T, encode func(T) []byte, decode func([]byte) (T, error)) *Shared[T] {
 	s := &Shared[T]{c: c, path: path, seed: encode(seed), encode: encode, decode: decode, done: make(chan struct{})}
-	s.ctx, s.stop = context.WithCancel(c.ctx)
+	s.ctx, s.stop = context.WithCancel(c.ctx) //nolint:gosec // Close calls stop
 	return s
 }
 

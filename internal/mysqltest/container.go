@@ -74,7 +74,7 @@ func (c *container) issueCerts() (environment [3]string, err error) {
 	if err != nil {
 		return environment, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	if err := errors.Join(certs.NewCA(dir, lifetime*time.Second), certs.Issue(dir, []string{"127.0.0.1"}, lifetime*time.Second)); err != nil {
 		return environment, err
 	}

@@ -133,7 +133,7 @@ func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
 	}
 	d.nodes = d.cluster.Handle()
 	d.view.Token = d.nodes.Token()
-	go func() { d.ended <- d.cluster.Run(context.Background()) }() // ended by Close
+	go func() { d.ended <- d.cluster.Run(context.Background()) }() //nolint:gosec // Close ends it
 	<-d.cluster.Started()
 	if d.cfg.Direct {
 		d.advertised = listening(d.nodes)
