@@ -84,7 +84,7 @@ func (a *app) bench(ctx context.Context, n int, sizes bool, calm time.Duration, 
 	}
 	interrupted := false
 	defer func() { err = closeFolder(root, interrupted, err) }()
-	own, err := startOwn(ctx, filepath.Join(root, "cluster"))
+	own, err := startOwn(ctx, filepath.Join(root, "cluster"), false)
 	if err != nil {
 		interrupted = ctx.Err() != nil
 		return err
@@ -93,9 +93,16 @@ func (a *app) bench(ctx context.Context, n int, sizes bool, calm time.Duration, 
 	report, err := bench.Run(ctx, bench.Config{
 		Cluster: own, N: n, Sizes: sizes, Only: only, Settle: min(calm, time.Minute), Calm: calm, Version: version, Progress: a.stderr,
 		Questions: own.questions, LogLines: own.logLines,
+		Secured: func(ctx context.Context) (testbed.RealCluster, func() error, error) {
+			secured, err := startOwn(ctx, filepath.Join(root, "secured"), true)
+			if err != nil {
+				return nil, nil, err
+			}
+			return secured, func() error { return secured.Stop(context.WithoutCancel(ctx)) }, nil
+		},
 		Fresh: func(ctx context.Context) (testbed.RealCluster, func() error, error) {
 			starts++
-			fresh, err := launchOwn(ctx, filepath.Join(root, fmt.Sprint("fresh-", starts)))
+			fresh, err := launchOwn(ctx, filepath.Join(root, fmt.Sprint("fresh-", starts)), false)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -138,19 +145,19 @@ func namesLogs(err error) bool {
 // ownCluster is a cluster that the benchmark or the demo starts for itself.
 type ownCluster struct{ *local.Cluster }
 
-// launchOwn starts the processes and returns when all of them are running.
-func launchOwn(ctx context.Context, dir string) (*ownCluster, error) {
+// launchOwn starts the processes, with TLS if secured is set, and returns when all of them are running.
+func launchOwn(ctx context.Context, dir string, secured bool) (*ownCluster, error) {
 	_, bin, err := toolPath()
 	if err != nil {
 		return nil, err
 	}
-	own := &ownCluster{local.New(local.Config{Bin: bin, Dir: dir, Direct: true, NoEvents: true})}
+	own := &ownCluster{local.New(local.Config{Bin: bin, Dir: dir, Direct: true, NoEvents: true, OwnTokens: true, TLS: secured})}
 	return own, own.Open(ctx, testbed.Size{}, nil)
 }
 
 // startOwn also waits until the cluster is ready.
-func startOwn(ctx context.Context, dir string) (*ownCluster, error) {
-	own, err := launchOwn(ctx, dir)
+func startOwn(ctx context.Context, dir string, secured bool) (*ownCluster, error) {
+	own, err := launchOwn(ctx, dir, secured)
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ var measurements = []struct {
 	{"latency", "publish to push", (*run).latency},
 	{"updates", "20 updates a second", (*run).updates},
 	{"registrations", "registrations from one client", (*run).registrations},
+	{"tls", "the cost of TLS", (*run).tls},
 	{"fan-out", "many publishers to many subscribers", (*run).fanOut},
 	{"leader-killed", "leader killed", (*run).leaderKilled},
 	{"leader-stopped", "leader stopped", (*run).leaderStopped},
@@ -66,7 +67,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	if err != nil {
 		return report, err
 	}
-	r.admin = newAdmin(metas)
+	r.admin = newAdmin(metas, cfg.Cluster.Token())
 	defer r.admin.HTTP.CloseIdleConnections()
 
 	var errs []error

@@ -57,6 +57,7 @@
 //   - driver.go: connections to any registry; the SDK as one.
 //   - curve.go: the result of the growth curves, and columns of several.
 //   - nodes.go: data and session nodes that are killed, drained, started.
+//   - secured.go: the cost of TLS.
 //   - load.go: latency and load.
 //   - leader.go: leaders that are killed or stopped.
 //   - calm.go: an idle cluster.

@@ -95,7 +95,7 @@ func (d *SDK) Connect(name string) (Link, error) {
 	if d.from != nil {
 		network.LocalAddr = &net.TCPAddr{IP: d.from}
 	}
-	p, err := connect(client.Config{
+	p, err := runClient(client.Config{
 		Name: name, Sessions: []string{d.sessions[i%len(d.sessions)]},
 		Network: counted{network, &d.received},
 	})

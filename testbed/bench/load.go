@@ -38,49 +38,59 @@ func (r *run) latency(ctx context.Context) error {
 }
 
 func (r *run) publishToPush(ctx context.Context, connections, updates int, name string, f Figure) error {
-	sessions, err := r.addresses(ctx, "session")
+	took, err := r.pushes(ctx, connections, updates, name)
 	if err != nil {
 		return err
 	}
-	publisher, err := Connect("bench publisher", sessions...)
+	f.Name = name
+	r.report(f, took.Values(), Limit{P50: 5, P99: 20})
+	return nil
+}
+
+// pushes returns the times from publish to push of updates of one dataId, for each
+// connection.
+func (r *run) pushes(ctx context.Context, connections, updates int, name string) (*Dist, error) {
+	sessions, err := r.addresses(ctx, "session")
 	if err != nil {
-		return err
+		return nil, err
+	}
+	publisher, err := r.connect("bench publisher", sessions...)
+	if err != nil {
+		return nil, err
 	}
 	defer publisher.Leave()
 	l := NewLedger()
 	for i := range connections {
-		s, err := Connect("bench subscriber", sessions[i%len(sessions)])
+		s, err := r.connect("bench subscriber", sessions[i%len(sessions)])
 		if err != nil {
-			return err
+			return nil, err
 		}
 		defer s.Leave()
 		if err := s.Watch(l, fmt.Sprint("s", i), DataID(name, 0)); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	t, err := PublishAll(ctx, publisher.Client, l, name, 1, 1)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := l.AwaitSeen(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	l.Phase() // the first push includes opening connections
 	for range updates {
 		p := t.names[0]
 		if err := t.made[p].Update([]string{l.Publishing(p, t.dataID[p])}); err != nil {
-			return err
+			return nil, err
 		}
 		if err := l.AwaitSeen(ctx); err != nil {
-			return err
+			return nil, err
 		}
 		if err := sleep.For(ctx, 20*time.Millisecond); err != nil { // longer than the push window
-			return err
+			return nil, err
 		}
 	}
-	f.Name = name
-	r.report(f, l.Phase().Values(), Limit{P50: 5, P99: 20})
-	return broken(l)
+	return l.Phase(), broken(l)
 }
 
 // broken returns an error if an invariant was violated, in which case the
@@ -98,12 +108,12 @@ func (r *run) updates(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	publisher, err := Connect("bench publisher", sessions[0])
+	publisher, err := r.connect("bench publisher", sessions[0])
 	if err != nil {
 		return err
 	}
 	defer publisher.Leave()
-	subscriber, err := Connect("bench subscriber", sessions[len(sessions)-1])
+	subscriber, err := r.connect("bench subscriber", sessions[len(sessions)-1])
 	if err != nil {
 		return err
 	}
@@ -172,7 +182,7 @@ func (r *run) registrations(ctx context.Context) error {
 }
 
 func (r *run) register(ctx context.Context, session, prefix string, n int) (float64, error) {
-	p, err := Connect("bench registrations", session)
+	p, err := r.connect("bench registrations", session)
 	if err != nil {
 		return 0, err
 	}
@@ -229,12 +239,12 @@ func (r *run) publishersToSubscribers(ctx context.Context, prefix string, n int)
 	if err != nil {
 		return 0, 0, err
 	}
-	subscriber, err := Connect("bench subscribers", sessions[len(sessions)-1])
+	subscriber, err := r.connect("bench subscribers", sessions[len(sessions)-1])
 	if err != nil {
 		return 0, 0, err
 	}
 	defer subscriber.Leave()
-	publisher, err := Connect("bench publishers", sessions[0])
+	publisher, err := r.connect("bench publishers", sessions[0])
 	if err != nil {
 		return 0, 0, err
 	}

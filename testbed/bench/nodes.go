@@ -22,10 +22,10 @@ type stage struct {
 func (r *run) newStage(ctx context.Context, prefix string, n, per int, publishAt, subscribeAt string) (*stage, error) {
 	s := &stage{ledger: NewLedger()}
 	var err error
-	if s.publisher, err = Connect("bench publishers", publishAt); err != nil {
+	if s.publisher, err = r.connect("bench publishers", publishAt); err != nil {
 		return nil, err
 	}
-	if s.subscriber, err = Connect("bench subscriber", subscribeAt); err != nil {
+	if s.subscriber, err = r.connect("bench subscriber", subscribeAt); err != nil {
 		s.publisher.Leave()
 		return nil, err
 	}

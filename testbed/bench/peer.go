@@ -18,12 +18,18 @@ type Peer struct {
 	done sync.WaitGroup
 }
 
-// Connect runs a client that connects to a session at one of these addresses.
-func Connect(name string, sessions ...string) (*Peer, error) {
-	return connect(client.Config{Sessions: sessions, Name: name})
+// connect runs a client of the cluster that connects to a session at one of these
+// addresses.
+func (r *run) connect(name string, sessions ...string) (*Peer, error) {
+	cfg, err := r.Cluster.ClientConfig(name)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Sessions = sessions
+	return runClient(cfg)
 }
 
-func connect(cfg client.Config) (*Peer, error) {
+func runClient(cfg client.Config) (*Peer, error) {
 	c, err := client.New(cfg)
 	if err != nil {
 		return nil, err

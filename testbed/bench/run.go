@@ -20,6 +20,9 @@ type Config struct {
 	// running, with the function that ends it. It is for the time from start to
 	// first push. Nil: not measured.
 	Fresh func(ctx context.Context) (testbed.RealCluster, func() error, error)
+	// Secured starts another cluster, with TLS, and returns when it is ready, with
+	// the function that ends it. It is for the cost of TLS. Nil: not measured.
+	Secured func(ctx context.Context) (testbed.RealCluster, func() error, error)
 	// Questions returns the number of statements that the cluster's database
 	// has executed, and LogLines the number of lines that its processes have
 	// logged. Nil: not measured.
@@ -66,9 +69,9 @@ type run struct {
 
 // newAdmin returns a client with short timeouts, so that a slow meta does not
 // distort a figure.
-func newAdmin(metas []string) *metaclient.Admin {
+func newAdmin(metas []string, token string) *metaclient.Admin {
 	dialer := &net.Dialer{Timeout: 500 * time.Millisecond}
-	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: &http.Client{
+	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, Token: token, HTTP: &http.Client{
 		Timeout: 15 * time.Second, Transport: &http.Transport{DialContext: dialer.DialContext},
 	}})
 }

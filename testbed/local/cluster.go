@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -38,6 +39,8 @@ type Config struct {
 	Direct bool
 	// OwnTokens makes the cluster have tokens of its own.
 	OwnTokens bool
+	// TLS makes it use TLS. It needs Direct.
+	TLS bool
 }
 
 // Cluster is a testbed.Cluster of processes of this machine.
@@ -48,6 +51,7 @@ type Cluster struct {
 	cluster *supervisor.Cluster
 	nodes   *supervisor.Handle
 	ended   chan error
+	tls     func() *tls.Config // of clients; nil without TLS
 
 	doing    sync.Mutex       // held by Do: one action at a time, apart from an operator's commands
 	wrong    map[string]*twin // processes that were started at a wrong address; only Do and Close use it
@@ -111,7 +115,7 @@ func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
 	}
 	cfg := supervisor.DefaultConfig()
 	cfg.Dir, cfg.Bin, cfg.AnyPorts, cfg.Logger = d.cfg.Dir, d.cfg.Bin, true, d.cfg.Logger
-	cfg.OwnTokens = d.cfg.OwnTokens
+	cfg.OwnTokens, cfg.TLS = d.cfg.OwnTokens, d.cfg.TLS
 	cfg.Slots, cfg.Replicas, cfg.Takeover, cfg.Lease, cfg.NodeLease = c.Slots, c.Replicas, c.Takeover, c.Lease, c.Lease
 	for _, n := range []struct {
 		want int
@@ -135,6 +139,11 @@ func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
 	d.view.Token = d.nodes.Token()
 	go func() { d.ended <- d.cluster.Run(context.Background()) }() //nolint:gosec // Close ends it
 	<-d.cluster.Started()
+	if d.cfg.TLS {
+		if d.tls, err = client.TLSFolder(d.nodes.TLSDir(), nil); err != nil {
+			return err
+		}
+	}
 	if d.cfg.Direct {
 		d.advertised = listening(d.nodes)
 	}
@@ -222,7 +231,7 @@ func (d *Cluster) ClientConfig(host string) (client.Config, error) {
 		}
 	}
 	slices.Sort(sessions)
-	return client.Config{Name: host, Sessions: sessions, Network: network, Token: d.view.Token}, nil
+	return client.Config{Name: host, Sessions: sessions, Network: network, Token: d.view.Token, TLSFrom: d.tls}, nil
 }
 
 // Events reads the nodes' trace files. The times can be compared because all
