@@ -12,12 +12,16 @@ import (
 // Gaps reads from the data nodes' events for how long each slot that was handed
 // over was served by no node. The data nodes measure it themselves.
 type Gaps struct {
-	http *http.Client
-	last map[string]uint64 // the newest event read, by address and incarnation
+	http  *http.Client
+	token string            // with the right to read
+	last  map[string]uint64 // the newest event read, by address and incarnation
 }
 
-// NewGaps returns a Gaps that has read no events.
-func NewGaps(c *http.Client) *Gaps { return &Gaps{http: c, last: make(map[string]uint64)} }
+// NewGaps returns a Gaps that has read no events. token is "" for a cluster without
+// tokens.
+func NewGaps(c *http.Client, token string) *Gaps {
+	return &Gaps{http: c, token: token, last: make(map[string]uint64)}
+}
 
 // Since returns the gaps reported since the last call, in milliseconds. It
 // ignores nodes that do not answer.
@@ -27,7 +31,7 @@ func (g *Gaps) Since(ctx context.Context, addresses []string) []float64 {
 	var out []float64
 	for _, address := range addresses {
 		life := address + "@" + g.incarnation(ctx, address) // event ids start again with each incarnation
-		_ = wire.ReadEvents(ctx, g.http, address, "", g.last[life], false, func(e wire.Event) error {
+		_ = wire.ReadEvents(ctx, g.http, address, g.token, g.last[life], false, func(e wire.Event) error {
 			g.last[life] = e.ID
 			if ms, ok := e.Data["unreadableMs"].(float64); ok && e.Type == "slot.serving" {
 				out = append(out, ms)

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -109,7 +110,7 @@ func (r *run) dataDrained(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	gaps := NewGaps(r.admin.HTTP)
+	gaps := NewGaps(r.admin.HTTP, r.admin.Token)
 	err = r.eachData(ctx, "drained", func(ctx context.Context, s *stage, name string) error {
 		gaps.Since(ctx, data) // skips those of rebalancing before
 		err := s.traffic.during(ctx, updateEvery, func() error {
@@ -132,6 +133,9 @@ func (r *run) dataDrained(ctx context.Context) error {
 	})
 	if err != nil {
 		return err
+	}
+	if slots.Values().N == 0 {
+		return errors.New("no data node has reported a slot that it began to serve")
 	}
 	r.report(Figure{Name: "data-drained-gap", What: "data node drained: time that a slot is served by no node"}, slots.Values(), Limit{P99: 5})
 	r.report(Figure{Name: "data-drained-took", What: "data node drained and stopped"}, took.Values(), Limit{})
