@@ -65,6 +65,10 @@ var errDeposed = errors.New("deposed: the database names another leader")
 // (warm-up); this one cannot.
 var errRestored = errors.New("the database holds less than this leader has written to it")
 
+// errOldRead reports that the state with which this leader began was not the
+// last of the term before: it was read from a server that lags behind.
+var errOldRead = errors.New("the database was read as it was before its last change")
+
 // errAgain reports that the row was not as expected. It has been read again,
 // and the decision must be repeated.
 var errAgain = errors.New("an earlier write of this term has landed late")
@@ -131,9 +135,12 @@ func (a *arranger) write(ctx context.Context, kind conclavesql.Kind, body any) e
 	return nil
 }
 
+// errUnsealed reports that a read after the seal does not show it.
+var errUnsealed = errors.New("the database was read as it was before the seal")
+
 // sealAll moves every kind that this term has not written yet into the term,
-// bodies unchanged, in one statement. The rows are as they were read, since no
-// other node could write after the term was won. A second call changes nothing.
+// bodies unchanged, in one statement, and then reads what it has sealed. A
+// second call changes nothing.
 func (a *arranger) sealAll(ctx context.Context) error {
 	seq, nonce := a.seq+1, conclavesql.NewNonce(a.rand)
 	for try := 0; ; try++ {
@@ -153,19 +160,36 @@ func (a *arranger) sealAll(ctx context.Context) error {
 			continue
 		case conclavesql.Conflict: // an earlier try took effect, so this one found nothing to change
 		}
-		a.seq = seq
-		for _, kind := range conclavesql.Kinds() {
-			if row := a.rows[kind]; row.Term < a.fence.Term {
-				row.Term, row.Seq, row.Nonce = a.fence.Term, seq, nonce
-				a.rows[kind] = row
-				if err := a.decode(row); err != nil {
-					return err
-				}
-			}
+		if err := a.readSealed(ctx); err != nil {
+			return err
 		}
 		a.publish()
 		return nil
 	}
+}
+
+// readSealed takes over the rows from the database, once they show the seal of
+// this term: nothing of an older term can be written after it, so such a read
+// is complete. A read before it may be older than the last decision of the
+// previous term, if the connection leads to a server that lags behind. If it
+// was, the members and the table on which the warm-up was based are old as
+// well, and the term ends: the next one begins from the sealed rows or newer.
+func (a *arranger) readSealed(ctx context.Context) error {
+	sealed, err := a.config.Store.Read(ctx)
+	if err != nil {
+		return fmt.Errorf("read the sealed state: %w", err)
+	}
+	for _, kind := range conclavesql.Kinds() {
+		switch row := sealed[kind]; {
+		case row.Term > a.fence.Term:
+			return errDeposed
+		case row.Term < a.fence.Term:
+			return fmt.Errorf("%s is of term %d and not of term %d: %w", kind, row.Term, a.fence.Term, errUnsealed)
+		case row.Body != a.rows[kind].Body:
+			return fmt.Errorf("%s: %w", kind, errOldRead)
+		}
+	}
+	return a.take(sealed)
 }
 
 // reread takes over the rows from the database.
@@ -174,6 +198,11 @@ func (a *arranger) reread(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the cluster's state: %w", err)
 	}
+	return a.take(rows)
+}
+
+// take takes over rows that were read.
+func (a *arranger) take(rows map[conclavesql.Kind]conclavesql.State) error {
 	a.rows = rows
 	for _, kind := range conclavesql.Kinds() {
 		row := rows[kind]
@@ -239,6 +268,9 @@ func (a *arranger) applyOutcome(ctx context.Context, outcome conclavesql.Outcome
 	for kind, row := range a.rows {
 		if (conclave.Epoch{Term: row.Term, Seq: row.Seq}).Less(conclave.Epoch{Term: written[kind].Term, Seq: written[kind].Seq}) {
 			return fmt.Errorf("%s: %w", kind, errRestored)
+		}
+		if row.Term < a.fence.Term && row.Body != written[kind].Body {
+			return fmt.Errorf("%s: %w", kind, errOldRead)
 		}
 	}
 	a.publish()

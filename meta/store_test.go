@@ -3,6 +3,8 @@ package meta_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -77,6 +79,81 @@ func TestWrite_SurvivesLostAnswers(t *testing.T) {
 		c.leaderAfter(term)
 		c.stable(10 * time.Second)
 	}, func(cfg *meta.Config) { cfg.Store = &lossyStore{StateStore: cfg.Store} })
+}
+
+// laggingStore reads, as often as it is set to, what was true at an earlier
+// time, like a replica that lags behind. It writes to the present rows.
+type laggingStore struct {
+	meta.StateStore
+	lag *lag
+}
+
+// lag is shared by the stores of all metas.
+type lag struct {
+	mu    sync.Mutex // guards the rest
+	rows  map[conclavesql.Kind]conclavesql.State
+	reads int // that still return rows
+}
+
+func (l *lag) set(rows map[conclavesql.Kind]conclavesql.State, reads int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rows, l.reads = rows, reads
+}
+
+func (l *lag) remaining() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reads
+}
+
+// next returns the rows as they were, or nil if they are read as they are.
+func (l *lag) next() map[conclavesql.Kind]conclavesql.State {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.reads == 0 {
+		return nil
+	}
+	l.reads--
+	return maps.Clone(l.rows)
+}
+
+func (s *laggingStore) Read(ctx context.Context) (map[conclavesql.Kind]conclavesql.State, error) {
+	if rows := s.lag.next(); rows != nil {
+		return rows, nil
+	}
+	return s.StateStore.Read(ctx)
+}
+
+// A new leader reads the state as it was before the last decisions of the term
+// before, once or also after it has sealed its own term. It must not write over
+// what it has not read, and its term ends.
+func TestSeal_AfterAnOldReadLosesNothing(t *testing.T) {
+	for _, reads := range []int{1, 3} {
+		t.Run(fmt.Sprint(reads), func(t *testing.T) {
+			behind := &lag{}
+			inBubble(t, 3, func(t *testing.T, c *cluster) {
+				store := conclavesql.NewStateStore(c.db, lock)
+				c.startNodes(2, 3)
+				c.stable(10 * time.Second)
+				rows, err := store.Read(t.Context())
+				require.NoError(t, err)
+				require.NoError(t, c.admin.Forbid(t.Context(), "session-1", "test", "me"))
+
+				behind.set(rows, reads)
+				term := c.term()
+				c.kill(c.leader().id.Name)
+				c.leaderAfter(term + 1) // the term of the old read has ended
+				require.Zero(t, behind.remaining())
+				require.NoError(t, c.admin.Forbid(t.Context(), "session-3", "test", "me"))
+				rows, err = store.Read(t.Context())
+				require.NoError(t, err)
+				body := rows[conclavesql.KindBlacklist].Body
+				assert.Contains(t, body, "session-1", "forbidden before the failover")
+				assert.Contains(t, body, "session-3")
+			}, func(cfg *meta.Config) { cfg.Store = &laggingStore{cfg.Store, behind} })
+		})
+	}
 }
 
 // adminOf returns a client of one meta only: its successor may lead at the same

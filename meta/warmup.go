@@ -100,7 +100,7 @@ func (a *arranger) warmUp(ctx context.Context) error {
 		case err == nil:
 			a.warm.Store(true)
 			return nil
-		case errors.Is(err, errDeposed) || ctx.Err() != nil:
+		case errors.Is(err, errDeposed) || errors.Is(err, errOldRead) || ctx.Err() != nil:
 			return err
 		case errors.Is(err, errAgain):
 			if err := sleep.For(ctx, time.Millisecond); err != nil {

@@ -29,6 +29,7 @@ type patch struct{ file, was, is string }
 var guards = slices.Concat(
 	electionGuards,
 	databaseGuards,
+	replicatedGuards,
 	dataGuards,
 	loadGuards,
 	linearGuards,
