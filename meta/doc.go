@@ -18,6 +18,9 @@
 //	|  ended   | <------------------------------------------- | deciding |
 //	+----------+                                              +----------+
 //
+// The rows are read again after the seal, until they show it: the first read may
+// have been of a server that lags behind. If its bodies were old, the term ends.
+//
 // Deciding is one loop. Each round looks at everything once and writes what must
 // change, in the order in which other nodes must learn it: protection, members,
 // slot table. A round starts when a beat reports something new, when a node
