@@ -111,6 +111,7 @@
 //   - join.go: the stream to every node; who becomes a member, and who is dead.
 //   - arranger.go: the one goroutine that decides, and what one round does.
 //   - warmup.go: how a new leader learns before it decides.
+//   - seal.go: the first write of a term, and the read after it.
 //   - protection.go: when no slot may move, and when this leader is of no use.
 //   - arrange.go: slots are assigned to data nodes.
 //   - effects.go: what a request would do, and whether the cluster would still serve.

@@ -1,0 +1,68 @@
+package meta
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"conclave/internal/sleep"
+	conclavesql "conclave/sql"
+)
+
+// errUnsealed reports that a read after the seal does not show it.
+var errUnsealed = errors.New("the database was read as it was before the seal")
+
+// sealAll moves every kind that this term has not written yet into the term,
+// bodies unchanged, in one statement, and then reads what it has sealed. A
+// second call changes nothing.
+func (a *arranger) sealAll(ctx context.Context) error {
+	seq, nonce := a.seq+1, conclavesql.NewNonce(a.rand)
+	for try := 0; ; try++ {
+		if err := a.mayAct(ctx); err != nil {
+			return err
+		}
+		outcome, err := a.traced(conclavesql.State{Kind: "seal"}, conclavesql.State{Kind: "seal", Term: a.fence.Term, Seq: seq, Nonce: nonce},
+			func() (conclavesql.Outcome, error) { return a.config.Store.Seal(ctx, a.fence, seq, nonce) })
+		switch outcome {
+		case conclavesql.Deposed:
+			return errDeposed
+		case conclavesql.Unknown:
+			a.log.Warn("the outcome of the seal is unknown, repeating it", "error", err)
+			if err := sleep.For(ctx, min(10*time.Millisecond<<min(try, 6), a.config.Beat/4)); err != nil {
+				return err
+			}
+			continue
+		case conclavesql.Conflict: // an earlier try took effect, so this one found nothing to change
+		}
+		if err := a.readSealed(ctx); err != nil {
+			return err
+		}
+		a.publish()
+		return nil
+	}
+}
+
+// readSealed takes over the rows from the database, once they show the seal of
+// this term: nothing of an older term can be written after it, so such a read
+// is complete. A read before it may be older than the last decision of the
+// previous term, if the connection leads to a server that lags behind. If it
+// was, the members and the table on which the warm-up was based are old as
+// well, and the term ends: the next one begins from the sealed rows or newer.
+func (a *arranger) readSealed(ctx context.Context) error {
+	sealed, err := a.config.Store.Read(ctx)
+	if err != nil {
+		return fmt.Errorf("read the sealed state: %w", err)
+	}
+	for _, kind := range conclavesql.Kinds() {
+		switch row := sealed[kind]; {
+		case row.Term > a.fence.Term:
+			return errDeposed
+		case row.Term < a.fence.Term:
+			return fmt.Errorf("%s is of term %d and not of term %d: %w", kind, row.Term, a.fence.Term, errUnsealed)
+		case row.Body != a.rows[kind].Body:
+			return fmt.Errorf("%s: %w", kind, errOldRead)
+		}
+	}
+	return a.take(sealed)
+}
