@@ -134,7 +134,7 @@ func (c *clientService) serveWaiting(ctx context.Context, conn *connection) {
 		c.put(conn, w.next())
 		if more = len(w.queue) > 0; !more {
 			close(w.empty)
-			w.empty = nil
+			w.empty, w.queue = nil, nil // an idle connection keeps nothing
 		}
 		w.mu.Unlock()
 	}

@@ -2,7 +2,9 @@ package session_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -35,7 +37,13 @@ func (c *cluster) raw(name, session string) *raw {
 	return &raw{c: c, stream: peers.Client(c.sessions[session].server.Address()).Connect(ctx), cancel: cancel, peers: peers}
 }
 
-func (r *raw) send(m *wirev1.ClientMessage) { require.NoError(r.c.t, r.stream.Send(m)) }
+// send sends a message. That the session has ended the stream meanwhile shows at the
+// next Receive.
+func (r *raw) send(m *wirev1.ClientMessage) {
+	if err := r.stream.Send(m); !errors.Is(err, io.EOF) {
+		require.NoError(r.c.t, err)
+	}
+}
 
 func (r *raw) hello(name string) *raw {
 	r.send(&wirev1.ClientMessage{Hello: &wirev1.ClientHello{Client: name, Name: name}})

@@ -21,9 +21,10 @@ var burstCheckers = []checker{
 const (
 	// burstPasses is how long after a burst its effects may last.
 	burstPasses = 5 * time.Second
-	// rateWindow is the longest time over which changes are counted before and
-	// after a burst, and rateLeast is the fewest changes before it with which the
-	// two can be compared: clients change values at random intervals.
+	// rateWindow is the longest time over which changes are counted after a burst.
+	// Before it they are counted over up to twice that time, and must be rateLeast
+	// at least: clients change values at random intervals, so the counts of two
+	// times of 10 s differ by a tenth once in some hundred bursts.
 	rateWindow = 10 * time.Second
 	rateLeast  = 100
 )
@@ -50,11 +51,11 @@ func (h *History) bursts() (out []burst) {
 }
 
 // isolatedBursts calls f with each burst before and after which nothing else has
-// failed for a session grace. until is when its effects have been observed; window
-// is the time before it, and from burstPasses after it on, over which rates are
-// compared: the clients must work for long enough, until the scenario heals its
-// faults. It is not positive if they do not.
-func (h *History) isolatedBursts(f func(b burst, until, window time.Duration)) {
+// failed for a session grace. until is when its effects have been observed; before
+// and after are the times before it, and from burstPasses after it on, over which
+// rates are compared: the clients must work for long enough, until the scenario
+// heals its faults. after is not positive if they do not.
+func (h *History) isolatedBursts(f func(b burst, until, before, after time.Duration)) {
 	ends := h.End()
 	h.ops(func(_ int, at time.Duration, _ Op) { ends = min(ends, at) }, OpHealed)
 	others := h.faultSpansBut(func(v testbed.Verb) bool { return v == testbed.Burst })
@@ -65,7 +66,11 @@ func (h *History) isolatedBursts(f func(b burst, until, window time.Duration)) {
 		if n+1 < len(all) && all[n+1].from < until || n > 0 && b.from-window < all[n-1].to+burstPasses || !others.onlyOn(b.from-SessionGrace-burstPasses, until) {
 			continue
 		}
-		f(b, until, window)
+		before := min(2*rateWindow, b.from)
+		if n > 0 {
+			before = min(before, b.from-all[n-1].to-burstPasses)
+		}
+		f(b, until, before, window)
 	}
 }
 
@@ -73,10 +78,10 @@ func (h *History) isolatedBursts(f func(b burst, until, window time.Duration)) {
 // burst before which they were too few for a rate is not checked, but shown.
 func ratesReturn(h *History, v *Verdict) {
 	slow := 0
-	h.isolatedBursts(func(b burst, until, window time.Duration) {
+	h.isolatedBursts(func(b burst, until, earlier, window time.Duration) {
 		before := 0
 		if window > 0 {
-			before = h.acknowledged(b.from-window, b.from)
+			before = h.acknowledged(b.from-earlier, b.from)
 		}
 		if before < rateLeast {
 			slow++
@@ -84,15 +89,16 @@ func ratesReturn(h *History, v *Verdict) {
 			return
 		}
 		after := h.acknowledged(b.to+burstPasses, b.to+burstPasses+window)
-		v.check(10*after >= 9*before, h, until, []int{b.i, b.end}, "%d changes were acknowledged in the %s from %s after the burst on, and %d in the same time before it",
-			after, window.Round(time.Millisecond), burstPasses, before)
+		enough := 10*float64(after)/window.Seconds() >= 9*float64(before)/earlier.Seconds()
+		v.check(enough, h, until, []int{b.i, b.end}, "%d changes were acknowledged in the %s from %s after the burst on, and %d in the %s before it",
+			after, window.Round(time.Millisecond), burstPasses, before, earlier.Round(time.Millisecond))
 	})
 }
 
 // L24: an isolated burst ends the connection of no client that runs, elects no
 // leader and removes no node.
 func noneGivenUp(h *History, v *Verdict) {
-	h.isolatedBursts(func(b burst, until, _ time.Duration) {
+	h.isolatedBursts(func(b burst, until, _, _ time.Duration) {
 		v.Checks++
 		h.givenUp(v, b, until)
 	})

@@ -66,9 +66,9 @@
 //
 // L23 and L24 look at bursts before and after which nothing else has failed for a
 // session grace. For five seconds after it a burst may have effects; then as many
-// changes are acknowledged as before it, give or take a tenth, if the clients make
-// at least a hundred in the time compared (up to ten seconds); other bursts are
-// shown as not compared (L23). From the beginning of the burst on no client that
+// changes are acknowledged a second as before it, give or take a tenth, in up to
+// ten seconds after it and twenty before it, if the clients make at least a hundred
+// before it; other bursts are shown as not compared (L23). From the beginning of the burst on no client that
 // runs has lost its session, no leader was elected, and no node was removed (L24).
 //
 // # Files, in reading order

@@ -22,6 +22,14 @@ var burstForgeries = map[string]forgery{
 			f.changes(200, 10*time.Second).burst(nil).pause(5*time.Second).changes(190, 10*time.Second)
 		},
 	},
+	"L23 against twenty seconds before it": { // the changes of ten seconds happen to be many
+		func(f *forger) {
+			f.changes(195, 10*time.Second).changes(225, 10*time.Second).burst(nil).pause(5*time.Second).changes(180, 10*time.Second)
+		},
+		func(f *forger) {
+			f.changes(195, 10*time.Second).changes(225, 10*time.Second).burst(nil).pause(5*time.Second).changes(200, 10*time.Second)
+		},
+	},
 	"L23 fast again within five seconds": {
 		func(f *forger) {
 			f.changes(200, 10*time.Second).burst(nil).pause(7*time.Second).changes(200, 10*time.Second)
