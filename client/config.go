@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	crand "crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 
 	"conclave"
 	"conclave/internal/certs"
+	"conclave/internal/random"
 	"conclave/wire"
 )
 
@@ -129,9 +129,7 @@ func (c Config) withDefaults() Config {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.Rand == nil {
-		var seed [32]byte
-		crand.Read(seed[:])
-		c.Rand = rand.New(rand.NewChaCha8(seed)) // not PCG: an id must not give away the next ones
+		c.Rand = random.New()
 	}
 	return c
 }

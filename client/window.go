@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// window limits what was sent on a link and its session has not accepted yet, of
-// some classes: to two messages, and to a number of bytes. What waits at the session, and on the
-// way there, is then no more than it handles within a fraction of the client
-// lease: a session that is slow, or has many clients, is sent less. The rest
-// waits here, where it is sent in fewer messages, and a newer version replaces an
-// older one.
+// window limits what was sent on a link, of some classes, and its session has not
+// accepted yet: to two messages, and to a number of bytes. What waits at the
+// session, and on the way there, is then no more than it handles within a fraction
+// of the client lease: a session that is slow, or has many clients, is sent less.
+// The rest waits here, where it is sent in fewer messages, and a newer version
+// replaces an older one.
 //
 // The number of bytes follows the time from the sending of a message to its
 // acceptance, as the congestion window of TCP follows losses: it is halved when
@@ -61,8 +61,8 @@ func newWindows(long time.Duration) windows {
 	return windows{newWindow(long), newWindow(long)}
 }
 
-// of returns the index of the window of a class.
-func (w *windows) of(class int) int {
+// windowOf returns the index of the window of a class.
+func windowOf(class int) int {
 	if class == others {
 		return 1
 	}

@@ -2,13 +2,13 @@ package elector
 
 import (
 	"context"
-	crand "crypto/rand"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"time"
 
 	"conclave"
+	"conclave/internal/random"
 )
 
 // Config is what an Elector needs. ID and Strategy are required.
@@ -101,9 +101,7 @@ func (c Config) withDefaults() Config {
 	if c.WakePeers == nil {
 		c.WakePeers = func(context.Context, Term) {}
 	}
-	var seed [32]byte
-	crand.Read(seed[:])
-	unpredictable := rand.New(rand.NewChaCha8(seed))
+	unpredictable := random.New()
 	if c.Rand == nil {
 		c.Rand = unpredictable
 	}

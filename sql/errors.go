@@ -23,8 +23,8 @@ var (
 	ErrRefused = errors.New("database refused access")
 
 	// ErrUnavailable reports that the server could not be reached, has not the
-	// TLS or the certificate that the DSN requires, broke the connection, is starting or stopping, or did not answer within the
-	// deadline. The caller may retry; but the statement that failed may have
+	// TLS or the certificate that the DSN requires, broke the connection, is
+	// starting or stopping, or did not answer within the deadline. The caller may retry; but the statement that failed may have
 	// been applied, or may be applied later.
 	ErrUnavailable = errors.New("database unavailable")
 

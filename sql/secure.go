@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"strings"
@@ -118,21 +119,16 @@ func (s *security) verify(state tls.ConnectionState, addr string) error {
 	}
 	opts := x509.VerifyOptions{Roots: s.cas.Load(), Intermediates: between}
 	if !s.anyHost {
-		opts.DNSName = hostOf(addr)
+		host, _, err := net.SplitHostPort(addr)
+		if err != nil {
+			return err
+		}
+		opts.DNSName = host
 	}
 	if _, err := state.PeerCertificates[0].Verify(opts); err != nil {
 		return fmt.Errorf("%w at %s: %w", errCertificate, addr, err)
 	}
 	return nil
-}
-
-// hostOf returns the host of HOST:PORT, without the brackets of an IPv6 address.
-func hostOf(addr string) string {
-	host := addr
-	if colon := strings.LastIndexByte(addr, ':'); colon >= 0 {
-		host = addr[:colon]
-	}
-	return strings.Trim(host, "[]")
 }
 
 // readCAs uses the CAs in the file.

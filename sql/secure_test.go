@@ -1,6 +1,7 @@
 package sql_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -54,8 +55,18 @@ func TestOpen_TLSThatTheServerLacksIsNotLeftOut(t *testing.T) {
 	assert.NoError(t, err)
 }
 
+// with returns a DSN with more parameters.
+func with(dsn, params string) string {
+	if strings.Contains(dsn, "?") {
+		return dsn + "&" + params
+	}
+	return dsn + "?" + params
+}
+
 // cipher returns what the server reports of the TLS of this connection, "" without.
-func cipher(t *testing.T, db *conclavesql.DB) (string, error) {
+func cipher(t *testing.T, db interface {
+	QueryRow(ctx context.Context, statement string, args []any, dest ...any) error
+}) (string, error) {
 	t.Helper()
 	var name, value string
 	err := db.QueryRow(t.Context(), "SHOW SESSION STATUS LIKE 'Ssl_cipher'", nil, &name, &value)
@@ -65,9 +76,7 @@ func cipher(t *testing.T, db *conclavesql.DB) (string, error) {
 func TestOpen_TLSOnRealServers(t *testing.T) {
 	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
 		ca := s.CA(t)
-		dsn := func(params string) string {
-			return s.DSN + map[bool]string{true: "&", false: "?"}[strings.Contains(s.DSN, "?")] + params
-		}
+		dsn := func(params string) string { return with(s.DSN, params) }
 		for params, secured := range map[string]bool{
 			"tls=false": false, "tls=skip-verify": true, "tls=preferred": true,
 			"tlsCA=" + ca: true, "tls=true&tlsCA=" + ca: true, "tls=verify-ca&tlsCA=" + ca: true,
@@ -101,9 +110,9 @@ func TestOpen_TLSOnRealServers(t *testing.T) {
 		p, err := db.Pin(t.Context(), nil)
 		require.NoError(t, err)
 		defer p.Close()
-		var name, value string
-		require.NoError(t, p.QueryRow(t.Context(), "SHOW SESSION STATUS LIKE 'Ssl_cipher'", nil, &name, &value))
-		assert.NotEmpty(t, value, "pinned connections too")
+		got, err = cipher(t, p)
+		require.NoError(t, err)
+		assert.NotEmpty(t, got, "pinned connections too")
 	})
 }
 
@@ -115,7 +124,7 @@ func TestOpen_TLSFilesAreReadForEachConnection(t *testing.T) {
 		good, err := os.ReadFile(ca)
 		require.NoError(t, err)
 		other := mysqltest.NewCA(t)
-		db := openWith(t, s.DSN+map[bool]string{true: "&", false: "?"}[strings.Contains(s.DSN, "?")]+"tlsCA="+ca, conclavesql.Options{Deadline: 10 * time.Second})
+		db := openWith(t, with(s.DSN, "tlsCA="+ca), conclavesql.Options{Deadline: 10 * time.Second})
 		connects := func() error {
 			p, err := db.Pin(t.Context(), nil)
 			if err == nil {

@@ -42,7 +42,7 @@ const (
 
 // maxUnread is how many bytes of one stream are on their way at most. An answer to a
 // ping, or to a call, waits behind them: with the 4 MiB of net/http a follower that
-// stores 1 MB a second is taken for dead while it reads its leader's feed.
+// handles 1.7 MB a second is taken for dead while it reads its leader's feed.
 const maxUnread = 256 << 10
 
 // HTTP2 returns the settings of HTTP/2 for a client or a server. pings is PingTimeout

@@ -106,7 +106,7 @@ func TestUp_CertificatesAreRenewedUnderLoad(t *testing.T) {
 	require.Eventually(t, func() bool {
 		metas := strings.Join(must(h.Addresses("meta")), ",")
 		return tool(t, "--tls-dir", began, "--meta", metas, "leader").code != exitDone && tool(t, "--dir", dir, "leader").code == exitDone
-	}, time.Minute, 200*time.Millisecond, "who has only the old CA does not trust the cluster")
+	}, time.Minute, 200*time.Millisecond, "a tool that has only the old CA does not trust the cluster")
 	require.Eventually(t, func() bool {
 		d, ok := s.Last()
 		return ok && len(d.Values) == n

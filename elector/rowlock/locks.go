@@ -2,7 +2,6 @@ package rowlock
 
 import (
 	"context"
-	crand "crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/internal/random"
 	"conclave/internal/sleep"
 	conclavesql "conclave/sql"
 )
@@ -54,9 +54,7 @@ func (c LocksConfig) withDefaults() (LocksConfig, error) {
 		c.Margin = max(50*time.Millisecond, c.Lease/50)
 	}
 	if c.Rand == nil {
-		var seed [32]byte
-		crand.Read(seed[:])
-		c.Rand = rand.New(rand.NewChaCha8(seed))
+		c.Rand = random.New()
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -2,7 +2,6 @@ package termcas
 
 import (
 	"context"
-	crand "crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +11,7 @@ import (
 
 	"conclave"
 	"conclave/elector"
+	"conclave/internal/random"
 	"conclave/internal/signal"
 	conclavesql "conclave/sql"
 )
@@ -145,9 +145,7 @@ func New(cfg Config) (*Strategy, error) {
 		cfg.Ask = func(context.Context, string, uint64, string) (alive, answered bool) { return false, false }
 	}
 	if cfg.Rand == nil {
-		var seed [32]byte
-		crand.Read(seed[:])
-		cfg.Rand = rand.New(rand.NewChaCha8(seed))
+		cfg.Rand = random.New()
 	}
 	cfg = cfg.quiet()
 	s := &Strategy{

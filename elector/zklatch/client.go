@@ -2,7 +2,6 @@ package zklatch
 
 import (
 	"context"
-	crand "crypto/rand"
 	"errors"
 	"log/slog"
 	"math/rand/v2"
@@ -11,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"conclave/internal/random"
 	"conclave/internal/sleep"
 )
 
@@ -56,9 +56,7 @@ func NewClient(tree Tree, cfg ClientConfig) *Client {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	if cfg.Rand == nil {
-		var seed [32]byte
-		crand.Read(seed[:])
-		cfg.Rand = rand.New(rand.NewChaCha8(seed))
+		cfg.Rand = random.New()
 	}
 	if cfg.Retry == nil {
 		cfg.Retry = RetryForever{}

@@ -26,6 +26,7 @@ const rules = `
 	NONE < internal/stage, internal/sleep, internal/signal, internal/faultnet, internal/cli/clitest;
 	internal/sleep < internal/node, meta, meta/metaclient, testbed/scenario, testbed/bench, testbed/soak, lab, cmd/conclave, elector/rowlock, elector/versioncas, elector/zklatch;
 	internal/signal < elector, wire, lab;
+	NONE < internal/random < elector, client, internal/node;
 	conclave < sql;
 
 	NONE < internal/logging;

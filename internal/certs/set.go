@@ -104,7 +104,8 @@ func (s *Set) current() *material {
 // due reports whether lookEvery has passed since the files were read.
 func (s *Set) due() bool { return int64(time.Since(s.began)) >= s.next.Load() }
 
-// look reads the files, or waits for the caller that does.
+// look reads the files, or waits for the caller that does. (Not a singleflight.Group:
+// applications with the SDK would require its module.)
 func (s *Set) look() {
 	s.mu.Lock()
 	reading := s.reading

@@ -16,6 +16,7 @@ import (
 	"conclave"
 	"conclave/internal/certs"
 	"conclave/internal/node"
+	"conclave/internal/random"
 	"conclave/internal/trace"
 	"conclave/wire"
 	"conclave/wire/rights"
@@ -75,7 +76,7 @@ func (f *commonFlags) resolve(role conclave.Role, c *node.Config, stderr io.Writ
 	if c.Trace, err = openTrace(f.trace); err != nil {
 		return err
 	}
-	c.Network, c.Rand, c.Version = network, node.NewRand(), Version()
+	c.Network, c.Rand, c.Version = network, random.New(), Version()
 	c.Node.Incarnation = conclave.NewIncarnation(c.Rand)
 	c.Logger = hclog.New(&hclog.LoggerOptions{Name: string(role), Level: level, JSONFormat: f.logJSON, Output: stderr})
 	if f.tokenFile != "" {

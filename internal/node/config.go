@@ -11,6 +11,7 @@ import (
 
 	"conclave"
 	"conclave/internal/certs"
+	"conclave/internal/random"
 	"conclave/internal/trace"
 	"conclave/wire"
 	"conclave/wire/rights"
@@ -88,16 +89,13 @@ func (c Config) WithDefaults() Config {
 		c.Logger = hclog.NewNullLogger()
 	}
 	if c.Rand == nil {
-		c.Rand = NewRand()
+		c.Rand = random.New()
 	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
 	return c
 }
-
-// NewRand returns a random source with a seed that is drawn from the system.
-func NewRand() *rand.Rand { return rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())) }
 
 // Validate reports the first invalid field of a node of that role, and the
 // constraint that it violates.

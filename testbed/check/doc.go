@@ -68,8 +68,9 @@
 // session grace. For five seconds after it a burst may have effects; then as many
 // changes are acknowledged a second as before it, give or take a tenth, in up to
 // ten seconds after it and twenty before it, if the clients make at least a hundred
-// before it; other bursts are shown as not compared (L23). From the beginning of the burst on no client that
-// runs has lost its session, no leader was elected, and no node was removed (L24).
+// before it; other bursts are shown as not compared (L23). From the beginning of the
+// burst on no client that runs has lost its session, no leader was elected, and no
+// node was removed (L24).
 //
 // # Files, in reading order
 //

@@ -107,8 +107,7 @@
 // Only simulated nodes have budgets. A burst is load, on any cluster: each client that
 // stays also changes values of its own, N times as often as "every" says, and
 // does not wait until they are stored; or it makes N new registrations as fast as
-// it can, which stay. L23 and L24 check what is left of a burst
-// when it has ended.
+// it can, which stay. L23 and L24 check what is left of a burst when it has ended.
 //
 // Every scenario ends in the same way. All faults are healed. Within one lease
 // there must be a leader; within ten seconds more the slots must be spread

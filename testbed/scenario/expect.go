@@ -27,6 +27,9 @@ func newLeaderMissing(before, now testbed.Snapshot) string {
 	return fmt.Sprintf("%s leads term %d; before it was term %d", now.Leader, now.Term, before.Term)
 }
 
+// currentWithin is how long a change may take to be seen, for "current".
+const currentWithin = 2 * time.Second
+
 // conditions are what can be expected.
 var conditions = map[string]condition{
 	"leader": {about: "some node leads and trusts itself", holds: func(_ *player, _ *Expectation, now testbed.Snapshot) (bool, string) {
@@ -162,6 +165,3 @@ func (p *player) decide(o *openExpectation, now testbed.Snapshot) (done bool, fa
 	}
 	return false, nil
 }
-
-// currentWithin is how long a change may take to be seen, for "current".
-const currentWithin = 2 * time.Second

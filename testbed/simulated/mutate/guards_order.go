@@ -5,7 +5,7 @@ var orderGuards = []guard{
 	{name: "a withdrawal waits behind new publications", test: unit{"./client", "TestLink_WithdrawalsAndUpdatesGoFirst"}, patch: patch{
 		"client/order.go", "\t\treturn withdrawals\n", "\t\treturn others\n"}},
 	{name: "updates leave no room for new publications", test: unit{"./client", "TestLink_WithdrawalsAndUpdatesGoFirst"}, patch: patch{
-		"client/link.go", "share -= (share - size) / 4", "share -= 0"}},
+		"client/send.go", "share -= (share - size) / 4", "share -= 0"}},
 	{name: "what is watched waits behind what is new", by: on("new-registrations-wait"), test: unit{"./session/registry", "TestTake_ClassesInTheirOrder"}, patch: patch{
 		"session/registry/slot.go", "\t\treturn watched\n", "\t\treturn fresh\n"}},
 	{name: "what replaces something urgent waits", test: unit{"./session/registry", "TestTake_ClassesInTheirOrder"}, patch: patch{
