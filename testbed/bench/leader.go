@@ -78,6 +78,11 @@ func (r *run) oneLeaderGone(ctx context.Context, old metaclient.LeaderInfo, verb
 	if _, err := admin.Leader(ctx); err != nil { // opens the connections before the measurement
 		return err
 	}
+	nodes, err := admin.Nodes(ctx, "")
+	if err != nil {
+		return err
+	}
+	members := up(nodes)
 	var killing sync.WaitGroup
 	var killed error
 	start := time.Now()
@@ -94,33 +99,33 @@ func (r *run) oneLeaderGone(ctx context.Context, old metaclient.LeaderInfo, verb
 	}
 	seen := time.Now()
 	outside.Add(seen.Sub(start))
+	if err := await(ctx, lookEvery, fmt.Sprintf("all nodes to follow term %d", term), func() bool {
+		nodes, err := admin.Nodes(ctx, "")
+		return err == nil && up(nodes) == members
+	}); err != nil {
+		return err
+	}
+	followed.Add(time.Since(start))
 	if err := await(ctx, lookEvery, fmt.Sprintf("the record of term %d", term), func() bool {
 		elections, err := admin.Elections(ctx)
 		return err == nil && slices.ContainsFunc(elections, func(e metaclient.Election) bool { return e.Term == term })
 	}); err != nil {
 		return err
 	}
-	recorded.Add(time.Since(seen))
-	if err := await(ctx, lookEvery, fmt.Sprintf("all nodes to follow term %d", term), func() bool {
-		nodes, err := admin.Nodes(ctx, "")
-		return err == nil && allUp(nodes)
-	}); err != nil {
-		return err
-	}
-	followed.Add(time.Since(start))
+	recorded.Add(time.Since(seen)) // or a little less: the nodes were waited for first
 	killing.Wait()
 	return killed
 }
 
-// allUp reports whether every session and data node has its stream to the
-// leader.
-func allUp(nodes []metaclient.NodeInfo) bool {
+// up returns how many sessions and data nodes have their stream to the leader.
+func up(nodes []metaclient.NodeInfo) int {
+	count := 0
 	for _, n := range nodes {
-		if n.Role != conclave.RoleMeta && n.State != metaclient.NodeUp {
-			return false
+		if n.Role != conclave.RoleMeta && n.State == metaclient.NodeUp {
+			count++
 		}
 	}
-	return true
+	return count
 }
 
 // restart waits until a process that was killed or stopped has ended, and
