@@ -179,7 +179,7 @@ func (c *Client) noteIdle() {
 		return
 	}
 	for _, p := range c.pubs {
-		if p.stored < p.version {
+		if p.stored.version < p.version {
 			return
 		}
 	}

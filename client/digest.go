@@ -25,7 +25,7 @@ const digestShare = 16
 // version, and it is large enough. Data may not have any other version: it is
 // sent as a whole, in its order among the others.
 func (d digests) note(p *Publication) {
-	if !p.withdrawn && p.stored >= p.version && p.size() >= digestLeast {
+	if !p.withdrawn && p.stored.version >= p.version && p.size() >= digestLeast {
 		d[p] = p.version
 	}
 }
@@ -37,7 +37,7 @@ func (l *link) add(m *wirev1.ClientMessage, p *Publication) int {
 	delete(l.digests, p)
 	if !named || version != p.version {
 		m.Publishers = append(m.Publishers, p.message())
-		if p.accepted >= p.version {
+		if p.accepted.version >= p.version {
 			l.client.resent += p.bytes()
 		}
 		return p.size()

@@ -282,8 +282,8 @@ func (l *link) abort() { l.cancel(errLeft) }
 
 // queue queues the newest version of a publication. The lock is held.
 func (l *link) queue(p *Publication) {
-	l.owed[p] = true
-	if l.waiting.add(p) {
+	if l.waiting.add(p) { // otherwise it is owed already
+		l.owed[p] = true
 		l.noteIdle()
 		l.ready.Set()
 	}
@@ -315,7 +315,7 @@ func (l *link) take(m *wirev1.ServerMessage) error {
 	opened, now := false, time.Now()
 	for _, a := range m.GetAccepted() {
 		if p := c.pubs[a.GetId()]; p != nil {
-			p.progress(a.GetVersion(), 0, nil)
+			p.acknowledge(a.GetVersion(), 0, nil)
 			opened = l.windows.accept(p, a.GetVersion(), now) || opened
 		}
 	}
@@ -330,7 +330,7 @@ func (l *link) take(m *wirev1.ServerMessage) error {
 	}
 	for _, a := range m.GetStored() {
 		if p := c.pubs[a.GetId()]; p != nil {
-			p.progress(0, a.GetVersion(), nil)
+			p.acknowledge(0, a.GetVersion(), nil)
 			if a.GetVersion() >= p.version {
 				l.settle(p)
 			}
@@ -394,7 +394,7 @@ func (l *link) refused(r *wirev1.Refusal) error {
 		l.settle(p)
 	default:
 		c.log.Error("publication refused", "dataId", p.data.DataID, "id", p.id, "error", err)
-		p.progress(0, 0, err)
+		p.acknowledge(0, 0, err)
 	}
 	if s := c.subs[r.GetId()]; s != nil {
 		if s.seen.Version > 0 { // higher than this cluster's versions can follow: start again

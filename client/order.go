@@ -14,7 +14,7 @@ func classOf(p *Publication) int {
 	switch {
 	case p.withdrawn:
 		return withdrawals
-	case 0 < p.accepted && p.accepted < p.version:
+	case 0 < p.accepted.version && p.accepted.version < p.version:
 		return updates
 	}
 	return others

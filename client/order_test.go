@@ -25,7 +25,7 @@ func TestLink_WithdrawalsAndUpdatesGoFirst(t *testing.T) {
 	}
 	old := publish(2)
 	for _, p := range old {
-		p.progress(1, 1, nil)
+		p.acknowledge(1, 1, nil)
 	}
 	c.links = append(c.links, l)
 	publish(1000)
@@ -42,8 +42,8 @@ func TestLink_WithdrawalsAndUpdatesGoFirst(t *testing.T) {
 	l.windows = newWindows(time.Second)
 	l.windows[0].size, l.windows[1].size = windowMost, windowMost
 	for p := range c.pubs {
-		if c.pubs[p].accepted == 0 {
-			c.pubs[p].accepted = 1
+		if c.pubs[p].accepted.version == 0 {
+			c.pubs[p].accepted.version = 1
 			require.NoError(t, c.pubs[p].Update([]string{string(make([]byte, 100))}))
 		}
 	}
@@ -70,7 +70,7 @@ func TestLink_WhatIsUrgentDoesNotWaitForRoom(t *testing.T) {
 	l := &link{client: c, windows: newWindows(time.Second), owed: map[*Publication]bool{}, unfit: map[*Subscription]bool{}}
 	old, err := c.Publish(t.Context(), "a", []string{"old"})
 	require.NoError(t, err)
-	old.progress(1, 1, nil)
+	old.acknowledge(1, 1, nil)
 	c.links = append(c.links, l)
 	for range 2000 {
 		_, err := c.Publish(t.Context(), "a", []string{string(make([]byte, 100))})
@@ -107,7 +107,7 @@ func TestWaiting_AgreesWithModel(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
 				p := rapid.SampledFrom(all).Draw(t, "p")
-				p.version, p.accepted = 2, int64(rapid.IntRange(0, 2).Draw(t, "accepted"))
+				p.version, p.accepted.version = 2, int64(rapid.IntRange(0, 2).Draw(t, "accepted"))
 				p.withdrawn = rapid.Bool().Draw(t, "withdrawn")
 				w.add(p)
 				if was, waits := model[p]; !waits || classOf(p) < was {

@@ -24,12 +24,30 @@ type Publication struct {
 	version   int64
 	values    []string
 	withdrawn bool
-	waiting   int           // its part of client.waiting
-	accepted  int64         // the highest version that a session has accepted
-	stored    int64         // the highest version that data has
-	err       error         // why it was refused; it is not sent any more
-	forget    time.Time     // once data has the withdrawal: until when that is sent again
-	changed   chan struct{} // closed at the next progress; nil while no caller waits
+	waiting   int       // its part of client.waiting
+	accepted  progress  // by a session
+	stored    progress  // by data
+	err       error     // why it was refused; it is not sent any more
+	forget    time.Time // once data has the withdrawal: until when that is sent again
+}
+
+// progress is how far an acknowledgement of one kind has come.
+type progress struct {
+	version int64         // the highest that is acknowledged
+	changed chan struct{} // closed when that or err changes; nil while no caller waits
+}
+
+// reach records an acknowledgement, and wakes those that wait for one of this kind;
+// refused wakes them in any case.
+func (s *progress) reach(version int64, refused bool) {
+	if version <= s.version && !refused {
+		return
+	}
+	s.version = max(s.version, version)
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
 }
 
 // Publish publishes values under a dataId. It returns as soon as the client has
@@ -173,29 +191,29 @@ func (p *Publication) Err() error {
 // for less than the client lease. It returns the refusal or the error of ctx,
 // if any.
 func (p *Publication) Accepted(ctx context.Context) error {
-	return p.wait(ctx, "accepted", func() int64 { return p.accepted })
+	return p.wait(ctx, "accepted", &p.accepted)
 }
 
 // Stored waits until data has the present version, so that every subscriber is
 // about to see it. It returns the refusal or the error of ctx, if any.
 func (p *Publication) Stored(ctx context.Context) error {
-	return p.wait(ctx, "stored", func() int64 { return p.stored })
+	return p.wait(ctx, "stored", &p.stored)
 }
 
-func (p *Publication) wait(ctx context.Context, what string, reached func() int64) error {
+func (p *Publication) wait(ctx context.Context, what string, s *progress) error {
 	c := p.client
 	c.mu.Lock()
 	version := p.version
 	for {
-		if p.err != nil || reached() >= version {
+		if p.err != nil || s.version >= version {
 			err := p.err
 			c.mu.Unlock()
 			return err
 		}
-		if p.changed == nil {
-			p.changed = make(chan struct{})
+		if s.changed == nil {
+			s.changed = make(chan struct{})
 		}
-		changed := p.changed
+		changed := s.changed
 		c.mu.Unlock()
 		select {
 		case <-changed:
@@ -210,25 +228,22 @@ func (p *Publication) wait(ctx context.Context, what string, reached func() int6
 	}
 }
 
-// progress records an acknowledgement or a refusal of a session. The lock is
+// acknowledge records an acknowledgement or a refusal of a session. The lock is
 // held.
-func (p *Publication) progress(accepted, stored int64, err error) {
-	p.accepted, p.stored = max(p.accepted, accepted, stored), max(p.stored, stored)
+func (p *Publication) acknowledge(accepted, stored int64, err error) {
 	if err != nil && p.err == nil {
 		p.err = err
 	}
-	if p.accepted >= p.version {
+	p.accepted.reach(max(accepted, stored), err != nil)
+	p.stored.reach(stored, err != nil)
+	if p.accepted.version >= p.version {
 		p.client.await(p, 0)
 	}
 	switch c := p.client; {
 	case p.err != nil:
 		c.remove(p)
-	case p.withdrawn && p.stored >= p.version && p.forget.IsZero():
+	case p.withdrawn && p.stored.version >= p.version && p.forget.IsZero():
 		c.keepTombstone(p, time.Now())
-	}
-	if p.changed != nil {
-		close(p.changed)
-		p.changed = nil
 	}
 }
 

@@ -54,7 +54,7 @@ func (c *Client) noteRefusal(err error) bool {
 		return true
 	}
 	for _, p := range c.sorted() {
-		p.progress(0, 0, err)
+		p.acknowledge(0, 0, err)
 	}
 	for id, s := range c.subs {
 		s.err = err

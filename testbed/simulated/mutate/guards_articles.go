@@ -163,7 +163,7 @@ var articleGuards = []guard{
 	{name: "002: beats renew no lease", test: unit{"./meta", "TestArticleBeatsRenewAndCarryVersionedLists"}, patch: patch{
 		"meta/members.go", "\t\tr.leases.Renew(st.id.Name, st.id, at, r.nodeLease)\n\t\tr.lastBeat = at\n", "\t\tr.lastBeat = at\n"}},
 	{name: "002: a client sends nothing that was queued before it connected", test: unit{"./session", "TestArticleClientWorkerSendsWhatIsQueued"}, patch: patch{
-		"client/link.go", "\tfor _, p := range c.sorted() {\n\t\tl.queue(p)\n", "\tfor _, p := range c.sorted() {\n\t\tif p.accepted > 0 {\n\t\t\tl.queue(p)\n\t\t}\n"}},
+		"client/link.go", "\tfor _, p := range c.sorted() {\n\t\tl.queue(p)\n", "\tfor _, p := range c.sorted() {\n\t\tif p.accepted.version > 0 {\n\t\t\tl.queue(p)\n\t\t}\n"}},
 	{name: "002: a data node leaves the blacklist before it registers", test: unit{"./data", "TestArticleTheLastStepOfAStartLeavesTheBlacklist"}, patch: patch{
 		"data/server.go", "if s.Register(ctx) != nil || s.meta.Restore(ctx) != nil {", "if s.meta.Restore(ctx) != nil || s.Register(ctx) != nil {"}},
 	{name: "002: a session leaves the blacklist before it takes clients", test: unit{"./session", "TestArticleLeavesTheBlacklistLast"}, patch: patch{

@@ -32,7 +32,7 @@ var digestGuards = []guard{
 	{name: "the hash of values does not cover the registration", test: unit{"./wire", "TestDigestFits_OnlyWhatItNames"}, patch: patch{
 		"wire/publisherdigest.go", "\tadd(id)\n", ""}},
 	{name: "a client names what data may not have", test: unit{"./client", "TestReplay_NamesWhatDataHas"}, patch: patch{
-		"client/digest.go", "p.stored >= p.version && ", ""}},
+		"client/digest.go", "p.stored.version >= p.version && ", ""}},
 	{name: "a client does not send what is wanted", test: unit{"./client", "TestReplay_SendsWhatIsWanted"}, patch: patch{
 		"client/digest.go", "\t\tl.queue(p)\n", ""}},
 	{name: "a client names values at a session that does not take digests", test: unit{"./client", "TestReplay_OlderSessionIsSentEverything"}, patch: patch{
