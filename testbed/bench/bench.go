@@ -53,6 +53,7 @@ func Known(only []string) error {
 // Run runs the measurements in their order. If one fails, Run continues with
 // the next unless ctx has ended, and returns the joined errors.
 func Run(ctx context.Context, cfg Config) (Report, error) {
+	defer fewerCollections()()
 	cfg = cfg.withDefaults()
 	if err := Known(cfg.Only); err != nil {
 		return Report{}, err

@@ -51,6 +51,7 @@ func (c GrowthConfig) Validate() error {
 // an error if it was ended by ctx or if the configuration is invalid; a failed
 // point is only recorded.
 func Grow(ctx context.Context, cfg GrowthConfig) (Growth, error) {
+	defer fewerCollections()()
 	if err := cfg.Validate(); err != nil {
 		return Growth{}, err
 	}

@@ -3,6 +3,8 @@ package bench
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -183,6 +185,21 @@ func (l links) serveAgain(ctx context.Context, prefix string) error {
 
 // value returns a value of 100 bytes.
 func value(i int) string {
-	v := fmt.Sprintf("10.0.0.1:8080?i=%d&", i)
-	return v + strings.Repeat("x", max(0, 100-len(v)))
+	var v strings.Builder
+	v.Grow(len(padding))
+	v.WriteString("10.0.0.1:8080?i=")
+	v.WriteString(strconv.Itoa(i))
+	v.WriteByte('&')
+	v.WriteString(padding[v.Len():])
+	return v.String()
+}
+
+var padding = strings.Repeat("x", 100)
+
+// fewerCollections makes the collector of this process, which is the load and not
+// what is measured, leave more of the machine to the cluster. It returns the
+// function that ends that.
+func fewerCollections() (end func()) {
+	before := debug.SetGCPercent(400)
+	return func() { debug.SetGCPercent(before) }
 }

@@ -159,8 +159,9 @@ func (l *lane) await(ctx context.Context) {
 		if len(due) == 0 || l.registration.Stored(ctx) != nil {
 			return // what is not stored stays open
 		}
+		now := time.Now()
 		for _, u := range due {
-			u.load.latency.Add(time.Since(u.at))
+			u.load.latency.Add(now.Sub(u.at))
 			u.load.stored.add(1)
 			u.load.open.Add(-1)
 		}
