@@ -18,7 +18,7 @@
 //		wire ─▶ [gate] ─▶ engine ─▶ settle ─▶ transaction open?
 //		           ▲                              │ no
 //		           │                              ▼
-//		           └──────── open ◀─── file: write aside, sync, rename ─▶ answer
+//		           └──────── open ◀─── file: append what changed, sync ──▶ answer
 //
 //	  - An answer is sent after the file is written and the gate is open, so a client
 //	    that does not read its answers blocks no other client.
@@ -45,7 +45,7 @@
 // # Not guaranteed
 //
 // Speed (some thousand statements per second, one at a time; reads wait too).
-// Large tables (each write writes the whole file). Row locks: FOR UPDATE is
+// Large tables (each write reads all tables). Row locks: FOR UPDATE is
 // parsed, and the gate does its work. Old row versions: there is one reader at
 // a time. Replication, TLS, SAVEPOINT. Objects that the file would not contain
 // are refused with error 1235: views, triggers, procedures, events, users. So

@@ -3,6 +3,8 @@ package devdb_test
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"hash/crc32"
 	"net"
 	"os"
 	"path/filepath"
@@ -98,13 +100,14 @@ func TestNew_DamagedFileIsNamed(t *testing.T) {
 	s, crash := serve(t, devdb.Config{File: file})
 	db := open(t, s)
 	counterTable(t, db)
+	run(t, db, "UPDATE counter SET n = 5") // (1,0) is not in the last part
 	db.Close()
 	crash()
 	whole, err := os.ReadFile(file)
 	require.NoError(t, err)
 
 	for name, damaged := range map[string]string{
-		"cut":     string(whole[:len(whole)-5]),
+		"cut":     string(whole[:100]),
 		"changed": strings.Replace(string(whole), "(1,0)", "(1,9)", 1),
 		"not SQL": "-- my own file\nCREATE TABLE t (id int PRIMARY KEY);\nhello",
 	} {
@@ -170,4 +173,68 @@ func TestRestart_WithAPassword(t *testing.T) {
 		db.Close()
 		crash()
 	}
+}
+
+// What changes is appended, so that a statement costs the same however many rows
+// other tables have; a part that was cut short belongs to a statement without an
+// answer.
+func TestRestart_AppendedChanges(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "db.sql")
+	s, crash := serve(t, devdb.Config{File: file})
+	db := open(t, s)
+	counterTable(t, db)
+	run(t, db, "CREATE TABLE other (id int PRIMARY KEY, text varchar(100))")
+	run(t, db, "INSERT INTO other VALUES (1, 'is written once')")
+	run(t, db, "DELETE FROM other WHERE id = 2") // changes nothing
+	before, err := os.ReadFile(file)
+	require.NoError(t, err)
+	for range 3 {
+		run(t, db, "UPDATE counter SET n = n + 1")
+	}
+	after, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.True(t, bytes.HasPrefix(after, before), "nothing is written again")
+	assert.Equal(t, 1, strings.Count(string(after), "is written once"))
+	db.Close()
+	crash()
+
+	last := bytes.LastIndex(after, []byte("-- conclave devdb"))
+	for name, c := range map[string]struct {
+		file string
+		n    int
+	}{
+		"whole":                {string(after), 3},
+		"last part cut":        {string(after[:len(after)-3]), 2},
+		"last header cut":      {string(after[:last+9]), 2},
+		"last part not synced": {string(after[:len(after)-9]) + strings.Repeat("\x00", 9), 2},
+	} {
+		require.NoError(t, os.WriteFile(file, []byte(c.file), 0o600))
+		s, crash := serve(t, devdb.Config{File: file})
+		db := open(t, s)
+		assert.Equal(t, c.n, one[int](t, db, "SELECT n FROM counter"), name)
+		run(t, db, "UPDATE counter SET n = n + 10")
+		db.Close()
+		crash()
+		s, crash = serve(t, devdb.Config{File: file})
+		assert.Equal(t, c.n+10, one[int](t, open(t, s), "SELECT n FROM counter"), name)
+		crash()
+	}
+
+	damaged := strings.Replace(string(after), "(1,1)", "(1,7)", 1) // in the last part but two
+	require.NoError(t, os.WriteFile(file, []byte(damaged), 0o600))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	_, err = devdb.New(devdb.Config{Listener: l, File: file})
+	assert.ErrorContains(t, err, "damaged")
+}
+
+// A file of an earlier version, which was one part without a length, is loaded.
+func TestNew_FileOfEarlierVersion(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "db.sql")
+	body := "SET FOREIGN_KEY_CHECKS=0;\nCREATE DATABASE IF NOT EXISTS `conclave`;\nUSE `conclave`;\nCREATE TABLE `counter` (id int PRIMARY KEY, n int);\nINSERT INTO `counter` (`id`,`n`) VALUES\n(1,42);\n"
+	sum := crc32.Checksum([]byte(body), crc32.MakeTable(crc32.Castagnoli))
+	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, "-- conclave devdb 1 crc32c=%08x\n%s", sum, body), 0o600))
+	s, _ := serve(t, devdb.Config{File: file})
+	assert.Equal(t, 42, one[int](t, open(t, s), "SELECT n FROM counter"))
 }
