@@ -38,7 +38,7 @@ type Client struct {
 	running    bool
 	closed     bool                     // new publications, changes and subscriptions are refused
 	muted      bool                     // no new callback is started
-	seq        uint64                   // numbers publications and subscriptions in the order of the calls
+	seq        uint64                   // numbers publications, subscriptions and links in their order
 	pubs       map[string]*Publication  // everything that a session must know: live ones, and tombstones until they are forgotten
 	waiting    int                      // bytes of the publications in pubs that no session has accepted
 	room       chan struct{}            // closed when Publish need not wait any more; nil while none waits

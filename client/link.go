@@ -40,6 +40,7 @@ type link struct {
 	idle    atomic.Bool     // nothing waits on the stream, and the session has accepted what was sent
 
 	// Guarded by client.mu.
+	seq          uint64 // numbers the links of the client
 	windows      windows
 	waiting      waiting
 	digests      digests               // those that are named by a digest first
@@ -112,6 +113,8 @@ func (c *Client) dial(ctx context.Context, address string, limit time.Duration) 
 
 	c.mu.Lock()
 	c.remember = wire.FromMs(welcome.GetWelcome().GetRememberMs())
+	c.seq++
+	l.seq = c.seq
 	for _, p := range c.sorted() {
 		l.queue(p)
 		if welcome.GetWelcome().GetDigests() {
@@ -282,7 +285,7 @@ func (l *link) abort() { l.cancel(errLeft) }
 
 // queue queues the newest version of a publication. The lock is held.
 func (l *link) queue(p *Publication) {
-	if l.waiting.add(p) { // otherwise it is owed already
+	if l.waiting.add(p, classOf(p, l.seq)) { // otherwise it is owed already
 		l.owed[p] = true
 		l.noteIdle()
 		l.ready.Set()
@@ -316,6 +319,7 @@ func (l *link) take(m *wirev1.ServerMessage) error {
 	for _, a := range m.GetAccepted() {
 		if p := c.pubs[a.GetId()]; p != nil {
 			p.acknowledge(a.GetVersion(), 0, nil)
+			p.acceptedBy = l.seq
 			opened = l.windows.accept(p, a.GetVersion(), now) || opened
 		}
 	}

@@ -5,19 +5,23 @@ package client
 // message, if anything waits behind it, so that none waits for ever.
 const (
 	withdrawals = iota
-	updates     // of what a session has accepted in an older version
+	updates     // of what the link's session has accepted in an older version
+	changes     // of what another session has accepted in an older version: new to this one
 	others      // new, or sent to another session again
 	classes
 )
 
-func classOf(p *Publication) int {
+// classOf returns the class of a publication on the link of that number.
+func classOf(p *Publication, link uint64) int {
 	switch {
 	case p.withdrawn:
 		return withdrawals
-	case 0 < p.accepted.version && p.accepted.version < p.version:
-		return updates
+	case p.accepted.version == 0 || p.accepted.version >= p.version:
+		return others
+	case p.acceptedBy != link:
+		return changes
 	}
-	return others
+	return updates
 }
 
 // waiting holds the publications that wait to be sent on a link, each once. It is
@@ -27,10 +31,9 @@ type waiting struct {
 	lanes [classes][]*Publication // by class, oldest first; entries whose class is another one by now are skipped
 }
 
-// add adds a publication, and reports whether it did not wait in this class or an
-// earlier one: if so, it keeps its place.
-func (w *waiting) add(p *Publication) (added bool) {
-	class := classOf(p)
+// add adds a publication of a class, and reports whether it did not wait in this one
+// or an earlier one: if so, it keeps its place.
+func (w *waiting) add(p *Publication, class int) (added bool) {
 	if was, waits := w.class[p]; waits && was <= class {
 		return false
 	}

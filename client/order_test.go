@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	wirev1 "conclave/wire/v1"
 )
 
 // While many new publications wait, a withdrawal and an update are in the next
@@ -95,6 +97,53 @@ func TestLink_WhatIsUrgentDoesNotWaitForRoom(t *testing.T) {
 	assert.Nil(t, l.next())
 }
 
+// A session that the client has come to holds nothing of it: an update of what the last
+// session had accepted is new there and may wait for room. It goes before other
+// publications, and leaves the window of what is urgent to withdrawals.
+func TestLink_UpdateAtAnotherSessionIsNew(t *testing.T) {
+	c, err := New(Config{Sessions: []string{"a:1"}})
+	require.NoError(t, err)
+	newLink := func(seq uint64) *link {
+		return &link{client: c, seq: seq, windows: newWindows(time.Second), owed: map[*Publication]bool{}, unfit: map[*Subscription]bool{}}
+	}
+	one, two := newLink(1), newLink(2)
+	accepted := func(l *link, p *Publication) {
+		require.NoError(t, l.take(&wirev1.ServerMessage{Accepted: []*wirev1.Ack{{Id: p.id, Version: p.version}}}))
+	}
+	var pubs []*Publication
+	for range 2000 {
+		p, err := c.Publish(t.Context(), "a", []string{string(make([]byte, 100))})
+		require.NoError(t, err)
+		accepted(one, p)
+		pubs = append(pubs, p)
+	}
+	c.links = append(c.links, two)
+	for _, p := range pubs[1:] {
+		require.NoError(t, p.Update([]string{string(make([]byte, 100))}))
+	}
+	_, err = c.Publish(t.Context(), "a", []string{"new"})
+	require.NoError(t, err)
+	var first *wirev1.ClientMessage
+	for m := two.next(); m != nil; m = two.next() { // as many as are sent before any is accepted
+		if first == nil {
+			first = m
+		}
+	}
+	require.NotNil(t, first)
+	assert.EqualValues(t, 2, first.Publishers[0].GetVersion(), "changes go before what is new to all")
+	require.NoError(t, pubs[0].Withdraw())
+	m := two.next()
+	require.NotNil(t, m, "a withdrawal does not wait for room")
+	require.Len(t, m.Publishers, 1)
+	assert.True(t, m.Publishers[0].GetWithdrawn())
+
+	accepted(two, pubs[1])
+	require.NoError(t, pubs[1].Update([]string{"again"}))
+	m = two.next()
+	require.NotNil(t, m)
+	assert.Equal(t, pubs[1].id, m.Publishers[0].GetId(), "its session holds this one")
+}
+
 // What waits is taken once, in the newest class that it had when it was added.
 func TestWaiting_AgreesWithModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -108,10 +157,11 @@ func TestWaiting_AgreesWithModel(t *testing.T) {
 			"add": func(t *rapid.T) {
 				p := rapid.SampledFrom(all).Draw(t, "p")
 				p.version, p.accepted.version = 2, int64(rapid.IntRange(0, 2).Draw(t, "accepted"))
-				p.withdrawn = rapid.Bool().Draw(t, "withdrawn")
-				w.add(p)
-				if was, waits := model[p]; !waits || classOf(p) < was {
-					model[p] = classOf(p)
+				p.withdrawn, p.acceptedBy = rapid.Bool().Draw(t, "withdrawn"), rapid.Uint64Max(1).Draw(t, "accepted by")
+				class := classOf(p, 0)
+				w.add(p, class)
+				if was, waits := model[p]; !waits || class < was {
+					model[p] = class
 				}
 			},
 			"take": func(t *rapid.T) {

@@ -21,14 +21,15 @@ type Publication struct {
 	seq    uint64
 
 	// Guarded by client.mu.
-	version   int64
-	values    []string
-	withdrawn bool
-	waiting   int       // its part of client.waiting
-	accepted  progress  // by a session
-	stored    progress  // by data
-	err       error     // why it was refused; it is not sent any more
-	forget    time.Time // once data has the withdrawal: until when that is sent again
+	version    int64
+	values     []string
+	withdrawn  bool
+	waiting    int       // its part of client.waiting
+	accepted   progress  // by a session
+	acceptedBy uint64    // the number of the link whose session has accepted it last
+	stored     progress  // by data
+	err        error     // why it was refused; it is not sent any more
+	forget     time.Time // once data has the withdrawal: until when that is sent again
 }
 
 // progress is how far an acknowledgement of one kind has come.

@@ -52,9 +52,9 @@ const (
 	windowMessages = 2
 )
 
-// windows are the two of a link: what is urgent, which is all but new publications,
-// has one of its own. A session that has no room accepts new ones late, and what is
-// urgent does not wait for that (ADR 0079).
+// windows are the two of a link: withdrawals, and updates of what its session holds,
+// have one of their own. A session that has no room accepts late what is new to it, and
+// what is urgent does not wait for that (ADR 0079).
 type windows [2]window
 
 func newWindows(long time.Duration) windows {
@@ -63,7 +63,7 @@ func newWindows(long time.Duration) windows {
 
 // windowOf returns the index of the window of a class.
 func windowOf(class int) int {
-	if class == others {
+	if class > updates {
 		return 1
 	}
 	return 0

@@ -4,6 +4,8 @@ package main
 var orderGuards = []guard{
 	{name: "a withdrawal waits behind new publications", test: unit{"./client", "TestLink_WithdrawalsAndUpdatesGoFirst"}, patch: patch{
 		"client/order.go", "\t\treturn withdrawals\n", "\t\treturn others\n"}},
+	{name: "an update of what another session holds is urgent", test: unit{"./client", "TestLink_UpdateAtAnotherSessionIsNew"}, patch: patch{
+		"client/order.go", "p.acceptedBy != link", "p.acceptedBy > link"}},
 	{name: "updates leave no room for new publications", test: unit{"./client", "TestLink_WithdrawalsAndUpdatesGoFirst"}, patch: patch{
 		"client/send.go", "share -= (share - size) / 4", "share -= 0"}},
 	{name: "what is watched waits behind what is new", by: on("new-registrations-wait"), test: unit{"./session/registry", "TestTake_ClassesInTheirOrder"}, patch: patch{
@@ -13,9 +15,9 @@ var orderGuards = []guard{
 	{name: "a class of changes may wait for ever", test: unit{"./session/registry", "TestOrder_NoClassWaitsForEver"}, patch: patch{
 		"session/registry/class.go", "if n%4 == 3 {", "if n%4 == 4 {"}},
 	{name: "an update waits behind new publications", by: on("new-registrations-wait"), patch: patch{
-		"client/order.go", "\t\treturn updates\n", "\t\treturn others\n"}},
+		"client/order.go", "\treturn updates\n", "\treturn others\n"}},
 	{name: "what is urgent has no window of its own", by: on("new-registrations-wait@3"), test: unit{"./client", "TestLink_WhatIsUrgentDoesNotWaitForRoom"}, patch: patch{
-		"client/window.go", "\tif class == others {", "\tif class == classes {"}},
+		"client/window.go", "\tif class > updates {", "\tif class > others {"}},
 	{name: "clients do not wait for data", test: unit{"./session", "TestRoom_NewRegistrationsWait"}, patch: patch{
 		"session/room.go", "!r.Full(m.limit) {\n\t\t\treturn", "!r.Full(m.limit) || m.limit > 0 {\n\t\t\treturn"}},
 	{name: "what replaces something waits for data", test: unit{"./session", "TestRoom_NewRegistrationsWait"}, patch: patch{
