@@ -96,6 +96,32 @@ func TestRoom_NewRegistrationsWait(t *testing.T) {
 	})
 }
 
+// What a client has registered that does not ping any more is not written to data, and
+// takes no room of others.
+func TestRoom_WhatIsHeldBackTakesNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFullSession(t)
+		s.settle()
+		silent := &registry.Owner{Client: "silent", Identity: "app"}
+		silent.Renew(time.Now(), time.Hour)
+		s.registry.do(func(r *registry.Registry) {
+			_, err := r.Put(silent, conclave.Publisher{ID: "silent", Data: conclave.DataInfoID{DataID: "a", Instance: "b", Group: "c"}, Version: 1, Values: []string{"value"}}, time.Now())
+			require.NoError(t, err)
+			s.room.limit = r.Unsent()
+		})
+		time.Sleep(registry.FreshFor(time.Hour))
+		s.conn.Renew(time.Now(), time.Hour)
+		s.take(t.Context(), versions("new", 1))
+		assert.NotContains(t, s.accepted, "new 1")
+		w := &writer{calls: &calls{registry: s.registry}, settled: s.room.settled.Notify}
+		_, parts, _ := w.gather("data-1", newBackoff(nil), &turn{last: -1, most: writeFirst}, time.Now())
+		assert.Empty(t, parts, "it is held back")
+		synctest.Wait()
+		assert.Contains(t, s.accepted, "new 1")
+		s.conn.waiting.serving.Wait()
+	})
+}
+
 // A newer version takes the place of one that waits: no registration overtakes
 // itself, and none that was withdrawn comes back.
 func TestRoom_NewerVersionReplacesTheOneThatWaits(t *testing.T) {

@@ -103,6 +103,12 @@ func (w *writer) take(address string, p *backoff, t *turn, now time.Time) (parts
 	room, most, last := writeBytes, t.most, t.last
 	w.registry.mu.Lock()
 	defer w.registry.mu.Unlock()
+	unsent := w.registry.Unsent()
+	defer func() {
+		if w.registry.Unsent() < unsent { // without what is held back there may be room
+			w.settled()
+		}
+	}()
 	var slots []int
 	for _, n := range rotate(w.registry.Unwritten(), last) {
 		if until := p.until(n, now); !until.IsZero() {

@@ -90,8 +90,11 @@ func (r *Registry) Knows(id string) bool { return r.byID[id] != nil }
 
 // Take returns the oldest changes of a class in the queue of a slot for its leader,
 // if that is at the address: at most the given number, and about the given number
-// of bytes, but at least one change. Registrations that are held back are left out.
-// The changes stay queued until Settle.
+// of bytes, but at least one change. The changes stay queued until Settle.
+//
+// Registrations that are held back are taken out of the queue, where they would take
+// the room of others (Full): a connection that is not fresh never is again, and Put
+// queues them when they are sent again on another one.
 func (r *Registry) Take(slot int, address string, of Class, bytes, most int, now time.Time) Batch {
 	s := r.of(slot)
 	b := Batch{Slot: slot, Epoch: s.epoch}
@@ -100,7 +103,11 @@ func (r *Registry) Take(slot int, address string, of Class, bytes, most int, now
 	}
 	s.compact()
 	for _, c := range s.lanes[of] {
-		if c.settled || !c.removal && !r.mayPublish(c.reg, now) {
+		if c.settled {
+			continue
+		}
+		if !c.removal && !r.mayPublish(c.reg, now) {
+			s.settle(c)
 			continue
 		}
 		if len(b.changes) == most || b.Size > 0 && b.Size+c.size() > bytes {

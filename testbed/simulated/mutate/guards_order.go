@@ -32,6 +32,10 @@ var orderGuards = []guard{
 		"session/writer.go", "case took < writeSlow/2 && sent >= most:", "case took < writeSlow/2:"}},
 	{name: "a stream has megabytes on their way", test: unit{"./wire", "TestHTTP2_UnreadStreamIsBounded"}, patch: patch{
 		"wire/peers.go", "MaxReceiveBufferPerStream: maxUnread", "MaxReceiveBufferPerStream: 0 * maxUnread"}},
+	{name: "what is held back takes room", test: unit{"./session", "TestRoom_WhatIsHeldBackTakesNone"}, patch: patch{
+		"session/registry/queue.go", "\t\t\ts.settle(c)\n\t\t\tcontinue", "\t\t\tcontinue"}},
+	{name: "room that is not held back any more wakes no client", test: unit{"./session", "TestRoom_WhatIsHeldBackTakesNone"}, patch: patch{
+		"session/writer.go", "if w.registry.Unsent() < unsent {", "if unsent < 0 {"}},
 	{name: "one slow data node delays all", test: unit{"./session/registry", "TestFull_OneSlowNodeDelaysNoOther"}, patch: patch{
 		"session/registry/queue.go", "(limit+1)/2-byLeader[s.address]", "limit-byLeader[s.address]"}},
 }
