@@ -77,3 +77,22 @@ func TestSettle_LeavesWhatWasPutMeanwhile(t *testing.T) {
 		})
 	}
 }
+
+// What is in flight when all slots are made again is written again, and its
+// acknowledgement leaves what is queued by then as it is.
+func TestSettle_OfSlotsThatWereMadeAgain(t *testing.T) {
+	r, now := New(time.Hour, 0, nil), time.Now()
+	r.Resize(1, now)
+	_, err := r.Put(active(&Owner{}, now), conclave.Publisher{ID: "a", Data: dataOf("x"), Version: 1}, now)
+	require.NoError(t, err)
+	inFlight, unsent := takeAny(r, 0, "", 1<<20, 10, now), r.Unsent()
+	r.Resize(2, now)
+	r.Resize(1, now)
+	acks, _ := r.Settle(inFlight)
+	assert.Empty(t, acks)
+	assert.Equal(t, unsent, r.Unsent())
+	consistent(t, r)
+	acks, _ = r.Settle(takeAny(r, 0, "", 1<<20, 10, now))
+	assert.Len(t, acks, 1)
+	assert.Zero(t, r.Unsent())
+}

@@ -31,8 +31,12 @@ type slotState struct {
 	due    []*topic          // those with due set, in the order in which it was set
 }
 
-// clear removes all but the fence.
+// clear removes all but the fence. What is in flight was taken from another queue than
+// the one that begins here.
 func (s *slotState) clear() {
+	for _, c := range s.pending {
+		c.settled = true
+	}
 	s.held, s.digest, s.covered = set{kind: ofSlot}, 0, conclave.Epoch{}
 	s.pending, s.peak, s.lanes, s.unsent = map[string]*change{}, 0, [classes][]*change{}, 0
 	s.topics, s.due = map[string]*topic{}, nil

@@ -36,6 +36,8 @@ var orderGuards = []guard{
 		"session/registry/queue.go", "\t\t\ts.settle(c)\n\t\t\tcontinue", "\t\t\tcontinue"}},
 	{name: "room that is not held back any more wakes no client", test: unit{"./session", "TestRoom_WhatIsHeldBackTakesNone"}, patch: patch{
 		"session/writer.go", "if w.registry.Unsent() < unsent {", "if unsent < 0 {"}},
+	{name: "what is in flight is taken out of a queue that was made again", test: unit{"./session/registry", "TestSettle_OfSlotsThatWereMadeAgain"}, patch: patch{
+		"session/registry/slot.go", "for _, c := range s.pending {\n\t\tc.settled = true", "for _, c := range s.pending {\n\t\tc.settled = false"}},
 	{name: "one slow data node delays all", test: unit{"./session/registry", "TestFull_OneSlowNodeDelaysNoOther"}, patch: patch{
 		"session/registry/queue.go", "(limit+1)/2-byLeader[s.address]", "limit-byLeader[s.address]"}},
 }
