@@ -252,28 +252,28 @@ func registrationOf(d *wirev1.PublisherDigest, values []string) *wirev1.Publishe
 // is refused.
 func (c *clientService) adopt(ctx context.Context, conn *connection, digests []*wirev1.PublisherDigest) {
 	var refused []*wirev1.Refusal
-	wanted := make([]*wirev1.PublisherDigest, 0, len(digests))
+	named := make([]*wirev1.PublisherDigest, 0, len(digests))
 	for _, d := range digests {
 		if err := wire.CheckDigest(d); err != nil {
 			refused = append(refused, refusal(d.GetId(), err))
 			continue
 		}
-		wanted = append(wanted, d)
+		named = append(named, d)
 	}
+	var wanted []registry.Ack
 	if conn.mayPublish() == nil {
-		wanted = c.adopter.adopt(ctx, wanted, func(found []*wirev1.Publisher) {
-			if len(found) > 0 {
-				c.register(ctx, conn, found)
+		named = c.adopter.adopt(ctx, named, func(found []*wirev1.Publisher) {
+			for _, p := range c.register(ctx, conn, found, maxFound) {
+				wanted = append(wanted, registry.Ack{ID: p.GetId(), Version: p.GetVersion()})
 			}
 		})
 	}
-	acks := make([]registry.Ack, len(wanted))
-	for i, d := range wanted {
-		acks[i] = registry.Ack{ID: d.GetId(), Version: d.GetVersion()}
+	for _, d := range named {
+		wanted = append(wanted, registry.Ack{ID: d.GetId(), Version: d.GetVersion()})
 	}
 	c.refusals.Add(float64(len(refused)))
 	conn.out.add(func(o *registry.Outbox) {
-		o.Want(acks)
+		o.Want(wanted)
 		o.Answer(nil, nil, refused)
 	})
 }

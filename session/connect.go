@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -196,7 +197,7 @@ func (c *clientService) Ping(_ context.Context, req *connect.Request[wirev1.Ping
 // take handles one message.
 func (c *clientService) take(ctx context.Context, conn *connection, m *wirev1.ClientMessage) {
 	if len(m.GetPublishers()) > 0 {
-		c.register(ctx, conn, m.Publishers)
+		c.register(ctx, conn, m.Publishers, math.MaxInt)
 	}
 	if len(m.GetDigests()) > 0 {
 		c.adopt(ctx, conn, m.Digests)

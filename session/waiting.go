@@ -14,6 +14,11 @@ import (
 // messages that a client sends before they are accepted (client/window.go).
 const maxWaiting = 192 << 10
 
+// maxFound is how many bytes may wait for what a session has found of what a client
+// names by digest to wait as well. A message names more than maxWaiting: the rest is
+// wanted, and waits at the client, so that its stream is read on.
+const maxFound = maxWaiting / 2
+
 // waiting holds the new registrations of one connection that wait for room. Its
 // stream is read on meanwhile, so that a withdrawal or a newer version does not wait
 // behind them.
@@ -56,6 +61,18 @@ func (w *waiting) add(publishers []*wirev1.Publisher) (first bool) {
 	}
 	w.empty = make(chan struct{})
 	return true
+}
+
+// fit returns those of the first registrations that may wait while no more than most
+// bytes do, and the others. mu is held.
+func (w *waiting) fit(publishers []*wirev1.Publisher, most int) (fit, left []*wirev1.Publisher) {
+	n := 0
+	for bytes := w.bytes; n < len(publishers); n++ {
+		if bytes += sizeOf(publishers[n]); bytes > most {
+			break
+		}
+	}
+	return publishers[:n], publishers[n:]
 }
 
 // next removes and returns the first ones. mu is held.
@@ -109,20 +126,23 @@ func sizeOf(p *wirev1.Publisher) (n int) {
 	return n
 }
 
-// register registers what a client has sent: at once, or when there is room for it.
-// serving ends with ctx.
-func (c *clientService) register(ctx context.Context, conn *connection, publishers []*wirev1.Publisher) {
+// register registers what a client has sent, or what was found for it: at once, or
+// when there is room for it. It returns those for which there is none, and which may
+// not wait because more than most bytes would. serving ends with ctx.
+func (c *clientService) register(ctx context.Context, conn *connection, publishers []*wirev1.Publisher, most int) (left []*wirev1.Publisher) {
 	w := &conn.waiting
 	w.mu.Lock()
 	w.replace(publishers)
 	now, later := c.room.split(publishers)
 	c.put(conn, now)
+	later, left = w.fit(later, most)
 	first := w.add(later)
 	w.mu.Unlock()
 	if first {
 		w.serving.Go(func() { c.serveWaiting(ctx, conn) })
 	}
 	w.wait(ctx, conn.extend)
+	return left
 }
 
 // serveWaiting registers what waits, whenever there is room, until nothing waits or

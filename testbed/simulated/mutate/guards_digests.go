@@ -9,7 +9,7 @@ var digestGuards = []guard{
 	{name: "a session counts the values of another epoch", test: unit{"./session", "TestAdopt_WrongAnswersAreWanted"}, patch: patch{
 		"session/adopt.go", " && wire.EpochIn(slot.GetLeaderEpoch()) == n.source.Epoch {", " {"}},
 	{name: "what is wanted counts as accepted", test: unit{"./session", "TestDigests_OnlyWhatIsNamedAndFoundIsRegistered"}, patch: patch{
-		"session/adopt.go", "\t\to.Want(acks)\n\t\to.Answer(nil, nil, refused)", "\t\to.Want(acks)\n\t\to.Answer(acks, nil, refused)"}},
+		"session/adopt.go", "\t\to.Want(wanted)\n\t\to.Answer(nil, nil, refused)", "\t\to.Want(wanted)\n\t\to.Answer(wanted, nil, refused)"}},
 	{name: "values are looked up for a client that may not register", test: unit{"./session", "TestDigests_WithoutTokenNothingIsLookedUp"}, patch: patch{
 		"session/adopt.go", "\tif conn.mayPublish() == nil {\n", "\tif conn != nil {\n"}},
 	{name: "a silent data node is asked again and again", test: unit{"./session", "TestAdopt_SilentNodeIsLeftAlone"}, patch: patch{

@@ -38,6 +38,8 @@ var orderGuards = []guard{
 		"session/writer.go", "if w.registry.Unsent() < unsent {", "if unsent < 0 {"}},
 	{name: "what is in flight is taken out of a queue that was made again", test: unit{"./session/registry", "TestSettle_OfSlotsThatWereMadeAgain"}, patch: patch{
 		"session/registry/slot.go", "for _, c := range s.pending {\n\t\tc.settled = true", "for _, c := range s.pending {\n\t\tc.settled = false"}},
+	{name: "what is found of a replay blocks its stream", test: unit{"./session", "TestRoom_WhatIsFoundDoesNotBlockTheStream"}, patch: patch{
+		"session/waiting.go", "bytes > most {", "bytes < 0 {"}},
 	{name: "one slow data node delays all", test: unit{"./session/registry", "TestFull_OneSlowNodeDelaysNoOther"}, patch: patch{
 		"session/registry/queue.go", "(limit+1)/2-byLeader[s.address]", "limit-byLeader[s.address]"}},
 }
