@@ -100,7 +100,7 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	conn := &connection{
 		Owner: &registry.Owner{Client: first.Hello.Client, Name: first.Hello.Name, Identity: identity.Name, Address: stream.Peer().Addr, Deltas: first.Hello.Deltas},
 		since: c.config.Now(), linger: c.config.ClientLease, identity: identity,
-		settled: signal.New(), extend: extend, abort: func() { reading.set(past) },
+		settled: signal.New(), extend: extend, abort: reading.abort,
 	}
 	var unread atomic.Bool
 	conn.out = &outbox{send: stream.Send, failed: conn.abort, unread: func() { unread.Store(true); reading.fail() }}

@@ -15,25 +15,37 @@ var past = time.Unix(1, 0)
 type deadline struct {
 	mu       sync.Mutex // held while the deadline is set, which waits for no peer
 	response *http.ResponseController
+	aborted  bool
 	ended    bool
 }
 
-// set sets when reads fail; the zero time means never. A time that has passed makes
-// all reads fail. It has no effect once the stream has ended.
+// set sets when reads fail; the zero time means never. It has no effect once the
+// stream was aborted or has ended.
 func (d *deadline) set(at time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.ended {
+	if !d.ended && !d.aborted {
 		_ = d.response.SetReadDeadline(at) // fails only when the stream has ended
 	}
 }
 
-// fail makes all reads and writes fail, also those that wait.
-func (d *deadline) fail() {
+// abort makes all reads fail from now on, also if a message that is being handled
+// would extend the deadline.
+func (d *deadline) abort() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.ended {
 		_ = d.response.SetReadDeadline(past)
+	}
+	d.aborted = true
+}
+
+// fail makes all reads and writes fail, also those that wait.
+func (d *deadline) fail() {
+	d.abort()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.ended {
 		_ = d.response.SetWriteDeadline(past)
 	}
 }
