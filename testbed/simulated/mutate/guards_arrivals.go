@@ -8,6 +8,8 @@ var arrivalGuards = []guard{
 		"session/leases.go", "n > 0 && !b.until.After(together)", "n > 0 && !together.IsZero()"}},
 	{name: "a move to a session with fewer clients has no end", test: unit{"./client", "TestMove_ToASessionWithFewerClientsHasALimit"}, patch: patch{
 		"client/connect.go", "if move.GetTo() != \"\" {", "if move.GetTo() == \"nowhere\" {"}},
+	{name: "who comes last is welcomed first", test: unit{"./session", "TestPlaces_AreGivenInOrder"}, patch: patch{
+		"session/arrivals.go", "\tp := a.queue[0]\n\ta.queue[0] = nil\n\ta.queue = a.queue[1:]\n", "\tp := a.queue[len(a.queue)-1]\n\ta.queue = a.queue[:len(a.queue)-1]\n"}},
 	{name: "a process sets up any number of connections at a time", test: unit{"./wire", "TestTCP_PacesConnections"}, patch: patch{
 		"wire/network.go", "setUpAtOnce = 64", "setUpAtOnce = 1 << 16"}},
 	{name: "two goroutines send on one connection", test: unit{"./session", "TestOutbox_SendsOneAfterAnother"}, patch: patch{
