@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/meta/metaclient"
+	conclavesql "conclave/sql"
 	"conclave/testbed/local/supervisor"
 	"conclave/wire"
 	"conclave/wire/serve"
@@ -252,6 +254,38 @@ func TestUp_ForegroundEndsWithContext(t *testing.T) {
 	}
 }
 
+// listening returns the TCP ports on which a process listens, sorted; known is false
+// where the kernel has no /proc.
+func listening(t *testing.T, pid int) (ports []string, known bool) {
+	proc := fmt.Sprintf("/proc/%d/", pid)
+	fds, err := os.ReadDir(proc + "fd")
+	if err != nil {
+		return nil, false
+	}
+	sockets := map[string]bool{}
+	for _, fd := range fds {
+		if to, err := os.Readlink(proc + "fd/" + fd.Name()); err == nil {
+			sockets[to] = true
+		}
+	}
+	for _, table := range []string{"tcp", "tcp6"} {
+		rows, err := os.ReadFile(proc + "net/" + table)
+		if err != nil {
+			continue // a kernel without IPv6
+		}
+		for _, row := range strings.Split(string(rows), "\n") {
+			const listens = "0A"
+			if f := strings.Fields(row); len(f) > 9 && f[3] == listens && sockets["socket:["+f[9]+"]"] {
+				port, err := strconv.ParseUint(f[1][strings.LastIndex(f[1], ":")+1:], 16, 16)
+				require.NoError(t, err)
+				ports = append(ports, strconv.FormatUint(port, 10))
+			}
+		}
+	}
+	slices.Sort(ports)
+	return ports, true
+}
+
 // A cluster draws tokens of its own: a request without one reads and changes nothing,
 // the tool finds the operator's, and applications have one that cannot operate.
 func TestUp_DrawsTokens(t *testing.T) {
@@ -262,11 +296,12 @@ func TestUp_DrawsTokens(t *testing.T) {
 	realPrograms(t)
 	dir := filepath.Join(t.TempDir(), "c")
 	defer tool(t, "--dir", dir, "down", "--now")
+	pids := map[string]int{}
 	start := func(more ...string) (at map[string]string) {
 		at = map[string]string{}
 		r := tool(t, append([]string{"--dir", dir, "--json", "up", "--detach", "--meta-nodes", "1", "--data-nodes", "1", "--session-nodes", "1", "--slots", "16"}, more...)...)
 		for _, p := range decode[[]supervisor.Process](t, r) {
-			at[p.Role] = p.HTTP
+			at[p.Role], pids[p.Role] = p.HTTP+p.SQL, p.PID
 		}
 		return at
 	}
@@ -323,6 +358,22 @@ func TestUp_DrawsTokens(t *testing.T) {
 		}
 	}
 	assert.Equal(t, http.StatusOK, ask("GET", "meta", "/leaderz", ""))
+	for user, refusal := range map[string]string{"root": "1045", "root:guess": "1045", "conclave": "No authentication methods"} { // the embedded database's
+		db, err := conclavesql.Open(user+"@tcp("+at["db"]+")/conclave", conclavesql.Options{})
+		require.NoError(t, err)
+		assert.ErrorContains(t, db.Check(t.Context(), conclavesql.DefaultLock()), refusal, user)
+		db.Close()
+	}
+	for role, address := range at {
+		if ports, known := listening(t, pids[role]); known {
+			assert.Equal(t, []string{address[strings.LastIndex(address, ":")+1:]}, ports, "%s listens on one port", role)
+		}
+	}
+	h, err := supervisor.Open(dir)
+	require.NoError(t, err)
+	_, args, err := h.Command("meta-1")
+	require.NoError(t, err)
+	assert.NotContains(t, args, "--migrate", "a meta needs no right to change tables")
 
 	assert.Equal(t, http.StatusForbidden, ask("POST", "meta", "/v1/leader/resign", app), "an application does not operate")
 	assert.Equal(t, exitDone, tool(t, "--meta", at["meta"], "--token", app, "publish", "a=b").code)

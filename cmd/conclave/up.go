@@ -270,11 +270,8 @@ func (a *app) superviseCommand() *cobra.Command {
 			}
 			stopWatching := hurryOnSignal(cmd.Context(), c)
 			defer stopWatching()
-			go func() { // Run always closes Started
-				<-c.Started()
-				fmt.Fprint(report, supervising)
-				report.Close()
-			}()
+			fmt.Fprint(report, supervising)
+			report.Close()
 			return c.Run(cmd.Context())
 		},
 	}

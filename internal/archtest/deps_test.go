@@ -54,7 +54,7 @@ const rules = `
 
 	internal/trace, slot, client < testbed < testbed/check < testbed/scenario < testbed/report;
 	testbed, meta/metaclient < testbed/outside;
-	conclave, slot, meta/metaclient < testbed/local/supervisor;
+	conclave, slot, sql, meta/metaclient < testbed/local/supervisor;
 	testbed/outside, internal/faultnet, testbed/local/supervisor < testbed/local;
 	NONE < testbed/containers/compose;
 	testbed/outside, testbed/containers/compose < testbed/containers;

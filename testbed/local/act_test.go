@@ -27,7 +27,8 @@ func driver(t *testing.T) (d *local.Cluster, pid func(name string) int) {
 	for _, name := range []string{"meta", "session", "data", "devdb"} {
 		require.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte(ignoresTERM), 0o755))
 	}
-	d = local.New(local.Config{Bin: bin, Dir: dir})
+	noMigration := func(context.Context, string, func(time.Duration, error)) error { return nil }
+	d = local.New(local.Config{Bin: bin, Dir: dir, Migrate: noMigration})
 	require.NoError(t, d.Open(t.Context(), testbed.Size{Metas: 1, Sessions: 1, Datas: 1, Slots: 4, Replicas: 1, Takeover: "witness", Lease: 3 * time.Second}, nil))
 	t.Cleanup(func() { assert.NoError(t, d.Close(context.Background())) })
 	nodes, err := supervisor.Open(filepath.Join(dir, "cluster"))

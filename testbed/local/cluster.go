@@ -41,6 +41,8 @@ type Config struct {
 	OwnTokens bool
 	// TLS makes it use TLS. It needs Direct.
 	TLS bool
+	// Migrate is supervisor.Config.Migrate.
+	Migrate func(ctx context.Context, dsn string, waiting func(time.Duration, error)) error
 }
 
 // Cluster is a testbed.Cluster of processes of this machine.
@@ -115,7 +117,7 @@ func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
 	}
 	cfg := supervisor.DefaultConfig()
 	cfg.Dir, cfg.Bin, cfg.AnyPorts, cfg.Logger = d.cfg.Dir, d.cfg.Bin, true, d.cfg.Logger
-	cfg.OwnTokens, cfg.TLS = d.cfg.OwnTokens, d.cfg.TLS
+	cfg.OwnTokens, cfg.TLS, cfg.Migrate = d.cfg.OwnTokens, d.cfg.TLS, d.cfg.Migrate
 	cfg.Slots, cfg.Replicas, cfg.Takeover, cfg.Lease, cfg.NodeLease = c.Slots, c.Replicas, c.Takeover, c.Lease, c.Lease
 	for _, n := range []struct {
 		want int

@@ -36,6 +36,7 @@ type Cluster struct {
 	cfg      Config
 	lock     *os.File
 	claims   *claims // of its ports
+	dsn      string  // of the database, for its migration
 	listener net.Listener
 	children []*child
 	self     processID
@@ -46,6 +47,7 @@ type Cluster struct {
 	stopOnce sync.Once     // closes stopping
 	nowOnce  sync.Once     // closes hurry
 	saves    chan saveRequest
+	failed   string // why the cluster could not be started; only runSaver uses it
 }
 
 // New locks the folder and plans the processes without starting them. It
@@ -53,6 +55,9 @@ type Cluster struct {
 func New(cfg Config) (*Cluster, error) {
 	if cfg.StopWait == 0 {
 		cfg.StopWait = DefaultConfig().StopWait
+	}
+	if cfg.Migrate == nil {
+		cfg.Migrate = migrate
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = hclog.NewNullLogger()
@@ -102,10 +107,11 @@ func (c *Cluster) prepare() error {
 	} else if !errors.Is(err, ErrNone) {
 		return err
 	}
-	specs, err := plan(c.cfg, c.claims)
+	specs, dsn, err := plan(c.cfg, c.claims)
 	if err != nil {
 		return err
 	}
+	c.dsn = dsn
 	for _, s := range specs {
 		c.children = append(c.children, newChild(s, c.cfg, c.stopping, c.save))
 	}
@@ -138,8 +144,8 @@ func (s state) living() []string {
 	return out
 }
 
-// Run starts all processes at once (each waits for what it needs), serves the
-// control socket, and blocks until the cluster has stopped: by Stop, by a
+// Run starts all processes at once (each waits for what it needs; the metas are
+// started when the database has been migrated), serves the control socket, and blocks until the cluster has stopped: by Stop, by a
 // `down` command, or gracefully when ctx ends. When it returns, every process
 // that it started has ended.
 func (c *Cluster) Run(ctx context.Context) error {
@@ -162,6 +168,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 		err = nil // a process that was not started because of the stop is not a failure
 	default:
 		if err != nil {
+			c.noteFailure(err)
 			c.Stop(true)
 		}
 	}
@@ -207,11 +214,20 @@ func (c *Cluster) runFolderWatch() {
 func (c *Cluster) startAll(ctx context.Context) error {
 	errs := make([]error, len(c.children))
 	var all sync.WaitGroup
-	for i, ch := range c.children {
-		all.Go(func() { errs[i] = ch.start(ctx) })
+	start := func(metas bool) {
+		for i, ch := range c.children {
+			if metas == (ch.spec.Role == roleMeta) {
+				all.Go(func() { errs[i] = ch.start(ctx) })
+			}
+		}
+	}
+	start(false)
+	err := c.migrated(ctx)
+	if err == nil {
+		start(true)
 	}
 	all.Wait()
-	return errors.Join(errs...)
+	return errors.Join(append(errs, err)...)
 }
 
 // stopAll stops the running processes. A Stop(true) during a graceful stop
@@ -281,7 +297,7 @@ func noProcess(name string, records []record) error {
 
 // state returns the state to save.
 func (c *Cluster) state() state {
-	return state{Supervisor: c.self, Control: c.listener.Addr().String(), Config: c.cfg, Processes: c.records()}
+	return state{Supervisor: c.self, Control: c.listener.Addr().String(), Config: c.cfg, Failed: c.failed, Processes: c.records()}
 }
 
 type saveRequest struct {
@@ -291,6 +307,15 @@ type saveRequest struct {
 
 // save waits until runSaver has written the present state.
 func (c *Cluster) save() error { return c.saveWith(func(*state) {}) }
+
+// noteFailure records why the cluster could not be started, before its processes
+// end because of that.
+func (c *Cluster) noteFailure(err error) {
+	note := func(s *state) { s.Failed, c.failed = err.Error(), err.Error() }
+	if err := c.saveWith(note); err != nil {
+		c.cfg.Logger.Warn("could not write the cluster's state", "error", err)
+	}
+}
 
 // saveLast records that the supervisor has finished, and its error, if any.
 func (c *Cluster) saveLast(failed error) error {

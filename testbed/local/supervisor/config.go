@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -72,6 +73,9 @@ type Config struct {
 	// address from which it dials; an empty result changes nothing. This is how
 	// a network with faults is put between the processes.
 	Detour func(name, listens string) (advertise, dialFrom string, err error) `json:"-"`
+	// Migrate, if set, is called instead of what brings the schema of the database
+	// up to date before the metas start, for tests without a database.
+	Migrate func(ctx context.Context, dsn string, waiting func(time.Duration, error)) error `json:"-"`
 
 	Logger hclog.Logger `json:"-"`
 }

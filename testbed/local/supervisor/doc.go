@@ -30,7 +30,7 @@
 //
 // config.go is the configuration; plan.go derives the commands and addresses of
 // the processes from it, and tokens.go their tokens; claims.go reserves the ports; cluster.go is the
-// supervisor, child.go one process with its restarts, stop.go the order of a
+// supervisor, migrate.go what it does with the database before the metas start, child.go one process with its restarts, stop.go the order of a
 // graceful stop. state.go is the folder, process.go identifies processes,
 // log.go reads the last line of a log. control.go serves the socket, handle.go
 // is its client; probe.go finds out what each process is doing.

@@ -140,7 +140,8 @@ func (h *Handle) record(name string) (state, record, error) {
 }
 
 // AwaitReady waits until every process is ready. If one ends before, it returns
-// an error with the last line of its log. If ctx ends, it returns a
+// an error with the last line of its log, or the one for which the supervisor gave
+// up. If ctx ends, it returns a
 // NotReadyError.
 func (h *Handle) AwaitReady(ctx context.Context) error { return h.awaitReady(ctx, h.Processes) }
 
@@ -160,6 +161,9 @@ func (h *Handle) awaitReady(ctx context.Context, look func(context.Context) ([]P
 		for _, p := range processes {
 			switch p.State {
 			case stateExited, stateKilled:
+				if s, err := load(h.dir); err == nil && s.Failed != "" {
+					return errors.New(s.Failed)
+				}
 				return fmt.Errorf("%s ended while the cluster was starting (%s): %s", p.Name, p.State, lastLine(LogPath(h.dir, p.Name)))
 			case "ready":
 			default:

@@ -41,7 +41,6 @@ func fakeNode() int {
 	for _, ignored := range []string{"meta", "dsn-file", "token-file", "lease", "node-lease", "slots", "replicas", "takeover", "profile", "password-file"} {
 		flags.String(ignored, "", "")
 	}
-	flags.Bool("migrate", false, "")
 	if err := flags.Parse(os.Args[1:]); err != nil {
 		return 2
 	}

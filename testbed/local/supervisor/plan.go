@@ -42,51 +42,52 @@ type spec struct {
 func (s spec) advertised() string { return orElse(s.Advertised, s.Address) }
 
 // plan returns the processes of a configuration in the order in which ps shows
-// them, and writes the files that their arguments name. Secrets are in files
-// because every user can read the arguments of a process.
-func plan(cfg Config, claims *claims) ([]spec, error) {
+// them, and the DSN with which the supervisor migrates the database. It writes the
+// files that the arguments name. Secrets are in files because every user can read
+// the arguments of a process.
+func plan(cfg Config, claims *claims) (specs []spec, migrate string, err error) {
 	ports := newPorts(cfg, claims)
 	dir := cfg.Dir
 	common, err := tokenArgs(cfg)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 
 	if cfg.TLS {
 		if err := cfg.issueCerts(); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 	}
 
-	var specs []spec
 	dsn := cfg.DB
+	migrate = dsn
 	if dsn == Embedded {
 		address, err := ports.take(roleDB)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		db := spec{
 			Name: roleDB, Role: roleDB, Program: filepath.Join(cfg.Bin, "devdb"), Address: address,
 			Args: []string{"--listen", address, "--file", filepath.Join(dir, "db.sql")},
 		}
 		if db.Advertised, _, err = cfg.detour(db.Name, address); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		user := "root"
 		if cfg.Token != "" || cfg.OwnTokens { // what the nodes protect, their database does too
 			password := rand.Text()
 			path := filepath.Join(dir, "db-password")
 			if err := os.WriteFile(path, []byte(password+"\n"), 0o600); err != nil {
-				return nil, err
+				return nil, "", err
 			}
 			db.Args, user = append(db.Args, "--password-file", path), user+":"+password
 		}
 		specs = append(specs, db)
-		dsn = user + "@tcp(" + db.advertised() + ")/conclave"
+		dsn, migrate = user+"@tcp("+db.advertised()+")/conclave", user+"@tcp("+address+")/conclave"
 	}
 	dsnFile := filepath.Join(dir, "dsn")
 	if err := os.WriteFile(dsnFile, []byte(dsn+"\n"), 0o600); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 
 	node := func(role string, i int, more ...string) error {
@@ -119,21 +120,21 @@ func plan(cfg Config, claims *claims) ([]spec, error) {
 	}
 	for i := range cfg.Metas {
 		if err := node(roleMeta, i+1, metaArgs(cfg, dsnFile)...); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 	}
 	metas := strings.Join(advertisedBy(specs, roleMeta), ",")
 	for i := range cfg.Datas {
 		if err := node(roleData, i+1, memberArgs(cfg, metas)...); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 	}
 	for i := range cfg.Sessions {
 		if err := node(roleSession, i+1, memberArgs(cfg, metas)...); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 	}
-	return append(specs, clientSpecs(cfg)...), nil
+	return append(specs, clientSpecs(cfg)...), migrate, nil
 }
 
 // usualNodeLease is the node lease for which the default beat of data and
@@ -153,7 +154,7 @@ func memberArgs(cfg Config, metas string) []string {
 // metaArgs returns the flags of a meta. For zero fields of the configuration
 // the default of the meta applies, which depends on its profile.
 func metaArgs(cfg Config, dsnFile string) []string {
-	args := []string{"--dsn-file", dsnFile, "--migrate"}
+	args := []string{"--dsn-file", dsnFile}
 	add := func(flag, value string) { args = append(args, "--"+flag, value) }
 	if cfg.Slots > 0 {
 		add("slots", strconv.Itoa(cfg.Slots))

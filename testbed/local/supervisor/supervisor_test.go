@@ -24,9 +24,12 @@ import (
 
 func newCluster(dir, bin string) (*supervisor.Cluster, error) {
 	cfg := supervisor.DefaultConfig() // the default StopWait suits a busy machine: with the race detector a process takes a second to exit
-	cfg.Dir, cfg.Bin, cfg.AnyPorts = dir, bin, true
+	cfg.Dir, cfg.Bin, cfg.AnyPorts, cfg.Migrate = dir, bin, true, noMigration
 	return supervisor.New(cfg)
 }
+
+// noMigration takes the place of the migration: the database is no real one.
+func noMigration(context.Context, string, func(time.Duration, error)) error { return nil }
 
 // programs returns a folder with links to the test binary under the names of
 // the programs.
@@ -50,7 +53,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 // ends.
 func up(t *testing.T, change func(*supervisor.Config)) (*supervisor.Cluster, *supervisor.Handle, <-chan error) {
 	cfg := supervisor.DefaultConfig()
-	cfg.Dir, cfg.Bin, cfg.AnyPorts = t.TempDir(), programs(t), true
+	cfg.Dir, cfg.Bin, cfg.AnyPorts, cfg.Migrate = t.TempDir(), programs(t), true, noMigration
 	if change != nil {
 		change(&cfg)
 	}
@@ -264,6 +267,50 @@ func TestAwaitReady_ProcessEndsWhileStarting(t *testing.T) {
 	err = c.Handle().AwaitReady(within(t, time.Minute))
 	assert.ErrorContains(t, err, "session-2")
 	assert.ErrorContains(t, err, "requested by the test")
+}
+
+func TestMigration_ComesBeforeTheMetas(t *testing.T) {
+	begun, goOn := make(chan string), make(chan error)
+	cfg := supervisor.DefaultConfig()
+	cfg.Dir, cfg.Bin, cfg.AnyPorts = t.TempDir(), programs(t), true
+	cfg.Migrate = func(_ context.Context, dsn string, _ func(time.Duration, error)) error {
+		begun <- dsn
+		return <-goOn
+	}
+	c, err := supervisor.New(cfg)
+	require.NoError(t, err)
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(context.Background()) }()
+	assert.Contains(t, <-begun, "root@tcp(127.0.0.1:")
+	for _, name := range []string{"db", "data-3", "session-2"} {
+		require.Eventually(t, func() bool { return states(t, c.Handle())[name] == "ready" }, time.Minute, 10*time.Millisecond)
+	}
+	assert.Equal(t, "starting", states(t, c.Handle())["meta-1"])
+
+	goOn <- fmt.Errorf("no such privilege")
+	assert.ErrorContains(t, c.Handle().AwaitReady(within(t, time.Minute)), "no such privilege")
+	assert.ErrorContains(t, <-ended, "no such privilege")
+	assert.NoFileExists(t, supervisor.LogPath(cfg.Dir, "meta-1"))
+}
+
+// A cluster that is stopped while its database is waited for starts no meta.
+func TestMigration_EndsWithTheCluster(t *testing.T) {
+	begun := make(chan bool)
+	cfg := supervisor.DefaultConfig()
+	cfg.Dir, cfg.Bin, cfg.AnyPorts = t.TempDir(), programs(t), true
+	cfg.Migrate = func(ctx context.Context, _ string, _ func(time.Duration, error)) error {
+		close(begun)
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	c, err := supervisor.New(cfg)
+	require.NoError(t, err)
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(context.Background()) }()
+	<-begun
+	c.Stop(true)
+	require.NoError(t, <-ended)
+	assert.NoFileExists(t, supervisor.LogPath(cfg.Dir, "meta-1"))
 }
 
 // When the supervisor is killed, its processes continue. They are still shown,

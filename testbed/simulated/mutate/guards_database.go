@@ -10,6 +10,8 @@ var databaseGuards = []guard{
 		"sql/open.go", `fmt.Sprintf("lock_wait_timeout = %d", seconds)}`, `"lock_wait_timeout = 31536000"}`}},
 	{name: "a meta starts on an older schema", test: unit{"./cmd/meta", "TestStart_NeedsAMigratedDatabase"}, patch: patch{
 		"sql/migrate.go", "if want := SchemaVersion(); have < want {\n\t\tif have < 0 {", "if want := SchemaVersion(); have < want-99 {\n\t\tif have < 0 {"}},
+	{name: "metas of a local cluster start before the migration", test: unit{"./testbed/local/supervisor", "TestMigration_ComesBeforeTheMetas"}, patch: patch{
+		"testbed/local/supervisor/cluster.go", "if metas == (ch.spec.Role == roleMeta) {", "if !metas {"}},
 	{name: "the embedded server writes files", test: unit{"./internal/devdb", "TestRefusedStatements_PreparedFromText"}, patch: patch{
 		"internal/devdb/server.go", "\trefuseFiles(s.engine)\n", ""}},
 	{name: "the embedded server reads files", test: unit{"./internal/devdb", "TestRefusedStatements_FailWith1235"}, patch: patch{
