@@ -84,3 +84,12 @@ func TestSchemaFiles_NumberedWithoutGaps(t *testing.T) {
 	}
 	assert.Equal(t, len(migrations())-1, SchemaVersion())
 }
+
+// RuntimeGrants returns the statements with which EnsureUser grants a user the
+// privileges of a meta.
+func RuntimeGrants(database, user string) (out []string) {
+	for _, grant := range runtimeGrants {
+		out = append(out, userText(database, user).Replace(grant))
+	}
+	return out
+}

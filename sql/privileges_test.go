@@ -30,6 +30,62 @@ func grants(t *testing.T, user, database, as string) []string {
 	return out
 }
 
+// What EnsureUser grants is what the page says.
+func TestEnsureUser_GrantsWhatThePageSays(t *testing.T) {
+	assert.Equal(t, grants(t, "conclave", "`conclave`", "conclave"), conclavesql.RuntimeGrants("conclave", "conclave"))
+}
+
+func TestEnsureUser_OnRealServers(t *testing.T) {
+	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
+		ctx := t.Context()
+		config, err := mysql.ParseDSN(s.DSN)
+		require.NoError(t, err)
+		admin := open(t, s.DSN)
+		lock := conclavesql.Lock{DataCenter: "dc", Name: "users"}
+		require.NoError(t, admin.Migrate(ctx, lock))
+		name := fmt.Sprintf("meta_%d", os.Getpid())
+		t.Cleanup(func() { s.Exec(t, "DROP USER '"+name+"'@'%'") })
+		dsn := func(password, more string) string {
+			c := config.Clone()
+			c.User, c.Passwd = name, password
+			return c.FormatDSN() + more
+		}
+		first, second := dsn("first", ""), dsn("second", "")
+		require.NoError(t, admin.EnsureUser(ctx, first))
+		db := open(t, first)
+		require.NoError(t, db.Check(ctx, lock))
+		for _, refused := range []string{"CREATE TABLE more (id INT)", "DELETE FROM distribute_lock", "UPDATE schema_version SET version = 1"} {
+			_, err := db.Exec(ctx, refused)
+			assert.True(t, conclavesql.RefusedAs(err, denied...), "%s: %v", refused, err)
+		}
+		require.NoError(t, admin.EnsureUser(ctx, second), "another password")
+		assert.NoError(t, db.Check(ctx, lock), "its connections stay")
+		assert.Error(t, open(t, first).Check(ctx, lock))
+		assert.NoError(t, open(t, second).Check(ctx, lock))
+
+		more := "?tls=skip-verify"
+		if strings.Contains(second, "?") {
+			more = "&tls=skip-verify"
+		}
+		require.NoError(t, admin.EnsureUser(ctx, second+more))
+		assert.Error(t, open(t, second).Check(ctx, lock), "the server refuses it without TLS")
+		if ca := s.CA(t); ca != "" {
+			assert.NoError(t, open(t, second+more).Check(ctx, lock))
+		}
+	})
+}
+
+func TestEnsureUser_RefusesWhatItCannotQuote(t *testing.T) {
+	db := open(t, "root:x@tcp(127.0.0.1:1)/conclave")
+	for _, dsn := range []string{
+		"root:y@tcp(127.0.0.1:1)/conclave", "meta:y@tcp(127.0.0.1:1)/other", "meta:@tcp(127.0.0.1:1)/conclave", "me'ta:y@tcp(127.0.0.1:1)/conclave",
+		`meta:a\b@tcp(127.0.0.1:1)/conclave`, `meta:"@tcp(127.0.0.1:1)/conclave`, "meta:`@tcp(127.0.0.1:1)/conclave", "meta:a b@tcp(127.0.0.1:1)/conclave",
+	} {
+		assert.ErrorIs(t, db.EnsureUser(t.Context(), dsn), conclavesql.ErrBadDSN, dsn)
+	}
+	assert.ErrorIs(t, db.EnsureUser(t.Context(), "meta:a!b%c@tcp(127.0.0.1:1)/conclave"), conclavesql.ErrUnavailable)
+}
+
 // denied are the error numbers of missing privileges: on a database, a table, a
 // column, a routine, and of the server.
 var denied = []uint16{1044, 1142, 1143, 1370, 1227}

@@ -60,14 +60,21 @@ func TestSecrets_AreCreatedOnceAndMatch(t *testing.T) {
 	}
 	r := tool(t, "secrets", dir)
 	require.Equal(t, exitDone, r.code, r.stderr)
-	assert.Equal(t, "drew cluster/token\ndrew app/token\ndrew db/root-password\ndrew db/password\ndrew cluster/tokens\ndrew meta/dsn\n", r.stdout)
+	assert.Equal(t, "drew cluster/token\ndrew app/token\ndrew db/root-password\ndrew db/password\ndrew cluster/tokens\ndrew meta/dsn\ndrew meta/tls-dsn\ndrew migrate/dsn\ndrew migrate/tls-dsn\n", r.stdout)
 	token, root, password := read(tokenSecret), read(rootSecret), read(passwordSecret)
 	for _, s := range []string{token, root, password} {
 		assert.Regexp(t, `^[A-Z2-7]{26,}$`, s, "nothing that a shell, a DSN or a header would read otherwise")
 	}
 	assert.NotEqual(t, root, password)
 	assert.NotEqual(t, token, password)
-	assert.Equal(t, "conclave:"+password+"@tcp(db:3306)/conclave", read(dsnSecret))
+	fits := func() {
+		assert.Regexp(t, `^meta:[A-Z2-7]{26,}@tcp\(db:3306\)/conclave$`, read(dsnSecret), "a user that only runs")
+		assert.NotContains(t, read(dsnSecret), password)
+		assert.Equal(t, read(dsnSecret)+tlsOfDSN, read(tlsDSNSecret))
+		assert.Equal(t, "root:"+root+"@tcp(db:3306)/conclave", read(ownerSecret))
+		assert.Equal(t, read(ownerSecret)+tlsOfDSN, read(ownerTLSSecret))
+	}
+	fits()
 	tokens, err := rights.Parse(read(tokensSecret))
 	require.NoError(t, err)
 	assert.Equal(t, token, tokens.Token(rights.Operator, ""))
@@ -86,10 +93,17 @@ func TestSecrets_AreCreatedOnceAndMatch(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(dir, tokensSecret)))
 	r = tool(t, "secrets", dir)
 	require.Equal(t, exitDone, r.code, r.stderr)
-	assert.Equal(t, "drew cluster/token\ndrew cluster/tokens\ndrew meta/dsn\n", r.stdout)
+	assert.Equal(t, "drew cluster/token\ndrew cluster/tokens\ndrew meta/dsn\ndrew meta/tls-dsn\n", r.stdout)
 	assert.NotEqual(t, token, read(tokenSecret))
 	assert.Equal(t, password, read(passwordSecret))
-	assert.Equal(t, "conclave:"+password+"@tcp(db:3306)/conclave", read(dsnSecret))
+	fits()
+	assert.Empty(t, tool(t, "secrets", dir).stdout)
+
+	// The DSN of the metas that an earlier version drew is that of the owner.
+	require.NoError(t, os.Remove(filepath.Join(dir, dsnSecret)))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, dsnSecret), []byte(dsnOf("conclave", password)), 0o444))
+	assert.Equal(t, "drew meta/dsn\ndrew meta/tls-dsn\n", tool(t, "secrets", dir).stdout)
+	fits()
 	assert.Empty(t, tool(t, "secrets", dir).stdout)
 
 	left, err := filepath.Glob(filepath.Join(dir, "*", ".new-*"))
@@ -124,7 +138,7 @@ func TestSecrets_CertificatesAreRenewedAtEachStart(t *testing.T) {
 	assert.Equal(t, ca, again)
 	_, err = certs.Load(filepath.Join(dir, certFolder, "client"), "", func(error) {})
 	require.NoError(t, err)
-	for name, mode := range map[string]os.FileMode{".": 0o700, caFolder: 0o700, "ca/" + certs.CAKeyFile: 0o600, "tls/meta": 0o755, "tls/meta/" + certs.KeyFile: 0o444} {
+	for name, mode := range map[string]os.FileMode{".": 0o700, caFolder: 0o700, "ca/" + certs.CAKeyFile: 0o600, "tls/meta": 0o755, "tls/meta/" + certs.KeyFile: 0o444, "tls/db/" + certs.KeyFile: 0o444} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		require.NoError(t, err)
 		assert.Equal(t, mode, info.Mode().Perm(), name)

@@ -13,7 +13,7 @@ import (
 )
 
 func (a *app) migrateCommand() *cobra.Command {
-	var dsn, file string
+	var dsn, file, metas string
 	var lock conclavesql.Lock
 	var wait time.Duration
 	cmd := &cobra.Command{
@@ -22,7 +22,9 @@ func (a *app) migrateCommand() *cobra.Command {
 its lock. It may be repeated, and while a cluster runs.
 
 The user of the DSN needs the privileges SELECT, INSERT, UPDATE, CREATE and ALTER. Metas
-need only SELECT, INSERT and UPDATE; docs/databases.md has the GRANT statements.`,
+need only SELECT, INSERT and UPDATE; docs/databases.md has the GRANT statements. With
+--metas-dsn-file the metas' user is created, or given the password in that file, with
+these privileges; the user of the DSN needs CREATE USER and GRANT OPTION for that.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := lock.Validate(); err != nil {
 				return usageError{err}
@@ -30,6 +32,12 @@ need only SELECT, INSERT and UPDATE; docs/databases.md has the GRANT statements.
 			dsn, err := cli.DSN(dsn, file)
 			if err != nil {
 				return usageError{err}
+			}
+			metasDSN := ""
+			if metas != "" {
+				if metasDSN, err = cli.DSN("", metas); err != nil {
+					return usageError{err}
+				}
 			}
 			db, err := conclavesql.Open(dsn, conclavesql.Options{})
 			if err != nil {
@@ -41,6 +49,9 @@ need only SELECT, INSERT and UPDATE; docs/databases.md has the GRANT statements.
 			})
 			if errors.Is(err, conclavesql.ErrUnavailable) {
 				return fmt.Errorf("database %s not available within --db-wait %v: %w: %w", db.Addr(), wait, errTimedOut, err)
+			}
+			if err == nil && metas != "" {
+				err = db.EnsureUser(cmd.Context(), metasDSN)
 			}
 			if err != nil {
 				return err
@@ -54,6 +65,7 @@ need only SELECT, INSERT and UPDATE; docs/databases.md has the GRANT statements.
 	f := cmd.Flags()
 	f.StringVar(&dsn, "dsn", "", "database: user:password@tcp(host:port)/name (visible in the process list: prefer --dsn-file)")
 	f.StringVar(&file, "dsn-file", "", "file with the DSN in its first line")
+	f.StringVar(&metas, "metas-dsn-file", "", "file with the DSN of the metas, whose user is to have what they need")
 	f.StringVar(&lock.DataCenter, "data-center", "default", "the metas' --data-center")
 	f.StringVar(&lock.Name, "lock", conclavesql.DefaultLockName, "name of the lock, if it is not a cluster's")
 	f.DurationVar(&wait, "db-wait", time.Minute, "how long to wait for the database")

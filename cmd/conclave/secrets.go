@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"conclave"
 	"conclave/internal/certs"
 )
 
@@ -53,6 +54,16 @@ const (
 	rootSecret     = "db/root-password"
 	passwordSecret = "db/password"
 	dsnSecret      = "meta/dsn"
+	tlsDSNSecret   = "meta/tls-dsn" // the same with TLS, verified against the CA of tls/meta
+	ownerSecret    = "migrate/dsn"  // of the user that owns the database
+	ownerTLSSecret = "migrate/tls-dsn"
+)
+
+// dbHost is the database's name in the containers' network, and dbRole the folder of
+// its certificate.
+const (
+	dbHost = "db"
+	dbRole = conclave.Role("db")
 )
 
 // drawSecrets creates the missing files and returns their names. It never
@@ -108,11 +119,53 @@ func drawSecrets(dir string) (made []string, err error) {
 	if err := draw(tokensSecret, tokens); err != nil {
 		return made, err
 	}
-	password, err := os.ReadFile(filepath.Join(dir, passwordSecret))
+	root, err := os.ReadFile(filepath.Join(dir, rootSecret))
 	if err != nil {
 		return made, err
 	}
-	return made, draw(dsnSecret, fmt.Sprintf("conclave:%s@tcp(db:3306)/conclave", strings.TrimSpace(string(password))))
+	if err := dropOwnerDSN(dir); err != nil {
+		return made, err
+	}
+	if err := draw(dsnSecret, dsnOf("meta", rand.Text())); err != nil {
+		return made, err
+	}
+	own, err := os.ReadFile(filepath.Join(dir, dsnSecret))
+	if err != nil {
+		return made, err
+	}
+	owner := dsnOf("root", strings.TrimSpace(string(root)))
+	for _, s := range [][2]string{{tlsDSNSecret, string(own) + tlsOfDSN}, {ownerSecret, owner}, {ownerTLSSecret, owner + tlsOfDSN}} {
+		if err := draw(s[0], s[1]); err != nil {
+			return made, err
+		}
+	}
+	return made, nil
+}
+
+// dsnOf returns the DSN of a user of the database in the containers.
+func dsnOf(user, password string) string {
+	return fmt.Sprintf("%s:%s@tcp(%s:3306)/conclave", user, password, dbHost)
+}
+
+// tlsOfDSN are the parameters of a DSN that make a container verify the database.
+const tlsOfDSN = "?tlsCA=/run/secrets/tls/ca.pem"
+
+// dropOwnerDSN removes a DSN of the metas that is that of the database's owner, as
+// earlier versions drew it, and the one with TLS if it does not fit.
+func dropOwnerDSN(dir string) error {
+	path, secured := filepath.Join(dir, dsnSecret), filepath.Join(dir, tlsDSNSecret)
+	own, err := os.ReadFile(path)
+	if err == nil && strings.HasPrefix(string(own), "conclave:") {
+		err = os.Remove(path)
+		own = nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if text, err := os.ReadFile(secured); err == nil && string(text) != string(own)+tlsOfDSN {
+		return os.Remove(secured)
+	}
+	return nil
 }
 
 // The folders of the development CA, which no container mounts, and of the
@@ -134,7 +187,10 @@ func drawCerts(dir string, hosts []string) error {
 	if err != nil {
 		return err
 	}
-	for _, i := range all {
+	if err := certs.IssueTo(ca, []conclave.Role{dbRole}, []string{dbHost}, certs.Valid); err != nil {
+		return err
+	}
+	for _, i := range append(all, issued{Role: string(dbRole), Dir: filepath.Join(ca, string(dbRole))}) {
 		folder := filepath.Join(dir, certFolder, i.Role)
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			return err

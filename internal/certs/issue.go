@@ -71,10 +71,16 @@ func NewCA(dir string, valid time.Duration) error {
 	return writePair(dir, CAFile, CAKeyFile, der, key)
 }
 
-// Issue writes new certificates of the CA in the folder, one folder for each
-// role with all that a process needs, valid for these host names and addresses.
-// Running processes use them from their next connections on.
+// Issue writes new certificates of the CA in the folder for all Roles; see IssueTo.
 func Issue(dir string, hosts []string, valid time.Duration) error {
+	return IssueTo(dir, Roles, hosts, valid)
+}
+
+// IssueTo writes new certificates of the CA in the folder, one folder for each role
+// with all that a process needs, valid for these host names and addresses. Running
+// processes use them from their next connections on. A role may be one of Roles, or
+// the name of another server that nodes call, such as a database.
+func IssueTo(dir string, roles []conclave.Role, hosts []string, valid time.Duration) error {
 	caPEM, err := os.ReadFile(filepath.Join(dir, CAFile)) // may have several: the first is that of the key
 	if err != nil {
 		return err
@@ -83,7 +89,7 @@ func Issue(dir string, hosts []string, valid time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("the CA in %s: %w", dir, err)
 	}
-	for _, role := range Roles {
+	for _, role := range roles {
 		der, key, err := issue(ca, role, hosts, valid)
 		if err != nil {
 			return err

@@ -109,10 +109,11 @@ func TestStop_StopsEachRoleBeforeThoseItDependsOn(t *testing.T) {
 	assert.Equal(t, 9, strings.Count(string(text), "stop --"), string(text))
 }
 
-// The service that makes the secrets ends by itself, and is no node's process.
+// The services that make the secrets and migrate end by themselves, and are no
+// node's processes.
 func TestProcesses_AreThoseOfNodesAndDatabase(t *testing.T) {
 	d, docker, _ := driver(t)
-	for service, want := range map[string]int{"meta-1": 1, testbed.Database: 1, "secrets": 0} {
+	for service, want := range map[string]int{"meta-1": 1, testbed.Database: 1, "secrets": 0, "migrate": 0} {
 		require.NoError(t, os.WriteFile(docker+".service", []byte(service), 0o644))
 		all, err := d.Processes(t.Context())
 		require.NoError(t, err)

@@ -89,9 +89,9 @@ func (d *Cluster) Stop(ctx context.Context) error {
 	return err
 }
 
-// preparation is the service that makes the secrets before the others start, and
-// ends then.
-const preparation = "secrets"
+// preparations are the services that prepare what the others need before they start,
+// and end then.
+var preparations = []string{"secrets", "migrate"}
 
 // Processes returns what the engine reports. Memory is only known if the
 // engine's processes run on this machine.
@@ -99,7 +99,7 @@ func (d *Cluster) Processes(ctx context.Context) ([]testbed.Process, error) {
 	all, err := d.project.Containers(ctx)
 	var out []testbed.Process
 	for _, c := range all {
-		if c.Service == preparation {
+		if slices.Contains(preparations, c.Service) {
 			continue
 		}
 		p := testbed.Process{Name: c.Service, PID: c.PID, Running: c.State == "running" || c.State == "paused", Code: c.ExitCode, RSS: outside.Resident(c.PID)}
