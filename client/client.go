@@ -23,7 +23,8 @@ type Client struct {
 	log    *slog.Logger
 	id     string
 	peers  *wire.Peers
-	token  atomic.Pointer[string] // as last read
+	token  atomic.Pointer[string]   // as last read
+	given  atomic.Pointer[[]string] // the last result of Resolve, without Config.Bind
 
 	callbacks  sync.WaitGroup
 	background sync.WaitGroup // the goroutines of Start and of the links
@@ -65,7 +66,7 @@ func New(c Config) (*Client, error) {
 		return nil, fmt.Errorf("client: %w", err)
 	}
 	out := &Client{config: c, log: c.Logger, ended: make(chan struct{}), pubs: map[string]*Publication{}, subs: map[string]*Subscription{}, turns: takeTurns}
-	out.peers = wire.NewPeers(c.Network, &wire.Interceptor{Token: out.sentToken}, wire.ClientPingTimeout)
+	out.peers = wire.NewPeers(c.Network, &wire.Interceptor{Token: out.tokenFor}, wire.ClientPingTimeout)
 	if c.TLSFrom != nil {
 		out.peers.UseTLS(c.TLSFrom)
 	}

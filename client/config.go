@@ -27,6 +27,11 @@ type Config struct {
 	// Sessions. It is called at the start, and again whenever no known session
 	// can be reached.
 	Resolve func(ctx context.Context) ([]string, error)
+	// Bind sends to the addresses of Resolve what is sent to those that sessions
+	// report: not the token itself, but one that is bound to the address, which is of
+	// no use elsewhere. It is for a Resolve that asks others, and needs addresses as
+	// the sessions advertise them.
+	Bind bool
 	// Name is how sessions display this client. Default "client".
 	Name string
 	// Token is sent to sessions. If they are configured with tokens, registering

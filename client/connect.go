@@ -270,6 +270,9 @@ func (c *Client) candidates(ctx context.Context, not, first string) []string {
 			known = append(known, resolved...)
 			c.mu.Lock()
 			c.resolved = resolved
+			if !c.config.Bind {
+				c.given.Store(&resolved)
+			}
 			c.mu.Unlock()
 		}
 	}

@@ -2,17 +2,29 @@ package client
 
 import (
 	"fmt"
+	"slices"
 
 	"conclave/wire"
+	"conclave/wire/rights"
 )
 
-// sentToken returns the token that is sent with calls. It takes no lock, as a ping
-// must not wait for one.
+// sentToken returns the token with which calls are sent.
 func (c *Client) sentToken() string {
 	if token := c.token.Load(); token != nil {
 		return *token
 	}
 	return ""
+}
+
+// tokenFor returns what is sent to a session: the token to those of the
+// configuration, and one that is bound to the address to those that other processes
+// have named. It takes no lock, as a ping must not wait for one.
+func (c *Client) tokenFor(address string) string {
+	given := c.config.Sessions
+	if resolved := c.given.Load(); resolved != nil && !slices.Contains(given, address) {
+		given = *resolved
+	}
+	return rights.TokenFor(c.sentToken(), address, given)
 }
 
 // readToken reads the token that is sent from now on. If that fails, the last one

@@ -30,7 +30,7 @@ type candidacy struct {
 	events   *serve.Events
 	leaders  *leaders
 	http     *http.Client
-	token    func() string // of this node
+	token    func(address string) string // of this node
 
 	quitting atomic.Int32 // requests to quit the election that are in progress
 }
@@ -196,5 +196,5 @@ func (c *candidacy) leaderAdmin() (*metaclient.Admin, error) {
 		}
 		address = refusal.Address
 	}
-	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: []string{address}, HTTP: c.http, Token: c.token()}), nil
+	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: []string{address}, HTTP: c.http, Token: c.token(address)}), nil
 }

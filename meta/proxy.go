@@ -28,6 +28,8 @@ type proxy struct {
 	config  Config
 	leaders *leaders
 	http    *http.Client
+	// forwards returns the credential with which a request is passed on to a node.
+	forwards func(credential, to string) string
 }
 
 // forward sends a request to the leader that the refusal names, with query and
@@ -49,7 +51,8 @@ func (p *proxy) forward(w http.ResponseWriter, r *http.Request, refusal error) {
 		return
 	}
 	out.ContentLength = r.ContentLength
-	for _, h := range []string{"Authorization", "Content-Type", "Accept"} {
+	wire.SetToken(out.Header, p.forwards(wire.TokenOf(r.Header), leader.Address))
+	for _, h := range []string{"Content-Type", "Accept"} {
 		if v := r.Header.Get(h); v != "" {
 			out.Header.Set(h, v)
 		}

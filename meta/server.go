@@ -93,7 +93,7 @@ func (s *Server) assemble(address string) (http.Handler, error) {
 	s.leaders.elector = s.elector
 	s.candidacy = &candidacy{
 		config: s.config, log: s.log, address: address, strategy: strategy, elector: s.elector, client: s.client, fence: s.Fence, events: s.Events(),
-		leaders: s.leaders, http: s.Peers.HTTP(), token: s.Token,
+		leaders: s.leaders, http: s.Peers.HTTP(), token: s.TokenFor,
 	}
 	f := &follower{
 		self: s.config.Node, log: s.log, elector: s.elector, client: s.client, view: s.view, leaders: s.leaders, competes: s.candidacy.competes,
@@ -159,7 +159,7 @@ func (s *Server) routes(address string) http.Handler {
 		s.client.Announced(term, leader, address)
 	}
 	r := s.Router(s.ready, announced)
-	p := &proxy{config: s.config, leaders: s.leaders, http: s.Peers.HTTP()}
+	p := &proxy{config: s.config, leaders: s.leaders, http: s.Peers.HTTP(), forwards: s.Forward}
 	get := func(path string, h func(*leader, *http.Request) (any, error)) {
 		r.Handle(path, p.byLeader(h)).Methods(http.MethodGet)
 	}

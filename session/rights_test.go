@@ -55,7 +55,7 @@ func (c *cluster) startWith(f *tokenFile, sessions ...string) {
 
 func (c *cluster) rawWith(token, name, session string) *raw {
 	ctx, cancel := context.WithCancel(c.ctx)
-	peers := wire.NewPeers(c.host(name), &wire.Interceptor{Token: func() string { return token }}, wire.PingTimeout)
+	peers := wire.NewPeers(c.host(name), &wire.Interceptor{Token: func(string) string { return token }}, wire.PingTimeout)
 	return &raw{c: c, stream: peers.Client(c.sessions[session].server.Address()).Connect(ctx), cancel: cancel, peers: peers}
 }
 

@@ -33,10 +33,10 @@ type Interceptor struct {
 	// neither.
 	View  *View
 	Fence *Fence
-	// Token returns the token that is sent with a call, "" for none. It is nil if
-	// there is never one. The call that asks for the identity of a node is sent
-	// without: its address is one that another node has named.
-	Token func() string
+	// Token returns what is sent with a call to an address: a token, one that is bound
+	// to the address, or "" for none. It is nil if there is never one. The call that
+	// asks for the identity of a node is sent without.
+	Token func(address string) string
 	// Behind is called when the peer at address has a newer table than this
 	// node. It must not block. If it is nil, newer tables are ignored.
 	Behind func(address string, theirs conclave.Epoch)
@@ -57,7 +57,7 @@ func WithTerm(ctx context.Context, term uint64) context.Context {
 func (i *Interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 		if req.Spec().IsClient {
-			i.setHeaders(ctx, req.Spec().Procedure, req.Header())
+			i.setHeaders(ctx, req.Spec().Procedure, req.Peer().Addr, req.Header())
 			res, err := next(ctx, req)
 			if err == nil && req.Spec().Procedure != wirev1connect.NodeServiceHelloProcedure { // a stranger may have answered
 				i.compare(res.Header().Get(headerTable), req.Peer().Addr)
@@ -81,7 +81,7 @@ func (i *Interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 func (i *Interceptor) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
 	return func(ctx context.Context, spec connect.Spec) connect.StreamingClientConn {
 		conn := next(ctx, spec)
-		i.setHeaders(ctx, spec.Procedure, conn.RequestHeader())
+		i.setHeaders(ctx, spec.Procedure, conn.Peer().Addr, conn.RequestHeader())
 		return conn
 	}
 }
@@ -98,12 +98,12 @@ func (i *Interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) co
 	}
 }
 
-func (i *Interceptor) setHeaders(ctx context.Context, procedure string, h http.Header) {
+func (i *Interceptor) setHeaders(ctx context.Context, procedure, address string, h http.Header) {
 	if term, ok := ctx.Value(termKey{}).(uint64); ok {
 		h.Set(headerTerm, strconv.FormatUint(term, 10))
 	}
 	if i.Token != nil && procedure != wirev1connect.NodeServiceHelloProcedure {
-		SetToken(h, i.Token())
+		SetToken(h, i.Token(address))
 	}
 	if i.Address != "" {
 		h.Set(headerAddress, i.Address)

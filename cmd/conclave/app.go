@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -46,6 +47,7 @@ type app struct {
 
 	entered bool // a command's own code was reached; later errors are not usage errors
 	http    *http.Client
+	named   sync.Map   // addresses that were listed by metas: see tokenFor
 	certs   *certs.Set // with which nodes are called; nil without TLS
 }
 
@@ -250,6 +252,9 @@ func (a *app) nodeAddresses(ctx context.Context, roles ...string) (out []nodeAdd
 	nodes, err := admin.Nodes(ctx, role)
 	for _, n := range nodes {
 		if slices.Contains(roles, string(n.Role)) {
+			if !slices.Contains(a.metas, n.Address) {
+				a.named.Store(n.Address, true)
+			}
 			out = append(out, nodeAddress{n.Name, n.Address})
 		}
 	}
@@ -267,6 +272,15 @@ func (a *app) sessionAddresses(ctx context.Context) (out []nodeAddress, err erro
 	return out, nil
 }
 
+// tokenFor returns what is sent to an address: the token, or one that is bound to the
+// address if it was not given to the tool, but listed by the metas.
+func (a *app) tokenFor(address string) string {
+	if _, named := a.named.Load(address); named {
+		return rights.Bind(a.token, address)
+	}
+	return a.token
+}
+
 func (a *app) adminAt(metas []string) *metaclient.Admin {
 	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: a.http, Token: a.token})
 }
@@ -277,7 +291,7 @@ func (a *app) getJSON(ctx context.Context, address, path string, out any) error 
 	if err != nil {
 		return err
 	}
-	wire.SetToken(req.Header, a.token)
+	wire.SetToken(req.Header, a.tokenFor(address))
 	res, err := a.http.Do(req)
 	if err != nil {
 		return wire.Errorf(wire.CodeUnavailable, "cannot reach the node at %s: %v", address, err)

@@ -120,7 +120,7 @@ func (a *app) pastEvents(ctx context.Context, nodes []string) ([]wire.Event, []*
 		seen[i] = &source{address: address}
 		all.Go(func() {
 			seen[i].life = a.incarnation(ctx, address)
-			errs[i] = wire.ReadEvents(ctx, a.http, address, a.token, 0, false, func(e wire.Event) error {
+			errs[i] = wire.ReadEvents(ctx, a.http, address, a.tokenFor(address), 0, false, func(e wire.Event) error {
 				events[i] = append(events[i], e)
 				seen[i].last = e.ID
 				return nil
@@ -186,7 +186,7 @@ func (a *app) followNode(ctx context.Context, n *source, events chan<- wire.Even
 		if now := a.incarnation(ctx, n.address); now != n.life && now != "" {
 			n.life, n.last = now, 0
 		}
-		_ = wire.ReadEvents(ctx, a.http, n.address, a.token, n.last, true, func(e wire.Event) error { // after any error the stream is opened again
+		_ = wire.ReadEvents(ctx, a.http, n.address, a.tokenFor(n.address), n.last, true, func(e wire.Event) error { // after any error the stream is opened again
 			n.last = e.ID
 			select {
 			case events <- e:

@@ -61,7 +61,7 @@ func (a *app) connect(name string, linger time.Duration) (c *client.Client, leav
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg := client.Config{Resolve: resolve, Name: name, Token: a.token, GiveUp: true, Linger: linger}
+	cfg := client.Config{Resolve: resolve, Bind: len(a.metas) > 0 && len(a.sessionsAt) == 0, Name: name, Token: a.token, GiveUp: true, Linger: linger}
 	if a.certs != nil {
 		cfg.TLSFrom = a.certs.Client
 	}

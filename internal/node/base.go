@@ -63,7 +63,7 @@ func New(c Config, role conclave.Role) *Base {
 	}
 	b.view.Trace = c.Trace
 	b.tokens = c.tokens()
-	b.interceptor = &wire.Interceptor{View: b.view, Fence: b.Fence, Token: b.Token}
+	b.interceptor = &wire.Interceptor{View: b.view, Fence: b.Fence, Token: b.TokenFor}
 	b.Peers = wire.NewPeers(c.Network, b.interceptor, wire.PingTimeout)
 	if c.TLS != nil {
 		b.Peers.UseTLS(c.TLS.ToNodes)
@@ -102,8 +102,18 @@ func (b *Base) Events() *serve.Events { return b.events }
 // View returns what this node knows of the cluster's state.
 func (b *Base) View() *wire.View { return b.view }
 
-// Token returns the token that this node sends, or "".
-func (b *Base) Token() string { return b.tokens.Token(rights.Node, b.config.Node.Name) }
+// TokenFor returns what this node sends to an address, or "": its token to those that
+// its configuration has, and a token that is bound to the address to any other,
+// which another process has named.
+func (b *Base) TokenFor(address string) string {
+	return rights.TokenFor(b.tokens.Token(rights.Node, b.config.Node.Name), address, b.config.Metas)
+}
+
+// Forward returns the credential with which a request that has this one is passed on
+// to another node.
+func (b *Base) Forward(credential, to string) string {
+	return b.tokens.Forward(credential, b.address, to)
+}
 
 // NewRand returns a random source for one loop.
 func (b *Base) NewRand() *rand.Rand {

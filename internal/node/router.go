@@ -20,7 +20,7 @@ import (
 // it must not block.
 func (b *Base) Router(ready func() (bool, []string), announced func(term uint64, leader conclave.NodeID, address string)) *mux.Router {
 	r := serve.NewRouter(serve.RouterConfig{
-		Node: b.config.Node, Role: b.role, Version: b.config.Version, Tokens: b.tokens, PublicReads: b.config.PublicReads, Audit: b.logAct, Hosts: b.hosts(),
+		Node: b.config.Node, Role: b.role, Version: b.config.Version, Tokens: b.tokens, Address: b.address, PublicReads: b.config.PublicReads, Audit: b.logAct, Hosts: b.hosts(),
 		Metrics: b.Metrics.registry, Events: b.events, Ready: ready,
 	})
 	if b.config.Pprof {

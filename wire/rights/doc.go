@@ -3,6 +3,7 @@
 //
 //	right.go   the four rights, and what each implies
 //	set.go     tokens and their identities, as parsed from a file
+//	bind.go    what is sent in place of a token to addresses that others have named
 //	tokens.go  the tokens that are valid now: reloaded, and revoked
 //
 // A node without tokens is open: every request has the right operator.

@@ -48,17 +48,17 @@ func TestIdentify_EachTokenHasItsNameAndRight(t *testing.T) {
 		"r1": {Name: "page", Right: rights.Read}, "p1": {Name: "shop", Right: rights.Publish}, "p2": {Name: "shop", Right: rights.Publish},
 		"n1": {Name: "data-1", Right: rights.Node}, "o1": {Name: "amy", Right: rights.Operator},
 	} {
-		id, ok := tokens.Identify(token)
+		id, ok := tokens.Identify(token, "here:1")
 		assert.True(t, ok, token)
 		assert.Equal(t, want, id)
 	}
 	for _, token := range []string{"", "r", "r11", "page", "shop p1"} {
-		id, ok := tokens.Identify(token)
+		id, ok := tokens.Identify(token, "here:1")
 		assert.False(t, ok, token)
 		assert.Zero(t, id)
 	}
 	var none *rights.Tokens
-	id, ok := none.Identify("")
+	id, ok := none.Identify("", "here:1")
 	assert.True(t, ok)
 	assert.True(t, id.May(rights.Operator), "without tokens everything is allowed")
 }
@@ -128,16 +128,16 @@ func TestReload_BadFileChangesNothing(t *testing.T) {
 	} {
 		bad()
 		tokens.Reload()
-		_, ok := tokens.Identify("p1")
+		_, ok := tokens.Identify("p1", "here:1")
 		assert.True(t, ok)
 		assert.Error(t, reports[len(reports)-1])
 	}
 	write(t, file, "publish shop p3\n", 0o600)
 	tokens.Reload()
 	assert.NoError(t, reports[len(reports)-1])
-	_, ok := tokens.Identify("p1")
+	_, ok := tokens.Identify("p1", "here:1")
 	assert.False(t, ok)
-	_, ok = tokens.Identify("p3")
+	_, ok = tokens.Identify("p3", "here:1")
 	assert.True(t, ok)
 }
 
@@ -145,7 +145,7 @@ func TestReload_EndsWhatIsHeldWithARevokedToken(t *testing.T) {
 	tokens, file := open(t, some, func(error) {})
 	ended := map[string]int{}
 	for _, token := range []string{"p1", "p2", "n1", "o1"} {
-		h := tokens.Hold(token, func() { ended[token]++ })
+		h := tokens.Hold(token, "here:1", func() { ended[token]++ })
 		if token == "o1" {
 			h.Release()
 		}
@@ -178,7 +178,7 @@ func TestRun_ReloadsByTimeAndSignal(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		assert.EqualValues(t, 1, reports.Load())
-		_, ok := tokens.Identify("a1")
+		_, ok := tokens.Identify("a1", "here:1")
 		assert.True(t, ok)
 
 		write(t, file, some+"read a a22\n", 0o600)
@@ -196,4 +196,56 @@ func TestRun_ReloadsByTimeAndSignal(t *testing.T) {
 		end()
 		<-done
 	})
+}
+
+// What a node sends to an address that another process named is of use there only.
+func TestBind_IsAcceptedAtItsAddressOnly(t *testing.T) {
+	tokens, file := open(t, some, func(error) {})
+	sent := rights.Bind("n1", "data-1:9622")
+	id, ok := tokens.Identify(sent, "data-1:9622")
+	assert.True(t, ok)
+	assert.Equal(t, rights.Identity{Name: "data-1", Right: rights.Node}, id)
+	for _, elsewhere := range []string{"data-2:9622", "data-1:96222", "", sent} {
+		_, ok := tokens.Identify(sent, elsewhere)
+		assert.False(t, ok, elsewhere)
+	}
+	_, ok = tokens.Identify(rights.Bind("other", "data-1:9622"), "data-1:9622")
+	assert.False(t, ok)
+	assert.NotContains(t, sent, "n1")
+	assert.Empty(t, rights.Bind("", "data-1:9622"))
+
+	// It is passed on as the same identity, and to the next address only.
+	next := tokens.Forward(sent, "data-1:9622", "meta-1:9615")
+	assert.Equal(t, rights.Bind("n1", "meta-1:9615"), next)
+	assert.Equal(t, next, tokens.Forward("n1", "data-1:9622", "meta-1:9615"))
+	assert.Empty(t, tokens.Forward(sent, "data-2:9622", "meta-1:9615"))
+	assert.Empty(t, tokens.Forward("", "data-1:9622", "meta-1:9615"))
+	var none *rights.Tokens
+	assert.Empty(t, none.Forward("x", "a:1", "b:1"))
+
+	// It is valid as long as its token: two at once in a rotation.
+	ended := 0
+	tokens.Hold(sent, "data-1:9622", func() { ended++ })
+	write(t, file, some+"node data-1 n3\n", 0o600)
+	tokens.Reload()
+	for _, token := range []string{"n1", "n3"} {
+		_, ok := tokens.Identify(rights.Bind(token, "data-1:9622"), "data-1:9622")
+		assert.True(t, ok, token)
+	}
+	assert.Zero(t, ended)
+	write(t, file, "node data-1 n3\n", 0o600)
+	tokens.Reload()
+	_, ok = tokens.Identify(sent, "data-1:9622")
+	assert.False(t, ok)
+	assert.Equal(t, 1, ended)
+
+	_, err := rights.Parse("node a " + sent + "\n")
+	assert.Error(t, err, "it is no token: as one it would be accepted everywhere")
+}
+
+func TestTokenFor_OnlyGivenAddressesAreSentTheToken(t *testing.T) {
+	given := []string{"meta-1:9615"}
+	assert.Equal(t, "n1", rights.TokenFor("n1", "meta-1:9615", given))
+	assert.Equal(t, rights.Bind("n1", "meta-2:9615"), rights.TokenFor("n1", "meta-2:9615", given))
+	assert.Equal(t, rights.Bind("n1", "meta-2:9615"), rights.TokenFor("n1", "meta-2:9615", nil))
 }

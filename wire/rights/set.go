@@ -56,6 +56,9 @@ func (s *Set) parseLine(line string) error {
 	default:
 		return fmt.Errorf("%d words (want RIGHT NAME TOKEN, or a token alone)", len(fields))
 	}
+	if strings.HasPrefix(token, boundPrefix) {
+		return fmt.Errorf("a token begins with %q, as only those do that processes send", boundPrefix)
+	}
 	for _, field := range []string{id.Name, token} {
 		if len(field) > maxField || strings.ContainsFunc(field, func(r rune) bool { return r <= ' ' || r > '~' }) {
 			return fmt.Errorf("a name or token is invalid (want 1 to %d printable ASCII characters)", maxField)
@@ -75,17 +78,8 @@ func (s *Set) add(id Identity, token string) error {
 	return nil
 }
 
-// identify returns the identity of a token. It compares with every token, so that
-// its time tells nothing about them.
-func (s *Set) identify(token string) (id Identity, ok bool) {
-	digest := sha256.Sum256([]byte(token))
-	for i := range s.entries {
-		if subtle.ConstantTimeCompare(digest[:], s.entries[i].digest[:]) == 1 {
-			id, ok = s.entries[i].Identity, true
-		}
-	}
-	return id, ok
-}
+// equal compares two digests in constant time.
+func equal(a, b [sha256.Size]byte) bool { return subtle.ConstantTimeCompare(a[:], b[:]) == 1 }
 
 // Strongest returns the first token with the highest right.
 func (s *Set) Strongest() string {

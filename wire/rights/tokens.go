@@ -169,7 +169,7 @@ func (t *Tokens) revoked() (out []*Hold) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for h := range t.held {
-		if id, ok := t.Identify(h.token); !ok || id != h.identity {
+		if id, ok := t.Identify(h.credential, h.address); !ok || id != h.identity {
 			out = append(out, h)
 		}
 	}
@@ -179,12 +179,24 @@ func (t *Tokens) revoked() (out []*Hold) {
 // Open reports whether no token is needed.
 func (t *Tokens) Open() bool { return t == nil }
 
-// Identify returns the identity of a token, and whether it is valid.
-func (t *Tokens) Identify(token string) (Identity, bool) {
+// Identify returns the identity of a credential, which is a token or one that is
+// bound to the address of the node that was sent it, and whether it is valid.
+func (t *Tokens) Identify(credential, address string) (Identity, bool) {
 	if t == nil {
 		return Identity{Right: Operator}, true
 	}
-	return t.set.Load().identify(token)
+	e, ok := t.set.Load().find(credential, address)
+	return e.Identity, ok
+}
+
+// Forward returns the credential with which the node at an address passes a request
+// on to the node at another one: that of the same token, bound to the other address.
+func (t *Tokens) Forward(credential, address, to string) string {
+	if t == nil {
+		return ""
+	}
+	e, _ := t.set.Load().find(credential, address)
+	return Bind(e.token, to)
 }
 
 // Token returns the token that this process sends as the named node; see
@@ -198,18 +210,18 @@ func (t *Tokens) Token(right Right, name string) string {
 
 // Hold is a request that runs for long.
 type Hold struct {
-	tokens   *Tokens
-	token    string
-	identity Identity
-	end      func()
+	tokens              *Tokens
+	credential, address string
+	identity            Identity
+	end                 func()
 }
 
-// Hold calls end, from any goroutine and at most a few times, when the token is
-// not valid any more or its identity changes, until Release is called on what is
-// returned. end must not block.
-func (t *Tokens) Hold(token string, end func()) *Hold {
-	id, _ := t.Identify(token)
-	h := &Hold{t, token, id, end}
+// Hold calls end, from any goroutine and at most a few times, when a credential (see
+// Identify) is not valid any more or its identity changes, until Release is called
+// on what is returned. end must not block.
+func (t *Tokens) Hold(credential, address string, end func()) *Hold {
+	id, _ := t.Identify(credential, address)
+	h := &Hold{t, credential, address, id, end}
 	if t != nil {
 		t.mu.Lock()
 		defer t.mu.Unlock()

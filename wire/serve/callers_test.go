@@ -279,7 +279,7 @@ func TestTLS_TokenIsSentToNodesOnly(t *testing.T) {
 	}
 	set, err := certs.Load(filepath.Join(n.dir, "meta"), conclave.RoleMeta, func(error) {})
 	require.NoError(t, err)
-	p := wire.NewPeers(wire.NewTCP(), &wire.Interceptor{Token: func() string { return "s3cret" }}, wire.PingTimeout)
+	p := wire.NewPeers(wire.NewTCP(), &wire.Interceptor{Token: func(string) string { return "s3cret" }}, wire.PingTimeout)
 	t.Cleanup(p.Close)
 	p.UseTLS(set.ToNodes)
 	call := func(address string) error {

@@ -174,7 +174,7 @@ func (c RouterConfig) identify(key, token string) (rights.Identity, error) {
 	if !ok {
 		need = rights.Operator
 	}
-	id, valid := c.Tokens.Identify(token)
+	id, valid := c.Tokens.Identify(token, c.Address)
 	switch {
 	case valid && id.May(need):
 		return id, nil
@@ -197,7 +197,7 @@ func (c RouterConfig) hold(ctx context.Context, w http.ResponseWriter, token str
 	response := http.NewResponseController(w)
 	var mu sync.Mutex // guards ended; held while the deadline is set, which waits for no peer
 	ended := false
-	h := c.Tokens.Hold(token, func() {
+	h := c.Tokens.Hold(token, c.Address, func() {
 		mu.Lock()
 		defer mu.Unlock()
 		if !ended {

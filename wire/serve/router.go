@@ -23,6 +23,8 @@ type RouterConfig struct {
 	Version string
 	// Tokens are those that requests need; nil: every request may do everything.
 	Tokens *rights.Tokens
+	// Address is the one that the node advertises, to which tokens may be bound.
+	Address string
 	// PublicReads makes what needs the right read need no token.
 	PublicReads bool
 	// Audit is called with each act that was allowed; nil: it is not.

@@ -79,7 +79,7 @@ func start(t *testing.T, net *simnet.Net, host, token string) (*node, func()) {
 	ln, err := network.Listen(t.Context(), "tcp", ":80")
 	require.NoError(t, err)
 	n.address = ln.Addr().String()
-	i := &wire.Interceptor{Address: n.address, View: n.view, Fence: n.fence, Token: func() string { return token }, Behind: func(a string, _ conclave.Epoch) { n.behind <- a }}
+	i := &wire.Interceptor{Address: n.address, View: n.view, Fence: n.fence, Token: func(string) string { return token }, Behind: func(a string, _ conclave.Epoch) { n.behind <- a }}
 	n.peers = wire.NewPeers(network, i, wire.PingTimeout)
 	r := serve.NewRouter(serve.RouterConfig{
 		Node: d1, Role: conclave.RoleData, Version: "test", Tokens: rights.Fixed(token), Metrics: prometheus.NewRegistry(), Events: n.events,

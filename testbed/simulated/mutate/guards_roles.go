@@ -22,6 +22,16 @@ var roleGuards = []guard{
 		"wire/rights/right.go", "fmt.Errorf(\"unknown right (want", "fmt.Errorf(\"unknown right \"+name+\" (want"}},
 	{name: "the token is sent to an address that a joining node names", test: unit{"./wire/serve", "TestInterceptor_HelloIsWithoutTokenAndMovesNothing"}, patch: patch{
 		"wire/interceptor.go", " && procedure != wirev1connect.NodeServiceHelloProcedure {", " && procedure+\"-\" != wirev1connect.NodeServiceHelloProcedure {"}},
+	{name: "a node's token is sent to addresses that others name", test: unit{"./wire/rights", "TestTokenFor_OnlyGivenAddressesAreSentTheToken"}, patch: patch{
+		"wire/rights/bind.go", "if slices.Contains(given, address) {", "if slices.Contains(given, address) || address != \"\" {"}},
+	{name: "a bound token is accepted at every address", test: unit{"./wire/rights", "TestBind_IsAcceptedAtItsAddressOnly"}, patch: patch{
+		"wire/rights/bind.go", "[]byte(\"conclave token for \" + address)", "[]byte(\"conclave token for \" + address[:0])"}},
+	{name: "a bound token can be used as a token", test: unit{"./wire/rights", "TestBind_IsAcceptedAtItsAddressOnly"}, patch: patch{
+		"wire/rights/set.go", "if strings.HasPrefix(token, boundPrefix) {", "if strings.HasPrefix(token, boundPrefix+\"-\") {"}},
+	{name: "a meta passes on the caller's token", test: unit{"./meta", "TestForward_BindsTheTokenToTheLeader"}, patch: patch{
+		"meta/proxy.go", "p.forwards(wire.TokenOf(r.Header), leader.Address)", "wire.TokenOf(r.Header)"}},
+	{name: "a client sends its token to sessions that others report", test: unit{"./client", "TestTokenFor_ReportedSessionsAreSentABoundToken"}, patch: patch{
+		"client/token.go", "rights.TokenFor(c.sentToken(), address, given)", "rights.TokenFor(c.sentToken(), address, append([]string{address}, given...))"}},
 	{name: "a stranger's term moves the fence", test: unit{"./wire/serve", "TestInterceptor_HelloIsWithoutTokenAndMovesNothing"}, patch: patch{
 		"wire/interceptor.go", "known && !id.May(rights.Node)", "known && !id.May(rights.Open)"}},
 	{name: "another publisher replaces a registration", test: unit{"./session/registry", "TestPut_AnotherIdentityReplacesNothing"}, patch: patch{

@@ -1,0 +1,52 @@
+package rights
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"slices"
+	"strings"
+)
+
+// boundPrefix begins every bound token.
+const boundPrefix = "bound."
+
+// Bind returns what is sent in place of a token to a node at an address that another
+// process has named: proof of the token that only a node with this advertised
+// address accepts. From it nobody learns the token, or a proof for another address.
+// The result is "" for "".
+func Bind(token, address string) string {
+	if token == "" {
+		return ""
+	}
+	mac := hmac.New(sha256.New, []byte(token))
+	mac.Write([]byte("conclave token for " + address))
+	return boundPrefix + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// TokenFor returns what a process sends to an address: the token itself to those that
+// it was given, and the bound token to any other.
+func TokenFor(token, address string, given []string) string {
+	if slices.Contains(given, address) {
+		return token
+	}
+	return Bind(token, address)
+}
+
+// find returns the entry of a credential that was sent to the node at an address: a
+// token, or one that is bound to the address. It compares with every token, so that
+// its time tells nothing about them.
+func (s *Set) find(credential, address string) (found entry, ok bool) {
+	bound := strings.HasPrefix(credential, boundPrefix)
+	digest := sha256.Sum256([]byte(credential))
+	for _, e := range s.entries {
+		want := e.digest
+		if bound {
+			want = sha256.Sum256([]byte(Bind(e.token, address)))
+		}
+		if equal(digest, want) {
+			found, ok = e, true
+		}
+	}
+	return found, ok
+}
