@@ -11,6 +11,11 @@ import (
 // subscription has is dropped, and the whole list is asked for: the session
 // then knows again what the subscription has. The client's lock is held.
 func (l *link) pushed(s *Subscription, p *wirev1.Push) {
+	if p.GetPart() != nil {
+		l.pushedPart(s, p)
+		return
+	}
+	delete(l.parts, s)
 	version, list := p.GetDatum().GetVersion(), wire.ListOf(p.GetDatum())
 	switch delta := p.GetDelta(); {
 	case delta == nil:
@@ -22,15 +27,22 @@ func (l *link) pushed(s *Subscription, p *wirev1.Push) {
 			version = delta.GetVersion()
 			break
 		}
-		if !l.unfit[s] {
-			l.client.log.Info("a change does not fit: the whole list is read again", "dataId", s.data.DataID, "error", err)
-			l.unfit[s] = true
-			l.subscribes = append(l.subscribes, s)
-			l.ready.Set()
-		}
+		l.askAgain(s, err)
 		return
 	}
 	s.pushed(version, list, p.GetHash(), wire.FromMs(p.GetUnconfirmedMs()))
+}
+
+// askAgain asks for the whole list, once in each message: what the session has sent
+// does not fit. The client's lock is held.
+func (l *link) askAgain(s *Subscription, why error) {
+	if l.unfit[s] {
+		return
+	}
+	l.client.log.Info("a change does not fit: the whole list is read again", "dataId", s.data.DataID, "error", why)
+	l.unfit[s] = true
+	l.subscribes = append(l.subscribes, s)
+	l.ready.Set()
 }
 
 // rebuild returns the list that a delta makes of what the subscription has.

@@ -22,12 +22,18 @@ func FuzzServerMessage(f *testing.F) {
 	push := func(version int64, values ...string) *wirev1.Push {
 		return &wirev1.Push{Subscriptions: []string{"s", "x"}, Datum: &wirev1.Datum{DataInfoId: key, Version: version, Values: values}}
 	}
+	part := func(version int64, at uint32, values ...string) *wirev1.Push {
+		p := push(version, values...)
+		p.Hash, p.Part = wire.ContentHash([]string{"v", "w"}), &wirev1.Part{Values: 2, ValuesAt: at}
+		return p
+	}
 	acks := []*wirev1.Ack{{Id: "p", Version: 1}, {Id: "x", Version: 1 << 60}}
 	refused := []*wirev1.Refusal{{Id: "s", Code: string(wire.CodeBadRequest), Message: "start again"}}
 	for _, sent := range [][]*wirev1.ServerMessage{
 		{{Wanted: acks}, {Accepted: acks, Stored: acks, Pushes: []*wirev1.Push{push(3, "v")}}, {Wanted: acks, Pushes: []*wirev1.Push{push(2, "w"), push(4)}}},
 		{{Pushes: []*wirev1.Push{push(3, "v")}}, {Refused: refused, Pushes: []*wirev1.Push{push(1, "w")}}, {Refused: refused}},
 		{{Refused: []*wirev1.Refusal{{Id: "p", Code: string(wire.CodeTooLarge)}}, Move: &wirev1.Move{Reason: "r", To: "b:1"}, Sessions: []string{"a:1", ""}}},
+		{{Pushes: []*wirev1.Push{part(4, 0, "v"), part(4, 1, "w"), part(5, 1), part(6, 0, "v", "w")}}, {Withheld: refused}},
 		{{Config: &wirev1.WatchedValues{Epoch: &wirev1.Epoch{Term: 1}, Values: []*wirev1.WatchedValue{{Id: "color", Set: true, Value: "red"}, {}}}}},
 	} {
 		var b bytes.Buffer
@@ -52,7 +58,7 @@ func FuzzServerMessage(f *testing.F) {
 		c.pubs["p"], c.subs["s"] = p, s
 		l := &link{
 			client: c, ready: signal.New(), move: make(chan *wirev1.Move, 1), settled: signal.New(), windows: newWindows(time.Second),
-			owed: map[*Publication]bool{}, unfit: map[*Subscription]bool{},
+			owed: map[*Publication]bool{}, unfit: map[*Subscription]bool{}, parts: map[*Subscription]*parts{},
 		}
 		l.queue(p)
 		l.subscribes = []*Subscription{s}

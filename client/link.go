@@ -49,7 +49,8 @@ type link struct {
 	unsubscribes []string
 	watches      []string
 	unwatches    []string
-	unfit        map[*Subscription]bool // the whole list is to be asked for, because a delta did not fit
+	unfit        map[*Subscription]bool // the whole list is to be asked for, because a delta or a part did not fit
+	parts        map[*Subscription]*parts
 	goodbye      bool
 }
 
@@ -76,7 +77,7 @@ func (c *Client) dial(ctx context.Context, address string, limit time.Duration) 
 	l := &link{
 		client: c, address: address, cancel: cancel, ready: signal.New(), move: make(chan *wirev1.Move, 1), settled: signal.New(), pings: signal.New(),
 		received: signal.New(), leave: make(chan struct{}), done: make(chan struct{}),
-		owed: map[*Publication]bool{}, digests: digests{}, unfit: map[*Subscription]bool{},
+		owed: map[*Publication]bool{}, digests: digests{}, unfit: map[*Subscription]bool{}, parts: map[*Subscription]*parts{},
 	}
 	connected, err := c.pace(ctx)
 	if err != nil {
@@ -150,7 +151,7 @@ func (c *Client) pace(ctx context.Context) (done func(), err error) {
 // session answers again.
 func (l *link) hello(wait func(time.Duration)) (*wirev1.ServerMessage, error) {
 	err := l.stream.Send(&wirev1.ClientMessage{Hello: &wirev1.ClientHello{
-		Client: l.client.id, Name: l.client.config.Name, LingerMs: wire.Ms(l.client.config.Linger), Deltas: true,
+		Client: l.client.id, Name: l.client.config.Name, LingerMs: wire.Ms(l.client.config.Linger), Deltas: true, Parts: true,
 	}})
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
@@ -350,6 +351,12 @@ func (l *link) take(m *wirev1.ServerMessage) error {
 			if s := c.subs[id]; s != nil {
 				l.pushed(s, push)
 			}
+		}
+	}
+	for _, r := range m.GetWithheld() {
+		if s := c.subs[r.GetId()]; s != nil {
+			s.err = wire.Errorf(wire.Code(r.GetCode()), "%s", r.GetMessage())
+			c.log.Error("the list cannot be received, what was received before stays", "dataId", s.data.DataID, "id", s.id, "error", s.err)
 		}
 	}
 	c.configured(m.GetConfig())

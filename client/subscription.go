@@ -71,7 +71,9 @@ func (s *Subscription) Last() (conclave.Datum, bool) {
 	return s.seen, s.hash != 0
 }
 
-// Err returns why the subscription was refused, or nil.
+// Err returns why the subscription was refused, or nil. An error of the code
+// wire.CodeTooLarge may also mean that the present list is larger than a session
+// sends: then the last list stays, and the error ends with the next push.
 func (s *Subscription) Err() error {
 	s.client.mu.Lock()
 	defer s.client.mu.Unlock()
@@ -88,6 +90,7 @@ func (s *Subscription) Close() {
 		for _, l := range c.links {
 			l.unsubscribes = append(l.unsubscribes, s.id)
 			delete(l.unfit, s)
+			delete(l.parts, s)
 		}
 		close(s.pushes) // pushed sends under the same lock, after checking closed
 	}
@@ -101,6 +104,7 @@ func (s *Subscription) pushed(version int64, list *wire.List, hash uint64, uncon
 	if s.closed || s.hash != 0 && version <= s.seen.Version {
 		return
 	}
+	s.err = nil
 	s.seen = conclave.Datum{Data: s.data, Version: version, Values: list.Values, Unconfirmed: unconfirmed}
 	s.list = list
 	if s.hash = hash; hash == 0 {

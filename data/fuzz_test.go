@@ -70,6 +70,10 @@ func FuzzRequests(f *testing.F) {
 	never := marshal(&wirev1.FinishRequest{Slots: []*wirev1.FinishSlot{{LeaderEpoch: &wirev1.Epoch{Term: 1<<64 - 1}}, {Slot: 1}, {Slot: 9}}})
 	f.Add(write, fetch, finish)
 	f.Add(write, fetch, never)
+	parts := marshal(&wirev1.FetchRequest{Session: session, Slots: []*wirev1.FetchSlot{{LeaderEpoch: epoch, Wants: []*wirev1.Want{
+		{DataInfoId: key, Parts: true}, {DataInfoId: key, Parts: true, PartHash: wire.ContentHash([]string{"v"}), ValuesAt: 1, PublishersAt: 1 << 31},
+	}}}})
+	f.Add(write, parts, finish)
 	f.Fuzz(func(t *testing.T, write, fetch, finish []byte) {
 		at := conclave.Epoch{Term: 3, Seq: 7}
 		s, _ := serving(t, at)

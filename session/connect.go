@@ -98,7 +98,7 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	defer arrived()
 	identity, _ := rights.Of(ctx)
 	conn := &connection{
-		Owner: &registry.Owner{Client: first.Hello.Client, Name: first.Hello.Name, Identity: identity.Name, Address: stream.Peer().Addr, Deltas: first.Hello.Deltas},
+		Owner: &registry.Owner{Client: first.Hello.Client, Name: first.Hello.Name, Identity: identity.Name, Address: stream.Peer().Addr, Deltas: first.Hello.Deltas, Parts: first.Hello.Parts},
 		since: c.config.Now(), linger: c.config.ClientLease, identity: identity,
 		settled: signal.New(), extend: extend, abort: reading.abort,
 	}

@@ -34,6 +34,7 @@ func exportMetrics(m *node.Metrics, r *locked, c *clients) counters {
 	m.Gauge("conclave_session_publishers", "Live registrations held.", func() float64 { return float64(with(r, (*registry.Registry).Live)) })
 	m.Gauge("conclave_session_subscribers", "Subscriptions held.", func() float64 { return float64(figures().Subscriptions) })
 	m.Gauge("conclave_session_pushes_held", "Pushes that the guard is holding back.", func() float64 { return float64(figures().Held) })
+	m.Gauge("conclave_session_lists_too_large", "Lists that are too large to be sent: their subscribers keep what they have.", func() float64 { return float64(figures().TooLarge) })
 	m.Counter("conclave_session_pushes_total", "Pushes given to subscribers.", func() uint64 { return figures().Pushes })
 	m.Counter("conclave_session_pushes_held_total", "Pushes that the guard held back.", func() uint64 { return figures().HeldTotal })
 	return n

@@ -124,6 +124,11 @@ func (r *reader) fetch(ctx context.Context, n *dataNode, req *wirev1.FetchReques
 			r.clients.push(pushes)
 			return counted
 		})
+		for _, f := range datums {
+			if f.GetTooLarge() > 0 {
+				r.config.Logger.Error("a list is too large to be sent: its subscribers keep what they have", "dataInfoId", f.GetDatum().GetDataInfoId(), "bytes", f.GetTooLarge(), "limit", wire.MaxList)
+			}
+		}
 		switch {
 		case !counted:
 			datums = nil // a newer epoch was adopted meanwhile: read again at that one

@@ -164,6 +164,9 @@ func (s *Server) ready() (bool, []string) {
 	if reason != "" {
 		reasons = append(reasons, reason)
 	}
+	if n := with(s.registry, (*registry.Registry).Figures).TooLarge; n > 0 {
+		reasons = append(reasons, fmt.Sprintf("%d lists are too large to be sent", n))
+	}
 	if s.LeaderLost() {
 		reasons = append(reasons, "stale")
 	}

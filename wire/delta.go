@@ -61,6 +61,8 @@ const (
 	// deltaAhead is how far the same element is searched for after a difference.
 	// Lists that differ more than that in one place are sent as they are.
 	deltaAhead = 64
+	// deltaMost is the size of the largest delta. A larger list has parts instead.
+	deltaMost = PartsFrom
 )
 
 // Size returns the bytes of a list on the wire, approximately.
@@ -87,11 +89,11 @@ func (l *List) DeltaTo(next *List) *wirev1.Delta {
 			bytes += len(v)
 		}
 		d.ValueEdits = append(d.ValueEdits, &wirev1.ValueEdit{At: uint32(at), Remove: uint32(remove), Insert: insert})
-		return bytes*deltaPays < size
+		return bytes*deltaPays < size && bytes < deltaMost
 	}) && edits(l.Publishers, next.Publishers, func(at, remove int, insert []uint32) bool {
 		bytes += 12 + 4*len(insert)
 		d.PublisherEdits = append(d.PublisherEdits, &wirev1.PublisherEdit{At: uint32(at), Remove: uint32(remove), Insert: insert})
-		return bytes*deltaPays < size
+		return bytes*deltaPays < size && bytes < deltaMost
 	})
 	if !ok {
 		return nil

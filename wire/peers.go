@@ -84,17 +84,13 @@ func (p *Peers) HTTP() *http.Client { return p.client }
 func (p *Peers) options() connect.ClientOption {
 	return connect.WithClientOptions(
 		connect.WithInterceptors(p.interceptor),
-		connect.WithReadMaxBytes(maxAnswer),
+		connect.WithReadMaxBytes(MaxMessage),
 		// Nodes are close to each other, so compression costs more than it
 		// saves (a quarter of the CPU time, measured with 50,000
 		// registrations).
 		connect.WithAcceptCompression("gzip", nil, nil),
 	)
 }
-
-// maxAnswer is the limit of one message from a peer. It is a multiple of the
-// limit of a request, since a datum combines the values of all its publishers.
-const maxAnswer = 16 * conclave.MaxRequest
 
 // The methods below return the client for the node at an address. They do not
 // dial; the first call does.

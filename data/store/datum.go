@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"conclave/wire"
 )
@@ -70,6 +71,10 @@ type datum struct {
 type content struct {
 	wire.List // the values are sorted by registration id
 	hash      uint64
+	bytes     int // see wire.List.Bytes
+
+	reads int       // sessions that have begun to read it in parts, and have not finished
+	read  time.Time // when the last part was read
 }
 
 func (d *datum) find(id string) (int, bool) {
@@ -86,7 +91,7 @@ func (d *datum) content() *content {
 				c.Publishers = append(c.Publishers, wire.PublisherHash(r.id))
 			}
 		}
-		c.hash = wire.ContentHash(c.Values)
+		c.hash, c.bytes = wire.ContentHash(c.Values), c.Bytes()
 		d.read = c
 	}
 	return d.read

@@ -35,6 +35,7 @@
 //
 //   - feed.go: what a leader sends to its followers, and how they apply it.
 //   - merge.go: a session's answer to a diff, and what was written meanwhile.
+//   - part.go: a large list is read in parts.
 //   - read.go: what subscribers see.
 //   - tombstones.go: when a tombstone may be deleted.
 //   - store.go: the store, writes, removals, and a new leader's versions.

@@ -35,7 +35,13 @@ func (s *Store) Read(data string, version int64, hash uint64, now time.Time) *wi
 	if !same {
 		out.Datum.Values, out.Datum.Publishers = c.Values, c.Publishers
 	}
-	if m := s.marked[data]; now.Before(m.until) {
+	s.noteMarks(out, d, now)
+	return out
+}
+
+// noteMarks adds what may be missing from the datum to an answer.
+func (s *Store) noteMarks(out *wirev1.Fetched, d *datum, now time.Time) {
+	if m := s.marked[d.id]; now.Before(m.until) {
 		out.UnexplainedVersion, out.UnconfirmedMs = m.unexplained, wire.Ms(m.until.Sub(now))
 	}
 	if now.Before(s.until) {
@@ -45,7 +51,6 @@ func (s *Store) Read(data string, version int64, hash uint64, now time.Time) *wi
 	if left := s.Incomplete(now); left > 0 {
 		out.IncompleteMs, out.Withdrawn = wire.Ms(left), d.withdrawn()
 	}
-	return out
 }
 
 // Shorten replaces the content of an answer of Read by a delta, if the session has

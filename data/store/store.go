@@ -257,10 +257,9 @@ func (s *Store) noteChange(d *datum, before []string, had bool, r *registration)
 	case had && !has:
 		s.visible--
 	}
-	s.counter++
-	d.version = s.counter
 	s.bases.keep(d)
-	d.read = nil
+	s.counter++
+	d.version, d.read = s.counter, nil
 	if !d.noted {
 		d.noted = true
 		s.changed = append(s.changed, d.id)

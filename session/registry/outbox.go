@@ -1,6 +1,8 @@
 package registry
 
 import (
+	"slices"
+
 	"google.golang.org/protobuf/proto"
 
 	"conclave/wire"
@@ -28,8 +30,10 @@ type Outbox struct {
 	stored   acks
 	wanted   acks
 	refused  []*wirev1.Refusal
+	withheld []*wirev1.Refusal
 	pushes   []string          // subscriptions in order of arrival, each once
 	newest   map[string]unsent // of each subscription in pushes
+	parts    *inParts          // the push that is being sent in parts; nil: none
 }
 
 // unsent is a push that waits.
@@ -37,6 +41,7 @@ type unsent struct {
 	datum *datum
 	base  *datum        // what the subscriber has; nil if it is to be sent the whole list
 	delta *wirev1.Delta // from base; nil: the whole list
+	parts bool          // the list is sent in parts
 
 	encoded *encoding // of the datum; nil: it is encoded when it is sent
 }
@@ -106,6 +111,10 @@ func (o *Outbox) Unconfigure(id string) { delete(o.config, id) }
 // subscription that has ended since is sent behind the refusal. Like the methods of
 // Registry, it must be called under the registry's lock.
 func (o *Outbox) Push(p Push) {
+	if p.withheld {
+		o.withheld = append(o.withheld, p.refusal)
+		return
+	}
 	if p.refusal != nil {
 		o.refused = append(o.refused, p.refusal)
 		return
@@ -124,7 +133,8 @@ func (o *Outbox) Push(p Push) {
 	if waiting.delta == nil {
 		waiting.base = nil
 	}
-	if waiting.delta == nil && p.topic != nil && len(p.topic.subs) > 1 {
+	waiting.parts = waiting.delta == nil && p.parts
+	if waiting.delta == nil && !waiting.parts && p.topic != nil && len(p.topic.subs) > 1 {
 		waiting.encoded = p.datum.share()
 	}
 	o.newest[p.ID] = waiting
@@ -148,7 +158,7 @@ const maxRefusals = 64 << 10
 
 // Overflows reports whether more of them wait than the client may leave unread.
 func (o *Outbox) Overflows() bool {
-	return len(o.refused) > maxRefusals || len(o.wanted.order) > maxRefusals
+	return len(o.refused)+len(o.withheld) > maxRefusals || len(o.wanted.order) > maxRefusals
 }
 
 // messageBytes and messageAcks limit one message to a client.
@@ -174,33 +184,86 @@ func (o *Outbox) Next() *wirev1.ServerMessage {
 	o.Welcome, o.Sessions, o.Pong, o.Move, o.MoveTo, o.config = nil, nil, 0, "", "", nil
 
 	m.Accepted, m.Stored, m.Wanted = o.accepted.take(), o.stored.take(), o.wanted.take()
-	m.Refused, o.refused = o.refused, nil
+	m.Refused, m.Withheld, o.refused, o.withheld = o.refused, o.withheld, nil, nil
 	size, taken := 0, 0
 	at := map[unsent]*wirev1.Push{}
+	if o.parts != nil {
+		m.Pushes = append(m.Pushes, o.nextPart())
+		size = wire.PartBytes
+	}
+	var behind []string // a list that is being sent in parts
 	for _, subscription := range o.pushes {
 		if size > messageBytes {
 			break
 		}
 		taken++
 		p := o.newest[subscription]
+		if o.parts.has(subscription) || o.parts != nil && p.parts && at[p] == nil {
+			behind = append(behind, subscription)
+			continue
+		}
 		delete(o.newest, subscription)
 		if out := at[p]; out != nil {
 			out.Subscriptions = append(out.Subscriptions, subscription)
+			if p.parts {
+				o.parts.subscriptions = out.Subscriptions
+			}
 			continue
 		}
-		out := &wirev1.Push{Subscriptions: []string{subscription}, Hash: p.datum.hash, UnconfirmedMs: wire.Ms(p.datum.unconfirmed)}
-		size += p.size()
-		if out.Delta = p.delta; p.delta == nil {
+		out := p.datum.push([]string{subscription})
+		switch {
+		case p.parts:
+			o.parts = &inParts{push: p, subscriptions: out.Subscriptions}
+			out = o.nextPart()
+			size += wire.PartBytes
+		case p.delta != nil:
+			out.Delta = p.delta
+			size += p.size()
+		default:
 			p.datum.put(out, p.encoded)
+			size += p.size()
 		}
 		at[p] = out
 		m.Pushes = append(m.Pushes, out)
 	}
-	if o.pushes = o.pushes[taken:]; len(o.pushes) == 0 {
+	if o.pushes = o.pushes[taken:]; len(behind) > 0 {
+		o.pushes = append(behind, o.pushes...)
+	}
+	if len(o.pushes) == 0 {
 		o.pushes = nil
 	}
-	if !something && len(m.Accepted)+len(m.Stored)+len(m.Wanted)+len(m.Refused)+len(m.Pushes) == 0 {
+	if !something && len(m.Accepted)+len(m.Stored)+len(m.Wanted)+len(m.Refused)+len(m.Withheld)+len(m.Pushes) == 0 {
 		return nil
 	}
 	return m
+}
+
+// nextPart returns the next part of the push that is being sent in parts.
+func (o *Outbox) nextPart() *wirev1.Push {
+	push, last := o.parts.take()
+	if last {
+		o.parts = nil
+	}
+	return push
+}
+
+// inParts is a push that is being sent in parts.
+type inParts struct {
+	push          unsent
+	subscriptions []string
+	next          wire.Position
+}
+
+// take returns the next part, and whether it is the last.
+func (p *inParts) take() (push *wirev1.Push, last bool) {
+	d := p.push.datum
+	push = d.push(p.subscriptions)
+	push.Datum = &wirev1.Datum{DataInfoId: d.message.DataInfoId, Version: d.message.Version}
+	push.Datum.Values, push.Datum.Publishers, push.Part, p.next = d.list.Part(p.next, d.bytes, wire.PartBytes)
+	return push, d.list.Ends(p.next)
+}
+
+// has reports whether a push to the subscription is being sent. p may be nil.
+func (p *inParts) has(subscription string) bool {
+	return p != nil && slices.Contains(p.subscriptions, subscription)
 }

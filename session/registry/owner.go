@@ -47,6 +47,7 @@ type Owner struct {
 	Number    uint64 // counts the connections of this session
 	Announced bool   // the client asked for a linger itself: its end is intended
 	Deltas    bool   // the client can apply deltas
+	Parts     bool   // the client can put lists together
 
 	last     atomic.Pointer[time.Time] // when the last ping of the client arrived; not guarded by the registry's lock
 	until    time.Time                 // of a client that has left as it had announced: the end of its linger

@@ -16,12 +16,14 @@ import (
 // subscription. The pushes to one subscription must be given to its Outbox in
 // their order.
 type Push struct {
-	To      *Owner
-	ID      string // of the subscription
-	datum   *datum
-	base    *datum          // what the subscriber has, if a delta to that may be sent
-	refusal *wirev1.Refusal // instead of a datum: the subscription has ended
-	topic   *topic          // counts what is given to its subscribers
+	To       *Owner
+	ID       string // of the subscription
+	datum    *datum
+	base     *datum          // what the subscriber has, if a delta to that may be sent
+	parts    bool            // without a delta, the list is sent in parts
+	refusal  *wirev1.Refusal // instead of a datum
+	withheld bool            // the refusal is of this list only: the subscription continues
+	topic    *topic          // counts what is given to its subscribers
 }
 
 // Fetched takes a slot leader's answer to reads, and returns what is to be
@@ -32,16 +34,40 @@ func (r *Registry) Fetched(reads Reads, answer []*wirev1.Fetched, now time.Time)
 		return nil, false
 	}
 	for i, f := range answer {
+		tp := r.topics[f.GetDatum().GetDataInfoId()]
+		if f.GetPart() != nil {
+			if tp == nil {
+				continue
+			}
+			if f = tp.assemble(f, reads.Epoch, r.window, now); f == nil {
+				continue
+			}
+		}
+		if f.GetTooLarge() > 0 {
+			pushes = r.tooLarge(pushes, tp, f.GetTooLarge())
+			continue
+		}
 		d := f.GetDatum()
 		r.trace.Claim(trace.Claim{Kind: trace.Counted, Slot: reads.Slot, Epoch: reads.Epoch, Subject: d.GetDataInfoId(), Version: d.GetVersion(), Count: len(d.GetValues()), Flag: f.GetSame()})
-		if tp := r.topics[d.GetDataInfoId()]; tp != nil && tp.take(f, now) {
+		if tp != nil && tp.take(f, now) {
+			r.tooLarge(nil, tp, 0)
 			pushes = r.refuse(pushes, tp, reads.raised(i, tp))
 			for _, s := range tp.subs {
 				pushes = r.offer(pushes, s, now)
 			}
 		}
 	}
+	r.end(pushes)
 	return pushes, true
+}
+
+// end ends the subscriptions that the pushes refuse.
+func (r *Registry) end(pushes []Push) {
+	for _, p := range pushes {
+		if p.refusal != nil && !p.withheld {
+			r.Unsubscribe(p.To, p.ID)
+		}
+	}
 }
 
 // refuse ends the subscriptions to a topic that claim versions which this cluster
@@ -69,7 +95,7 @@ func (r *Registry) refuse(pushes []Push, tp *topic, raised int64) []Push {
 // take takes one datum of an answer. It reports false if the answer refers to
 // content that is no longer held: then the topic is read again.
 func (tp *topic) take(f *wirev1.Fetched, now time.Time) bool {
-	tp.bytes = 0
+	tp.bytes, tp.parts = 0, nil // of an earlier list
 	switch {
 	case !f.GetSame():
 		var d *datum
@@ -134,6 +160,9 @@ func (r *Registry) offer(pushes []Push, s *subscription, now time.Time) []Push {
 		tp.read(now.Add(max(r.window, 10*time.Millisecond)))
 		return pushes
 	}
+	if d.bytes > wire.MaxMessage && !s.to.Parts {
+		return r.withhold(pushes, s, uint64(d.bytes))
+	}
 	if reread, hold := r.guard.hold(tp.mark, s, d, now); hold {
 		if s.held.IsZero() {
 			r.hold(s, now)
@@ -151,9 +180,49 @@ func (r *Registry) offer(pushes []Push, s *subscription, now time.Time) []Push {
 	}
 	r.guard.pushed(tp.mark, s, d.count(), now)
 	r.hold(s, time.Time{})
+	s.withheld = false
 	s.version, s.hash, s.count, s.publishers = d.message.Version, d.hash, d.count(), d.message.Publishers
 	tp.slot.pushed = max(tp.slot.pushed, s.version)
 	r.figures.Pushes++
 	r.trace.Claim(trace.Claim{Kind: trace.Pushed, Slot: tp.slot.number, Subject: tp.key, Key: s.id, Version: d.message.Version, Count: d.count()})
-	return append(pushes, Push{To: s.to, ID: s.id, datum: given, base: s.received(d), topic: tp})
+	return append(pushes, Push{To: s.to, ID: s.id, datum: given, base: s.received(d), topic: tp, parts: s.to.Parts && d.bytes > wire.PartsFrom})
+}
+
+// tooLarge records how many bytes a topic's list has that is too large to be sent, 0
+// if it is sent, and reports it to the subscribers that do not know yet.
+func (r *Registry) tooLarge(pushes []Push, tp *topic, bytes uint64) []Push {
+	if tp == nil || bytes == 0 && tp.large == 0 {
+		return pushes
+	}
+	switch {
+	case tp.large == 0:
+		r.figures.TooLarge++
+	case bytes == 0:
+		r.figures.TooLarge--
+	}
+	if tp.large = bytes; bytes == 0 {
+		return pushes
+	}
+	tp.parts = nil
+	for _, s := range tp.subs {
+		pushes = r.withhold(pushes, s, bytes)
+	}
+	return pushes
+}
+
+// withhold reports to a subscriber that the list of now is too large to be sent to it.
+// A client of a build that does not know this is refused, and ends the subscription.
+func (r *Registry) withhold(pushes []Push, s *subscription, bytes uint64) []Push {
+	if s.withheld {
+		return pushes
+	}
+	s.withheld = true
+	most := wire.MaxList
+	if !s.to.Parts {
+		most = wire.MaxMessage
+	}
+	return append(pushes, Push{To: s.to, ID: s.id, withheld: s.to.Parts, refusal: &wirev1.Refusal{
+		Id: s.id, Code: string(wire.CodeTooLarge),
+		Message: fmt.Sprintf("the list has %d bytes, at most %d can be sent", bytes, most),
+	}})
 }

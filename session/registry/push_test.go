@@ -68,6 +68,9 @@ func FuzzFetched(f *testing.F) {
 		{Datums: []*wirev1.Fetched{{Datum: datum(3, "a", "b")}}},
 		{Datums: []*wirev1.Fetched{{Same: true, Datum: datum(4)}, {Same: true, Hash: 5, Datum: datum(5)}}},
 		{Datums: []*wirev1.Fetched{{Datum: datum(6), UnconfirmedMs: 5000, UnexplainedVersion: 6, IncompleteMs: 1000}}},
+		{Datums: []*wirev1.Fetched{{Datum: datum(7, "a"), Hash: wire.ContentHash([]string{"a", "b"}), Part: &wirev1.Part{Values: 2, Publishers: 2}}}},
+		{Datums: []*wirev1.Fetched{{Datum: datum(7, "b"), Hash: wire.ContentHash([]string{"a", "b"}), Part: &wirev1.Part{Values: 2, Publishers: 2, ValuesAt: 1, PublishersAt: 1}}}},
+		{Datums: []*wirev1.Fetched{{Datum: datum(8), TooLarge: 1 << 60}}},
 		{Datums: []*wirev1.Fetched{{}}},
 	} {
 		_, err := protodelim.MarshalTo(&answers, a)
@@ -90,10 +93,13 @@ func FuzzFetched(f *testing.F) {
 		r, now := New(testGrace, 10*time.Millisecond, nil), time.Now()
 		r.Resize(1, now)
 		r.Adopt(0, conclave.Epoch{Term: 1}, "data-1", now)
-		of, owner := map[string]*modelSub{}, &Owner{}
+		of, owner := map[string]*modelSub{}, &Owner{Parts: true}
 		receive := func(pushes []Push) {
 			for _, p := range pushes {
 				s := of[p.ID]
+				if p.withheld {
+					continue
+				}
 				if p.refusal != nil {
 					assert.NotContains(t, owner.subs, p.ID)
 					delete(of, p.ID)

@@ -89,8 +89,12 @@ func (r *Registry) TakeReads(slot int, address string, limit int, now time.Time)
 			}
 		default:
 			tp.due, tp.lastRead = false, now
-			w := &wirev1.Want{DataInfoId: tp.key, Version: tp.raise}
+			w := &wirev1.Want{DataInfoId: tp.key, Version: tp.raise, Parts: true}
 			reads.Size += 128
+			tp.proceed(w, s.epoch)
+			if w.PartHash != 0 {
+				reads.Size += wire.PartsFrom
+			}
 			if tp.held != nil {
 				reads.Size += tp.held.size
 				if tp.raise == 0 {

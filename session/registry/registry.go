@@ -48,6 +48,7 @@ type Figures struct {
 	Held          int    // pushes that the guard is holding back
 	Pushes        uint64 // since the start
 	HeldTotal     uint64 // pushes that the guard has held back since the start
+	TooLarge      int    // topics whose list is too large to be sent
 }
 
 // New returns an empty registry that has no slot table yet. grace is the
@@ -81,7 +82,7 @@ func (r *Registry) Resize(n int, now time.Time) {
 	}
 	for _, key := range sortedKeys(r.topics) {
 		tp := r.topics[key]
-		tp.slot, tp.due = r.slotOf(key), false
+		tp.slot, tp.due, tp.parts = r.slotOf(key), false, nil
 		tp.slot.topics[key] = tp
 		tp.read(now)
 		for _, s := range tp.subs {

@@ -39,10 +39,15 @@ func (r *Registry) Subscribe(to *Owner, in *wirev1.Subscription, now time.Time) 
 	to.subs[id] = s
 	// What this session holds for other subscribers may be pushed at once. What
 	// this client has may be newer: the next read settles that.
-	if tp.held == nil {
-		return nil, nil
+	var pushes []Push
+	if tp.held != nil {
+		pushes = r.offer(pushes, s, now)
 	}
-	return r.offer(nil, s, now), nil
+	if tp.large > 0 {
+		pushes = r.withhold(pushes, s, tp.large)
+	}
+	r.end(pushes)
+	return pushes, nil
 }
 
 // topic returns the topic of a DataInfoID. A new one is to be read now.
@@ -74,6 +79,7 @@ func (r *Registry) Unsubscribe(owner *Owner, id string) {
 	tp.subs = tp.subs[:last]
 	r.figures.Subscriptions--
 	if last == 0 {
+		r.tooLarge(nil, tp, 0)
 		delete(r.topics, tp.key)
 		delete(tp.slot.topics, tp.key)
 		tp.due = false

@@ -26,6 +26,9 @@ type topic struct {
 	lastRead time.Time
 	bytes    int  // of the last answer, and of what was given to subscribers since
 	whole    bool // a delta did not fit: the next read is of the whole list
+
+	parts *parts // of a large list that is being read; nil: none
+	large uint64 // bytes of the list, which are too many to be sent; 0: it is sent
 }
 
 // mark marks a datum: removals below a version are unconfirmed until a time.
@@ -36,9 +39,31 @@ type mark struct {
 	withdrawn  []uint32  // publishers that are not missing then
 }
 
+// parts is a list that is being read.
+type parts struct {
+	epoch   conclave.Epoch // of the slot, at which all parts are read
+	list    wire.Assembly
+	version int64
+	again   bool // the datum may have changed since the first part
+
+	// What the leader said of the datum with any of the parts.
+	below      int64
+	until      time.Time
+	incomplete time.Time
+	withdrawn  []uint32
+}
+
 // read marks a topic to be read, not before from. A topic that is due already
 // keeps the earlier time.
 func (tp *topic) read(from time.Time) {
+	if tp.parts != nil {
+		tp.parts.again = true // what is being read may be older
+	}
+	tp.plan(from)
+}
+
+// plan makes the topic due.
+func (tp *topic) plan(from time.Time) {
 	if tp.due {
 		if from.Before(tp.from) {
 			tp.from = from
@@ -79,6 +104,7 @@ type subscription struct {
 	full       int           // like count, but with what was lost in small steps until doubted; see guard.pushed
 	doubted    time.Time     // the end of the mark that was valid at the last push
 	held       time.Time     // since when the guard holds a push back; zero: none is held back
+	withheld   bool          // it was told that the list is too large to be sent
 }
 
 // datum is the content of a topic at a version. What is sent of it is never
@@ -88,6 +114,7 @@ type datum struct {
 	list    *wire.List // of the message
 	hash    uint64
 	size    int // estimated bytes on the wire
+	bytes   int // in memory; see wire.List.Bytes
 
 	once       **encoding                   // set by share; copies of the datum have the same
 	deltas     map[contentKey]*wirev1.Delta // from earlier contents; see since
@@ -101,7 +128,8 @@ func newDatum(m *wirev1.Datum, hash uint64) *datum {
 		hash = wire.ContentHash(m.Values)
 	}
 	size := 64 + len(m.DataInfoId) + sizeOf(m.Values)
-	return &datum{message: m, list: wire.ListOf(m), hash: hash, size: size, once: new(*encoding)}
+	list := wire.ListOf(m)
+	return &datum{message: m, list: list, hash: hash, size: size, bytes: list.Bytes(), once: new(*encoding)}
 }
 
 // encoding is a large list as it is sent, which is made once for all its receivers.
@@ -127,6 +155,11 @@ func (d *datum) share() *encoding {
 		*d.once = &encoding{protowire.AppendBytes(field, b)}
 	}
 	return *d.once
+}
+
+// push returns a push of the datum, without its list.
+func (d *datum) push(subscriptions []string) *wirev1.Push {
+	return &wirev1.Push{Subscriptions: subscriptions, Hash: d.hash, UnconfirmedMs: wire.Ms(d.unconfirmed)}
 }
 
 // put sets the datum of a push: the message, or its encoding, which is sent as it

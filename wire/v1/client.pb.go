@@ -231,6 +231,7 @@ type ClientHello struct {
 	// time and then count as withdrawn. 0: the client lease of the session.
 	LingerMs      int64 `protobuf:"varint,3,opt,name=linger_ms,json=lingerMs,proto3" json:"linger_ms,omitempty"`
 	Deltas        bool  `protobuf:"varint,4,opt,name=deltas,proto3" json:"deltas,omitempty"` // the client can apply Push.delta
+	Parts         bool  `protobuf:"varint,5,opt,name=parts,proto3" json:"parts,omitempty"`   // the client can put lists together (Push.part), and knows ServerMessage.withheld
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -289,6 +290,13 @@ func (x *ClientHello) GetLingerMs() int64 {
 func (x *ClientHello) GetDeltas() bool {
 	if x != nil {
 		return x.Deltas
+	}
+	return false
+}
+
+func (x *ClientHello) GetParts() bool {
+	if x != nil {
+		return x.Parts
 	}
 	return false
 }
@@ -400,8 +408,9 @@ type ServerMessage struct {
 	Config   *WatchedValues         `protobuf:"bytes,9,opt,name=config,proto3" json:"config,omitempty"`
 	// Before the welcome: other clients are being welcomed first. The session sends
 	// it again before this time has passed.
-	WaitMs        int64  `protobuf:"varint,10,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
-	Wanted        []*Ack `protobuf:"bytes,11,rep,name=wanted,proto3" json:"wanted,omitempty"` // named by digest, and not found: the client sends them with their values
+	WaitMs        int64      `protobuf:"varint,10,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
+	Wanted        []*Ack     `protobuf:"bytes,11,rep,name=wanted,proto3" json:"wanted,omitempty"`     // named by digest, and not found: the client sends them with their values
+	Withheld      []*Refusal `protobuf:"bytes,12,rep,name=withheld,proto3" json:"withheld,omitempty"` // subscriptions that continue, and whose present list cannot be sent
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -509,6 +518,13 @@ func (x *ServerMessage) GetWaitMs() int64 {
 func (x *ServerMessage) GetWanted() []*Ack {
 	if x != nil {
 		return x.Wanted
+	}
+	return nil
+}
+
+func (x *ServerMessage) GetWithheld() []*Refusal {
+	if x != nil {
+		return x.Withheld
 	}
 	return nil
 }
@@ -825,6 +841,7 @@ type Push struct {
 	// back for this time. It is pushed because of the subscription's hold_ms.
 	UnconfirmedMs int64  `protobuf:"varint,4,opt,name=unconfirmed_ms,json=unconfirmedMs,proto3" json:"unconfirmed_ms,omitempty"`
 	Delta         *Delta `protobuf:"bytes,5,opt,name=delta,proto3" json:"delta,omitempty"` // instead of datum, to a client that has its base
+	Part          *Part  `protobuf:"bytes,6,opt,name=part,proto3" json:"part,omitempty"`   // the datum has only this part of the list
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -890,6 +907,13 @@ func (x *Push) GetUnconfirmedMs() int64 {
 func (x *Push) GetDelta() *Delta {
 	if x != nil {
 		return x.Delta
+	}
+	return nil
+}
+
+func (x *Push) GetPart() *Part {
+	if x != nil {
+		return x.Part
 	}
 	return nil
 }
@@ -970,12 +994,13 @@ const file_wire_v1_client_proto_rawDesc = "" +
 	"\agoodbye\x18\x06 \x01(\bR\agoodbye\x12\x14\n" +
 	"\x05watch\x18\a \x03(\tR\x05watch\x12\x18\n" +
 	"\aunwatch\x18\b \x03(\tR\aunwatch\x126\n" +
-	"\adigests\x18\t \x03(\v2\x1c.conclave.v1.PublisherDigestR\adigests\"n\n" +
+	"\adigests\x18\t \x03(\v2\x1c.conclave.v1.PublisherDigestR\adigests\"\x84\x01\n" +
 	"\vClientHello\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\tR\x06client\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +
 	"\tlinger_ms\x18\x03 \x01(\x03R\blingerMs\x12\x16\n" +
-	"\x06deltas\x18\x04 \x01(\bR\x06deltas\"\xbd\x01\n" +
+	"\x06deltas\x18\x04 \x01(\bR\x06deltas\x12\x14\n" +
+	"\x05parts\x18\x05 \x01(\bR\x05parts\"\xbd\x01\n" +
 	"\fSubscription\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
 	"\fdata_info_id\x18\x02 \x01(\tR\n" +
@@ -986,7 +1011,7 @@ const file_wire_v1_client_proto_rawDesc = "" +
 	"\ahold_ms\x18\x06 \x01(\x03R\x06holdMs\x12\x1e\n" +
 	"\n" +
 	"publishers\x18\a \x03(\aR\n" +
-	"publishers\"\xc0\x03\n" +
+	"publishers\"\xf2\x03\n" +
 	"\rServerMessage\x12.\n" +
 	"\awelcome\x18\x01 \x01(\v2\x14.conclave.v1.WelcomeR\awelcome\x12,\n" +
 	"\baccepted\x18\x02 \x03(\v2\x10.conclave.v1.AckR\baccepted\x12(\n" +
@@ -999,7 +1024,8 @@ const file_wire_v1_client_proto_rawDesc = "" +
 	"\x06config\x18\t \x01(\v2\x1a.conclave.v1.WatchedValuesR\x06config\x12\x17\n" +
 	"\await_ms\x18\n" +
 	" \x01(\x03R\x06waitMs\x12(\n" +
-	"\x06wanted\x18\v \x03(\v2\x10.conclave.v1.AckR\x06wanted\"l\n" +
+	"\x06wanted\x18\v \x03(\v2\x10.conclave.v1.AckR\x06wanted\x120\n" +
+	"\bwithheld\x18\f \x03(\v2\x14.conclave.v1.RefusalR\bwithheld\"l\n" +
 	"\rWatchedValues\x12(\n" +
 	"\x05epoch\x18\x01 \x01(\v2\x12.conclave.v1.EpochR\x05epoch\x121\n" +
 	"\x06values\x18\x02 \x03(\v2\x19.conclave.v1.WatchedValueR\x06values\"F\n" +
@@ -1022,13 +1048,14 @@ const file_wire_v1_client_proto_rawDesc = "" +
 	"\aRefusal\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\"\xbb\x01\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\xe2\x01\n" +
 	"\x04Push\x12$\n" +
 	"\rsubscriptions\x18\x01 \x03(\tR\rsubscriptions\x12(\n" +
 	"\x05datum\x18\x02 \x01(\v2\x12.conclave.v1.DatumR\x05datum\x12\x12\n" +
 	"\x04hash\x18\x03 \x01(\x04R\x04hash\x12%\n" +
 	"\x0eunconfirmed_ms\x18\x04 \x01(\x03R\runconfirmedMs\x12(\n" +
-	"\x05delta\x18\x05 \x01(\v2\x12.conclave.v1.DeltaR\x05delta\".\n" +
+	"\x05delta\x18\x05 \x01(\v2\x12.conclave.v1.DeltaR\x05delta\x12%\n" +
+	"\x04part\x18\x06 \x01(\v2\x11.conclave.v1.PartR\x04part\".\n" +
 	"\x04Move\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to2\x93\x01\n" +
@@ -1069,6 +1096,7 @@ var file_wire_v1_client_proto_goTypes = []any{
 	(*Node)(nil),            // 16: conclave.v1.Node
 	(*Datum)(nil),           // 17: conclave.v1.Datum
 	(*Delta)(nil),           // 18: conclave.v1.Delta
+	(*Part)(nil),            // 19: conclave.v1.Part
 }
 var file_wire_v1_client_proto_depIdxs = []int32{
 	3,  // 0: conclave.v1.ClientMessage.hello:type_name -> conclave.v1.ClientHello
@@ -1083,20 +1111,22 @@ var file_wire_v1_client_proto_depIdxs = []int32{
 	12, // 9: conclave.v1.ServerMessage.move:type_name -> conclave.v1.Move
 	6,  // 10: conclave.v1.ServerMessage.config:type_name -> conclave.v1.WatchedValues
 	9,  // 11: conclave.v1.ServerMessage.wanted:type_name -> conclave.v1.Ack
-	15, // 12: conclave.v1.WatchedValues.epoch:type_name -> conclave.v1.Epoch
-	7,  // 13: conclave.v1.WatchedValues.values:type_name -> conclave.v1.WatchedValue
-	16, // 14: conclave.v1.Welcome.session:type_name -> conclave.v1.Node
-	17, // 15: conclave.v1.Push.datum:type_name -> conclave.v1.Datum
-	18, // 16: conclave.v1.Push.delta:type_name -> conclave.v1.Delta
-	2,  // 17: conclave.v1.ClientService.Connect:input_type -> conclave.v1.ClientMessage
-	0,  // 18: conclave.v1.ClientService.Ping:input_type -> conclave.v1.PingRequest
-	5,  // 19: conclave.v1.ClientService.Connect:output_type -> conclave.v1.ServerMessage
-	1,  // 20: conclave.v1.ClientService.Ping:output_type -> conclave.v1.PingResponse
-	19, // [19:21] is the sub-list for method output_type
-	17, // [17:19] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	10, // 12: conclave.v1.ServerMessage.withheld:type_name -> conclave.v1.Refusal
+	15, // 13: conclave.v1.WatchedValues.epoch:type_name -> conclave.v1.Epoch
+	7,  // 14: conclave.v1.WatchedValues.values:type_name -> conclave.v1.WatchedValue
+	16, // 15: conclave.v1.Welcome.session:type_name -> conclave.v1.Node
+	17, // 16: conclave.v1.Push.datum:type_name -> conclave.v1.Datum
+	18, // 17: conclave.v1.Push.delta:type_name -> conclave.v1.Delta
+	19, // 18: conclave.v1.Push.part:type_name -> conclave.v1.Part
+	2,  // 19: conclave.v1.ClientService.Connect:input_type -> conclave.v1.ClientMessage
+	0,  // 20: conclave.v1.ClientService.Ping:input_type -> conclave.v1.PingRequest
+	5,  // 21: conclave.v1.ClientService.Connect:output_type -> conclave.v1.ServerMessage
+	1,  // 22: conclave.v1.ClientService.Ping:output_type -> conclave.v1.PingResponse
+	21, // [21:23] is the sub-list for method output_type
+	19, // [19:21] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_wire_v1_client_proto_init() }

@@ -1328,6 +1328,85 @@ func (x *Datum) GetPublishers() []uint32 {
 	return nil
 }
 
+// Part comes with a datum that has only a part of a list: some of its values and some
+// of its publishers, in their order. The parts of a list have the same version, hash
+// and totals, and are sent in order. See wire.Assembly.
+type Part struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Values        uint32                 `protobuf:"varint,1,opt,name=values,proto3" json:"values,omitempty"`                                 // of the whole list
+	Publishers    uint32                 `protobuf:"varint,2,opt,name=publishers,proto3" json:"publishers,omitempty"`                         // likewise
+	Bytes         uint64                 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`                                   // of the whole list; see wire.List.Bytes
+	ValuesAt      uint32                 `protobuf:"varint,4,opt,name=values_at,json=valuesAt,proto3" json:"values_at,omitempty"`             // number of values in the parts before; 0 in the first part
+	PublishersAt  uint32                 `protobuf:"varint,5,opt,name=publishers_at,json=publishersAt,proto3" json:"publishers_at,omitempty"` // likewise
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Part) Reset() {
+	*x = Part{}
+	mi := &file_wire_v1_common_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Part) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Part) ProtoMessage() {}
+
+func (x *Part) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_v1_common_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Part.ProtoReflect.Descriptor instead.
+func (*Part) Descriptor() ([]byte, []int) {
+	return file_wire_v1_common_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Part) GetValues() uint32 {
+	if x != nil {
+		return x.Values
+	}
+	return 0
+}
+
+func (x *Part) GetPublishers() uint32 {
+	if x != nil {
+		return x.Publishers
+	}
+	return 0
+}
+
+func (x *Part) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Part) GetValuesAt() uint32 {
+	if x != nil {
+		return x.ValuesAt
+	}
+	return 0
+}
+
+func (x *Part) GetPublishersAt() uint32 {
+	if x != nil {
+		return x.PublishersAt
+	}
+	return 0
+}
+
 // Delta is a datum as changes of an earlier one, its base. The receiver applies
 // it only to that base, and only if the result has the hashes that are named: it
 // is then exactly the datum of its version.
@@ -1349,7 +1428,7 @@ type Delta struct {
 
 func (x *Delta) Reset() {
 	*x = Delta{}
-	mi := &file_wire_v1_common_proto_msgTypes[18]
+	mi := &file_wire_v1_common_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1361,7 +1440,7 @@ func (x *Delta) String() string {
 func (*Delta) ProtoMessage() {}
 
 func (x *Delta) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_common_proto_msgTypes[18]
+	mi := &file_wire_v1_common_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1374,7 +1453,7 @@ func (x *Delta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delta.ProtoReflect.Descriptor instead.
 func (*Delta) Descriptor() ([]byte, []int) {
-	return file_wire_v1_common_proto_rawDescGZIP(), []int{18}
+	return file_wire_v1_common_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Delta) GetDataInfoId() string {
@@ -1459,7 +1538,7 @@ type ValueEdit struct {
 
 func (x *ValueEdit) Reset() {
 	*x = ValueEdit{}
-	mi := &file_wire_v1_common_proto_msgTypes[19]
+	mi := &file_wire_v1_common_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1471,7 +1550,7 @@ func (x *ValueEdit) String() string {
 func (*ValueEdit) ProtoMessage() {}
 
 func (x *ValueEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_common_proto_msgTypes[19]
+	mi := &file_wire_v1_common_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1484,7 +1563,7 @@ func (x *ValueEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueEdit.ProtoReflect.Descriptor instead.
 func (*ValueEdit) Descriptor() ([]byte, []int) {
-	return file_wire_v1_common_proto_rawDescGZIP(), []int{19}
+	return file_wire_v1_common_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ValueEdit) GetAt() uint32 {
@@ -1520,7 +1599,7 @@ type PublisherEdit struct {
 
 func (x *PublisherEdit) Reset() {
 	*x = PublisherEdit{}
-	mi := &file_wire_v1_common_proto_msgTypes[20]
+	mi := &file_wire_v1_common_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1532,7 +1611,7 @@ func (x *PublisherEdit) String() string {
 func (*PublisherEdit) ProtoMessage() {}
 
 func (x *PublisherEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_common_proto_msgTypes[20]
+	mi := &file_wire_v1_common_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1545,7 +1624,7 @@ func (x *PublisherEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublisherEdit.ProtoReflect.Descriptor instead.
 func (*PublisherEdit) Descriptor() ([]byte, []int) {
-	return file_wire_v1_common_proto_rawDescGZIP(), []int{20}
+	return file_wire_v1_common_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PublisherEdit) GetAt() uint32 {
@@ -1582,7 +1661,7 @@ type ErrorDetail struct {
 
 func (x *ErrorDetail) Reset() {
 	*x = ErrorDetail{}
-	mi := &file_wire_v1_common_proto_msgTypes[21]
+	mi := &file_wire_v1_common_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1594,7 +1673,7 @@ func (x *ErrorDetail) String() string {
 func (*ErrorDetail) ProtoMessage() {}
 
 func (x *ErrorDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_common_proto_msgTypes[21]
+	mi := &file_wire_v1_common_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1607,7 +1686,7 @@ func (x *ErrorDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorDetail.ProtoReflect.Descriptor instead.
 func (*ErrorDetail) Descriptor() ([]byte, []int) {
-	return file_wire_v1_common_proto_rawDescGZIP(), []int{21}
+	return file_wire_v1_common_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ErrorDetail) GetCode() string {
@@ -1739,7 +1818,15 @@ const file_wire_v1_common_proto_rawDesc = "" +
 	"\x06values\x18\x03 \x03(\tR\x06values\x12\x1e\n" +
 	"\n" +
 	"publishers\x18\x04 \x03(\aR\n" +
-	"publishers\"\x83\x03\n" +
+	"publishers\"\x96\x01\n" +
+	"\x04Part\x12\x16\n" +
+	"\x06values\x18\x01 \x01(\rR\x06values\x12\x1e\n" +
+	"\n" +
+	"publishers\x18\x02 \x01(\rR\n" +
+	"publishers\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12\x1b\n" +
+	"\tvalues_at\x18\x04 \x01(\rR\bvaluesAt\x12#\n" +
+	"\rpublishers_at\x18\x05 \x01(\rR\fpublishersAt\"\x83\x03\n" +
 	"\x05Delta\x12 \n" +
 	"\fdata_info_id\x18\x01 \x01(\tR\n" +
 	"dataInfoId\x12\x18\n" +
@@ -1790,7 +1877,7 @@ func file_wire_v1_common_proto_rawDescGZIP() []byte {
 }
 
 var file_wire_v1_common_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_wire_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_wire_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_wire_v1_common_proto_goTypes = []any{
 	(Access)(0),             // 0: conclave.v1.Access
 	(*Epoch)(nil),           // 1: conclave.v1.Epoch
@@ -1811,10 +1898,11 @@ var file_wire_v1_common_proto_goTypes = []any{
 	(*Publisher)(nil),       // 16: conclave.v1.Publisher
 	(*PublisherDigest)(nil), // 17: conclave.v1.PublisherDigest
 	(*Datum)(nil),           // 18: conclave.v1.Datum
-	(*Delta)(nil),           // 19: conclave.v1.Delta
-	(*ValueEdit)(nil),       // 20: conclave.v1.ValueEdit
-	(*PublisherEdit)(nil),   // 21: conclave.v1.PublisherEdit
-	(*ErrorDetail)(nil),     // 22: conclave.v1.ErrorDetail
+	(*Part)(nil),            // 19: conclave.v1.Part
+	(*Delta)(nil),           // 20: conclave.v1.Delta
+	(*ValueEdit)(nil),       // 21: conclave.v1.ValueEdit
+	(*PublisherEdit)(nil),   // 22: conclave.v1.PublisherEdit
+	(*ErrorDetail)(nil),     // 23: conclave.v1.ErrorDetail
 }
 var file_wire_v1_common_proto_depIdxs = []int32{
 	2,  // 0: conclave.v1.Member.node:type_name -> conclave.v1.Node
@@ -1851,8 +1939,8 @@ var file_wire_v1_common_proto_depIdxs = []int32{
 	1,  // 31: conclave.v1.Epochs.switches:type_name -> conclave.v1.Epoch
 	1,  // 32: conclave.v1.Epochs.freeze:type_name -> conclave.v1.Epoch
 	1,  // 33: conclave.v1.Epochs.config:type_name -> conclave.v1.Epoch
-	20, // 34: conclave.v1.Delta.value_edits:type_name -> conclave.v1.ValueEdit
-	21, // 35: conclave.v1.Delta.publisher_edits:type_name -> conclave.v1.PublisherEdit
+	21, // 34: conclave.v1.Delta.value_edits:type_name -> conclave.v1.ValueEdit
+	22, // 35: conclave.v1.Delta.publisher_edits:type_name -> conclave.v1.PublisherEdit
 	1,  // 36: conclave.v1.ErrorDetail.epoch:type_name -> conclave.v1.Epoch
 	37, // [37:37] is the sub-list for method output_type
 	37, // [37:37] is the sub-list for method input_type
@@ -1872,7 +1960,7 @@ func file_wire_v1_common_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_wire_v1_common_proto_rawDesc), len(file_wire_v1_common_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   22,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

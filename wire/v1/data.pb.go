@@ -501,11 +501,17 @@ func (x *FetchSlot) GetWants() []*Want {
 }
 
 type Want struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	DataInfoId    string                 `protobuf:"bytes,1,opt,name=data_info_id,json=dataInfoId,proto3" json:"data_info_id,omitempty"`
-	Version       int64                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"` // the highest that the session has pushed; the leader raises its counter above it
-	Hash          uint64                 `protobuf:"varint,3,opt,name=hash,proto3" json:"hash,omitempty"`       // of the content that the session has; 0: none
-	Deltas        bool                   `protobuf:"varint,4,opt,name=deltas,proto3" json:"deltas,omitempty"`   // the answer may be a delta to that content
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	DataInfoId string                 `protobuf:"bytes,1,opt,name=data_info_id,json=dataInfoId,proto3" json:"data_info_id,omitempty"`
+	Version    int64                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"` // the highest that the session has pushed; the leader raises its counter above it
+	Hash       uint64                 `protobuf:"varint,3,opt,name=hash,proto3" json:"hash,omitempty"`       // of the content that the session has; 0: none
+	Deltas     bool                   `protobuf:"varint,4,opt,name=deltas,proto3" json:"deltas,omitempty"`   // the answer may be a delta to that content
+	Parts      bool                   `protobuf:"varint,5,opt,name=parts,proto3" json:"parts,omitempty"`     // the answer may be a part of a large list
+	// The list of which the session has parts, and how much. The answer is its next
+	// part if the node still has that list, and otherwise begins with the present one.
+	PartHash      uint64 `protobuf:"varint,6,opt,name=part_hash,json=partHash,proto3" json:"part_hash,omitempty"` // 0: none
+	ValuesAt      uint32 `protobuf:"varint,7,opt,name=values_at,json=valuesAt,proto3" json:"values_at,omitempty"`
+	PublishersAt  uint32 `protobuf:"varint,8,opt,name=publishers_at,json=publishersAt,proto3" json:"publishers_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -566,6 +572,34 @@ func (x *Want) GetDeltas() bool {
 		return x.Deltas
 	}
 	return false
+}
+
+func (x *Want) GetParts() bool {
+	if x != nil {
+		return x.Parts
+	}
+	return false
+}
+
+func (x *Want) GetPartHash() uint64 {
+	if x != nil {
+		return x.PartHash
+	}
+	return 0
+}
+
+func (x *Want) GetValuesAt() uint32 {
+	if x != nil {
+		return x.ValuesAt
+	}
+	return 0
+}
+
+func (x *Want) GetPublishersAt() uint32 {
+	if x != nil {
+		return x.PublishersAt
+	}
+	return 0
 }
 
 type FetchResponse struct {
@@ -690,6 +724,8 @@ type Fetched struct {
 	IncompleteMs       int64                  `protobuf:"varint,6,opt,name=incomplete_ms,json=incompleteMs,proto3" json:"incomplete_ms,omitempty"`                   // how long its slot is still marked as incomplete: its leader may never have had some registrations
 	Withdrawn          []uint32               `protobuf:"fixed32,7,rep,packed,name=withdrawn,proto3" json:"withdrawn,omitempty"`                                     // while it is: PublisherHash of the registrations that are known to be withdrawn
 	Delta              *Delta                 `protobuf:"bytes,8,opt,name=delta,proto3" json:"delta,omitempty"`                                                      // instead of the datum's values and publishers
+	Part               *Part                  `protobuf:"bytes,9,opt,name=part,proto3" json:"part,omitempty"`                                                        // the datum has only this part of the list
+	TooLarge           uint64                 `protobuf:"varint,10,opt,name=too_large,json=tooLarge,proto3" json:"too_large,omitempty"`                              // bytes of a list that is not sent, because that is more than wire.MaxList
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -778,6 +814,20 @@ func (x *Fetched) GetDelta() *Delta {
 		return x.Delta
 	}
 	return nil
+}
+
+func (x *Fetched) GetPart() *Part {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
+func (x *Fetched) GetTooLarge() uint64 {
+	if x != nil {
+		return x.TooLarge
+	}
+	return 0
 }
 
 type WatchRequest struct {
@@ -2162,20 +2212,24 @@ const file_wire_v1_data_proto_rawDesc = "" +
 	"\tFetchSlot\x12\x12\n" +
 	"\x04slot\x18\x01 \x01(\rR\x04slot\x125\n" +
 	"\fleader_epoch\x18\x02 \x01(\v2\x12.conclave.v1.EpochR\vleaderEpoch\x12'\n" +
-	"\x05wants\x18\x03 \x03(\v2\x11.conclave.v1.WantR\x05wants\"n\n" +
+	"\x05wants\x18\x03 \x03(\v2\x11.conclave.v1.WantR\x05wants\"\xe3\x01\n" +
 	"\x04Want\x12 \n" +
 	"\fdata_info_id\x18\x01 \x01(\tR\n" +
 	"dataInfoId\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x03R\aversion\x12\x12\n" +
 	"\x04hash\x18\x03 \x01(\x04R\x04hash\x12\x16\n" +
-	"\x06deltas\x18\x04 \x01(\bR\x06deltas\"?\n" +
+	"\x06deltas\x18\x04 \x01(\bR\x06deltas\x12\x14\n" +
+	"\x05parts\x18\x05 \x01(\bR\x05parts\x12\x1b\n" +
+	"\tpart_hash\x18\x06 \x01(\x04R\bpartHash\x12\x1b\n" +
+	"\tvalues_at\x18\a \x01(\rR\bvaluesAt\x12#\n" +
+	"\rpublishers_at\x18\b \x01(\rR\fpublishersAt\"?\n" +
 	"\rFetchResponse\x12.\n" +
 	"\x05slots\x18\x01 \x03(\v2\x18.conclave.v1.FetchedSlotR\x05slots\"\xb3\x01\n" +
 	"\vFetchedSlot\x12\x12\n" +
 	"\x04slot\x18\x01 \x01(\rR\x04slot\x12+\n" +
 	"\x06access\x18\x02 \x01(\x0e2\x13.conclave.v1.AccessR\x06access\x125\n" +
 	"\fleader_epoch\x18\x03 \x01(\v2\x12.conclave.v1.EpochR\vleaderEpoch\x12,\n" +
-	"\x06datums\x18\x04 \x03(\v2\x14.conclave.v1.FetchedR\x06datums\"\xa0\x02\n" +
+	"\x06datums\x18\x04 \x03(\v2\x14.conclave.v1.FetchedR\x06datums\"\xe4\x02\n" +
 	"\aFetched\x12(\n" +
 	"\x05datum\x18\x01 \x01(\v2\x12.conclave.v1.DatumR\x05datum\x12\x12\n" +
 	"\x04same\x18\x02 \x01(\bR\x04same\x12\x12\n" +
@@ -2184,7 +2238,10 @@ const file_wire_v1_data_proto_rawDesc = "" +
 	"\x0eunconfirmed_ms\x18\x05 \x01(\x03R\runconfirmedMs\x12#\n" +
 	"\rincomplete_ms\x18\x06 \x01(\x03R\fincompleteMs\x12\x1c\n" +
 	"\twithdrawn\x18\a \x03(\aR\twithdrawn\x12(\n" +
-	"\x05delta\x18\b \x01(\v2\x12.conclave.v1.DeltaR\x05delta\";\n" +
+	"\x05delta\x18\b \x01(\v2\x12.conclave.v1.DeltaR\x05delta\x12%\n" +
+	"\x04part\x18\t \x01(\v2\x11.conclave.v1.PartR\x04part\x12\x1b\n" +
+	"\ttoo_large\x18\n" +
+	" \x01(\x04R\btooLarge\";\n" +
 	"\fWatchRequest\x12+\n" +
 	"\asession\x18\x01 \x01(\v2\x11.conclave.v1.NodeR\asession\"S\n" +
 	"\n" +
@@ -2355,7 +2412,8 @@ var file_wire_v1_data_proto_goTypes = []any{
 	(Access)(0),              // 36: conclave.v1.Access
 	(*Datum)(nil),            // 37: conclave.v1.Datum
 	(*Delta)(nil),            // 38: conclave.v1.Delta
-	(*PublisherDigest)(nil),  // 39: conclave.v1.PublisherDigest
+	(*Part)(nil),             // 39: conclave.v1.Part
+	(*PublisherDigest)(nil),  // 40: conclave.v1.PublisherDigest
 }
 var file_wire_v1_data_proto_depIdxs = []int32{
 	33, // 0: conclave.v1.SlotBatch.leader_epoch:type_name -> conclave.v1.Epoch
@@ -2377,60 +2435,61 @@ var file_wire_v1_data_proto_depIdxs = []int32{
 	11, // 16: conclave.v1.FetchedSlot.datums:type_name -> conclave.v1.Fetched
 	37, // 17: conclave.v1.Fetched.datum:type_name -> conclave.v1.Datum
 	38, // 18: conclave.v1.Fetched.delta:type_name -> conclave.v1.Delta
-	35, // 19: conclave.v1.WatchRequest.session:type_name -> conclave.v1.Node
-	14, // 20: conclave.v1.WatchEvent.changes:type_name -> conclave.v1.SlotChange
-	33, // 21: conclave.v1.SlotChange.leader_epoch:type_name -> conclave.v1.Epoch
-	35, // 22: conclave.v1.ReplicateRequest.follower:type_name -> conclave.v1.Node
-	16, // 23: conclave.v1.ReplicateRequest.follow:type_name -> conclave.v1.Follow
-	17, // 24: conclave.v1.ReplicateRequest.unfollow:type_name -> conclave.v1.Unfollow
-	33, // 25: conclave.v1.Follow.leader_epoch:type_name -> conclave.v1.Epoch
-	33, // 26: conclave.v1.ReplicateEvent.leader_epoch:type_name -> conclave.v1.Epoch
-	36, // 27: conclave.v1.ReplicateEvent.access:type_name -> conclave.v1.Access
-	20, // 28: conclave.v1.ReplicateEvent.copies:type_name -> conclave.v1.Copy
-	21, // 29: conclave.v1.ReplicateEvent.removals:type_name -> conclave.v1.CopyRemoval
-	19, // 30: conclave.v1.ReplicateEvent.digest:type_name -> conclave.v1.CopiesDigest
-	34, // 31: conclave.v1.Copy.publisher:type_name -> conclave.v1.Publisher
-	35, // 32: conclave.v1.Copy.owner:type_name -> conclave.v1.Node
-	35, // 33: conclave.v1.CopyRemoval.owner:type_name -> conclave.v1.Node
-	0,  // 34: conclave.v1.CopyRemoval.cause:type_name -> conclave.v1.Cause
-	35, // 35: conclave.v1.FinishRequest.successor:type_name -> conclave.v1.Node
-	23, // 36: conclave.v1.FinishRequest.slots:type_name -> conclave.v1.FinishSlot
-	33, // 37: conclave.v1.FinishSlot.leader_epoch:type_name -> conclave.v1.Epoch
-	25, // 38: conclave.v1.FinishResponse.slots:type_name -> conclave.v1.FinishedSlot
-	36, // 39: conclave.v1.FinishedSlot.access:type_name -> conclave.v1.Access
-	33, // 40: conclave.v1.FinishedSlot.source_epoch:type_name -> conclave.v1.Epoch
-	35, // 41: conclave.v1.FinishedSlot.partial:type_name -> conclave.v1.Node
-	35, // 42: conclave.v1.CollectRequest.leader:type_name -> conclave.v1.Node
-	27, // 43: conclave.v1.CollectRequest.slots:type_name -> conclave.v1.HeldCopy
-	33, // 44: conclave.v1.HeldCopy.leader_epoch:type_name -> conclave.v1.Epoch
-	33, // 45: conclave.v1.HeldCopy.copy_epoch:type_name -> conclave.v1.Epoch
-	35, // 46: conclave.v1.ValuesRequest.session:type_name -> conclave.v1.Node
-	29, // 47: conclave.v1.ValuesRequest.slots:type_name -> conclave.v1.ValuesSlot
-	33, // 48: conclave.v1.ValuesSlot.leader_epoch:type_name -> conclave.v1.Epoch
-	39, // 49: conclave.v1.ValuesSlot.digests:type_name -> conclave.v1.PublisherDigest
-	31, // 50: conclave.v1.ValuesResponse.slots:type_name -> conclave.v1.FoundSlot
-	36, // 51: conclave.v1.FoundSlot.access:type_name -> conclave.v1.Access
-	33, // 52: conclave.v1.FoundSlot.leader_epoch:type_name -> conclave.v1.Epoch
-	32, // 53: conclave.v1.FoundSlot.found:type_name -> conclave.v1.FoundValues
-	3,  // 54: conclave.v1.DataService.Write:input_type -> conclave.v1.WriteRequest
-	6,  // 55: conclave.v1.DataService.Fetch:input_type -> conclave.v1.FetchRequest
-	12, // 56: conclave.v1.DataService.Watch:input_type -> conclave.v1.WatchRequest
-	15, // 57: conclave.v1.DataService.Replicate:input_type -> conclave.v1.ReplicateRequest
-	22, // 58: conclave.v1.DataService.Finish:input_type -> conclave.v1.FinishRequest
-	26, // 59: conclave.v1.DataService.Collect:input_type -> conclave.v1.CollectRequest
-	28, // 60: conclave.v1.DataService.Values:input_type -> conclave.v1.ValuesRequest
-	4,  // 61: conclave.v1.DataService.Write:output_type -> conclave.v1.WriteResponse
-	9,  // 62: conclave.v1.DataService.Fetch:output_type -> conclave.v1.FetchResponse
-	13, // 63: conclave.v1.DataService.Watch:output_type -> conclave.v1.WatchEvent
-	18, // 64: conclave.v1.DataService.Replicate:output_type -> conclave.v1.ReplicateEvent
-	24, // 65: conclave.v1.DataService.Finish:output_type -> conclave.v1.FinishResponse
-	18, // 66: conclave.v1.DataService.Collect:output_type -> conclave.v1.ReplicateEvent
-	30, // 67: conclave.v1.DataService.Values:output_type -> conclave.v1.ValuesResponse
-	61, // [61:68] is the sub-list for method output_type
-	54, // [54:61] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	39, // 19: conclave.v1.Fetched.part:type_name -> conclave.v1.Part
+	35, // 20: conclave.v1.WatchRequest.session:type_name -> conclave.v1.Node
+	14, // 21: conclave.v1.WatchEvent.changes:type_name -> conclave.v1.SlotChange
+	33, // 22: conclave.v1.SlotChange.leader_epoch:type_name -> conclave.v1.Epoch
+	35, // 23: conclave.v1.ReplicateRequest.follower:type_name -> conclave.v1.Node
+	16, // 24: conclave.v1.ReplicateRequest.follow:type_name -> conclave.v1.Follow
+	17, // 25: conclave.v1.ReplicateRequest.unfollow:type_name -> conclave.v1.Unfollow
+	33, // 26: conclave.v1.Follow.leader_epoch:type_name -> conclave.v1.Epoch
+	33, // 27: conclave.v1.ReplicateEvent.leader_epoch:type_name -> conclave.v1.Epoch
+	36, // 28: conclave.v1.ReplicateEvent.access:type_name -> conclave.v1.Access
+	20, // 29: conclave.v1.ReplicateEvent.copies:type_name -> conclave.v1.Copy
+	21, // 30: conclave.v1.ReplicateEvent.removals:type_name -> conclave.v1.CopyRemoval
+	19, // 31: conclave.v1.ReplicateEvent.digest:type_name -> conclave.v1.CopiesDigest
+	34, // 32: conclave.v1.Copy.publisher:type_name -> conclave.v1.Publisher
+	35, // 33: conclave.v1.Copy.owner:type_name -> conclave.v1.Node
+	35, // 34: conclave.v1.CopyRemoval.owner:type_name -> conclave.v1.Node
+	0,  // 35: conclave.v1.CopyRemoval.cause:type_name -> conclave.v1.Cause
+	35, // 36: conclave.v1.FinishRequest.successor:type_name -> conclave.v1.Node
+	23, // 37: conclave.v1.FinishRequest.slots:type_name -> conclave.v1.FinishSlot
+	33, // 38: conclave.v1.FinishSlot.leader_epoch:type_name -> conclave.v1.Epoch
+	25, // 39: conclave.v1.FinishResponse.slots:type_name -> conclave.v1.FinishedSlot
+	36, // 40: conclave.v1.FinishedSlot.access:type_name -> conclave.v1.Access
+	33, // 41: conclave.v1.FinishedSlot.source_epoch:type_name -> conclave.v1.Epoch
+	35, // 42: conclave.v1.FinishedSlot.partial:type_name -> conclave.v1.Node
+	35, // 43: conclave.v1.CollectRequest.leader:type_name -> conclave.v1.Node
+	27, // 44: conclave.v1.CollectRequest.slots:type_name -> conclave.v1.HeldCopy
+	33, // 45: conclave.v1.HeldCopy.leader_epoch:type_name -> conclave.v1.Epoch
+	33, // 46: conclave.v1.HeldCopy.copy_epoch:type_name -> conclave.v1.Epoch
+	35, // 47: conclave.v1.ValuesRequest.session:type_name -> conclave.v1.Node
+	29, // 48: conclave.v1.ValuesRequest.slots:type_name -> conclave.v1.ValuesSlot
+	33, // 49: conclave.v1.ValuesSlot.leader_epoch:type_name -> conclave.v1.Epoch
+	40, // 50: conclave.v1.ValuesSlot.digests:type_name -> conclave.v1.PublisherDigest
+	31, // 51: conclave.v1.ValuesResponse.slots:type_name -> conclave.v1.FoundSlot
+	36, // 52: conclave.v1.FoundSlot.access:type_name -> conclave.v1.Access
+	33, // 53: conclave.v1.FoundSlot.leader_epoch:type_name -> conclave.v1.Epoch
+	32, // 54: conclave.v1.FoundSlot.found:type_name -> conclave.v1.FoundValues
+	3,  // 55: conclave.v1.DataService.Write:input_type -> conclave.v1.WriteRequest
+	6,  // 56: conclave.v1.DataService.Fetch:input_type -> conclave.v1.FetchRequest
+	12, // 57: conclave.v1.DataService.Watch:input_type -> conclave.v1.WatchRequest
+	15, // 58: conclave.v1.DataService.Replicate:input_type -> conclave.v1.ReplicateRequest
+	22, // 59: conclave.v1.DataService.Finish:input_type -> conclave.v1.FinishRequest
+	26, // 60: conclave.v1.DataService.Collect:input_type -> conclave.v1.CollectRequest
+	28, // 61: conclave.v1.DataService.Values:input_type -> conclave.v1.ValuesRequest
+	4,  // 62: conclave.v1.DataService.Write:output_type -> conclave.v1.WriteResponse
+	9,  // 63: conclave.v1.DataService.Fetch:output_type -> conclave.v1.FetchResponse
+	13, // 64: conclave.v1.DataService.Watch:output_type -> conclave.v1.WatchEvent
+	18, // 65: conclave.v1.DataService.Replicate:output_type -> conclave.v1.ReplicateEvent
+	24, // 66: conclave.v1.DataService.Finish:output_type -> conclave.v1.FinishResponse
+	18, // 67: conclave.v1.DataService.Collect:output_type -> conclave.v1.ReplicateEvent
+	30, // 68: conclave.v1.DataService.Values:output_type -> conclave.v1.ValuesResponse
+	62, // [62:69] is the sub-list for method output_type
+	55, // [55:62] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_wire_v1_data_proto_init() }

@@ -41,6 +41,7 @@ var guards = slices.Concat(
 	livenessGuards,
 	millisGuards,
 	deltaGuards,
+	partGuards,
 	digestGuards,
 	spreadGuards,
 	arrivalGuards,

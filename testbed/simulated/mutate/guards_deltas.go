@@ -17,5 +17,5 @@ var deltaGuards = []guard{
 	{name: "whole lists do not pace a topic", test: unit{"./session/registry", "TestPace_CountsWhatEachSubscriberIsSent"}, patch: patch{
 		"session/registry/outbox.go", "p.topic.bytes += waiting.size()", "p.topic.bytes += min(waiting.size(), wire.DeltaLeast)"}},
 	{name: "a client asks for the whole list for each delta", test: unit{"./client", "TestDelta_SubscriberSeesWholeLists"}, patch: patch{
-		"client/delta.go", "if !l.unfit[s] {", "if l.unfit != nil {"}},
+		"client/delta.go", "if l.unfit[s] {", "if l.unfit == nil {"}},
 }

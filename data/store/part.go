@@ -1,0 +1,60 @@
+package store
+
+import (
+	"time"
+
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+)
+
+// Continue returns the next part of the list that the session is reading in parts,
+// or nil if that list is not kept any more: then it reads the present one from its
+// beginning. A list that has changed since is kept while it is read, as the bases of
+// deltas are. All parts are therefore of one version, and a list that changes all the
+// time can be read. What may be missing is that of now; the session takes what the
+// first part said into account as well.
+func (s *Store) Continue(want *wirev1.Want, limit int, now time.Time) *wirev1.Fetched {
+	d := s.data[want.GetDataInfoId()]
+	if d == nil || want.GetPartHash() == 0 {
+		return nil
+	}
+	c, version := d.read, d.version
+	if c == nil || c.hash != want.GetPartHash() {
+		kept := s.bases.find(d.id, want.GetPartHash())
+		if kept == nil {
+			return nil
+		}
+		c, version = kept.content, kept.version
+	}
+	out := &wirev1.Fetched{Datum: &wirev1.Datum{DataInfoId: d.id, Version: version}, Hash: c.hash}
+	c.part(out, wire.Position{Values: int(want.GetValuesAt()), Publishers: int(want.GetPublishersAt())}, limit, now)
+	s.noteMarks(out, d, now)
+	return out
+}
+
+// Cut leaves the first part of an answer of Read, if its list is large, and nothing of
+// a list that is too large to be sent.
+func (s *Store) Cut(f *wirev1.Fetched, limit int, now time.Time) {
+	d := s.data[f.GetDatum().GetDataInfoId()]
+	if d == nil || f.GetSame() || f.GetDelta() != nil {
+		return
+	}
+	switch c := d.content(); {
+	case c.bytes > wire.MaxList:
+		f.TooLarge, f.Datum.Values, f.Datum.Publishers = uint64(c.bytes), nil, nil
+	case c.bytes > wire.PartsFrom:
+		c.part(f, wire.Position{}, limit, now)
+	}
+}
+
+// part sets the part of c that begins at a position.
+func (c *content) part(f *wirev1.Fetched, from wire.Position, limit int, now time.Time) {
+	if from == (wire.Position{}) {
+		c.reads++
+	}
+	var next wire.Position
+	f.Datum.Values, f.Datum.Publishers, f.Part, next = c.Part(from, c.bytes, limit)
+	if c.read = now; c.Ends(next) {
+		c.reads = max(0, c.reads-1)
+	}
+}

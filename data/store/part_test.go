@@ -1,0 +1,134 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+)
+
+// partReader reads a datum in parts, as a session does.
+type partReader struct {
+	list wire.Assembly
+	last *wirev1.Fetched
+}
+
+// read reads the next part. It returns the list when it is complete.
+func (r *partReader) read(t *testing.T, s *Store, data string, now time.Time) *wire.List {
+	at := r.list.At()
+	want := &wirev1.Want{DataInfoId: data, Parts: true, PartHash: r.list.Hash(), ValuesAt: uint32(at.Values), PublishersAt: uint32(at.Publishers)}
+	f := s.Continue(want, 1<<20, now)
+	if f == nil {
+		f = s.Read(data, 0, 0, now)
+		s.Cut(f, 1<<20, now)
+	}
+	r.last = f
+	require.NotNil(t, f.GetPart())
+	whole, err := r.list.Add(f.GetHash(), f.GetPart(), f.GetDatum().GetValues(), f.GetDatum().GetPublishers())
+	require.NoError(t, err)
+	return whole
+}
+
+// large returns a store with a datum of more than PartsFrom, and a function that
+// changes one of its registrations.
+func large(t *testing.T, now time.Time) (s *Store, change func(i int, version int64)) {
+	s = New(time.Minute)
+	change = func(i int, version int64) {
+		p := publisher(testData[0], fmt.Sprintf("r%03d", i), version, false)
+		p.Values = []string{fmt.Sprint(version, strings.Repeat("x", 60_000))}
+		require.True(t, s.Write(CopyOf(conclave.NodeID{Name: "s", Incarnation: "i"}, p), now))
+	}
+	for i := range 80 {
+		change(i, 1)
+	}
+	return s, change
+}
+
+// All parts are of the list that the first one is of, although it changes.
+func TestContinue_PartsAreOfOneVersion(t *testing.T) {
+	now := time.Now()
+	s, change := large(t, now)
+	first := s.Read(testData[0], 0, 0, now)
+	reader, other := &partReader{}, &partReader{}
+	var whole *wire.List
+	reads := 0
+	for version := int64(2); whole == nil; version++ {
+		whole = reader.read(t, s, testData[0], now)
+		reads++
+		assert.Equal(t, first.GetHash(), reader.last.GetHash())
+		assert.Equal(t, first.GetDatum().GetVersion(), reader.last.GetDatum().GetVersion(), "the version that the list had")
+		other.list = wire.Assembly{}
+		other.read(t, s, testData[0], now) // makes each content one that is kept
+		change(int(version)%80, version)
+		s.Prune(now)
+		assert.LessOrEqual(t, len(s.bases[testData[0]]), basesKept+basesRead)
+	}
+	assert.Greater(t, reads, 4)
+	assert.True(t, slices.Equal(first.GetDatum().GetValues(), whole.Values))
+	assert.True(t, slices.Equal(first.GetDatum().GetPublishers(), whole.Publishers))
+
+	// Who has stopped reading does not keep it.
+	change(0, 1000)
+	s.Prune(now)
+	s.Prune(now.Add(basesFor))
+	assert.Nil(t, s.bases)
+	assert.Nil(t, s.Continue(&wirev1.Want{DataInfoId: testData[0], PartHash: first.GetHash()}, 1, now))
+}
+
+// A list that is not kept any more is read from the beginning of the present one.
+func TestContinue_ListThatIsGoneBeginsAgain(t *testing.T) {
+	now := time.Now()
+	s, change := large(t, now)
+	reader := &partReader{}
+	require.Nil(t, reader.read(t, s, testData[0], now))
+	change(79, 2)
+	s.Prune(now)
+	now = now.Add(basesFor)
+	s.Prune(now)
+	require.Nil(t, reader.read(t, s, testData[0], now))
+	assert.Zero(t, reader.last.GetPart().GetValuesAt())
+	var whole *wire.List
+	for whole == nil {
+		whole = reader.read(t, s, testData[0], now)
+	}
+	assert.True(t, strings.HasPrefix(whole.Values[79], "2x"))
+	assert.Nil(t, s.Continue(&wirev1.Want{DataInfoId: "unknown", PartHash: 7}, 1, now))
+}
+
+func TestCut_OnlyLargeLists(t *testing.T) {
+	now := time.Now()
+	s := New(time.Minute)
+	value := strings.Repeat("x", conclave.MaxValue)
+	values := make([]string, conclave.MaxRequest/2/conclave.MaxValue)
+	for i := range values {
+		values[i] = value
+	}
+	read := func(n int) *wirev1.Fetched {
+		for i := range n {
+			p := publisher(testData[0], fmt.Sprintf("r%d.%d", n, i), 1, false)
+			p.Values = values
+			s.Write(CopyOf(conclave.NodeID{Name: "s", Incarnation: "i"}, p), now)
+		}
+		f := s.Read(testData[0], 0, 0, now)
+		s.Cut(f, 1<<20, now)
+		return f
+	}
+	f := read(1)
+	assert.Nil(t, f.GetPart())
+	assert.Len(t, f.GetDatum().GetValues(), len(values))
+	f = read(2)
+	assert.NotNil(t, f.GetPart())
+	assert.Less(t, len(f.GetDatum().GetValues()), len(values))
+	f = read(wire.MaxList / (conclave.MaxRequest / 2))
+	assert.Nil(t, f.GetPart())
+	assert.Greater(t, f.GetTooLarge(), uint64(wire.MaxList))
+	assert.Empty(t, f.GetDatum().GetValues())
+}

@@ -1,0 +1,289 @@
+package registry
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+)
+
+// partsWorld is a slot's leader with a large list, and a registry that reads it.
+type partsWorld struct {
+	t    *testing.T
+	r    *Registry
+	now  time.Time
+	list *wire.List // the leader's; the version is the length of the first value
+}
+
+func newPartsWorld(t *testing.T) *partsWorld {
+	w := &partsWorld{t: t, r: New(testGrace, 0, nil), now: time.Now()}
+	w.r.Resize(1, w.now)
+	w.r.Adopt(0, conclave.Epoch{Term: 1}, "data-1", w.now)
+	w.change()
+	return w
+}
+
+// change makes another list of the leader's.
+func (w *partsWorld) change() {
+	next := &wire.List{Values: []string{"v"}}
+	if w.list != nil {
+		next.Values[0] += w.list.Values[0]
+	}
+	for i := range 80 {
+		next.Values = append(next.Values, fmt.Sprint(i, strings.Repeat("x", 60_000)))
+		next.Publishers = append(next.Publishers, uint32(i))
+	}
+	w.list = next
+}
+
+func (w *partsWorld) version() int64 { return int64(len(w.list.Values[0])) }
+
+func (w *partsWorld) subscribe(to *Owner, id string) []Push {
+	pushes, err := w.r.Subscribe(to, &wirev1.Subscription{Id: id, DataInfoId: keyOf("x")}, w.now)
+	require.NoError(w.t, err)
+	return pushes
+}
+
+// take takes what is due.
+func (w *partsWorld) take() Reads {
+	w.now = w.now.Add(2 * time.Second)
+	reads, _ := w.r.TakeReads(0, "data-1", 10, w.now)
+	return reads
+}
+
+// answer is the leader's answer: a part of the list that the session is reading, or
+// the first one of the present list.
+func (w *partsWorld) answer(reads Reads, of *wire.List) *wirev1.Fetched {
+	require.Len(w.t, reads.Wants, 1)
+	want := reads.Wants[0]
+	require.True(w.t, want.GetParts())
+	f := &wirev1.Fetched{Datum: &wirev1.Datum{DataInfoId: keyOf("x"), Version: int64(len(of.Values[0]))}, Hash: wire.ContentHash(of.Values)}
+	if f.Same = f.Hash == want.GetHash(); f.Same {
+		return f
+	}
+	at := wire.Position{}
+	if want.GetPartHash() == f.Hash {
+		at = wire.Position{Values: int(want.GetValuesAt()), Publishers: int(want.GetPublishersAt())}
+	}
+	f.Datum.Values, f.Datum.Publishers, f.Part, _ = of.Part(at, of.Bytes(), 1<<20)
+	return f
+}
+
+// read lets the session read the list until nothing is due. Each answer but the last
+// of a list must push nothing.
+func (w *partsWorld) read(of *wire.List) (pushes []Push) {
+	for reads := w.take(); len(reads.Wants) > 0; reads = w.take() {
+		more, counted := w.r.Fetched(reads, []*wirev1.Fetched{w.answer(reads, of)}, w.now)
+		require.True(w.t, counted)
+		pushes = append(pushes, more...)
+	}
+	return pushes
+}
+
+func (w *partsWorld) topic() *topic { return w.r.topics[keyOf("x")] }
+
+func TestAssemble_ListIsOfferedWhenItIsWhole(t *testing.T) {
+	w := newPartsWorld(t)
+	w.subscribe(&Owner{Parts: true}, "s")
+	pushes := w.read(w.list)
+	require.Len(t, pushes, 1)
+	assert.True(t, slices.Equal(w.list.Values, pushes[0].datum.message.Values))
+	assert.True(t, slices.Equal(w.list.Publishers, pushes[0].datum.message.Publishers))
+	assert.Nil(t, w.topic().parts)
+}
+
+// A change that is reported between two parts is read once the list is whole.
+func TestAssemble_ChangeBetweenPartsIsReadAfterwards(t *testing.T) {
+	w := newPartsWorld(t)
+	w.subscribe(&Owner{Parts: true}, "s")
+	before, reads := w.list, w.take()
+	w.r.Fetched(reads, []*wirev1.Fetched{w.answer(reads, before)}, w.now)
+	w.change()
+	require.True(t, w.r.Changed([]string{keyOf("x")}))
+	var pushes []Push
+	for len(pushes) == 0 {
+		reads = w.take()
+		more, _ := w.r.Fetched(reads, []*wirev1.Fetched{w.answer(reads, before)}, w.now)
+		pushes = append(pushes, more...)
+	}
+	assert.EqualValues(t, 1, pushes[0].datum.message.Version)
+	pushes = w.read(w.list)
+	require.Len(t, pushes, 1)
+	assert.Equal(t, w.version(), pushes[0].datum.message.Version)
+}
+
+// When the leader does not have the list any more, or the slot has another leader, the
+// read begins again; a part that does not fit ends it for a while.
+func TestAssemble_BeginsAgain(t *testing.T) {
+	w := newPartsWorld(t)
+	w.subscribe(&Owner{Parts: true}, "s")
+	part := func() {
+		reads := w.take()
+		w.r.Fetched(reads, []*wirev1.Fetched{w.answer(reads, w.list)}, w.now)
+	}
+	part()
+	w.change()
+	part()
+	require.NotNil(t, w.topic().parts)
+	assert.Equal(t, wire.ContentHash(w.list.Values), w.topic().parts.list.Hash())
+
+	w.r.Adopt(0, conclave.Epoch{Term: 2}, "data-1", w.now)
+	reads := w.take()
+	assert.Zero(t, reads.Wants[0].GetPartHash(), "what the last leader has sent does not count")
+	f := w.answer(reads, w.list)
+	f.Part.ValuesAt++
+	pushes, _ := w.r.Fetched(reads, []*wirev1.Fetched{f}, w.now)
+	assert.Empty(t, pushes)
+	_, next := w.r.TakeReads(0, "data-1", 10, w.now)
+	assert.Equal(t, w.now.Add(partsPause), next)
+	pushes = w.read(w.list)
+	require.Len(t, pushes, 1)
+	assert.True(t, slices.Equal(w.list.Values, pushes[0].datum.message.Values))
+}
+
+// The push guard knows what the leader said with any part of the list.
+func TestAssemble_MarksOfAllPartsCount(t *testing.T) {
+	w := newPartsWorld(t)
+	w.subscribe(&Owner{Parts: true}, "s")
+	reads := w.take()
+	f := w.answer(reads, w.list)
+	f.UnconfirmedMs, f.UnexplainedVersion, f.IncompleteMs, f.Withdrawn = 3_600_000, 7, 3_600_000, []uint32{5}
+	w.r.Fetched(reads, []*wirev1.Fetched{f}, w.now)
+	at := w.now
+	w.read(w.list)
+	m := w.topic().mark
+	assert.EqualValues(t, 7, m.below)
+	assert.Equal(t, []uint32{5}, m.withdrawn)
+	assert.WithinDuration(t, at.Add(time.Hour), m.until, time.Millisecond)
+	assert.WithinDuration(t, at.Add(time.Hour), m.incomplete, time.Millisecond)
+}
+
+// A list that is too large to be sent is reported to each subscriber once, and counted
+// until it is sent again.
+func TestTooLarge_IsReported(t *testing.T) {
+	w := newPartsWorld(t)
+	w.subscribe(&Owner{Parts: true}, "s")
+	tooLarge := func() []Push {
+		reads := w.take()
+		pushes, counted := w.r.Fetched(reads, []*wirev1.Fetched{{Datum: &wirev1.Datum{DataInfoId: keyOf("x"), Version: 5}, TooLarge: 1 << 30}}, w.now)
+		assert.True(t, counted)
+		return pushes
+	}
+	pushes := tooLarge()
+	require.Len(t, pushes, 1)
+	var o Outbox
+	o.Push(pushes[0])
+	m := o.Next()
+	require.Len(t, m.GetWithheld(), 1)
+	assert.Equal(t, "the list has 1073741824 bytes, at most 268435456 can be sent", m.Withheld[0].GetMessage())
+	assert.Equal(t, string(wire.CodeTooLarge), m.Withheld[0].GetCode())
+	assert.Empty(t, m.GetRefused())
+	assert.Equal(t, 1, w.r.Figures().TooLarge)
+	w.r.Changed([]string{keyOf("x")})
+	assert.Empty(t, tooLarge(), "it knows")
+
+	pushes = w.subscribe(&Owner{}, "of an older build")
+	require.Len(t, pushes, 1)
+	o.Push(pushes[0])
+	assert.Len(t, o.Next().GetRefused(), 1)
+	assert.Len(t, w.topic().subs, 1, "its subscription has ended")
+
+	for range 4 {
+		w.change() // its version is above 5
+	}
+	w.r.Changed([]string{keyOf("x")})
+	assert.Len(t, w.read(w.list), 1)
+	assert.Zero(t, w.r.Figures().TooLarge)
+	w.r.Changed([]string{keyOf("x")})
+	assert.Len(t, tooLarge(), 1, "it had been sent since")
+	assert.Equal(t, 1, w.r.Figures().TooLarge)
+	for _, s := range slices.Clone(w.topic().subs) {
+		w.r.Unsubscribe(s.to, s.id)
+	}
+	assert.Zero(t, w.r.Figures().TooLarge)
+}
+
+// A client that cannot put a list together is not sent one that it cannot receive.
+func TestOffer_OlderClientIsRefusedWhatItCannotReceive(t *testing.T) {
+	w := newPartsWorld(t)
+	old := &Owner{}
+	w.subscribe(old, "old")
+	f := &wirev1.Fetched{Datum: &wirev1.Datum{DataInfoId: keyOf("x"), Version: 1}, Hash: 7}
+	for range wire.MaxMessage / 60_000 {
+		f.Datum.Values = append(f.Datum.Values, w.list.Values[1])
+	}
+	f.Datum.Values = append(f.Datum.Values, f.Datum.Values[:10]...)
+	pushes, _ := w.r.Fetched(w.take(), []*wirev1.Fetched{f}, w.now)
+	require.Len(t, pushes, 1)
+	assert.Equal(t, string(wire.CodeTooLarge), pushes[0].refusal.GetCode())
+	assert.False(t, pushes[0].withheld)
+}
+
+// A push in parts is sent to its end before a newer one, and what is for other
+// subscriptions goes in between.
+func TestOutbox_PartsAreOfOneVersion(t *testing.T) {
+	w := newPartsWorld(t)
+	to := &Owner{Parts: true, Deltas: true}
+	var o Outbox
+	give := func(pushes []Push) {
+		for _, p := range pushes {
+			o.Push(p)
+		}
+	}
+	give(w.subscribe(to, "s"))
+	give(w.subscribe(to, "t"))
+	give(w.read(w.list))
+	first := w.list
+	m := o.Next()
+	require.Len(t, m.GetPushes(), 1)
+	assert.Equal(t, []string{"s", "t"}, m.Pushes[0].GetSubscriptions(), "one datum is sent once")
+
+	w.change()
+	w.r.Changed([]string{keyOf("x")})
+	give(w.read(w.list))
+	o.Push(Push{To: to, ID: "small", datum: newDatum(&wirev1.Datum{DataInfoId: "y", Version: 1, Values: []string{"v"}}, 0)})
+	var a wire.Assembly
+	var got []*wire.List
+	small := 0
+	for messages := 0; m != nil; m = o.Next() {
+		messages++
+		bytes := 0
+		for _, p := range m.GetPushes() {
+			list := wire.ListOf(p.GetDatum())
+			if bytes += list.Bytes(); p.GetDatum().GetDataInfoId() == "y" {
+				assert.Equal(t, 2, messages, "it does not wait for the end of the list")
+				small++
+				continue
+			}
+			if d := p.GetDelta(); d != nil {
+				require.Len(t, got, 1)
+				next, err := got[0].Apply(d)
+				require.NoError(t, err)
+				got = append(got, next)
+				continue
+			}
+			assert.Equal(t, []string{"s", "t"}, p.GetSubscriptions())
+			whole, err := a.Add(p.GetHash(), p.GetPart(), list.Values, list.Publishers)
+			require.NoError(t, err)
+			if whole != nil {
+				got = append(got, whole)
+			}
+		}
+		assert.Less(t, bytes, messageBytes+wire.PartBytes)
+	}
+	assert.Equal(t, 1, small)
+	require.Len(t, got, 2)
+	assert.True(t, slices.Equal(first.Values, got[0].Values))
+	assert.True(t, slices.Equal(w.list.Values, got[1].Values))
+	assert.True(t, slices.Equal(w.list.Publishers, got[1].Publishers))
+	assert.Nil(t, o.parts)
+	assert.Empty(t, o.pushes)
+}

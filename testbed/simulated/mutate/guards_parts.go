@@ -1,0 +1,25 @@
+package main
+
+// The guards of lists that are sent in parts.
+var partGuards = []guard{
+	{name: "parts of two lists make one", test: unit{"./wire", "TestAssembly_PartThatDoesNotFitIsRefused"}, patch: patch{
+		"wire/part.go", "hash != a.hash || ", ""}},
+	{name: "a list of parts is not compared with its hash", test: unit{"./wire", "TestAssembly_PartThatDoesNotFitIsRefused"}, patch: patch{
+		"wire/part.go", "; sum != hash {", "; sum == 0 {"}},
+	{name: "parts are held whatever their size", test: unit{"./wire", "TestAssembly_IsBounded"}, patch: patch{
+		"wire/part.go", "a.bytes > MaxList {", "a.bytes < 0 {"}},
+	{name: "a list is not kept while it is read in parts", test: unit{"./data/store", "TestContinue_PartsAreOfOneVersion"}, patch: patch{
+		"data/store/delta.go", "return x.reads == 0 }", "return x.reads >= 0 }"}},
+	{name: "a list of any size is sent", test: unit{"./data/store", "TestCut_OnlyLargeLists"}, patch: patch{
+		"data/store/part.go", "case c.bytes > wire.MaxList:", "case c.bytes < 0:"}},
+	{name: "a change between two parts is not read", test: unit{"./session/registry", "TestAssemble_ChangeBetweenPartsIsReadAfterwards"}, patch: patch{
+		"session/registry/topic.go", "\t\ttp.parts.again = true", "\t\ttp.parts.again = false"}},
+	{name: "parts of an earlier leader are continued", test: unit{"./session/registry", "TestAssemble_BeginsAgain"}, patch: patch{
+		"session/registry/part.go", "if tp.parts != nil && tp.parts.epoch != epoch {", "if false {"}},
+	{name: "only the mark with the last part counts", test: unit{"./session/registry", "TestAssemble_MarksOfAllPartsCount"}, patch: patch{
+		"session/registry/part.go", "until.After(p.until) {", "!until.IsZero() {"}},
+	{name: "a push overtakes the parts of an older one", test: unit{"./session/registry", "TestOutbox_PartsAreOfOneVersion"}, patch: patch{
+		"session/registry/outbox.go", "o.parts.has(subscription) || ", ""}},
+	{name: "an older client is sent what it cannot receive", test: unit{"./session/registry", "TestOffer_OlderClientIsRefusedWhatItCannotReceive"}, patch: patch{
+		"session/registry/push.go", "if d.bytes > wire.MaxMessage && !s.to.Parts {", "if d.bytes < 0 {"}},
+}
