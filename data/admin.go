@@ -1,10 +1,8 @@
 package data
 
 import (
-	"cmp"
 	"net/http"
-	"slices"
-	"strings"
+	"strconv"
 	"time"
 
 	"conclave"
@@ -35,6 +33,7 @@ type DatumInfo struct {
 	Version       int64    `json:"version"`
 	Publishers    int      `json:"publishers"`
 	Values        []string `json:"values"`
+	MoreValues    int      `json:"moreValues,omitempty"` // that are not listed, because they are too large
 	UnconfirmedMs int64    `json:"unconfirmedMs,omitempty"`
 }
 
@@ -47,13 +46,25 @@ type admin struct {
 }
 
 // getSlots lists the slots in which this node has a place or a copy.
-func (s *admin) getSlots(w http.ResponseWriter, _ *http.Request) {
+func (s *admin) getSlots(w http.ResponseWriter, req *http.Request) {
+	page, after, err := serve.NumberedPageOf(req)
+	if err != nil {
+		serve.WriteError(w, err)
+		return
+	}
 	now := time.Now()
 	out := []SlotInfo{}
 	for _, r := range s.replicas.all() {
+		if page.After != "" && uint64(r.id) <= after {
+			continue
+		}
 		rep := r.report(s.lag, now)
 		if rep == nil {
 			continue
+		}
+		if len(out) == page.Limit && page.Limit > 0 {
+			w.Header().Set("Link", serve.NextPage(req, strconv.Itoa(out[len(out)-1].ID)))
+			break
 		}
 		info := SlotInfo{
 			ID: r.id, State: rep.GetState(), Epoch: wire.EpochIn(rep.GetLeaderEpoch()), Position: rep.GetPosition(),
@@ -73,27 +84,64 @@ func (s *admin) getSlots(w http.ResponseWriter, _ *http.Request) {
 	serve.WriteJSON(w, http.StatusOK, map[string]any{"node": s.node.Name, "epoch": s.view.TableEpoch(), "slots": out})
 }
 
+// datumBytes is how much of the values of one datum is listed: a row is in memory
+// while it is written.
+const datumBytes = 4 << 20
+
 // getDatums lists the data that this node serves, of ids that begin with
 // ?prefix=.
 func (s *admin) getDatums(w http.ResponseWriter, req *http.Request) {
 	prefix := req.URL.Query().Get("prefix")
-	now := time.Now()
-	out := []DatumInfo{}
-	for _, r := range s.replicas.all() {
-		var data []store.Datum
-		r.mu.Lock()
-		if r.state == slot.Serving {
-			data = r.store.Data(now, func(id string) bool { return strings.HasPrefix(id, prefix) })
-		}
-		r.mu.Unlock()
-		for _, d := range data {
-			id, err := conclave.ParseDataInfoID(d.ID)
-			if err != nil {
-				continue // cannot happen: ids are checked before they are stored
+	serve.WriteList(w, req, serve.List[string, DatumInfo]{
+		Key: func(id string) string { return id },
+		Keys: func(add func(...string)) {
+			for _, r := range s.replicas.all() {
+				add(r.ids(prefix)...)
 			}
-			out = append(out, DatumInfo{id, r.id, d.Version, d.Publishers, d.Values, wire.Ms(d.Unconfirmed)})
+		},
+		Rows: func(ids []string) []DatumInfo {
+			out, all, now := make([]DatumInfo, 0, len(ids)), s.replicas.all(), time.Now()
+			for _, id := range ids {
+				r := all[slot.Of(id, len(all))]
+				d, found := r.datum(id, now)
+				data, err := conclave.ParseDataInfoID(id)
+				if !found || err != nil { // ids are checked before they are stored
+					continue
+				}
+				shown := firstValues(d.Values, datumBytes)
+				out = append(out, DatumInfo{data, r.id, d.Version, d.Publishers, shown, len(d.Values) - len(shown), wire.Ms(d.Unconfirmed)})
+			}
+			return out
+		},
+	})
+}
+
+// ids returns the ids that are served here and begin with prefix.
+func (r *replica) ids(prefix string) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state != slot.Serving {
+		return nil
+	}
+	return r.store.IDs(prefix)
+}
+
+// datum returns what subscribers see of an id, and false if it is not served here.
+func (r *replica) datum(id string, now time.Time) (store.Datum, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state != slot.Serving {
+		return store.Datum{}, false
+	}
+	return r.store.Datum(id, now)
+}
+
+// firstValues returns the values that have at most the given number of bytes.
+func firstValues(values []string, bytes int) []string {
+	for i, v := range values {
+		if bytes -= len(v); bytes < 0 {
+			return values[:i]
 		}
 	}
-	slices.SortFunc(out, func(a, b DatumInfo) int { return cmp.Compare(a.String(), b.String()) })
-	serve.WriteJSON(w, http.StatusOK, out)
+	return values
 }

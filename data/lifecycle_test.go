@@ -3,6 +3,7 @@ package data_test
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -254,6 +255,18 @@ func TestAdmin_ShowsSlotsAndData(t *testing.T) {
 		require.Len(t, data, 1)
 		assert.Equal(t, []string{"v1"}, data[0].Values)
 		assert.Equal(t, "x0", data[0].DataID)
+		assert.Equal(t, http.StatusOK, get(t, c, a, "/v1/datums?limit=1", &data))
+		require.Len(t, data, 1)
+		assert.Equal(t, http.StatusOK, get(t, c, a, "/v1/datums?limit=1&after="+url.QueryEscape(data[0].String()), &data))
+		require.Len(t, data, 1)
+		assert.Equal(t, "y0", data[0].DataID)
+		var slots struct{ Slots []struct{ ID int } }
+		assert.Equal(t, http.StatusOK, get(t, c, a, "/v1/slots?limit=1", &slots))
+		require.Len(t, slots.Slots, 1)
+		assert.Equal(t, http.StatusOK, get(t, c, a, "/v1/slots?limit=1&after=0", &slots))
+		assert.Empty(t, slots.Slots, "there is one slot")
+		assert.Equal(t, http.StatusBadRequest, httpStatus(t, c, a, "/v1/slots?after=x"))
+		assert.Equal(t, http.StatusBadRequest, httpStatus(t, c, a, "/v1/datums?limit=x"))
 		assert.Equal(t, http.StatusOK, get(t, c, b, "/v1/datums", &data))
 		assert.Empty(t, data, "only what is served")
 		s := info(a, 0)

@@ -1,10 +1,12 @@
 package meta
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -18,6 +20,7 @@ import (
 	"conclave/elector"
 	"conclave/meta/metaclient"
 	"conclave/wire"
+	"conclave/wire/serve"
 )
 
 func (l *leader) getLeader(*http.Request) (any, error) {
@@ -32,20 +35,32 @@ func (l *leader) getLeader(*http.Request) (any, error) {
 const electionsShown = 200
 
 func (l *leader) getElections(r *http.Request) (any, error) {
-	limit := electionsShown
-	if q := r.URL.Query().Get("limit"); q != "" {
-		n, err := strconv.Atoi(q)
-		if err != nil || n < 1 || n > 10_000 {
-			return nil, wire.Errorf(wire.CodeBadRequest, "invalid limit %q (want 1 to 10000)", q)
-		}
-		limit = n
+	page, after, err := serve.NumberedPageOf(r)
+	if err != nil {
+		return nil, err
 	}
-	return l.elections.read(r.Context(), limit)
+	limit, before := cmp.Or(page.Limit, electionsShown), uint64(math.MaxInt64)
+	if page.After != "" {
+		before = min(after, before)
+	}
+	list, err := l.elections.read(r.Context(), before, limit)
+	if err != nil {
+		return nil, err
+	}
+	out := paged{body: list}
+	if len(list) == limit && list[limit-1].Term > 1 {
+		out.next = strconv.FormatUint(list[limit-1].Term, 10)
+	}
+	return out, nil
 }
 
 // getSlots returns the slot table and whether the cluster is protected
 // (getSlotTableStatus in the articles).
-func (l *leader) getSlots(*http.Request) (any, error) {
+func (l *leader) getSlots(r *http.Request) (any, error) {
+	page, after, err := serve.NumberedPageOf(r)
+	if err != nil {
+		return nil, err
+	}
 	state := l.view.State()
 	live, _ := l.roster.live()
 	forbidden := forbiddenNames(state)
@@ -59,19 +74,27 @@ func (l *leader) getSlots(*http.Request) (any, error) {
 	out := metaclient.SlotsInfo{
 		Epoch: t.Epoch, Stable: len(t.Slots) > 0 && t.StableAll(), Even: len(t.Slots) > 0 && t.Even(open),
 		Protected: state.Freeze.Frozen, Reason: state.Freeze.Reason,
-		Behind: l.roster.behind(t.Epoch), SpreadMs: l.propagation.took(time.Now()).Milliseconds(), Slots: make([]metaclient.SlotInfo, len(t.Slots)),
+		Behind: l.roster.behind(t.Epoch), SpreadMs: l.propagation.took(time.Now()).Milliseconds(), Slots: []metaclient.SlotInfo{},
 	}
-	for i, s := range t.Slots {
+	next := ""
+	for _, s := range t.Slots {
+		if page.After != "" && uint64(s.ID) <= after {
+			continue
+		}
+		if n := len(out.Slots); page.Limit > 0 && n == page.Limit {
+			next = strconv.Itoa(out.Slots[n-1].ID)
+			break
+		}
 		followers := make([]string, len(s.Followers))
 		for j, f := range s.Followers {
 			followers[j] = f.Name
 		}
-		out.Slots[i] = metaclient.SlotInfo{
+		out.Slots = append(out.Slots, metaclient.SlotInfo{
 			ID: s.ID, Leader: s.Leader.Name, LeaderEpoch: s.LeaderEpoch, Followers: followers, State: string(s.Phase),
 			Successor: s.Successor.Name, Source: s.Source.Name,
-		}
+		})
 	}
-	return out, nil
+	return paged{out, next}, nil
 }
 
 func (l *leader) getNodes(r *http.Request) (any, error) {
@@ -110,7 +133,7 @@ func (l *leader) getNodes(r *http.Request) (any, error) {
 		}
 	}
 	slices.SortFunc(list, func(a, b metaclient.NodeInfo) int { return strings.Compare(a.Name, b.Name) })
-	return list, nil
+	return cut(r, list, func(n metaclient.NodeInfo) string { return n.Name })
 }
 
 // nodeState returns the state that /v1/nodes shows for a node.
@@ -126,12 +149,12 @@ func nodeState(n rosterEntry, e blacklist.Entry, forbidden bool) metaclient.Node
 	return metaclient.NodeUp
 }
 
-func (l *leader) getBlacklist(*http.Request) (any, error) {
+func (l *leader) getBlacklist(r *http.Request) (any, error) {
 	list := []metaclient.BlacklistInfo{}
 	for _, e := range l.view.State().Blacklist.Entries {
 		list = append(list, blacklistInfo(e))
 	}
-	return list, nil
+	return cut(r, list, func(b metaclient.BlacklistInfo) string { return b.Name })
 }
 
 func blacklistInfo(e blacklist.Entry) metaclient.BlacklistInfo {
@@ -184,8 +207,8 @@ func (l *leader) deleteBlacklist(r *http.Request) (any, error) {
 	})
 }
 
-func (l *leader) getSwitches(*http.Request) (any, error) {
-	return switches(l.view.State().Switches), nil
+func (l *leader) getSwitches(r *http.Request) (any, error) {
+	return cut(r, switches(l.view.State().Switches), func(s wire.Switch) string { return s.Key })
 }
 
 func (l *leader) putSwitch(r *http.Request) (any, error) {

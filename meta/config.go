@@ -27,7 +27,7 @@ var _ StateStore = (*conclavesql.StateStore)(nil)
 
 // History lists the elections, the latest first. The elector writes it.
 type History interface {
-	List(ctx context.Context, limit int) ([]conclavesql.Election, error)
+	Before(ctx context.Context, term uint64, limit int) ([]conclavesql.Election, error)
 }
 
 var _ History = (*conclavesql.History)(nil)

@@ -85,8 +85,8 @@ func (a *arranger) writeConfig(ctx context.Context, id string, now ...wire.Confi
 }
 
 // getConfig returns all values, with empty list if there is none.
-func (l *leader) getConfig(*http.Request) (any, error) {
-	return append([]wire.ConfigValue{}, l.view.State().Config.List...), nil
+func (l *leader) getConfig(r *http.Request) (any, error) {
+	return cut(r, append([]wire.ConfigValue{}, l.view.State().Config.List...), func(v wire.ConfigValue) string { return v.ID })
 }
 
 func (l *leader) putConfig(r *http.Request) (any, error) {

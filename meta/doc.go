@@ -117,6 +117,7 @@
 //   - effects.go: what a request would do, and whether the cluster would still serve.
 //   - operate.go: changes of the blacklist and the switches.
 //   - configure.go: the configuration values that are published to clients.
+//   - page.go: a page of a list.
 //   - trace.go: what a test can observe of the writes.
 //   - rows.go: the state of the cluster; each change is written before it is shown.
 //   - bodies.go: how the rows are encoded.

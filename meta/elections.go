@@ -2,7 +2,7 @@ package meta
 
 import (
 	"context"
-	"strconv"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -27,19 +27,20 @@ type elections struct {
 
 // electionsRead is an answer of the database, which is not changed any more.
 type electionsRead struct {
-	limit int
-	at    time.Time
-	list  []metaclient.Election
+	before uint64
+	limit  int
+	at     time.Time
+	list   []metaclient.Election
 }
 
-// read returns at most limit elections, the latest first. The query continues when
+// read returns at most limit elections before a term, the latest first. The query continues when
 // the reader that began it has gone: others may wait for it.
-func (e *elections) read(ctx context.Context, limit int) ([]metaclient.Election, error) {
-	if last := e.last.Load(); last != nil && last.limit == limit && time.Since(last.at) < electionsFresh {
+func (e *elections) read(ctx context.Context, before uint64, limit int) ([]metaclient.Election, error) {
+	if last := e.last.Load(); last != nil && last.before == before && last.limit == limit && time.Since(last.at) < electionsFresh {
 		return last.list, nil
 	}
-	list, err, _ := e.reading.Do(strconv.Itoa(limit), func() (any, error) {
-		history, err := e.history.List(context.WithoutCancel(ctx), limit)
+	list, err, _ := e.reading.Do(fmt.Sprint(before, limit), func() (any, error) {
+		history, err := e.history.Before(context.WithoutCancel(ctx), before, limit)
 		if err != nil {
 			return nil, wire.Errorf(wire.CodeUnavailable, "%v", err)
 		}
@@ -50,7 +51,7 @@ func (e *elections) read(ctx context.Context, limit int) ([]metaclient.Election,
 				LeaderlessMs: x.Leaderless.Milliseconds(), At: shown(x.At),
 			}
 		}
-		e.last.Store(&electionsRead{limit: limit, at: time.Now(), list: list})
+		e.last.Store(&electionsRead{before: before, limit: limit, at: time.Now(), list: list})
 		return list, nil
 	})
 	if err != nil {

@@ -19,7 +19,7 @@ type slowHistory struct {
 	queries, now, atOnce int
 }
 
-func (h *slowHistory) List(_ context.Context, limit int) ([]conclavesql.Election, error) {
+func (h *slowHistory) Before(_ context.Context, _ uint64, limit int) ([]conclavesql.Election, error) {
 	h.mu.Lock()
 	h.queries, h.now = h.queries+1, h.now+1
 	h.atOnce = max(h.atOnce, h.now)
@@ -42,7 +42,7 @@ func TestElections_ReadersShareOneQuery(t *testing.T) {
 		for range 400 {
 			readers.Go(func() {
 				for end := time.Now().Add(time.Second); time.Now().Before(end); {
-					list, err := e.read(t.Context(), 7)
+					list, err := e.read(t.Context(), 99, 7)
 					require.NoError(t, err)
 					assert.Len(t, list, 7)
 					h.mu.Lock()
@@ -61,9 +61,9 @@ func TestElections_ReadersShareOneQuery(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		time.Sleep(time.Second)
-		_, err := e.read(ctx, 7)
+		_, err := e.read(ctx, 99, 7)
 		assert.NoError(t, err)
-		other, err := e.read(t.Context(), 9)
+		other, err := e.read(t.Context(), 99, 9)
 		require.NoError(t, err)
 		assert.Len(t, other, 9, "of another limit")
 	})

@@ -66,8 +66,10 @@ func (p *proxy) forward(w http.ResponseWriter, r *http.Request, refusal error) {
 		return
 	}
 	defer res.Body.Close()
-	if v := res.Header.Get("Content-Type"); v != "" {
-		w.Header().Set("Content-Type", v)
+	for _, h := range []string{"Content-Type", "Link"} {
+		if v := res.Header.Get(h); v != "" {
+			w.Header().Set(h, v)
+		}
 	}
 	w.WriteHeader(res.StatusCode)
 	_, _ = io.Copy(w, res.Body) // fails only if the client or the leader is gone
@@ -94,6 +96,11 @@ func (p *proxy) byLeader(h func(*leader, *http.Request) (any, error)) http.Handl
 		if err != nil {
 			serve.WriteError(w, err)
 			return
+		}
+		if p, ok := body.(paged); ok {
+			if body = p.body; p.next != "" {
+				w.Header().Set("Link", serve.NextPage(r, p.next))
+			}
 		}
 		serve.WriteJSON(w, http.StatusOK, body)
 	})

@@ -25,29 +25,82 @@ type clientView struct {
 	Registrations int       `json:"registrations"`
 }
 
-func (a *admin) getClients(w http.ResponseWriter, _ *http.Request) {
-	out := []clientView{}
-	for _, c := range a.clients.snapshot() {
-		n := with(a.registry, func(r *registry.Registry) int { return r.LiveOf(c.Owner) })
-		out = append(out, clientView{c.Client, c.Name, c.Address, c.since.UTC().Truncate(time.Millisecond), n})
-	}
-	serve.WriteJSON(w, http.StatusOK, out)
+func (a *admin) getClients(w http.ResponseWriter, r *http.Request) {
+	serve.WriteList(w, r, serve.List[*connection, clientView]{
+		Key: func(c *connection) string { return serve.NumberKey(c.Number) }, Number: true, // the oldest connection first
+		Keys: func(add func(...*connection)) { add(a.clients.all()...) },
+		Rows: func(some []*connection) []clientView {
+			return with(a.registry, func(r *registry.Registry) []clientView {
+				out := make([]clientView, len(some))
+				for i, c := range some {
+					out[i] = clientView{c.Client, c.Name, c.Address, c.since.UTC().Truncate(time.Millisecond), r.LiveOf(c.Owner)}
+				}
+				return out
+			})
+		},
+	})
 }
 
+// publisherKey is a registration's id, and as what it is shown.
+type publisherKey struct{ shown, id string }
+
 func (a *admin) getPublishers(w http.ResponseWriter, r *http.Request) {
-	id := r.URL.Query().Get("dataId")
-	list := with(a.registry, func(r *registry.Registry) []registry.Publisher { return r.Publishers(id) })
-	if who, known := rights.Of(r.Context()); known && !who.May(rights.Node) {
-		for i := range list {
-			list[i].ID = hiddenID(list[i].ID)
+	dataID := r.URL.Query().Get("dataId")
+	who, known := rights.Of(r.Context())
+	show := func(id string) string {
+		if known && !who.May(rights.Node) {
+			return hiddenID(id)
 		}
+		return id
 	}
-	serve.WriteJSON(w, http.StatusOK, list)
+	serve.WriteList(w, r, serve.List[publisherKey, registry.Publisher]{
+		Key: func(k publisherKey) string { return k.shown },
+		Keys: func(add func(...publisherKey)) {
+			a.eachSlot(func(r *registry.Registry, slot int) func() {
+				ids := r.PublisherIDs(slot, dataID)
+				return func() {
+					for _, id := range ids {
+						add(publisherKey{show(id), id})
+					}
+				}
+			})
+		},
+		Rows: func(keys []publisherKey) []registry.Publisher {
+			ids := make([]string, len(keys))
+			for i, k := range keys {
+				ids[i] = k.id
+			}
+			rows := with(a.registry, func(r *registry.Registry) []registry.Publisher { return r.Publishers(ids) })
+			for i := range rows {
+				rows[i].ID = show(rows[i].ID)
+			}
+			return rows
+		},
+	})
 }
 
 func (a *admin) getSubscribers(w http.ResponseWriter, r *http.Request) {
-	id := r.URL.Query().Get("dataId")
-	serve.WriteJSON(w, http.StatusOK, with(a.registry, func(r *registry.Registry) []registry.Subscriber { return r.Subscribers(id, time.Now()) }))
+	dataID := r.URL.Query().Get("dataId")
+	serve.WriteList(w, r, serve.List[registry.SubscriberKey, registry.Subscriber]{
+		Key: registry.SubscriberKey.Text,
+		Keys: func(add func(...registry.SubscriberKey)) {
+			a.eachSlot(func(r *registry.Registry, slot int) func() {
+				keys := r.SubscriberKeys(slot, dataID)
+				return func() { add(keys...) }
+			})
+		},
+		Rows: func(keys []registry.SubscriberKey) []registry.Subscriber {
+			return with(a.registry, func(r *registry.Registry) []registry.Subscriber { return r.Subscribers(keys, time.Now()) })
+		},
+	})
+}
+
+// eachSlot calls take for each slot, each time under the registry's lock, and what it
+// returns without the lock.
+func (a *admin) eachSlot(take func(r *registry.Registry, slot int) func()) {
+	for slot := range with(a.registry, (*registry.Registry).Slots) {
+		with(a.registry, func(r *registry.Registry) func() { return take(r, slot) })()
+	}
 }
 
 // hiddenID returns an id that stands for a registration's own. Who knows that one

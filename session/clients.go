@@ -2,6 +2,7 @@ package session
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -353,11 +354,15 @@ func (c *clients) snapshot() []*connection {
 	return c.inOrder()
 }
 
+// all returns the connections in no order.
+func (c *clients) all() []*connection {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Values(c.open))
+}
+
 func (c *clients) inOrder() []*connection {
-	out := make([]*connection, 0, len(c.open))
-	for _, conn := range c.open {
-		out = append(out, conn)
-	}
+	out := slices.Collect(maps.Values(c.open))
 	slices.SortFunc(out, func(a, b *connection) int { return cmp.Compare(a.Number, b.Number) })
 	return out
 }

@@ -3,6 +3,7 @@ package sql
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -43,8 +44,13 @@ func (h *History) Record(ctx context.Context, e Election) (bool, error) {
 
 // List returns at most limit elections, the newest first.
 func (h *History) List(ctx context.Context, limit int) ([]Election, error) {
+	return h.Before(ctx, math.MaxInt64, limit)
+}
+
+// Before is List for the elections of lower terms.
+func (h *History) Before(ctx context.Context, term uint64, limit int) ([]Election, error) {
 	var list []Election
-	err := h.db.Query(ctx, HistoryList, []any{h.lock.DataCenter, h.lock.Name, limit}, func(scan func(...any) error) error {
+	err := h.db.Query(ctx, HistoryList, []any{h.lock.DataCenter, h.lock.Name, term, limit}, func(scan func(...any) error) error {
 		var e Election
 		var ms int64
 		if err := scan(&e.Term, &e.Owner, &e.Previous, &e.Cause, &ms, &e.At); err != nil {

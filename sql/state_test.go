@@ -192,5 +192,9 @@ func TestHistory_FencedAndNewestFirst(t *testing.T) {
 		list, err = history.List(t.Context(), 1)
 		require.NoError(t, err)
 		assert.Len(t, list, 1)
+		list, err = history.Before(t.Context(), 2, 10)
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		assert.Equal(t, uint64(1), list[0].Term)
 	})
 }

@@ -287,24 +287,57 @@ func (a *app) adminAt(metas []string) *metaclient.Admin {
 
 // getJSON reads a document from the port of one node.
 func (a *app) getJSON(ctx context.Context, address, path string, out any) error {
+	_, err := a.getLinked(ctx, address, path, out)
+	return err
+}
+
+// pageRows is how many rows of a list are read at a time.
+const pageRows = 4000
+
+// getList reads a list from the port of one node, page by page, each within nodeWait.
+func getList[T any](ctx context.Context, a *app, address, path string) (all []T, err error) {
+	for path = fmt.Sprintf("%s?limit=%d", path, pageRows); path != ""; {
+		var page []T
+		limited, cancel := context.WithTimeout(ctx, nodeWait)
+		path, err = a.getLinked(limited, address, path, &page)
+		cancel()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page...)
+	}
+	return all, nil
+}
+
+// getLinked is getJSON, and returns the path of the next page; "" if there is none.
+func (a *app) getLinked(ctx context.Context, address, path string, out any) (next string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
 	if err != nil {
-		return err
+		return "", err
 	}
 	wire.SetToken(req.Header, a.tokenFor(address))
 	res, err := a.http.Do(req)
 	if err != nil {
-		return wire.Errorf(wire.CodeUnavailable, "cannot reach the node at %s: %v", address, err)
+		return "", wire.Errorf(wire.CodeUnavailable, "cannot reach the node at %s: %v", address, err)
 	}
 	defer res.Body.Close()
 	switch res.StatusCode {
 	case http.StatusOK:
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return wire.Errorf(wire.CodeUnauthorized, "%s answered %s to %s", address, res.Status, path)
+		return "", wire.Errorf(wire.CodeUnauthorized, "%s answered %s to %s", address, res.Status, path)
 	default:
-		return wire.Errorf(wire.CodeUnavailable, "%s answered %s to %s", address, res.Status, path)
+		return "", wire.Errorf(wire.CodeUnavailable, "%s answered %s to %s", address, res.Status, path)
 	}
-	return json.NewDecoder(io.LimitReader(res.Body, 64<<20)).Decode(out)
+	return nextPage(res.Header.Get("Link")), json.NewDecoder(io.LimitReader(res.Body, 512<<20)).Decode(out)
+}
+
+// nextPage returns the path in a header Link of relation next; "" if there is none.
+func nextPage(link string) string {
+	target, found := strings.CutSuffix(link, `>; rel="next"`)
+	if target, ok := strings.CutPrefix(target, "<"); found && ok && strings.HasPrefix(target, "/v1/") {
+		return target
+	}
+	return ""
 }
 
 // requestWait is the time limit of one request to the cluster. nodeWait is that

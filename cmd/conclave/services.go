@@ -109,13 +109,11 @@ func newestOf(all []publisher) []publisher {
 }
 
 func (a *app) askSession(ctx context.Context, s nodeAddress) (r registrations, err error) {
-	ctx, cancel := context.WithTimeout(ctx, nodeWait)
-	defer cancel()
-	if err = a.getJSON(ctx, s.address, "/v1/publishers", &r.publishers); err == nil {
-		err = a.getJSON(ctx, s.address, "/v1/subscribers", &r.subscribers)
+	if r.publishers, err = getList[publisher](ctx, a, s.address, "/v1/publishers"); err == nil {
+		r.subscribers, err = getList[subscriber](ctx, a, s.address, "/v1/subscribers")
 	}
 	if err == nil {
-		err = a.getJSON(ctx, s.address, "/v1/clients", &r.clients)
+		r.clients, err = getList[clientRow](ctx, a, s.address, "/v1/clients")
 	}
 	r.publishers = slices.DeleteFunc(r.publishers, func(p publisher) bool { return p.Withdrawn })
 	subscriptions := map[string]int{}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"conclave/meta/metaclient"
 	"conclave/session/registry"
 	"conclave/wire"
+	"conclave/wire/serve"
 )
 
 // fakeSession is a session with one client that publishes and one that
@@ -151,4 +153,37 @@ func TestBlacklistRemove_SaysWhatItDid(t *testing.T) {
 	r := tool(t, "--meta", meta, "blacklist", "remove", "data-1")
 	assert.Equal(t, "data-1 is readmitted\nthe blacklist is empty\n", r.stdout, r.stderr)
 	assert.Equal(t, "[]\n", tool(t, "--meta", meta, "--json", "blacklist", "remove", "data-1").stdout)
+}
+
+// What a session lists in pages is read whole.
+func TestServices_FollowPages(t *testing.T) {
+	var keys []int
+	for i := range 2*pageRows + 7 {
+		keys = append(keys, i)
+	}
+	requests := 0
+	session := fakeMeta(t, map[string]any{
+		"GET /v1/publishers": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			requests++
+			serve.WriteList(w, r, serve.List[int, map[string]any]{
+				Key:  func(i int) string { return serve.NumberKey(uint64(i)) },
+				Keys: func(add func(...int)) { add(keys...) },
+				Rows: func(keys []int) (rows []map[string]any) {
+					for _, i := range keys {
+						rows = append(rows, map[string]any{"id": fmt.Sprint(i), "data": map[string]any{"dataId": "x", "instance": "i", "group": "g"}, "version": 1, "values": []string{"v"}})
+					}
+					return rows
+				},
+			})
+		}),
+		"GET /v1/subscribers": []any{}, "GET /v1/clients": []any{},
+	})
+	meta := fakeMeta(t, map[string]any{"GET /v1/nodes": []metaclient.NodeInfo{{Name: "session-1", Role: "session", Address: session}}})
+	rows := decode[[]service](t, tool(t, "--meta", meta, "services", "--json"))
+	require.Len(t, rows, 1)
+	assert.Equal(t, len(keys), rows[0].Publishers)
+	assert.Equal(t, 3, requests)
+	for _, link := range []string{"", "x", `</v1/x>; rel="prev"`, `<http://other/v1/x>; rel="next"`, `<//other/v1/x>; rel="next"`} {
+		assert.Empty(t, nextPage(link), "only a path of the same node")
+	}
 }

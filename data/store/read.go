@@ -1,9 +1,9 @@
 package store
 
 import (
-	"cmp"
 	"hash/fnv"
 	"slices"
+	"strings"
 	"time"
 
 	"conclave"
@@ -93,29 +93,32 @@ type Datum struct {
 	Unconfirmed time.Duration // how long its last removal stays unconfirmed
 }
 
-// Data returns what subscribers see of the ids for which want returns true,
-// sorted.
-func (s *Store) Data(now time.Time, want func(id string) bool) []Datum {
-	var out []Datum
+// IDs returns the ids that begin with prefix and under which subscribers see
+// something, in no order.
+func (s *Store) IDs(prefix string) (ids []string) {
 	for id, d := range s.data {
-		if !want(id) {
-			continue
+		if strings.HasPrefix(id, prefix) && slices.ContainsFunc(d.regs, func(r *registration) bool { _, ok := r.visible(); return ok }) {
+			ids = append(ids, id)
 		}
-		var values []string // not content, which would be kept for each of them
-		n := 0
-		for _, r := range d.regs {
-			if v, ok := r.visible(); ok {
-				values = append(values, v...)
-				n++
-			}
-		}
-		if n == 0 {
-			continue
-		}
-		out = append(out, Datum{ID: id, Version: d.version, Values: values, Publishers: n, Unconfirmed: max(0, s.marked[id].until.Sub(now))})
 	}
-	slices.SortFunc(out, func(a, b Datum) int { return cmp.Compare(a.ID, b.ID) })
-	return out
+	return ids
+}
+
+// Datum returns what subscribers see of an id, and false if that is nothing.
+func (s *Store) Datum(id string, now time.Time) (Datum, bool) {
+	d := s.data[id]
+	if d == nil {
+		return Datum{}, false
+	}
+	var values []string // not content, which would be kept for each of them
+	n := 0
+	for _, r := range d.regs {
+		if v, ok := r.visible(); ok {
+			values = append(values, v...)
+			n++
+		}
+	}
+	return Datum{ID: id, Version: d.version, Values: values, Publishers: n, Unconfirmed: max(0, s.marked[id].until.Sub(now))}, n > 0
 }
 
 // Of returns one owner's copies, in no order.

@@ -109,11 +109,15 @@ func TestAssemble_ChangeBetweenPartsIsReadAfterwards(t *testing.T) {
 	w.change()
 	require.True(t, w.r.Changed([]string{keyOf("x")}))
 	var pushes []Push
-	for len(pushes) == 0 {
+	for range 20 {
+		if len(pushes) > 0 {
+			break
+		}
 		reads = w.take()
 		more, _ := w.r.Fetched(reads, []*wirev1.Fetched{w.answer(reads, before)}, w.now)
 		pushes = append(pushes, more...)
 	}
+	require.Len(t, pushes, 1)
 	assert.EqualValues(t, 1, pushes[0].datum.message.Version)
 	pushes = w.read(w.list)
 	require.Len(t, pushes, 1)

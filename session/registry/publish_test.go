@@ -51,7 +51,7 @@ func TestOwner_EarlierConnectionTakesNothingBack(t *testing.T) {
 	p.Version = 2
 	show(earlier)
 	assert.Equal(t, 0, disown(r, earlier))
-	assert.Len(t, r.Publishers(""), 1)
+	assert.Len(t, publishers(r), 1)
 
 	show(active(&Owner{Client: "other", Number: 1}, now))
 	show(later)
@@ -145,7 +145,7 @@ func TestPut_AnotherIdentityReplacesNothing(t *testing.T) {
 		_, err := r.Put(bank, theirs, now)
 		assert.Equal(t, wire.CodeUnauthorized, wire.CodeOf(err))
 	}
-	assert.Equal(t, []string{"mine"}, r.Publishers("")[0].Values)
+	assert.Equal(t, []string{"mine"}, publishers(r)[0].Values)
 	shop.End()
 	disown(r, shop)
 	_, err = r.Put(bank, p, now)

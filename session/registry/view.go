@@ -1,8 +1,7 @@
 package registry
 
 import (
-	"cmp"
-	"slices"
+	"fmt"
 	"strings"
 	"time"
 
@@ -19,20 +18,30 @@ type Publisher struct {
 	Stored   conclave.Epoch `json:"stored,omitzero"` // the leader epoch at which data accepted it
 }
 
-// Publishers returns the registrations of a dataId, or all of them if it is "",
-// sorted by id.
-func (r *Registry) Publishers(dataID string) []Publisher {
-	out := []Publisher{}
-	for _, reg := range r.byID {
-		if !strings.HasPrefix(reg.key, dataID) {
-			continue
+// Slots returns the number of slots that have been used.
+func (r *Registry) Slots() int { return len(r.slots) }
+
+// PublisherIDs returns the ids of the registrations of a dataId in a slot, or of all
+// of them if it is "", in no order.
+func (r *Registry) PublisherIDs(slot int, dataID string) (ids []string) {
+	for _, reg := range r.of(slot).held.regs {
+		if strings.HasPrefix(reg.key, dataID) && (dataID == "" || reg.data().DataID == dataID) {
+			ids = append(ids, reg.id)
 		}
-		data := reg.data()
-		if dataID != "" && data.DataID != dataID {
+	}
+	return ids
+}
+
+// Publishers returns the registrations with these ids that there are.
+func (r *Registry) Publishers(ids []string) []Publisher {
+	out := make([]Publisher, 0, len(ids))
+	for _, id := range ids {
+		reg := r.byID[id]
+		if reg == nil {
 			continue
 		}
 		p := Publisher{
-			Publisher: conclave.Publisher{ID: reg.id, Data: data, Version: reg.version, Values: reg.values, Withdrawn: reg.withdrawn},
+			Publisher: conclave.Publisher{ID: reg.id, Data: reg.data(), Version: reg.version, Values: reg.values, Withdrawn: reg.withdrawn},
 			Slot:      reg.slot.number, Stored: reg.stored,
 		}
 		if o := reg.owner; o != nil {
@@ -40,7 +49,6 @@ func (r *Registry) Publishers(dataID string) []Publisher {
 		}
 		out = append(out, p)
 	}
-	slices.SortFunc(out, func(a, b Publisher) int { return cmp.Compare(a.ID, b.ID) })
 	return out
 }
 
@@ -58,28 +66,48 @@ type Subscriber struct {
 	Offered  *int   `json:"heldValues,omitempty"` // number of values of that list
 }
 
-// Subscribers returns the subscriptions to a dataId, or all of them if it is "",
-// sorted.
-func (r *Registry) Subscribers(dataID string, now time.Time) []Subscriber {
-	out := []Subscriber{}
-	for _, tp := range r.topics {
+// SubscriberKey names a subscription.
+type SubscriberKey struct {
+	data, id string
+	number   uint64 // of the connection
+	s        *subscription
+}
+
+// Text returns the key as text, which is unique and sorts by dataId and id.
+func (k SubscriberKey) Text() string { return fmt.Sprintf("%s\x00%s\x00%020d", k.data, k.id, k.number) }
+
+// SubscriberKeys returns the keys of the subscriptions to a dataId in a slot, or of
+// all of them if it is "", in no order.
+func (r *Registry) SubscriberKeys(slot int, dataID string) (keys []SubscriberKey) {
+	for _, tp := range r.of(slot).topics {
 		if dataID != "" && tp.data.DataID != dataID {
 			continue
 		}
 		for _, s := range tp.subs {
-			v := Subscriber{
-				DataInfoID: tp.data, ID: s.id, Client: s.to.Name, ClientID: s.to.Client, Address: s.to.Address, Version: s.version, Values: s.count,
-			}
-			if !s.held.IsZero() {
-				n := tp.held.count()
-				v.Held, v.HeldMs, v.Offered = true, now.Sub(s.held).Milliseconds(), &n
-			}
-			out = append(out, v)
+			keys = append(keys, SubscriberKey{tp.key, s.id, s.to.Number, s})
 		}
 	}
-	slices.SortFunc(out, func(a, b Subscriber) int {
-		return cmp.Or(cmp.Compare(a.DataInfoID.String(), b.DataInfoID.String()), cmp.Compare(a.ID, b.ID))
-	})
+	return keys
+}
+
+// Subscribers returns the subscriptions with these keys that have not ended.
+func (r *Registry) Subscribers(keys []SubscriberKey, now time.Time) []Subscriber {
+	out := make([]Subscriber, 0, len(keys))
+	for _, k := range keys {
+		s := k.s
+		if s.to.subs[s.id] != s {
+			continue
+		}
+		tp := s.topic
+		v := Subscriber{
+			DataInfoID: tp.data, ID: s.id, Client: s.to.Name, ClientID: s.to.Client, Address: s.to.Address, Version: s.version, Values: s.count,
+		}
+		if !s.held.IsZero() {
+			n := tp.held.count()
+			v.Held, v.HeldMs, v.Offered = true, now.Sub(s.held).Milliseconds(), &n
+		}
+		out = append(out, v)
+	}
 	return out
 }
 

@@ -1,6 +1,6 @@
 package main
 
-// The guards of lists that are sent in parts.
+// The guards of lists that are sent in parts, and of pages for readers.
 var partGuards = []guard{
 	{name: "parts of two lists make one", test: unit{"./wire", "TestAssembly_PartThatDoesNotFitIsRefused"}, patch: patch{
 		"wire/part.go", "hash != a.hash || ", ""}},
@@ -22,4 +22,12 @@ var partGuards = []guard{
 		"session/registry/outbox.go", "o.parts.has(subscription) || ", ""}},
 	{name: "an older client is sent what it cannot receive", test: unit{"./session/registry", "TestOffer_OlderClientIsRefusedWhatItCannotReceive"}, patch: patch{
 		"session/registry/push.go", "if d.bytes > wire.MaxMessage && !s.to.Parts {", "if d.bytes < 0 {"}},
+	{name: "keys of a list are selected under the registry's lock", test: unit{"./session", "TestAdmin_ListsHoldNoLock"}, patch: patch{
+		"session/admin.go", "\t\twith(a.registry, func(r *registry.Registry) func() { return take(r, slot) })()", "\t\ta.registry.do(func(r *registry.Registry) { take(r, slot)() })"}},
+	{name: "links of pages contain the ids of registrations", test: unit{"./session", "TestAdmin_PagesOfReadersHideIDs"}, patch: patch{
+		"session/admin.go", "string { return k.shown },", "string { return k.id },"}},
+	{name: "a selection holds every key", test: unit{"./wire/serve", "TestSmallest_HoldsFewKeys"}, patch: patch{
+		"wire/serve/page.go", "len(s.keys) >= 2*s.limit {", "len(s.keys) < 0 {"}},
+	{name: "a datum is listed whatever its size", test: unit{"./data", "TestFirstValues_AreBounded"}, patch: patch{
+		"data/admin.go", "bytes -= len(v); bytes < 0 {", "bytes -= len(v); false {"}},
 }
