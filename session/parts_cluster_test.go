@@ -1,9 +1,11 @@
 package session_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,7 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/client"
+	"conclave/slot"
 	"conclave/wire"
+	wirev1 "conclave/wire/v1"
 )
 
 // A list that is larger than any message reaches its subscribers, also those that
@@ -48,5 +52,58 @@ func TestParts_ListLargerThanAMessageIsPushed(t *testing.T) {
 				assert.Zero(t, len(d.Values)%30*(len(d.Values)-n-1), "a part of a list is not shown: %d values", len(d.Values))
 			}
 		}
+	})
+}
+
+// A large list that changes all the time arrives, each time whole, although it is sent
+// in parts for longer than it takes to change, and the slot's leader is lost.
+func TestParts_ListThatChangesAllTheTimeArrives(t *testing.T) {
+	bubble(t, 2, 1, func(t *testing.T, c *cluster) {
+		publisher := c.client("publisher")
+		var pubs []*client.Publication
+		for i := range 90 {
+			pubs = append(pubs, c.published(publisher, "svc", fmt.Sprint(i, strings.Repeat("x", 60_000))))
+		}
+		r := c.raw("reader", "session-1")
+		defer r.end()
+		r.send(&wirev1.ClientMessage{Hello: &wirev1.ClientHello{Client: "reader", Parts: true}})
+		r.send(&wirev1.ClientMessage{Subscribe: []*wirev1.Subscription{{Id: "s", DataInfoId: svc}}})
+
+		ctx, stop := context.WithCancel(c.ctx)
+		defer stop()
+		var changes sync.WaitGroup
+		changes.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				assert.NoError(t, pubs[i%90].Update([]string{fmt.Sprint("changed", i, strings.Repeat("y", 60_000))}))
+				time.Sleep(5 * time.Millisecond)
+			}
+		})
+		var a wire.Assembly
+		var versions []int64
+		for parts := 0; len(versions) < 6; {
+			r.until(func(m *wirev1.ServerMessage) bool {
+				for _, p := range m.GetPushes() {
+					require.NotNil(t, p.GetPart())
+					whole, err := a.Add(p.GetHash(), p.GetPart(), p.GetDatum().GetValues(), p.GetDatum().GetPublishers())
+					require.NoError(t, err)
+					if parts++; whole == nil {
+						continue
+					}
+					assert.Len(t, whole.Values, 90)
+					versions = append(versions, p.GetDatum().GetVersion())
+					if len(versions) == 3 {
+						kill(c, c.datas[c.meta.view.Table().Slots[slot.Of(svc, 16)].Leader.Name])
+					}
+				}
+				return len(m.GetPushes()) > 0
+			})
+			if m := (&wirev1.ClientMessage{Ping: uint64(parts + 1)}); parts%5 == 0 {
+				r.send(m)
+			}
+		}
+		stop()
+		changes.Wait()
+		assert.True(t, slices.IsSorted(versions), "%v", versions)
+		assert.Len(t, slices.Compact(versions), 6)
 	})
 }
