@@ -170,21 +170,11 @@ func (r *replica) fetch(in *wirev1.FetchSlot, size *int, now time.Time) *wirev1.
 		if *size > largestAnswer {
 			break
 		}
-		if f := r.store.Continue(want, largestAnswer, now); f != nil {
-			*size += proto.Size(f)
-			out.Datums = append(out.Datums, f)
-			continue // it was read with the first part
-		}
-		f := r.store.Read(want.GetDataInfoId(), want.GetVersion(), want.GetHash(), now)
-		count := len(f.GetDatum().GetValues())
-		if want.GetDeltas() {
-			r.store.Shorten(f, want.GetHash())
-		}
-		if want.GetParts() {
-			r.store.Cut(f, largestAnswer, now)
-		}
+		f, count, begun := r.store.Answer(want, largestAnswer, now)
 		*size += proto.Size(f)
-		out.Datums = append(out.Datums, f)
+		if out.Datums = append(out.Datums, f); begun {
+			continue // it was read with its first part
+		}
 		r.trace.Claim(trace.Claim{Kind: trace.Read, Slot: r.id, Epoch: r.epoch, Subject: want.GetDataInfoId(), Version: f.GetDatum().GetVersion(), Count: count, Flag: f.GetSame()})
 	}
 	return out

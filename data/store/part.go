@@ -7,6 +7,24 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
+// Answer answers a session's request for one datum as the session can take it: Read,
+// as a delta or in parts. count is the number of values in the whole list. begun reports
+// whether the answer is a further part of a list that was read before.
+func (s *Store) Answer(want *wirev1.Want, limit int, now time.Time) (f *wirev1.Fetched, count int, begun bool) {
+	if f = s.Continue(want, limit, now); f != nil {
+		return f, int(f.GetPart().GetValues()), true
+	}
+	f = s.Read(want.GetDataInfoId(), want.GetVersion(), want.GetHash(), now)
+	count = len(f.GetDatum().GetValues())
+	if want.GetDeltas() {
+		s.Shorten(f, want.GetHash())
+	}
+	if want.GetParts() {
+		s.Cut(f, limit, now)
+	}
+	return f, count, false
+}
+
 // Continue returns the next part of the list that the session is reading in parts,
 // or nil if that list is not kept any more: then it reads the present one from its
 // beginning. A list that has changed since is kept while it is read, as the bases of

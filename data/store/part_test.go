@@ -25,11 +25,8 @@ type partReader struct {
 func (r *partReader) read(t *testing.T, s *Store, data string, now time.Time) *wire.List {
 	at := r.list.At()
 	want := &wirev1.Want{DataInfoId: data, Parts: true, PartHash: r.list.Hash(), ValuesAt: uint32(at.Values), PublishersAt: uint32(at.Publishers)}
-	f := s.Continue(want, 1<<20, now)
-	if f == nil {
-		f = s.Read(data, 0, 0, now)
-		s.Cut(f, 1<<20, now)
-	}
+	f, _, begun := s.Answer(want, 1<<20, now)
+	assert.Equal(t, f.GetPart().GetValuesAt() > 0, begun)
 	r.last = f
 	require.NotNil(t, f.GetPart())
 	whole, err := r.list.Add(f.GetHash(), f.GetPart(), f.GetDatum().GetValues(), f.GetDatum().GetPublishers())
@@ -118,8 +115,8 @@ func TestCut_OnlyLargeLists(t *testing.T) {
 			p.Values = values
 			s.Write(CopyOf(conclave.NodeID{Name: "s", Incarnation: "i"}, p), now)
 		}
-		f := s.Read(testData[0], 0, 0, now)
-		s.Cut(f, 1<<20, now)
+		f, count, _ := s.Answer(&wirev1.Want{DataInfoId: testData[0], Parts: true}, 1<<20, now)
+		assert.Len(t, s.Read(testData[0], 0, 0, now).GetDatum().GetValues(), count)
 		return f
 	}
 	f := read(1)

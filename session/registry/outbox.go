@@ -205,7 +205,7 @@ func (o *Outbox) Next() *wirev1.ServerMessage {
 		delete(o.newest, subscription)
 		if out := at[p]; out != nil {
 			out.Subscriptions = append(out.Subscriptions, subscription)
-			if p.parts {
+			if p.parts && o.parts != nil {
 				o.parts.subscriptions = out.Subscriptions
 			}
 			continue
