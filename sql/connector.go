@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -16,10 +17,12 @@ import (
 // know or do not allow a session to change; their refusal is ignored. (In the
 // DSN, a refused setting would make the connection fail.)
 type connector struct {
-	driver.Connector
-	settings []string // "name = value"
+	servers  []driver.Connector // one for each host of the DSN
+	hosts    *hosts             // which of them is the writer; nil if there is one
+	settings []string           // "name = value"
 	known    *accepted
-	limit    time.Duration // of Connect
+	limit    time.Duration // of Connect, for each host
+	stall    *stall        // of each answer; nil if the driver has a time limit for it
 }
 
 // accepted holds the settings that the server has accepted, as one statement, so
@@ -57,19 +60,40 @@ var _ driver.Connector = (*connector)(nil)
 // takes does not count for the statement that needs the connection (see limit).
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	resume := suspendLimit(ctx)
-	conn, err := c.connect(ctx)
+	var conn driver.Conn
+	var err error
+	if c.hosts == nil {
+		conn, err = c.attempt(ctx, 0)
+	} else {
+		conn, err = c.connectToWriter(ctx)
+	}
 	resume(err == nil)
 	return conn, err
 }
 
-func (c *connector) connect(ctx context.Context) (driver.Conn, error) {
+// Driver returns the driver of the connections.
+func (c *connector) Driver() driver.Driver { return c.servers[0].Driver() }
+
+// attempt connects to one host.
+func (c *connector) attempt(ctx context.Context, i int) (conn driver.Conn, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
-	conn, err := c.Connector.Connect(ctx)
+	ctx, end := c.stall.watch(ctx)
+	defer func() { err = end(err) }()
+	conn, err = c.servers[i].Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.apply(ctx, conn.(driver.ExecerContext)); err != nil {
+	settings := c.settings
+	if c.hosts != nil {
+		m, more, err := c.asMember(ctx, conn, i)
+		if err != nil {
+			conn.Close()
+			return nil, err
+		}
+		conn, settings = m, slices.Concat(settings, more)
+	}
+	if err := c.apply(ctx, conn.(driver.ExecerContext), settings); err != nil {
 		conn.Close()
 		return nil, err
 	}
@@ -78,8 +102,8 @@ func (c *connector) connect(ctx context.Context) (driver.Conn, error) {
 
 // apply sends the settings: all that are known to be accepted in one statement,
 // or, if they are not known or the statement is refused, one after the other.
-func (c *connector) apply(ctx context.Context, conn driver.ExecerContext) error {
-	if statement, ok := c.known.get(c.settings); ok {
+func (c *connector) apply(ctx context.Context, conn driver.ExecerContext, settings []string) error {
+	if statement, ok := c.known.get(settings); ok {
 		if statement == "" {
 			return nil
 		}
@@ -89,7 +113,7 @@ func (c *connector) apply(ctx context.Context, conn driver.ExecerContext) error 
 		}
 	}
 	var taken []string
-	for _, setting := range c.settings {
+	for _, setting := range settings {
 		took, err := set(ctx, conn, "SET SESSION "+setting)
 		if err != nil {
 			return err
@@ -102,7 +126,7 @@ func (c *connector) apply(ctx context.Context, conn driver.ExecerContext) error 
 	if len(taken) > 0 {
 		statement = "SET " + strings.Join(taken, ", ")
 	}
-	c.known.put(c.settings, statement)
+	c.known.put(settings, statement)
 	return nil
 }
 

@@ -11,7 +11,7 @@ import (
 // schema file is the version that the schema has after it, and the order of
 // application.
 //
-//go:embed schema/*.sql lock/*.sql state/*.sql history/*.sql diagnosis/*.sql
+//go:embed schema/*.sql lock/*.sql state/*.sql history/*.sql diagnosis/*.sql member/*.sql
 var files embed.FS
 
 // The statements of the election and of the fenced writes. Their comments are

@@ -28,6 +28,12 @@ var (
 	// been applied, or may be applied later.
 	ErrUnavailable = errors.New("database unavailable")
 
+	// ErrUnsuitable reports that the servers of a DSN with several hosts are
+	// replicated in a way that can elect two leaders or lose a term: with several
+	// primaries, or without a quorum. A retry is useless until an operator has
+	// changed it.
+	ErrUnsuitable = errors.New("replication is not suitable")
+
 	// ErrSchemaOlder reports that Check found a schema that has to be migrated
 	// first.
 	ErrSchemaOlder = errors.New("the database is not migrated")
@@ -54,6 +60,9 @@ const (
 	errConnKilled     = 1927 // MariaDB: the connection was killed
 	errPasswordExpiry = 1820
 	errNoBackend      = 9001 // ProxySQL: no backend server within its time limit
+	errOffline        = 3032 // a member that has left its group with OFFLINE_MODE
+	errGroupHook      = 3100 // the group did not answer before the commit; the others may have it
+	errGroupRollback  = 3101 // rolled back in the commit, by the group's decision or because the member left it
 )
 
 // classify wraps an error of the driver in one of the sentinels above. It
@@ -68,7 +77,8 @@ func classify(err error) error {
 		switch refused.Number {
 		case errDBDenied, errUserDenied, errUnknownDB, errPasswordExpiry:
 			return fmt.Errorf("%w: %w", ErrRefused, err)
-		case errTooManyConns, errShutdown, errUserConns, errKilled, errConnKilled, errNotReady, errNoBackend:
+		case errTooManyConns, errShutdown, errUserConns, errKilled, errConnKilled, errNotReady, errNoBackend,
+			errOffline, errGroupHook, errGroupRollback:
 			return fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
 		return err
@@ -79,6 +89,7 @@ func classify(err error) error {
 	case errors.As(err, &network),
 		errors.As(err, &certificate),
 		errors.Is(err, errCertificate),
+		errors.Is(err, errNoWriter),
 		errors.Is(err, mysql.ErrNoTLS),
 		errors.Is(err, driver.ErrBadConn),
 		errors.Is(err, mysql.ErrInvalidConn),
@@ -96,6 +107,13 @@ func classify(err error) error {
 func RefusedAs(err error, numbers ...uint16) bool {
 	var refused *mysql.MySQLError
 	return errors.As(err, &refused) && slices.Contains(numbers, refused.Number)
+}
+
+// refusedByGroup reports whether a member could not have a statement accepted by
+// its group, or has left the group or the cluster. What became of the statement is
+// unknown: the others may have received it.
+func refusedByGroup(err error) bool {
+	return RefusedAs(err, errGroupHook, errGroupRollback, errOffline, errNotReady)
 }
 
 // missingTable reports whether a table does not exist, so that the database has

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -66,6 +67,43 @@ func suspendLimit(ctx context.Context) (resume func(connected bool)) {
 		l.began, l.unconnected = time.Now(), !connected
 		l.mu.Unlock()
 		l.timer.Reset(l.of)
+	}
+}
+
+// stall ends an attempt to connect when the server has not answered for a while,
+// where the driver has no time limit for an answer. A nil stall never does.
+type stall struct {
+	after time.Duration
+	timer atomic.Pointer[time.Timer] // of the attempt in progress
+}
+
+// watch returns a context that ends when the server stalls. end releases it, and
+// returns err, or context.DeadlineExceeded if the stall was the reason.
+func (s *stall) watch(ctx context.Context) (watched context.Context, end func(error) error) {
+	if s == nil {
+		return ctx, func(err error) error { return err }
+	}
+	watched, cancel := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(s.after, func() { cancel(context.DeadlineExceeded) })
+	s.timer.Store(timer)
+	return watched, func(err error) error {
+		timer.Stop()
+		cause := context.Cause(watched)
+		cancel(nil)
+		if errors.Is(err, context.Canceled) && errors.Is(cause, context.DeadlineExceeded) {
+			return cause
+		}
+		return err
+	}
+}
+
+// answered is called with each sign of life of the server.
+func (s *stall) answered() {
+	if s == nil {
+		return
+	}
+	if timer := s.timer.Load(); timer != nil && timer.Stop() {
+		timer.Reset(s.after)
 	}
 }
 

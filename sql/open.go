@@ -75,10 +75,11 @@ func (o Options) withDefaults() (Options, error) {
 // DB is one MySQL database: a small pool for short statements with a deadline,
 // and pinned connections.
 type DB struct {
-	opts   Options
-	config *mysql.Config // of the pool; Pin clones it
-	pool   *stdsql.DB
-	sent   atomic.Uint64 // statements sent
+	opts    Options
+	configs []*mysql.Config // of the pool, one for each host; Pin clones them
+	hosts   *hosts          // which host is the writer; nil if there is one
+	pool    *stdsql.DB
+	sent    atomic.Uint64 // statements sent
 
 	known  *accepted  // settings of a session that the server accepts
 	trips  *tripTimes // of the latest statements
@@ -97,6 +98,13 @@ type DB struct {
 // connect; the first statement does, and returns ErrUnavailable if it cannot.
 // Errors of Open about the DSN wrap ErrBadDSN and never contain the password.
 //
+// The address may be a list, tcp(db1:3306,db2:3306,db3:3306): the members of a
+// replication group of MySQL with a single primary, or the nodes of a Galera
+// cluster. Each connection is then one to the host that accepts writes: the
+// primary that has a quorum, or the first node of the list that takes part. When
+// another host becomes the writer, the connections to the former one end. A server
+// that is neither is not used (docs/databases.md).
+//
 // The DSN's parameters tls=true, skip-verify and preferred are the driver's; with
 // tlsCA=FILE (and tlsCert and tlsKey) the server's certificate is verified against
 // the CAs of a file, with tls=verify-ca whatever host it names.
@@ -111,42 +119,64 @@ func Open(dsn string, opts Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := parseDSN(dsn)
+	configs, err := parseDSN(dsn)
 	if err != nil {
 		return nil, err
 	}
+	db := &DB{opts: opts, configs: configs, known: &accepted{}, trips: &tripTimes{}}
+	db.open, db.end = context.WithCancel(context.Background())
+	inner := &connector{settings: lockWaits(opts), known: db.known, limit: opts.Connect}
+	for _, config := range configs {
+		opts.session(config)
+		server, err := mysql.NewConnector(config)
+		if err != nil {
+			return nil, fmt.Errorf("%w: the driver refuses the parameters", ErrBadDSN)
+		}
+		inner.servers = append(inner.servers, server)
+	}
+	if len(configs) > 1 {
+		names := make([]string, len(configs))
+		for i, config := range configs {
+			names[i] = config.Addr
+		}
+		db.hosts = newHosts(names, 10*opts.Deadline)
+		inner.hosts = db.hosts
+	}
+	db.pool = stdsql.OpenDB(inner)
+	db.pool.SetMaxOpenConns(opts.MaxConns)
+	db.pool.SetMaxIdleConns(opts.MaxConns)
+	if db.hosts != nil {
+		// Readers would not notice that their host is not the writer any more, or
+		// that one before it in the DSN takes part again.
+		db.pool.SetConnMaxLifetime(20 * opts.Deadline)
+	}
+	return db, nil
+}
+
+// session sets what every connection has in common.
+func (o Options) session(config *mysql.Config) {
 	config.InterpolateParams = true
 	config.ParseTime = true
 	config.Loc = time.UTC
 	config.ClientFoundRows = false
 	config.MultiStatements = false
 	config.AllowAllFiles = false
-	config.RejectReadOnly = true   // on a demoted primary drop the connection; nothing was applied
-	config.Timeout = opts.Deadline // of the dial; each answer after it has ReadTimeout
-	config.ReadTimeout = opts.Deadline
-	config.WriteTimeout = opts.Deadline
-	config.DialFunc = opts.Dial
+	config.RejectReadOnly = true // on a demoted primary drop the connection; nothing was applied
+	config.Timeout = o.Deadline  // of the dial; each answer after it has ReadTimeout
+	config.ReadTimeout = o.Deadline
+	config.WriteTimeout = o.Deadline
+	config.DialFunc = o.Dial
 	config.Logger = quiet{}
 	if config.Params == nil {
 		config.Params = map[string]string{}
 	}
 	config.Params["autocommit"] = "1"
 	config.Params["time_zone"] = "'+00:00'"
-	inner, err := mysql.NewConnector(config)
-	if err != nil {
-		return nil, fmt.Errorf("%w: the driver refuses the parameters", ErrBadDSN)
-	}
-	db := &DB{opts: opts, config: config, known: &accepted{}, trips: &tripTimes{}}
-	db.open, db.end = context.WithCancel(context.Background())
-	db.pool = stdsql.OpenDB(&connector{Connector: inner, settings: lockWaits(opts), known: db.known, limit: opts.Connect})
-	db.pool.SetMaxOpenConns(opts.MaxConns)
-	db.pool.SetMaxIdleConns(opts.MaxConns)
-	return db, nil
 }
 
-// parseDSN parses a DSN. It hides the driver's error if that may quote a part
+// parseDSN parses a DSN, and returns a configuration for each of its hosts. It hides the driver's error if that may quote a part
 // of the DSN, because after a stray character that part may be the password.
-func parseDSN(dsn string) (*mysql.Config, error) {
+func parseDSN(dsn string) ([]*mysql.Config, error) {
 	const form = "want user:password@tcp(host:port)/database"
 	switch {
 	case strings.TrimSpace(dsn) == "":
@@ -158,6 +188,27 @@ func parseDSN(dsn string) (*mysql.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	dsns, err := perHost(dsn)
+	if err != nil {
+		return nil, err
+	}
+	configs := make([]*mysql.Config, len(dsns))
+	for i, dsn := range dsns { // each, because each host has its own name in its certificate
+		if configs[i], err = parseOne(dsn, form); err != nil {
+			return nil, err
+		}
+		if secured == nil {
+			continue
+		}
+		if err := secured.secure(configs[i]); err != nil {
+			return nil, err
+		}
+	}
+	return configs, nil
+}
+
+// parseOne parses a DSN with one host.
+func parseOne(dsn, form string) (*mysql.Config, error) {
 	config, err := mysql.ParseDSN(dsn)
 	if err != nil {
 		if text, static := strings.CutPrefix(err.Error(), "invalid DSN: "); static {
@@ -173,11 +224,6 @@ func parseDSN(dsn string) (*mysql.Config, error) {
 	if config.DBName == "" {
 		return nil, fmt.Errorf("%w: there is no database after the slash, %s", ErrBadDSN, form)
 	}
-	if secured != nil {
-		if err := secured.secure(config); err != nil {
-			return nil, err
-		}
-	}
 	return config, nil
 }
 
@@ -190,9 +236,13 @@ func lockWaits(opts Options) []string {
 	return []string{fmt.Sprintf("innodb_lock_wait_timeout = %d", seconds), fmt.Sprintf("lock_wait_timeout = %d", seconds)}
 }
 
-// Addr returns network, address and database, for logs. It contains no secrets.
+// Addr returns network, addresses and database, for logs. It contains no secrets.
 func (db *DB) Addr() string {
-	return fmt.Sprintf("%s(%s)/%s", db.config.Net, db.config.Addr, db.config.DBName)
+	addrs := make([]string, len(db.configs))
+	for i, config := range db.configs {
+		addrs[i] = config.Addr
+	}
+	return fmt.Sprintf("%s(%s)/%s", db.configs[0].Net, strings.Join(addrs, ","), db.configs[0].DBName)
 }
 
 // Statements returns the number of statements sent so far, pinned connections

@@ -4,7 +4,6 @@ import (
 	"context"
 	stdsql "database/sql"
 	"database/sql/driver"
-	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -46,8 +45,12 @@ func (db *DB) Pin(ctx context.Context, lost func(error)) (*Pinned, error) {
 	return db.pin(ctx, lost, db.opts.Connect, db.opts.Deadline)
 }
 
-// pinPatiently opens a connection whose only limit is ctx.
+// pinPatiently opens a connection whose only limit is ctx, and the usual limits for
+// each host of a DSN with several.
 func (db *DB) pinPatiently(ctx context.Context) (*Pinned, error) {
+	if db.hosts != nil { // a host that does not answer must not end the search
+		return db.pin(ctx, nil, db.opts.Connect, db.opts.Deadline)
+	}
 	return db.pin(ctx, nil, 0, 0)
 }
 
@@ -55,37 +58,33 @@ func (db *DB) pinPatiently(ctx context.Context) (*Pinned, error) {
 // server; 0 is none.
 func (db *DB) pin(ctx context.Context, lost func(error), limit, step time.Duration) (*Pinned, error) {
 	p := &Pinned{db: db, lost: lost}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	answered := func() {}
+	var stalls *stall
 	if step > 0 {
-		stalled := time.AfterFunc(step, func() { cancel(context.DeadlineExceeded) })
-		defer stalled.Stop()
-		answered = func() {
-			if stalled.Stop() {
-				stalled.Reset(step)
-			}
-		}
+		stalls = &stall{after: step}
 	}
-	config := db.config.Clone()
-	config.Timeout = step
-	config.ReadTimeout, config.WriteTimeout = 0, 0
-	config.CheckConnLiveness = false // watchedConn does that, without a delay
-	config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := db.opts.Dial(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}
-		answered()
-		t := newWatchedConn(conn, p.ended, answered)
+		stalls.answered()
+		t := newWatchedConn(conn, p.ended, stalls.answered)
 		p.mu.Lock()
-		p.socket = t
+		p.socket, p.early = t, nil // an earlier one was to a host that cannot be used
 		p.mu.Unlock()
 		return t, nil
 	}
-	inner, err := mysql.NewConnector(config)
-	if err != nil {
-		return nil, fmt.Errorf("pin a connection: %w", err)
+	servers := make([]driver.Connector, len(db.configs))
+	for i, config := range db.configs {
+		config = config.Clone()
+		config.Timeout = step
+		config.ReadTimeout, config.WriteTimeout = 0, 0
+		config.CheckConnLiveness = false // watchedConn does that, without a delay
+		config.DialFunc = dial
+		var err error
+		if servers[i], err = mysql.NewConnector(config); err != nil {
+			return nil, fmt.Errorf("pin a connection: %w", err)
+		}
 	}
 	// A server-wide limit of the execution time would end the waits. MySQL and
 	// MariaDB have different names for it; each refuses the other's.
@@ -93,13 +92,10 @@ func (db *DB) pin(ctx context.Context, lost func(error), limit, step time.Durati
 	if limit == 0 {
 		limit = math.MaxInt64 // ctx is the only limit
 	}
-	p.one = stdsql.OpenDB(&connector{Connector: inner, settings: settings, known: db.known, limit: limit})
+	p.one = stdsql.OpenDB(&connector{servers: servers, hosts: db.hosts, settings: settings, known: db.known, limit: limit, stall: stalls})
 	p.one.SetMaxOpenConns(1)
-	p.conn, err = p.one.Conn(ctx)
-	if err != nil {
-		if cause := context.Cause(ctx); errors.Is(err, context.Canceled) && errors.Is(cause, context.DeadlineExceeded) {
-			err = cause
-		}
+	var err error
+	if p.conn, err = p.one.Conn(ctx); err != nil {
 		p.Close()
 		return nil, fmt.Errorf("pin a connection: %w", classify(err))
 	}
@@ -111,7 +107,35 @@ func (db *DB) pin(ctx context.Context, lost func(error), limit, step time.Durati
 		p.Close()
 		return nil, fmt.Errorf("pin a connection: %w: %w", ErrUnavailable, early)
 	}
+	if db.hosts != nil {
+		if err := p.follow(); err != nil {
+			p.Close()
+			return nil, fmt.Errorf("pin a connection: %w", classify(err))
+		}
+	}
 	return p, nil
+}
+
+// follow makes the connection end when another host of the DSN becomes the writer.
+func (p *Pinned) follow() error {
+	return p.conn.Raw(func(conn any) error {
+		if m, ok := conn.(*memberConn); !ok || !p.db.hosts.watch(p, m.host) {
+			return driver.ErrBadConn
+		}
+		return nil
+	})
+}
+
+// move ends the connection as the network would, because another host of the DSN
+// accepts writes now: what waits on it, and the leader that trusts it, are told at
+// once.
+func (p *Pinned) move() {
+	p.mu.Lock()
+	t := p.socket
+	p.mu.Unlock()
+	if t != nil {
+		t.Conn.Close()
+	}
 }
 
 // ended is called when the socket has ended without Close.
@@ -170,6 +194,9 @@ func (p *Pinned) Close() error {
 		p.closed = true
 		t := p.socket
 		p.mu.Unlock()
+		if p.db.hosts != nil {
+			p.db.hosts.unwatch(p)
+		}
 		if t != nil {
 			t.Close() // ends a statement in progress
 		}

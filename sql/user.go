@@ -18,6 +18,9 @@ var runtimeGrants = []string{
 	"GRANT SELECT, INSERT ON %d.election_history TO %u",
 }
 
+// groupGrant is needed in addition where the DSN names the members of a group.
+const groupGrant = "GRANT SELECT ON performance_schema.replication_group_members TO %u"
+
 // plainWord is what a name or a password of EnsureUser may have: nothing that a
 // server could take for something else, whatever its modes.
 var plainWord = regexp.MustCompile(`^[!#-&(-\[\]-_a-~]+$`)
@@ -29,14 +32,15 @@ var plainWord = regexp.MustCompile(`^[!#-&(-\[\]-_a-~]+$`)
 //
 // The user of db needs CREATE USER, and these privileges WITH GRANT OPTION.
 func (db *DB) EnsureUser(ctx context.Context, dsn string) error {
-	user, err := parseDSN(dsn)
+	users, err := parseDSN(dsn)
 	if err != nil {
 		return err
 	}
+	user, own := users[0], db.configs[0]
 	switch {
-	case user.DBName != db.config.DBName:
-		return fmt.Errorf("%w: the user's database is %s, that of the migration %s", ErrBadDSN, user.DBName, db.config.DBName)
-	case user.User == db.config.User:
+	case user.DBName != own.DBName:
+		return fmt.Errorf("%w: the user's database is %s, that of the migration %s", ErrBadDSN, user.DBName, own.DBName)
+	case user.User == own.User:
 		return fmt.Errorf("%w: want another user than that of the migration, %s", ErrBadDSN, user.User)
 	}
 	for _, word := range []string{user.User, user.Passwd, user.DBName} {
@@ -50,10 +54,14 @@ func (db *DB) EnsureUser(ctx context.Context, dsn string) error {
 	}
 	defer conn.Close()
 	fill := userText(user.DBName, user.User, "%p", "'"+user.Passwd+"'", "%t", requires(user))
-	for _, statement := range append([]string{
+	statements := append([]string{
 		"CREATE USER IF NOT EXISTS %u IDENTIFIED BY %p",
 		"ALTER USER %u IDENTIFIED BY %p REQUIRE %t",
-	}, runtimeGrants...) {
+	}, runtimeGrants...)
+	if db.Replication() == GroupReplication {
+		statements = append(statements, groupGrant)
+	}
+	for _, statement := range statements {
 		if _, err := conn.Exec(ctx, fill.Replace(statement)); err != nil {
 			return fmt.Errorf("grant user %s what a meta needs: %w", user.User, err)
 		}

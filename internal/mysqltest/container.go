@@ -1,7 +1,6 @@
 package mysqltest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -218,12 +217,10 @@ func (c *container) pause() (resume func(), err error) {
 
 // restart kills the server's process; the container starts it again.
 func (c *container) restart() error {
-	var stderr bytes.Buffer
-	code, err := c.res.Exec([]string{"sh", "-c", slay}, dockertest.ExecOptions{StdErr: &stderr})
-	if err == nil && code != 0 {
-		err = fmt.Errorf("kill the server: exit code %d: %s", code, stderr.String())
+	if err := c.sh(slay); err != nil {
+		return fmt.Errorf("kill the server: %w", err)
 	}
-	return err
+	return nil
 }
 
 // remove removes the container and its data.

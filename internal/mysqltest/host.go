@@ -62,6 +62,12 @@ func end() error {
 		errs = append(errs, h.close())
 		delete(hosts.found, kind)
 	}
+	replicas.Lock()
+	defer replicas.Unlock()
+	for kind, r := range replicas.found {
+		errs = append(errs, r.remove())
+		delete(replicas.found, kind)
+	}
 	return errors.Join(errs...)
 }
 
