@@ -27,7 +27,10 @@
 // the connection ends. It has no timeout except the context of each statement,
 // notices its own end while it is idle, and is closed and never pooled.
 //
-// A DSN may require TLS, with CAs of its own (secure.go).
+// A DSN may require TLS, with CAs of its own (secure.go). It may name the members
+// of a replication group or the nodes of a Galera cluster: each connection is then
+// one to the writer (hosts.go, member.go, writer.go), and both kinds end when
+// another host becomes the writer.
 //
 // # Guarantees
 //
@@ -52,7 +55,8 @@
 //     Decisions are made by UPDATEs; reads only suggest which one to try.
 //   - Two primaries at once. Where a database can split into two writable
 //     halves (asynchronous replication, a careless failover), each half elects
-//     a leader.
+//     a leader. With all members of a replication group or of a Galera cluster
+//     in the DSN only the half with the majority of them is used.
 //
 // # What happens when a part fails
 //
@@ -62,7 +66,8 @@
 //	a process, in a statement  the server completes or rolls back the autocommit statement
 //	a process, between two     nothing is left half done: no decision takes two statements
 //	a primary, with failover   statements fail (RejectReadOnly drops the connection) until the
-//	                           new primary is reached
+//	                           new primary is reached: behind one address, or, with several
+//	                           hosts in the DSN, the first one that accepts writes (hosts.go)
 //
 // The statements are the same on MySQL 8.4 and 9, MariaDB 10.11, and the
 // embedded server of internal/devdb; there are no dialects. Where a server

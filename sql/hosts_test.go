@@ -81,15 +81,15 @@ func TestMember_WritableInGroup(t *testing.T) {
 		"recovering":                     {in("ON", "OFF", groupMember{"me", "RECOVERING", "PRIMARY"}, up, up), "it is RECOVERING"},
 		"has left":                       {in("ON", "OFF", groupMember{"me", "ERROR", "PRIMARY"}), "it is ERROR"},
 		"started without the group":      {in("ON", "OFF", groupMember{"me", "OFFLINE", ""}), "it is OFFLINE"},
-		"shows no member":                {in("ON", "OFF"), "it is not a member"},
+		"shows no member":                {in("ON", "OFF"), "it shows no member"},
 		"elected, not yet writable":      {in("ON", "ON", me, up, up), "still read-only"},
 		"one of several primaries":       {in("OFF", "OFF", me, up, up), "single_primary_mode is OFF"},
 		"neither group nor cluster":      {member{}, "no replication group and in no Galera cluster"},
-		"a group of itself, forced":      {in("ON", "OFF", me), ""},
+		"a group of itself, forced":      {in("ON", "OFF", me), "has 1 of the 3 hosts"},
 		"unreachable, one is RECOVERING": {in("ON", "OFF", me, groupMember{"a", "RECOVERING", "SECONDARY"}, gone), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := c.m.writable()
+			err := c.m.writable(3)
 			if c.want == "" {
 				require.NoError(t, err)
 				return
@@ -108,17 +108,17 @@ func TestMember_WritableInGalera(t *testing.T) {
 		"a donor":          {"ON", "Primary", "2", "", "wsrep_local_state is 2"},
 		"ignores splits":   {"ON", "Primary", "4", "a = b; pc.ignore_sb = true", "pc.ignore_sb is true"},
 		"needs no quorum":  {"ON", "Primary", "4", "pc.ignore_quorum = TRUE; x = y", "pc.ignore_quorum is true"},
-		"without a status": {"", "", "", "", "wsrep_ready is not a member"},
+		"without a status": {"", "", "", "", "wsrep_ready is unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := member{kind: Galera, variables: map[string]string{"wsrep_provider_options": c.options},
-				status: map[string]string{"wsrep_ready": c.ready, "wsrep_cluster_status": c.status, "wsrep_local_state": c.state}}
+				status: map[string]string{"wsrep_ready": c.ready, "wsrep_cluster_status": c.status, "wsrep_local_state": c.state, "wsrep_cluster_size": "2"}}
 			if c.want == "" {
-				require.NoError(t, m.writable())
+				require.NoError(t, m.writable(3))
 				return
 			}
-			require.ErrorContains(t, m.writable(), c.want)
-			assert.Equal(t, c.options != "", errors.Is(m.writable(), ErrUnsuitable))
+			require.ErrorContains(t, m.writable(3), c.want)
+			assert.Equal(t, c.options != "", errors.Is(m.writable(3), ErrUnsuitable))
 		})
 	}
 }
@@ -134,6 +134,16 @@ func TestMember_AdviceAndSettings(t *testing.T) {
 	g := member{kind: Galera, status: map[string]string{"wsrep_cluster_size": "2"}}
 	assert.Len(t, g.advice(), 1)
 	assert.Contains(t, g.settings(), "wsrep_sync_wait = 7")
+}
+
+// Each half of a cluster that was split by force has a quorum of its own.
+func TestMember_MinorityOfTheHostsIsRefused(t *testing.T) {
+	m := member{kind: Galera, variables: map[string]string{},
+		status: map[string]string{"wsrep_ready": "ON", "wsrep_cluster_status": "Primary", "wsrep_local_state": "4", "wsrep_cluster_size": "1"}}
+	assert.ErrorContains(t, m.writable(3), "has 1 of the 3 hosts in the DSN")
+	m.status["wsrep_cluster_size"] = "2"
+	assert.NoError(t, m.writable(3))
+	assert.Error(t, m.writable(4))
 }
 
 func TestHosts_Order(t *testing.T) {

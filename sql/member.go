@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
@@ -67,18 +68,22 @@ func askMember(ctx context.Context, conn driver.QueryerContext) (member, error) 
 // writable returns nil if the server accepts writes that all the others will have,
 // otherwise the reason why it does not. The error is ErrUnsuitable if it is set up
 // in a way that elects two leaders or loses a term.
-func (m member) writable() error {
+//
+// hosts is how many the DSN names. Fewer members than a majority of them are not
+// enough: they may have been made a group of their own by force, while the others
+// are one, too.
+func (m member) writable(hosts int) error {
 	switch m.kind {
 	case GroupReplication:
-		return m.isPrimary()
+		return m.isPrimary(hosts)
 	case Galera:
-		return m.takesPart()
+		return m.takesPart(hosts)
 	}
 	return errors.New("it is in no replication group and in no Galera cluster, so that a DSN must not name it beside others")
 }
 
 // isPrimary is writable for a member of a group.
-func (m member) isPrimary() error {
+func (m member) isPrimary(hosts int) error {
 	if mode := m.variables["group_replication_single_primary_mode"]; mode != "ON" {
 		return fmt.Errorf("%w: group_replication_single_primary_mode is %s, want ON: with several primaries a fenced write can take effect after the next election", ErrUnsuitable, mode)
 	}
@@ -93,10 +98,14 @@ func (m member) isPrimary() error {
 		}
 	}
 	switch {
+	case me.state == "":
+		return errors.New("it shows no member of a group")
 	case me.state != "ONLINE":
-		return fmt.Errorf("it is %s in its group, want ONLINE", orNone(me.state))
+		return fmt.Errorf("it is %s in its group, want ONLINE", me.state)
 	case 2*reachable <= len(m.group):
 		return fmt.Errorf("it has no quorum: it reaches %d of %d members", reachable, len(m.group))
+	case 2*reachable <= hosts:
+		return fmt.Errorf("its group has %d of the %d hosts in the DSN, want a majority", reachable, hosts)
 	case me.role != "PRIMARY":
 		return fmt.Errorf("it is a %s of its group", strings.ToLower(orNone(me.role)))
 	case m.variables["super_read_only"] != "OFF":
@@ -106,7 +115,7 @@ func (m member) isPrimary() error {
 }
 
 // takesPart is writable for a Galera node.
-func (m member) takesPart() error {
+func (m member) takesPart(hosts int) error {
 	for _, option := range []string{"pc.ignore_sb", "pc.ignore_quorum"} {
 		if optionOf(m.variables["wsrep_provider_options"], option) == "true" {
 			return fmt.Errorf("%w: %s is true in wsrep_provider_options: each half of a split cluster would elect a leader", ErrUnsuitable, option)
@@ -116,6 +125,9 @@ func (m member) takesPart() error {
 		if have := m.status[want[0]]; have != want[1] {
 			return fmt.Errorf("%s is %s, want %s", want[0], orNone(have), want[1])
 		}
+	}
+	if size, err := strconv.Atoi(m.status["wsrep_cluster_size"]); err != nil || 2*size <= hosts {
+		return fmt.Errorf("its cluster has %s of the %d hosts in the DSN, want a majority", orNone(m.status["wsrep_cluster_size"]), hosts)
 	}
 	return nil
 }
@@ -170,7 +182,7 @@ func optionOf(list, name string) string {
 
 func orNone(s string) string {
 	if s == "" {
-		return "not a member"
+		return "unknown"
 	}
 	return s
 }

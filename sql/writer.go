@@ -89,7 +89,7 @@ func (c *connector) asMember(ctx context.Context, conn driver.Conn, i int) (*mem
 	}
 	m, err := askMember(ctx, full)
 	if err == nil {
-		err = m.writable()
+		err = m.writable(len(c.hosts.names))
 	}
 	if err != nil {
 		return nil, nil, err

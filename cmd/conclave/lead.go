@@ -114,6 +114,9 @@ func (a *app) lead(ctx context.Context, s leadOptions) error {
 	})
 	switch {
 	case err == nil:
+		for _, advice := range db.Advice() {
+			log.Warn("a setting of the replicated database should be changed", "advice", advice)
+		}
 	case ctx.Err() != nil:
 		return w.stopped()
 	case errors.Is(err, conclavesql.ErrUnavailable):

@@ -46,6 +46,9 @@ func (d *database) open(ctx context.Context, c node.Config, lock conclavesql.Loc
 	})
 	switch {
 	case err == nil:
+		for _, advice := range db.Advice() {
+			c.Logger.Warn("a setting of the replicated database should be changed", "advice", advice)
+		}
 		return db, nil
 	case errors.Is(err, conclavesql.ErrUnavailable):
 		err = cli.TimedOut(fmt.Errorf("the database at %s was not there within --db-wait %v: %w", db.Addr(), d.wait, err))

@@ -9,7 +9,7 @@ import (
 )
 
 // TestConformance runs the suite with both takeovers: on the embedded server in bubbles,
-// and on the real ones in real time.
+// and on the real ones, single and replicated, in real time.
 func TestConformance(t *testing.T) {
 	for _, takeover := range []termcas.Takeover{termcas.Witness, termcas.Lease} {
 		t.Run(string(takeover), func(t *testing.T) {
@@ -19,6 +19,12 @@ func TestConformance(t *testing.T) {
 			mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
 				electortest.Run(t, false, func(t *testing.T) electortest.World { return onServer(t, s, takeover).World })
 			})
+		})
+	}
+	for _, kind := range mysqltest.Replicated() { // on Galera the witness turns itself off
+		t.Run(string(kind), func(t *testing.T) {
+			r := mysqltest.NewReplicas(t, kind)
+			electortest.Run(t, false, func(t *testing.T) electortest.World { return onReplicas(t, r, termcas.Witness).World })
 		})
 	}
 }

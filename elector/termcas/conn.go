@@ -36,6 +36,12 @@ func (s *Strategy) open(ctx context.Context, me elector.Candidate) (*witnessConn
 		return nil, err
 	}
 	c.pinned = pinned
+	if !s.noWitness && s.cfg.DB.Replication() == conclavesql.Galera {
+		// Each node has named locks of its own: a lock that is free on one may be
+		// held by the leader on another.
+		s.noWitness = true
+		s.log.Warn("the database is a Galera cluster, whose named locks are known on one node only: elections use the lease only, without a witness")
+	}
 	if err := s.checkBinlog(ctx, me, c); err != nil {
 		c.close()
 		return nil, err

@@ -63,6 +63,13 @@ func onServer(t testing.TB, s *mysqltest.Server, takeover termcas.Takeover) *ben
 	return b
 }
 
+// onReplicas returns a world on three replicated servers, all of which are in the DSN.
+func onReplicas(t testing.TB, r *mysqltest.Replicas, takeover termcas.Takeover) *bench {
+	b := newBench(t, r.DSN, new(net.Dialer).DialContext, takeover)
+	b.Lease = 2500 * time.Millisecond
+	return b
+}
+
 // anyServer returns a MySQL server if TEST_ALL is set, otherwise the embedded one. It is
 // for benchmarks.
 func anyServer(t testing.TB) *mysqltest.Server {
@@ -94,20 +101,25 @@ func newBench(t testing.TB, dsn string, dial dialer, takeover termcas.Takeover) 
 	require.NoError(t, db.Migrate(t.Context(), lock))
 	b := &bench{db: db, lock: lock, dsn: dsn}
 	b.World = electortest.World{
-		Dial: dial,
-		Strategy: func(t testing.TB, spec electortest.NodeSpec) elector.Strategy {
-			db, err := conclavesql.Open(dsn, conclavesql.Options{Dial: spec.Cable.Dial, Deadline: spec.Beat / 2})
-			require.NoError(t, err)
-			b.dbs = append(b.dbs, db)
-			s, err := termcas.New(termcas.Config{
-				DB: db, Lock: lock, Takeover: takeover, Rand: spec.Rand, Logger: spec.Logger, Ask: spec.Ask,
-			})
-			require.NoError(t, err)
-			return closing{s, db}
-		},
+		Dial:        dial,
+		Strategy:    b.strategies(dsn, takeover),
 		FencedWrite: b.fencedWrite,
 	}
 	return b
+}
+
+// strategies returns a function that makes strategies on a database.
+func (b *bench) strategies(dsn string, takeover termcas.Takeover) func(testing.TB, electortest.NodeSpec) elector.Strategy {
+	return func(t testing.TB, spec electortest.NodeSpec) elector.Strategy {
+		db, err := conclavesql.Open(dsn, conclavesql.Options{Dial: spec.Cable.Dial, Deadline: spec.Beat / 2})
+		require.NoError(t, err)
+		b.dbs = append(b.dbs, db)
+		s, err := termcas.New(termcas.Config{
+			DB: db, Lock: b.lock, Takeover: takeover, Rand: spec.Rand, Logger: spec.Logger, Ask: spec.Ask,
+		})
+		require.NoError(t, err)
+		return closing{s, db}
+	}
 }
 
 // closing is a strategy that closes its connection pool when it is closed.

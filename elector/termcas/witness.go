@@ -62,6 +62,10 @@ func (s *Strategy) waitForWitness(ctx context.Context, me elector.Candidate, r r
 			return
 		}
 		c = opened
+		if s.noWitness { // only a connection shows what the database is
+			c.close()
+			return
+		}
 	}
 	// The evidence, read on the very connection that will wait.
 	var holder stdsql.NullInt64

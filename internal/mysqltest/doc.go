@@ -30,6 +30,14 @@
 // If a server that MYSQL_DSN names does not answer, the test always fails. The
 // user of such a DSN must be allowed to create databases.
 //
+// # Replicated servers
+//
+// NewReplicas returns three servers that replicate each other, as a MySQL replication
+// group or as a Galera cluster. They are containers of the same images, started by the
+// first test that needs them and shared by all of a binary; each test has its own
+// database, and begins when all three are members. They are killed, paused, cut off
+// from each other, and made writable by force.
+//
 // # Faults
 //
 // A container can be paused and restarted (as after a crash: its process is

@@ -18,6 +18,12 @@ import (
 // primary.
 const GroupReplication Kind = "group"
 
+// Galera is three MariaDB servers in one Galera cluster.
+const Galera Kind = "galera"
+
+// Replicated returns the kinds of replicated servers.
+func Replicated() []Kind { return []Kind{GroupReplication, Galera} }
+
 // Replicas are three replicated servers, shared by the tests of this binary. Each
 // test gets a database of its own.
 type Replicas struct {
@@ -32,9 +38,13 @@ type Replicas struct {
 type Replica struct {
 	Addr string // on loopback
 
+	kind Kind
 	c    *container
 	root *stdsql.DB
 	name string // for the other servers
+
+	mu    sync.Mutex
+	start func() // starts it again after it was killed; nil if it was not
 }
 
 // replicas are the servers of this binary by kind.
@@ -83,13 +93,14 @@ func NewReplicas(t testing.TB, kind Kind) *Replicas {
 	return r
 }
 
-// Primary returns the server that the others name as their primary.
+// Primary returns the server that a DSN with all hosts uses while all are members:
+// the primary of a group, the first of a cluster.
 func (r *Replicas) Primary(t testing.TB) *Replica {
 	t.Helper()
 	var primary *Replica
 	require.Eventually(t, func() bool {
 		for _, m := range r.Members {
-			if m.role() == "ONLINE PRIMARY 3" {
+			if m.role() == "ONLINE PRIMARY 3" || r.Kind == Galera && m.role() == "ONLINE NODE 3" {
 				primary = m
 				return true
 			}
@@ -111,10 +122,18 @@ func (r *Replicas) Secondaries(t testing.TB) (others []*Replica) {
 	return others
 }
 
-// Settle waits until all servers are members. Those that have left are told to join
-// again.
+// Settle starts the servers that were killed, and waits until all are members. Those
+// that have left a group are told to join again.
 func (r *Replicas) Settle(t testing.TB) {
 	t.Helper()
+	for _, m := range r.Members {
+		m.mu.Lock()
+		start := m.start
+		m.mu.Unlock()
+		if start != nil {
+			start()
+		}
+	}
 	var seen string
 	require.Eventually(t, func() bool {
 		seen = ""
@@ -129,10 +148,11 @@ func (r *Replicas) Settle(t testing.TB) {
 		if members == len(r.Members) {
 			return true
 		}
-		r.rejoin()
+		if r.Kind == GroupReplication {
+			r.rejoin()
+		}
 		return false
 	}, 2*time.Minute, 200*time.Millisecond, "three members: %s", &lazy{&seen})
-	// What was committed before is there: a test begins with nothing of another one.
 }
 
 // lazy prints what its string is when the message is printed.
@@ -168,6 +188,20 @@ func (m *Replica) role() string {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	var role string
+	if m.kind == Galera {
+		status := map[string]string{}
+		for _, name := range []string{"wsrep_ready", "wsrep_cluster_status", "wsrep_local_state", "wsrep_cluster_size"} {
+			var value string
+			if err := m.root.QueryRowContext(ctx, "SHOW STATUS LIKE '"+name+"'").Scan(&role, &value); err != nil {
+				return ""
+			}
+			status[name] = value
+		}
+		if status["wsrep_ready"] != "ON" || status["wsrep_cluster_status"] != "Primary" || status["wsrep_local_state"] != "4" {
+			return fmt.Sprint("NOT READY ", status)
+		}
+		return "ONLINE NODE " + status["wsrep_cluster_size"]
+	}
 	err := m.root.QueryRowContext(ctx, `SELECT CONCAT(me.MEMBER_STATE, ' ', me.MEMBER_ROLE, ' ',
 		(SELECT COUNT(*) FROM performance_schema.replication_group_members WHERE MEMBER_STATE = 'ONLINE'))
 		FROM performance_schema.replication_group_members me WHERE me.MEMBER_ID = @@server_uuid`).Scan(&role)
@@ -199,15 +233,20 @@ func (m *Replica) UUID(t testing.TB) (uuid string) {
 }
 
 // Kill kills the server's process with SIGKILL. It does not start again until start
-// is called, or the test ends.
+// is called, or Settle, or the test ends.
 func (m *Replica) Kill(t testing.TB) (start func()) {
 	t.Helper()
-	require.NoError(t, m.c.sh("touch /tmp/hold; "+slay))
+	if err := m.c.sh("touch /tmp/hold; " + slay); err != nil {
+		t.Errorf("kill %s: %v", m.Addr, err) // this may be another goroutine than the test's
+	}
 	start = sync.OnceFunc(func() {
 		if err := m.c.sh("rm -f /tmp/hold"); err != nil {
 			panic("mysqltest: cannot start a killed server: " + err.Error()) // later tests would hang
 		}
 	})
+	m.mu.Lock()
+	m.start = start
+	m.mu.Unlock()
 	t.Cleanup(start)
 	return start
 }
@@ -234,10 +273,67 @@ func (r *Replicas) Cut(t testing.TB, m *Replica) (mend func()) {
 	return mend
 }
 
+// Force makes a Galera node that is cut off accept writes without the others, as an
+// operator may do by mistake. Restore takes it back.
+func (r *Replicas) Force(t testing.TB, m *Replica) {
+	t.Helper()
+	var last string
+	require.Eventually(t, func() bool {
+		if m.role() != "ONLINE NODE 1" {
+			last = fmt.Sprintf("%q: %v", m.role(), m.try("SET GLOBAL wsrep_provider_options = 'pc.bootstrap=YES'"))
+			return false
+		}
+		return true
+	}, time.Minute, 500*time.Millisecond, "a node that is writable alone: %s", &lazy{&last})
+}
+
+// Restore gives a Galera node that has gone its own way the data of the others.
+func (r *Replicas) Restore(t testing.TB, m *Replica) {
+	t.Helper()
+	m.Kill(t)
+	require.NoError(t, m.c.sh("rm -rf /var/lib/mysql/*"))
+	m.start()
+	require.NoError(t, ready(m.root, startTimeout))
+	r.Settle(t)
+}
+
 // Switch makes another member the primary, on purpose.
 func (r *Replicas) Switch(t testing.TB, to *Replica) {
 	t.Helper()
 	to.Exec(t, "SELECT group_replication_set_as_primary(?)", to.UUID(t))
+}
+
+// Database returns the name of the test's database.
+func (r *Replicas) Database() string { return r.DSN[strings.LastIndexByte(r.DSN, '/')+1:] }
+
+// OnlyDSN returns the DSN of the test's database on one server.
+func (r *Replicas) OnlyDSN(m *Replica) string {
+	return fmt.Sprintf("root:%s@tcp(%s)/%s", password, m.Addr, r.Database())
+}
+
+// Value returns the first column of the first row; "" if there is none.
+func (m *Replica) Value(query string) (value string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_ = m.root.QueryRowContext(ctx, query).Scan(&value)
+	return value
+}
+
+// WaitForQuorum makes members of a group that have lost the others wait for them
+// instead of leaving it, and the others wait for them, until the test ends.
+func (r *Replicas) WaitForQuorum(t testing.TB) {
+	t.Helper()
+	if r.Kind != GroupReplication {
+		return
+	}
+	set := func(unreachable, expel int) {
+		for _, m := range r.Members {
+			m.Exec(t, "SET GLOBAL group_replication_unreachable_majority_timeout = ?", unreachable)
+			m.Exec(t, "SET GLOBAL group_replication_member_expel_timeout = ?", expel)
+		}
+	}
+	set(0, 60)
+	t.Cleanup(func() { r.Settle(t); set(unreachableTimeout, 0) })
 }
 
 // connect opens the administrator's pool and waits for the server.

@@ -22,6 +22,30 @@ while docker-entrypoint.sh "$@"; [ $? -eq 137 ]; do
   while [ -e /tmp/hold ]; do sleep 0.1; done
 done`
 
+// galeraScript is memberScript for a Galera node. The first forms the cluster, once.
+// A node that was killed looks up how far it came, so that it joins again with what
+// it lacks.
+const galeraScript = `while [ ! -e /tmp/go ]; do sleep 0.1; done
+docker-entrypoint.sh "$@" $FIRST
+while [ $? -eq 137 ]; do
+  while [ -e /tmp/hold ]; do sleep 0.1; done
+  position=$("$@" --user=mysql --wsrep-recover 2>&1 | sed -n 's/.*Recovered position: *//p' | tail -n 1)
+  docker-entrypoint.sh "$@" --wsrep-start-position="$position"
+done`
+
+// galeraOptions make a MariaDB server a node of a cluster. A node that is silent for
+// 2 s instead of 5 is suspected.
+var galeraOptions = []string{
+	"--innodb-log-file-size=8M", "--innodb-autoinc-lock-mode=2", "--bind-address=0.0.0.0",
+	"--wsrep-on=ON", "--wsrep-provider=/usr/lib/galera/libgalera_smm.so", "--wsrep-cluster-name=conclave",
+	"--wsrep-cluster-address=gcomm://db1,db2,db3", "--wsrep-sst-method=rsync",
+	"--wsrep-provider-options=gcache.size=16M;evs.keepalive_period=PT0.5S;evs.suspect_timeout=PT2S;evs.inactive_timeout=PT6S",
+}
+
+// unreachableTimeout is after how many seconds a member that has lost the majority
+// leaves the group.
+const unreachableTimeout = 5
+
 // groupOptions make a MySQL server a possible member of a group. A member that is
 // suspected is expelled at once, so that a failover takes about 6 s instead of 11.
 var groupOptions = []string{
@@ -29,7 +53,7 @@ var groupOptions = []string{
 	"--loose-group-replication-group-name=c0c1a7e0-0000-4000-8000-000000000000",
 	"--loose-group-replication-start-on-boot=OFF", "--loose-group-replication-recovery-get-public-key=ON",
 	"--loose-group-replication-group-seeds=db1:33061,db2:33061,db3:33061",
-	"--loose-group-replication-member-expel-timeout=0", "--loose-group-replication-unreachable-majority-timeout=5",
+	"--loose-group-replication-member-expel-timeout=0", fmt.Sprintf("--loose-group-replication-unreachable-majority-timeout=%d", unreachableTimeout),
 	"--loose-group-replication-autorejoin-tries=0", "--loose-group-replication-exit-state-action=READ_ONLY",
 }
 
@@ -58,7 +82,8 @@ func startReplicas(kind Kind) (r *Replicas, err error) {
 	if err := pool.Client.PingWithContext(ctx); err != nil {
 		return nil, fmt.Errorf("no Docker engine answers at %s: %w", pool.Client.Endpoint(), err)
 	}
-	image, err := choose(pool, MySQL)
+	single := map[Kind]Kind{GroupReplication: MySQL, Galera: MariaDB}[kind]
+	image, err := choose(pool, single)
 	if err != nil {
 		return nil, err
 	}
@@ -74,10 +99,21 @@ func startReplicas(kind Kind) (r *Replicas, err error) {
 		}
 	}()
 	for i := range r.Members {
-		m := &Replica{name: fmt.Sprintf("db%d", i+1), c: &container{pool: pool, image: image}}
-		member := append(slices.Clone(groupOptions), fmt.Sprintf("--server-id=%d", i+1), "--report-host="+m.name,
-			"--loose-group-replication-local-address="+m.name+":33061")
-		if err := m.c.runMember(kind, slices.Concat([]string{"mysqld"}, options[MySQL], member)); err != nil {
+		m := &Replica{kind: kind, name: fmt.Sprintf("db%d", i+1), c: &container{pool: pool, image: image}}
+		script, first := memberScript, ""
+		var own []string
+		switch kind {
+		case GroupReplication:
+			own = append(slices.Clone(groupOptions), fmt.Sprintf("--server-id=%d", i+1), "--report-host="+m.name,
+				"--loose-group-replication-local-address="+m.name+":33061")
+		case Galera:
+			script = galeraScript
+			own = append(slices.Clone(galeraOptions), "--wsrep-node-name="+m.name, "--wsrep-node-address="+m.name)
+			if i == 0 {
+				first = "--wsrep-new-cluster"
+			}
+		}
+		if err := m.c.runMember(kind, script, first, slices.Concat([]string{"mysqld"}, options[single], own)); err != nil {
 			return r, err
 		}
 		m.Addr = m.c.addr
@@ -90,6 +126,11 @@ func startReplicas(kind Kind) (r *Replicas, err error) {
 		if err := m.connect(); err != nil {
 			return r, err
 		}
+	}
+	if kind == Galera {
+		return r, nil
+	}
+	for _, m := range r.Members {
 		if err := m.session(groupEach); err != nil {
 			return r, err
 		}
@@ -124,7 +165,7 @@ func (m *Replica) session(statements []string) error {
 }
 
 // runMember starts a container that waits for its networks.
-func (c *container) runMember(kind Kind, command []string) (err error) {
+func (c *container) runMember(kind Kind, script, first string, command []string) (err error) {
 	repository, tag := split(c.image)
 	for try := 1; ; try++ {
 		if c.addr, err = freePort(); err != nil {
@@ -134,8 +175,8 @@ func (c *container) runMember(kind Kind, command []string) (err error) {
 		name := fmt.Sprintf("conclave-%s-%d-%s", kind, os.Getpid(), port)
 		c.res, err = c.pool.RunWithOptions(&dockertest.RunOptions{
 			Name: name, Repository: repository, Tag: tag,
-			Env:          []string{"MYSQL_ROOT_PASSWORD=" + password},
-			Entrypoint:   []string{"sh", "-c", memberScript, "sh"},
+			Env:          []string{"MYSQL_ROOT_PASSWORD=" + password, "MARIADB_ROOT_PASSWORD=" + password, "FIRST=" + first},
+			Entrypoint:   []string{"sh", "-c", script, "sh"},
 			Cmd:          command,
 			ExposedPorts: []string{"3306/tcp"},
 			PortBindings: map[docker.Port][]docker.PortBinding{"3306/tcp": {{HostIP: "127.0.0.1", HostPort: port}}},
