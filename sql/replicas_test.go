@@ -97,6 +97,18 @@ func TestGroup_UserNeedsToSeeTheGroup(t *testing.T) {
 	}, 30*time.Second, 200*time.Millisecond)
 }
 
+// What EnsureUser grants is enough for a DSN with all members.
+func TestGroup_EnsureUserGrantsWhatAMetaNeeds(t *testing.T) {
+	r := mysqltest.NewReplicas(t, mysqltest.GroupReplication)
+	_, hosts, _ := strings.Cut(r.DSN, "@")
+	admin, lock := migrated(t, r.DSN)
+	dsn := "runs:secret@" + hosts
+	require.NoError(t, admin.EnsureUser(t.Context(), dsn))
+	defer r.Primary(t).Exec(t, "DROP USER runs@'%'")
+	db := open(t, dsn)
+	require.Eventually(t, func() bool { return db.Check(t.Context(), lock) == nil }, 30*time.Second, 200*time.Millisecond)
+}
+
 // settled writes one decision, and finds out what became of it. It returns the decision
 // that is in the row: next, or an earlier attempt at the same sequence.
 func settled(t *testing.T, store *conclavesql.StateStore, fence conclavesql.Fence, old conclavesql.State, body string) conclavesql.State {
