@@ -59,9 +59,9 @@ func perHost(dsn string) ([]string, error) {
 	return dsns, nil
 }
 
-// hosts is what is known about the servers of a DSN with several hosts: which of
-// them accepts writes. It decides nothing for good: each new connection looks
-// again, and a connection to a host that is not the writer any more is closed.
+// hosts keeps which of the servers of a DSN with several hosts accepts writes. Each
+// new connection asks its server again, and a connection to a host that is not the
+// writer any more is closed.
 type hosts struct {
 	names []string
 	rest  time.Duration // for which a host that could not be reached is tried last

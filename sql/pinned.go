@@ -127,8 +127,8 @@ func (p *Pinned) follow() error {
 }
 
 // move ends the connection as the network would, because another host of the DSN
-// accepts writes now: what waits on it, and the leader that trusts it, are told at
-// once.
+// accepts writes now. A statement that waits on it returns at once, and lost is
+// called.
 func (p *Pinned) move() {
 	p.mu.Lock()
 	t := p.socket
