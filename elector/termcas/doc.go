@@ -40,9 +40,8 @@
 //     and the leader's port, when asked, refuses the connection or answers
 //     "stopped". "Stopped" is a promise. If the answer is "alive", the candidate
 //     releases the lock and looks again, and the leader reacquires its witness.
-//     100 ms without an answer count as stopped. With Takeover Lease all of c is
-//     off, and perceived leaderships never overlap. So it is on Galera, where each
-//     node has named locks of its own.
+//     100 ms without an answer count as stopped. With Takeover Lease, and on
+//     Galera, all of c is off, and perceived leaderships never overlap.
 //
 //  5. Prepare: draw a nonce, and take the named lock "cv:"+nonce on the same
 //     connection. No other node can know that name before the winner publishes it,
@@ -108,8 +107,7 @@
 //	leader, host lost     no connection is closed: the lease
 //	winner, right after   the losers wait for its witness already: some ms; else the lease
 //	a waiter              the server removes it from the queue
-//	the primary, replaced the leader and the waiters lose their connections and meet again on
-//	                      the new primary; within the lease the term continues
+//	the primary, replaced all reconnect to the new one; within the lease the term continues
 //	the server, restarts  all locks are gone and no node has evidence: the leader reacquires
 //	                      a witness and keeps its term
 //	the row, deleted      renewals match nothing; the row is created again, and won by a node

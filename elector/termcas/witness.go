@@ -62,15 +62,11 @@ func (s *Strategy) waitForWitness(ctx context.Context, me elector.Candidate, r r
 			return
 		}
 		c = opened
-		if s.noWitness { // only a connection shows what the database is
-			c.close()
-			return
-		}
 	}
 	// The evidence, read on the very connection that will wait.
 	var holder stdsql.NullInt64
-	if err := c.query(ctx, me.Beat/2, conclavesql.LockUsed, []any{r.lock.String}, &holder); err != nil || holder != r.connID {
-		// Not held, or this is another server: acquiring the lock would prove nothing.
+	if err := c.query(ctx, me.Beat/2, conclavesql.LockUsed, []any{r.lock.String}, &holder); err != nil || holder != r.connID || s.noWitness {
+		// Not held, or this is another server, or Galera: acquiring the lock would prove nothing.
 		c.close()
 		s.waitLater(me)
 		return
