@@ -56,6 +56,7 @@ const rules = `
 	testbed, meta/metaclient < testbed/outside;
 	conclave, slot, sql, meta/metaclient < testbed/local/supervisor;
 	testbed/outside, internal/faultnet, testbed/local/supervisor < testbed/local;
+	NONE < testbed/console;
 	NONE < testbed/containers/compose;
 	testbed/outside, testbed/containers/compose < testbed/containers;
 	internal/node, meta, data, session, testbed/scenario, elector/termcas, testbed/simulated/simnet, internal/devdb, internal/logging < testbed/simulated;

@@ -1,0 +1,31 @@
+// Package console is the page on which a cluster is watched and operated: a map
+// of its nodes, the slots, the terms, the promises that are checked, and the
+// events. It serves the page and one stream of changes; what is shown comes from
+// a [Source], and what a viewer does goes to an [Actor].
+//
+//	Source --Show--> Hub --stream--> page   (any number of viewers)
+//	Actor <--Act---- <--POST--------- page
+//
+// A source observes a running cluster, or plays a recording.
+//
+// # The stream
+//
+// A viewer gets one snapshot and then changes, as server-sent events. A change has
+// only what differs from the state before: entries of maps and fields of State,
+// with null for what is gone. Each message has an id; a viewer that connects again
+// with the last id that it has seen gets what it has missed, or a snapshot if that
+// is not kept any more. A message is encoded once for all viewers.
+//
+// # Guarantees
+//
+//   - A viewer that stops reading is dropped; nothing waits for it.
+//
+// # Files, in reading order
+//
+// A file uses what later files declare.
+//
+//   - hub.go: the state, its changes, and the viewers.
+//   - change.go: what differs between two states.
+//   - source.go: what a source and an actor are.
+//   - state.go: what the page shows.
+package console

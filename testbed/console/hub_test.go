@@ -1,0 +1,115 @@
+package console
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// content returns the kind, the id and the content of an encoded message.
+func content(t *testing.T, body []byte) (kind, id string, out map[string]any) {
+	t.Helper()
+	for line := range strings.Lines(string(body)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		switch name {
+		case "id":
+			id = value
+		case "event":
+			kind = value
+		case "data":
+			require.NoError(t, json.Unmarshal([]byte(value), &out))
+		}
+	}
+	return kind, id, out
+}
+
+func state(term uint64, nodes map[string]Node) State {
+	return State{Mode: "live", Term: term, Nodes: nodes}
+}
+
+func TestShow_SendsOnlyWhatDiffers(t *testing.T) {
+	h := NewHub()
+	h.Show(state(1, map[string]Node{"meta-1": {Role: "meta", State: "ready"}, "meta-2": {Role: "meta"}}))
+	v, first := h.watch("")
+	require.Len(t, first, 1)
+	kind, _, snapshot := content(t, first[0])
+	assert.Equal(t, "snapshot", kind)
+	assert.Len(t, snapshot["nodes"], 2)
+
+	h.Show(state(2, map[string]Node{"meta-1": {Role: "meta", State: "killed"}}), Event{Node: "meta-1", Text: "killed"})
+	kind, _, diff := content(t, (<-v.queue).body)
+	assert.Equal(t, "change", kind)
+	assert.EqualValues(t, 2, diff["term"])
+	assert.NotContains(t, diff, "mode")
+	nodes := diff["nodes"].(map[string]any)
+	assert.Equal(t, "killed", nodes["meta-1"].(map[string]any)["state"])
+	assert.Contains(t, nodes, "meta-2")
+	assert.Nil(t, nodes["meta-2"], "it is gone")
+	assert.Len(t, diff["events"], 1)
+
+	h.Show(state(2, map[string]Node{"meta-1": {Role: "meta", State: "killed"}}))
+	assert.Empty(t, v.queue, "nothing has changed")
+}
+
+func TestWatch_ResumesAfterTheLastMessage(t *testing.T) {
+	h := NewHub()
+	h.Show(state(1, nil))
+	v, first := h.watch("")
+	_, seen, _ := content(t, first[0])
+	h.leave(v)
+	h.Show(state(2, nil))
+	h.Show(state(3, nil))
+
+	_, missed := h.watch(seen)
+	require.Len(t, missed, 2)
+	for i, m := range missed {
+		kind, _, diff := content(t, m)
+		assert.Equal(t, "change", kind)
+		assert.EqualValues(t, i+2, diff["term"])
+	}
+	for _, other := range []string{"another-1", "x", h.boot + "-999"} {
+		_, first := h.watch(other)
+		kind, _, _ := content(t, first[0])
+		assert.Equal(t, "snapshot", kind, other)
+	}
+	for term := range uint64(messagesKept + 1) {
+		h.Show(state(term+4, nil))
+	}
+	_, first = h.watch(seen)
+	kind, _, _ := content(t, first[0])
+	assert.Equal(t, "snapshot", kind, "what it has missed is not kept")
+}
+
+func TestShow_DropsViewerThatDoesNotRead(t *testing.T) {
+	h := NewHub()
+	slow, _ := h.watch("")
+	quick, _ := h.watch("")
+	for term := range uint64(viewerQueue + 10) {
+		h.Show(state(term+1, nil))
+		assert.NotNil(t, (<-quick.queue).body)
+	}
+	now, dropped := h.Viewers()
+	assert.Equal(t, 1, now)
+	assert.Equal(t, 1, dropped)
+	n := 0
+	for range slow.queue {
+		n++
+	}
+	assert.Equal(t, viewerQueue, n, "its queue ends")
+}
+
+func TestRestart_ReplacesEventsToo(t *testing.T) {
+	h := NewHub()
+	h.Show(state(1, nil), Event{Text: "a"}, Event{Text: "b"})
+	v, _ := h.watch("")
+	h.Restart(state(5, nil), []Event{{Text: "c"}})
+	kind, _, snapshot := content(t, (<-v.queue).body)
+	assert.Equal(t, "snapshot", kind)
+	assert.Len(t, snapshot["events"], 1)
+	_, first := h.watch("")
+	_, _, again := content(t, first[0])
+	assert.Equal(t, snapshot, again)
+}

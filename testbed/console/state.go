@@ -1,0 +1,231 @@
+package console
+
+// State is what the page shows at one moment. What a source does not know is
+// empty, and the page leaves it out. Times are milliseconds: of the wall clock for
+// a live cluster, since the beginning for a recording.
+//
+// A value in a map is never changed in place: a source makes a new one.
+type State struct {
+	Mode      string `json:"mode"` // live, recording
+	Title     string `json:"title"`
+	Watching  string `json:"watching,omitempty"` // what the source has to say about itself, in a sentence
+	Now       int64  `json:"now"`
+	Leader    string `json:"leader"` // the node that leads now
+	Term      uint64 `json:"term"`
+	Epoch     string `json:"epoch"` // of the slot table
+	Protected string `json:"protected,omitempty"`
+
+	Nodes    map[string]Node    `json:"nodes"`    // by name; the database is "db"
+	Clients  map[string]Client  `json:"clients"`  // by name and session
+	Links    map[string]Link    `json:"links"`    // faults of the network, by "a b"
+	Slots    map[string]Slot    `json:"slots"`    // by number
+	Terms    map[string]Term    `json:"terms"`    // by term
+	Believed map[string]Span    `json:"believed"` // in which intervals a node trusted itself to lead, by "node term"
+	Promises map[string]Promise `json:"promises"` // by the checker's id
+	Broken   *Broken            `json:"broken"`   // the first violation
+	Checking *Checking          `json:"checking"`
+	Load     *Load              `json:"load"`
+	Outcomes map[string]Outcome `json:"outcomes"` // the newest actions, by number
+	Offers   []Offer            `json:"offers"`
+	Play     *Play              `json:"play"`      // the scenario that is played, or was played last
+	Playback *Playback          `json:"playback"`  // of a recording
+	Messages []Message          `json:"messages"`  // of a recording: those around its position
+	Scenario []string           `json:"scenarios"` // that can be played here
+}
+
+// Node is one process.
+type Node struct {
+	Role     string `json:"role"`  // meta, session, data, db
+	State    string `json:"state"` // ready, starting, draining, suspended (frozen), killed, exited, unreachable
+	Leads    bool   `json:"leads,omitempty"`
+	Believes bool   `json:"believes,omitempty"` // it says that it leads
+	Observer bool   `json:"observer,omitempty"`
+	Member   string `json:"member,omitempty"` // as the leader sees it: up, suspect, draining, blacklisted
+	LeaseMs  int64  `json:"leaseMs"`          // what is left of the leader's trust or the member's lease, at State.Now
+	LeaseOf  int64  `json:"leaseOf,omitempty"`
+	Leading  int    `json:"leading"`   // slots
+	Follows  int    `json:"following"` // slots
+	Moving   int    `json:"moving"`    // slots handed over from or to it
+	Clients  int    `json:"clients"`
+	Entries  int    `json:"entries"` // registrations
+	Why      string `json:"why,omitempty"`
+	Listed   string `json:"listed,omitempty"` // the reason on the blacklist
+}
+
+// Client is one client at one session.
+type Client struct {
+	Name    string `json:"name"`
+	Session string `json:"session"`
+	Entries int    `json:"entries"`
+}
+
+// Link is a fault between two hosts.
+type Link struct {
+	A    string `json:"a"`
+	B    string `json:"b"`
+	What string `json:"what"` // cut, slow
+}
+
+// Slot is one slot.
+type Slot struct {
+	Leader    string   `json:"leader"`
+	Followers []string `json:"followers"`
+	Phase     string   `json:"phase"` // stable, preparing, switching, crash
+	Epoch     string   `json:"epoch"`
+	To        string   `json:"to,omitempty"`
+	From      string   `json:"from,omitempty"`
+	Moves     []Move   `json:"moves"` // the last ones, the newest first
+}
+
+// Move is one change of a slot's leader.
+type Move struct {
+	At   int64  `json:"at"`
+	From string `json:"from"`
+	To   string `json:"to"`
+}
+
+// Term is one election.
+type Term struct {
+	Term         uint64 `json:"term"`
+	Owner        string `json:"owner"`
+	Previous     string `json:"previous,omitempty"`
+	Cause        string `json:"cause"`
+	LeaderlessMs int64  `json:"leaderlessMs"`
+	At           int64  `json:"at"`
+}
+
+// Span is an interval in which a node trusted itself to lead a term.
+type Span struct {
+	Node string `json:"node"`
+	Term uint64 `json:"term"`
+	From int64  `json:"from"`
+	To   int64  `json:"to"`
+	Open bool   `json:"open,omitempty"` // it lasts; To is what is known until now
+}
+
+// Promise is one invariant, or rule, and what its checker has found.
+type Promise struct {
+	ID     string `json:"id"`
+	Says   string `json:"says"`
+	Checks int    `json:"checks"`
+	Broken int    `json:"broken"`
+	Since  int64  `json:"since"` // of the first check that is counted
+}
+
+// Checking is how the promises are checked.
+type Checking struct {
+	Until   int64  `json:"until"` // the history is checked until this moment
+	Entries int    `json:"entries"`
+	TookMs  int64  `json:"tookMs"`
+	How     string `json:"how"`
+}
+
+// Broken is the first violation. It stops the clock.
+type Broken struct {
+	At       int64    `json:"at"`
+	ID       string   `json:"id"`
+	What     string   `json:"what"`
+	Evidence []string `json:"evidence"`
+	Before   []string `json:"before"` // what happened before it
+}
+
+// Load is what the source's own clients do and see.
+type Load struct {
+	Clients int      `json:"clients"`
+	Level   int      `json:"level"`
+	Updates float64  `json:"updates"` // a second
+	Pushes  float64  `json:"pushes"`
+	Missing int      `json:"missing"` // publishers that a subscriber does not see
+	Lacking []string `json:"lacking,omitempty"`
+	Points  []Point  `json:"points"` // the newest, one a second, oldest first
+}
+
+// Point is one second of the latency from a publication to its pushes.
+type Point struct {
+	At      int64   `json:"at"`
+	P50     float64 `json:"p50"` // milliseconds
+	P99     float64 `json:"p99"`
+	Pushes  int     `json:"pushes"`
+	Missing int     `json:"missing"`
+}
+
+// Offer is something that a viewer can do.
+type Offer struct {
+	Do    string   `json:"do"`
+	Label string   `json:"label"`
+	Says  string   `json:"says"`            // what it does, in a sentence
+	Roles []string `json:"roles,omitempty"` // on nodes of these roles; empty: on the cluster
+	Peer  bool     `json:"peer,omitempty"`  // it needs a second node
+	Risk  string   `json:"risk,omitempty"`  // fault, heal or command
+}
+
+// Outcome is an action, and what came of it.
+type Outcome struct {
+	At         int64    `json:"at"`
+	What       string   `json:"what"`
+	State      string   `json:"state"` // doing, watching, settled, failed
+	Error      string   `json:"error,omitempty"`
+	Term       uint64   `json:"term,omitempty"`      // of the leader after it, if there was an election
+	Leaderless int64    `json:"leaderlessMs"`        // -1: there was no election
+	Unreadable int64    `json:"unreadableMs"`        // the longest time in which a slot could not be read
+	Slots      int      `json:"slots"`               // how many could not be read
+	Missing    int      `json:"missing"`             // the most publishers that were missing
+	SettledMs  int64    `json:"settledMs,omitempty"` // until the cluster was at rest
+	Figures    []string `json:"figures,omitempty"`
+}
+
+// Play is a scenario that is played.
+type Play struct {
+	Name   string   `json:"name"`
+	About  string   `json:"about"`
+	Began  int64    `json:"began"`
+	Lasts  int64    `json:"lastsMs"`
+	State  string   `json:"state"` // starting, playing, checking, passed, failed, stopped
+	Steps  []Step   `json:"steps"`
+	Result []string `json:"result,omitempty"`
+}
+
+// Step is one line of a scenario, or what was done because of one.
+type Step struct {
+	AtMs int64  `json:"atMs"` // since Began
+	What string `json:"what"`
+	Done bool   `json:"done"` // it has happened; otherwise it is planned
+	Err  string `json:"error,omitempty"`
+}
+
+// Playback is the position in a recording.
+type Playback struct {
+	AtMs    int64   `json:"atMs"`
+	LastsMs int64   `json:"lastsMs"`
+	Speed   float64 `json:"speed"`
+	Paused  bool    `json:"paused"`
+	Marks   []Mark  `json:"marks"` // faults, elections and violations
+}
+
+// Mark is a moment of a recording.
+type Mark struct {
+	AtMs int64  `json:"atMs"`
+	Kind string `json:"kind"` // fault, election, violation
+	What string `json:"what"`
+}
+
+// Message is one message between two hosts.
+type Message struct {
+	ID     uint64 `json:"id"`
+	SentMs int64  `json:"sentMs"`
+	GotMs  int64  `json:"gotMs"` // -1: it was lost, or is on its way
+	From   string `json:"from"`
+	To     string `json:"to"`
+	What   string `json:"what"`
+}
+
+// Event is one line of the page's list of events.
+type Event struct {
+	ID   uint64 `json:"id"` // given by the Hub
+	At   int64  `json:"at"`
+	Node string `json:"node"`
+	Kind string `json:"kind"` // leader.elected, slot.serving, fault, ...
+	Term uint64 `json:"term,omitempty"`
+	Slot *int   `json:"slot,omitempty"`
+	Text string `json:"text"`
+}
