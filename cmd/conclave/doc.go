@@ -21,6 +21,7 @@
 //   - cluster.go: slots, nodes, blacklist, switch
 //   - config.go: config: values that are published to clients
 //   - events.go: the events of all nodes, merged
+//   - console.go: console, and the cluster of `up --console`
 //   - services.go: services, describe and clients: what all sessions have
 //   - workload.go: the hidden command with which containers have clients
 //   - registry.go: publish, subscribe, get

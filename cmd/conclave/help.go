@@ -111,6 +111,7 @@ var examples = map[string]string{
 	"up": `
 conclave up                               3 metas, 3 data nodes, 2 sessions and a database, until Ctrl-C
 conclave up --detach --clients 2          in the background, with two publishers and two subscribers
+conclave up --console                     with a page on which it can be watched and broken
 conclave up --tls                         with TLS, by certificates of a CA of its own
 conclave up --restart 1s                  killed processes come back by themselves
 conclave up --db 'u:p@tcp(db:3306)/c'     with a MySQL server of yours`,
@@ -184,6 +185,10 @@ conclave events --since 5m
 conclave events -f --type slot            slots as they move
 conclave events --node meta-1 --node data-1
 conclave events --each --json             each event of each node`,
+	"console": `
+conclave console                          watch the local cluster at http://127.0.0.1:9700/
+conclave console --allow-actions          also break it
+conclave console --listen 0.0.0.0:9700 --host console.internal`,
 	"publish": `
 conclave publish demo=10.0.0.1:8080       for the client lease
 conclave publish demo=10.0.0.1:8080 --hold`,

@@ -72,7 +72,7 @@ Exit codes: 0 success, 1 failure, 2 invalid usage, 3 no leader, 4 timeout.`,
 	}
 	group("local", a.upCommand(), a.downCommand(), a.psCommand(), a.startCommand(), a.killCommand(), a.rollCommand(), a.logsCommand())
 	group("cluster", a.leaderCommand(), a.electionCommand(), a.electionsCommand(), a.resignCommand(), a.slotsCommand(), a.nodesCommand(),
-		a.blacklistCommand(), a.drainCommand(), a.switchCommand(), a.configCommand(), a.eventsCommand())
+		a.blacklistCommand(), a.drainCommand(), a.switchCommand(), a.configCommand(), a.eventsCommand(), a.consoleCommand())
 	group("registry", a.publishCommand(), a.subscribeCommand(), a.getCommand(), a.servicesCommand(), a.describeCommand(), a.clientsCommand())
 	group("break", a.demoCommand(), a.chaosCommand(), a.scenarioCommand(), a.soakCommand(), a.benchCommand(), a.labCommand())
 	group("tool", a.leadCommand(), a.migrateCommand(), a.dbCommand(), a.certsCommand(), a.versionCommand())

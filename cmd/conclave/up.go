@@ -23,6 +23,7 @@ import (
 func (a *app) upCommand() *cobra.Command {
 	cfg := supervisor.DefaultConfig()
 	var detach, insecure bool
+	var page string
 	cmd := &cobra.Command{
 		Use: "up", Short: "Start a local cluster of processes", Args: want(),
 		Long: `Start a local cluster of processes in the folder --dir and print the table of "ps"
@@ -53,7 +54,12 @@ commands find them there. Applications read the one in the file "app-token".`,
 			case insecure:
 				fmt.Fprintln(a.stderr, "conclave: WARNING: --insecure: the cluster asks for no token: every process and user of this machine may read and change it")
 			}
-			if detach {
+			switch {
+			case page != "" && (detach || cfg.TLS || cfg.Restart > 0):
+				return usageError{errors.New("--console excludes --detach, --tls and --restart")}
+			case page != "":
+				return a.upWithConsole(cmd.Context(), cfg, page)
+			case detach:
 				return a.upDetached(cmd.Context(), cfg)
 			}
 			return a.upHere(cmd.Context(), cfg)
@@ -74,6 +80,8 @@ commands find them there. Applications read the one in the file "app-token".`,
 	f.BoolVar(&cfg.TLS, "tls", false, "use TLS, with certificates of a development CA in the folder")
 	f.BoolVar(&detach, "detach", false, "return when the cluster is ready")
 	f.BoolVar(&insecure, "insecure", false, "run without tokens: every local process may do everything")
+	f.StringVar(&page, "console", "", "show the cluster in a browser, at this address (default "+consoleAddress+")")
+	f.Lookup("console").NoOptDefVal = consoleAddress
 	f.IntVar(&cfg.Clients, "clients", 0, "number of publishers, and also of subscribers, to run")
 	return cmd
 }

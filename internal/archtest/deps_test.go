@@ -56,7 +56,6 @@ const rules = `
 	testbed, meta/metaclient < testbed/outside;
 	conclave, slot, sql, meta/metaclient < testbed/local/supervisor;
 	testbed/outside, internal/faultnet, testbed/local/supervisor < testbed/local;
-	NONE < testbed/console;
 	NONE < testbed/containers/compose;
 	testbed/outside, testbed/containers/compose < testbed/containers;
 	internal/node, meta, data, session, testbed/scenario, elector/termcas, testbed/simulated/simnet, internal/devdb, internal/logging < testbed/simulated;
@@ -64,13 +63,15 @@ const rules = `
 	testbed, meta/metaclient < testbed/bench < testbed/report;
 	testbed < testbed/soak;
 	testbed/scenario < testbed/demo;
+	wire/serve < testbed/console;
+	testbed/console, testbed/scenario, testbed/local, internal/sleep < testbed/console/live;
 
 	meta, elector/termcas, sql, internal/cli < cmd/meta;
 	data, internal/cli < cmd/data;
 	session, internal/cli < cmd/session;
 	internal/devdb, internal/cli < cmd/devdb;
 	client, meta/metaclient, session/registry, internal/cli, internal/logging, elector/termcas, elector/fence < cmd/conclave;
-	testbed/report, testbed/local, testbed/containers, testbed/soak, testbed/bench, testbed/demo < cmd/conclave;
+	testbed/report, testbed/local, testbed/containers, testbed/soak, testbed/bench, testbed/demo, testbed/console/live < cmd/conclave;
 	elector/termcas, elector/versioncas, elector/rowlock, elector/sofaloop, elector/zklatch/memtree, internal/faultnet < lab < cmd/conclave;
 
 	elector/termcas, elector/rowlock, elector/fence, elector/zklatch/memtree < lab/oversell < cmd/conclave;

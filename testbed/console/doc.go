@@ -4,9 +4,9 @@
 // a [Source], and what a viewer does goes to an [Actor].
 //
 //	Source --Show--> Hub --stream--> page   (any number of viewers)
-//	Actor <--Act---- <--POST--------- page
+//	Actor <--Act---- Server <--POST-- page
 //
-// A source observes a running cluster, or plays a recording.
+// A source observes a running cluster (package live), or plays a recording.
 //
 // # The stream
 //
@@ -19,13 +19,17 @@
 // # Guarantees
 //
 //   - A viewer that stops reading is dropped; nothing waits for it.
+//   - Only the holder of the one-time link can act, and only from the page itself:
+//     see Server.
 //
 // # Files, in reading order
 //
 // A file uses what later files declare.
 //
+//   - server.go: the page, the stream and the actions over HTTP.
+//   - access.go: who may watch and who may act.
+//   - source.go: what a source and an actor are.
 //   - hub.go: the state, its changes, and the viewers.
 //   - change.go: what differs between two states.
-//   - source.go: what a source and an actor are.
 //   - state.go: what the page shows.
 package console

@@ -25,6 +25,7 @@ type State struct {
 	Broken   *Broken            `json:"broken"`   // the first violation
 	Checking *Checking          `json:"checking"`
 	Load     *Load              `json:"load"`
+	Points   map[string]Point   `json:"points"`   // by their second
 	Outcomes map[string]Outcome `json:"outcomes"` // the newest actions, by number
 	Offers   []Offer            `json:"offers"`
 	Play     *Play              `json:"play"`      // the scenario that is played, or was played last
@@ -137,7 +138,6 @@ type Load struct {
 	Pushes  float64  `json:"pushes"`
 	Missing int      `json:"missing"` // publishers that a subscriber does not see
 	Lacking []string `json:"lacking,omitempty"`
-	Points  []Point  `json:"points"` // the newest, one a second, oldest first
 }
 
 // Point is one second of the latency from a publication to its pushes.

@@ -43,6 +43,8 @@ type Config struct {
 	TLS bool
 	// Migrate is supervisor.Config.Migrate.
 	Migrate func(ctx context.Context, dsn string, waiting func(time.Duration, error)) error
+	// Settings, if set, changes the supervisor's configuration before it is used.
+	Settings func(*supervisor.Config)
 }
 
 // Cluster is a testbed.Cluster of processes of this machine.
@@ -132,6 +134,9 @@ func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
 	}
 	if !d.cfg.NoEvents {
 		cfg.Trace = d.cfg.Dir
+	}
+	if d.cfg.Settings != nil {
+		d.cfg.Settings(&cfg)
 	}
 	var err error
 	if d.cluster, err = supervisor.New(cfg); err != nil {

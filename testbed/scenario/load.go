@@ -63,12 +63,12 @@ func newLoad(of Load, d testbed.Cluster, rec *check.Recorder) *load {
 	}
 }
 
-func serviceName(i int) string { return fmt.Sprintf("service-%d", i+1) }
+func (l *load) serviceName(i int) string { return fmt.Sprintf("%sservice-%d", l.of.Group, i+1) }
 
 // begin starts the clients. They work until ctx ends.
 func (l *load) begin(ctx context.Context, seed uint64) error {
 	for i := range l.of.Clients {
-		name := fmt.Sprintf("client-%d", i+1)
+		name := fmt.Sprintf("client-%s%d", l.of.Group, i+1)
 		c, err := l.cluster.Client(name)
 		if err != nil {
 			return fmt.Errorf("start %s: %w", name, err)
@@ -78,14 +78,14 @@ func (l *load) begin(ctx context.Context, seed uint64) error {
 		l.clients[name] = w
 		l.mu.Unlock()
 		for n := range l.of.Names {
-			if err := l.subscribe(w, serviceName(n)); err != nil {
+			if err := l.subscribe(w, l.serviceName(n)); err != nil {
 				return err
 			}
 		}
 		for n := range l.of.Names {
 			for k := range min(cmp.Or(l.of.Each, 2), l.of.Clients) {
 				if (n+k)%l.of.Clients == i {
-					w.pubs = append(w.pubs, &registration{name: serviceName(n)})
+					w.pubs = append(w.pubs, &registration{name: l.serviceName(n)})
 				}
 			}
 		}
@@ -313,7 +313,7 @@ func (l *load) full() (bool, string) {
 	now := time.Now()
 	for i := range l.of.Names {
 		for client := range l.clients {
-			if list := check.ListName(client, serviceName(i)); !short[list] {
+			if list := check.ListName(client, l.serviceName(i)); !short[list] {
 				l.fullAt[list] = now
 			}
 		}
@@ -347,7 +347,7 @@ func (l *load) lacking(limit time.Duration) (out []string) {
 func (l *load) short() iter.Seq2[string, string] {
 	return func(yield func(client, name string) bool) {
 		for i := range l.of.Names {
-			name := serviceName(i)
+			name := l.serviceName(i)
 			want := l.wanted(name)
 			for _, client := range slices.Sorted(maps.Keys(l.clients)) {
 				if !slices.Equal(l.settled(l.last[[2]string{client, name}]), want) && !yield(client, name) {
@@ -365,9 +365,9 @@ func (l *load) shownOf(client string) string {
 	defer l.mu.Unlock()
 	for i := range l.of.Names {
 		for _, by := range slices.Sorted(maps.Keys(l.clients)) {
-			for _, value := range l.last[[2]string{by, serviceName(i)}] {
+			for _, value := range l.last[[2]string{by, l.serviceName(i)}] {
 				if strings.HasPrefix(value, client+"/") {
-					return fmt.Sprintf("%s sees %s of %s", by, value, serviceName(i))
+					return fmt.Sprintf("%s sees %s of %s", by, value, l.serviceName(i))
 				}
 			}
 		}

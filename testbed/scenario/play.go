@@ -363,7 +363,7 @@ func (p *player) readAll(ctx context.Context) error {
 	}
 	l.clients[check.Reader] = &worker{name: check.Reader, client: c}
 	for n := range l.of.Names {
-		if err := l.subscribe(l.clients[check.Reader], serviceName(n)); err != nil {
+		if err := l.subscribe(l.clients[check.Reader], l.serviceName(n)); err != nil {
 			return fmt.Errorf("start a reader: %w", err)
 		}
 	}
@@ -377,7 +377,7 @@ func (p *player) readAll(ctx context.Context) error {
 		}
 	}
 	for n := range l.of.Names {
-		name := serviceName(n)
+		name := l.serviceName(n)
 		l.mu.Lock()
 		seen := l.settled(l.last[[2]string{check.Reader, name}])
 		l.mu.Unlock()

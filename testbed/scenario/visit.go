@@ -46,7 +46,7 @@ func (l *load) guest(ctx context.Context, w *worker) {
 	l.guests[w.name] = w
 	l.mu.Unlock()
 	for range 1 + w.rand.IntN(2) {
-		o := &registration{name: serviceName(w.rand.IntN(l.of.Names))}
+		o := &registration{name: l.serviceName(w.rand.IntN(l.of.Names))}
 		w.pubs = append(w.pubs, o)
 		l.publish(ctx, w, o)
 	}
@@ -83,7 +83,7 @@ func (l *load) guest(ctx context.Context, w *worker) {
 // read receives one list of every name.
 func (l *load) read(ctx context.Context, w *worker) {
 	for n := range l.of.Names {
-		if l.subscribe(w, serviceName(n)) != nil {
+		if l.subscribe(w, l.serviceName(n)) != nil {
 			return // the cluster has been closed
 		}
 	}

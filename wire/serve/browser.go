@@ -21,29 +21,32 @@ import (
 // such as those of nodes and clients, is not checked: they may use any name. With
 // TLS, a browser connects to no node under a name that its certificate lacks.
 func (c RouterConfig) refuseBrowsers() mux.MiddlewareFunc {
+	return func(next http.Handler) http.Handler { return RefuseForeignPages(next, append(slices.Clone(c.Hosts), c.Node.Name)...) }
+}
+
+// RefuseForeignPages refuses the same for another server that has these names.
+func RefuseForeignPages(next http.Handler, names ...string) http.Handler {
 	origins := http.NewCrossOriginProtection()
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		WriteError(w, wire.Errorf(wire.CodeForbidden, "a web page of another origin may not send this request"))
 	}))
-	return func(next http.Handler) http.Handler {
-		checked := origins.Handler(next)
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.ProtoMajor == 1 && !c.ownHost(r.Host) {
-				WriteError(w, wire.Errorf(wire.CodeForbidden, "host %.128q is not a name of this node: use its address, or configure the name with --host", r.Host))
-				return
-			}
-			checked.ServeHTTP(w, r)
-		})
-	}
+	checked := origins.Handler(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor == 1 && !ownHost(r.Host, names) {
+			WriteError(w, wire.Errorf(wire.CodeForbidden, "host %.128q is not a name of this node: use its address, or configure the name with --host", r.Host))
+			return
+		}
+		checked.ServeHTTP(w, r)
+	})
 }
 
-// ownHost reports whether a request with this Host header addresses the node: by
+// ownHost reports whether a request with this Host header addresses the server: by
 // an IP address, as localhost, or by one of its names.
-func (c RouterConfig) ownHost(host string) bool {
+func ownHost(host string, names []string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
 	host = strings.Trim(strings.TrimSuffix(host, "."), "[]")
-	return host == "" || net.ParseIP(host) != nil || strings.EqualFold(host, "localhost") || strings.EqualFold(host, c.Node.Name) ||
-		slices.ContainsFunc(c.Hosts, func(h string) bool { return strings.EqualFold(h, host) })
+	return host == "" || net.ParseIP(host) != nil || strings.EqualFold(host, "localhost") ||
+		slices.ContainsFunc(names, func(h string) bool { return strings.EqualFold(h, host) })
 }

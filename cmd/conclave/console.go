@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/cobra"
+
+	"conclave/testbed"
+	"conclave/testbed/console"
+	"conclave/testbed/console/live"
+	"conclave/testbed/local"
+	"conclave/testbed/local/supervisor"
+)
+
+// consoleAddress is where the console listens unless told otherwise.
+const consoleAddress = "127.0.0.1:9700"
+
+func (a *app) consoleCommand() *cobra.Command {
+	var listen string
+	var act bool
+	var hosts []string
+	cmd := &cobra.Command{
+		Use: "console", Short: "Watch a cluster in a browser", Args: want(),
+		Long: `Serve a page with the map of a running cluster, its slots, its terms and its events.
+On a loopback address everyone may watch; elsewhere the printed address has a token. A
+console that did not start the cluster only watches it; with --allow-actions it prints a
+one-time link with which one can act, and runs clients of its own, whose lists are
+checked. "conclave up --console" starts both: then the nodes' events are checked too.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			source, err := a.liveSource(act)
+			if err != nil {
+				return err
+			}
+			var actor console.Actor
+			if act {
+				actor = source
+			}
+			return a.serveConsole(cmd.Context(), listen, hosts, source, actor)
+		},
+	}
+	cmd.Flags().StringVar(&listen, "listen", consoleAddress, "address to listen on")
+	cmd.Flags().StringSliceVar(&hosts, "host", nil, "host names of this machine under which a browser may open it (NAME,...)")
+	cmd.Flags().BoolVar(&act, "allow-actions", false, "permit faults and commands, by a one-time link (local cluster only)")
+	return cmd
+}
+
+// liveSource returns the source for the cluster in --dir, or of --meta.
+func (a *app) liveSource(act bool) (*live.Source, error) {
+	metas, err := a.metaAddresses() // sets the token
+	if err != nil {
+		return nil, err
+	}
+	cfg := live.Config{HTTP: a.http, Token: a.token}
+	if len(a.metas) > 0 {
+		if act {
+			return nil, usageError{errors.New("--allow-actions needs a local cluster: it cannot kill processes of another machine")}
+		}
+		cfg.Title, cfg.Processes = "the cluster of "+metas[0], live.Remote(metas, a.http, a.token)
+		return live.New(cfg), nil
+	}
+	h, err := a.running()
+	if err != nil {
+		return nil, err
+	}
+	cfg.Title, cfg.Processes = "the cluster in "+a.dir, h.Processes
+	if act {
+		running, err := local.Attach(h, h.Dir())
+		if err != nil {
+			return nil, err
+		}
+		if err := running.Open(context.Background(), testbed.Size{}, nil); err != nil {
+			return nil, err
+		}
+		cfg.Cluster = running
+	}
+	return live.New(cfg), nil
+}
+
+// serveConsole serves the page until ctx ends. actor is nil if nobody may act.
+func (a *app) serveConsole(ctx context.Context, listen string, hosts []string, source console.Source, actor console.Actor) error {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return usageError{fmt.Errorf("--listen %q: want HOST:PORT", listen)}
+	}
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
+	if err != nil {
+		return fmt.Errorf("listen for the console: %w", err)
+	}
+	cfg := console.Config{Hub: console.NewHub(), Actor: actor, Hosts: hosts}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		cfg.Watch = rand.Text()
+	}
+	server := console.NewServer(cfg)
+	a.showConsole(server, ln.Addr().String(), cfg)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	shown := make(chan error, 1)
+	go func() { // joined below
+		defer cancel()
+		shown <- source.Run(ctx, cfg.Hub)
+	}()
+	err = server.Serve(ctx, ln)
+	cancel()
+	return errors.Join(err, <-shown)
+}
+
+// showConsole prints where the page is.
+func (a *app) showConsole(s *console.Server, address string, c console.Config) {
+	page := "http://" + address + "/"
+	watch := page
+	if c.Watch != "" {
+		watch += "?token=" + c.Watch
+	}
+	if a.asJSON {
+		out := map[string]string{"watch": watch}
+		if c.Actor != nil {
+			out["act"] = "http://" + address + s.Link()
+		}
+		_ = a.show(out, nil)
+		return
+	}
+	fmt.Fprintf(a.stdout, "\nconsole: %s\n", watch)
+	if c.Actor != nil {
+		fmt.Fprintf(a.stdout, "to act:  http://%s%s (once, in one browser)\n", address, s.Link())
+	}
+}
+
+// upWithConsole runs a cluster and its console in this process until a signal or
+// `down`. The cluster's processes are connected through proxies, so that the network
+// can be cut, and write their events for the checks.
+func (a *app) upWithConsole(ctx context.Context, cfg supervisor.Config, listen string) error {
+	if h, err := supervisor.Open(cfg.Dir); err == nil && h.Running() {
+		return fmt.Errorf("a cluster is running in %s: show it with %s", cfg.Dir, a.hint("console"))
+	}
+	traces := filepath.Join(cfg.Dir, "traces")
+	if err := errors.Join(os.RemoveAll(traces), os.MkdirAll(traces, 0o700)); err != nil { // those of an earlier run
+		return err
+	}
+	cfg.Logger = hclog.New(&hclog.LoggerOptions{Name: "supervisor", Output: a.stderr, Level: hclog.Info, TimeFormat: "15:04:05.000"})
+	cluster := local.New(local.Config{Dir: cfg.Dir, Bin: cfg.Bin, Settings: func(c *supervisor.Config) {
+		detour := c.Detour
+		*c = cfg
+		c.Detour, c.Trace = detour, traces
+	}})
+	if err := cluster.Open(ctx, testbed.Size{}, nil); err != nil {
+		return err
+	}
+	err := a.watchOwn(ctx, cluster, cfg, listen)
+	stopping, cancel := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt, syscall.SIGTERM) // the second signal
+	defer cancel()
+	return errors.Join(err, cluster.Stop(stopping), cluster.Close(stopping))
+}
+
+// watchOwn shows a cluster that this process has started, until ctx ends or it
+// was stopped.
+func (a *app) watchOwn(ctx context.Context, cluster *local.Cluster, cfg supervisor.Config, listen string) error {
+	ready, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
+	if err := cluster.AwaitReady(ready); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	h := cluster.Supervisor()
+	if err := a.printProcesses(ctx, h); err != nil {
+		return err
+	}
+	a.takeToken(h)
+	source := live.New(live.Config{
+		Title: "the cluster in " + a.dir, Processes: h.Processes, HTTP: a.http, Token: a.token, Cluster: cluster, Traces: filepath.Join(cfg.Dir, "traces"),
+	})
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	watched := make(chan struct{})
+	go func() { // joined below
+		defer close(watched)
+		awaitDown(ctx, h)
+		stop()
+	}()
+	err := a.serveConsole(ctx, listen, nil, source, source)
+	stop()
+	<-watched
+	return err
+}
+
+// awaitDown waits until the cluster was stopped or ctx ends.
+func awaitDown(ctx context.Context, h *supervisor.Handle) {
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for h.Supervisor() != 0 {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,219 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"conclave/meta/metaclient"
+	"conclave/testbed"
+	"conclave/testbed/console"
+	"conclave/wire"
+)
+
+// verb is what a name in a request stands for.
+type verb struct {
+	offer console.Offer
+	verb  testbed.Verb
+}
+
+var nodes3 = []string{"meta", "session", "data"}
+
+// verbs are the actions on a node, in the order of the page's menu.
+var verbs = []verb{
+	{console.Offer{Do: "kill", Label: "Kill -9", Says: "end the process at once; the kernel closes its connections", Roles: []string{"meta", "session", "data", "db"}, Risk: "fault"}, testbed.Kill},
+	{console.Offer{Do: "terminate", Label: "Terminate", Says: "ask the process to stop; it hands over its work first", Roles: nodes3, Risk: "fault"}, testbed.Stop},
+	{console.Offer{Do: "freeze", Label: "Freeze", Says: "suspend the process; its connections stay open and nothing is answered", Roles: []string{"meta", "session", "data", "db"}, Risk: "fault"}, testbed.Pause},
+	{console.Offer{Do: "thaw", Label: "Thaw", Says: "continue the suspended process", Roles: []string{"meta", "session", "data", "db"}, Risk: "heal"}, testbed.Resume},
+	{console.Offer{Do: "start", Label: "Start", Says: "start the process again, as a new incarnation", Roles: []string{"meta", "session", "data", "db"}, Risk: "heal"}, testbed.Start},
+	{console.Offer{Do: "drain", Label: "Drain", Says: "put the node on the blacklist: its slots and clients go to other nodes", Roles: []string{"session", "data"}, Risk: "command"}, testbed.Forbid},
+	{console.Offer{Do: "restore", Label: "Restore", Says: "remove the node from the blacklist", Roles: []string{"session", "data"}, Risk: "heal"}, testbed.Allow},
+	{console.Offer{Do: "resign", Label: "Resign", Says: "make the leader hand over to another meta", Roles: []string{"meta"}, Risk: "command"}, testbed.Resign},
+	{console.Offer{Do: "observe", Label: "Observe", Says: "make the meta an observer, which does not compete", Roles: []string{"meta"}, Risk: "command"}, testbed.Quit},
+	{console.Offer{Do: "join", Label: "Compete", Says: "make the observer a candidate again", Roles: []string{"meta"}, Risk: "heal"}, testbed.Join},
+	{console.Offer{Do: "cut", Label: "Cut from", Says: "let nothing pass between the two, in either direction", Roles: nodes3, Peer: true, Risk: "fault"}, testbed.Cut},
+	{console.Offer{Do: "mend", Label: "Mend to", Says: "end the cut between the two", Roles: nodes3, Peer: true, Risk: "heal"}, testbed.Mend},
+}
+
+// clusterOffers are the actions on the whole cluster.
+var clusterOffers = []console.Offer{
+	{Do: "heal", Label: "Heal all", Says: "end every fault that was injected here, and start what is down", Risk: "heal"},
+	{Do: "load-up", Label: "Load up", Says: fmt.Sprintf("%d times as many changes of the console's clients", levelFactor), Risk: "fault"},
+	{Do: "load-down", Label: "Load down", Says: "the level of load before", Risk: "heal"},
+	{Do: "scenario", Label: "Play scenario", Says: "play a scenario of the library on this cluster", Risk: "fault"},
+	{Do: "storm", Label: "Play storm", Says: "play a random scenario, which its seed determines", Risk: "fault"},
+	{Do: "scenario-stop", Label: "Stop scenario", Says: "end the scenario and heal its faults", Risk: "heal"},
+}
+
+// errWatches reports that nothing may be changed.
+var errWatches = wire.Errorf(wire.CodeForbidden, "this console did not start the cluster and only watches it: --allow-actions permits actions")
+
+// Harmless reports that every action changes the cluster.
+func (s *Source) Harmless(console.Request) bool { return false }
+
+// offers returns what can be done here.
+func (s *Source) offers() (out []console.Offer) {
+	if s.cfg.Cluster == nil {
+		return nil
+	}
+	for _, v := range verbs {
+		if s.can.Allows(testbed.Step{Verb: v.verb}) == nil {
+			out = append(out, v.offer)
+		}
+	}
+	return append(out, clusterOffers...)
+}
+
+// action returns the action of a request on a node.
+func (s *Source) action(r console.Request) (testbed.Action, error) {
+	i := slices.IndexFunc(verbs, func(v verb) bool { return v.offer.Do == r.Do })
+	if i < 0 {
+		return testbed.Action{}, fmt.Errorf("unknown action %q", r.Do)
+	}
+	v := verbs[i]
+	seen := s.before()
+	known := func(name string) bool {
+		return seen != nil && slices.ContainsFunc(seen.processes, func(p process) bool { return p.Name == name && p.Role != "client" })
+	}
+	switch {
+	case !known(r.Node):
+		return testbed.Action{}, wire.Errorf(wire.CodeNotFound, "unknown node %q", r.Node)
+	case !slices.Contains(v.offer.Roles, roleOf(r.Node)):
+		return testbed.Action{}, fmt.Errorf("%s does not apply to %s", r.Do, r.Node)
+	case v.offer.Peer && (!known(r.Peer) || r.Peer == r.Node):
+		return testbed.Action{}, fmt.Errorf("%s needs another node, got %q", r.Do, r.Peer)
+	}
+	if err := s.can.Allows(testbed.Step{Verb: v.verb}); err != nil {
+		return testbed.Action{}, err
+	}
+	return testbed.Action{Verb: v.verb, Node: r.Node, Peer: r.Peer}, nil
+}
+
+// permitted returns why nothing may be changed, or nil.
+func (s *Source) permitted() error {
+	if s.cfg.Cluster == nil {
+		return errWatches
+	}
+	return nil
+}
+
+// Explain says what a request would do.
+func (s *Source) Explain(ctx context.Context, r console.Request) (string, error) {
+	if err := s.permitted(); err != nil {
+		return "", err
+	}
+	if i := slices.IndexFunc(clusterOffers, func(o console.Offer) bool { return o.Do == r.Do }); i >= 0 {
+		return s.explainCluster(r, clusterOffers[i])
+	}
+	a, err := s.action(r)
+	if err != nil {
+		return "", err
+	}
+	i := slices.IndexFunc(verbs, func(v verb) bool { return v.offer.Do == r.Do })
+	text := fmt.Sprintf("%s: %s.", strings.TrimSpace(verbs[i].offer.Label+" "+r.Node+" "+r.Peer), verbs[i].offer.Says)
+	if a.Verb.IsCommand() {
+		return text + s.effect(ctx, a), nil
+	}
+	return text + s.consequence(a), nil
+}
+
+// effect returns what the leader says about a command that it is not to do.
+func (s *Source) effect(ctx context.Context, a testbed.Action) string {
+	seen := s.before()
+	admin := s.looker.admin(s.looker.metas(seen.processes, seen.leader.Leader)...)
+	ctx, cancel := context.WithTimeout(ctx, 2*askLimit)
+	defer cancel()
+	var e metaclient.Effect
+	var err error
+	switch dry := metaclient.DryRun(&e); a.Verb {
+	case testbed.Resign:
+		err = admin.Resign(ctx, dry)
+	case testbed.Quit:
+		err = admin.Quit(ctx, a.Node, dry)
+	case testbed.Join:
+		return "" // it cannot be tried
+	case testbed.Forbid:
+		err = admin.Forbid(ctx, a.Node, "console", "console", dry)
+	case testbed.Allow:
+		err = admin.Allow(ctx, a.Node, dry)
+	}
+	switch {
+	case err != nil:
+		return " The leader does not say what it would do: " + err.Error()
+	case e.Refused:
+		return " The leader would refuse it: " + e.Effect
+	}
+	return " The leader: " + e.Effect
+}
+
+// consequence says what a fault of a node means now.
+func (s *Source) consequence(a testbed.Action) string {
+	seen := s.before()
+	n := nodes(seen)[a.Node]
+	breaks := a.Verb == testbed.Kill || a.Verb == testbed.Stop || a.Verb == testbed.Pause
+	switch {
+	case !breaks:
+		return ""
+	case n.Leads && a.Verb == testbed.Pause:
+		return fmt.Sprintf(" It leads term %d: another meta takes over when its lease has expired.", seen.leader.Term)
+	case n.Leads:
+		return fmt.Sprintf(" It leads term %d: another meta takes over as term %d.", seen.leader.Term, seen.leader.Term+1)
+	case n.Role == "data":
+		return fmt.Sprintf(" It leads %d slots and follows %d: those that it leads go to other nodes.", n.Leading, n.Follows)
+	case n.Role == "session":
+		return fmt.Sprintf(" Its %d clients connect to another session.", n.Clients)
+	case n.Role == "db":
+		return " No election can be decided and no slot can move while the database is away; reads, writes and pushes go on."
+	}
+	return " It does not lead."
+}
+
+func (s *Source) explainCluster(r console.Request, o console.Offer) (string, error) {
+	switch r.Do {
+	case "scenario", "storm":
+		of, err := s.scenario(r)
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("%s: %s It has %d lines and takes about %s.", of.Name, summary(of.About), len(of.Lines), of.Until.Round(time.Second)), nil
+	case "heal":
+		s.mu.Lock()
+		open := s.active.List()
+		s.mu.Unlock()
+		if len(open) == 0 {
+			return "No fault lasts that was injected here; what is down is started.", nil
+		}
+		var out []string
+		for _, a := range open {
+			out = append(out, a.Undo().String())
+		}
+		return "It will " + strings.Join(out, ", ") + ".", nil
+	}
+	return o.Label + ": " + o.Says + ".", nil
+}
+
+// Act begins what a viewer asks for. What comes of it is an Outcome.
+func (s *Source) Act(_ context.Context, r console.Request) error {
+	if err := s.permitted(); err != nil {
+		return err
+	}
+	switch r.Do {
+	case "load-up":
+		return s.record.setLevel(1)
+	case "load-down":
+		return s.record.setLevel(-1)
+	case "scenario", "storm":
+		return s.beginPlay(r)
+	case "scenario-stop":
+		return s.stopPlay()
+	case "heal":
+		return s.begin("heal all", s.heal)
+	}
+	a, err := s.action(r)
+	if err != nil {
+		return err
+	}
+	return s.begin(strings.TrimSpace(r.Do+" "+r.Node+" "+r.Peer), func(ctx context.Context) error { return s.perform(ctx, a) })
+}

@@ -1,0 +1,107 @@
+package live
+
+import (
+	"context"
+	"net/http"
+	"sync"
+
+	"conclave/internal/signal"
+	"conclave/testbed"
+	"conclave/testbed/check"
+	"conclave/testbed/console"
+	"conclave/testbed/local/supervisor"
+)
+
+// status is what outcomes are measured by.
+type status struct {
+	leader     string
+	term       uint64
+	atRest     bool // it has a leader, every slot is served, and none moves
+	unreadable int  // slots
+	missing    int
+	gaps       map[uint64]int64 // leaderless milliseconds, by term
+}
+
+type (
+	process = supervisor.Process
+	history = check.History
+)
+
+// Config describes the cluster to show.
+type Config struct {
+	Title string
+	// Processes returns the processes and their states; one goroutine calls it.
+	Processes func(ctx context.Context) ([]supervisor.Process, error)
+	HTTP      *http.Client // without a limit for the whole request, because events are followed with it
+	Token     string       // for reading, and for an operator's commands
+	// Cluster is where the clients run and what is acted on; nil: it is only
+	// watched.
+	Cluster testbed.Cluster
+	// Traces is the folder of the nodes' trace files; "": there are none.
+	Traces string
+}
+
+// Source is a console.Source and its console.Actor.
+type Source struct {
+	cfg      Config
+	looker   looker
+	record   *record
+	meter    *meter
+	again    signal.Signal // look now
+	can      *testbed.Capabilities
+	size     testbed.Size
+	running  sync.WaitGroup // what was begun by actions
+	listing  sync.Once      // sets playable
+	playable []string
+
+	mu       sync.Mutex // guards the rest
+	work     context.Context
+	beliefs  beliefs
+	pending  []console.Event
+	status   status
+	active   testbed.ActiveFaults
+	outcomes map[string]console.Outcome
+	acted    int
+	play     *console.Play
+	stop     context.CancelFunc // ends the scenario; nil: none is played
+	played   int
+	seen     *sight
+	ended    bool
+}
+
+var (
+	_ console.Source = (*Source)(nil)
+	_ console.Actor  = (*Source)(nil)
+)
+
+// New returns a source that does nothing yet. The cluster is open.
+func New(c Config) *Source {
+	s := &Source{cfg: c, looker: looker{c.HTTP, c.Token, c.Processes}, meter: newMeter(), again: signal.New(), outcomes: map[string]console.Outcome{}}
+	if c.Cluster != nil {
+		s.can = c.Cluster.Capabilities()
+	}
+	s.record = &record{cluster: c.Cluster, meter: s.meter, traced: c.Traces != ""}
+	return s
+}
+
+// add adds an event, which is shown with the next look.
+func (s *Source) add(e console.Event) {
+	s.mu.Lock()
+	s.pending = append(s.pending, e)
+	s.mu.Unlock()
+	s.again.Set()
+}
+
+// before returns the look before this one.
+func (s *Source) before() *sight {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen
+}
+
+// now returns what the last look has seen.
+func (s *Source) now() status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status
+}

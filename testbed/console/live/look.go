@@ -1,0 +1,199 @@
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"conclave/meta/metaclient"
+	"conclave/testbed/console"
+	"conclave/testbed/local/supervisor"
+	"conclave/wire"
+)
+
+// askLimit bounds one request: a node that does not answer delays nothing else.
+const askLimit = 400 * time.Millisecond
+
+// looker looks at a cluster.
+type looker struct {
+	http      *http.Client
+	token     string
+	processes func(ctx context.Context) ([]supervisor.Process, error)
+}
+
+// sight is what one look has seen.
+type sight struct {
+	at        time.Time
+	processes []supervisor.Process
+	believes  map[string]bool // metas that report that they lead
+	leader    metaclient.LeaderInfo
+	slots     metaclient.SlotsInfo
+	nodes     []metaclient.NodeInfo
+	listed    []metaclient.BlacklistInfo
+	elections []metaclient.Election
+	clients   map[string][]console.Client // by session
+	partial   bool                        // no meta has answered for a leader: the fields of the leader are those of the look before
+}
+
+// look asks everything at the same time. What only a leader can answer stays as it
+// was before, if none does.
+func (l *looker) look(ctx context.Context, before *sight) (*sight, error) {
+	rows, err := l.processes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &sight{at: time.Now(), processes: rows, believes: map[string]bool{}, clients: map[string][]console.Client{}, partial: true}
+	ctx, cancel := context.WithTimeout(ctx, 2*askLimit)
+	defer cancel()
+	var mu sync.Mutex // guards s
+	var all sync.WaitGroup
+	for _, p := range rows {
+		if p.PID == 0 && p.State != "unreachable" && p.State != "ready" || p.State == "suspended" {
+			continue
+		}
+		switch p.Role {
+		case "meta":
+			all.Go(func() {
+				leads := l.ok(ctx, p.HTTP, "/leaderz")
+				info, err := ask(ctx, l.admin(p.HTTP), (*metaclient.Admin).Leader)
+				mu.Lock()
+				defer mu.Unlock()
+				s.believes[p.Name] = leads
+				if err == nil && info.Term > s.leader.Term {
+					s.leader = info
+				}
+			})
+		case "session":
+			all.Go(func() {
+				found := l.sessionClients(ctx, p)
+				mu.Lock()
+				defer mu.Unlock()
+				s.clients[p.Name] = found
+			})
+		}
+	}
+	all.Wait()
+	if before != nil {
+		s.slots, s.nodes, s.listed, s.elections = before.slots, before.nodes, before.listed, before.elections
+	}
+	for _, address := range l.metas(rows, s.leader.Leader) {
+		if l.lead(ctx, address, s) {
+			s.partial = false
+			break
+		}
+	}
+	return s, nil
+}
+
+// metas returns the addresses of the metas that run, the leader's first.
+func (l *looker) metas(rows []supervisor.Process, leader string) (out []string) {
+	for _, p := range rows {
+		switch {
+		case p.Role != "meta" || p.PID == 0 && p.State != "ready" || p.State == "suspended":
+		case p.Name == leader:
+			out = slices.Insert(out, 0, p.HTTP)
+		default:
+			out = append(out, p.HTTP)
+		}
+	}
+	return out
+}
+
+// lead asks the meta at an address for what the leader knows, and reports whether
+// it has answered everything.
+func (l *looker) lead(ctx context.Context, address string, s *sight) bool {
+	admin := l.admin(address)
+	var all sync.WaitGroup
+	errs := make([]error, 4)
+	var got sight
+	all.Go(func() { got.slots, errs[0] = ask(ctx, admin, (*metaclient.Admin).Slots) })
+	all.Go(func() {
+		got.nodes, errs[1] = ask(ctx, admin, func(a *metaclient.Admin, ctx context.Context) ([]metaclient.NodeInfo, error) { return a.Nodes(ctx, "") })
+	})
+	all.Go(func() { got.listed, errs[2] = ask(ctx, admin, (*metaclient.Admin).Blacklist) })
+	all.Go(func() { got.elections, errs[3] = ask(ctx, admin, (*metaclient.Admin).Elections) })
+	all.Wait()
+	if slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
+		return false
+	}
+	s.slots, s.nodes, s.listed, s.elections = got.slots, got.nodes, got.listed, got.elections
+	return true
+}
+
+func ask[T any](ctx context.Context, a *metaclient.Admin, get func(*metaclient.Admin, context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	return get(a, ctx)
+}
+
+func (l *looker) admin(metas ...string) *metaclient.Admin {
+	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: l.http, Token: l.token})
+}
+
+// ok reports whether the node answers a GET of the path with 200.
+func (l *looker) ok(ctx context.Context, address, path string) bool {
+	return getJSON(ctx, l.http, address, path, l.token, nil) == nil
+}
+
+// sessionClients returns the clients of a session.
+func (l *looker) sessionClients(ctx context.Context, p supervisor.Process) (out []console.Client) {
+	var rows []struct {
+		Name          string `json:"name"`
+		Registrations int    `json:"registrations"`
+	}
+	if getJSON(ctx, l.http, p.HTTP, "/v1/clients", l.token, &rows) != nil {
+		return nil
+	}
+	for _, r := range rows {
+		out = append(out, console.Client{Name: r.Name, Session: p.Name, Entries: r.Registrations})
+	}
+	return out
+}
+
+// getJSON reads a document of a node into out, if that is not nil.
+func getJSON(ctx context.Context, c *http.Client, address, path, token string, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
+	if err != nil {
+		return err
+	}
+	wire.SetToken(req.Header, token)
+	res, err := c.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, 16<<20))
+	switch {
+	case err != nil:
+		return err
+	case out != nil && path != "/readyz" && res.StatusCode != http.StatusOK, out == nil && res.StatusCode != http.StatusOK:
+		return wire.Errorf(wire.CodeUnavailable, "%s of %s: %s", path, address, res.Status)
+	case out == nil:
+		return nil
+	}
+	return json.Unmarshal(body, out)
+}
+
+// incarnation returns that of the node at an address, "" if none answers.
+func incarnation(ctx context.Context, c *http.Client, address string) string {
+	var health struct {
+		Incarnation string `json:"incarnation"`
+	}
+	if getJSON(ctx, c, address, "/healthz", "", &health) != nil {
+		return ""
+	}
+	return health.Incarnation
+}
+
+// roleOf returns meta, session, data or db.
+func roleOf(name string) string {
+	role, _, _ := strings.Cut(name, "-")
+	return role
+}

@@ -1,0 +1,109 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"conclave/internal/sleep"
+	"conclave/testbed/check"
+	"conclave/testbed/console"
+)
+
+const (
+	outcomesKept = 12
+	restFor      = 1500 * time.Millisecond // the cluster is settled after it was at rest for this long
+	settleLimit  = 40 * time.Second
+)
+
+// outcome shows an action and what comes of it, until the cluster is at rest again.
+func (s *Source) outcome(ctx context.Context, what string, do func(context.Context) error) {
+	before, figures := s.now(), s.record.figures("leaderless", "unserved")
+	began := time.Now()
+	o := console.Outcome{At: began.UnixMilli(), What: what, State: "doing", Leaderless: -1}
+	id := s.addOutcome(o)
+	if err := do(ctx); err != nil {
+		o.State, o.Error = "failed", err.Error()
+		s.setOutcome(id, o)
+		return
+	}
+	o.State = "watching"
+	var rest, lost time.Time // since when it is at rest, or slots cannot be read
+	term := before.term
+	for time.Since(began) < settleLimit {
+		now := s.now()
+		if now.term > before.term {
+			o.Term, o.Leaderless = now.term, max(0, o.Leaderless)
+			for term := before.term + 1; term <= now.term; term++ {
+				o.Leaderless = max(o.Leaderless, now.gaps[term])
+			}
+		}
+		o.Missing, o.Slots = max(o.Missing, now.missing), max(o.Slots, now.unreadable)
+		switch {
+		case now.unreadable == 0:
+			lost = time.Time{}
+		case lost.IsZero():
+			lost = time.Now()
+		default:
+			o.Unreadable = max(o.Unreadable, time.Since(lost).Milliseconds())
+		}
+		s.setOutcome(id, o)
+		switch {
+		case !now.atRest || now.missing > 0 || now.term != term:
+			term = now.term
+			rest = time.Time{}
+		case rest.IsZero():
+			rest = time.Now()
+		case time.Since(rest) > restFor:
+			o.State, o.SettledMs = "settled", rest.Sub(began).Milliseconds()
+			s.measure(&o, figures)
+			s.setOutcome(id, o)
+			return
+		}
+		if sleep.For(ctx, lookEvery/2) != nil {
+			return
+		}
+	}
+	o.State = "not settled"
+	s.measure(&o, figures)
+	s.setOutcome(id, o)
+}
+
+// measure replaces what was observed by what the nodes' events show, which is more
+// exact.
+func (s *Source) measure(o *console.Outcome, before []check.Figure) {
+	if !s.record.traced {
+		return
+	}
+	for _, f := range check.Since(before, s.record.figures("leaderless", "unserved")) {
+		if len(f.Times) == 0 {
+			continue
+		}
+		switch f.Name {
+		case "leaderless":
+			o.Leaderless = max(0, f.Max.Milliseconds())
+		case "unserved":
+			o.Unreadable, o.Slots = f.Max.Milliseconds(), f.N
+		}
+	}
+}
+
+func (s *Source) addOutcome(o console.Outcome) (id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.acted++
+	id = fmt.Sprintf("%06d", s.acted)
+	s.outcomes[id] = o
+	delete(s.outcomes, fmt.Sprintf("%06d", s.acted-outcomesKept))
+	s.again.Set()
+	return id
+}
+
+func (s *Source) setOutcome(id string, o console.Outcome) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.outcomes[id].At == 0 {
+		return // newer ones have replaced it
+	}
+	s.outcomes[id] = o
+}

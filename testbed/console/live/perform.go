@@ -1,0 +1,79 @@
+package live
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"conclave/testbed"
+	"conclave/testbed/console"
+)
+
+// begin begins an action whose outcome is shown.
+func (s *Source) begin(what string, do func(context.Context) error) error {
+	return s.spawn(func(ctx context.Context) { s.outcome(ctx, what, do) })
+}
+
+// spawn runs f in a goroutine that Run joins.
+func (s *Source) spawn(f func(ctx context.Context)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.work == nil || s.ended {
+		return errors.New("the console is not running")
+	}
+	ctx := s.work
+	s.running.Go(func() { f(ctx) })
+	return nil
+}
+
+// perform carries out an action, and records it.
+func (s *Source) perform(ctx context.Context, a testbed.Action) error {
+	began := time.Now()
+	err := s.cfg.Cluster.Do(ctx, a)
+	at := began
+	if s.can.EffectTime != nil && err == nil && !a.EndsFault() {
+		at = s.can.EffectTime(ctx, a, began)
+	}
+	s.record.fault(at, a, err)
+	e := console.Event{At: at.UnixMilli(), Node: a.Node, Kind: "fault", Text: a.String()}
+	if err != nil {
+		e.Kind, e.Text = "fault.failed", a.String()+": "+err.Error()
+	} else {
+		s.mu.Lock()
+		s.active.Note(a)
+		if a.Verb == testbed.Kill {
+			s.beliefs.ended(at, a.Node)
+		}
+		s.mu.Unlock()
+	}
+	s.add(e)
+	return err
+}
+
+// heal ends what was injected here, links first, and starts what is down.
+func (s *Source) heal(ctx context.Context) error {
+	s.mu.Lock()
+	open := s.active.List()
+	s.mu.Unlock()
+	order := []testbed.Verb{testbed.Mend, testbed.Resume, testbed.Start, testbed.Allow, testbed.Join}
+	var undo []testbed.Action
+	for _, a := range open {
+		undo = append(undo, a.Undo())
+	}
+	for _, p := range s.before().processes {
+		if down := p.State == "killed" || p.State == "exited"; down && p.Role != "client" &&
+			!slices.ContainsFunc(undo, func(a testbed.Action) bool { return a.Verb == testbed.Start && a.Node == p.Name }) {
+			undo = append(undo, testbed.Action{Verb: testbed.Start, Node: p.Name})
+		}
+	}
+	slices.SortStableFunc(undo, func(a, b testbed.Action) int {
+		return cmp.Compare(slices.Index(order, a.Verb), slices.Index(order, b.Verb))
+	})
+	var errs []error
+	for _, a := range undo {
+		errs = append(errs, s.perform(ctx, a))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,228 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"conclave/testbed"
+	"conclave/testbed/check"
+	"conclave/testbed/console"
+	"conclave/testbed/scenario"
+)
+
+// capabilities returns what is possible in a scenario here: the cluster has its
+// size.
+func (s *Source) capabilities() *testbed.Capabilities {
+	can := *s.can
+	can.Size = func(c testbed.Size) testbed.Size {
+		c.Metas, c.Sessions, c.Datas = s.size.Metas, s.size.Sessions, s.size.Datas
+		return c
+	}
+	return &can
+}
+
+// scenarios returns the names of those of the library that can be played here.
+func (s *Source) scenarios() []string {
+	if s.cfg.Cluster == nil {
+		return nil
+	}
+	s.listing.Do(func() {
+		for _, name := range scenario.Names() {
+			if of, err := scenario.Builtin(name); err == nil && len(of.Refusals(s.capabilities())) == 0 {
+				s.playable = append(s.playable, of.Name)
+			}
+		}
+	})
+	return s.playable
+}
+
+// scenario returns the one that a request names.
+func (s *Source) scenario(r console.Request) (of scenario.Scenario, err error) {
+	can := s.capabilities()
+	if r.Do == "storm" {
+		seed, err := strconv.ParseUint(r.Value, 10, 64)
+		if err != nil {
+			return of, fmt.Errorf("seed %q: want a number", r.Value)
+		}
+		of = scenario.Storm(seed, can)
+		of.Cluster.Seed = seed
+	} else if of, err = scenario.Builtin(r.Value); err != nil {
+		return of, err
+	}
+	of.Cluster = can.Size(of.Cluster)
+	if why := of.Refusals(can); len(why) > 0 {
+		return of, fmt.Errorf("%s cannot be played here: it needs %s", of.Name, strings.Join(why, ", "))
+	}
+	return of, nil
+}
+
+// summary returns the first sentence of a text, in one line.
+func summary(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if i := strings.Index(text, ". "); i > 0 {
+		return text[:i+1]
+	}
+	return text
+}
+
+// beginPlay begins a scenario. There is one at a time.
+func (s *Source) beginPlay(r console.Request) error {
+	of, err := s.scenario(r)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	if s.stop != nil {
+		s.mu.Unlock()
+		return errors.New("a scenario is being played")
+	}
+	if s.work == nil || s.ended {
+		s.mu.Unlock()
+		return errors.New("the console is not running")
+	}
+	ctx, stop := context.WithCancel(s.work)
+	s.stop = stop
+	s.played++
+	number := s.played
+	s.mu.Unlock()
+	p := &playing{of: s, shown: console.Play{Name: of.Name, About: summary(of.About), Began: time.Now().UnixMilli(), Lasts: of.Until.Milliseconds(), State: "starting", Steps: planned(of)}}
+	p.show()
+	return s.spawn(func(context.Context) {
+		defer stop()
+		p.play(ctx, of, number)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.stop = nil
+	})
+}
+
+// planned returns the lines of a scenario as steps.
+func planned(of scenario.Scenario) (out []console.Step) {
+	base := make([]time.Duration, len(of.Scenes)+1)
+	for i, scene := range of.Scenes {
+		if i+2 < len(base) {
+			base[i+2] = base[i+1] + scene.Until
+		}
+	}
+	for _, l := range of.Lines {
+		text := ""
+		if l.Step != nil {
+			text = l.Step.String()
+		} else {
+			text = l.Expect.String()
+		}
+		for at := l.At; ; at += l.Every {
+			out = append(out, console.Step{AtMs: (base[l.Scene] + at).Milliseconds(), What: text})
+			if l.Every == 0 || at+l.Every > l.To {
+				break
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b console.Step) int { return int(a.AtMs - b.AtMs) })
+	return out
+}
+
+func (s *Source) stopPlay() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stop == nil {
+		return errors.New("no scenario is being played")
+	}
+	s.stop()
+	return nil
+}
+
+// playing is a scenario that is played; it is its narrator.
+type playing struct {
+	of *Source
+
+	mu    sync.Mutex // guards shown
+	shown console.Play
+	began time.Time
+}
+
+// show shows a copy of what is known.
+func (p *playing) show() {
+	p.mu.Lock()
+	shown := p.shown
+	shown.Steps, shown.Result = slices.Clone(shown.Steps), slices.Clone(shown.Result)
+	p.mu.Unlock()
+	p.of.mu.Lock()
+	p.of.play = &shown
+	p.of.mu.Unlock()
+	p.of.again.Set()
+}
+
+func (p *playing) play(ctx context.Context, of scenario.Scenario, number int) {
+	group := newScoped(p.of.cfg.Cluster, fmt.Sprintf("client-s%d.", number))
+	group.can, group.do = p.of.capabilities(), p.of.perform
+	group.can.Events = false
+	p.began = time.Now()
+	result, err := scenario.Play(ctx, of, group, p)
+	p.mu.Lock()
+	switch {
+	case ctx.Err() != nil:
+		p.shown.State = "stopped"
+	case err != nil:
+		p.shown.State, p.shown.Result = "failed", []string{err.Error()}
+	case result.Skipped != "":
+		p.shown.State, p.shown.Result = "failed", []string{result.Skipped}
+	case result.Ok():
+		p.shown.State = "passed"
+		for _, f := range result.Figures {
+			p.shown.Result = append(p.shown.Result, f.String())
+		}
+	default:
+		p.shown.State, p.shown.Result = "failed", result.Problems()
+	}
+	p.mu.Unlock()
+	if ctx.Err() != nil || err != nil { // the player heals what it has done, unless it was ended
+		if heal := p.of.begin("heal all, after the scenario was stopped", p.of.heal); heal != nil {
+			p.of.add(console.Event{At: time.Now().UnixMilli(), Kind: "fault.failed", Text: heal.Error()})
+		}
+	}
+	p.show()
+}
+
+// Begins does nothing: the steps show the scenes.
+func (p *playing) Begins(scenario.Scene) {}
+
+// Ended does nothing.
+func (p *playing) Ended(func() (*history, error)) {}
+
+// Did shows an action.
+func (p *playing) Did(a testbed.Action, err error) { p.step(a.String(), err) }
+
+// Decided shows an expectation that was decided.
+func (p *playing) Decided(e scenario.Expectation, _ testbed.Snapshot, took time.Duration, failure error) {
+	p.mu.Lock()
+	begins := p.shown.State == "starting" && e.What == check.Full && failure == nil
+	if begins { // the cluster is at rest: times count from now
+		p.began = time.Now()
+		p.shown.State, p.shown.Began = "playing", p.began.UnixMilli()
+	}
+	starting := p.shown.State == "starting"
+	p.mu.Unlock()
+	if begins || starting {
+		p.show()
+		return
+	}
+	p.step(fmt.Sprintf("%s (after %s)", e, took.Round(time.Millisecond)), failure)
+}
+
+func (p *playing) step(what string, err error) {
+	p.mu.Lock()
+	step := console.Step{AtMs: time.Since(p.began).Milliseconds(), What: what, Done: true}
+	if err != nil {
+		step.Err = err.Error()
+	}
+	p.shown.Steps = append(p.shown.Steps, step)
+	p.mu.Unlock()
+	p.show()
+}

@@ -1,0 +1,253 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"conclave/internal/sleep"
+	"conclave/internal/trace"
+	"conclave/testbed"
+	"conclave/testbed/check"
+	"conclave/testbed/console"
+	"conclave/testbed/scenario"
+)
+
+const (
+	maxEntries  = 400_000                // of one history
+	checkPause  = 2 * time.Second        // between two checks, at least
+	checkShare  = 20                     // of the time, one part is used for checks
+	readBehind  = 300 * time.Millisecond // an event may reach its file so much later
+	levelFactor = 5                      // between two levels of load
+	maxLevel    = 4
+	beforeShown = 14 // entries before a violation
+)
+
+// record has the history that is being recorded, its clients, and what the
+// checkers have found.
+type record struct {
+	cluster testbed.Cluster
+	meter   *meter
+	size    testbed.Size
+	traced  bool // the nodes' events are recorded
+
+	mu       sync.Mutex // guards the rest
+	rec      *check.Recorder
+	traffic  *scenario.Traffic
+	working  context.Context // of the traffic
+	level    int
+	read     time.Time // until when all events were read
+	observed check.Observation
+	missing  []string
+	closed   map[string]console.Promise // of histories that have ended
+	promises map[string]console.Promise
+	broken   *console.Broken
+	checking *console.Checking
+	failed   error // why there are no clients
+}
+
+// run records histories, one after the other, until ctx ends.
+func (r *record) run(ctx context.Context) {
+	for group := 1; ctx.Err() == nil; group++ {
+		r.history(ctx, group)
+	}
+}
+
+// history records one history and checks it, until it is long or ctx ends.
+func (r *record) history(ctx context.Context, group int) {
+	work, stop := context.WithCancel(ctx)
+	defer stop()
+	clients := newScoped(r.cluster, "")
+	clients.meter = r.meter
+	r.meter.restart()
+	rec := check.NewRecorder("console", r.size)
+	traffic := scenario.NewTraffic(scenario.Load{
+		Clients: 4, Names: 3, Every: 400 * time.Millisecond, Replace: 5 * time.Second, Group: fmt.Sprintf("c%d.", group),
+	}, clients, rec, uint64(group))
+	r.mu.Lock()
+	r.rec, r.traffic, r.working, r.level, r.observed = rec, nil, work, 1, check.Observation{}
+	r.mu.Unlock()
+	err := traffic.Begin(work)
+	r.mu.Lock()
+	r.traffic, r.failed = traffic, err
+	r.mu.Unlock()
+
+	began, pause := time.Now(), checkPause
+	for sleep.For(ctx, pause) == nil {
+		from := time.Now()
+		n, err := r.check(rec, began)
+		if err != nil || n > maxEntries {
+			break
+		}
+		pause = max(checkPause, checkShare*time.Since(from))
+	}
+	r.mu.Lock()
+	r.traffic, r.missing, r.closed = nil, nil, r.promises
+	r.mu.Unlock()
+	stop()
+	traffic.Wait()
+	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	_ = clients.Close(limit) // a session that does not answer notices their end by itself
+}
+
+// check runs every checker on what is recorded, and returns its length.
+func (r *record) check(rec *check.Recorder, began time.Time) (entries int, err error) {
+	from := time.Now()
+	r.mu.Lock()
+	until := from.Add(-readBehind)
+	if r.traced && r.read.Before(until) {
+		until = r.read
+	}
+	r.mu.Unlock()
+	h, err := rec.SoFar(r.traced, func(func(time.Time, trace.Claim)) (bool, error) { return false, nil })
+	if err != nil {
+		return 0, err
+	}
+	entries = len(h.Entries)
+	h.Entries = slices.DeleteFunc(h.Entries, func(e check.Entry) bool { return h.Began.Add(e.At).After(until) })
+	verdicts := check.Run(h)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := map[string]console.Promise{}
+	for _, v := range verdicts {
+		p := console.Promise{ID: v.ID, Says: v.Says, Checks: v.Checks, Broken: len(v.Violations), Since: began.UnixMilli()}
+		if before, had := r.closed[v.ID]; had {
+			p.Checks, p.Broken, p.Since = p.Checks+before.Checks, p.Broken+before.Broken, before.Since
+		}
+		all[v.ID] = p
+		for _, x := range v.Violations {
+			if at := h.Began.Add(x.At).UnixMilli(); r.broken == nil || at < r.broken.At {
+				r.broken = &console.Broken{At: at, ID: v.ID, What: x.What, Evidence: x.Evidence, Before: entriesBefore(h, x.At)}
+			}
+		}
+	}
+	r.promises = all
+	r.checking = &console.Checking{
+		Until: until.UnixMilli(), Entries: entries, TookMs: time.Since(from).Milliseconds(),
+		How: fmt.Sprintf("the checkers of package check over everything since %s, again after %d times the time that they take", began.Format("15:04:05"), checkShare),
+	}
+	return entries, nil
+}
+
+// entriesBefore returns the last entries until a moment, as text.
+func entriesBefore(h *check.History, at time.Duration) (out []string) {
+	n := 0
+	for n < len(h.Entries) && h.Entries[n].At <= at {
+		n++
+	}
+	for _, e := range h.Entries[max(0, n-beforeShown):n] {
+		out = append(out, e.String())
+	}
+	return out
+}
+
+// current returns the recorder; nil before the first history.
+func (r *record) current() *check.Recorder {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.rec
+}
+
+// event records an event of a node.
+func (r *record) event(at time.Time, c trace.Claim) {
+	if rec := r.current(); rec != nil {
+		rec.Late(at, c)
+	}
+}
+
+// readUntil notes that all events until a moment were read.
+func (r *record) readUntil(at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.read = at
+}
+
+// look records what is observed, if it has changed, and looks at the clients.
+func (r *record) look(s testbed.Snapshot) {
+	r.mu.Lock()
+	rec, traffic := r.rec, r.traffic
+	now := check.Summarize(s, nil)
+	changed := !reflect.DeepEqual(now, r.observed)
+	r.observed = now
+	r.mu.Unlock()
+	if rec != nil && changed {
+		rec.Observe(now)
+	}
+	if traffic == nil {
+		return
+	}
+	missing := traffic.Look()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.missing = missing
+}
+
+// fault records an action that was carried out.
+func (r *record) fault(at time.Time, a testbed.Action, err error) {
+	rec := r.current()
+	if rec == nil {
+		return
+	}
+	if err == nil && !a.EndsFault() {
+		rec.Earlier(at, check.Fault{Action: a})
+		return
+	}
+	rec.Fault(check.Fault{Action: a, Undo: a.EndsFault(), Err: err})
+}
+
+// setLevel changes the load: each level has levelFactor times as many changes.
+func (r *record) setLevel(by int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	to := r.level + by
+	switch {
+	case r.traffic == nil:
+		return fmt.Errorf("no clients are at work")
+	case to < 1 || to > maxLevel:
+		return fmt.Errorf("the load has level %d of %d", r.level, maxLevel)
+	}
+	factor := 1
+	for range to - 1 {
+		factor *= levelFactor
+	}
+	if r.level > 1 {
+		r.traffic.EndBurst()
+		r.rec.Fault(check.Fault{Action: testbed.Action{Verb: testbed.EndBurst}, Undo: true})
+	}
+	if to > 1 {
+		r.traffic.Burst(r.working, factor)
+		r.rec.Fault(check.Fault{Action: testbed.Action{Verb: testbed.Burst, Factor: factor}})
+	}
+	r.level = to
+	return nil
+}
+
+// figures returns figures of the history until now.
+func (r *record) figures(names ...string) []check.Figure {
+	rec := r.current()
+	if rec == nil {
+		return nil
+	}
+	h, err := rec.SoFar(r.traced, func(func(time.Time, trace.Claim)) (bool, error) { return false, nil })
+	if err != nil {
+		return nil
+	}
+	return check.Figures(h, names)
+}
+
+// show fills in the state's part of it.
+func (r *record) show(out *console.State) {
+	updates, pushes, points := r.meter.show()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := &console.Load{Level: r.level, Updates: updates, Pushes: pushes, Missing: len(r.missing), Lacking: r.missing}
+	if r.traffic != nil {
+		l.Clients = 4
+	}
+	out.Promises, out.Checking, out.Broken, out.Load, out.Points = maps.Clone(r.promises), r.checking, r.broken, l, points
+}

@@ -1,0 +1,74 @@
+package live
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"conclave/meta/metaclient"
+	"conclave/testbed/local/supervisor"
+)
+
+// Remote returns the processes of a cluster that is known by the addresses of its
+// metas: those that the leader lists now or has listed before. A node that does not
+// answer is unreachable.
+func Remote(metas []string, c *http.Client, token string) func(ctx context.Context) ([]supervisor.Process, error) {
+	known := map[string]supervisor.Process{} // by address; only one goroutine asks
+	for _, m := range metas {
+		known[m] = supervisor.Process{Name: m, Role: "meta", HTTP: m}
+	}
+	return func(ctx context.Context) ([]supervisor.Process, error) {
+		admin := metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: c, Token: token})
+		nodes, err := ask(ctx, admin, func(a *metaclient.Admin, ctx context.Context) ([]metaclient.NodeInfo, error) { return a.Nodes(ctx, "") })
+		if err == nil {
+			for _, n := range nodes {
+				for address, p := range known { // it may be known by another address
+					if p.Name == n.Name && address != n.Address {
+						delete(known, address)
+					}
+				}
+				known[n.Address] = supervisor.Process{Name: n.Name, Role: string(n.Role), HTTP: n.Address}
+			}
+		}
+		out := make([]supervisor.Process, 0, len(known))
+		for _, p := range known {
+			out = append(out, p)
+		}
+		var all sync.WaitGroup
+		for i := range out {
+			all.Go(func() { probe(ctx, c, &out[i]) })
+		}
+		all.Wait()
+		for _, p := range out {
+			known[p.HTTP] = p
+		}
+		slices.SortFunc(out, func(a, b supervisor.Process) int { return strings.Compare(a.Name, b.Name) })
+		return slices.CompactFunc(out, func(a, b supervisor.Process) bool { return a.Name == b.Name }), nil
+	}
+}
+
+// probe fills in what a node answers about itself.
+func probe(ctx context.Context, c *http.Client, p *supervisor.Process) {
+	var health struct {
+		Name        string `json:"name"`
+		Incarnation string `json:"incarnation"`
+	}
+	p.Why = ""
+	if getJSON(ctx, c, p.HTTP, "/healthz", "", &health) != nil {
+		p.State = "unreachable"
+		return
+	}
+	p.Name, p.Incarnation, p.State = health.Name, health.Incarnation, "ready"
+	var readiness struct {
+		Reasons []string `json:"reasons"`
+	}
+	if getJSON(ctx, c, p.HTTP, "/readyz", "", &readiness) == nil && len(readiness.Reasons) > 0 {
+		p.Why = strings.Join(readiness.Reasons, "; ")
+		p.State = "starting"
+		if strings.Contains(p.Why, "draining") {
+			p.State = "draining"
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"conclave"
+	"conclave/internal/trace"
+	"conclave/testbed"
+)
+
+// scoped is the cluster for a group of clients. Another group may have the same
+// names: a prefix is added to them. It starts and stops no node.
+type scoped struct {
+	testbed.Cluster
+	prefix string
+	meter  *meter                                            // nil: it is not measured
+	do     func(ctx context.Context, a testbed.Action) error // nil: Cluster.Do
+	can    *testbed.Capabilities
+
+	mu      sync.Mutex // guards the rest
+	clients []testbed.Client
+	names   map[string]string // full names, by the names in the group
+}
+
+func newScoped(of testbed.Cluster, prefix string) *scoped {
+	return &scoped{Cluster: of, prefix: prefix, names: map[string]string{}}
+}
+
+// Open finds the cluster running.
+func (s *scoped) Open(context.Context, testbed.Size, *trace.Gate) error { return nil }
+
+// Capabilities returns what can be done here.
+func (s *scoped) Capabilities() *testbed.Capabilities { return s.can }
+
+// Events are recorded elsewhere.
+func (s *scoped) Events(func(at time.Time, c trace.Claim)) (bool, error) { return false, nil }
+
+// Do does what is asked with the full names of clients.
+func (s *scoped) Do(ctx context.Context, a testbed.Action) error {
+	s.mu.Lock()
+	for _, name := range []*string{&a.Node, &a.Peer} {
+		if full := s.names[*name]; full != "" {
+			*name = full
+		}
+	}
+	s.mu.Unlock()
+	if s.do != nil {
+		return s.do(ctx, a)
+	}
+	return s.Cluster.Do(ctx, a)
+}
+
+// Client starts a client.
+func (s *scoped) Client(name string) (testbed.Client, error) {
+	c, err := s.Cluster.Client(s.prefix + name)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clients = append(s.clients, c)
+	s.names[name] = s.prefix + name
+	return &scopedClient{Client: c, of: s, name: name}, nil
+}
+
+// Close withdraws what the clients have published, and ends them.
+func (s *scoped) Close(ctx context.Context) (err error) {
+	s.mu.Lock()
+	clients := s.clients
+	s.clients = nil
+	s.mu.Unlock()
+	var all sync.WaitGroup
+	errs := make([]error, len(clients))
+	for i, c := range clients {
+		all.Go(func() { errs[i] = c.Close(ctx) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// scopedClient is a client of a group.
+type scopedClient struct {
+	testbed.Client
+	of   *scoped
+	name string
+}
+
+// Publish publishes, and measures.
+func (c *scopedClient) Publish(ctx context.Context, dataID string, values []string) (testbed.Publication, error) {
+	if c.of.meter != nil {
+		c.of.meter.published(values)
+	}
+	p, err := c.Client.Publish(ctx, dataID, values)
+	if err != nil || c.of.meter == nil {
+		return p, err
+	}
+	return &measured{p, c.of.meter}, nil
+}
+
+// Subscribe subscribes, and measures.
+func (c *scopedClient) Subscribe(dataID string, pushed func(conclave.Datum)) error {
+	return c.Client.Subscribe(dataID, func(d conclave.Datum) {
+		if c.of.meter != nil {
+			c.of.meter.pushed(c.name, d.Values)
+		}
+		pushed(d)
+	})
+}
+
+// measured is a publication whose updates are measured.
+type measured struct {
+	testbed.Publication
+	meter *meter
+}
+
+// Update publishes new values.
+func (p *measured) Update(values []string) error {
+	p.meter.published(values)
+	return p.Publication.Update(values)
+}

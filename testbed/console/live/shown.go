@@ -1,0 +1,129 @@
+package live
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	"conclave"
+	"conclave/slot"
+	"conclave/testbed"
+	"conclave/testbed/check"
+	"conclave/testbed/console"
+)
+
+// size returns the size of the cluster.
+func size(seen *sight) (c testbed.Size) {
+	for _, p := range seen.processes {
+		switch p.Role {
+		case "meta":
+			c.Metas++
+		case "session":
+			c.Sessions++
+		case "data":
+			c.Datas++
+		}
+	}
+	c.Slots, c.Replicas, c.Takeover, c.Lease = len(seen.slots.Slots), 2, "witness", 3*time.Second
+	return c
+}
+
+// snapshot converts a look to what the checkers know.
+func snapshot(seen *sight) testbed.Snapshot {
+	out := testbed.Snapshot{Leader: seen.leader.Leader, Term: seen.leader.Term, Frozen: seen.slots.Protected, Table: slot.Table{Epoch: seen.slots.Epoch}}
+	for _, leads := range seen.believes {
+		if leads {
+			out.Leads++
+		}
+	}
+	for _, x := range seen.slots.Slots {
+		out.Table.Slots = append(out.Table.Slots, slot.Slot{ID: x.ID, Phase: slot.Phase(x.State), Leader: conclave.NodeID{Name: x.Leader}, LeaderEpoch: x.LeaderEpoch})
+	}
+	for _, b := range seen.listed {
+		out.Forbid = append(out.Forbid, b.Name)
+	}
+	for _, p := range seen.processes {
+		if p.PID != 0 && p.Role != "db" && p.Role != "client" {
+			out.Up = append(out.Up, p.Name)
+		}
+	}
+	slices.Sort(out.Up)
+	return out
+}
+
+// statusOf summarizes a look.
+func statusOf(seen *sight, now testbed.Snapshot, out console.State) status {
+	st := status{leader: seen.leader.Leader, term: seen.leader.Term, gaps: map[uint64]int64{}}
+	for _, e := range seen.elections {
+		st.gaps[e.Term] = e.LeaderlessMs
+	}
+	for _, x := range seen.slots.Slots {
+		if x.State == "crash" || x.State == "switching" {
+			st.unreadable++
+		}
+	}
+	if out.Load != nil {
+		st.missing = out.Load.Missing
+	}
+	sum := check.Summarize(now, nil)
+	st.atRest = now.Leads == 1 && sum.Stable && sum.Unled == 0 && !seen.partial
+	return st
+}
+
+// nodes returns the nodes of a look.
+func nodes(seen *sight) map[string]console.Node {
+	out := map[string]console.Node{}
+	for _, p := range seen.processes {
+		if p.Role == "client" {
+			continue
+		}
+		n := console.Node{Role: p.Role, State: p.State, Why: p.Why, Believes: seen.believes[p.Name], Leads: p.Name == seen.leader.Leader && seen.believes[p.Name]}
+		for _, m := range seen.nodes {
+			if m.Name == p.Name {
+				n.Member, n.Observer = string(m.State), m.Observer
+				if p.Role == "data" {
+					n.Entries = int(m.Load)
+				}
+			}
+		}
+		if n.Leads {
+			n.LeaseMs, n.LeaseOf = (seen.leader.LeaseRemainingMs+99)/100*100, 3000
+		}
+		for _, c := range seen.clients[p.Name] {
+			n.Clients, n.Entries = n.Clients+1, n.Entries+c.Entries
+		}
+		for _, b := range seen.listed {
+			if b.Name == p.Name {
+				n.Listed = cmp.Or(b.Reason, "by an operator")
+			}
+		}
+		for _, x := range seen.slots.Slots {
+			switch {
+			case x.Leader == p.Name:
+				n.Leading++
+			case slices.Contains(x.Followers, p.Name):
+				n.Follows++
+			}
+			if x.Source == p.Name || x.Successor == p.Name || x.Leader == p.Name && x.State != "stable" {
+				n.Moving++
+			}
+		}
+		out[p.Name] = n
+	}
+	return out
+}
+
+// slots returns the slots of a look, and adds to their moves what has changed
+// since the look before.
+func slots(seen, before *sight, moves map[string][]console.Move) map[string]console.Slot {
+	out := map[string]console.Slot{}
+	for i, x := range seen.slots.Slots {
+		id := strconv.Itoa(x.ID)
+		if before != nil && i < len(before.slots.Slots) && before.slots.Slots[i].Leader != x.Leader {
+			moves[id] = slices.Concat([]console.Move{{At: seen.at.UnixMilli(), From: before.slots.Slots[i].Leader, To: x.Leader}}, moves[id][:min(movesKept-1, len(moves[id]))])
+		}
+		out[id] = console.Slot{Leader: x.Leader, Followers: x.Followers, Phase: x.State, Epoch: x.LeaderEpoch.String(), To: x.Successor, From: x.Source, Moves: moves[id]}
+	}
+	return out
+}

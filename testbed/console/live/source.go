@@ -1,0 +1,197 @@
+package live
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"conclave/internal/sleep"
+	"conclave/internal/trace"
+	"conclave/testbed"
+	"conclave/testbed/console"
+	"conclave/wire"
+)
+
+const (
+	lookEvery = 250 * time.Millisecond
+	lookPause = 60 * time.Millisecond // between two looks, at least
+	tailEvery = 100 * time.Millisecond
+	movesKept = 6 // of one slot
+	termsKept = 200
+)
+
+// Run shows the cluster until ctx ends.
+func (s *Source) Run(ctx context.Context, hub *console.Hub) error {
+	ctx, cancel := context.WithCancel(ctx)
+	s.mu.Lock()
+	s.work = ctx
+	s.mu.Unlock()
+	follow := &follower{http: s.cfg.HTTP, token: s.cfg.Token, each: s.event, nodes: map[string]bool{}}
+	var all sync.WaitGroup
+	defer s.running.Wait()
+	defer all.Wait()
+	defer func() { follow.all.Wait() }()
+	defer s.end()
+	defer cancel()
+	seen, err := s.first(ctx)
+	if err != nil {
+		return err
+	}
+	s.size = size(seen)
+	s.record.size = s.size
+	if s.cfg.Cluster != nil {
+		all.Go(func() { s.record.run(ctx) })
+		all.Go(func() { s.seconds(ctx) })
+	}
+	if s.cfg.Traces != "" {
+		all.Go(func() { s.tail(ctx) })
+	}
+	moves := map[string][]console.Move{}
+	for {
+		began := time.Now()
+		for _, p := range seen.processes {
+			follow.node(ctx, p.HTTP)
+		}
+		state, events := s.state(seen, moves)
+		hub.Show(state, events...)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.again.C():
+		case <-time.After(lookEvery - time.Since(began)):
+		}
+		if sleep.For(ctx, lookPause-time.Since(began)) != nil {
+			return nil
+		}
+		next, err := s.looker.look(ctx, seen)
+		if err == nil {
+			seen = next
+		}
+	}
+}
+
+// end forbids new actions: those that have begun are joined.
+func (s *Source) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+}
+
+// first looks until the processes are known.
+func (s *Source) first(ctx context.Context) (*sight, error) {
+	for {
+		seen, err := s.looker.look(ctx, nil)
+		if err == nil && len(seen.processes) > 0 {
+			return seen, nil
+		}
+		if sleep.For(ctx, lookEvery) != nil {
+			return nil, cmp.Or(err, ctx.Err())
+		}
+	}
+}
+
+// seconds ends each second of the meter.
+func (s *Source) seconds(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case now := <-tick.C:
+			s.meter.second(now, s.now().missing)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// tail reads the nodes' trace files.
+func (s *Source) tail(ctx context.Context) {
+	files := newTail(s.cfg.Traces)
+	defer files.close()
+	for sleep.For(ctx, tailEvery) == nil {
+		began := time.Now()
+		err := files.read(func(at time.Time, c trace.Claim) {
+			s.record.event(at, c)
+			switch c.Kind {
+			case trace.Led, trace.Extended, trace.Left:
+				s.mu.Lock()
+				s.beliefs.note(at, c)
+				s.mu.Unlock()
+			}
+		})
+		if err == nil {
+			s.record.readUntil(began)
+		}
+	}
+}
+
+// event takes an event of a node.
+func (s *Source) event(e wire.Event) {
+	shown := console.Event{At: e.At.UnixMilli(), Node: e.Node, Kind: e.Type, Term: e.Term, Text: e.Text}
+	if n, ok := e.Data["slot"].(float64); ok {
+		id := int(n)
+		shown.Slot = &id
+	}
+	s.add(shown)
+}
+
+// state makes the state of a look, and takes the events that are pending. moves
+// has the last moves of each slot.
+func (s *Source) state(seen *sight, moves map[string][]console.Move) (console.State, []console.Event) {
+	now := snapshot(seen)
+	if s.cfg.Cluster != nil {
+		s.record.look(now)
+	}
+	out := console.State{
+		Mode: "live", Title: s.cfg.Title, Now: seen.at.UnixMilli(), Leader: seen.leader.Leader, Term: seen.leader.Term, Epoch: seen.slots.Epoch.String(),
+		Nodes: nodes(seen), Clients: map[string]console.Client{}, Links: map[string]console.Link{}, Terms: map[string]console.Term{},
+		Slots: slots(seen, s.before(), moves), Offers: s.offers(), Scenario: s.scenarios(),
+	}
+	if seen.slots.Protected {
+		out.Protected = seen.slots.Reason
+	}
+	for session, all := range seen.clients {
+		for i, c := range all {
+			out.Clients[fmt.Sprint(session, " ", c.Name, " ", i)] = c
+		}
+	}
+	for _, e := range seen.elections[:min(termsKept, len(seen.elections))] {
+		out.Terms[strconv.FormatUint(e.Term, 10)] = console.Term{
+			Term: e.Term, Owner: e.Owner, Previous: e.Previous, Cause: e.Cause, LeaderlessMs: e.LeaderlessMs, At: e.At.UnixMilli(),
+		}
+	}
+	if s.cfg.Cluster != nil {
+		s.record.show(&out)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.active.List() {
+		if a.Verb == testbed.Cut || a.Verb == testbed.CutOne || a.Verb == testbed.Slow {
+			peer := cmp.Or(a.Peer, "all others")
+			out.Links[a.Node+" "+peer] = console.Link{A: a.Node, B: peer, What: string(a.Verb)}
+		}
+	}
+	for name, leads := range seen.believes {
+		if leads && s.cfg.Traces == "" {
+			s.beliefs.seen(seen.at, name, seen.leader.Term)
+		}
+	}
+	for name, n := range out.Nodes {
+		if n.State == "killed" || n.State == "exited" {
+			s.beliefs.ended(seen.at, name)
+		}
+	}
+	out.Believed = s.beliefs.show(seen.at)
+	out.Outcomes, out.Play = maps.Clone(s.outcomes), s.play
+	s.status = statusOf(seen, now, out)
+	s.seen = seen
+	events := s.pending
+	s.pending = nil
+	slices.SortStableFunc(events, func(a, b console.Event) int { return cmp.Compare(a.At, b.At) })
+	return out, events
+}

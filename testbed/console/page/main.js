@@ -1,0 +1,116 @@
+// The stream of the server and what is drawn when a part of the state changes.
+import {$, hide, number, set, text} from './dom.js';
+import * as map from './map.js';
+import * as slots from './slots.js';
+import * as terms from './terms.js';
+import * as promises from './promises.js';
+import * as plot from './plot.js';
+import * as events from './events.js';
+import * as actions from './actions.js';
+import * as play from './play.js';
+
+const maps = ['nodes', 'clients', 'links', 'slots', 'terms', 'believed', 'promises', 'points', 'outcomes'];
+const parts = [map, slots, terms, promises, plot, events, actions, play];
+
+/** state is what the server shows; entries of maps are replaced, never changed. */
+const state = {};
+/** stats are read by tests: the milliseconds that each update took. */
+const stats = window.consoleStats = {updates: 0, took: []};
+let stream, stopped = false, seen = '';
+
+function empty() {
+  for (const k of Object.keys(state)) delete state[k];
+  for (const k of maps) state[k] = {};
+  state.events = [];
+}
+
+/** apply takes a message and draws what has changed. */
+function apply(kind, change) {
+  const began = performance.now();
+  if (kind === 'snapshot') empty();
+  for (const [k, v] of Object.entries(change)) {
+    if (k === 'events') {
+      state.events = v;
+    } else if (maps.includes(k)) {
+      for (const [name, entry] of Object.entries(v || {})) {
+        if (entry === null) delete state[k][name];
+        else state[k][name] = entry;
+      }
+    } else {
+      state[k] = v;
+    }
+  }
+  if (kind === 'snapshot') for (const k of ['nodes', 'slots', 'terms', 'promises', 'outcomes', 'offers', 'play', 'load']) if (!(k in change)) change[k] = null;
+  const changed = new Set(Object.keys(change));
+  for (const part of parts) part.show(state, changed, kind === 'snapshot');
+  head();
+  if (changed.has('broken')) violation();
+  stats.updates++;
+  stats.took.push(performance.now() - began);
+  if (stats.took.length > 1000) stats.took.shift();
+}
+
+/** head shows the facts of the first line. */
+function head() {
+  text($('title'), state.title || '');
+  text($('leader'), state.leader && state.nodes[state.leader]?.leads !== false ? state.leader : 'none');
+  text($('term'), state.term || '-');
+  const checks = Object.values(state.promises).reduce((n, p) => n + p.checks, 0);
+  const broken = Object.values(state.promises).reduce((n, p) => n + p.broken, 0);
+  text($('checks'), checks ? number(checks) : '-');
+  text($('broken'), checks ? broken : '-');
+  set($('broken'), 'class', broken ? 'bad' : checks ? 'ok' : null);
+  text($('missing'), state.load ? state.load.missing : '-');
+  set($('missing'), 'class', state.load ? (state.load.missing ? 'bad' : 'ok') : null);
+}
+
+/** violation stops the page at the first violation, once. */
+function violation() {
+  const b = state.broken;
+  const known = b && sessionStorage.getItem('seen') === String(b.at);
+  hide($('violation'), !b);
+  set(document.documentElement, 'data-broken', b ? b.id : null);
+  if (!b) return;
+  text($('violation-what'), `${b.id}: ${b.what}`);
+  text($('violation-evidence'), (b.evidence || []).join('\n'));
+  text($('violation-before'), (b.before || []).join('\n'));
+  hide($('go-on').parentElement, known);
+  if (known || state.mode === 'recording') return;
+  stopped = true;
+  stream.close();
+  status('stopped at a violation');
+}
+
+$('go-on').addEventListener('click', () => {
+  sessionStorage.setItem('seen', String(state.broken.at));
+  stopped = false;
+  hide($('go-on').parentElement, true);
+  connect();
+});
+
+function status(what) {
+  text($('link'), what);
+}
+
+/** connect opens the stream; the browser connects again by itself, with the id of the last message. */
+function connect() {
+  stream = new EventSource('v1/stream' + (seen ? '?last=' + encodeURIComponent(seen) : ''));
+  for (const kind of ['snapshot', 'change']) {
+    stream.addEventListener(kind, e => {
+      if (stopped) return;
+      seen = e.lastEventId;
+      status('live');
+      apply(kind, JSON.parse(e.data));
+    });
+  }
+  stream.addEventListener('error', () => {
+    if (stopped) return;
+    status('not connected: trying again');
+    if (stream.readyState === EventSource.CLOSED) setTimeout(connect, 2000);
+  });
+}
+
+empty();
+actions.start(state);
+for (const part of parts) part.init?.(state);
+connect();

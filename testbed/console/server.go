@@ -1,0 +1,223 @@
+package console
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net"
+	"net/http"
+	"time"
+
+	"conclave/wire"
+	"conclave/wire/serve"
+)
+
+//go:embed page
+var files embed.FS
+
+// policy lets the page load its own files and nothing else, and forbids code and
+// styles in the document, forms, and frames around it.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+const (
+	writeLimit = 10 * time.Second // for one message to a viewer
+	keepAlive  = 15 * time.Second
+	bodyLimit  = 64 << 10
+)
+
+// Config configures a Server.
+type Config struct {
+	Hub *Hub
+	// Actor does what viewers ask for; nil: nobody can act.
+	Actor Actor
+	// Watch is the token that watching needs; "": none.
+	Watch string
+	// Hosts are host names under which a browser may address the server, besides
+	// localhost and addresses.
+	Hosts []string
+}
+
+// Server serves the page, its stream, and the actions.
+//
+// Watching needs Config.Watch, if it is set: as "?token=" once, which sets a cookie,
+// or as a bearer token. Acting needs the cookie of the one-time link, in a POST that
+// no page of another origin has sent; see serve.RefuseForeignPages.
+type Server struct {
+	cfg    Config
+	access *access
+	http.Handler
+}
+
+// NewServer returns a handler.
+func NewServer(c Config) *Server {
+	s := &Server{cfg: c, access: newAccess(c.Watch)}
+	page, err := fs.Sub(files, "page")
+	if err != nil { // the folder is embedded
+		panic(err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /open/{key}", s.open)
+	mux.Handle("GET /v1/stream", s.watched(s.stream))
+	mux.Handle("GET /v1/rights", s.watched(s.rights))
+	mux.Handle("POST /v1/explain", s.watched(s.explain))
+	mux.Handle("POST /v1/act", s.watched(s.act))
+	mux.Handle("GET /", s.watched(http.FileServerFS(page).ServeHTTP))
+	s.Handler = serve.RefuseForeignPages(secured(mux), c.Hosts...)
+	return s
+}
+
+// Link returns the path of a new one-time link. The one before is void.
+func (s *Server) Link() string { return "/open/" + s.access.oneTime() }
+
+// secured adds the headers that every answer has.
+func secured(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name, value := range map[string]string{
+			"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
+			"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
+		} {
+			w.Header().Set(name, value)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// watched lets requests pass that may watch.
+func (s *Server) watched(next http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if token := r.URL.Query().Get("token"); token != "" && s.cfg.Watch != "" && equal(token, s.cfg.Watch) {
+			grant(w, r, s.access.watchCookie, token)
+			http.Redirect(w, r, "/", http.StatusSeeOther)
+			return
+		}
+		if !s.access.mayWatch(r) {
+			serve.WriteError(w, wire.Errorf(wire.CodeUnauthorized, "watching needs the console's token: open the address that it has printed"))
+			return
+		}
+		next(w, r)
+	})
+}
+
+// open takes the one-time link, and sets the cookie for acting.
+func (s *Server) open(w http.ResponseWriter, r *http.Request) {
+	if !s.access.use(r.PathValue("key")) {
+		serve.WriteError(w, wire.Errorf(wire.CodeForbidden, "this link was used already, or is not the newest one"))
+		return
+	}
+	grant(w, r, s.access.actCookie, s.access.key)
+	http.Redirect(w, r, "/", http.StatusSeeOther)
+}
+
+// rights answers whether this viewer may act.
+func (s *Server) rights(w http.ResponseWriter, r *http.Request) {
+	serve.WriteJSON(w, http.StatusOK, map[string]bool{"act": s.cfg.Actor != nil && s.access.mayAct(r)})
+}
+
+// stream sends a snapshot, or what the viewer has missed, and then changes.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
+	last := r.Header.Get("Last-Event-ID")
+	if last == "" {
+		last = r.URL.Query().Get("last")
+	}
+	v, first := s.cfg.Hub.watch(last)
+	defer s.cfg.Hub.leave(v)
+	w.Header().Set("Content-Type", "text/event-stream")
+	out := http.NewResponseController(w)
+	send := func(body []byte) bool {
+		if out.SetWriteDeadline(time.Now().Add(writeLimit)) != nil {
+			return false
+		}
+		_, err := w.Write(body)
+		return err == nil && out.Flush() == nil
+	}
+	for _, body := range first {
+		if !send(body) {
+			return
+		}
+	}
+	alive := time.NewTicker(keepAlive)
+	defer alive.Stop()
+	for {
+		select {
+		case m, ok := <-v.queue:
+			if !ok || !send(m.body) {
+				return
+			}
+		case <-alive.C:
+			if !send([]byte(": alive\n\n")) {
+				return
+			}
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// request reads the body of a POST, and checks whether the viewer may ask for it.
+func (s *Server) request(w http.ResponseWriter, r *http.Request) (Request, error) {
+	var q Request
+	if s.cfg.Actor == nil {
+		return q, wire.Errorf(wire.CodeForbidden, "this console only watches: start it with --allow-actions, or with the cluster")
+	}
+	in := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyLimit))
+	in.DisallowUnknownFields()
+	if err := in.Decode(&q); err != nil {
+		return q, wire.Errorf(wire.CodeBadRequest, "decode the request: %v", err)
+	}
+	if !s.cfg.Actor.Harmless(q) && !s.access.mayAct(r) {
+		return q, wire.Errorf(wire.CodeForbidden, "acting needs the one-time link that the console has printed")
+	}
+	return q, nil
+}
+
+func (s *Server) explain(w http.ResponseWriter, r *http.Request) {
+	q, err := s.request(w, r)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	says, err := s.cfg.Actor.Explain(r.Context(), q)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	serve.WriteJSON(w, http.StatusOK, map[string]string{"says": says})
+}
+
+func (s *Server) act(w http.ResponseWriter, r *http.Request) {
+	q, err := s.request(w, r)
+	if err == nil {
+		err = s.cfg.Actor.Act(r.Context(), q)
+	}
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	serve.WriteJSON(w, http.StatusOK, map[string]bool{"ok": true})
+}
+
+// writeError sends an error; one without a code is the request's fault.
+func writeError(w http.ResponseWriter, err error) {
+	var coded *wire.Error
+	if !errors.As(err, &coded) {
+		err = wire.Errorf(wire.CodeBadRequest, "%v", err)
+	}
+	serve.WriteError(w, err)
+}
+
+// Serve serves until ctx ends.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	server := serve.NewHTTPServer(ln, s, wire.PingTimeout)
+	done := make(chan error, 1)
+	go func() { done <- server.Serve() }() // joined below
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		server.Close()
+		return <-done
+	}
+}
