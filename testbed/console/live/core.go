@@ -49,13 +49,13 @@ type Source struct {
 	meter    *meter
 	again    signal.Signal // look now
 	can      *testbed.Capabilities
-	size     testbed.Size
 	running  sync.WaitGroup // what was begun by actions
 	listing  sync.Once      // sets playable
 	playable []string
 
 	mu       sync.Mutex // guards the rest
 	work     context.Context
+	size     testbed.Size
 	beliefs  beliefs
 	pending  []console.Event
 	status   status

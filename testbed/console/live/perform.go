@@ -58,11 +58,15 @@ func (s *Source) heal(ctx context.Context) error {
 	open := s.active.List()
 	s.mu.Unlock()
 	order := []testbed.Verb{testbed.Mend, testbed.Resume, testbed.Start, testbed.Allow, testbed.Join}
+	seen := s.before()
+	if seen == nil {
+		return errors.New("nothing is known of the cluster yet")
+	}
 	var undo []testbed.Action
 	for _, a := range open {
 		undo = append(undo, a.Undo())
 	}
-	for _, p := range s.before().processes {
+	for _, p := range seen.processes {
 		if down := p.State == "killed" || p.State == "exited"; down && p.Role != "client" &&
 			!slices.ContainsFunc(undo, func(a testbed.Action) bool { return a.Verb == testbed.Start && a.Node == p.Name }) {
 			undo = append(undo, testbed.Action{Verb: testbed.Start, Node: p.Name})

@@ -19,9 +19,12 @@ import (
 // capabilities returns what is possible in a scenario here: the cluster has its
 // size.
 func (s *Source) capabilities() *testbed.Capabilities {
+	s.mu.Lock()
+	have := s.size
+	s.mu.Unlock()
 	can := *s.can
 	can.Size = func(c testbed.Size) testbed.Size {
-		c.Metas, c.Sessions, c.Datas = s.size.Metas, s.size.Sessions, s.size.Datas
+		c.Metas, c.Sessions, c.Datas = have.Metas, have.Sessions, have.Datas
 		return c
 	}
 	return &can

@@ -42,8 +42,10 @@ func (s *Source) Run(ctx context.Context, hub *console.Hub) error {
 	if err != nil {
 		return err
 	}
+	s.mu.Lock()
 	s.size = size(seen)
-	s.record.size = s.size
+	s.mu.Unlock()
+	s.record.size = size(seen)
 	if s.cfg.Cluster != nil {
 		all.Go(func() { s.record.run(ctx) })
 		all.Go(func() { s.seconds(ctx) })

@@ -1,0 +1,72 @@
+package live
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave"
+	"conclave/internal/trace"
+)
+
+func TestTail_ReadsWholeLinesOnce(t *testing.T) {
+	dir := t.TempDir()
+	f, err := os.OpenFile(filepath.Join(dir, "meta-1.trace"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	require.NoError(t, err)
+	defer f.Close()
+	sink := trace.To(f)
+	files := newTail(dir)
+	defer files.close()
+	read := func() (terms []uint64) {
+		require.NoError(t, files.read(func(_ time.Time, c trace.Claim) { terms = append(terms, c.Term) }))
+		return terms
+	}
+	claim := func(term uint64) {
+		sink(trace.Claim{Node: conclave.NodeID{Name: "meta-1", Incarnation: "a"}, Kind: trace.Led, Term: term})
+	}
+	assert.Empty(t, read())
+	claim(1)
+	claim(2)
+	assert.Equal(t, []uint64{1, 2}, read())
+	assert.Empty(t, read())
+	_, err = f.WriteString(`{"at":"2026-`) // its process was killed in the middle of a line
+	require.NoError(t, err)
+	assert.Empty(t, read(), "the line may be continued")
+	claim(3)
+	assert.Equal(t, []uint64{3}, read())
+}
+
+// A file that was read takes no space, however much was written to it.
+func TestTail_FreesWhatWasRead(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "meta-1.trace")
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	require.NoError(t, err)
+	defer f.Close()
+	sink := trace.To(f)
+	files := newTail(dir)
+	defer files.close()
+	n := 0
+	for range 5000 {
+		sink(trace.Claim{Node: conclave.NodeID{Name: "meta-1", Incarnation: "a"}, Kind: trace.Extended, Term: 7})
+	}
+	for range 3 {
+		require.NoError(t, files.read(func(time.Time, trace.Claim) { n++ }))
+	}
+	assert.Equal(t, 5000, n)
+	info, err := os.Stat(name)
+	require.NoError(t, err)
+	blocks := info.Sys().(*syscall.Stat_t).Blocks * 512
+	if blocks > info.Size()/2 {
+		t.Skip("this file system frees nothing")
+	}
+	assert.Less(t, blocks, int64(64<<10))
+	sink(trace.Claim{Kind: trace.Left})
+	require.NoError(t, files.read(func(time.Time, trace.Claim) { n++ }))
+	assert.Equal(t, 5001, n, "the node appends where it was")
+}
