@@ -95,7 +95,7 @@ func (h *Hub) number(events []Event) []Event {
 
 func (h *Hub) snapshot() map[string]any {
 	out := change(State{}, h.state)
-	out["events"] = slices.Clone(h.events[max(0, len(h.events)-eventsKept):])
+	out["events"] = append([]Event{}, h.events[max(0, len(h.events)-eventsKept):]...) // a list also if it is empty
 	return out
 }
 

@@ -18,7 +18,7 @@ const (
 
 // outcome shows an action and what comes of it, until the cluster is at rest again.
 func (s *Source) outcome(ctx context.Context, what string, do func(context.Context) error) {
-	before, figures := s.now(), s.record.figures("leaderless", "unserved")
+	before, figures := s.now(), s.record.figures("unserved")
 	began := time.Now()
 	o := console.Outcome{At: began.UnixMilli(), What: what, State: "doing", Leaderless: -1}
 	id := s.addOutcome(o)
@@ -69,20 +69,14 @@ func (s *Source) outcome(ctx context.Context, what string, do func(context.Conte
 	s.setOutcome(id, o)
 }
 
-// measure replaces what was observed by what the nodes' events show, which is more
-// exact.
+// measure replaces the times in which slots were observed to be unreadable by those
+// of the nodes' events, which are more exact.
 func (s *Source) measure(o *console.Outcome, before []check.Figure) {
 	if !s.record.traced {
 		return
 	}
-	for _, f := range check.Since(before, s.record.figures("leaderless", "unserved")) {
-		if len(f.Times) == 0 {
-			continue
-		}
-		switch f.Name {
-		case "leaderless":
-			o.Leaderless = max(0, f.Max.Milliseconds())
-		case "unserved":
+	for _, f := range check.Since(before, s.record.figures("unserved")) {
+		if len(f.Times) > 0 {
 			o.Unreadable, o.Slots = f.Max.Milliseconds(), f.N
 		}
 	}

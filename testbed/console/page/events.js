@@ -17,7 +17,7 @@ const fits = e => {
 export function show(s, changed, first) {
   if (!changed.has('events')) return;
   if (first) {
-    all = s.events;
+    all = s.events || [];
     redraw();
     return;
   }
@@ -44,7 +44,7 @@ function add(e) {
       return;
     }
   }
-  const tr = make('tr', {class: e.kind.split('.')[0]}, ...[clock(e.at, state.mode === 'recording'), e.node, e.term ? 'term ' + e.term : '', e.kind, e.text].map(v => make('td', {}, v)));
+  const tr = make('tr', {class: 'e-' + e.kind.split('.')[0]}, ...[clock(e.at, state.mode === 'recording'), e.node, e.term ? 'term ' + e.term : '', e.kind, e.text].map(v => make('td', {}, v)));
   tr.run = {node: e.node, kind: e.kind, term: e.term, at: e.at, last: e.at, count: 1, first: e.text};
   body.prepend(tr);
 }

@@ -42,7 +42,7 @@ function apply(kind, change) {
   }
   if (kind === 'snapshot') for (const k of ['nodes', 'slots', 'terms', 'promises', 'outcomes', 'offers', 'play', 'load']) if (!(k in change)) change[k] = null;
   const changed = new Set(Object.keys(change));
-  for (const part of parts) part.show(state, changed, kind === 'snapshot');
+  for (const part of parts) part.show(state, changed, kind === 'snapshot', change);
   head();
   if (changed.has('broken')) violation();
   stats.updates++;

@@ -1,7 +1,7 @@
 // How long a publication takes to its subscribers, over the last two minutes.
 import {$, draw, keyed, set, text} from './dom.js';
 
-const height = 130, bottom = 16, left = 44, seconds = 120;
+const height = 210, bottom = 16, left = 44, seconds = 120;
 const grids = new Map(), lost = new Map();
 let width = 400, state, grid, p50, p99, bad, from;
 

@@ -31,21 +31,24 @@ function select(id, focus = false) {
 /** short is what is written in a cell: the number of its leader. */
 const short = name => (/(\d+)$/.exec(name) || [, '?'])[1];
 
-export function show(s, changed, all) {
+export function show(s, changed, all, change) {
   if (!changed.has('slots') && !all) return;
-  const ids = Object.keys(s.slots).map(Number).sort((a, b) => a - b).map(String);
+  const ids = Object.keys(s.slots); // in order, as all integer keys are
+  let redraw = all;
   const leaders = [...new Set([...Object.keys(s.nodes).filter(n => s.nodes[n].role === 'data'), ...Object.values(s.slots).map(x => x.leader)])].filter(Boolean).sort(natural);
   if (String(leaders) !== String(owners)) {
     owners = leaders;
+    redraw = true;
     keyed($('slots-key'), owners, n => make('span', {}, make('i', {class: 'o' + owners.indexOf(n) % 9}, short(n)), ` \u2002${n}`), () => {}, keys);
   }
   if (ids.length !== cells.size) {
+    redraw = true;
     keyed($('slots'), ids, id => make('i', {role: 'gridcell', 'data-slot': id, tabindex: id === '0' ? 0 : -1, 'aria-selected': 'false'}), () => {}, cells);
   }
-  let moving = 0;
-  for (const id of ids) {
+  const moving = ids.filter(id => s.slots[id].phase !== 'stable').length;
+  for (const id of redraw ? ids : Object.keys(change.slots || {})) {
     const x = s.slots[id], cell = cells.get(id);
-    if (x.phase !== 'stable') moving++;
+    if (!x) continue;
     set(cell, 'class', `o${owners.indexOf(x.leader) % 9}${x.phase === 'stable' ? '' : ' ' + x.phase}`);
     text(cell, x.phase === 'crash' ? '×' : short(x.leader));
     set(cell, 'aria-label', `slot ${id}, ${x.leader || 'no leader'}, ${x.phase}`);
