@@ -56,7 +56,9 @@ func (a *access) oneTime() string {
 
 // grant sets a cookie until the browser is closed.
 func grant(w http.ResponseWriter, r *http.Request, name, value string) {
-	http.SetCookie(w, &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure as far as the console has TLS
+		Name: name, Value: value, Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
+	})
 }
 
 func has(r *http.Request, cookie, value string) bool {

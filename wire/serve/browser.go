@@ -21,7 +21,9 @@ import (
 // such as those of nodes and clients, is not checked: they may use any name. With
 // TLS, a browser connects to no node under a name that its certificate lacks.
 func (c RouterConfig) refuseBrowsers() mux.MiddlewareFunc {
-	return func(next http.Handler) http.Handler { return RefuseForeignPages(next, append(slices.Clone(c.Hosts), c.Node.Name)...) }
+	return func(next http.Handler) http.Handler {
+		return RefuseForeignPages(next, append(slices.Clone(c.Hosts), c.Node.Name)...)
+	}
 }
 
 // RefuseForeignPages refuses the same for another server that has these names.
