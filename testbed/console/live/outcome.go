@@ -18,7 +18,7 @@ const (
 
 // outcome shows an action and what comes of it, until the cluster is at rest again.
 func (s *Source) outcome(ctx context.Context, what string, do func(context.Context) error) {
-	before, figures := s.now(), s.record.figures("unserved")
+	before, history, figures := s.now(), s.record.current(), s.record.figures("unserved")
 	began := time.Now()
 	o := console.Outcome{At: began.UnixMilli(), What: what, State: "doing", Leaderless: -1}
 	id := s.addOutcome(o)
@@ -56,7 +56,7 @@ func (s *Source) outcome(ctx context.Context, what string, do func(context.Conte
 			rest = time.Now()
 		case time.Since(rest) > restFor:
 			o.State, o.SettledMs = "settled", rest.Sub(began).Milliseconds()
-			s.measure(&o, figures)
+			s.measure(&o, history, figures)
 			s.setOutcome(id, o)
 			return
 		}
@@ -65,14 +65,14 @@ func (s *Source) outcome(ctx context.Context, what string, do func(context.Conte
 		}
 	}
 	o.State = "not settled"
-	s.measure(&o, figures)
+	s.measure(&o, history, figures)
 	s.setOutcome(id, o)
 }
 
 // measure replaces the times in which slots were observed to be unreadable by those
 // of the nodes' events, which are more exact.
-func (s *Source) measure(o *console.Outcome, before []check.Figure) {
-	if !s.record.traced {
+func (s *Source) measure(o *console.Outcome, history *check.Recorder, before []check.Figure) {
+	if !s.record.traced || s.record.current() != history {
 		return
 	}
 	for _, f := range check.Since(before, s.record.figures("unserved")) {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,6 +28,11 @@ const (
 	beforeShown = 14 // entries before a violation
 )
 
+// needBeginning are the checkers that compare with how a node came to lead a slot.
+// They are run on the first history only: a later one begins when the slots are led
+// already.
+var needBeginning = []string{"I9", "L3", "L4", "L12"}
+
 // record has the history that is being recorded, its clients, and what the
 // checkers have found.
 type record struct {
@@ -37,6 +43,7 @@ type record struct {
 
 	mu       sync.Mutex // guards the rest
 	rec      *check.Recorder
+	since    time.Time // earlier events are no part of this history; zero: all of the cluster are
 	traffic  *scenario.Traffic
 	working  context.Context // of the traffic
 	level    int
@@ -47,7 +54,8 @@ type record struct {
 	promises map[string]console.Promise
 	broken   *console.Broken
 	checking *console.Checking
-	failed   error // why there are no clients
+	first    string // until when the first history was checked, "" while it lasts
+	failed   error  // why there are no clients
 }
 
 // run records histories, one after the other, until ctx ends.
@@ -70,6 +78,9 @@ func (r *record) history(ctx context.Context, group int) {
 	}, clients, rec, uint64(group))
 	r.mu.Lock()
 	r.rec, r.traffic, r.working, r.level, r.observed = rec, nil, work, 1, check.Observation{}
+	if group > 1 {
+		r.since = time.Now()
+	}
 	r.mu.Unlock()
 	err := traffic.Begin(work)
 	r.mu.Lock()
@@ -87,12 +98,16 @@ func (r *record) history(ctx context.Context, group int) {
 	}
 	r.mu.Lock()
 	r.traffic, r.missing, r.closed = nil, nil, r.promises
+	if r.first == "" && r.checking != nil {
+		r.first = time.UnixMilli(r.checking.Until).Format("15:04:05")
+	}
 	r.mu.Unlock()
 	stop()
 	traffic.Wait()
 	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	_ = clients.Close(limit) // a session that does not answer notices their end by itself
+	_ = clients.Close(limit)          // a session that does not answer notices their end by itself
+	_ = sleep.For(ctx, 2*time.Second) // what the clients have withdrawn is in no later history
 }
 
 // check runs every checker on what is recorded, and returns its length.
@@ -103,6 +118,7 @@ func (r *record) check(rec *check.Recorder, began time.Time) (entries int, err e
 	if r.traced && r.read.Before(until) {
 		until = r.read
 	}
+	first := r.first
 	r.mu.Unlock()
 	h, err := rec.SoFar(r.traced, func(func(time.Time, trace.Claim)) (bool, error) { return false, nil })
 	if err != nil {
@@ -110,10 +126,15 @@ func (r *record) check(rec *check.Recorder, began time.Time) (entries int, err e
 	}
 	entries = len(h.Entries)
 	h.Entries = slices.DeleteFunc(h.Entries, func(e check.Entry) bool { return h.Began.Add(e.At).After(until) })
-	verdicts := check.Run(h)
+	ids := check.Checkers()
+	if first != "" {
+		ids = slices.DeleteFunc(ids, func(id string) bool { return slices.Contains(needBeginning, id) })
+	}
+	verdicts := check.Run(h, ids...)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := map[string]console.Promise{}
+	maps.Copy(all, r.closed)
 	for _, v := range verdicts {
 		p := console.Promise{ID: v.ID, Says: v.Says, Checks: v.Checks, Broken: len(v.Violations), Since: began.UnixMilli()}
 		if before, had := r.closed[v.ID]; had {
@@ -130,6 +151,9 @@ func (r *record) check(rec *check.Recorder, began time.Time) (entries int, err e
 	r.checking = &console.Checking{
 		Until: until.UnixMilli(), Entries: entries, TookMs: time.Since(from).Milliseconds(),
 		How: fmt.Sprintf("the checkers of package check over everything since %s, again after %d times the time that they take", began.Format("15:04:05"), checkShare),
+	}
+	if first != "" {
+		r.checking.How += fmt.Sprintf("; %s only until %s", strings.Join(needBeginning, ", "), first)
 	}
 	return entries, nil
 }
@@ -155,7 +179,10 @@ func (r *record) current() *check.Recorder {
 
 // event records an event of a node.
 func (r *record) event(at time.Time, c trace.Claim) {
-	if rec := r.current(); rec != nil {
+	r.mu.Lock()
+	rec, since := r.rec, r.since
+	r.mu.Unlock()
+	if rec != nil && !at.Before(since) {
 		rec.Late(at, c)
 	}
 }
@@ -184,7 +211,9 @@ func (r *record) look(s testbed.Snapshot) {
 	missing := traffic.Look()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.missing = missing
+	if r.traffic == traffic {
+		r.missing = missing
+	}
 }
 
 // fault records an action that was carried out.
