@@ -8,6 +8,7 @@
 //	outside      what local and containers have in common: they are observed over HTTP
 //	scenario     the language, the player, the built-in scenarios, storms, shrinking
 //	check        histories, checkers and figures: invariants are stated there and nowhere else
+//	console      the page on which a cluster is watched and operated; console/live observes it
 //	demo         the demo's scenario and its narrator
 //	bench, soak  measurements and growth curves; faults under load for hours
 //	report       results as HTML and JSON

@@ -80,7 +80,7 @@ func New(c Config) *Source {
 	if c.Cluster != nil {
 		s.can = c.Cluster.Capabilities()
 	}
-	s.record = &record{cluster: c.Cluster, meter: s.meter, traced: c.Traces != ""}
+	s.record = &record{cluster: c.Cluster, meter: s.meter, traced: c.Traces != "", quiet: s.quiet}
 	return s
 }
 
@@ -97,6 +97,13 @@ func (s *Source) before() *sight {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.seen
+}
+
+// quiet reports whether the cluster is at rest and nothing is done to it.
+func (s *Source) quiet() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status.atRest && s.stop == nil && len(s.active.List()) == 0
 }
 
 // now returns what the last look has seen.

@@ -39,7 +39,8 @@ type record struct {
 	cluster testbed.Cluster
 	meter   *meter
 	size    testbed.Size
-	traced  bool // the nodes' events are recorded
+	traced  bool        // the nodes' events are recorded
+	quiet   func() bool // reports whether no fault lasts and no scenario is played: a history should end then
 
 	mu       sync.Mutex // guards the rest
 	rec      *check.Recorder
@@ -91,7 +92,7 @@ func (r *record) history(ctx context.Context, group int) {
 	for sleep.For(ctx, pause) == nil {
 		from := time.Now()
 		n, err := r.check(rec, began)
-		if err != nil || n > maxEntries {
+		if err != nil || n > maxEntries && r.quiet() || n > 2*maxEntries {
 			break
 		}
 		pause = max(checkPause, checkShare*time.Since(from))
