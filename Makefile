@@ -23,7 +23,7 @@ LINT_VERSION     := v2.15.0
 SBOM_VERSION     := v1.10.0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo soak eight test test-all test-real test-zookeeper sim diagram mutate check up down lint generate bench fuzz cover clean
+.PHONY: help build demo play pictures test-browser soak eight test test-all test-real test-zookeeper sim diagram mutate check up down lint generate bench fuzz cover clean
 .PHONY: need-docker image image-source compose-up compose-demo compose-down
 
 help: ## list the targets
@@ -35,6 +35,12 @@ build: ## the programs, into bin/
 
 demo: build ## run a cluster through half a minute of faults: elect, publish, kill, drain, kill, kill, stop
 	@$(BIN)/conclave demo
+
+play: build ## a cluster, its clients and a page on which it can be watched and broken; prints the address
+	@$(BIN)/conclave up --console --clients 2
+
+pictures: ## draw docs/console-*.png again, by the browser test
+	CONSOLE_PICTURES='$(CURDIR)/docs' REQUIRE_BROWSER=1 TEST_ALL=1 CGO_ENABLED=0 $(GO) test -count=1 -timeout 10m -run '^TestConsole$$' ./cmd/conclave
 
 # RACED=1 builds its programs in a directory of their own.
 soak: build ## inject random faults (SEED=n) into a cluster for FOR=5m and check it from outside: RACED=1, TAKEOVER=lease, ON=compose
@@ -61,7 +67,10 @@ test: ## all tests that need only Go
 # The packages whose tests also run on real servers, one package at a time because
 # each starts its own servers.
 REAL := ./internal/mysqltest/ ./testbed/containers/compose/ ./sql/... ./elector/ ./elector/termcas/ ./elector/versioncas/ ./elector/rowlock/ ./elector/sofaloop/ ./elector/fence/ ./lab/...
-test-all: test test-real test-zookeeper ## those and the tests on real servers in containers: MySQL, MariaDB, ZooKeeper; lists what it skipped (REQUIRE_DOCKER=1: fails)
+test-all: test test-browser test-real test-zookeeper ## those, the page in a browser, and the tests on real servers in containers: MySQL, MariaDB, ZooKeeper; lists what it skipped (REQUIRE_DOCKER=1: fails)
+
+test-browser: ## the test of test-all that needs a browser (chromium); REQUIRE_BROWSER=1: fails without one
+	@$(call on-real-servers,-run '^TestConsole' ./cmd/conclave)
 
 test-real: ## the tests of test-all that need a real MySQL and MariaDB
 	@$(call on-real-servers,$(REAL))

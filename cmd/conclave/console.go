@@ -101,7 +101,7 @@ func (a *app) serveConsole(ctx context.Context, listen string, hosts []string, s
 		cfg.Watch = rand.Text()
 	}
 	server := console.NewServer(cfg)
-	a.showConsole(server, ln.Addr().String(), cfg)
+	a.showConsole(server, shownAddress(ln.Addr(), hosts), cfg)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	shown := make(chan error, 1)
@@ -112,6 +112,20 @@ func (a *app) serveConsole(ctx context.Context, listen string, hosts []string, s
 	err = server.Serve(ctx, ln)
 	cancel()
 	return errors.Join(err, <-shown)
+}
+
+// shownAddress returns the address under which a browser may open the page: if it
+// listens on all of them, under the first host name, or on this machine.
+func shownAddress(at net.Addr, hosts []string) string {
+	host, port, err := net.SplitHostPort(at.String())
+	ip := net.ParseIP(host)
+	switch {
+	case err != nil || ip == nil || !ip.IsUnspecified():
+		return at.String()
+	case len(hosts) > 0:
+		return net.JoinHostPort(hosts[0], port)
+	}
+	return net.JoinHostPort("127.0.0.1", port)
 }
 
 // showConsole prints where the page is.

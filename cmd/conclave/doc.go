@@ -59,6 +59,8 @@
 //	up, down, start, kill, logs      the folder of --dir and its processes (testbed/local/supervisor)
 //	ps, roll, kill leader            the same, and the nodes' ports
 //	any cluster, events              the nodes' ports; addresses from the folder or --meta
+//	console                          the nodes' ports, by HTTP, and its own, --listen; with
+//	                                 --allow-actions the folder and the processes
 //	publish, subscribe, get          the sessions' ports, like any client of the SDK
 //	services, describe, clients      the sessions' ports, by HTTP
 //	demo, chaos, soak, bench         a new cluster in the temporary folder, on any
@@ -103,6 +105,8 @@
 //	up                    its processes continue without a supervisor; `down` stops them by
 //	                      their pids, `start` and `kill` work meanwhile
 //	up --detach           the supervisor continues if it has received its configuration
+//	up --console          as up: its processes continue, but the proxies between them end with
+//	                      it, so no node reaches another one: `down`
 //	down                  the supervisor continues the stop; if there is none, repeat `down`
 //	demo, chaos, soak,    their processes continue, in conclave-demo-*, conclave-chaos-*,
 //	bench                 conclave-soak-* and conclave-bench-* of the temporary folder:

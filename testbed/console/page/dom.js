@@ -21,7 +21,7 @@ function fill(el, attrs, children) {
 
 /** set sets an attribute if it differs; null removes it. */
 export function set(el, name, value) {
-  if (value === null || value === undefined || value === false) {
+  if (value === null || value === undefined) {
     if (el.hasAttribute(name)) el.removeAttribute(name);
   } else if (el.getAttribute(name) !== String(value)) {
     el.setAttribute(name, value);
