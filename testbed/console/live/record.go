@@ -279,5 +279,8 @@ func (r *record) show(out *console.State) {
 	if r.traffic != nil {
 		l.Clients = 4
 	}
+	if r.failed != nil {
+		out.Watching = "The console's clients could not start: " + r.failed.Error()
+	}
 	out.Promises, out.Checking, out.Broken, out.Load, out.Points = maps.Clone(r.promises), r.checking, r.broken, l, points
 }

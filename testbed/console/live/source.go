@@ -38,9 +38,9 @@ func (s *Source) Run(ctx context.Context, hub *console.Hub) error {
 	defer func() { follow.all.Wait() }()
 	defer s.end()
 	defer cancel()
-	seen, err := s.first(ctx)
-	if err != nil {
-		return err
+	seen := s.first(ctx)
+	if seen == nil {
+		return nil
 	}
 	s.mu.Lock()
 	s.size = size(seen)
@@ -84,15 +84,15 @@ func (s *Source) end() {
 	s.ended = true
 }
 
-// first looks until the processes are known.
-func (s *Source) first(ctx context.Context) (*sight, error) {
+// first looks until the processes are known, and returns nil if ctx ends before.
+func (s *Source) first(ctx context.Context) *sight {
 	for {
 		seen, err := s.looker.look(ctx, nil)
 		if err == nil && len(seen.processes) > 0 {
-			return seen, nil
+			return seen
 		}
 		if sleep.For(ctx, lookEvery) != nil {
-			return nil, cmp.Or(err, ctx.Err())
+			return nil
 		}
 	}
 }
@@ -116,6 +116,9 @@ func (s *Source) tail(ctx context.Context) {
 	files := newTail(s.cfg.Traces)
 	defer files.close()
 	for sleep.For(ctx, tailEvery) == nil {
+		if s.cfg.Cluster != nil && s.record.current() == nil {
+			continue // the first history begins in a moment
+		}
 		began := time.Now()
 		err := files.read(func(at time.Time, c trace.Claim) {
 			s.record.event(at, c)

@@ -8,7 +8,7 @@ export function show(s, changed, all) {
     const c = s.checking;
     const n = Object.keys(s.promises).length;
     text($('promises-sum'), c ? `${n} promises, checked until ${clock(c.until).slice(0, 8)}: ${c.how} (${number(c.entries)} entries in ${c.tookMs} ms).`
-      : s.load ? 'the first check is in progress' : 'None is checked: this console only watches, and has no clients of its own.');
+      : s.watching ? s.watching : s.load ? 'the first check is in progress' : 'None is checked: this console only watches, and has no clients of its own.');
   }
   if (!changed.has('promises') && !all) return;
   const order = {I: 0, P: 1, L: 2};
