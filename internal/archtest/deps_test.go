@@ -53,6 +53,7 @@ const rules = `
 	internal/node < internal/cli;
 
 	internal/trace, slot, client < testbed < testbed/check < testbed/scenario < testbed/report;
+	testbed/check < testbed/console/journal;
 	testbed, meta/metaclient < testbed/outside;
 	conclave, slot, sql, meta/metaclient < testbed/local/supervisor;
 	testbed/outside, internal/faultnet, testbed/local/supervisor < testbed/local;

@@ -1,0 +1,339 @@
+package journal_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/internal/trace"
+	"conclave/testbed"
+	"conclave/testbed/check"
+	"conclave/testbed/console/journal"
+)
+
+var header = journal.Header{Name: "storm-7", Text: "at 1s kill leader", Cluster: testbed.Size{Metas: 3, Seed: 7}, HasEvents: true, Began: time.Unix(1000, 5).UTC()}
+
+// fill sets every field of a value, so that a field that is added and not recorded
+// is found.
+func fill(r *rand.Rand, v reflect.Value) {
+	switch {
+	case v.Type() == reflect.TypeFor[time.Time]():
+		v.Set(reflect.ValueOf(header.Began.Add(time.Duration(r.Int64N(1e12)))))
+	case v.Type() == reflect.TypeFor[error]():
+		v.Set(reflect.ValueOf(fmt.Errorf("failed %d", r.IntN(9))))
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			fill(r, v.Field(i))
+		}
+	case v.Kind() == reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1+r.IntN(3), 3))
+		for i := range v.Len() {
+			fill(r, v.Index(i))
+		}
+	case v.Kind() == reflect.String:
+		v.SetString(fmt.Sprintf("text %d", r.IntN(50)))
+	case v.Kind() == reflect.Bool:
+		v.SetBool(true)
+	case v.CanInt():
+		v.SetInt(1 + r.Int64N(3))
+	case v.CanUint():
+		v.SetUint(1 + r.Uint64N(1<<40))
+	}
+}
+
+func filled[T any](r *rand.Rand) *T {
+	v := new(T)
+	fill(r, reflect.ValueOf(v).Elem())
+	return v
+}
+
+// sample returns records of all kinds, in order.
+func sample(n int) (out []journal.Record) {
+	r := rand.New(rand.NewPCG(1, 2))
+	at := -time.Second
+	entry := func(e check.Entry) journal.Record { e.At = at; return journal.Record{At: at, Entry: &e} }
+	for i := range n {
+		at += time.Duration(r.IntN(5)) * time.Millisecond
+		switch i % 8 {
+		case 0:
+			if i%64 == 0 {
+				out = append(out, journal.Record{At: at, State: filled[testbed.Snapshot](r)})
+				continue
+			}
+			out = append(out, entry(check.Entry{Event: &trace.Claim{Kind: trace.Led, Term: uint64(i)}}))
+		case 1:
+			out = append(out, entry(check.Entry{Event: filled[trace.Claim](r)}))
+		case 2:
+			out = append(out, entry(check.Entry{Fault: filled[check.Fault](r)}))
+		case 3:
+			out = append(out, entry(check.Entry{Fault: &check.Fault{Action: testbed.Action{Verb: testbed.Kill, Node: "meta-1"}}}))
+		case 4:
+			out = append(out, entry(check.Entry{Op: filled[check.Op](r)}))
+		case 5:
+			out = append(out, entry(check.Entry{Observed: filled[check.Observation](r)}))
+		case 6:
+			out = append(out, entry(check.Entry{Usage: filled[testbed.Usage](r)}))
+		case 7:
+			m := filled[journal.Message](r)
+			m.Kind, m.Fate = journal.Transport, journal.Lost
+			out = append(out, journal.Record{At: at, Message: m})
+		}
+	}
+	return out
+}
+
+// written returns a complete file.
+func written(t testing.TB, records []journal.Record, result journal.Result) []byte {
+	var file bytes.Buffer
+	w, err := journal.NewWriter(&file, header)
+	require.NoError(t, err)
+	for _, r := range records {
+		require.NoError(t, w.Write(r))
+	}
+	require.NoError(t, w.Close(result))
+	return file.Bytes()
+}
+
+func open(b []byte) (*journal.Reader, error) {
+	return journal.Open(bytes.NewReader(b), int64(len(b)))
+}
+
+// errorsAsText makes records comparable after they were read.
+func errorsAsText(r journal.Record) string {
+	text := fmt.Sprintf("%v %+v %+v", r.At, r.Message, r.State)
+	if e := r.Entry; e != nil {
+		text += fmt.Sprintf(" %v %+v %+v %+v %+v %+v", e.At, e.Event, e.Fault, e.Op, e.Observed, e.Usage)
+	}
+	return text
+}
+
+func TestReader_ReturnsWhatWasWritten(t *testing.T) {
+	records := sample(8000)
+	result := journal.Result{Failures: []string{"expected a leader"}, Verdicts: []check.Verdict{
+		{ID: "I1", Says: "one leader", Checks: 3, Shown: "2", Violations: []check.Violation{{At: records[900].At, What: "two leaders", Evidence: []string{"a", "b"}}}},
+	}}
+	r, err := open(written(t, records, result))
+	require.NoError(t, err)
+	assert.Equal(t, header, r.Header())
+	assert.Equal(t, result, r.Result())
+	require.Equal(t, len(records), r.Len())
+	from, to := r.Span()
+	assert.Equal(t, records[0].At, from)
+	assert.Equal(t, records[len(records)-1].At, to)
+	// Forwards, and then anywhere.
+	order := make([]int, 0, len(records)+500)
+	for n := range records {
+		order = append(order, n)
+	}
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 500 {
+		order = append(order, random.IntN(len(records)))
+	}
+	for _, n := range order {
+		got, err := r.Record(n)
+		require.NoError(t, err)
+		if errorsAsText(records[n]) != errorsAsText(got) { // a comparison of its own: assert.Equal takes too long for so many
+			require.Equal(t, errorsAsText(records[n]), errorsAsText(got), "record %d", n)
+		}
+	}
+	_, err = r.Record(len(records))
+	assert.ErrorContains(t, err, "want 0 to 7999")
+	_, err = r.Record(-1)
+	assert.Error(t, err)
+
+	var violations []journal.Mark
+	faults := 0
+	for _, m := range r.Marks() {
+		switch m.Kind {
+		case journal.ViolationMark:
+			violations = append(violations, m)
+		case journal.FaultMark:
+			faults++
+			assert.NotNil(t, records[m.Number].Entry.Fault)
+		}
+	}
+	assert.Equal(t, len(records)/8, faults, "an act that failed is no mark")
+	require.Len(t, violations, 1)
+	assert.Equal(t, records[900].At, records[violations[0].Number].At)
+}
+
+func TestReader_FindsTimesAndStates(t *testing.T) {
+	records := sample(8000)
+	r, err := open(written(t, records, journal.Result{}))
+	require.NoError(t, err)
+	for n := 0; n < len(records); n += 37 {
+		want := slices.IndexFunc(records, func(x journal.Record) bool { return x.At >= records[n].At })
+		got, err := r.Search(records[n].At)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+
+		var state *testbed.Snapshot
+		since := 0
+		for i, x := range records[:n] {
+			if x.State != nil {
+				state, since = x.State, i+1
+			}
+		}
+		gotState, gotSince, err := r.StateBefore(n)
+		require.NoError(t, err)
+		require.Equal(t, since, gotSince)
+		require.Equal(t, state, gotState)
+	}
+	n, err := r.Search(time.Hour)
+	require.NoError(t, err)
+	assert.Equal(t, len(records), n)
+	n, err = r.Search(-time.Hour)
+	require.NoError(t, err)
+	assert.Zero(t, n)
+}
+
+func TestReader_AnEmptyRun(t *testing.T) {
+	r, err := open(written(t, nil, journal.Result{}))
+	require.NoError(t, err)
+	assert.Zero(t, r.Len())
+	n, err := r.Search(0)
+	require.NoError(t, err)
+	assert.Zero(t, n)
+	s, _, err := r.StateBefore(1)
+	require.NoError(t, err)
+	assert.Nil(t, s)
+}
+
+func TestOpen_SaysWhatIsWrong(t *testing.T) {
+	good := written(t, sample(3000), journal.Result{})
+	changed := func(at int) []byte {
+		b := slices.Clone(good)
+		b[at] ^= 0x40
+		return b
+	}
+	for _, c := range []struct {
+		name string
+		file []byte
+		want string
+	}{
+		{"empty", nil, "not a recording of conclave"},
+		{"another file", []byte(strings.Repeat("at 1s kill leader\n", 10)), "not a recording of conclave"},
+		{"another version", changed(len("conclave recording\n")), "its format is version 65; this program reads version 1"},
+		{"cut short", good[:len(good)/2], "cut short"},
+		{"a damaged footer", changed(len(good) - 60), "damaged"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := open(c.file)
+			assert.ErrorContains(t, err, c.want)
+			assert.ErrorContains(t, err, "read a recording: ")
+		})
+	}
+}
+
+// A block is read when a record of it is asked for, and checked then.
+func TestRecord_OfADamagedBlock(t *testing.T) {
+	good := written(t, sample(3000), journal.Result{})
+	good[bytes.Index(good, []byte("T00:16:40"))+200] ^= 0x40 // behind the header
+	r, err := open(good)
+	require.NoError(t, err)
+	_, err = r.Record(0)
+	assert.ErrorContains(t, err, "block 1: its checksum is wrong: it is damaged")
+	last, err := r.Record(r.Len() - 1)
+	require.NoError(t, err, "the other blocks can be read")
+	assert.NotZero(t, last)
+}
+
+func TestWriter_RefusesWhatCannotBeRead(t *testing.T) {
+	t.Run("an earlier time", func(t *testing.T) {
+		w, err := journal.NewWriter(&bytes.Buffer{}, header)
+		require.NoError(t, err)
+		m := &journal.Message{}
+		require.NoError(t, w.Write(journal.Record{At: 2, Message: m}))
+		assert.ErrorContains(t, w.Write(journal.Record{At: 1, Message: m}), "comes after")
+		assert.Error(t, w.Close(journal.Result{}))
+	})
+	t.Run("nothing", func(t *testing.T) {
+		w, err := journal.NewWriter(&bytes.Buffer{}, header)
+		require.NoError(t, err)
+		assert.ErrorContains(t, w.Write(journal.Record{At: time.Second}), "has nothing")
+	})
+	t.Run("a full disk", func(t *testing.T) {
+		_, err := journal.NewWriter(full{}, header)
+		assert.ErrorContains(t, err, "no space")
+	})
+	t.Run("after its end", func(t *testing.T) {
+		w, err := journal.NewWriter(&bytes.Buffer{}, header)
+		require.NoError(t, err)
+		require.NoError(t, w.Close(journal.Result{}))
+		assert.ErrorContains(t, w.Write(journal.Record{Message: &journal.Message{}}), "is complete")
+	})
+}
+
+// full is a disk without space.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space") }
+
+// A file costs what its records need, and no record is found by reading all.
+func TestReader_ReadsOneBlockForARecord(t *testing.T) {
+	file := written(t, sample(50000), journal.Result{})
+	from := &counting{ReaderAt: bytes.NewReader(file)}
+	r, err := journal.Open(from, int64(len(file)))
+	require.NoError(t, err)
+	from.n = 0
+	_, err = r.Record(r.Len() / 2)
+	require.NoError(t, err)
+	assert.Less(t, from.n, len(file)/10)
+	from.n = 0
+	_, err = r.Record(r.Len()/2 + 1)
+	require.NoError(t, err)
+	assert.Zero(t, from.n, "the block is kept")
+}
+
+type counting struct {
+	io.ReaderAt
+	n int
+}
+
+func (c *counting) ReadAt(p []byte, off int64) (int, error) {
+	n, err := c.ReaderAt.ReadAt(p, off)
+	c.n += n
+	return n, err
+}
+
+// FuzzOpen reads any bytes: it ends, without a panic, and what it returns can be
+// asked for.
+func FuzzOpen(f *testing.F) {
+	f.Add(written(f, sample(50), journal.Result{}))
+	f.Add(written(f, nil, journal.Result{Verdicts: []check.Verdict{{ID: "I1", Violations: []check.Violation{{What: "x"}}}}}))
+	f.Add([]byte("conclave recording\n\x01\x02{}"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := open(b)
+		if err != nil {
+			return
+		}
+		for n := range min(r.Len(), 1000) {
+			if _, err := r.Record(n); err != nil {
+				return
+			}
+		}
+		for _, m := range r.Marks() {
+			if _, err := r.Record(m.Number); err != nil {
+				return
+			}
+		}
+		_, _, _ = r.StateBefore(r.Len())
+	})
+}
+
+// FuzzBlock reads any bytes as the records of a block whose checksum is right.
+func FuzzBlock(f *testing.F) {
+	f.Add(journal.EncodeForTest(f, sample(70)))
+	f.Add([]byte{3, 0})
+	f.Fuzz(func(_ *testing.T, b []byte) { journal.DecodeForTest(b) })
+}
