@@ -87,16 +87,17 @@ SIM      := $(TOOLS)/sim
 SIM_CODE := ./meta/...,./data/...,./session/...,./client,./elector,./elector/termcas,./slot,./lease,./blacklist,./wire,./wire/serve,./sql
 SIM_RUN   = cd testbed/simulated && GOMAXPROCS=1 GOGC=400 GODEBUG=memprofilerate=0 '$(SIM)/sim.test' -test.timeout 0
 SIM_SUM   = cat '$(SIM)'/sum.? | awk '{ n += $$1; bad += $$2; s += $$3; if ($$4 > wall) wall = $$4 } END { printf "both together: %d storms played, %d failed; %.1f virtual hours in %.1f minutes, %.2f simulated hours per minute\n", n, bad, s / 3600, wall / 60, s / 60 / (wall + (wall == 0)) }'
-sim: ## storms in virtual time: SEEDS=N (100) of them; SHRINK=0 as they are; SEED=n one, in full; SCENARIO=NAME a story; TWICE=N compared; COVER=1; RACED=1
+SIM_RECORD = $(if $(RECORD),-recording '$(abspath $(RECORD))',)
+sim: ## storms in virtual time: SEEDS=N (100) of them; SHRINK=0 as they are; SEED=n one, in full; SCENARIO=NAME a story; RECORD=FILE: of one, for the console; TWICE=N compared; COVER=1; RACED=1
 	@mkdir -p '$(SIM)'
 	@if [ -z '$(RACED)' ] && $(GO) run ./testbed/simulated/onetrace -out '$(SIM)/overlay'; then set -- -overlay '$(SIM)/overlay/overlay.json' -tags onetrace; else set --; fi; \
 	  CGO_ENABLED=$(if $(RACED),1,0) $(GO) test "$$@" $(if $(RACED),-race,) $(if $(COVER),-coverpkg=$(SIM_CODE),) -c -o '$(SIM)/sim.test' ./testbed/simulated
 ifdef SCENARIO
-	@$(SIM_RUN) -test.v -test.run '^TestStories$$' -scenario '$(SCENARIO)' -seed '$(or $(SEED),1)' -record '$(SIM)'; code=$$?; [ $$code = 2 ] || echo "logs and histories: $(SIM)"; exit $$code
+	@$(SIM_RUN) -test.v -test.run '^TestStories$$' -scenario '$(SCENARIO)' -seed '$(or $(SEED),1)' -record '$(SIM)' $(SIM_RECORD); code=$$?; [ $$code = 2 ] || echo "logs and histories: $(SIM)"; exit $$code
 else ifdef TWICE
 	@$(SIM_RUN) -test.v -test.run '^(TestOneSeedOneTrace|TestDiagram)$$' -twice '$(TWICE)'
 else ifeq ($(SEED)$(SEEDS),$(or $(SEED),none))
-	@$(SIM_RUN) -test.v -test.run '^TestStorms$$' -seed '$(SEED)' $(if $(SHRINK),-shrink $(SHRINK),) -record '$(SIM)'; code=$$?; echo "log and history: $(SIM)"; exit $$code
+	@$(SIM_RUN) -test.v -test.run '^TestStorms$$' -seed '$(SEED)' $(if $(SHRINK),-shrink $(SHRINK),) -record '$(SIM)' $(SIM_RECORD); code=$$?; echo "log and history: $(SIM)"; exit $$code
 else
 	@rm -f '$(SIM)'/sum.? '$(SIM)'/queue; for i in 0 1; do ( $(SIM_RUN) -test.run '^TestStorms$$' -seed $(or $(SEED),1) -seeds $(or $(SEEDS),100) -queue '$(SIM)'/queue -sum '$(SIM)'/sum.$$i $(if $(SHRINK),-shrink $(SHRINK),) \
 	    $(if $(COVER),-test.coverprofile '$(SIM)'/cover.$$i,) ) & pids="$$pids $$!"; done; \

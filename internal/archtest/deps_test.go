@@ -59,6 +59,7 @@ const rules = `
 	testbed/outside, internal/faultnet, testbed/local/supervisor < testbed/local;
 	NONE < testbed/containers/compose;
 	testbed/outside, testbed/containers/compose < testbed/containers;
+	wire, sql, testbed/console/journal < testbed/simulated/wiretap < testbed/simulated;
 	internal/node, meta, data, session, testbed/scenario, elector/termcas, testbed/simulated/simnet, internal/devdb, internal/logging < testbed/simulated;
 	NONE < testbed/simulated/onetrace, testbed/simulated/mutate;
 	testbed, meta/metaclient < testbed/bench < testbed/report;

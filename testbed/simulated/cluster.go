@@ -36,6 +36,8 @@ type Options struct {
 	Drift float64
 	// Tap, if not nil, is called with everything that is sent.
 	Tap func(simnet.Sent)
+	// Recording, if not nil, gets the messages and states of the cluster.
+	Recording *Recording
 }
 
 func (o Options) withDefaults() Options {

@@ -41,6 +41,7 @@
 //	make sim SEEDS=10000        that number of storms
 //	make sim SEED=17            one storm, with its log and its history; shrunk if it fails
 //	make sim SCENARIO=f16       a built-in scenario
+//	make sim SEED=17 RECORD=17.rec   records it: every message, state, fault and event (package journal)
 //	make sim SHRINK=0           a hundred storms; failures are not shrunk
 //	make sim TWICE=20           twenty seeds, each played twice and compared
 //	make diagram                plays a failover and draws it (docs/failover.svg)
@@ -64,6 +65,7 @@
 //   - open.go: a cluster is opened and closed.
 //   - acts.go: how each action is done.
 //   - observe.go: what can be observed from outside, and the copies of slots.
+//   - recording.go: messages and states are recorded.
 //   - process.go: processes start, stop and are killed.
 //   - client.go: clients of the cluster.
 //   - node.go: the nodes of each role.

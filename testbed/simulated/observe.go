@@ -62,6 +62,9 @@ func (c *Cluster) Observe(context.Context) testbed.Snapshot {
 		out.Forbid = append(out.Forbid, e.Name)
 	}
 	slices.Sort(out.Forbid)
+	if c.o.Recording != nil {
+		c.o.Recording.observe(out)
+	}
 	return out
 }
 

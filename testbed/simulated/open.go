@@ -30,6 +30,9 @@ func (c *Cluster) Open(_ context.Context, size testbed.Size, gate *trace.Gate) e
 	}
 	c.size, c.gate, c.net = size, gate, simnet.New(size.Seed)
 	c.net.Tap = c.o.Tap
+	if c.o.Recording != nil {
+		c.o.Recording.listen(c.net)
+	}
 	c.net.Default(c.o.Link)
 	c.metas = addresses("meta", size.Metas, metaPort)
 	names := []string{testbed.Database}

@@ -19,6 +19,7 @@ var (
 	only   = flag.String("scenario", "", "play only this scenario: a built-in one or a file")
 	seed   = flag.Uint64("seed", 0, "the seed to play")
 	record = flag.String("record", "", "write logs and histories to this folder")
+	tape   = flag.String("recording", "", "record the run in this file, which `conclave console` plays")
 )
 
 // raced are the scenarios that are also played under the race detector, which
@@ -65,10 +66,16 @@ func playAndCheck(t *testing.T, s scenario.Scenario) *scenario.Result {
 		defer f.Close()
 		o.Log = f
 	}
+	if *tape != "" {
+		o.Recording = &simulated.Recording{}
+	}
 	r, err := simulated.Play(t, s, o)
 	assert.NoError(t, err) // if only the end of the cluster failed, the result is complete
 	if r.Skipped != "" {
 		t.Skip(r.Skipped)
+	}
+	if o.Recording != nil {
+		keep(t, *tape, o.Recording, r)
 	}
 	if *record != "" {
 		f, err := os.Create(filepath.Join(*record, s.Name+".history"))
@@ -87,6 +94,16 @@ func playAndCheck(t *testing.T, s scenario.Scenario) *scenario.Result {
 		t.Log(f)
 	}
 	return r
+}
+
+// keep writes a recording to a file.
+func keep(t *testing.T, name string, recording *simulated.Recording, r *scenario.Result) {
+	f, err := os.Create(name)
+	require.NoError(t, err)
+	defer f.Close()
+	require.NoError(t, recording.Write(f, r))
+	require.NoError(t, f.Close())
+	fmt.Printf("recording: %s; play it: bin/conclave console --recording %[1]s\n", name)
 }
 
 // command returns the command that plays the scenario again.

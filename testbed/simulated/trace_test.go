@@ -22,8 +22,9 @@ import (
 
 var twice = flag.Int("twice", 20, "number of seeds to play twice and compare")
 
-// TestOneSeedOneTrace plays storms twice. Every segment that is sent, with its
-// bytes and its instant, and every line of the history must be equal. That
+// TestOneSeedOneTrace plays storms twice, and records the second play. Every segment
+// that is sent, with its bytes and its instant, and every line of the history must
+// be equal. That
 // needs the overlay of the command onetrace and one processor: without the
 // overlay select, timers of one instant and maps are random, and a seed
 // determines the scenario, its faults and every delay, but not the order of
@@ -34,7 +35,7 @@ func TestOneSeedOneTrace(t *testing.T) {
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // as for TestStorms
-	play(t, 1)                                       // so that what is initialized once in a process is initialized
+	play(t, 1, &simulated.Recording{})               // so that what is initialized once in a process is initialized
 	for seed, played := uint64(1), 0; played < *twice; seed++ {
 		if suspendsTogether(scenario.Storm(seed, nil)) {
 			t.Logf("seed %d suspends several nodes at once: not compared (docs/track-record.md)", seed)
@@ -42,7 +43,7 @@ func TestOneSeedOneTrace(t *testing.T) {
 		}
 		played++
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			first, second := play(t, seed), play(t, seed)
+			first, second := play(t, seed, nil), play(t, seed, &simulated.Recording{})
 			for i := range min(len(first), len(second)) {
 				if first[i] != second[i] {
 					from := max(0, i-5)
@@ -70,10 +71,11 @@ func suspendsTogether(s scenario.Scenario) bool {
 	return false
 }
 
-// play plays the storm of a seed and returns what has to be equal.
-func play(t *testing.T, seed uint64) []string {
+// play plays the storm of a seed, records it unless the recording is nil, and
+// returns what has to be equal.
+func play(t *testing.T, seed uint64, recording *simulated.Recording) []string {
 	var lines []string
-	r, err := simulated.Play(t, scenario.Storm(seed, nil), simulated.Options{Tap: func(sent simnet.Sent) {
+	r, err := simulated.Play(t, scenario.Storm(seed, nil), simulated.Options{Recording: recording, Tap: func(sent simnet.Sent) {
 		lines = append(lines, fmt.Sprintf("%d %s > %s %s %q", time.Now().UnixNano(), sent.From, sent.To, sent.What, sent.Data))
 	}})
 	require.NoError(t, err)

@@ -222,9 +222,11 @@ func (c *processor) forget(p *pipe) {
 	}
 	if c.of == p {
 		c.of = nil
+		c.net.fate(c.piece.number, false)
 	}
 	for _, j := range p.waiting {
 		c.bytes -= len(j.data)
+		c.net.fate(j.number, false)
 	}
 	p.waiting = nil
 	c.turns = slices.DeleteFunc(c.turns, func(other *pipe) bool { return other == p })

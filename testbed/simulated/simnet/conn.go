@@ -82,6 +82,7 @@ func (m mark) String() string { return [...]string{"", "fin", "rst"}[m] }
 
 // segment holds the bytes that were written at one instant.
 type segment struct {
+	number uint64
 	data   []byte
 	what   mark
 	writes int // how many writes of the sender it has
@@ -167,18 +168,29 @@ func (p *pipe) post(b []byte, what mark) {
 // send schedules the arrival of data, which stays the caller's. What is written
 // at one instant travels in one segment. Net.mu is held.
 func (p *pipe) send(data []byte, what mark) {
+	now := time.Now()
+	lost := p.link.loseNext && len(data) > 0
+	n := len(p.inFlight)
+	joins := !lost && n > 0 && p.link.shape.Bandwidth == 0 && p.inFlight[n-1].sent.Equal(now) && p.inFlight[n-1].what == nothing
+	var number uint64
+	if joins {
+		number = p.inFlight[n-1].number
+	} else {
+		p.net.segments++
+		number = p.net.segments
+	}
 	if p.net.Tap != nil {
-		p.net.Tap(Sent{From: string(p.writer.local), To: string(p.writer.remote), Data: data, What: what.String()})
+		p.net.Tap(Sent{From: string(p.writer.local), To: string(p.writer.remote), Data: data, What: what.String(), Segment: number})
 	}
 	p.from.cpu.sent(1, len(data))
-	now := time.Now()
-	if p.link.loseNext && len(data) > 0 {
+	if lost {
 		p.link.loseNext = false
+		p.net.fate(number, false)
 		p.writer.reset()
 		p.reader.reset()
 		return
 	}
-	if n := len(p.inFlight); n > 0 && p.link.shape.Bandwidth == 0 && p.inFlight[n-1].sent.Equal(now) && p.inFlight[n-1].what == nothing {
+	if joins {
 		p.inFlight[n-1].data = append(p.inFlight[n-1].data, data...)
 		p.inFlight[n-1].what = what
 		p.inFlight[n-1].writes++
@@ -186,12 +198,19 @@ func (p *pipe) send(data []byte, what mark) {
 	}
 	d, _ := p.link.trip(len(data))
 	at := now.Add(d)
-	if n := len(p.inFlight); n > 0 && at.Before(p.inFlight[n-1].at) {
+	if n > 0 && at.Before(p.inFlight[n-1].at) {
 		at = p.inFlight[n-1].at
 	}
-	p.inFlight = append(p.inFlight, segment{data: bytes.Clone(data), what: what, writes: 1, sent: now, at: at})
+	p.inFlight = append(p.inFlight, segment{number: number, data: bytes.Clone(data), what: what, writes: 1, sent: now, at: at})
 	if len(p.inFlight) == 1 {
 		p.arrive()
+	}
+}
+
+// fate reports what became of a segment. Net.mu is held.
+func (n *Net) fate(number uint64, arrived bool) {
+	if n.Fate != nil {
+		n.Fate(number, arrived)
 	}
 }
 
@@ -240,9 +259,11 @@ func (p *pipe) later(d time.Duration) {
 // Net.mu is held.
 func (p *pipe) deliver(arrived segment) {
 	if arrived.what == rst {
+		p.net.fate(arrived.number, true)
 		p.reader.reset()
 		return
 	}
+	p.net.fate(arrived.number, p.closed == nil)
 	if p.closed != nil {
 		if len(arrived.data) > 0 { // this host has no such connection
 			p.reader.out.send(nil, rst)
@@ -274,10 +295,19 @@ func (p *pipe) fail(err error) {
 
 // drop discards everything that is in flight. Net.mu is held.
 func (p *pipe) drop() {
-	p.held, p.inFlight = nil, nil
+	p.lose()
 	if p.arrival != nil {
 		p.arrival.Stop()
 	}
+}
+
+// lose discards everything that is in flight or held, and leaves the timer. Net.mu
+// is held.
+func (p *pipe) lose() {
+	for _, s := range p.inFlight {
+		p.net.fate(s.number, false)
+	}
+	p.held, p.inFlight = nil, nil
 }
 
 func (p *pipe) setDeadline(t time.Time) {

@@ -120,7 +120,7 @@ func (n *Net) PowerOff(name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, c := range n.of(name) {
-		c.out.held, c.out.inFlight = nil, nil
+		c.out.lose()
 	}
 	n.thaw(name)
 	n.hostOf(name).kills++

@@ -334,3 +334,46 @@ func TestRefuse_UntilAccept(t *testing.T) {
 		c.Close()
 	})
 }
+
+// Fate is called once for each segment, also for those that never arrive.
+func TestFate_OfEachSegment(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		var sent []uint64
+		fates := map[uint64][]bool{}
+		w.Tap = func(s simnet.Sent) {
+			if len(s.Data) > 0 {
+				sent = append(sent, s.Segment)
+			}
+		}
+		w.Fate = func(segment uint64, arrived bool) { fates[segment] = append(fates[segment], arrived) }
+		w.Default(simnet.Shape{Latency: time.Millisecond})
+		write := func(c net.Conn) {
+			_, err := io.WriteString(c, "x")
+			require.NoError(t, err)
+		}
+		write(w.near) // these two travel together
+		write(w.near)
+		time.Sleep(10 * time.Millisecond)
+		write(w.near) // this one is in flight when the other process dies
+		w.Kill("b")
+		time.Sleep(10 * time.Millisecond)
+		require.Len(t, sent, 3)
+		assert.Equal(t, sent[0], sent[1])
+		assert.Equal(t, []bool{true}, fates[sent[0]])
+		assert.Equal(t, []bool{false}, fates[sent[2]])
+	})
+	in(t, func(t *testing.T, w *world) {
+		var sent uint64
+		var fates []bool
+		w.Tap = func(s simnet.Sent) { sent = s.Segment }
+		w.Fate = func(segment uint64, arrived bool) {
+			if segment == sent {
+				fates = append(fates, arrived)
+			}
+		}
+		w.LoseNext("a", "b")
+		_, err := io.WriteString(w.near, "x")
+		require.NoError(t, err)
+		assert.Equal(t, []bool{false}, fates)
+	})
+}

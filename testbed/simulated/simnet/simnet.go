@@ -22,6 +22,10 @@ type Net struct {
 	// Tap, if not nil, is called with everything that is sent, in order. Set it
 	// before the first host is used. It must not call the network.
 	Tap func(Sent)
+	// Fate, if not nil, is called when a segment has arrived at the other host's
+	// kernel, or when it is certain that it never will. With a budget it is called
+	// for each piece that was served. The same holds for it as for Tap.
+	Fate func(segment uint64, arrived bool)
 
 	seed uint64
 
@@ -32,6 +36,7 @@ type Net struct {
 	conns     []*conn // both ends, in the order in which they were made
 	byDefault Shape
 	nextPort  int
+	segments  uint64 // number of segments that were sent
 }
 
 // New returns a network without hosts whose links draw from the seed.
@@ -46,6 +51,7 @@ type Sent struct {
 	From, To string // addresses
 	Data     []byte // valid during the call of Tap only
 	What     string // "fin", "rst", or ""
+	Segment  uint64 // the number of the segment in which it travels; writes of one instant may share one
 }
 
 // host is the network's state of a machine and of the process on it.

@@ -1,0 +1,149 @@
+package simulated_test
+
+import (
+	"bytes"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/testbed/check"
+	"conclave/testbed/console/journal"
+	"conclave/testbed/scenario"
+	"conclave/testbed/simulated"
+)
+
+// recorded plays a scenario and reads its recording.
+func recorded(t *testing.T, s scenario.Scenario) (*scenario.Result, *journal.Reader, int) {
+	var recording simulated.Recording
+	result, err := simulated.Play(t, s, simulated.Options{Recording: &recording})
+	require.NoError(t, err)
+	var file bytes.Buffer
+	require.NoError(t, recording.Write(&file, result))
+	r, err := journal.Open(bytes.NewReader(file.Bytes()), int64(file.Len()))
+	require.NoError(t, err)
+	return result, r, file.Len()
+}
+
+func TestRecording_HasTheWholeRun(t *testing.T) {
+	if raceDetector {
+		t.Skip("takes ten times as long under the race detector")
+	}
+	s, err := scenario.Parse("failover", "clients 2 names 2 every 50ms\nat 1s kill leader\nat 1s expect new leader within 1s\nat 2s cut data-1 from data-2 for 500ms\nuntil 4s")
+	require.NoError(t, err)
+	s.Cluster.Seed = 1
+	result, r, size := recorded(t, s)
+
+	var entries, messages, states, lost int
+	what := map[string]int{}
+	var lines []string
+	leaders := map[string]bool{}
+	for n := range r.Len() {
+		x, err := r.Record(n)
+		require.NoError(t, err)
+		switch {
+		case x.Entry != nil:
+			entries++
+			lines = append(lines, x.Entry.String())
+		case x.Message != nil:
+			m := x.Message
+			messages++
+			what[m.What]++
+			if m.Fate == journal.Lost {
+				lost++
+			}
+			if m.Kind != journal.Transport && m.Fate == journal.Arrived && x.At > 0 && x.At < 500*time.Millisecond {
+				assert.Less(t, m.Took, time.Millisecond, "without a fault a link takes up to 250 microseconds: %+v", m)
+			}
+		case x.State != nil:
+			states++
+			leaders[x.State.Leader] = true
+		}
+	}
+	var want []string
+	for _, e := range result.History.Entries {
+		want = append(want, e.String())
+	}
+	assert.Equal(t, want, lines, "the history is in the recording")
+	assert.NotEmpty(t, states)
+	assert.GreaterOrEqual(t, len(leaders), 2, "the states show both leaders")
+	assert.Positive(t, lost, "what was sent to the killed leader")
+	for _, w := range []string{"SQL renew", "SQL renew: 1 changed", "SQL look", "SQL seal: 6 changed", "Connect: publishers", "Connect: pushes", "Write", "Fetch", "HTTP/2: ping", "connection: closed"} {
+		assert.Positive(t, what[w], "no message %q in %v", w, what)
+	}
+	for w := range what {
+		assert.False(t, strings.HasPrefix(w, ":"), "a message without a name: %q", w)
+	}
+	assert.Less(t, size, 30*r.Len(), "bytes for each of %d records", r.Len())
+
+	kinds := map[journal.MarkKind]int{}
+	for _, m := range r.Marks() {
+		kinds[m.Kind]++
+	}
+	assert.GreaterOrEqual(t, kinds[journal.ElectionMark], 2)
+	assert.GreaterOrEqual(t, kinds[journal.FaultMark], 3)
+	assert.Zero(t, kinds[journal.ViolationMark])
+	assert.Len(t, r.Result().Verdicts, len(result.Verdicts))
+	again, err := scenario.Parse(r.Header().Name, r.Header().Text)
+	require.NoError(t, err, "the scenario can be played again")
+	assert.Len(t, again.Lines, len(s.Lines))
+}
+
+// The checkers find in a recording what they found in the run.
+func TestRecording_CanBeChecked(t *testing.T) {
+	if raceDetector {
+		t.Skip("takes ten times as long under the race detector")
+	}
+	result, r, _ := recorded(t, scenario.Storm(1, nil))
+	h := &check.History{Scenario: r.Header().Name, Cluster: r.Header().Cluster, HasEvents: r.Header().HasEvents, Began: r.Header().Began}
+	for n := range r.Len() {
+		x, err := r.Record(n)
+		require.NoError(t, err)
+		if x.Entry != nil {
+			h.Entries = append(h.Entries, *x.Entry)
+		}
+	}
+	again := check.Run(h)
+	require.Len(t, again, len(result.Verdicts))
+	for i, v := range result.Verdicts {
+		assert.Equal(t, v.ID, again[i].ID)
+		assert.Equal(t, v.Checks, again[i].Checks, v.ID)
+		assert.Equal(t, len(v.Violations), len(again[i].Violations), v.ID)
+	}
+}
+
+// What a recording costs is compared with the storm itself, in the same process:
+// the memory that both allocate, which does not depend on the machine.
+func TestRecording_CostsLittle(t *testing.T) {
+	if raceDetector {
+		t.Skip("takes ten times as long under the race detector")
+	}
+	allocated := func(do func()) float64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		do()
+		runtime.ReadMemStats(&after)
+		return float64(after.TotalAlloc - before.TotalAlloc)
+	}
+	s := scenario.Storm(1, nil)
+	_, err := simulated.Play(t, s, simulated.Options{}) // so that what is initialized once in a process is initialized
+	require.NoError(t, err)
+	plain := allocated(func() {
+		_, err := simulated.Play(t, s, simulated.Options{})
+		require.NoError(t, err)
+	})
+	size := 0
+	with := allocated(func() {
+		recording, file := simulated.Recording{}, bytes.Buffer{}
+		r, err := simulated.Play(t, s, simulated.Options{Recording: &recording})
+		require.NoError(t, err)
+		require.NoError(t, recording.Write(&file, r))
+		size = file.Len()
+	})
+	t.Logf("recording a storm allocates %.0f %% more; the file has %d bytes", 100*(with/plain-1), size)
+	assert.Less(t, with, plain*4/3)
+	assert.Less(t, size, 20<<20)
+}
