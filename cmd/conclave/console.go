@@ -17,7 +17,9 @@ import (
 
 	"conclave/testbed"
 	"conclave/testbed/console"
+	"conclave/testbed/console/journal"
 	"conclave/testbed/console/live"
+	"conclave/testbed/console/recorded"
 	"conclave/testbed/local"
 	"conclave/testbed/local/supervisor"
 )
@@ -29,14 +31,21 @@ func (a *app) consoleCommand() *cobra.Command {
 	var listen string
 	var act bool
 	var hosts []string
+	var recording string
 	cmd := &cobra.Command{
 		Use: "console", Short: "Watch a cluster in a browser", Args: want(),
 		Long: `Serve a page with the map of a running cluster, its slots, its terms and its events.
 On a loopback address everyone may watch; elsewhere the printed address has a token. A
 console that did not start the cluster only watches it; with --allow-actions it prints a
 one-time link with which one can act, and runs clients of its own, whose lists are
-checked. "conclave up --console" starts both: then the nodes' events are checked too.`,
+checked. "conclave up --console" starts both: then the nodes' events are checked too.
+
+With --recording it plays a run of the simulator ("make sim SEED=n RECORD=FILE") instead:
+forwards and backwards, message by message.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if recording != "" {
+				return a.serveRecording(cmd.Context(), listen, hosts, recording)
+			}
 			source, err := a.liveSource(act)
 			if err != nil {
 				return err
@@ -49,9 +58,33 @@ checked. "conclave up --console" starts both: then the nodes' events are checked
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", consoleAddress, "address to listen on")
+	cmd.Flags().StringVar(&recording, "recording", "", "play this recording instead of watching a cluster")
 	cmd.Flags().StringSliceVar(&hosts, "host", nil, "host names of this machine under which a browser may open it (NAME,...)")
 	cmd.Flags().BoolVar(&act, "allow-actions", false, "permit faults and commands, by a one-time link (local cluster only)")
+	cmd.MarkFlagsMutuallyExclusive("recording", "allow-actions")
 	return cmd
+}
+
+// serveRecording plays a recording until ctx ends.
+func (a *app) serveRecording(ctx context.Context, listen string, hosts []string, file string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	r, err := journal.Open(f, info.Size())
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	player, err := recorded.New(r)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return a.serveConsole(ctx, listen, hosts, player, player)
 }
 
 // liveSource returns the source for the cluster in --dir, or of --meta.
@@ -135,16 +168,18 @@ func (a *app) showConsole(s *console.Server, address string, c console.Config) {
 	if c.Watch != "" {
 		watch += "?token=" + c.Watch
 	}
+	// A recording has controls, but none that changes anything.
+	acts := c.Actor != nil && !c.Actor.Harmless(console.Request{Do: "kill"})
 	if a.asJSON {
 		out := map[string]string{"watch": watch}
-		if c.Actor != nil {
+		if acts {
 			out["act"] = "http://" + address + s.Link()
 		}
 		_ = a.show(out, nil)
 		return
 	}
 	fmt.Fprintf(a.stdout, "\nconsole: %s\n", watch)
-	if c.Actor != nil {
+	if acts {
 		fmt.Fprintf(a.stdout, "to act:  http://%s%s (once, in one browser)\n", address, s.Link())
 	}
 }

@@ -67,6 +67,7 @@ const rules = `
 	testbed/scenario < testbed/demo;
 	wire/serve < testbed/console;
 	testbed/console, testbed/scenario, testbed/local, internal/sleep < testbed/console/live;
+	testbed/console, testbed/console/journal < testbed/console/recorded < cmd/conclave;
 
 	meta, elector/termcas, sql, internal/cli < cmd/meta;
 	data, internal/cli < cmd/data;

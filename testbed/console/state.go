@@ -30,7 +30,8 @@ type State struct {
 	Offers   []Offer            `json:"offers"`
 	Play     *Play              `json:"play"`      // the scenario that is played, or was played last
 	Playback *Playback          `json:"playback"`  // of a recording
-	Messages []Message          `json:"messages"`  // of a recording: those around its position
+	Marks    []Mark             `json:"marks"`     // of a recording: faults, elections and violations
+	Messages []Message          `json:"messages"`  // of a recording: the last ones before its position
 	Scenario []string           `json:"scenarios"` // that can be played here
 }
 
@@ -195,28 +196,36 @@ type Step struct {
 
 // Playback is the position in a recording.
 type Playback struct {
-	AtMs    int64   `json:"atMs"`
-	LastsMs int64   `json:"lastsMs"`
-	Speed   float64 `json:"speed"`
-	Paused  bool    `json:"paused"`
-	Marks   []Mark  `json:"marks"` // faults, elections and violations
+	AtMs      float64  `json:"atMs"`
+	FromMs    float64  `json:"fromMs"`  // of the first record; negative: before the scenario began
+	LastsMs   float64  `json:"lastsMs"` // of the last record
+	Record    int      `json:"record"`  // how many records have happened
+	Records   int      `json:"records"`
+	Speed     float64  `json:"speed"`
+	Paused    bool     `json:"paused"`
+	Hosts     []string `json:"hosts"`   // that send messages
+	Between   []string `json:"between"` // those of the sequence diagram
+	Transport bool     `json:"transport"`
 }
 
 // Mark is a moment of a recording.
 type Mark struct {
-	AtMs int64  `json:"atMs"`
-	Kind string `json:"kind"` // fault, election, violation
-	What string `json:"what"`
+	AtMs float64 `json:"atMs"`
+	Kind string  `json:"kind"` // fault, election, violation
+	What string  `json:"what"`
 }
 
 // Message is one message between two hosts.
 type Message struct {
-	ID     uint64 `json:"id"`
-	SentMs int64  `json:"sentMs"`
-	GotMs  int64  `json:"gotMs"` // -1: it was lost, or is on its way
-	From   string `json:"from"`
-	To     string `json:"to"`
-	What   string `json:"what"`
+	ID     uint64  `json:"id"`
+	SentMs float64 `json:"sentMs"`
+	GotMs  float64 `json:"gotMs"` // when it arrived or was lost; -1: it is on its way
+	From   string  `json:"from"`
+	To     string  `json:"to"`
+	What   string  `json:"what"`
+	Kind   string  `json:"kind"` // request, answer, transport
+	Fate   string  `json:"fate"` // arrived, lost, on its way
+	Bytes  int     `json:"bytes"`
 }
 
 // Event is one line of the page's list of events.

@@ -8,9 +8,11 @@ import * as plot from './plot.js';
 import * as events from './events.js';
 import * as actions from './actions.js';
 import * as play from './play.js';
+import * as playback from './playback.js';
+import * as sequence from './sequence.js';
 
 const maps = ['nodes', 'clients', 'links', 'slots', 'terms', 'believed', 'promises', 'points', 'outcomes'];
-const parts = [map, slots, terms, promises, plot, events, actions, play];
+const parts = [map, slots, terms, promises, plot, events, actions, play, playback, sequence];
 
 /** state is what the server shows; entries of maps are replaced, never changed. */
 const state = {};

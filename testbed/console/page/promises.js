@@ -7,7 +7,7 @@ export function show(s, changed, all) {
   if (changed.has('checking') || all) {
     const c = s.checking;
     const n = Object.keys(s.promises).length;
-    text($('promises-sum'), c ? `${n} promises, checked until ${clock(c.until).slice(0, 8)}: ${c.how} (${number(c.entries)} entries in ${c.tookMs} ms).`
+    text($('promises-sum'), c ? `${n} promises, checked until ${clock(c.until, s.mode === 'recording').slice(0, 8)}: ${c.how} (${number(c.entries)} entries${c.tookMs ? ` in ${c.tookMs} ms` : ''}).`
       : s.watching ? s.watching : s.load ? 'the first check is in progress' : 'None is checked: this console only watches, and has no clients of its own.');
   }
   if (!changed.has('promises') && !all) return;

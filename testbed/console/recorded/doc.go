@@ -1,0 +1,23 @@
+// Package recorded plays a recording in the console: it shows the state at a
+// position, goes on in time, and steps to the next or the previous message, event,
+// fault, election or violation.
+//
+//	journal.Reader ─▶ index, once ─▶ terms, faults, connections, moves: small, in memory
+//	       │                              │
+//	       └─ newest snapshot, and what has happened since ─▶ console.State at a position
+//
+// A [Player] is a console.Source and a console.Actor. Its position is a number of
+// records: those before it have happened. All viewers see the same position, and
+// everyone who may watch may change it, because that changes nothing but what is
+// shown.
+//
+// # Files, in reading order
+//
+// A file uses what later files declare.
+//
+//   - player.go: the position, and how it changes.
+//   - view.go: the state at a position.
+//   - nodes.go: what the faults before a position have left.
+//   - index.go: what is read of the whole recording.
+//   - events.go: which entries are shown as events.
+package recorded

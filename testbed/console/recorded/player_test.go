@@ -1,0 +1,253 @@
+package recorded_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave"
+	"conclave/internal/trace"
+	"conclave/slot"
+	"conclave/testbed"
+	"conclave/testbed/check"
+	"conclave/testbed/console"
+	"conclave/testbed/console/journal"
+	"conclave/testbed/console/recorded"
+)
+
+var began = time.Unix(5000, 0).UTC()
+
+// failover is a run in which the leader is killed and the next one wins.
+func failover(violated bool) (records []journal.Record, result journal.Result) {
+	at := func(ms int) time.Duration { return time.Duration(ms) * time.Millisecond }
+	entry := func(ms int, e check.Entry) {
+		e.At = at(ms)
+		records = append(records, journal.Record{At: e.At, Entry: &e})
+	}
+	node := func(name string) conclave.NodeID { return conclave.NodeID{Name: name, Incarnation: "1"} }
+	message := func(ms int, m journal.Message) { records = append(records, journal.Record{At: at(ms), Message: &m}) }
+	state := func(ms int, s testbed.Snapshot) {
+		s.Table = slot.Table{Epoch: conclave.Epoch{Term: s.Term, Seq: 3}, Slots: []slot.Slot{{Leader: node("data-1"), Phase: slot.Stable, Followers: []conclave.NodeID{node("data-2")}}}}
+		records = append(records, journal.Record{At: at(ms), State: &s})
+	}
+	led := func(ms int, name string, term uint64, until int) {
+		entry(ms, check.Entry{Event: &trace.Claim{Node: node(name), Kind: trace.Led, Term: term, Until: began.Add(at(until))}})
+	}
+	led(-500, "meta-1", 1, 2500)
+	state(-400, testbed.Snapshot{Leader: "meta-1", Term: 1, Up: []string{"data-1", "data-2", "db", "meta-1", "meta-2", "session-1"}, Ready: []string{"data-1", "data-2", "db", "meta-1", "meta-2", "session-1"}})
+	entry(-300, check.Entry{Op: &check.Op{Client: "client-1", Kind: check.OpConnected, Values: []string{"session-1"}}})
+	message(100, journal.Message{From: "meta-1", To: "db", What: "SQL renew", Fate: journal.Arrived, Took: at(1)})
+	message(101, journal.Message{From: "db", To: "meta-1", What: "SQL renew: 1 changed", Kind: journal.Answer, Fate: journal.Arrived, Took: at(1)})
+	message(900, journal.Message{From: "client-1", To: "session-1", What: "Connect: publishers", Fate: journal.Arrived, Took: at(200)})
+	entry(1000, check.Entry{Fault: &check.Fault{Action: testbed.Action{Verb: testbed.Kill, Node: "meta-1"}}})
+	message(1001, journal.Message{From: "meta-2", To: "meta-1", What: "Witness", Fate: journal.Lost, Took: at(1)})
+	message(1002, journal.Message{From: "meta-2", To: "db", What: "HTTP/2: ping", Kind: journal.Transport, Fate: journal.Arrived, Took: at(1)})
+	message(1003, journal.Message{From: "meta-2", To: "db", What: "SQL win witness", Fate: journal.Arrived, Took: at(1)})
+	led(1006, "meta-2", 2, 4000)
+	state(1100, testbed.Snapshot{Leader: "meta-2", Term: 2, Up: []string{"data-1", "data-2", "db", "meta-2", "session-1"}, Ready: []string{"data-1", "db", "meta-2", "session-1"}})
+	entry(1500, check.Entry{Fault: &check.Fault{Action: testbed.Action{Verb: testbed.Cut, Node: "data-1", Peer: "data-2"}}})
+	entry(1600, check.Entry{Fault: &check.Fault{Action: testbed.Action{Verb: testbed.Pause, Node: "session-1"}}})
+	entry(2000, check.Entry{Fault: &check.Fault{Action: testbed.Action{Verb: testbed.Mend, Node: "data-1", Peer: "data-2"}, Undo: true}})
+	entry(3000, check.Entry{Op: &check.Op{Kind: check.OpHealed}})
+	result.Verdicts = []check.Verdict{{ID: "I1", Says: "one leader", Checks: 7}}
+	if violated {
+		result.Verdicts[0].Violations = []check.Violation{{At: at(1600), What: "two leaders", Evidence: []string{"this shows it"}}}
+	}
+	return records, result
+}
+
+// player returns the player of a run.
+func player(t *testing.T, violated bool) *recorded.Player {
+	records, result := failover(violated)
+	var file bytes.Buffer
+	w, err := journal.NewWriter(&file, journal.Header{Name: "failover", Began: began, HasEvents: true, Cluster: testbed.Size{Metas: 2, Sessions: 1, Datas: 2, Lease: 3 * time.Second}})
+	require.NoError(t, err)
+	for _, r := range records {
+		require.NoError(t, w.Write(r))
+	}
+	require.NoError(t, w.Close(result))
+	r, err := journal.Open(bytes.NewReader(file.Bytes()), int64(file.Len()))
+	require.NoError(t, err)
+	p, err := recorded.New(r)
+	require.NoError(t, err)
+	return p
+}
+
+// shown is a player with its hub, in a bubble.
+type shown struct {
+	t   *testing.T
+	p   *recorded.Player
+	hub *console.Hub
+}
+
+// play runs a player while do is running.
+func play(t *testing.T, violated bool, do func(s shown)) {
+	synctest.Test(t, func(t *testing.T) {
+		s := shown{t, player(t, violated), console.NewHub()}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.p.Run(ctx, s.hub) }()
+		do(s)
+		cancel()
+		require.NoError(t, <-done)
+	})
+}
+
+func (s shown) act(do, value string) {
+	s.t.Helper()
+	require.NoError(s.t, s.p.Act(s.t.Context(), console.Request{Do: do, Value: value}), "%s %s", do, value)
+}
+
+// answer is a recorder with a deadline.
+type answer struct{ *httptest.ResponseRecorder }
+
+func (answer) SetWriteDeadline(time.Time) error { return nil }
+
+// state returns what a viewer that comes now is shown.
+func (s shown) state() (out struct {
+	console.State
+	Events []console.Event `json:"events"`
+}) {
+	s.t.Helper()
+	synctest.Wait()
+	ctx, cancel := context.WithCancel(s.t.Context())
+	w := answer{httptest.NewRecorder()}
+	cancel() // the snapshot, and then the end
+	console.NewServer(console.Config{Hub: s.hub}).ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/v1/stream", nil))
+	_, data, ok := strings.Cut(w.Body.String(), "event: snapshot\ndata: ")
+	require.True(s.t, ok, w.Body)
+	line, _, _ := strings.Cut(data, "\n")
+	require.NoError(s.t, json.Unmarshal([]byte(line), &out))
+	return out
+}
+
+func TestPlayer_StepsAndSeeks(t *testing.T) {
+	play(t, false, func(s shown) {
+		now := s.state()
+		assert.Equal(t, "recording", now.Mode)
+		assert.True(t, now.Playback.Paused)
+		assert.Zero(t, now.Playback.AtMs, "it begins where the scenario begins")
+		assert.Equal(t, "meta-1", now.Leader)
+		assert.Equal(t, "data-1", now.Slots["0"].Leader)
+		assert.Equal(t, []string{"meta-1", "meta-2", "db"}, now.Playback.Between)
+		assert.Equal(t, map[string]console.Client{"client-1 session-1": {Name: "client-1", Session: "session-1"}}, now.Clients)
+		assert.Equal(t, int64(2500), now.Nodes["meta-1"].LeaseMs)
+		assert.Len(t, now.Marks, 6)
+
+		s.act("next", "message")
+		s.act("next", "message")
+		now = s.state()
+		assert.InDelta(t, 101, now.Playback.AtMs, 0)
+		require.Len(t, now.Messages, 2)
+		assert.Equal(t, "arrived", now.Messages[0].Fate)
+		assert.Equal(t, "on its way", now.Messages[1].Fate)
+		assert.InDelta(t, -1, now.Messages[1].GotMs, 0)
+
+		s.act("next", "fault")
+		now = s.state()
+		assert.InDelta(t, 1000, now.Playback.AtMs, 0)
+		assert.Equal(t, "killed", now.Nodes["meta-1"].State, "at once, although the snapshot is older")
+		assert.Empty(t, now.Leader)
+		assert.Equal(t, "FAULT kill meta-1", now.Events[len(now.Events)-1].Text)
+
+		s.act("next", "election")
+		now = s.state()
+		assert.Equal(t, "meta-2", now.Leader)
+		assert.Equal(t, uint64(2), now.Term)
+		assert.Equal(t, console.Term{Term: 2, Owner: "meta-2", Previous: "meta-1", Cause: "killed", LeaderlessMs: 6, At: 1006}, now.Terms["2"])
+		assert.Equal(t, console.Span{Node: "meta-1", Term: 1, From: -500, To: 1000}, now.Believed["meta-1 1"], "a killed leader believes nothing")
+		assert.Equal(t, "lost", now.Messages[2].Fate)
+		assert.Equal(t, "SQL win witness", now.Messages[3].What, "the ping is one of the transport")
+		s.act("transport", "on")
+		assert.Equal(t, "HTTP/2: ping", s.state().Messages[3].What)
+
+		s.act("seek", "1700")
+		now = s.state()
+		assert.Equal(t, console.Link{A: "data-1", B: "data-2", What: "cut"}, now.Links["data-1 data-2"])
+		assert.Equal(t, "suspended", now.Nodes["session-1"].State)
+		assert.Equal(t, "starting", now.Nodes["data-2"].State)
+		s.act("previous", "election")
+		now = s.state()
+		assert.InDelta(t, 1006, now.Playback.AtMs, 0)
+		assert.Empty(t, now.Links)
+		for _, e := range now.Events {
+			assert.LessOrEqual(t, e.At, int64(1006), "going back takes events away")
+		}
+		s.act("between", "session-1,client-1")
+		now = s.state()
+		assert.Equal(t, []string{"client-1", "session-1"}, now.Playback.Between)
+		require.Len(t, now.Messages, 1)
+		assert.Equal(t, "Connect: publishers", now.Messages[0].What)
+	})
+}
+
+func TestPlayer_PlaysAtItsSpeed(t *testing.T) {
+	play(t, false, func(s shown) {
+		s.act("play", "")
+		time.Sleep(time.Second)
+		assert.InDelta(t, 1000, s.state().Playback.AtMs, 60)
+		s.act("speed", "0.1")
+		time.Sleep(time.Second)
+		assert.InDelta(t, 1100, s.state().Playback.AtMs, 60)
+		s.act("pause", "")
+		before := s.state().Playback.AtMs
+		time.Sleep(time.Second)
+		assert.InDelta(t, before, s.state().Playback.AtMs, 0)
+		s.act("speed", "20")
+		s.act("play", "")
+		time.Sleep(time.Second)
+		end := s.state()
+		assert.InDelta(t, 3000, end.Playback.AtMs, 0)
+		assert.True(t, end.Playback.Paused)
+		assert.Equal(t, "passed", end.Play.State)
+		assert.ErrorContains(t, s.p.Act(t.Context(), console.Request{Do: "play"}), "has ended")
+	})
+}
+
+func TestPlayer_OpensAtAViolationAndStopsThere(t *testing.T) {
+	play(t, true, func(s shown) {
+		now := s.state()
+		assert.InDelta(t, 1600, now.Playback.AtMs, 0)
+		require.NotNil(t, now.Broken)
+		assert.Equal(t, "I1", now.Broken.ID)
+		assert.Contains(t, strings.Join(now.Broken.Before, "\n"), "meta-2@1 led term 2")
+		assert.Equal(t, 1, now.Promises["I1"].Broken)
+		s.act("seek", "500")
+		now = s.state()
+		assert.Nil(t, now.Broken, "before it nothing is broken")
+		assert.Zero(t, now.Promises["I1"].Broken)
+		s.act("speed", "1000")
+		s.act("play", "")
+		time.Sleep(time.Second)
+		now = s.state()
+		assert.InDelta(t, 1600, now.Playback.AtMs, 0, "it stops, however fast it is played")
+		assert.True(t, now.Playback.Paused)
+		s.act("previous", "fault")
+		s.act("next", "violation")
+		assert.NotNil(t, s.state().Broken)
+	})
+}
+
+func TestAct_RefusesWhatIsNoControl(t *testing.T) {
+	p := player(t, false)
+	for _, c := range []struct{ do, value, want string }{
+		{"kill", "", "want play, pause"},
+		{"speed", "0", "speed"}, {"speed", "NaN", "speed"}, {"speed", "fast", "speed"},
+		{"seek", "now", "position"}, {"seek", "NaN", "position"}, {"seek", "1e300", "position"},
+		{"next", "moon", "want message, event"}, {"next", "violation", "there is no further violation"}, {"previous", "message", "there is no earlier message"},
+		{"between", "db", "want two or more"}, {"between", "db,moon", "want two or more"},
+	} {
+		assert.ErrorContains(t, p.Act(t.Context(), console.Request{Do: c.do, Value: c.value}), c.want, fmt.Sprint(c))
+	}
+	assert.True(t, p.Harmless(console.Request{Do: "seek"}))
+}
