@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"math"
+
+	"conclave/internal/plot"
 )
 
 //go:embed page.html
@@ -13,36 +14,33 @@ var page string
 
 var pageTemplate = template.Must(template.New("lab").Funcs(template.FuncMap{
 	"number": number,
-	"x":      func(v float64) string { return fmt.Sprintf("%.1f", plotX(v)) },
-	"y":      func(i int) int { return rowTop + i*rowHeight + 2 },
-	"bottom": func(i int) int { return rowTop + (i+1)*rowHeight - 2 },
-	"middle": func(i int) int { return rowTop + i*rowHeight + rowHeight/2 },
-	"height": func(rows []Row) int { return rowTop + len(rows)*rowHeight + 8 },
 	"of":     func(r Row, f Fault) Cell { return r.of(f) },
 	"total":  func(r Row) Cell { return r.total() },
-	"ticks":  func() []float64 { return []float64{1, 10, 100, 1000, 10000} },
 	"faults": Faults,
-	"title":  func(f Fault) string { return titles[f] },
-	"notes":  Report.notes,
-	"known":  known,
-	"lease":  Row.lease, "counts": Row.counts, "overlap": Row.overlap, "guarded": Row.guarded, "landed": Row.landed, "preface": Report.preface,
+	"style":  func() template.CSS { return plot.Style },
+	"plot":   Report.plot,
+	"lanes": func(r Row) template.HTML {
+		return plot.Lanes(r.Rule+": who led, and who only believed so, over time", r.lanes())
+	},
+	"title": func(f Fault) string { return titles[f] },
+	"notes": Report.notes,
+	"known": known,
+	"lease": Row.lease, "counts": Row.counts, "overlap": Row.overlap, "guarded": Row.guarded, "landed": Row.landed, "preface": Report.preface,
 	"median": func(v Values) string { return Cell{}.median(v) },
 }).Parse(page))
 
-// The dimensions of the plots, in pixels.
-const (
-	plotLeft  = 130
-	plotWidth = 780
-	rowTop    = 24
-	rowHeight = 20
-)
-
-// plotX returns the horizontal position of a figure in milliseconds, on a
-// logarithmic scale from half a millisecond to half a minute.
-func plotX(v float64) float64 {
-	const low, high = 0.5, 30000
-	v = min(max(v, low), high)
-	return plotLeft + plotWidth*math.Log(v/low)/math.Log(high/low)
+// plot draws the times without a leader after a fault, of all rules on one scale.
+func (r Report) plot(f Fault) template.HTML {
+	var rows []plot.Distribution
+	for _, row := range r.Rows {
+		c := row.of(f)
+		d := plot.Distribution{Label: row.Rule, Samples: c.Samples, Median: c.Leaderless.P50}
+		if c.Never > 0 {
+			d.Note = fmt.Sprintf("%d of %d: never", c.Never, c.N)
+		}
+		rows = append(rows, d)
+	}
+	return plot.Distributions(titles[f], "ms", rows)
 }
 
 var titles = map[Fault]string{

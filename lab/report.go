@@ -42,15 +42,17 @@ type Row struct {
 	Fixed    bool     `json:"fixed"` // its lease cannot be set
 	Alone    bool     `json:"alone"` // no other rule ran at the same time
 
-	StatementsPerSecond *float64 `json:"statementsPerSecond"` // of all candidates, while there is no fault; null if not known
-	TurnsPerSecond      *float64 `json:"turnsPerSecond"`      // likewise
-	Unasked             int      `json:"unasked"`             // leaderships that began while there was no fault
-	Deposed             int      `json:"deposed"`             // those that began while another process led, into which no fault was injected
-	WonTwice            int      `json:"wonTwice"`            // the same, less than a beat after that one had begun
-	Restarts            int      `json:"anew"`                // times all candidates were restarted, because none led alone for long enough
-	Cells               []Cell   `json:"cells"`
-	TookMs              float64  `json:"tookMs"`
-	Failed              string   `json:"failed,omitempty"` // why it did not run to its end
+	StatementsPerSecond *float64   `json:"statementsPerSecond"` // of all candidates, while there is no fault; null if not known
+	TurnsPerSecond      *float64   `json:"turnsPerSecond"`      // likewise
+	Unasked             int        `json:"unasked"`             // leaderships that began while there was no fault
+	Deposed             int        `json:"deposed"`             // those that began while another process led, into which no fault was injected
+	WonTwice            int        `json:"wonTwice"`            // the same, less than a beat after that one had begun
+	Restarts            int        `json:"anew"`                // times all candidates were restarted, because none led alone for long enough
+	Cells               []Cell     `json:"cells"`
+	TookMs              float64    `json:"tookMs"`
+	Led                 []Led      `json:"led,omitempty"`
+	Injected            []Injected `json:"injected,omitempty"`
+	Failed              string     `json:"failed,omitempty"` // why it did not run to its end
 
 	Exclusive bool `json:"exclusive"` // promises that no two believe at the same time that they lead
 	Fences    bool `json:"fences"`    // promises that no stale guarded write takes effect

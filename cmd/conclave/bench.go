@@ -20,6 +20,7 @@ import (
 	"conclave/testbed/bench"
 	"conclave/testbed/local"
 	"conclave/testbed/local/supervisor"
+	"conclave/testbed/report"
 )
 
 func (a *app) benchCommand() *cobra.Command {
@@ -54,7 +55,10 @@ point that fails is reported, the next ones are measured, and the exit code is 1
 			if n == 0 {
 				return usageError{errors.New("--repeat 0: want at least 1")}
 			}
-			return a.bench(cmd.Context(), n, sizes, calm, o.only)
+			if err := o.check(); err != nil {
+				return err
+			}
+			return a.bench(cmd.Context(), n, sizes, calm, o.only, o.html)
 		},
 	}
 	f := cmd.Flags()
@@ -69,12 +73,12 @@ point that fails is reported, the next ones are measured, and the exit code is 1
 	f.BoolVar(&o.huge, "huge", false, "--full: add 100,000 connections, from several processes")
 	f.DurationVar(&o.lasts, "for", 30*time.Second, "--full: how long each overload lasts")
 	f.DurationVar(&o.limit, "limit", 5*time.Minute, "--full: time limit of each point")
-	f.StringVar(&o.html, "html", "", "--full: write the report to this file as one HTML page")
+	f.StringVar(&o.html, "html", "", "write the report to this file as one HTML page")
 	f.StringVar(&o.report, "report", "", "--full: write the report to this file as JSON")
 	return cmd
 }
 
-func (a *app) bench(ctx context.Context, n int, sizes bool, calm time.Duration, only []string) (err error) {
+func (a *app) bench(ctx context.Context, n int, sizes bool, calm time.Duration, only []string, html string) (err error) {
 	if err := bench.Known(only); err != nil { // before a cluster is started
 		return usageError{err}
 	}
@@ -90,7 +94,7 @@ func (a *app) bench(ctx context.Context, n int, sizes bool, calm time.Duration, 
 		return err
 	}
 	starts := 0
-	report, err := bench.Run(ctx, bench.Config{
+	figures, err := bench.Run(ctx, bench.Config{
 		Cluster: own, N: n, Sizes: sizes, Only: only, Settle: min(calm, time.Minute), Calm: calm, Version: version, Progress: a.stderr,
 		Questions: own.questions, LogLines: own.logLines,
 		Secured: func(ctx context.Context) (testbed.RealCluster, func() error, error) {
@@ -111,8 +115,11 @@ func (a *app) bench(ctx context.Context, n int, sizes bool, calm time.Duration, 
 	})
 	interrupted = err != nil && ctx.Err() != nil // a signal while the cluster is being stopped is not an interruption
 	err = errors.Join(err, own.Stop(context.WithoutCancel(ctx)))
-	if len(report.Figures) > 0 {
-		err = errors.Join(err, a.show(report, report.Write))
+	if len(figures.Figures) > 0 {
+		err = errors.Join(err, a.show(figures, figures.Write))
+		if html != "" {
+			err = errors.Join(err, writePage(html, func(w io.Writer) error { return report.WriteBench(w, figures) }))
+		}
 	}
 	return err
 }

@@ -33,7 +33,7 @@ type growthOptions struct {
 }
 
 // growthFlags are the flags that need --full.
-var growthFlags = []string{"max-registrations", "max-connections", "huge", "for", "limit", "html", "report"}
+var growthFlags = []string{"max-registrations", "max-connections", "huge", "for", "limit", "report"}
 
 // growth measures the growth curves, each point on a cluster of its own.
 func (a *app) growth(ctx context.Context, o growthOptions) (err error) {

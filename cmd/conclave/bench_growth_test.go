@@ -18,18 +18,18 @@ import (
 func TestBenchGrowth_RefusesWrongFlagsBeforeAnythingStarts(t *testing.T) {
 	t.Setenv(binEnv, t.TempDir()) // without programs
 	for want, args := range map[string][]string{
-		`unknown curve "calm" (want one of registrations`:           {"--full", "--only", "calm"},
-		`unknown measurement "providers" (want one of calm`:         {"--only", "providers"},
-		"--repeat and --full exclude each other":                    {"--full", "--repeat", "3"},
-		"--sizes and --full exclude each other":                     {"--full", "--sizes"},
-		"--max-registrations needs --full":                          {"--max-registrations", "5000"},
-		"--html needs --full":                                       {"--html", "x.html"},
-		"--for needs --full":                                        {"--for", "1s"},
-		"at most 5 registrations: want at least 1000":               {"--full", "--max-registrations", "5"},
-		"--max-connections is -1: want 0 or more":                   {"--full", "--max-connections", "-1"},
-		"--limit 0s: want more than 0":                              {"--full", "--limit", "0s"},
-		"--for 0s: want more than 0":                                {"--full", "--for", "0s"},
-		`--html "` + filepath.Join("no", "x.html") + `": no folder`: {"--full", "--html", filepath.Join("no", "x.html")},
+		`unknown curve "calm" (want one of registrations`:             {"--full", "--only", "calm"},
+		`unknown measurement "providers" (want one of calm`:           {"--only", "providers"},
+		"--repeat and --full exclude each other":                      {"--full", "--repeat", "3"},
+		"--sizes and --full exclude each other":                       {"--full", "--sizes"},
+		"--max-registrations needs --full":                            {"--max-registrations", "5000"},
+		`--html "` + filepath.Join("none", "x.html") + `": no folder`: {"--html", filepath.Join("none", "x.html")},
+		"--for needs --full":                                          {"--for", "1s"},
+		"at most 5 registrations: want at least 1000":                 {"--full", "--max-registrations", "5"},
+		"--max-connections is -1: want 0 or more":                     {"--full", "--max-connections", "-1"},
+		"--limit 0s: want more than 0":                                {"--full", "--limit", "0s"},
+		"--for 0s: want more than 0":                                  {"--full", "--for", "0s"},
+		`--html "` + filepath.Join("no", "x.html") + `": no folder`:   {"--full", "--html", filepath.Join("no", "x.html")},
 	} {
 		r := tool(t, append([]string{"bench"}, args...)...)
 		assert.Equal(t, exitUsage, r.code, "%v", args)

@@ -23,6 +23,7 @@ const rules = `
 	NONE < wire/v1 < wire/v1/wirev1connect;
 	NONE < wire/rights;
 	slot, lease, blacklist, internal/trace, wire/rights, wire/v1/wirev1connect < wire;
+	NONE < internal/plot < testbed/report, lab;
 	NONE < internal/stage, internal/sleep, internal/signal, internal/faultnet, internal/cli/clitest;
 	internal/sleep < internal/node, meta, meta/metaclient, testbed/scenario, testbed/bench, testbed/soak, lab, cmd/conclave, elector/rowlock, elector/versioncas, elector/zklatch;
 	internal/signal < elector, wire, lab;

@@ -14,7 +14,7 @@ export function init(s) {
   heads = draw('g'); body = draw('g');
   svg.append(draw('defs', {}, head('arrow', 'M0 0L10 5L0 10z')), heads, body);
   $('transport').addEventListener('change', () => send({do: 'transport', value: $('transport').checked ? 'on' : 'off'}));
-  new ResizeObserver(() => { width = $('diagram').clientWidth || 700; render(); }).observe(svg);
+  new ResizeObserver(() => { width = svg.parentElement.clientWidth - 12 || 700; render(); }).observe(svg.parentElement);
 }
 
 export function show(s, changed, all) {
@@ -50,7 +50,8 @@ function render() {
   const wide = Math.max(width, first + hosts.length * 96), lane = (wide - first) / hosts.length;
   const x = h => first + lane * (hosts.indexOf(h) + 0.5), height = top + row * Math.max(1, list.length) + 14;
   set($('diagram'), 'viewBox', `0 0 ${wide} ${height}`);
-  set($('diagram'), 'height', height * Math.min(1, width / wide));
+  set($('diagram'), 'width', wide);
+  set($('diagram'), 'height', height);
   keyed(heads, hosts, () => draw('g', {}, draw('text', {'text-anchor': 'middle', y: 14, class: 'name'}), draw('line', {class: 'lane', y1: 20})), (g, h) => {
     text(g.children[0], h); set(g.children[0], 'x', x(h));
     set(g.children[1], 'x1', x(h)); set(g.children[1], 'x2', x(h)); set(g.children[1], 'y2', height);

@@ -1,0 +1,15 @@
+// Package plot draws what was measured as SVG for HTML pages that load nothing
+// else: distributions with every sample or every share of them, not bars of means,
+// and who led over time.
+//
+// What is drawn depends only on its input. Colours, dashes and shapes are classes
+// of [Style]; nothing is shown by colour alone.
+//
+// # Files, in reading order
+//
+// A file uses what later files declare.
+//
+//   - distribution.go: distributions, one below the other on one scale.
+//   - lanes.go: intervals over time.
+//   - scale.go: from a value to its place in the picture.
+package plot
