@@ -81,7 +81,11 @@ func (p *picture) begin(title, unit string, height int, s scale) {
 	p.add(`<svg class="plot" viewBox="0 0 %d %d" role="img" aria-label="%s">`, width, height, html.EscapeString(title))
 	for _, v := range s.ticks() {
 		p.add(`<line class="grid" x1="%.1f" x2="%.1f" y1="18" y2="%d"/>`, s.x(v), s.x(v), height)
-		p.add(`<text class="tick" x="%.1f" y="12" text-anchor="middle">%s %s</text>`, s.x(v), number(v), html.EscapeString(unit))
+		anchor := "middle"
+		if s.x(v) > right-30 { // it would be cut off
+			anchor = "end"
+		}
+		p.add(`<text class="tick" x="%.1f" y="12" text-anchor="%s">%s %s</text>`, s.x(v), anchor, number(v), html.EscapeString(unit))
 	}
 }
 
