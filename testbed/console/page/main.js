@@ -76,7 +76,7 @@ function violation() {
   text($('violation-what'), `${b.id}: ${b.what}`);
   text($('violation-evidence'), (b.evidence || []).join('\n'));
   text($('violation-before'), (b.before || []).join('\n'));
-  hide($('go-on').parentElement, known);
+  hide($('go-on').parentElement, known || state.mode === 'recording');
   if (known || state.mode === 'recording') return;
   stopped = true;
   stream.close();
