@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -338,14 +339,21 @@ func TestRefuse_UntilAccept(t *testing.T) {
 // Fate is called once for each segment, also for those that never arrive.
 func TestFate_OfEachSegment(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
+		var mu sync.Mutex
 		var sent []uint64
 		fates := map[uint64][]bool{}
 		w.Tap = func(s simnet.Sent) {
+			mu.Lock()
+			defer mu.Unlock()
 			if len(s.Data) > 0 {
 				sent = append(sent, s.Segment)
 			}
 		}
-		w.Fate = func(segment uint64, arrived bool) { fates[segment] = append(fates[segment], arrived) }
+		w.Fate = func(segment uint64, arrived bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			fates[segment] = append(fates[segment], arrived)
+		}
 		w.Default(simnet.Shape{Latency: time.Millisecond})
 		write := func(c net.Conn) {
 			_, err := io.WriteString(c, "x")
@@ -354,26 +362,49 @@ func TestFate_OfEachSegment(t *testing.T) {
 		write(w.near) // these two travel together
 		write(w.near)
 		time.Sleep(10 * time.Millisecond)
-		write(w.near) // this one is in flight when the other process dies
-		w.Kill("b")
-		time.Sleep(10 * time.Millisecond)
-		require.Len(t, sent, 3)
+		w.LoseNext("b", "a")
+		write(w.near) // this one is in flight when the connection breaks
+		write(w.far)  // and this one breaks it
+		synctest.Wait()
+
+		mu.Lock()
+		defer mu.Unlock()
+		require.Len(t, sent, 4)
 		assert.Equal(t, sent[0], sent[1])
 		assert.Equal(t, []bool{true}, fates[sent[0]])
 		assert.Equal(t, []bool{false}, fates[sent[2]])
+		assert.Equal(t, []bool{false}, fates[sent[3]])
 	})
+}
+
+// A segment whose reader is killed before it arrives is lost.
+func TestFate_OfASegmentToAKilledProcess(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
-		var sent uint64
-		var fates []bool
-		w.Tap = func(s simnet.Sent) { sent = s.Segment }
-		w.Fate = func(segment uint64, arrived bool) {
-			if segment == sent {
-				fates = append(fates, arrived)
+		var mu sync.Mutex
+		var last uint64
+		fates := map[uint64]bool{}
+		w.Tap = func(s simnet.Sent) {
+			mu.Lock()
+			defer mu.Unlock()
+			if len(s.Data) > 0 {
+				last = s.Segment
 			}
 		}
-		w.LoseNext("a", "b")
+		w.Fate = func(segment uint64, arrived bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			fates[segment] = arrived
+		}
+		w.Default(simnet.Shape{Latency: time.Millisecond})
 		_, err := io.WriteString(w.near, "x")
 		require.NoError(t, err)
-		assert.Equal(t, []bool{false}, fates)
+		w.Kill("b")
+		time.Sleep(10 * time.Millisecond)
+
+		mu.Lock()
+		defer mu.Unlock()
+		arrived, known := fates[last]
+		assert.True(t, known)
+		assert.False(t, arrived)
 	})
 }
