@@ -59,6 +59,7 @@ func New(c Config) (*Server, error) {
 func (s *Server) connectParts() {
 	c, book := s.config, &addressBook{}
 	s.registry = &locked{Registry: registry.New(c.SessionGrace, c.PushWindow, c.Trace)}
+	s.registry.Limit(registry.Limits{Subscriptions: c.MaxSubscriptions, Registrations: c.MaxRegistrations, Bytes: int(c.MaxClientBytes), AddressBytes: int(c.MaxAddressBytes)})
 	s.clients, s.nodes = newClients(c.SessionGrace), newNodes()
 	counters := exportMetrics(s.Metrics, s.registry, s.clients)
 	s.drain = &drain{node: c.Node, view: s.view, clients: s.clients, events: s.events, log: s.log}
@@ -134,7 +135,7 @@ func (s *Server) routes(string) (http.Handler, error) {
 	path, handler := wirev1connect.NewSessionServiceHandler(&sessionService{config: s.config, registry: s.registry, reroute: s.nodes.reroute}, s.HandlerOptions())
 	serve.Mount(r, path, handler)
 	path, handler = wirev1connect.NewClientServiceHandler(s.service, serve.ClientHandlerOptions())
-	serve.Mount(r, path, withResponder(handler))
+	serve.Mount(r, path, withRequest(handler, newIntake(intakeAll, intakeEach)))
 	return r, nil
 }
 

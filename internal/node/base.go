@@ -146,6 +146,8 @@ func (b *Base) Run(ctx context.Context, grace time.Duration, setup func(address 
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", b.config.Listen, err)
 	}
+	connections, requests := b.places()
+	ln = connections.Listener(ln)
 	if b.config.TLS != nil {
 		ln = b.config.TLS.Listener(ln, b.config.ClientCerts)
 	}
@@ -167,7 +169,7 @@ func (b *Base) Run(ctx context.Context, grace time.Duration, setup func(address 
 	if b.role == conclave.RoleSession {
 		pings = wire.ClientPingTimeout
 	}
-	server := serve.NewHTTPServer(ln, handler, pings)
+	server := serve.NewHTTPServer(ln, requests.Handler(handler), pings)
 	defer b.Peers.Close()
 
 	ctx, end := context.WithCancelCause(ctx)
@@ -201,6 +203,15 @@ func (b *Base) Run(ctx context.Context, grace time.Duration, setup func(address 
 	server.Shutdown(last)
 	b.Log.Info("stopped", "node", b.config.Node)
 	return nil
+}
+
+// places returns the places of the node's connections and requests.
+func (b *Base) places() (connections, requests *serve.Places) {
+	all, each := b.config.MaxConnections, b.config.MaxAddressConnections
+	connections, requests = serve.NewPlaces(all, each), serve.NewPlaces(all, each)
+	b.Metrics.Counter("conclave_connections_refused_total", "Connections that were closed because there were too many, in all or from their address.", connections.Refused)
+	b.Metrics.Counter("conclave_requests_refused_total", "Requests that were refused because there were too many, in all or from their address.", requests.Refused)
+	return connections, requests
 }
 
 // Shutdown calls stages, which is the role's part of a graceful stop, and then

@@ -46,6 +46,7 @@
 //   - push.go: what was read is offered to the subscribers.
 //   - delta.go: how a large list is sent to a receiver that has an earlier one.
 //   - read.go: which topics are to be read, and when.
+//   - limits.go: how much clients may hold.
 //   - fence.go: which leader epoch of a slot counts.
 //   - registry.go: the registry, and the number of its slots.
 //   - guard.go: when a push is held back.

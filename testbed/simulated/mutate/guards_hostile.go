@@ -12,4 +12,20 @@ var hostileGuards = []guard{
 		"session/outbox.go", "sendLimit = 30 * time.Second", "sendLimit = 1000 * time.Hour"}},
 	{name: "messages may stay unread after a good-bye", test: unit{"./session", "TestUnreadMessages_EndTheConnection"}, patch: patch{
 		"session/deadline.go", "		_ = d.response.SetWriteDeadline(past)\n", ""}},
+	{name: "a client may have any number of registrations", test: unit{"./session/registry", "TestLimits_OfOneClient"}, patch: patch{
+		"session/registry/limits.go", "owner.live >= limit:", "owner.live >= 1<<40:"}},
+	{name: "a client may have any number of subscriptions", test: unit{"./session/registry", "TestLimits_OfOneClient"}, patch: patch{
+		"session/registry/limits.go", "len(to.subs) >= limit {", "len(to.subs) >= 1<<40 {"}},
+	{name: "what ended connections left does not count for their address", test: unit{"./session/registry", "TestLimits_OfBytes"}, patch: patch{
+		"session/registry/publish.go", "		owner.account.open--\n", "		owner.account.open--\n		owner.account.bytes -= owner.bytes\n"}},
+	{name: "one address may have all connections", test: unit{"./wire/serve", "TestPlaces_OfConnections"}, patch: patch{
+		"wire/serve/places.go", "p.by[address] >= p.each {", "p.by[address] >= p.all {"}},
+	{name: "one address may have all requests", test: unit{"./wire/serve", "TestPlaces_OfRequests"}, patch: patch{
+		"wire/serve/places.go", "if !p.take(address) {", "if !p.take(address) && address == \"\" {"}},
+	{name: "a body may arrive for ever", test: unit{"./wire/serve", "TestBodies_AreBoundedInBytesAndTime"}, patch: patch{
+		"wire/serve/bodies.go", "bodyLimit = 10 * time.Second", "bodyLimit = time.Hour"}},
+	{name: "a body that needs no token may be large", test: unit{"./wire/serve", "TestBodies_AreBoundedInBytesAndTime"}, patch: patch{
+		"wire/serve/bodies.go", "smallBody = 64 << 10", "smallBody = 1 << 20"}},
+	{name: "messages that arrived in part are not counted", test: unit{"./session", "TestLimits_UnfinishedMessagesAreBounded"}, patch: patch{
+		"session/intake.go", "|| i.by[host]+bytes > i.each {", "|| i.by[host] < 0 {"}},
 }
