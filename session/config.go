@@ -41,6 +41,10 @@ type Config struct {
 	// 512 MiB; 1 GiB.
 	MaxSubscriptions, MaxRegistrations int
 	MaxClientBytes, MaxAddressBytes    int64
+	// MaxOutboxBytes is how much may wait for a client that does not read it: lists and
+	// answers. A client that exceeds it loses its connection, and can connect again; a
+	// single list is sent, however large it is. Default 256 MiB.
+	MaxOutboxBytes int64
 }
 
 // DefaultConfig returns a Config with every default. The caller sets Node and
@@ -54,7 +58,7 @@ func DefaultConfig() Config {
 		DrainTimeout: 10 * time.Second,
 
 		MaxSubscriptions: 1 << 16, MaxRegistrations: 1_050_000,
-		MaxClientBytes: 512 << 20, MaxAddressBytes: 1 << 30,
+		MaxClientBytes: 512 << 20, MaxAddressBytes: 1 << 30, MaxOutboxBytes: 256 << 20,
 	}
 }
 
@@ -71,6 +75,7 @@ func (c Config) withDefaults() Config {
 	c.MaxRegistrations = cmp.Or(c.MaxRegistrations, d.MaxRegistrations)
 	c.MaxClientBytes = cmp.Or(c.MaxClientBytes, d.MaxClientBytes)
 	c.MaxAddressBytes = cmp.Or(c.MaxAddressBytes, d.MaxAddressBytes)
+	c.MaxOutboxBytes = cmp.Or(c.MaxOutboxBytes, d.MaxOutboxBytes)
 	return c
 }
 
@@ -86,5 +91,6 @@ func (c Config) Validate() error {
 		node.Positive("ClientLease", c.ClientLease), node.Positive("SessionGrace", c.SessionGrace),
 		node.Positive("PushWindow", c.PushWindow), node.Positive("DrainTimeout", c.DrainTimeout),
 		node.PositiveNumber("MaxSubscriptions", c.MaxSubscriptions), node.PositiveNumber("MaxRegistrations", c.MaxRegistrations),
-		node.PositiveNumber("MaxClientBytes", int(c.MaxClientBytes)), node.PositiveNumber("MaxAddressBytes", int(c.MaxAddressBytes)))
+		node.PositiveNumber("MaxClientBytes", int(c.MaxClientBytes)), node.PositiveNumber("MaxAddressBytes", int(c.MaxAddressBytes)),
+		node.PositiveNumber("MaxOutboxBytes", int(c.MaxOutboxBytes)))
 }

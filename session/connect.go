@@ -29,11 +29,12 @@ type clientService struct {
 	registry                 *locked
 	clients                  *clients
 	arrivals                 *arrivals
+	large                    *largeSends
 	room                     *room
 	adopter                  *adopter
 	watches                  *watches
 	wakeWriters, wakeReaders func()
-	refusals                 prometheus.Counter
+	refusals, unread         prometheus.Counter
 }
 
 // requestKey is the context key under which the Connect handler finds its request.
@@ -62,6 +63,11 @@ var errSilent = wire.Errorf(wire.CodeUnavailable, "no message was received for a
 // errUnread ends the stream of a client that does not read a message within
 // sendLimit. Its code lets the client connect again.
 var errUnread = wire.Errorf(wire.CodeUnavailable, "a message was not read within %s", sendLimit)
+
+// errOutbox ends the stream of a client for which more bytes wait than
+// Config.MaxOutboxBytes. Its code lets the client connect again: it is then sent only
+// what it does not have.
+var errOutbox = wire.Errorf(wire.CodeUnavailable, "too many bytes wait to be read")
 
 // errFull ends the stream of a client that keeps sending what is refused and does
 // not read the refusals.
@@ -115,8 +121,14 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 		since: c.config.Now(), linger: c.config.ClientLease, identity: identity,
 		settled: signal.New(), extend: extend, abort: reading.abort,
 	}
-	var unread atomic.Bool
-	conn.out = &outbox{send: stream.Send, failed: conn.abort, unread: func() { unread.Store(true); reading.fail() }}
+	var why atomic.Pointer[wire.Error] // why the stream was ended from this side
+	end := func(because *wire.Error) func() {
+		return func() { why.CompareAndSwap(nil, because); reading.fail() }
+	}
+	conn.out = &outbox{
+		send: stream.Send, failed: conn.abort, unread: end(errUnread), full: end(errOutbox),
+		limit: int(c.config.MaxOutboxBytes), large: c.large, host: conn.Host,
+	}
 	if ms := first.Hello.GetLingerMs(); ms > 0 {
 		conn.Announced, conn.linger = true, wire.FromMs(min(ms, maxLinger.Milliseconds()))
 	}
@@ -133,8 +145,9 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	goodbye, err := c.receive(receiving, conn, stream, request.body, first, arrived)
 	ends()
 	conn.waiting.serving.Wait()
-	if err != nil && unread.Load() {
-		err = errUnread
+	if because := why.Load(); err != nil && because != nil {
+		err = because
+		c.unread.Inc()
 	}
 
 	// 3. End: after a good-bye once everything is sent, otherwise at once.
@@ -228,6 +241,11 @@ func (c *clientService) take(ctx context.Context, conn *connection, m *wirev1.Cl
 			for _, id := range m.Unsubscribe {
 				r.Unsubscribe(conn.Owner, id)
 			}
+			conn.out.add(func(o *registry.Outbox) {
+				for _, id := range m.Unsubscribe {
+					o.Unsubscribe(id)
+				}
+			})
 		})
 	}
 	if len(m.GetUnwatch()) > 0 {

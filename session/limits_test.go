@@ -26,6 +26,25 @@ func (c *cluster) startLimited(change func(*session.Config)) {
 	c.settle()
 }
 
+// names returns the names of the clients that are connected to a session.
+func (c *cluster) names(session string) (out []string) {
+	for _, x := range c.list(c.sessions[session].server.Address(), "/v1/clients") {
+		out = append(out, x["name"].(string))
+	}
+	return out
+}
+
+// metrics returns what a session exports.
+func (c *cluster) metrics(session string) string {
+	transport := &http.Transport{DialContext: c.host("operator").DialContext, DisableKeepAlives: true}
+	res, err := (&http.Client{Transport: transport}).Get("http://" + c.sessions[session].server.Address() + "/metrics")
+	require.NoError(c.t, err)
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	require.NoError(c.t, err)
+	return string(text)
+}
+
 // A client that exceeds a limit is refused that, and nothing else: what it has goes
 // on, and so do other clients.
 func TestLimits_ExcessIsRefusedAndNothingElse(t *testing.T) {
@@ -130,5 +149,39 @@ func TestLimits_UnfinishedMessagesAreBounded(t *testing.T) {
 			p.body.Close()
 		}
 		time.Sleep(10 * time.Second)
+	})
+}
+
+// A client for which more waits than it may leave unread loses its connection with an
+// error of its own. A single list that is larger is sent to one that reads.
+func TestLimits_OutboxEndsTheConnectionAndASingleListPasses(t *testing.T) {
+	bubble(t, 0, 0, func(t *testing.T, c *cluster) {
+		c.startLimited(func(s *session.Config) { s.MaxOutboxBytes = 2 << 20 })
+		const topics = 40
+		x := c.client("writer")
+		value := strings.Repeat("v", 60<<10)
+		for i := range topics * 2 {
+			c.published(x, fmt.Sprint("svc-", i%topics), fmt.Sprint(i, value))
+		}
+		for i := range 60 { // 3.6 MB
+			c.published(x, "large", fmt.Sprint(i, value))
+		}
+		r := c.raw("reads nothing", "session-1").hello("reads nothing")
+		defer r.end()
+		m := &wirev1.ClientMessage{}
+		for i := range topics {
+			m.Subscribe = append(m.Subscribe, &wirev1.Subscription{Id: fmt.Sprint("s", i), DataInfoId: fmt.Sprintf("svc-%d#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP", i)})
+		}
+		r.send(m)
+		time.Sleep(3 * time.Second)
+		var err error
+		for err == nil {
+			_, err = r.stream.Receive()
+		}
+		assert.Equal(t, []string{"writer"}, c.names("session-1"))
+		assert.Contains(t, c.metrics("session-1"), "conclave_session_unread_total 1\n")
+
+		sub := c.watch(c.client("reader"), "large")
+		c.eventually("all are pushed", func() bool { all := sub.all(); return len(all) > 0 && len(all[len(all)-1].Values) == 60 })
 	})
 }

@@ -79,9 +79,9 @@ func (s *Server) connectParts() {
 		loops: []func(context.Context, *dataNode, *rand.Rand){s.writer.run, (&reader{calls}).run, (&feeds{calls}).run, adopter.run},
 	}
 	s.service = &clientService{
-		config: c, registry: s.registry, clients: s.clients, arrivals: newArrivals(), room: room, watches: watches,
+		config: c, registry: s.registry, clients: s.clients, arrivals: newArrivals(), large: newLargeSends(largeSendEach), room: room, watches: watches,
 		adopter:     adopter,
-		wakeWriters: s.nodes.wakeWriters, wakeReaders: s.nodes.wakeReaders, refusals: counters.refusals,
+		wakeWriters: s.nodes.wakeWriters, wakeReaders: s.nodes.wakeReaders, refusals: counters.refusals, unread: counters.unread,
 	}
 }
 

@@ -12,6 +12,14 @@ var hostileGuards = []guard{
 		"session/outbox.go", "sendLimit = 30 * time.Second", "sendLimit = 1000 * time.Hour"}},
 	{name: "messages may stay unread after a good-bye", test: unit{"./session", "TestUnreadMessages_EndTheConnection"}, patch: patch{
 		"session/deadline.go", "		_ = d.response.SetWriteDeadline(past)\n", ""}},
+	{name: "any number of bytes may wait for a client", test: unit{"./session", "TestOutbox_ThatExceedsItsLimitEndsTheConnection"}, patch: patch{
+		"session/outbox.go", "if o.limit > 0 && o.what.Exceeds(o.limit) {", "if o.limit < 0 && o.what.Exceeds(o.limit) {"}},
+	{name: "a single large list ends its connection", test: unit{"./session/registry", "TestOutbox_BytesAreBounded"}, patch: patch{
+		"session/registry/outbox.go", "(len(o.contents) > 1 || len(o.contents) == 0 || o.entries() > limit)", "(len(o.contents) > 0 || len(o.contents) == 0 || o.entries() > limit)"}},
+	{name: "what an ended subscription waited for is kept", test: unit{"./session/registry", "TestOutbox_BytesAreBounded"}, patch: patch{
+		"session/registry/outbox.go", "	o.drop(o.newest[id])\n	delete(o.newest, id)\n", ""}},
+	{name: "large messages to one address do not wait for each other", test: unit{"./session", "TestLargeSends_OfOneAddressWait"}, patch: patch{
+		"session/outbox.go", "used > 0 && used+bytes > l.each", "used > 0 && used+bytes < 0"}},
 	{name: "a client may have any number of registrations", test: unit{"./session/registry", "TestLimits_OfOneClient"}, patch: patch{
 		"session/registry/limits.go", "owner.live >= limit:", "owner.live >= 1<<40:"}},
 	{name: "a client may have any number of subscriptions", test: unit{"./session/registry", "TestLimits_OfOneClient"}, patch: patch{
