@@ -127,7 +127,7 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	}
 	conn.out = &outbox{
 		send: stream.Send, failed: conn.abort, unread: end(errUnread), full: end(errOutbox),
-		limit: int(c.config.MaxOutboxBytes), large: c.large, host: conn.Host,
+		limit: int(c.config.MaxOutboxBytes), large: c.large, host: conn.Host, log: c.config.Logger,
 	}
 	if ms := first.Hello.GetLingerMs(); ms > 0 {
 		conn.Announced, conn.linger = true, wire.FromMs(min(ms, maxLinger.Milliseconds()))

@@ -4,6 +4,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
+	"conclave/internal/contain"
 	"conclave/internal/signal"
 	"conclave/session/registry"
 	wirev1 "conclave/wire/v1"
@@ -28,6 +31,7 @@ type outbox struct {
 	limit  int                               // bytes; 0: none
 	large  *largeSends                       // nil: large messages do not wait for their turn
 	host   string                            // of the client
+	log    hclog.Logger                      // of panics; may be nil
 
 	mu      sync.Mutex // guards the rest
 	what    registry.Outbox
@@ -58,7 +62,7 @@ func (o *outbox) add(change func(*registry.Outbox)) {
 func (o *outbox) start() {
 	if o.send != nil && !o.sending {
 		o.sending = true
-		o.senders.Go(o.run)
+		o.senders.Go(func() { contain.Run(o.log, func(error) { o.cut(); o.failed() }, o.run) })
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"conclave"
+	"conclave/internal/contain"
 	"conclave/wire"
 	"conclave/wire/rights"
 )
@@ -99,8 +100,8 @@ func handlerOptions(i *wire.Interceptor, limit int) connect.HandlerOption {
 		connect.WithInterceptors(i),
 		connect.WithReadMaxBytes(limit),
 		connect.WithCompression("gzip", nil, nil), // no node compresses: ADR 0043
-		connect.WithRecover(func(_ context.Context, _ connect.Spec, _ http.Header, v any) error {
-			return wire.ToConnect(wire.Errorf(wire.CodeInternal, "a handler panicked: %v", v))
+		connect.WithRecover(func(ctx context.Context, _ connect.Spec, _ http.Header, v any) error {
+			return wire.ToConnect(wire.Errorf(wire.CodeInternal, "%v", contain.Reported(ctx, v)))
 		}),
 	)
 }

@@ -12,6 +12,8 @@ var hostileGuards = []guard{
 		"session/outbox.go", "sendLimit = 30 * time.Second", "sendLimit = 1000 * time.Hour"}},
 	{name: "messages may stay unread after a good-bye", test: unit{"./session", "TestUnreadMessages_EndTheConnection"}, patch: patch{
 		"session/deadline.go", "		_ = d.response.SetWriteDeadline(past)\n", ""}},
+	{name: "a panic of what sends to a client leaves its connection", test: unit{"./session", "TestOutbox_PanicEndsTheConnection"}, patch: patch{
+		"session/outbox.go", "contain.Run(o.log, func(error) { o.cut(); o.failed() }, o.run)", "contain.Run(o.log, func(error) { o.cut() }, o.run)"}},
 	{name: "any number of bytes may wait for a client", test: unit{"./session", "TestOutbox_ThatExceedsItsLimitEndsTheConnection"}, patch: patch{
 		"session/outbox.go", "if o.limit > 0 && o.what.Exceeds(o.limit) {", "if o.limit < 0 && o.what.Exceeds(o.limit) {"}},
 	{name: "a single large list ends its connection", test: unit{"./session/registry", "TestOutbox_BytesAreBounded"}, patch: patch{
