@@ -30,6 +30,7 @@ type clientService struct {
 	clients                  *clients
 	arrivals                 *arrivals
 	large                    *largeSends
+	many                     chan struct{} // one element for each message with many entries that is handled; nil: no limit
 	room                     *room
 	adopter                  *adopter
 	watches                  *watches
@@ -259,7 +260,23 @@ func (c *clientService) take(ctx context.Context, conn *connection, m *wirev1.Cl
 	}
 }
 
+// manyEntries is how many entries a message has that waits for others like it. The SDK
+// sends fewer registrations at a time, and as many subscriptions only when an
+// application has thousands.
+const manyEntries = 1024
+
+// enterMany waits until a message with a number of entries may be handled: those with
+// many take turns, and leave processors to all others.
+func (c *clientService) enterMany(entries int) (leave func()) {
+	if c.many == nil || entries <= manyEntries {
+		return func() {}
+	}
+	c.many <- struct{}{}
+	return func() { <-c.many }
+}
+
 func (c *clientService) subscribe(conn *connection, subscriptions []*wirev1.Subscription) {
+	defer c.enterMany(len(subscriptions))()
 	now := time.Now()
 	var refused []*wirev1.Refusal
 	for _, in := range subscriptions {

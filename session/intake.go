@@ -22,8 +22,8 @@ type intake struct {
 }
 
 const (
-	intakeAll   = 512 << 20
-	intakeEach  = 128 << 20 // of one address
+	intakeAll   = 256 << 20
+	intakeEach  = 64 << 20 // of one address
 	intakeSmall = 256 << 10
 )
 

@@ -142,8 +142,8 @@ func TestLimits_UnfinishedMessagesAreBounded(t *testing.T) {
 			default:
 			}
 		}
-		assert.GreaterOrEqual(t, ended, 18, "128 MiB are 32 of them")
-		assert.Less(t, ended, 40)
+		assert.GreaterOrEqual(t, ended, 34, "64 MiB are 16 of them")
+		assert.Less(t, ended, 50)
 		c.published(c.client("writer"), "svc", "a")
 		for _, p := range parts {
 			p.body.Close()

@@ -62,7 +62,7 @@ type limitedBody struct {
 // Read implements io.Reader.
 func (b *limitedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF { //nolint:errorlint // a reader returns it as it is
+	if err == io.EOF {
 		b.arrived()
 	}
 	return n, err

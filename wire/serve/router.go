@@ -38,6 +38,10 @@ type RouterConfig struct {
 	Ready func() (bool, []string)
 }
 
+// scrapesAtOnce is how many requests for metrics, which need no token, are answered at
+// a time. Others get 503.
+const scrapesAtOnce = 4
+
 // NewRouter returns the router with the paths that all roles share. Each role
 // adds its own paths and mounts its Connect services on it.
 func NewRouter(c RouterConfig) *mux.Router {
@@ -60,7 +64,7 @@ func NewRouter(c RouterConfig) *mux.Router {
 	r.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) {
 		WriteJSON(w, http.StatusOK, map[string]any{"version": c.Version})
 	}).Methods(http.MethodGet)
-	r.Handle("/metrics", promhttp.HandlerFor(c.Metrics, promhttp.HandlerOpts{})).Methods(http.MethodGet)
+	r.Handle("/metrics", promhttp.HandlerFor(c.Metrics, promhttp.HandlerOpts{MaxRequestsInFlight: scrapesAtOnce})).Methods(http.MethodGet)
 	r.Handle("/v1/events", c.Events).Methods(http.MethodGet)
 	r.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		WriteError(w, wire.Errorf(wire.CodeNotFound, "no such path: %s", q.URL.Path))

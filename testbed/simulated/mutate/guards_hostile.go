@@ -22,6 +22,10 @@ var hostileGuards = []guard{
 		"session/registry/outbox.go", "	o.drop(o.newest[id])\n	delete(o.newest, id)\n", ""}},
 	{name: "large messages to one address do not wait for each other", test: unit{"./session", "TestLargeSends_OfOneAddressWait"}, patch: patch{
 		"session/outbox.go", "used > 0 && used+bytes > l.each", "used > 0 && used+bytes < 0"}},
+	{name: "a message may consist of empty ones", test: unit{"./wire/serve", "TestClientCodec_FieldsAreBoundedBeforeTheyAreRead"}, patch: patch{
+		"wire/serve/codec.go", "if c.messages--; c.messages < 0 {", "if c.messages--; c.fields < 0 {"}},
+	{name: "a client that waits to be welcomed may leave that unread", test: unit{"./session", "TestLimits_ClientThatWaitsAndDoesNotReadIsGivenUp"}, patch: patch{
+		"session/connect.go", "late := time.AfterFunc(sendLimit, reading.fail)", "late := time.AfterFunc(100*sendLimit, reading.fail)"}},
 	{name: "a client may have any number of registrations", test: unit{"./session/registry", "TestLimits_OfOneClient"}, patch: patch{
 		"session/registry/limits.go", "owner.live >= limit:", "owner.live >= 1<<40:"}},
 	{name: "a client may have any number of subscriptions", test: unit{"./session/registry", "TestLimits_OfOneClient"}, patch: patch{
