@@ -95,7 +95,12 @@ func (o *Owner) count(reg *registration, n int) {
 func (o *Owner) Linger(until time.Time) { o.until = until }
 
 // End records that the connection has ended.
-func (o *Owner) End() { o.ended = true }
+func (o *Owner) End() {
+	if o.account != nil && !o.ended {
+		o.account.open--
+	}
+	o.ended = true
+}
 
 // fresh reports whether the registrations of the connection may be published.
 func (o *Owner) fresh(now time.Time, grace time.Duration) bool {
@@ -132,7 +137,7 @@ type Limits struct {
 // account is what the connections from one address hold.
 type account struct {
 	bytes int
-	open  int // connections that are charged to it and not released
+	open  int // connections that are charged to it and have not ended
 }
 
 // charge adds bytes to what the connection and its address hold.

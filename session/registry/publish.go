@@ -43,11 +43,7 @@ func (r *Registry) Put(sender *Owner, p conclave.Publisher, now time.Time) (stor
 		return !old.stored.IsZero(), nil
 	}
 	reg := &registration{id: p.ID, key: key, version: p.Version, values: p.Values, withdrawn: p.Withdrawn}
-	if err := r.mayRegister(owner, old, reg); err != nil {
-		return false, err
-	}
-	r.replace(old, reg, owner, now)
-	return false, nil
+	return false, r.within(owner, old, reg, func() { r.replace(old, reg, owner, now) })
 }
 
 // replace puts reg in the place of old, which may be nil, and queues it.
@@ -147,9 +143,6 @@ func (r *Registry) Release(owner *Owner) (left int) {
 		for n := len(owner.regs.regs); n > 0; n-- {
 			owner.regs.regs[n-1].setOwner(nil)
 		}
-	}
-	if owner.account != nil {
-		owner.account.open--
 	}
 	return owner.live
 }

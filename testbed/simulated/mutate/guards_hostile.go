@@ -31,7 +31,7 @@ var hostileGuards = []guard{
 	{name: "a client may have any number of subscriptions", test: unit{"./session/registry", "TestLimits_OfOneClient"}, patch: patch{
 		"session/registry/limits.go", "len(to.subs) >= limit {", "len(to.subs) >= 1<<40 {"}},
 	{name: "what ended connections left does not count for their address", test: unit{"./session/registry", "TestLimits_OfBytes"}, patch: patch{
-		"session/registry/publish.go", "		owner.account.open--\n", "		owner.account.open--\n		owner.account.bytes -= owner.bytes\n"}},
+		"session/registry/owner.go", "		o.account.open--\n", "		o.account.open--\n		o.account.bytes -= o.bytes\n"}},
 	{name: "one address may have all connections", test: unit{"./wire/serve", "TestPlaces_OfConnections"}, patch: patch{
 		"wire/serve/places.go", "p.by[address] >= p.each {", "p.by[address] >= p.all {"}},
 	{name: "one address may have all requests", test: unit{"./wire/serve", "TestPlaces_OfRequests"}, patch: patch{
