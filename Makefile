@@ -23,7 +23,7 @@ LINT_VERSION     := v2.15.0
 SBOM_VERSION     := v1.10.0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo play pictures test-browser soak eight test test-all test-real test-zookeeper sim diagram mutate check up down lint generate bench fuzz cover clean
+.PHONY: help build demo play pictures test-browser soak eight test test-all test-hostile test-real test-zookeeper sim diagram mutate check up down lint generate bench fuzz cover clean
 .PHONY: need-docker image image-source compose-up compose-demo compose-down
 
 help: ## list the targets
@@ -67,7 +67,10 @@ test: ## all tests that need only Go
 # The packages whose tests also run on real servers, one package at a time because
 # each starts its own servers.
 REAL := ./internal/mysqltest/ ./testbed/containers/compose/ ./sql/... ./elector/ ./elector/termcas/ ./elector/versioncas/ ./elector/rowlock/ ./elector/sofaloop/ ./elector/fence/ ./lab/...
-test-all: test test-browser test-real test-zookeeper ## those, the page in a browser, and the tests on real servers in containers: MySQL, MariaDB, ZooKeeper; lists what it skipped (REQUIRE_DOCKER=1: fails)
+test-all: test test-hostile test-browser test-real test-zookeeper ## those, the page in a browser, and the tests on real servers in containers: MySQL, MariaDB, ZooKeeper; lists what it skipped (REQUIRE_DOCKER=1: fails)
+
+test-hostile: ## the hostile-client suite, with the race detector in the programs if there is a C compiler
+	$(if $(RACE),TEST_ALL=1,) $(TEST_ENV) $(GO) test -count=1 -v $(RACE) ./testbed/hostile/
 
 test-browser: ## the test of test-all that needs a browser (chromium); REQUIRE_BROWSER=1: fails without one
 	@$(call on-real-servers,-run '^TestConsole' ./cmd/conclave)

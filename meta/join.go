@@ -8,6 +8,7 @@ import (
 	"connectrpc.com/connect"
 
 	"conclave"
+	"conclave/internal/contain"
 	"conclave/internal/sleep"
 	"conclave/slot"
 	"conclave/wire"
@@ -57,14 +58,16 @@ func (j *joins) serve(ctx context.Context, conn *joinStream) error {
 	}
 	defer j.streamEnded(st)
 	j.background.Go(func() {
-		for {
-			m, err := conn.Receive()
-			if err != nil {
-				stop(err)
-				return
+		contain.Run(j.log, stop, func() {
+			for {
+				m, err := conn.Receive()
+				if err != nil {
+					stop(err)
+					return
+				}
+				j.handleBeat(st, m)
 			}
-			j.handleBeat(st, m)
-		}
+		})
 	})
 	err = j.sendUpdates(ctx, st, conn, first)
 	if j.ctx.Err() != nil {
@@ -307,7 +310,9 @@ func (j *joins) streamEnded(st *stream) {
 		return
 	}
 	j.event("node.suspect", nil, map[string]any{"node": m.Node.Name, "role": m.Role}, "the stream of %s %s broke", m.Role, m.Node.Name)
-	j.helpers.Go(func() { j.examineSuspect(m) })
+	j.helpers.Go(func() {
+		contain.Run(j.log, func(error) {}, func() { j.examineSuspect(m) }) // its lease ends anyway
+	})
 }
 
 // examineSuspect finds out whether a suspect is dead. Its lease continues; it

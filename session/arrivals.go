@@ -41,8 +41,9 @@ const (
 func newArrivals() *arrivals { return &arrivals{free: arrivalPlaces} }
 
 // enter waits until the client may be welcomed, and sends that it waits. arrived
-// must be called when the client is connected, and may be called again.
-func (a *arrivals) enter(ctx context.Context, stream *clientStream) (arrived func(), err error) {
+// must be called when the client is connected, and may be called again. sent is
+// called when the client has read a message, or its transport has.
+func (a *arrivals) enter(ctx context.Context, stream *clientStream, sent func()) (arrived func(), err error) {
 	p := a.join()
 	again := time.NewTicker(waitAgain)
 	defer again.Stop()
@@ -56,6 +57,7 @@ func (a *arrivals) enter(ctx context.Context, stream *clientStream) (arrived fun
 			a.quit(p)
 			return nil, err
 		}
+		sent()
 		select {
 		case <-p.given:
 		case <-again.C:

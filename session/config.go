@@ -33,6 +33,18 @@ type Config struct {
 	// DrainTimeout is how long a graceful stop waits for clients to move to
 	// another session. Default 10 s.
 	DrainTimeout time.Duration
+
+	// MaxSubscriptions and MaxRegistrations are how many of them a client may have
+	// here, and MaxClientBytes how much memory they may take, about. MaxAddressBytes is
+	// how much those of all clients from one address may take. What exceeds a limit is
+	// refused with the code too_large; the rest stays. Defaults 65,536; 1,050,000;
+	// 512 MiB; 1 GiB.
+	MaxSubscriptions, MaxRegistrations int
+	MaxClientBytes, MaxAddressBytes    int64
+	// MaxOutboxBytes is how much may wait for a client that does not read it: lists and
+	// answers. A client that exceeds it loses its connection, and can connect again; a
+	// single list is sent, however large it is. Default 256 MiB.
+	MaxOutboxBytes int64
 }
 
 // DefaultConfig returns a Config with every default. The caller sets Node and
@@ -44,6 +56,9 @@ func DefaultConfig() Config {
 		SessionGrace: 15 * time.Second,
 		PushWindow:   10 * time.Millisecond,
 		DrainTimeout: 10 * time.Second,
+
+		MaxSubscriptions: 1 << 16, MaxRegistrations: 1_050_000,
+		MaxClientBytes: 512 << 20, MaxAddressBytes: 1 << 30, MaxOutboxBytes: 256 << 20,
 	}
 }
 
@@ -56,6 +71,11 @@ func (c Config) withDefaults() Config {
 	c.SessionGrace = cmp.Or(c.SessionGrace, d.SessionGrace)
 	c.PushWindow = cmp.Or(c.PushWindow, d.PushWindow)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, d.DrainTimeout)
+	c.MaxSubscriptions = cmp.Or(c.MaxSubscriptions, d.MaxSubscriptions)
+	c.MaxRegistrations = cmp.Or(c.MaxRegistrations, d.MaxRegistrations)
+	c.MaxClientBytes = cmp.Or(c.MaxClientBytes, d.MaxClientBytes)
+	c.MaxAddressBytes = cmp.Or(c.MaxAddressBytes, d.MaxAddressBytes)
+	c.MaxOutboxBytes = cmp.Or(c.MaxOutboxBytes, d.MaxOutboxBytes)
 	return c
 }
 
@@ -69,5 +89,8 @@ func (c Config) Validate() error {
 	}
 	return cmp.Or(c.Config.Validate(conclave.RoleSession),
 		node.Positive("ClientLease", c.ClientLease), node.Positive("SessionGrace", c.SessionGrace),
-		node.Positive("PushWindow", c.PushWindow), node.Positive("DrainTimeout", c.DrainTimeout))
+		node.Positive("PushWindow", c.PushWindow), node.Positive("DrainTimeout", c.DrainTimeout),
+		node.PositiveNumber("MaxSubscriptions", c.MaxSubscriptions), node.PositiveNumber("MaxRegistrations", c.MaxRegistrations),
+		node.PositiveNumber("MaxClientBytes", int(c.MaxClientBytes)), node.PositiveNumber("MaxAddressBytes", int(c.MaxAddressBytes)),
+		node.PositiveNumber("MaxOutboxBytes", int(c.MaxOutboxBytes)))
 }

@@ -16,6 +16,7 @@ import (
 	"conclave/session/registry"
 	"conclave/wire"
 	"conclave/wire/rights"
+	"conclave/wire/serve"
 	wirev1 "conclave/wire/v1"
 	"conclave/wire/v1/wirev1connect"
 )
@@ -28,21 +29,32 @@ type clientService struct {
 	registry                 *locked
 	clients                  *clients
 	arrivals                 *arrivals
+	large                    *largeSends
+	many                     chan struct{} // one element for each message with many entries that is handled; nil: no limit
 	room                     *room
 	adopter                  *adopter
 	watches                  *watches
 	wakeWriters, wakeReaders func()
-	refusals                 prometheus.Counter
+	refusals, unread         prometheus.Counter
 }
 
-// responderKey is the context key under which the Connect handler finds its
-// response controller.
-type responderKey struct{}
+// requestKey is the context key under which the Connect handler finds its request.
+type requestKey struct{}
 
-// withResponder lets a stream's handler set deadlines on its own request.
-func withResponder(next http.Handler) http.Handler {
+// request is what a stream's handler is given of its own request.
+type request struct {
+	response *http.ResponseController // sets its deadlines
+	body     *incoming
+}
+
+// withRequest gives a stream's handler its request.
+func withRequest(next http.Handler, in *intake) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), responderKey{}, http.NewResponseController(w))))
+		body := &incoming{ReadCloser: r.Body, intake: in, host: serve.HostOf(r.RemoteAddr)}
+		defer body.handled()
+		r = r.WithContext(context.WithValue(r.Context(), requestKey{}, &request{http.NewResponseController(w), body}))
+		r.Body = body
+		next.ServeHTTP(w, r)
 	})
 }
 
@@ -52,6 +64,11 @@ var errSilent = wire.Errorf(wire.CodeUnavailable, "no message was received for a
 // errUnread ends the stream of a client that does not read a message within
 // sendLimit. Its code lets the client connect again.
 var errUnread = wire.Errorf(wire.CodeUnavailable, "a message was not read within %s", sendLimit)
+
+// errOutbox ends the stream of a client for which more bytes wait than
+// Config.MaxOutboxBytes. Its code lets the client connect again: it is then sent only
+// what it does not have.
+var errOutbox = wire.Errorf(wire.CodeUnavailable, "too many bytes wait to be read")
 
 // errFull ends the stream of a client that keeps sending what is refused and does
 // not read the refusals.
@@ -70,11 +87,11 @@ const maxLinger = time.Hour
 // for the other: the one that ends first unblocks the other through the deadlines
 // of the request.
 func (c *clientService) Connect(ctx context.Context, stream *clientStream) error {
-	response, ok := ctx.Value(responderKey{}).(*http.ResponseController)
+	request, ok := ctx.Value(requestKey{}).(*request)
 	if !ok {
-		return wire.Errorf(wire.CodeInternal, "the stream has no response controller")
+		return wire.Errorf(wire.CodeInternal, "the stream has no request")
 	}
-	reading := &deadline{response: response}
+	reading := &deadline{response: request.response}
 	defer reading.end()
 	extend := func() { reading.set(time.Now().Add(c.config.ClientLease)) }
 
@@ -91,19 +108,28 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 		return err // at once, instead of after a wait
 	}
 	reading.set(time.Time{}) // the client waits for its welcome
-	arrived, err := c.arrivals.enter(ctx, stream)
+	request.body.handled()
+	late := time.AfterFunc(sendLimit, reading.fail) // it may not read what it is sent meanwhile
+	arrived, err := c.arrivals.enter(ctx, stream, func() { late.Reset(sendLimit) })
+	late.Stop()
 	if err != nil {
 		return err
 	}
 	defer arrived()
 	identity, _ := rights.Of(ctx)
 	conn := &connection{
-		Owner: &registry.Owner{Client: first.Hello.Client, Name: first.Hello.Name, Identity: identity.Name, Address: stream.Peer().Addr, Deltas: first.Hello.Deltas, Parts: first.Hello.Parts},
+		Owner: &registry.Owner{Client: first.Hello.Client, Name: first.Hello.Name, Identity: identity.Name, Address: stream.Peer().Addr, Host: request.body.host, Deltas: first.Hello.Deltas, Parts: first.Hello.Parts},
 		since: c.config.Now(), linger: c.config.ClientLease, identity: identity,
 		settled: signal.New(), extend: extend, abort: reading.abort,
 	}
-	var unread atomic.Bool
-	conn.out = &outbox{send: stream.Send, failed: conn.abort, unread: func() { unread.Store(true); reading.fail() }}
+	var why atomic.Pointer[wire.Error] // why the stream was ended from this side
+	end := func(because *wire.Error) func() {
+		return func() { why.CompareAndSwap(nil, because); reading.fail() }
+	}
+	conn.out = &outbox{
+		send: stream.Send, failed: conn.abort, unread: end(errUnread), full: end(errOutbox),
+		limit: int(c.config.MaxOutboxBytes), large: c.large, host: conn.Host, log: c.config.Logger,
+	}
 	if ms := first.Hello.GetLingerMs(); ms > 0 {
 		conn.Announced, conn.linger = true, wire.FromMs(min(ms, maxLinger.Milliseconds()))
 	}
@@ -117,11 +143,12 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	// 2. Receive until the stream ends or sending fails. What waits for room then was
 	// not accepted, and is forgotten.
 	receiving, ends := context.WithCancel(ctx)
-	goodbye, err := c.receive(receiving, conn, stream, first, arrived)
+	goodbye, err := c.receive(receiving, conn, stream, request.body, first, arrived)
 	ends()
 	conn.waiting.serving.Wait()
-	if err != nil && unread.Load() {
-		err = errUnread
+	if because := why.Load(); err != nil && because != nil {
+		err = because
+		c.unread.Inc()
 	}
 
 	// 3. End: after a good-bye once everything is sent, otherwise at once.
@@ -131,7 +158,7 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 		conn.out.finish()
 	} else {
 		conn.out.cut()
-		_ = response.SetWriteDeadline(past)
+		_ = request.response.SetWriteDeadline(past)
 	}
 	conn.out.wait()
 	left := with(c.registry, func(r *registry.Registry) int {
@@ -149,7 +176,7 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 // receive handles the client's messages until the stream ends or breaks, the
 // client is silent for too long, or it says good-bye. The time that handling a
 // message takes is not counted as silence.
-func (c *clientService) receive(ctx context.Context, conn *connection, stream *clientStream, m *wirev1.ClientMessage, arrived func()) (goodbye bool, err error) {
+func (c *clientService) receive(ctx context.Context, conn *connection, stream *clientStream, body *incoming, m *wirev1.ClientMessage, arrived func()) (goodbye bool, err error) {
 	for {
 		c.take(ctx, conn, m)
 		if m.GetHello() == nil {
@@ -164,11 +191,16 @@ func (c *clientService) receive(ctx context.Context, conn *connection, stream *c
 			return true, nil
 		}
 		conn.extend()
+		body.handled()
 		m, err = stream.Receive()
+		body.arrived()
 		switch ended := errors.Is(err, io.EOF); {
 		case err != nil && !ended:
 			if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 				err = errSilent
+			}
+			if body.full {
+				err = errIntake
 			}
 			return false, err
 		case (ended || m.GetPing() > 0) && !conn.Renew(time.Now(), c.config.ClientLease):
@@ -210,6 +242,11 @@ func (c *clientService) take(ctx context.Context, conn *connection, m *wirev1.Cl
 			for _, id := range m.Unsubscribe {
 				r.Unsubscribe(conn.Owner, id)
 			}
+			conn.out.add(func(o *registry.Outbox) {
+				for _, id := range m.Unsubscribe {
+					o.Unsubscribe(id)
+				}
+			})
 		})
 	}
 	if len(m.GetUnwatch()) > 0 {
@@ -223,7 +260,23 @@ func (c *clientService) take(ctx context.Context, conn *connection, m *wirev1.Cl
 	}
 }
 
+// manyEntries is how many entries a message has that waits for others like it. The SDK
+// sends fewer registrations at a time, and as many subscriptions only when an
+// application has thousands.
+const manyEntries = 1024
+
+// enterMany waits until a message with a number of entries may be handled: those with
+// many take turns, and leave processors to all others.
+func (c *clientService) enterMany(entries int) (leave func()) {
+	if c.many == nil || entries <= manyEntries {
+		return func() {}
+	}
+	c.many <- struct{}{}
+	return func() { <-c.many }
+}
+
 func (c *clientService) subscribe(conn *connection, subscriptions []*wirev1.Subscription) {
+	defer c.enterMany(len(subscriptions))()
 	now := time.Now()
 	var refused []*wirev1.Refusal
 	for _, in := range subscriptions {

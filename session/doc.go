@@ -145,6 +145,7 @@
 //   - metrics.go: what is measured.
 //   - spread.go: clients move to sessions that have fewer.
 //   - connect.go: serves one client's stream.
+//   - intake.go: how much of what clients send may wait.
 //   - adopt.go: the values of registrations that a client names by digest.
 //   - waiting.go: a client's new registrations that wait for room.
 //   - register.go: registrations are put into the registry, and answered.

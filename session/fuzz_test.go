@@ -64,7 +64,7 @@ func FuzzTake(f *testing.F) {
 			}
 			conn := conns[i%2]
 			s.service.take(t.Context(), conn, &m)
-			for out := conn.out.next(); out != nil; out = conn.out.next() {
+			for out, _ := conn.out.next(); out != nil; out, _ = conn.out.next() {
 				assert.LessOrEqual(t, proto.Size(out), conclave.MaxRequest)
 				for _, r := range out.GetRefused() {
 					assert.LessOrEqual(t, len(r.GetId())+len(r.GetMessage()), 5*maxNameBytes)

@@ -12,6 +12,7 @@ type counters struct {
 	refusals prometheus.Counter // refused registrations and subscriptions
 	expired  prometheus.Counter // clients that were removed with registrations
 	waits    prometheus.Counter // messages that waited for room
+	unread   prometheus.Counter // connections that were ended because their client did not read
 }
 
 // exportMetrics exports the session's metrics, besides those of every node.
@@ -27,7 +28,10 @@ func exportMetrics(m *node.Metrics, r *locked, c *clients) counters {
 			Name: "conclave_session_waits_total", Help: "Messages with new registrations that waited until data had stored earlier ones.",
 		}),
 	}
-	m.Add(n.refusals, n.expired, n.waits)
+	n.unread = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "conclave_session_unread_total", Help: "Connections that were ended because their client left too much unread, or for too long.",
+	})
+	m.Add(n.refusals, n.expired, n.waits, n.unread)
 	m.Gauge("conclave_session_unsent_bytes", "Changes that data has not stored yet, about.", func() float64 { return float64(with(r, (*registry.Registry).Unsent)) })
 	figures := func() registry.Figures { return with(r, (*registry.Registry).Figures) }
 	m.Gauge("conclave_session_clients", "Connected clients.", func() float64 { return float64(c.count()) })

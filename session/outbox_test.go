@@ -2,6 +2,8 @@ package session
 
 import (
 	"errors"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -110,5 +112,58 @@ func TestOutbox_UnreadMessageEndsTheConnection(t *testing.T) {
 			o.unread()
 		}
 		o.wait()
+	})
+}
+
+// More than may wait ends the connection, once, and what waited is dropped.
+func TestOutbox_ThatExceedsItsLimitEndsTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken, full := make(chan struct{}), 0
+		o := &outbox{limit: 10_000, unread: func() {}, failed: func() {}, full: func() { full++; close(broken) }}
+		o.send = func(*wirev1.ServerMessage) error { <-broken; return errors.New("broken") }
+		for i := range 1000 {
+			o.add(func(what *registry.Outbox) { what.Answer([]registry.Ack{{ID: fmt.Sprint(i)}}, nil, nil) })
+			if i == 10 {
+				synctest.Wait()
+				assert.Zero(t, full)
+			}
+		}
+		o.cut()
+		o.wait()
+		assert.Equal(t, 1, full)
+		assert.False(t, o.what.Exceeds(0))
+	})
+}
+
+// Large messages to one address wait for each other, and for no other address; one
+// that is larger than all may be is sent alone.
+func TestLargeSends_OfOneAddressWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLargeSends(2 << 20)
+		var sent atomic.Int32
+		start := func(host string, bytes int) {
+			go func() { l.enter(host, bytes); sent.Add(1) }()
+			synctest.Wait()
+		}
+		start("a", 1<<20)
+		start("a", 1<<20)
+		start("a", 300<<10)
+		assert.EqualValues(t, 2, sent.Load())
+		start("a", 200<<10)
+		start("b", 8<<20)
+		assert.EqualValues(t, 4, sent.Load(), "a small one, and another address")
+		l.leave("a", 1<<20)
+		synctest.Wait()
+		assert.EqualValues(t, 5, sent.Load())
+		start("b", 1<<20)
+		assert.EqualValues(t, 5, sent.Load())
+		l.leave("b", 8<<20)
+		synctest.Wait()
+		assert.EqualValues(t, 6, sent.Load())
+		l.leave("a", 1<<20)
+		l.leave("a", 300<<10)
+		l.leave("a", 200<<10)
+		l.leave("b", 1<<20)
+		assert.Empty(t, l.by)
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"runtime"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -59,6 +60,7 @@ func New(c Config) (*Server, error) {
 func (s *Server) connectParts() {
 	c, book := s.config, &addressBook{}
 	s.registry = &locked{Registry: registry.New(c.SessionGrace, c.PushWindow, c.Trace)}
+	s.registry.Limit(registry.Limits{Subscriptions: c.MaxSubscriptions, Registrations: c.MaxRegistrations, Bytes: int(c.MaxClientBytes), AddressBytes: int(c.MaxAddressBytes)})
 	s.clients, s.nodes = newClients(c.SessionGrace), newNodes()
 	counters := exportMetrics(s.Metrics, s.registry, s.clients)
 	s.drain = &drain{node: c.Node, view: s.view, clients: s.clients, events: s.events, log: s.log}
@@ -78,9 +80,9 @@ func (s *Server) connectParts() {
 		loops: []func(context.Context, *dataNode, *rand.Rand){s.writer.run, (&reader{calls}).run, (&feeds{calls}).run, adopter.run},
 	}
 	s.service = &clientService{
-		config: c, registry: s.registry, clients: s.clients, arrivals: newArrivals(), room: room, watches: watches,
+		config: c, registry: s.registry, clients: s.clients, arrivals: newArrivals(), large: newLargeSends(largeSendEach), many: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), room: room, watches: watches,
 		adopter:     adopter,
-		wakeWriters: s.nodes.wakeWriters, wakeReaders: s.nodes.wakeReaders, refusals: counters.refusals,
+		wakeWriters: s.nodes.wakeWriters, wakeReaders: s.nodes.wakeReaders, refusals: counters.refusals, unread: counters.unread,
 	}
 }
 
@@ -134,7 +136,7 @@ func (s *Server) routes(string) (http.Handler, error) {
 	path, handler := wirev1connect.NewSessionServiceHandler(&sessionService{config: s.config, registry: s.registry, reroute: s.nodes.reroute}, s.HandlerOptions())
 	serve.Mount(r, path, handler)
 	path, handler = wirev1connect.NewClientServiceHandler(s.service, serve.ClientHandlerOptions())
-	serve.Mount(r, path, withResponder(handler))
+	serve.Mount(r, path, withRequest(handler, newIntake(intakeAll, intakeEach)))
 	return r, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"conclave/internal/contain"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -93,6 +94,22 @@ func (w *waiting) drop() {
 	w.queue, w.bytes = nil, 0
 }
 
+// done ends the waits: the queue is empty, and an idle connection keeps nothing. mu is
+// held.
+func (w *waiting) done() {
+	if w.empty != nil {
+		close(w.empty)
+	}
+	w.empty, w.queue, w.bytes = nil, nil, 0
+}
+
+// giveUp forgets what waits and ends the waits.
+func (w *waiting) giveUp() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.done()
+}
+
 // wait waits while more than maxWaiting bytes wait, until none does or ctx ends. It
 // calls extend every second, because the client's pings are not read meanwhile.
 func (w *waiting) wait(ctx context.Context, extend func()) {
@@ -130,32 +147,47 @@ func sizeOf(p *wirev1.Publisher) (n int) {
 // when there is room for it. It returns those for which there is none, and which may
 // not wait because more than most bytes would. serving ends with ctx.
 func (c *clientService) register(ctx context.Context, conn *connection, publishers []*wirev1.Publisher, most int) (left []*wirev1.Publisher) {
+	left, first := c.registerNow(conn, publishers, most)
+	if first {
+		conn.waiting.serving.Go(func() {
+			end := func(error) { conn.abort(); conn.waiting.giveUp() }
+			contain.Run(c.config.Logger, end, func() { c.serveWaiting(ctx, conn) })
+		})
+	}
+	conn.waiting.wait(ctx, conn.extend)
+	return left
+}
+
+// registerNow registers what there is room for and lets the rest wait, as far as it
+// may. It returns what may not, and reports whether nothing had waited before.
+func (c *clientService) registerNow(conn *connection, publishers []*wirev1.Publisher, most int) (left []*wirev1.Publisher, first bool) {
 	w := &conn.waiting
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.replace(publishers)
 	now, later := c.room.split(publishers)
 	c.put(conn, now)
 	later, left = w.fit(later, most)
-	first := w.add(later)
-	w.mu.Unlock()
-	if first {
-		w.serving.Go(func() { c.serveWaiting(ctx, conn) })
-	}
-	w.wait(ctx, conn.extend)
-	return left
+	return left, w.add(later)
 }
 
 // serveWaiting registers what waits, whenever there is room, until nothing waits or
 // ctx ends.
 func (c *clientService) serveWaiting(ctx context.Context, conn *connection) {
-	w := &conn.waiting
 	for more := true; more && c.room.wait(ctx) == nil; {
-		w.mu.Lock()
-		c.put(conn, w.next())
-		if more = len(w.queue) > 0; !more {
-			close(w.empty)
-			w.empty, w.queue = nil, nil // an idle connection keeps nothing
-		}
-		w.mu.Unlock()
+		more = c.registerNext(conn)
 	}
+}
+
+// registerNext registers the first of what waits, and reports whether there is more.
+func (c *clientService) registerNext(conn *connection) (more bool) {
+	w := &conn.waiting
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c.put(conn, w.next())
+	if len(w.queue) > 0 {
+		return true
+	}
+	w.done()
+	return false
 }

@@ -27,6 +27,11 @@ func process() cli.Process {
 			f.DurationVar(&c.ClientLease, "client-lease", c.ClientLease, "how long the registrations of a broken connection are kept for their client")
 			f.DurationVar(&c.SessionGrace, "session-grace", c.SessionGrace, "how long tombstones are kept and pushes may be held back (the same value as on the data nodes); --client-lease is at most two thirds of it")
 			f.DurationVar(&c.PushWindow, "push-window", c.PushWindow, "changes of a datum within this time after a push are merged, unless the switch push-window-ms overrides it")
+			f.IntVar(&c.MaxSubscriptions, "max-subscriptions", c.MaxSubscriptions, "subscriptions of one client")
+			f.IntVar(&c.MaxRegistrations, "max-registrations", c.MaxRegistrations, "registrations of one client")
+			f.Int64Var(&c.MaxClientBytes, "max-client-bytes", c.MaxClientBytes, "bytes of memory that the registrations and subscriptions of one client may take, about")
+			f.Int64Var(&c.MaxAddressBytes, "max-address-bytes", c.MaxAddressBytes, "bytes that those of all clients from one address may take (the clients of one machine, or behind one proxy)")
+			f.Int64Var(&c.MaxOutboxBytes, "max-outbox-bytes", c.MaxOutboxBytes, "bytes that may wait for a client that does not read them, beyond a single list")
 			f.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "how long a graceful stop waits for clients to move")
 		},
 		New: func(context.Context) (cli.Server, error) { return session.New(c) },

@@ -27,6 +27,7 @@ const rules = `
 	NONE < internal/stage, internal/sleep, internal/signal, internal/faultnet, internal/cli/clitest;
 	internal/sleep < internal/node, meta, meta/metaclient, testbed/scenario, testbed/bench, testbed/soak, lab, cmd/conclave, elector/rowlock, elector/versioncas, elector/zklatch;
 	internal/signal < elector, wire, lab;
+	NONE < internal/contain < wire/serve, internal/node, meta, session;
 	NONE < internal/random < elector, client, internal/node;
 	conclave < sql;
 
@@ -65,6 +66,7 @@ const rules = `
 	NONE < testbed/simulated/onetrace, testbed/simulated/mutate;
 	testbed, meta/metaclient < testbed/bench < testbed/report;
 	testbed < testbed/soak;
+	NONE < testbed/hostile;
 	testbed/scenario < testbed/demo;
 	wire/serve < testbed/console;
 	testbed/console, testbed/scenario, testbed/local, internal/sleep < testbed/console/live;

@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -42,6 +43,8 @@ func (f *commonFlags) bind(fs *pflag.FlagSet, c *node.Config) {
 	fs.StringVar(&f.tlsDir, "tls-dir", "", "folder with ca.pem, node.pem and node-key.pem: use TLS with nodes and clients; see conclave certs")
 	fs.BoolVar(&c.ClientCerts, "tls-clients", false, "with --tls-dir: clients need a certificate of the CA, too")
 	fs.BoolVar(&c.Insecure, "insecure", false, "listen beyond loopback without a token")
+	fs.IntVar(&c.MaxConnections, "max-connections", c.MaxConnections, "connections, and requests, at a time; at most four fifths of the open files that the process may have")
+	fs.IntVar(&c.MaxAddressConnections, "max-address-connections", c.MaxAddressConnections, "how many of them come from one address (the clients of one machine, or behind one proxy); at most three quarters of all")
 	fs.BoolVar(&c.Pprof, "pprof", false, "serve profiles at /debug/pprof/, for requests from this machine only")
 	fs.StringVar(&f.trace, "trace", "", "append this node's trace events to this file, for the checks of conclave chaos")
 	fs.StringVar(&f.config, "config", "", "YAML file with any of these settings, named as the flags")
@@ -84,7 +87,27 @@ func (f *commonFlags) resolve(role conclave.Role, c *node.Config, stderr io.Writ
 			return fmt.Errorf("--token-file: %w", err)
 		}
 	}
+	limitConnections(c, openFiles())
 	return f.loadTLS(role, c)
+}
+
+// limitConnections leaves files for connections to other nodes, and places for
+// other addresses. 0 files: not known.
+func limitConnections(c *node.Config, files int) {
+	if all := files * 4 / 5; all > 0 {
+		c.MaxConnections = min(c.MaxConnections, all)
+	}
+	c.MaxAddressConnections = min(c.MaxAddressConnections, max(1, c.MaxConnections*3/4))
+}
+
+// openFiles returns how many files the process can have open: the runtime has raised
+// its limit to the hard one.
+func openFiles() int {
+	var l syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {
+		return 0
+	}
+	return int(min(l.Max, 1<<30))
 }
 
 // loadTLS loads the certificates, if there are any.

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"conclave"
+	"conclave/internal/contain"
 	"conclave/meta/metaclient"
 	"conclave/wire"
 	"conclave/wire/rights"
@@ -146,6 +147,8 @@ func (b *Base) Run(ctx context.Context, grace time.Duration, setup func(address 
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", b.config.Listen, err)
 	}
+	connections, requests := b.places()
+	ln = connections.Listener(ln)
 	if b.config.TLS != nil {
 		ln = b.config.TLS.Listener(ln, b.config.ClientCerts)
 	}
@@ -167,7 +170,7 @@ func (b *Base) Run(ctx context.Context, grace time.Duration, setup func(address 
 	if b.role == conclave.RoleSession {
 		pings = wire.ClientPingTimeout
 	}
-	server := serve.NewHTTPServer(ln, handler, pings)
+	server := serve.NewHTTPServer(ln, requests.Handler(contain.Handler(b.Log, handler)), pings)
 	defer b.Peers.Close()
 
 	ctx, end := context.WithCancelCause(ctx)
@@ -201,6 +204,16 @@ func (b *Base) Run(ctx context.Context, grace time.Duration, setup func(address 
 	server.Shutdown(last)
 	b.Log.Info("stopped", "node", b.config.Node)
 	return nil
+}
+
+// places returns the places of the node's connections and requests.
+func (b *Base) places() (connections, requests *serve.Places) {
+	all, each := b.config.MaxConnections, b.config.MaxAddressConnections
+	b.Metrics.Counter("conclave_panics_total", "Panics that ended a request or a stream instead of the process. Each is a defect: see the log.", contain.Count)
+	connections, requests = serve.NewPlaces(all, each), serve.NewPlaces(all, each)
+	b.Metrics.Counter("conclave_connections_refused_total", "Connections that were closed because there were too many, in all or from their address.", connections.Refused)
+	b.Metrics.Counter("conclave_requests_refused_total", "Requests that were refused because there were too many, in all or from their address.", requests.Refused)
+	return connections, requests
 }
 
 // Shutdown calls stages, which is the role's part of a graceful stop, and then

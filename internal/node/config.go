@@ -53,6 +53,11 @@ type Config struct {
 	// Hosts are names under which browsers and other HTTP/1.1 clients may address
 	// the node, besides its addresses, localhost, its name and the advertised host.
 	Hosts []string
+	// MaxConnections is how many connections the node has at a time, and how many
+	// requests (each client of a session is one that lasts); MaxAddressConnections is
+	// how many of each come from one address. Clients behind a proxy, or on one machine,
+	// have the same. Defaults 100,000 and 20,000.
+	MaxConnections, MaxAddressConnections int
 	// Pprof serves profiles at /debug/pprof/, to requests from loopback addresses.
 	Pprof bool
 	// Beat is the time between two beats: to the meta leader, and on the feeds
@@ -82,6 +87,8 @@ type Config struct {
 func (c Config) WithDefaults() Config {
 	c.DataCenter = cmp.Or(c.DataCenter, "default")
 	c.Beat = cmp.Or(c.Beat, time.Second)
+	c.MaxConnections = cmp.Or(c.MaxConnections, 100_000)
+	c.MaxAddressConnections = cmp.Or(c.MaxAddressConnections, 20_000)
 	if c.Network == nil {
 		c.Network = wire.NewTCP()
 	}
@@ -123,7 +130,7 @@ func (c Config) Validate(role conclave.Role) error {
 	if c.ClientCerts && c.TLS == nil {
 		return fmt.Errorf("certificates of clients are required, but TLS is not configured: set --tls-dir")
 	}
-	return Positive("Beat", c.Beat)
+	return cmp.Or(Positive("Beat", c.Beat), PositiveNumber("MaxConnections", c.MaxConnections), PositiveNumber("MaxAddressConnections", c.MaxAddressConnections))
 }
 
 // tokens returns the tokens that requests need.
@@ -154,6 +161,14 @@ func (c Config) validateAdvertise() error {
 func Positive(field string, d time.Duration) error {
 	if d <= 0 {
 		return fmt.Errorf("%s %s: want a positive duration", field, d)
+	}
+	return nil
+}
+
+// PositiveNumber returns an error if the field's number is not positive.
+func PositiveNumber(field string, n int) error {
+	if n <= 0 {
+		return fmt.Errorf("%s %d: want a positive number", field, n)
 	}
 	return nil
 }

@@ -47,6 +47,7 @@
 //   - delta.go: how a large list is sent to a receiver that has an earlier one.
 //   - read.go: which topics are to be read, and when.
 //   - part.go: how a larger list is read.
+//   - limits.go: how much clients may hold.
 //   - fence.go: which leader epoch of a slot counts.
 //   - registry.go: the registry, and the number of its slots.
 //   - guard.go: when a push is held back.

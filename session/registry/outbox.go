@@ -13,8 +13,8 @@ import (
 // what the client itself asked for: one entry per registration and per
 // subscription, of which the newest replaces the older ones. A client that reads
 // slowly therefore sees fewer versions, never an older one after a newer one,
-// and delays no other client. Its zero value is empty. It is not safe for
-// concurrent use.
+// and delays no other client. How many bytes that is, Exceeds limits. Its zero value
+// is empty. It is not safe for concurrent use.
 type Outbox struct {
 	// What is sent once with the next message, unless it is zero.
 	Welcome  *wirev1.Welcome
@@ -32,8 +32,12 @@ type Outbox struct {
 	refused  []*wirev1.Refusal
 	withheld []*wirev1.Refusal
 	pushes   []string          // subscriptions in order of arrival, each once
-	newest   map[string]unsent // of each subscription in pushes
+	newest   map[string]unsent // of each subscription in pushes, unless it has ended
 	parts    *inParts          // the push that is being sent in parts; nil: none
+
+	bytes    int         // of all entries, and of the contents, each once
+	contents map[any]int // how many pushes wait of each list or delta
+	taken    int         // bytes of pushes in the last message
 }
 
 // unsent is a push that waits.
@@ -52,7 +56,11 @@ type acks struct {
 	version map[string]int64
 }
 
-func (a *acks) add(more []Ack) {
+// entryBytes is what an entry takes beside its strings, about.
+const entryBytes = 64
+
+// add adds acknowledgements, and returns how many bytes more they take.
+func (a *acks) add(more []Ack) (bytes int) {
 	if a.version == nil && len(more) > 0 {
 		a.version = make(map[string]int64, len(more))
 	}
@@ -60,37 +68,51 @@ func (a *acks) add(more []Ack) {
 		have, waits := a.version[m.ID]
 		if !waits {
 			a.order = append(a.order, m.ID)
+			bytes += entryBytes + len(m.ID)
 		}
 		a.version[m.ID] = max(have, m.Version)
 	}
+	return bytes
 }
 
-// take removes and returns as many as one message carries.
-func (a *acks) take() (out []*wirev1.Ack) {
+// take removes and returns as many as one message carries, and how many bytes they
+// took.
+func (a *acks) take() (out []*wirev1.Ack, bytes int) {
 	n := min(len(a.order), messageAcks)
 	block := make([]wirev1.Ack, n) // one allocation for all
 	for i, id := range a.order[:n] {
 		block[i].Id, block[i].Version = id, a.version[id]
 		delete(a.version, id)
 		out = append(out, &block[i])
+		bytes += entryBytes + len(id)
 	}
 	if a.order = a.order[n:]; len(a.order) == 0 {
 		*a = acks{}
 	}
-	return out
+	return out, bytes
 }
 
 // Answer adds what became of registrations and subscriptions: accepted, stored,
 // or refused.
 func (o *Outbox) Answer(accepted, stored []Ack, refused []*wirev1.Refusal) {
-	o.accepted.add(accepted)
-	o.stored.add(stored)
+	o.bytes += o.accepted.add(accepted) + o.stored.add(stored)
+	o.refuse(refused...)
+}
+
+func (o *Outbox) refuse(refused ...*wirev1.Refusal) {
+	for _, r := range refused {
+		o.bytes += refusalBytes(r)
+	}
 	o.refused = append(o.refused, refused...)
+}
+
+func refusalBytes(r *wirev1.Refusal) int {
+	return 2*entryBytes + len(r.GetId()) + len(r.GetCode()) + len(r.GetMessage())
 }
 
 // Want asks the client for the values of registrations that it has named by
 // digest.
-func (o *Outbox) Want(wanted []Ack) { o.wanted.add(wanted) }
+func (o *Outbox) Want(wanted []Ack) { o.bytes += o.wanted.add(wanted) }
 
 // Configure adds a configuration value, as of an epoch that is not lower than
 // that of the values before. It replaces one of the same id that was not sent
@@ -99,11 +121,22 @@ func (o *Outbox) Configure(epoch *wirev1.Epoch, v *wirev1.WatchedValue) {
 	if o.config == nil {
 		o.config = map[string]*wirev1.WatchedValue{}
 	}
+	o.Unconfigure(v.GetId())
 	o.config[v.GetId()], o.epoch = v, epoch
+	o.bytes += configBytes(v)
+}
+
+func configBytes(v *wirev1.WatchedValue) int {
+	return 2*entryBytes + len(v.GetId()) + len(v.GetValue())
 }
 
 // Unconfigure removes a configuration value that the client watches no more.
-func (o *Outbox) Unconfigure(id string) { delete(o.config, id) }
+func (o *Outbox) Unconfigure(id string) {
+	if v := o.config[id]; v != nil {
+		delete(o.config, id)
+		o.bytes -= configBytes(v)
+	}
+}
 
 // Push adds a push. It replaces one of the same subscription that was not sent
 // yet: the subscriber still has the base of that one, which is kept only while
@@ -112,11 +145,12 @@ func (o *Outbox) Unconfigure(id string) { delete(o.config, id) }
 // Registry, it must be called under the registry's lock.
 func (o *Outbox) Push(p Push) {
 	if p.withheld {
+		o.bytes += refusalBytes(p.refusal)
 		o.withheld = append(o.withheld, p.refusal)
 		return
 	}
 	if p.refusal != nil {
-		o.refused = append(o.refused, p.refusal)
+		o.refuse(p.refusal)
 		return
 	}
 	if o.newest == nil {
@@ -126,6 +160,7 @@ func (o *Outbox) Push(p Push) {
 	before, waits := o.newest[p.ID]
 	if !waits {
 		o.pushes = append(o.pushes, p.ID)
+		o.bytes += entryBytes + len(p.ID)
 	} else if base != nil {
 		base = before.base
 	}
@@ -137,7 +172,9 @@ func (o *Outbox) Push(p Push) {
 	if waiting.delta == nil && !waiting.parts && p.topic != nil && len(p.topic.subs) > 1 {
 		waiting.encoded = p.datum.share()
 	}
+	o.drop(before)
 	o.newest[p.ID] = waiting
+	o.keep(waiting)
 	if p.topic != nil {
 		p.topic.bytes += waiting.size()
 	}
@@ -150,6 +187,69 @@ func (u unsent) size() int {
 	}
 	return u.datum.size
 }
+
+// content returns what identifies the list or the delta that the push carries.
+func (u unsent) content() any {
+	if u.delta != nil {
+		return u.delta
+	}
+	return u.datum.message
+}
+
+// keep counts a push that waits. A list counts once, however many subscriptions of
+// the connection wait for it.
+func (o *Outbox) keep(u unsent) {
+	if o.contents == nil {
+		o.contents = map[any]int{}
+	}
+	c := u.content()
+	if o.contents[c]++; o.contents[c] == 1 {
+		o.bytes += u.size()
+	}
+}
+
+// drop takes it off again; the zero value is none.
+func (o *Outbox) drop(u unsent) {
+	if u.datum == nil {
+		return
+	}
+	c := u.content()
+	if o.contents[c]--; o.contents[c] == 0 {
+		delete(o.contents, c)
+		o.bytes -= u.size()
+	}
+	if len(o.contents) == 0 {
+		o.contents = nil
+	}
+}
+
+// Unsubscribe removes what waits for a subscription that its client has ended. A
+// client that subscribes and unsubscribes in turn would keep lists that the session
+// has no longer.
+func (o *Outbox) Unsubscribe(id string) {
+	o.drop(o.newest[id])
+	delete(o.newest, id)
+}
+
+// Exceeds reports whether more bytes wait than limit, unless a single list is what
+// exceeds it: that is sent, however large it is.
+func (o *Outbox) Exceeds(limit int) bool {
+	return o.bytes > limit && (len(o.contents) > 1 || len(o.contents) == 0 || o.entries() > limit)
+}
+
+// entries returns the bytes without the one list that waits.
+func (o *Outbox) entries() int {
+	for _, u := range o.newest {
+		return o.bytes - u.size()
+	}
+	if o.parts != nil {
+		return o.bytes - o.parts.push.size()
+	}
+	return o.bytes
+}
+
+// Taken returns how many bytes the pushes in the last message have, about.
+func (o *Outbox) Taken() int { return o.taken }
 
 // maxRefusals is how many refusals may wait for a client that does not read
 // them, and how many requests for values. They are the only things that a client
@@ -178,13 +278,22 @@ func (o *Outbox) Next() *wirev1.ServerMessage {
 		m.Config = &wirev1.WatchedValues{Epoch: o.epoch}
 		for _, id := range sortedKeys(o.config) {
 			m.Config.Values = append(m.Config.Values, o.config[id])
+			o.bytes -= configBytes(o.config[id])
 		}
 	}
 	something := o.Welcome != nil || o.Sessions != nil || o.Pong != 0 || o.Move != "" || m.Config != nil
 	o.Welcome, o.Sessions, o.Pong, o.Move, o.MoveTo, o.config = nil, nil, 0, "", "", nil
 
-	m.Accepted, m.Stored, m.Wanted = o.accepted.take(), o.stored.take(), o.wanted.take()
+	take := func(a *acks) []*wirev1.Ack {
+		out, bytes := a.take()
+		o.bytes -= bytes
+		return out
+	}
+	m.Accepted, m.Stored, m.Wanted = take(&o.accepted), take(&o.stored), take(&o.wanted)
 	m.Refused, m.Withheld, o.refused, o.withheld = o.refused, o.withheld, nil, nil
+	for _, r := range slices.Concat(m.Refused, m.Withheld) {
+		o.bytes -= refusalBytes(r)
+	}
 	size, taken := 0, 0
 	at := map[unsent]*wirev1.Push{}
 	if o.parts != nil {
@@ -197,11 +306,16 @@ func (o *Outbox) Next() *wirev1.ServerMessage {
 			break
 		}
 		taken++
-		p := o.newest[subscription]
-		if o.parts.has(subscription) || o.parts != nil && p.parts && at[p] == nil {
+		p, waits := o.newest[subscription]
+		if waits && (o.parts.has(subscription) || o.parts != nil && p.parts && at[p] == nil) {
 			behind = append(behind, subscription)
 			continue
 		}
+		o.bytes -= entryBytes + len(subscription)
+		if !waits { // it has ended
+			continue
+		}
+		o.drop(p)
 		delete(o.newest, subscription)
 		if out := at[p]; out != nil {
 			out.Subscriptions = append(out.Subscriptions, subscription)
@@ -213,6 +327,7 @@ func (o *Outbox) Next() *wirev1.ServerMessage {
 		out := p.datum.push([]string{subscription})
 		switch {
 		case p.parts:
+			o.keep(p) // until its last part was taken
 			o.parts = &inParts{push: p, subscriptions: out.Subscriptions}
 			out = o.nextPart()
 			size += wire.PartBytes
@@ -226,6 +341,7 @@ func (o *Outbox) Next() *wirev1.ServerMessage {
 		at[p] = out
 		m.Pushes = append(m.Pushes, out)
 	}
+	o.taken = size
 	if o.pushes = o.pushes[taken:]; len(behind) > 0 {
 		o.pushes = append(behind, o.pushes...)
 	}
@@ -242,6 +358,7 @@ func (o *Outbox) Next() *wirev1.ServerMessage {
 func (o *Outbox) nextPart() *wirev1.Push {
 	push, last := o.parts.take()
 	if last {
+		o.drop(o.parts.push)
 		o.parts = nil
 	}
 	return push

@@ -150,3 +150,51 @@ func TestOutbox_ListIsEncodedOnceForAllSubscribers(t *testing.T) {
 	require.Len(t, m.GetPushes(), 1)
 	assert.NotNil(t, m.Pushes[0].GetDatum())
 }
+
+// What waits is counted in bytes: entries, and each list once. Only a single list may
+// exceed the limit.
+func TestOutbox_BytesAreBounded(t *testing.T) {
+	var o Outbox
+	list := func(version int64, size int) *datum {
+		return newDatum(&wirev1.Datum{DataInfoId: "x", Version: version, Values: []string{strings.Repeat("v", size)}}, uint64(version))
+	}
+	const limit = 10_000
+	one := list(1, 50_000)
+	o.Push(Push{ID: "a", datum: one})
+	o.Push(Push{ID: "b", datum: one})
+	assert.False(t, o.Exceeds(limit), "a single list, for two subscriptions")
+	for v := range int64(100) {
+		o.Push(Push{ID: "b", datum: list(v+2, 50_000)})
+	}
+	assert.Less(t, o.bytes, 101_000, "newer lists take the place of older ones")
+	assert.True(t, o.Exceeds(limit), "two lists")
+	o.Unsubscribe("a")
+	assert.False(t, o.Exceeds(limit), "what an ended subscription waited for is gone")
+	assert.Len(t, o.Next().GetPushes(), 1)
+	assert.Greater(t, o.Taken(), 50_000)
+	assert.Nil(t, o.Next())
+
+	// A client that subscribes and unsubscribes in turn keeps nothing but its entries.
+	for i := range 200 {
+		id := fmt.Sprint(i)
+		o.Push(Push{ID: id, datum: list(int64(i), 1000)})
+		o.Unsubscribe(id)
+	}
+	assert.Empty(t, o.contents)
+	assert.True(t, o.Exceeds(limit), "and these are bounded")
+	assert.Nil(t, o.Next())
+
+	for i := range 200 {
+		o.Answer([]Ack{{ID: fmt.Sprint("accepted", i)}}, []Ack{{ID: fmt.Sprint("stored", i)}}, []*wirev1.Refusal{{Id: "r", Message: "no"}})
+		o.Want([]Ack{{ID: fmt.Sprint("wanted", i)}})
+		o.Configure(nil, &wirev1.WatchedValue{Id: fmt.Sprint(i % 10), Value: "v"})
+		o.Push(Push{ID: fmt.Sprint(i), datum: list(int64(i), 10)})
+	}
+	assert.True(t, o.Exceeds(limit))
+	o.Unconfigure("0")
+	o.Unsubscribe("7")
+	for o.Next() != nil {
+	}
+	assert.Zero(t, o.bytes, "everything is taken off again")
+	assert.False(t, o.Exceeds(limit))
+}

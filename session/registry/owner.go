@@ -44,6 +44,7 @@ type Owner struct {
 	Name      string // as operators are shown
 	Identity  string // of the client's token; "" in a cluster without tokens
 	Address   string // from which the client is or was connected
+	Host      string // of the address: those with the same share a limit
 	Number    uint64 // counts the connections of this session
 	Announced bool   // the client asked for a linger itself: its end is intended
 	Deltas    bool   // the client can apply deltas
@@ -56,6 +57,8 @@ type Owner struct {
 	live     int // of regs: those that are not tombstones
 	unstored int // of regs: those that data has not stored
 	subs     map[string]*subscription
+	bytes    int      // of regs and subs, about
+	account  *account // of its host; nil until it holds something
 }
 
 // FreshFor returns how long a ping keeps its connection fresh: two thirds of
@@ -93,7 +96,12 @@ func (o *Owner) count(reg *registration, n int) {
 func (o *Owner) Linger(until time.Time) { o.until = until }
 
 // End records that the connection has ended.
-func (o *Owner) End() { o.ended = true }
+func (o *Owner) End() {
+	if o.account != nil && !o.ended {
+		o.account.open--
+	}
+	o.ended = true
+}
 
 // fresh reports whether the registrations of the connection may be published.
 func (o *Owner) fresh(now time.Time, grace time.Duration) bool {
@@ -112,4 +120,31 @@ func (o *Owner) after(sender *Owner) *Owner {
 		return o
 	}
 	return sender
+}
+
+// Limits bound what clients may hold here, in entries and in bytes: of each
+// connection, and of all connections from one address together. What would exceed
+// one is refused; all that is held already stays. A field that is zero is no limit.
+//
+// Withdrawals may use twice as much: one that is refused would leave an older
+// registration visible.
+type Limits struct {
+	Subscriptions int // of a connection
+	Registrations int // of a connection
+	Bytes         int // of a connection: registrations and subscriptions, as they are in memory, about
+	AddressBytes  int // of all connections from one address, those included that have ended and left registrations
+}
+
+// account is what the connections from one address hold.
+type account struct {
+	bytes int
+	open  int // connections that are charged to it and have not ended
+}
+
+// charge adds bytes to what the connection and its address hold.
+func (o *Owner) charge(bytes int) {
+	o.bytes += bytes
+	if o.account != nil {
+		o.account.bytes += bytes
+	}
 }

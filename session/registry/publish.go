@@ -42,8 +42,8 @@ func (r *Registry) Put(sender *Owner, p conclave.Publisher, now time.Time) (stor
 		}
 		return !old.stored.IsZero(), nil
 	}
-	r.replace(old, &registration{id: p.ID, key: key, version: p.Version, values: p.Values, withdrawn: p.Withdrawn}, owner, now)
-	return false, nil
+	reg := &registration{id: p.ID, key: key, version: p.Version, values: p.Values, withdrawn: p.Withdrawn}
+	return false, r.within(owner, old, reg, func() { r.replace(old, reg, owner, now) })
 }
 
 // replace puts reg in the place of old, which may be nil, and queues it.

@@ -35,9 +35,11 @@ func (reg *registration) setOwner(o *Owner) {
 	if reg.owner != nil {
 		reg.owner.regs.remove(reg)
 		reg.owner.count(reg, -1)
+		reg.owner.charge(-reg.memory())
 	}
 	if reg.owner = o; o != nil {
 		o.regs.add(reg)
+		o.charge(reg.memory())
 		o.count(reg, 1)
 	}
 }
@@ -60,6 +62,22 @@ func (reg *registration) message() *wirev1.Publisher {
 
 // size estimates the size of the message in bytes.
 func (reg *registration) size() int { return reg.removalSize() + sizeOf(reg.values) }
+
+// What a registration and a subscription take beside their strings, about; see
+// TestRegistry_RegistrationTakesFewBytes.
+const (
+	registrationBytes = 350
+	subscriptionBytes = 1000 // the topic included
+)
+
+// memory estimates what the registration takes of the heap, in bytes.
+func (reg *registration) memory() int {
+	n := registrationBytes + len(reg.id) + len(reg.key)
+	for _, v := range reg.values {
+		n += 16 + len(v)
+	}
+	return n
+}
 
 // removalSize estimates the size of the message that removes the registration in
 // bytes.

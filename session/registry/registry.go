@@ -30,6 +30,9 @@ type Registry struct {
 
 	peakIDs, peakTopics int // the most that byID and topics had; see giveBack
 
+	limits   Limits
+	accounts map[string]*account // by host
+
 	guard   guard
 	window  time.Duration // how long after a read the changes of a topic are merged
 	stopped bool          // the switch stop-push: nothing is pushed
@@ -56,10 +59,13 @@ type Figures struct {
 // Facts are claimed to t while the caller's lock is held.
 func New(grace, window time.Duration, t trace.Sink) *Registry {
 	return &Registry{
-		grace: grace, trace: t, byID: map[string]*registration{}, topics: map[string]*topic{},
+		grace: grace, trace: t, byID: map[string]*registration{}, topics: map[string]*topic{}, accounts: map[string]*account{},
 		guard: guard{on: true, grace: grace}, window: window,
 	}
 }
+
+// Limit sets what clients may hold from now on.
+func (r *Registry) Limit(l Limits) { r.limits = l }
 
 // Resize sets the number of slots. It is called with the first table, and with
 // that of a cluster that was created again with another number of slots: then
@@ -137,6 +143,7 @@ func (r *Registry) numbersOf(fits func(*slotState) bool) (out []int) {
 func (r *Registry) giveBack() {
 	r.byID, r.peakIDs = smaller(r.byID, r.peakIDs)
 	r.topics, r.peakTopics = smaller(r.topics, r.peakTopics)
+	r.closeAccounts()
 	for _, s := range r.slots {
 		s.pending, s.peak = smaller(s.pending, s.peak)
 		if n := cap(s.held.regs); n >= 1024 && len(s.held.regs) < n/8 {

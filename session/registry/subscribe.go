@@ -27,9 +27,16 @@ func (r *Registry) Subscribe(to *Owner, in *wirev1.Subscription, now time.Time) 
 	if !r.HasTable() {
 		return nil, errNoTable()
 	}
-	r.Unsubscribe(to, id)
+	bytes := subscriptionBytes + len(id) + len(in.GetDataInfoId()) + 4*len(in.GetPublishers())
+	if to.subs[id] != nil {
+		r.Unsubscribe(to, id)
+	}
+	if err := r.maySubscribe(to, bytes); err != nil {
+		return nil, err
+	}
+	to.charge(bytes)
 	tp := r.topic(data, now)
-	s := &subscription{id: id, to: to, topic: tp, at: len(tp.subs), version: version, hash: in.GetHash(), count: int(in.GetCount()), publishers: in.GetPublishers(), limit: wire.FromMs(in.GetHoldMs())}
+	s := &subscription{id: id, to: to, bytes: bytes, topic: tp, at: len(tp.subs), version: version, hash: in.GetHash(), count: int(in.GetCount()), publishers: in.GetPublishers(), limit: wire.FromMs(in.GetHoldMs())}
 	tp.subs = append(tp.subs, s)
 	tp.slot.pushed = max(tp.slot.pushed, version) // some session has pushed it
 	r.figures.Subscriptions++
@@ -70,6 +77,7 @@ func (r *Registry) Unsubscribe(owner *Owner, id string) {
 		return
 	}
 	delete(owner.subs, id)
+	owner.charge(-s.bytes)
 	r.hold(s, time.Time{})
 	tp := s.topic
 	last := len(tp.subs) - 1

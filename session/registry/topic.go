@@ -93,6 +93,7 @@ type subscription struct {
 	to    *Owner
 	topic *topic
 	at    int // its index in topic.subs
+	bytes int // that it is charged with
 
 	version    int64
 	hash       uint64 // 0: it has nothing

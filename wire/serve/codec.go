@@ -19,8 +19,12 @@ const (
 	// the messages in it included. The SDK sends several times fewer, unless an
 	// application closes tens of thousands of subscriptions at once.
 	maxFields = 64 << 10
+	// Of the messages in a message there is one for each leastMessage bytes at most, and
+	// some more: those that make sense have more.
+	leastMessage = 16
+	someMessages = 64
 	// maxJSON is the size of a message as JSON, in which fields are not counted.
-	maxJSON = 64 << 10
+	maxJSON = 16 << 10
 )
 
 // clientCodec unmarshals the binary messages of clients within their limits.
@@ -42,7 +46,8 @@ func (clientCodec) MarshalAppend(b []byte, m any) ([]byte, error) {
 // Unmarshal implements connect.Codec.
 func (clientCodec) Unmarshal(b []byte, m any) error {
 	message := m.(proto.Message)
-	if _, err := countFields(b, message.ProtoReflect().Descriptor(), maxFields); err != nil {
+	count := fieldCount{fields: maxFields, messages: someMessages + len(b)/leastMessage}
+	if err := count.take(b, message.ProtoReflect().Descriptor()); err != nil {
 		return err
 	}
 	return proto.Unmarshal(b, message)
@@ -80,28 +85,34 @@ func (clientJSON) Unmarshal(b []byte, m any) error {
 	return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(b, m.(proto.Message))
 }
 
-// countFields returns how many of the allowed fields are left after those in b.
-func countFields(b []byte, d protoreflect.MessageDescriptor, allowed int) (left int, err error) {
-	for left = allowed; len(b) > 0; {
-		if left--; left < 0 {
-			return 0, fmt.Errorf("the message has more than %d fields", maxFields)
+// fieldCount is how many fields and messages a message may still have.
+type fieldCount struct{ fields, messages int }
+
+// take takes those in b off, and returns an error if there are too many.
+func (c *fieldCount) take(b []byte, d protoreflect.MessageDescriptor) error {
+	for len(b) > 0 {
+		if c.fields--; c.fields < 0 {
+			return fmt.Errorf("the message has more than %d fields", maxFields)
 		}
 		number, kind, tag := protowire.ConsumeTag(b)
 		if tag < 0 {
-			return 0, protowire.ParseError(tag)
+			return protowire.ParseError(tag)
 		}
 		size := protowire.ConsumeFieldValue(number, kind, b[tag:])
 		if size < 0 {
-			return 0, protowire.ParseError(size)
+			return protowire.ParseError(size)
 		}
 		value := b[tag : tag+size]
 		b = b[tag+size:]
 		if f := d.Fields().ByNumber(number); kind == protowire.BytesType && f != nil && f.Message() != nil {
+			if c.messages--; c.messages < 0 {
+				return fmt.Errorf("the message has more than one message in each %d bytes", leastMessage)
+			}
 			inner, _ := protowire.ConsumeBytes(value)
-			if left, err = countFields(inner, f.Message(), left); err != nil {
-				return 0, err
+			if err := c.take(inner, f.Message()); err != nil {
+				return err
 			}
 		}
 	}
-	return left, nil
+	return nil
 }

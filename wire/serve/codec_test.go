@@ -13,7 +13,7 @@ import (
 
 func TestClientCodec_FieldsAreBoundedBeforeTheyAreRead(t *testing.T) {
 	read := func(b []byte) error { return clientCodec{}.Unmarshal(b, &wirev1.ClientMessage{}) }
-	empty := func(n int) []byte { return []byte(strings.Repeat("\x12\x00", n)) } // registrations without a field
+	empty := func(n int) []byte { return []byte(strings.Repeat("\x22\x00", n)) } // unsubscriptions without an id
 	require.NoError(t, read(empty(maxFields)))
 	assert.ErrorContains(t, read(empty(maxFields+1)), "more than 65536 fields")
 
@@ -21,6 +21,18 @@ func TestClientCodec_FieldsAreBoundedBeforeTheyAreRead(t *testing.T) {
 	require.NoError(t, err)
 	assert.ErrorContains(t, read(values), "more than 65536 fields", "those of a registration count")
 	assert.ErrorContains(t, read(append(empty(maxFields-1), values...)), "more than 65536 fields", "all together")
+
+	// Registrations without a field take two bytes each, and two hundred in memory.
+	hollow := func(n int) []byte { return []byte(strings.Repeat("\x12\x00", n)) }
+	assert.NoError(t, read(hollow(someMessages)))
+	assert.ErrorContains(t, read(hollow(2000)), "more than one message in each 16 bytes")
+	small := &wirev1.ClientMessage{}
+	for range 10_000 {
+		small.Publishers = append(small.Publishers, &wirev1.Publisher{Id: "p", DataInfoId: "a#@#b#@#c", Version: 1})
+	}
+	least, err := proto.Marshal(small)
+	require.NoError(t, err)
+	assert.NoError(t, read(least), "the smallest that make sense")
 
 	long, err := proto.Marshal(&wirev1.ClientMessage{Subscribe: []*wirev1.Subscription{{Id: "s", Publishers: make([]uint32, 100_000)}}})
 	require.NoError(t, err)
@@ -31,7 +43,7 @@ func TestClientCodec_JSONIsBoundedByItsSize(t *testing.T) {
 	var m wirev1.ClientMessage
 	require.NoError(t, clientJSON{}.Unmarshal([]byte(`{"ping":"7","later":1}`), &m))
 	assert.Equal(t, uint64(7), m.Ping)
-	assert.ErrorContains(t, clientJSON{}.Unmarshal([]byte(`{"publishers":[`+strings.Repeat("{},", maxJSON)+`{}]}`), &m), "the limit is 65536")
+	assert.ErrorContains(t, clientJSON{}.Unmarshal([]byte(`{"publishers":[`+strings.Repeat("{},", maxJSON)+`{}]}`), &m), "the limit is 16384")
 }
 
 // FuzzClientCodec compares the count with what protobuf reads: what it refuses is
@@ -53,7 +65,9 @@ func FuzzClientCodec(f *testing.F) {
 		if proto.Unmarshal(b, &m) != nil {
 			return
 		}
-		left, err := countFields(b, m.ProtoReflect().Descriptor(), maxFields)
+		count := fieldCount{fields: maxFields, messages: maxFields}
+		err := count.take(b, m.ProtoReflect().Descriptor())
+		left := count.fields
 		if len(b) <= maxFields { // a field takes a byte at least
 			require.NoError(t, err)
 		}

@@ -6,7 +6,8 @@
 // table of the rights that paths and procedures require, and checks them; callers.go
 // has the roles that call each procedure of nodes over TLS; audit.go reports who
 // changes something; browser.go refuses what the web pages of others make browsers
-// send; reads.go limits what readers of lists take; page.go
-// writes their lists in pages; codec.go bounds the messages of
-// clients; events.go is a node's event log.
+// send; reads.go limits what readers of lists take; page.go writes their lists in
+// pages; places.go limits connections and requests, in all and for each address;
+// bodies.go bounds what a request sends; codec.go bounds the messages of clients;
+// events.go is a node's event log.
 package serve

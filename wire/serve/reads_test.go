@@ -56,6 +56,29 @@ func TestReads_AreLimitedAtATime(t *testing.T) {
 	})
 }
 
+// Requests for metrics need no token. They are answered a few at a time.
+func TestReads_ScrapesAreLimitedAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release, metrics := make(chan struct{}), prometheus.NewRegistry()
+		metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "slow"}, func() float64 { <-release; return 1 }))
+		r := serve.NewRouter(serve.RouterConfig{Node: d1, Role: conclave.RoleData, Metrics: metrics, Events: serve.NewEvents("d", time.Now)})
+		answers := make(chan int, 10)
+		for range 10 {
+			go func() {
+				w := httptest.NewRecorder()
+				r.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1:9600/metrics", nil))
+				answers <- w.Code
+			}()
+		}
+		synctest.Wait()
+		require.Len(t, answers, 6)
+		assert.Equal(t, http.StatusServiceUnavailable, <-answers)
+		close(release)
+		synctest.Wait()
+		assert.Len(t, answers, 9)
+	})
+}
+
 // A reader that does not read its answer keeps its place, and a small answer its
 // connection, for a limited time.
 func TestReads_SlowReaderIsBrokenOff(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"conclave"
+	"conclave/internal/contain"
 	"conclave/wire"
 	"conclave/wire/rights"
 )
@@ -37,6 +38,10 @@ type RouterConfig struct {
 	Ready func() (bool, []string)
 }
 
+// scrapesAtOnce is how many requests for metrics, which need no token, are answered at
+// a time. Others get 503.
+const scrapesAtOnce = 4
+
 // NewRouter returns the router with the paths that all roles share. Each role
 // adds its own paths and mounts its Connect services on it.
 func NewRouter(c RouterConfig) *mux.Router {
@@ -59,7 +64,7 @@ func NewRouter(c RouterConfig) *mux.Router {
 	r.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) {
 		WriteJSON(w, http.StatusOK, map[string]any{"version": c.Version})
 	}).Methods(http.MethodGet)
-	r.Handle("/metrics", promhttp.HandlerFor(c.Metrics, promhttp.HandlerOpts{})).Methods(http.MethodGet)
+	r.Handle("/metrics", promhttp.HandlerFor(c.Metrics, promhttp.HandlerOpts{MaxRequestsInFlight: scrapesAtOnce})).Methods(http.MethodGet)
 	r.Handle("/v1/events", c.Events).Methods(http.MethodGet)
 	r.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		WriteError(w, wire.Errorf(wire.CodeNotFound, "no such path: %s", q.URL.Path))
@@ -99,8 +104,8 @@ func handlerOptions(i *wire.Interceptor, limit int) connect.HandlerOption {
 		connect.WithInterceptors(i),
 		connect.WithReadMaxBytes(limit),
 		connect.WithCompression("gzip", nil, nil), // no node compresses: ADR 0043
-		connect.WithRecover(func(_ context.Context, _ connect.Spec, _ http.Header, v any) error {
-			return wire.ToConnect(wire.Errorf(wire.CodeInternal, "a handler panicked: %v", v))
+		connect.WithRecover(func(ctx context.Context, _ connect.Spec, _ http.Header, v any) error {
+			return wire.ToConnect(wire.Errorf(wire.CodeInternal, "%v", contain.Reported(ctx, v)))
 		}),
 	)
 }

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"conclave"
 	"conclave/wire"
 )
 
@@ -116,15 +115,4 @@ func CheckListen(address string, hasToken, insecure bool) error {
 		return nil
 	}
 	return wire.Errorf(wire.CodeBadRequest, "refusing to listen on %q without a token: configure one, listen on loopback, or use --insecure", address)
-}
-
-// limitBody refuses requests whose body exceeds the limit.
-func limitBody(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength > conclave.MaxRequest && r.ProtoMajor == 1 {
-			WriteError(w, wire.Errorf(wire.CodeTooLarge, "the body has %d bytes, the limit is %d", r.ContentLength, conclave.MaxRequest))
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }

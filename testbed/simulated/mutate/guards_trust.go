@@ -7,7 +7,7 @@ var trustGuards = []guard{
 	{name: "a name that was rebound is the node's", test: unit{"./wire/serve", "TestRouter_PagesOfOthersAreRefused"}, patch: patch{
 		"wire/serve/browser.go", "if r.ProtoMajor == 1 && !c.ownHost(r.Host) {", "if r.ProtoMajor == 0 && !c.ownHost(r.Host) {"}},
 	{name: "a message of a client has any number of fields", test: unit{"./wire/serve", "TestClientCodec_FieldsAreBoundedBeforeTheyAreRead"}, patch: patch{
-		"wire/serve/codec.go", "if left--; left < 0 {", "if left--; left < -1<<40 {"}},
+		"wire/serve/codec.go", "if c.fields--; c.fields < 0 {", "if c.fields--; c.fields < -1<<40 {"}},
 	{name: "a refusal repeats what a client sends", test: unit{"./session", "TestRefusals_AreShort"}, patch: patch{
 		"session/register.go", "Id: cut(id, maxNameBytes)", "Id: id"}},
 	{name: "a diff may be at any epoch", test: unit{"./session/registry", "TestDiff_EpochThatCannotBeTrueIsRefused"}, patch: patch{

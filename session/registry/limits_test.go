@@ -1,0 +1,105 @@
+package registry
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+)
+
+func limited(l Limits) (*Registry, time.Time) {
+	r, now := New(time.Hour, 0, nil), time.Now()
+	r.Resize(1, now)
+	r.Limit(l)
+	return r, now
+}
+
+// What exceeds a limit is refused with too_large, and what is held stays, may be
+// updated and withdrawn, and makes room when it is gone.
+func TestLimits_OfOneClient(t *testing.T) {
+	r, now := limited(Limits{Registrations: 3, Subscriptions: 2})
+	o, other := active(&Owner{Client: "a", Host: "h"}, now), active(&Owner{Client: "b", Host: "h"}, now)
+	put := func(to *Owner, id string, version int64, withdrawn bool) error {
+		_, err := r.Put(to, conclave.Publisher{ID: id, Data: dataOf("x"), Version: version, Withdrawn: withdrawn}, now)
+		return err
+	}
+	for i := range 3 {
+		require.NoError(t, put(o, fmt.Sprint(i), 1, false))
+	}
+	err := put(o, "3", 1, false)
+	assert.Equal(t, wire.CodeTooLarge, wire.CodeOf(err))
+	assert.EqualError(t, err, "too_large: there are 3 registrations of this client: the limit is 3")
+	require.NoError(t, put(o, "0", 2, false), "an update is none more")
+	require.NoError(t, put(other, "3", 1, false), "others have limits of their own")
+	require.NoError(t, put(o, "1", 2, true))
+	require.NoError(t, put(o, "4", 1, false))
+	assert.Error(t, put(o, "1", 3, false), "it would be one more again")
+	assert.Equal(t, 3, o.live)
+
+	// Withdrawals of what is not held here are tombstones, which may be as many again.
+	require.NoError(t, put(o, "gone-0", 1, true))
+	require.NoError(t, put(o, "gone-1", 1, true))
+	assert.Equal(t, wire.CodeTooLarge, wire.CodeOf(put(o, "gone-2", 1, true)))
+	require.NoError(t, put(o, "4", 2, true), "what is held can always be withdrawn")
+
+	subscribe := func(id string) error {
+		_, err := r.Subscribe(o, &wirev1.Subscription{Id: id, DataInfoId: dataOf(id).String()}, now)
+		return err
+	}
+	require.NoError(t, subscribe("s1"))
+	require.NoError(t, subscribe("s2"))
+	assert.EqualError(t, subscribe("s3"), "too_large: there are 2 subscriptions of this client: the limit is 2")
+	require.NoError(t, subscribe("s2"), "it takes the place of the one that is there")
+	assert.Len(t, o.subs, 2)
+	r.Unsubscribe(o, "s1")
+	assert.NoError(t, subscribe("s3"))
+}
+
+// Bytes are counted for the client and for its address, also those of connections
+// that have ended and left registrations, and end with what they were counted for.
+func TestLimits_OfBytes(t *testing.T) {
+	r, now := limited(Limits{Bytes: 10_000, AddressBytes: 15_000})
+	value := strings.Repeat("v", 4000)
+	put := func(to *Owner, id string, version int64, values ...string) error {
+		_, err := r.Put(to, conclave.Publisher{ID: id, Data: dataOf("x"), Version: version, Values: values}, now)
+		return err
+	}
+	a, b, c := active(&Owner{Client: "a", Host: "h"}, now), active(&Owner{Client: "b", Host: "h"}, now), active(&Owner{Client: "c", Host: "other"}, now)
+	require.NoError(t, put(a, "a1", 1, value))
+	require.NoError(t, put(a, "a2", 1, value))
+	assert.ErrorContains(t, put(a, "a3", 1, value), "bytes of what this client holds: the limit is 10000")
+	assert.ErrorContains(t, put(a, "a2", 2, value, value), "bytes of what this client holds", "an update can be too large as well")
+	require.NoError(t, put(a, "a2", 2, value[1:]))
+	require.NoError(t, put(b, "b1", 1, value))
+	assert.ErrorContains(t, put(b, "b2", 1, value), "bytes of what the clients from this address hold: the limit is 15000")
+	require.NoError(t, put(c, "c1", 1, value), "another address")
+	_, err := r.Subscribe(b, &wirev1.Subscription{Id: "s", DataInfoId: dataOf("x").String(), Publishers: make([]uint32, 4000)}, now)
+	assert.Equal(t, wire.CodeTooLarge, wire.CodeOf(err), "what a subscription brings counts, too: %v", err)
+
+	a.End()
+	assert.Equal(t, 2, r.Release(a))
+	assert.Error(t, put(b, "b2", 1, value), "the ended connection has left what counts")
+	again := active(&Owner{Client: "a", Host: "h", Number: 2}, now)
+	require.NoError(t, put(again, "a1", 2, value), "it is not counted twice when its client is back")
+	for h, more := r.Holdings(a), true; more; {
+		_, more = r.Disown(h, wirev1.Cause_CAUSE_CLIENT_GONE, 100)
+	}
+	require.NoError(t, put(b, "b2", 1, value))
+	for _, o := range []*Owner{again, b, c} {
+		o.End()
+		r.Release(o)
+		for h, more := r.Holdings(o), true; more; {
+			_, more = r.Disown(h, wirev1.Cause_CAUSE_CLIENT_GONE, 100)
+		}
+		assert.Zero(t, o.bytes)
+	}
+	r.ForgetTombstones(now)
+	assert.Empty(t, r.accounts)
+}
