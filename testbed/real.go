@@ -3,6 +3,7 @@ package testbed
 import (
 	"context"
 	"net"
+	"net/http"
 	"strings"
 
 	"conclave/client"
@@ -19,6 +20,9 @@ type RealCluster interface {
 	// ClientConfig returns the configuration of a client on the named host that
 	// knows every session.
 	ClientConfig(host string) (client.Config, error)
+	// Secure returns a transport for the nodes' addresses: t, with TLS if the cluster
+	// uses it.
+	Secure(t *http.Transport) http.RoundTripper
 	// Token returns the token for changing requests; "": none is needed.
 	Token() string
 	// Processes returns the state of each process that was started, sorted by

@@ -16,9 +16,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"conclave/client"
 	"conclave/testbed"
 	"conclave/testbed/bench"
 	"conclave/testbed/local"
+	"conclave/testbed/local/supervisor"
 	"conclave/testbed/report"
 )
 
@@ -27,13 +29,13 @@ type growthOptions struct {
 	only             []string
 	maxRegistrations int
 	maxConnections   int
-	huge             bool
+	huge, tls        bool
 	lasts, limit     time.Duration
 	html, report     string
 }
 
 // growthFlags are the flags that need --full.
-var growthFlags = []string{"max-registrations", "max-connections", "huge", "for", "limit", "report"}
+var growthFlags = []string{"max-registrations", "max-connections", "huge", "tls", "for", "limit", "report"}
 
 // growth measures the growth curves, each point on a cluster of its own.
 func (a *app) growth(ctx context.Context, o growthOptions) (err error) {
@@ -60,7 +62,7 @@ func (a *app) growth(ctx context.Context, o growthOptions) (err error) {
 	starts := 0
 	cfg.Targets = []bench.Target{{Name: "conclave", Start: func(ctx context.Context, size testbed.Size) (bench.Running, error) {
 		starts++
-		return startTarget(ctx, tool, bin, filepath.Join(root, fmt.Sprint("point-", starts)), size)
+		return startTarget(ctx, tool, bin, filepath.Join(root, fmt.Sprint("point-", starts)), size, o.tls)
 	}}}
 	g, err := bench.Grow(ctx, cfg)
 	interrupted = err != nil && ctx.Err() != nil
@@ -95,9 +97,10 @@ func (o growthOptions) check() error {
 	return nil
 }
 
-// startTarget starts a cluster for one point, and returns when it is ready.
-func startTarget(ctx context.Context, tool, bin, dir string, size testbed.Size) (bench.Running, error) {
-	c := local.New(local.Config{Bin: bin, Dir: dir, Direct: true, NoEvents: true})
+// startTarget starts a cluster for one point, with TLS if secured is set, and returns
+// when it is ready.
+func startTarget(ctx context.Context, tool, bin, dir string, size testbed.Size, secured bool) (bench.Running, error) {
+	c := local.New(local.Config{Bin: bin, Dir: dir, Direct: true, NoEvents: true, OwnTokens: true, TLS: secured})
 	end := func() error { return c.Close(context.WithoutCancel(ctx)) }
 	if err := c.Open(ctx, size, nil); err != nil {
 		return bench.Running{}, err
@@ -112,11 +115,14 @@ func startTarget(ctx context.Context, tool, bin, dir string, size testbed.Size) 
 		return bench.Running{}, errors.Join(err, end())
 	}
 	clients := func(ctx context.Context, part, n int) *exec.Cmd {
-		cmd := exec.CommandContext(ctx, tool, "bench-clients", "--count", strconv.Itoa(n), "--part", strconv.Itoa(part), "--sessions", strings.Join(cfg.Sessions, ","))
+		cmd := exec.CommandContext(ctx, tool, "bench-clients", "--token-file", supervisor.AppTokenPath(dir), "--count", strconv.Itoa(n), "--part", strconv.Itoa(part), "--sessions", strings.Join(cfg.Sessions, ","))
+		if secured {
+			cmd.Args = append(cmd.Args, "--tls-dir", c.Supervisor().TLSDir())
+		}
 		cmd.Stderr = os.Stderr
 		return cmd
 	}
-	return bench.Running{Driver: bench.NewSDK(nil, cfg.Sessions...), Cluster: c, Clients: clients, Stop: end}, nil
+	return bench.Running{Driver: bench.NewSDK(nil, cfg), Cluster: c, Clients: clients, Stop: end}, nil
 }
 
 // openFiles returns how many files a process can have open.
@@ -137,7 +143,11 @@ func (a *app) benchClientsCommand() *cobra.Command {
 		Short: "Open connections for bench --full --huge",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			from := net.IPv4(127, 0, 1, byte(part+1)) // each address has its own ports
-			return bench.ServeClients(cmd.Context(), bench.NewSDK(from, sessions...), fmt.Sprint("part", part), count, os.Stdin, a.stdout)
+			cfg := client.Config{Sessions: sessions, Token: a.token}
+			if a.certs != nil {
+				cfg.TLSFrom = a.certs.Client
+			}
+			return bench.ServeClients(cmd.Context(), bench.NewSDK(from, cfg), fmt.Sprint("part", part), count, os.Stdin, a.stdout)
 		},
 	}
 	cmd.Flags().IntVar(&count, "count", 1, "number of connections")

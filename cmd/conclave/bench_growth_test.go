@@ -74,7 +74,7 @@ func TestSDK_CountsLostSessions(t *testing.T) {
 	defer cancel()
 	tool, bin, err := toolPath()
 	require.NoError(t, err)
-	running, err := startTarget(ctx, tool, bin, filepath.Join(t.TempDir(), "c"), testbed.Size{})
+	running, err := startTarget(ctx, tool, bin, filepath.Join(t.TempDir(), "c"), testbed.Size{}, true)
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, running.Stop()) }()
 	link, err := running.Driver.Connect("one")

@@ -219,7 +219,7 @@ func (a *app) newStage(command string, attach bool, o *chaosOptions) (*runStage,
 			s.cluster, s.can = running, running.Capabilities()
 		}
 	default:
-		cfg := local.Config{Dir: dir, OwnTokens: true}
+		cfg := local.Config{Dir: dir, OwnTokens: true, TLS: o.compose.tls}
 		if command == "demo" {
 			cfg.Dir, cfg.Direct = inner, true
 		}

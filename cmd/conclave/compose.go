@@ -17,9 +17,10 @@ import (
 	"conclave/testbed/containers/compose"
 )
 
-// composeOptions are the flags for containers.
+// composeOptions are the flags for containers, and --tls.
 type composeOptions struct {
 	db, takeover, project, dir, logLevel, logs string
+	tls                                        bool // of processes
 }
 
 // bind adds the flags. project is the default project of the command, and kept
@@ -30,6 +31,7 @@ func (o *composeOptions) bind(f *pflag.FlagSet, project, kept string) {
 	f.StringVar(&o.project, "project", project, "with --on compose: name of the project; what an earlier run has left of it is removed")
 	f.StringVar(&o.dir, "compose-dir", ".", "with --on compose: folder of docker-compose.yml")
 	f.StringVar(&o.logs, "logs", "", "with --on compose: folder for the logs of all containers (default: a temporary one, "+kept+")")
+	f.BoolVar(&o.tls, "tls", false, "with --on local: use TLS on every port of a node, as conclave up --tls does")
 	f.StringVar(&o.logLevel, "log-level", "info", "with --on compose: log level of the metas")
 }
 
@@ -41,6 +43,9 @@ func (o *composeOptions) validate(on string) error {
 	case "compose":
 	default:
 		return fmt.Errorf("invalid --on %q (want local or compose)", on)
+	}
+	if o.tls {
+		return errors.New("--tls does not apply to --on compose: bring a cluster up with compose/tls.yml (docs/compose.md)")
 	}
 	switch o.takeover {
 	case "witness", "lease":

@@ -121,7 +121,7 @@ func (o *soakOptions) cluster(dir string) (testbed.RealCluster, error) {
 			return nil, err
 		}
 	}
-	return local.New(local.Config{Bin: bin, Dir: dir, NoEvents: true, OwnTokens: true}), nil
+	return local.New(local.Config{Bin: bin, Dir: dir, NoEvents: true, OwnTokens: true, TLS: o.compose.tls}), nil
 }
 
 // again returns the command that repeats the seed.
@@ -132,6 +132,9 @@ func (o *soakOptions) again() string {
 	}
 	if o.raced {
 		line += " --raced"
+	}
+	if o.compose.tls {
+		line += " --tls"
 	}
 	if o.only != "" {
 		line += fmt.Sprintf(" --only %q", o.only)

@@ -68,7 +68,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	if err != nil {
 		return report, err
 	}
-	r.admin = newAdmin(metas, cfg.Cluster.Token())
+	r.admin = newAdmin(metas, cfg.Cluster)
 	defer r.admin.HTTP.CloseIdleConnections()
 
 	var errs []error

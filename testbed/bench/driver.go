@@ -69,8 +69,8 @@ type Running struct {
 // SDK is the Driver for Conclave, by its client package. The n-th connection is
 // to the n-th session of a cluster, and starts again with the first after the last.
 type SDK struct {
-	sessions []string
-	from     net.IP // what the connections dial from; nil: any
+	config   client.Config // with all sessions
+	from     net.IP        // what the connections dial from; nil: any
 	made     atomic.Int64
 	received atomic.Int64
 
@@ -80,14 +80,14 @@ type SDK struct {
 
 var _ Driver = (*SDK)(nil)
 
-// NewSDK returns a driver for a cluster with these sessions, whose connections
-// come from the given address (nil: any). An address of the loopback network has
-// its own 28,000 ports for each session.
-func NewSDK(from net.IP, sessions ...string) *SDK { return &SDK{sessions: sessions, from: from} }
+// NewSDK returns a driver for the sessions of a client's configuration, with its token
+// and TLS, whose connections come from the given address (nil: any). An address of
+// the loopback network has its own 28,000 ports for each session.
+func NewSDK(from net.IP, c client.Config) *SDK { return &SDK{config: c, from: from} }
 
 // Connect starts a client.
 func (d *SDK) Connect(name string) (Link, error) {
-	if len(d.sessions) == 0 {
+	if len(d.config.Sessions) == 0 {
 		return nil, fmt.Errorf("connect %s: the cluster has no session", name)
 	}
 	i := int(d.made.Add(1) - 1)
@@ -96,8 +96,8 @@ func (d *SDK) Connect(name string) (Link, error) {
 		network.LocalAddr = &net.TCPAddr{IP: d.from}
 	}
 	p, err := runClient(client.Config{
-		Name: name, Sessions: []string{d.sessions[i%len(d.sessions)]},
-		Network: counted{network, &d.received},
+		Name: name, Sessions: []string{d.config.Sessions[i%len(d.config.Sessions)]},
+		Network: counted{network, &d.received}, Token: d.config.Token, TLSFrom: d.config.TLSFrom,
 	})
 	if err != nil {
 		return nil, err

@@ -73,7 +73,7 @@ func (r *run) oneLeaderGone(ctx context.Context, old metaclient.LeaderInfo, verb
 	if len(others) == 0 {
 		return fmt.Errorf("%s is the only meta: no other can become leader", old.Leader)
 	}
-	admin := newAdmin(others, r.Cluster.Token())
+	admin := newAdmin(others, r.Cluster)
 	defer admin.HTTP.CloseIdleConnections()
 	if _, err := admin.Leader(ctx); err != nil { // opens the connections before the measurement
 		return err

@@ -69,10 +69,10 @@ type run struct {
 
 // newAdmin returns a client with short timeouts, so that a slow meta does not
 // distort a figure.
-func newAdmin(metas []string, token string) *metaclient.Admin {
+func newAdmin(metas []string, c testbed.RealCluster) *metaclient.Admin {
 	dialer := &net.Dialer{Timeout: 500 * time.Millisecond}
-	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, Token: token, HTTP: &http.Client{
-		Timeout: 15 * time.Second, Transport: &http.Transport{DialContext: dialer.DialContext},
+	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, Token: c.Token(), HTTP: &http.Client{
+		Timeout: 15 * time.Second, Transport: c.Secure(&http.Transport{DialContext: dialer.DialContext}),
 	}})
 }
 

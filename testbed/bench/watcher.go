@@ -40,7 +40,7 @@ func watch(ctx context.Context, c testbed.RealCluster) (*watcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &watcher{cluster: c, admin: newAdmin(metas, c.Token()), metas: metas, sessions: sessions}
+	w := &watcher{cluster: c, admin: newAdmin(metas, c), metas: metas, sessions: sessions}
 	w.before = w.total(ctx)
 	return w, nil
 }

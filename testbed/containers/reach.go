@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -54,6 +55,9 @@ func (d *Cluster) ClientConfig(name string) (client.Config, error) {
 func (d *Cluster) AwaitReady(ctx context.Context) error {
 	return d.project.AwaitReady(ctx, d.nodes...)
 }
+
+// Secure returns t: no scenario runs with TLS in containers.
+func (d *Cluster) Secure(t *http.Transport) http.RoundTripper { return t }
 
 // Token returns the operator's token.
 func (d *Cluster) Token() string { return d.token }

@@ -39,7 +39,7 @@ type Config struct {
 	Direct bool
 	// OwnTokens makes the cluster have tokens of its own.
 	OwnTokens bool
-	// TLS makes it use TLS. It needs Direct.
+	// TLS makes it use TLS.
 	TLS bool
 	// Migrate is supervisor.Config.Migrate.
 	Migrate func(ctx context.Context, dsn string, waiting func(time.Duration, error)) error
@@ -86,10 +86,13 @@ func Attach(nodes *supervisor.Handle, dir string) (*Cluster, error) {
 	if !nodes.Running() {
 		return nil, fmt.Errorf("%w: in %s", supervisor.ErrNone, nodes.Dir())
 	}
-	if nodes.TLSDir() != "" {
-		return nil, fmt.Errorf("the cluster in %s uses TLS, which scenarios cannot observe: start one without --tls", nodes.Dir())
-	}
 	d := New(Config{Dir: dir, Direct: true})
+	if folder := nodes.TLSDir(); folder != "" {
+		var err error
+		if d.tls, err = client.TLSFolder(folder, nil); err != nil {
+			return nil, err
+		}
+	}
 	d.nodes, d.advertised = nodes, listening(nodes)
 	return d, nil
 }
@@ -112,7 +115,7 @@ func (d *Cluster) size(c testbed.Size) testbed.Size {
 
 // Open starts the processes, unless they are running already.
 func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
-	d.view = &outside.View{Nodes: d.listening, HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+	d.view = &outside.View{Nodes: d.listening, HTTP: &http.Client{Transport: d.Secure(&http.Transport{DisableKeepAlives: true})}}
 	if d.nodes != nil {
 		d.view.Token = d.nodes.Token()
 		return nil
@@ -144,13 +147,13 @@ func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
 	}
 	d.nodes = d.cluster.Handle()
 	d.view.Token = d.nodes.Token()
-	go func() { d.ended <- d.cluster.Run(context.Background()) }() //nolint:gosec // Close ends it
-	<-d.cluster.Started()
-	if d.cfg.TLS {
+	if d.cfg.TLS { // issued by New
 		if d.tls, err = client.TLSFolder(d.nodes.TLSDir(), nil); err != nil {
 			return err
 		}
 	}
+	go func() { d.ended <- d.cluster.Run(context.Background()) }() //nolint:gosec // Close ends it
+	<-d.cluster.Started()
 	if d.cfg.Direct {
 		d.advertised = listening(d.nodes)
 	}

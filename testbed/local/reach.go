@@ -2,11 +2,14 @@ package local
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
+	"net/http"
 
 	"conclave/testbed"
 	"conclave/testbed/local/supervisor"
 	"conclave/testbed/outside"
+	"conclave/wire"
 )
 
 // Addresses returns the nodes' own HTTP addresses by name. Faults of the
@@ -16,6 +19,16 @@ func (d *Cluster) Addresses() map[string]string { return d.listening() }
 // Dial connects to one of Addresses.
 func (d *Cluster) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, network, address)
+}
+
+// Secure returns a transport that uses the cluster's certificates, if it has some.
+func (d *Cluster) Secure(t *http.Transport) http.RoundTripper {
+	return wire.SecureTransport(t, func() *tls.Config {
+		if d.tls == nil {
+			return nil
+		}
+		return d.tls()
+	})
 }
 
 // AwaitReady waits until every process is ready.

@@ -32,7 +32,7 @@ const changeTimeout = 5 * time.Second
 // newOperator returns an operator that keeps no connections: an old one may
 // lead to a process that has ended.
 func newOperator(c testbed.RealCluster) *operator {
-	return &operator{cluster: c, http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: c.Dial}}}
+	return &operator{cluster: c, http: &http.Client{Transport: c.Secure(&http.Transport{DisableKeepAlives: true, DialContext: c.Dial})}}
 }
 
 // refusedError is an error that the API returned.
