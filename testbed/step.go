@@ -95,7 +95,7 @@ func (d Step) String() string {
 		if d.Arrivals > 0 {
 			out = fmt.Sprintf("burst of %d", d.Arrivals)
 		}
-	case Freeze, Unfreeze, EndBurst, HealAll:
+	case Freeze, Unfreeze, EndBurst, HealAll, RotateTokens, RotateCertificates:
 		out = string(d.Verb)
 	case Switch:
 		out = fmt.Sprintf("switch %s to %s", d.Who, d.Whom)

@@ -45,7 +45,7 @@ func (a *app) chaosListCommand() *cobra.Command {
 			return a.show(rows, func(w io.Writer) {
 				t := newTable("NAME", "ON", "ABOUT")
 				for _, r := range rows {
-					t.add(r.Name, either(len(r.On) > 1, strings.Join(r.On[1:], ","), r.On[0]), r.About) // the simulator plays all
+					t.add(r.Name, on(r), r.About)
 				}
 				t.write(w)
 			})
@@ -53,9 +53,24 @@ func (a *app) chaosListCommand() *cobra.Command {
 	}
 }
 
+// on returns where a scenario can run, in the words of the table: the simulator
+// plays almost all.
+func on(r scenarioRow) string {
+	switch {
+	case len(r.On) == 0:
+		return "local --tls"
+	case len(r.On) > 1 && r.On[0] == "simulator":
+		return strings.Join(r.On[1:], ",")
+	}
+	return strings.Join(r.On, ",")
+}
+
 // playableOn returns where a scenario can run, as far as its actions show.
 func playableOn(s scenario.Scenario) []string {
-	on := []string{"simulator"}
+	on := []string{}
+	if s.Simulated() {
+		on = append(on, "simulator")
+	}
 	for _, name := range []string{"local", "compose"} {
 		if len(s.Refusals(capabilities(name))) == 0 {
 			on = append(on, name)

@@ -224,7 +224,11 @@ func (a *app) newStage(command string, attach bool, o *chaosOptions) (*runStage,
 			cfg.Dir, cfg.Direct = inner, true
 		}
 		if _, cfg.Bin, err = toolPath(); err == nil {
-			s.cluster = local.New(cfg)
+			own := local.New(cfg)
+			s.cluster = own
+			if cfg.TLS && !cfg.Direct {
+				s.can = own.Capabilities()
+			}
 		}
 	}
 	if err != nil {

@@ -12,12 +12,15 @@ import (
 )
 
 // Capabilities describes what is possible on processes that a Cluster has started:
-// all acts except setting clocks and holding nodes at points of their code.
+// all acts except setting clocks, holding nodes at points of their code and, without
+// Config.TLS, rotating certificates.
 func Capabilities() *testbed.Capabilities {
 	return &testbed.Capabilities{ProcessesEvery: 250 * time.Millisecond, Can: func(d testbed.Step) error {
 		switch d.Verb {
 		case testbed.Skew, testbed.Hold, testbed.HoldOne, testbed.Release:
 			return fmt.Errorf("%s: %w", d.Verb, testbed.ErrUnsupported)
+		case testbed.RotateCertificates:
+			return fmt.Errorf("%s (in a cluster without TLS): %w", d.Verb, testbed.ErrUnsupported)
 		}
 		return nil
 	}}
@@ -27,6 +30,14 @@ func Capabilities() *testbed.Capabilities {
 // has its own size, and no proxies between its processes.
 func (d *Cluster) Capabilities() *testbed.Capabilities {
 	all := Capabilities()
+	if can := all.Can; d.cfg.TLS {
+		all.Can = func(x testbed.Step) error {
+			if x.Verb == testbed.RotateCertificates {
+				return nil
+			}
+			return can(x)
+		}
+	}
 	all.Partial = func(ctx context.Context) int { return d.view.Partial(ctx) }
 	all.EffectTime = func(_ context.Context, a testbed.Action, began time.Time) time.Time {
 		if a.Verb == testbed.Kill { // the signal is sent at once; then its end is waited for
@@ -41,6 +52,10 @@ func (d *Cluster) Capabilities() *testbed.Capabilities {
 		switch x.Verb {
 		case testbed.Cut, testbed.CutOne, testbed.Mend, testbed.Slow, testbed.Reset, testbed.HalfOpen, testbed.LoseNext, testbed.ClosePort, testbed.OpenPort:
 			return fmt.Errorf("%s (without proxies between the processes): %w", x.Verb, testbed.ErrUnsupported)
+		case testbed.RotateTokens:
+			if !d.cfg.OwnTokens {
+				return fmt.Errorf("%s (of a cluster that was running already): %w", x.Verb, testbed.ErrUnsupported)
+			}
 		}
 		return all.Can(x)
 	}}
@@ -68,6 +83,10 @@ func (d *Cluster) Do(ctx context.Context, a testbed.Action) error {
 		return d.twin(a.Node)
 	case testbed.StartWrong:
 		return d.startWrong(a.Node)
+	case testbed.RotateTokens:
+		return d.rotateTokens(ctx)
+	case testbed.RotateCertificates:
+		return d.rotateCertificates(ctx)
 	}
 	if d.net == nil {
 		return fmt.Errorf("%s (in a cluster without proxies): %w", a.Verb, testbed.ErrUnsupported)

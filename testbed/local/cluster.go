@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -56,6 +57,7 @@ type Cluster struct {
 	nodes   *supervisor.Handle
 	ended   chan error
 	tls     func() *tls.Config // of clients; nil without TLS
+	token   atomic.Value       // the operator's, a string
 
 	doing    sync.Mutex       // held by Do: one action at a time, apart from an operator's commands
 	wrong    map[string]*twin // processes that were started at a wrong address; only Do and Close use it
@@ -115,9 +117,9 @@ func (d *Cluster) size(c testbed.Size) testbed.Size {
 
 // Open starts the processes, unless they are running already.
 func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
-	d.view = &outside.View{Nodes: d.listening, HTTP: &http.Client{Transport: d.Secure(&http.Transport{DisableKeepAlives: true})}}
+	d.view = &outside.View{Nodes: d.listening, HTTP: &http.Client{Transport: d.Secure(&http.Transport{DisableKeepAlives: true})}, Token: d.Token}
 	if d.nodes != nil {
-		d.view.Token = d.nodes.Token()
+		d.token.Store(d.nodes.Token())
 		return nil
 	}
 	cfg := supervisor.DefaultConfig()
@@ -146,7 +148,7 @@ func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
 		return err
 	}
 	d.nodes = d.cluster.Handle()
-	d.view.Token = d.nodes.Token()
+	d.token.Store(d.nodes.Token())
 	if d.cfg.TLS { // issued by New
 		if d.tls, err = client.TLSFolder(d.nodes.TLSDir(), nil); err != nil {
 			return err
@@ -241,7 +243,7 @@ func (d *Cluster) ClientConfig(host string) (client.Config, error) {
 		}
 	}
 	slices.Sort(sessions)
-	return client.Config{Name: host, Sessions: sessions, Network: network, Token: d.view.Token, TLSFrom: d.tls}, nil
+	return client.Config{Name: host, Sessions: sessions, Network: network, Token: d.Token(), TokenFrom: func() (string, error) { return d.Token(), nil }, TLSFrom: d.tls}, nil
 }
 
 // Events reads the nodes' trace files. The times can be compared because all

@@ -38,7 +38,10 @@ func (d *Cluster) AwaitReady(ctx context.Context) error { return d.nodes.AwaitRe
 func (d *Cluster) Supervisor() *supervisor.Handle { return d.nodes }
 
 // Token returns the operator's token, "" if the cluster has none.
-func (d *Cluster) Token() string { return d.view.Token }
+func (d *Cluster) Token() string {
+	token, _ := d.token.Load().(string)
+	return token
+}
 
 // Processes returns what the supervisor has recorded.
 func (d *Cluster) Processes(context.Context) ([]testbed.Process, error) {

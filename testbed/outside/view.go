@@ -29,8 +29,8 @@ type View struct {
 	// HTTP should not keep connections: an old one may lead to a process that
 	// has ended.
 	HTTP *http.Client
-	// Token is sent with changing requests.
-	Token string
+	// Token returns what is sent with requests.
+	Token func() string
 
 	seen atomic.Pointer[string] // the leader at the last Observe, which is asked first
 }
@@ -45,7 +45,7 @@ func (v *View) last() string {
 
 // admin returns an operator's client for these metas.
 func (v *View) admin(metas ...string) *metaclient.Admin {
-	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: v.HTTP, Token: v.Token})
+	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: v.HTTP, Token: v.Token()})
 }
 
 func isMeta(name string) bool { return strings.HasPrefix(name, string(conclave.RoleMeta)+"-") }

@@ -69,6 +69,8 @@
 //	burst of N                             clients make N new registrations each, that no client reads
 //	end burst
 //	announce stop to X
+//	rotate tokens                          all of them, two of each being valid meanwhile
+//	rotate certificates                    with their CA; with --tls
 //	heal all
 //
 // An operator's command can end with "at once", which sends it to all nodes
