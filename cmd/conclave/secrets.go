@@ -54,9 +54,9 @@ const (
 	rootSecret     = "db/root-password"
 	passwordSecret = "db/password"
 	dsnSecret      = "meta/dsn"
-	tlsDSNSecret   = "meta/tls-dsn" // the same with TLS, verified against the CA of tls/meta
-	ownerSecret    = "migrate/dsn"  // of the user that owns the database
-	ownerTLSSecret = "migrate/tls-dsn"
+	tlsDSNSecret   = "meta/tls-dsn"    //nolint:gosec // a name; the same with TLS, verified against the CA of tls/meta
+	ownerSecret    = "migrate/dsn"     // of the user that owns the database
+	ownerTLSSecret = "migrate/tls-dsn" //nolint:gosec // a name
 )
 
 // dbHost is the database's name in the containers' network, and dbRole the folder of

@@ -97,7 +97,7 @@ func (d *Cluster) Open(ctx context.Context, c testbed.Size, _ *trace.Gate) error
 	d.view = &outside.View{
 		Nodes: d.published,
 		HTTP:  &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: d.project.Outside().DialContext}},
-		Token: d.Token,
+		Token: func() string { return d.token },
 	}
 	return d.watch(ctx)
 }

@@ -162,6 +162,22 @@ func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
 	return nil
 }
 
+// Secure returns a transport that uses the cluster's certificates, if it has some.
+func (d *Cluster) Secure(t *http.Transport) http.RoundTripper {
+	return wire.SecureTransport(t, func() *tls.Config {
+		if d.tls == nil {
+			return nil
+		}
+		return d.tls()
+	})
+}
+
+// Token returns the operator's token, "" if the cluster has none.
+func (d *Cluster) Token() string {
+	token, _ := d.token.Load().(string)
+	return token
+}
+
 // detour puts a proxy in front of a process. It returns the address to
 // advertise and the address from which the process is to dial.
 func (d *Cluster) detour(name, listens string) (advertised, from string, err error) {

@@ -2,14 +2,11 @@ package local
 
 import (
 	"context"
-	"crypto/tls"
 	"net"
-	"net/http"
 
 	"conclave/testbed"
 	"conclave/testbed/local/supervisor"
 	"conclave/testbed/outside"
-	"conclave/wire"
 )
 
 // Addresses returns the nodes' own HTTP addresses by name. Faults of the
@@ -21,27 +18,11 @@ func (d *Cluster) Dial(ctx context.Context, network, address string) (net.Conn, 
 	return (&net.Dialer{}).DialContext(ctx, network, address)
 }
 
-// Secure returns a transport that uses the cluster's certificates, if it has some.
-func (d *Cluster) Secure(t *http.Transport) http.RoundTripper {
-	return wire.SecureTransport(t, func() *tls.Config {
-		if d.tls == nil {
-			return nil
-		}
-		return d.tls()
-	})
-}
-
 // AwaitReady waits until every process is ready.
 func (d *Cluster) AwaitReady(ctx context.Context) error { return d.nodes.AwaitReady(ctx) }
 
 // Supervisor returns the handle of the processes.
 func (d *Cluster) Supervisor() *supervisor.Handle { return d.nodes }
-
-// Token returns the operator's token, "" if the cluster has none.
-func (d *Cluster) Token() string {
-	token, _ := d.token.Load().(string)
-	return token
-}
 
 // Processes returns what the supervisor has recorded.
 func (d *Cluster) Processes(context.Context) ([]testbed.Process, error) {

@@ -62,7 +62,9 @@ func (d *Cluster) putTokens(ctx context.Context, path, text, token string, statu
 	}
 	for _, p := range rows {
 		if p.HTTP != "" && p.PID > 0 {
-			err = errors.Join(err, d.signal(ctx, p.Name, syscall.SIGHUP))
+			if sent := d.nodes.Kill(ctx, p.Name, syscall.SIGHUP); !errors.Is(sent, supervisor.ErrDown) {
+				err = errors.Join(err, sent)
+			}
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -117,7 +119,7 @@ func (d *Cluster) rotateCertificates(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(fresh)
+	defer func() { _ = os.RemoveAll(fresh) }() // it is in the folder of the run
 	if err := certs.NewCA(fresh, certs.CAValid); err != nil {
 		return err
 	}
