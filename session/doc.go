@@ -69,9 +69,8 @@
 //     error of the subscription, and /readyz reports it (docs/adr/0093).
 //   - Load makes no client look dead: a client's pings wait neither behind what it
 //     sends nor for the registry's lock, and a slow data node is sent less at once.
-//   - A registration that a client names by its digest is accepted only when this
-//     session has its values, from its own registry, a data node or the client
-//     (docs/adr/0077).
+//   - A registration that is named by its digest is accepted only when this session
+//     has its values: from its registry, a data node or the client (docs/adr/0077).
 //   - Time in which this session did not run is no silence of its clients, of the
 //     leader or of data nodes (docs/adr/0071).
 //   - An outage of meta stops nothing here: the last slot table and member list

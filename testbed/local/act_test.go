@@ -28,7 +28,7 @@ func driver(t *testing.T) (d *local.Cluster, pid func(name string) int) {
 		require.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte(ignoresTERM), 0o755))
 	}
 	noMigration := func(context.Context, string, func(time.Duration, error)) error { return nil }
-	d = local.New(local.Config{Bin: bin, Dir: dir, Migrate: noMigration})
+	d = local.New(local.Config{Bin: bin, Dir: dir, Settings: func(c *supervisor.Config) { c.Migrate = noMigration }})
 	require.NoError(t, d.Open(t.Context(), testbed.Size{Metas: 1, Sessions: 1, Datas: 1, Slots: 4, Replicas: 1, Takeover: "witness", Lease: 3 * time.Second}, nil))
 	t.Cleanup(func() { assert.NoError(t, d.Close(context.Background())) })
 	nodes, err := supervisor.Open(filepath.Join(dir, "cluster"))

@@ -42,8 +42,6 @@ type Config struct {
 	OwnTokens bool
 	// TLS makes it use TLS.
 	TLS bool
-	// Migrate is supervisor.Config.Migrate.
-	Migrate func(ctx context.Context, dsn string, waiting func(time.Duration, error)) error
 	// Settings, if set, changes the supervisor's configuration before it is used.
 	Settings func(*supervisor.Config)
 }
@@ -124,7 +122,7 @@ func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
 	}
 	cfg := supervisor.DefaultConfig()
 	cfg.Dir, cfg.Bin, cfg.AnyPorts, cfg.Logger = d.cfg.Dir, d.cfg.Bin, true, d.cfg.Logger
-	cfg.OwnTokens, cfg.TLS, cfg.Migrate = d.cfg.OwnTokens, d.cfg.TLS, d.cfg.Migrate
+	cfg.OwnTokens, cfg.TLS = d.cfg.OwnTokens, d.cfg.TLS
 	cfg.Slots, cfg.Replicas, cfg.Takeover, cfg.Lease, cfg.NodeLease = c.Slots, c.Replicas, c.Takeover, c.Lease, c.Lease
 	for _, n := range []struct {
 		want int

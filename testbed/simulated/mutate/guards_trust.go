@@ -3,9 +3,9 @@ package main
 // The guards against what clients, peers and web pages of bad intent may send.
 var trustGuards = []guard{
 	{name: "a page of another origin may act", test: unit{"./wire/serve", "TestRouter_PagesOfOthersAreRefused"}, patch: patch{
-		"wire/serve/browser.go", "\t\t\tchecked.ServeHTTP(w, r)", "\t\t\tnext.ServeHTTP(w, r)\n\t\t\t_ = checked"}},
+		"wire/serve/browser.go", "\t\tchecked.ServeHTTP(w, r)", "\t\tnext.ServeHTTP(w, r)\n\t\t_ = checked"}},
 	{name: "a name that was rebound is the node's", test: unit{"./wire/serve", "TestRouter_PagesOfOthersAreRefused"}, patch: patch{
-		"wire/serve/browser.go", "if r.ProtoMajor == 1 && !c.ownHost(r.Host) {", "if r.ProtoMajor == 0 && !c.ownHost(r.Host) {"}},
+		"wire/serve/browser.go", "if r.ProtoMajor == 1 && !ownHost(r.Host, names) {", "if r.ProtoMajor == 0 && !ownHost(r.Host, names) {"}},
 	{name: "a message of a client has any number of fields", test: unit{"./wire/serve", "TestClientCodec_FieldsAreBoundedBeforeTheyAreRead"}, patch: patch{
 		"wire/serve/codec.go", "if c.fields--; c.fields < 0 {", "if c.fields--; c.fields < -1<<40 {"}},
 	{name: "a refusal repeats what a client sends", test: unit{"./session", "TestRefusals_AreShort"}, patch: patch{
