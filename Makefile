@@ -70,7 +70,7 @@ REAL := ./internal/mysqltest/ ./testbed/containers/compose/ ./sql/... ./elector/
 test-all: test test-hostile test-browser test-real test-zookeeper ## those, the page in a browser, and the tests on real servers in containers: MySQL, MariaDB, ZooKeeper; lists what it skipped (REQUIRE_DOCKER=1: fails)
 
 test-hostile: ## the hostile-client suite, with the race detector in the programs if there is a C compiler
-	$(if $(RACE),TEST_ALL=1,) $(TEST_ENV) $(GO) test -count=1 -v $(RACE) ./testbed/hostile/
+	TEST_ALL=1 $(if $(RACE),RACED=1,) $(TEST_ENV) $(GO) test -count=1 -v $(RACE) ./testbed/hostile/
 
 test-browser: ## the test of test-all that needs a browser (chromium); REQUIRE_BROWSER=1: fails without one
 	@$(call on-real-servers,-run '^TestConsole' ./cmd/conclave)

@@ -53,7 +53,7 @@ const (
 
 // raced reports whether the programs are built with the race detector, as make
 // test-hostile does. They are slower then, and the suite takes two minutes.
-var raced = os.Getenv("TEST_ALL") != ""
+var raced = os.Getenv("RACED") != ""
 
 // world is the cluster, its honest clients, and what was seen of them.
 type world struct {
