@@ -116,7 +116,7 @@ func dumpCounter(ctx *sql.Context, w *bytes.Buffer, table sql.Table) error {
 		return nil
 	}
 	next, err := counted.PeekNextAutoIncrementValue(ctx)
-	if err == nil && next > 1 {
+	if err == nil && next > 0 {
 		fmt.Fprintf(w, "ALTER TABLE %s AUTO_INCREMENT = %d;\n", quote(table.Name()), next)
 	}
 	return err

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -13,7 +15,8 @@ import (
 // process has not written yet.
 type saved struct {
 	file   *os.File          // open for appending; nil if the next save must write all tables
-	info   os.FileInfo       // of file, to notice that another one is in its place
+	info   os.FileInfo       // of file, to notice that another one is in its place,
+	size   int64             // and its size, that another process has written to it
 	layout string            // which tables there are, and their shapes
 	rows   map[string]string // of each table, by its quoted name
 	whole  int               // bytes of all tables as they were last written as a whole,
@@ -27,7 +30,7 @@ const appendLimit = 1 << 20
 // save makes the file durable with what the tables have now: it appends those
 // whose rows have changed, which takes one sync, or writes all tables if there
 // are others than before, if the changes have grown larger than the tables, or
-// if another file is in this one's place.
+// if the file is not what this process has written.
 func (st *store) save() error {
 	if st.path == "" {
 		return nil
@@ -56,7 +59,7 @@ func (s *saved) appendable(path, layout string) bool {
 		return false
 	}
 	now, err := os.Stat(path)
-	return err == nil && os.SameFile(now, s.info)
+	return err == nil && os.SameFile(now, s.info) && now.Size() == s.size
 }
 
 // append writes the tables whose rows have changed, all in one part. If it fails,
@@ -79,6 +82,7 @@ func (s *saved) append(tables []tableText) error {
 		s.close()
 	}
 	s.since += n
+	s.size += int64(n)
 	return err
 }
 
@@ -113,7 +117,7 @@ func (s *saved) rewrite(path string, tables []tableText, layout string) error {
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
-	*s = saved{file: f, info: info, layout: layout, rows: map[string]string{}, whole: n}
+	*s = saved{file: f, info: info, size: info.Size(), layout: layout, rows: map[string]string{}, whole: n}
 	return nil
 }
 
@@ -172,26 +176,47 @@ func read(path string) (string, error) {
 	return readParts(text)
 }
 
-// readParts returns the bodies of all parts. The last one but the first may be cut
-// short or not be what was to be written: its statement was not acknowledged when the
-// machine stopped.
+// readParts returns the statements of the first part, and the newest change of each
+// table. The last part but the first may be cut short or not written to its end: its
+// statement was not acknowledged when the machine stopped.
 func readParts(text string) (string, error) {
-	var all strings.Builder
+	var all string
+	newest := map[string]string{}
 	for rest := text; rest != ""; {
 		head, body, _ := strings.Cut(rest, "\n")
 		var size int
 		var sum uint32
 		_, err := fmt.Sscanf(head, partHeader+"bytes=%d crc32c=%08x", &size, &sum)
 		whole := err == nil && size >= 0 && size <= len(body)
-		if whole && crc32.Checksum([]byte(body[:size]), castagnoli) == sum {
-			all.WriteString(body[:size])
+		switch {
+		case whole && crc32.Checksum([]byte(body[:size]), castagnoli) == sum:
+			if all == "" {
+				all = body[:size]
+			} else {
+				splitChanges(body[:size], newest)
+			}
 			rest = body[size:]
 			continue
-		}
-		if all.Len() == 0 || strings.LastIndex(rest, partHeader) > 0 { // it is the first, or not the last
+		case all == "", strings.Contains(rest, "\n"+partHeader): // the first, or not the last
+			return "", errDamaged
+		case whole && !strings.Contains(body, "\x00"): // written, and changed since
 			return "", errDamaged
 		}
-		break
+		rest = ""
 	}
-	return all.String(), nil
+	for _, table := range slices.Sorted(maps.Keys(newest)) {
+		all += newest[table]
+	}
+	return all, nil
+}
+
+// splitChanges puts the statements of a change into those of each table. A text in
+// a statement has no line of its own: its newlines are escaped.
+func splitChanges(body string, of map[string]string) {
+	for _, change := range strings.Split("\n"+body, "\nUSE ")[1:] {
+		change = "USE " + strings.TrimSuffix(change, "\n") + "\n"
+		database, rest, _ := strings.Cut(change, ";\nDELETE FROM ")
+		name, _, _ := strings.Cut(rest, ";\n")
+		of[database+"."+name] = change
+	}
 }

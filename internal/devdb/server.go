@@ -30,7 +30,7 @@ type Config struct {
 	Listener net.Listener
 	// File stores the tables across restarts; if empty they are only in memory.
 	// The answer to a statement that writes is sent after its effect is in the
-	// file (written aside, synced, renamed).
+	// file (appended, synced).
 	File string
 	// Tables stores the tables across restarts within one program, as File does
 	// across programs: the disk of a simulation. It excludes File. Only one

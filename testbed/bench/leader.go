@@ -101,7 +101,7 @@ func (r *run) oneLeaderGone(ctx context.Context, old metaclient.LeaderInfo, verb
 	outside.Add(seen.Sub(start))
 	if err := await(ctx, lookEvery, fmt.Sprintf("all nodes to follow term %d", term), func() bool {
 		nodes, err := admin.Nodes(ctx, "")
-		return err == nil && up(nodes) == members
+		return err == nil && up(nodes) >= members
 	}); err != nil {
 		return err
 	}
