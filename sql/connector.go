@@ -131,11 +131,12 @@ func (c *connector) apply(ctx context.Context, conn driver.ExecerContext, settin
 }
 
 // set reports whether the server accepts a setting. The error is one of the
-// connection.
+// connection, or of a server that is not available now: what it refuses then, it may
+// accept later.
 func set(ctx context.Context, conn driver.ExecerContext, statement string) (bool, error) {
 	_, err := conn.ExecContext(ctx, statement, nil)
 	var refused *mysql.MySQLError
-	if err != nil && !errors.As(err, &refused) {
+	if err != nil && (!errors.As(err, &refused) || errors.Is(classify(err), ErrUnavailable)) {
 		return false, fmt.Errorf("%s: %w", statement, err)
 	}
 	return err == nil, nil

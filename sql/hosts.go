@@ -127,7 +127,7 @@ func (h *hosts) found(i int, m member) (obsolete []*Pinned) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.failed, i)
-	h.writer, h.kind, h.advice = i, m.kind, m.advice()
+	h.writer, h.kind, h.advice = i, m.kind, m.advice(len(h.names))
 	for p, host := range h.watched {
 		if host != i {
 			obsolete = append(obsolete, p)

@@ -102,13 +102,14 @@ func TestMember_WritableInGroup(t *testing.T) {
 
 func TestMember_WritableInGalera(t *testing.T) {
 	for name, c := range map[string]struct{ ready, status, state, options, want string }{
-		"takes part":       {"ON", "Primary", "4", "pc.ignore_sb = false; pc.ignore_quorum = false", ""},
-		"cut off":          {"OFF", "non-Primary", "0", "", "wsrep_ready is OFF"},
-		"not primary":      {"ON", "non-Primary", "4", "", "wsrep_cluster_status is non-Primary"},
-		"a donor":          {"ON", "Primary", "2", "", "wsrep_local_state is 2"},
-		"ignores splits":   {"ON", "Primary", "4", "a = b; pc.ignore_sb = true", "pc.ignore_sb is true"},
-		"needs no quorum":  {"ON", "Primary", "4", "pc.ignore_quorum = TRUE; x = y", "pc.ignore_quorum is true"},
-		"without a status": {"", "", "", "", "wsrep_ready is unknown"},
+		"takes part":                     {"ON", "Primary", "4", "pc.ignore_sb = false; pc.ignore_quorum = false", ""},
+		"cut off":                        {"OFF", "non-Primary", "0", "", "wsrep_ready is OFF"},
+		"not primary":                    {"ON", "non-Primary", "4", "", "wsrep_cluster_status is non-Primary"},
+		"a donor":                        {"ON", "Primary", "2", "", "wsrep_local_state is 2"},
+		"ignores splits":                 {"ON", "Primary", "4", "a = b; pc.ignore_sb = true", "pc.ignore_sb is true"},
+		"ignores splits, in other words": {"ON", "Primary", "4", "pc.ignore_sb = YES", "pc.ignore_sb is yes"},
+		"needs no quorum":                {"ON", "Primary", "4", "pc.ignore_quorum = TRUE; x = y", "pc.ignore_quorum is true"},
+		"without a status":               {"", "", "", "", "wsrep_ready is unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := member{kind: Galera, variables: map[string]string{"wsrep_provider_options": c.options},
@@ -127,12 +128,14 @@ func TestMember_AdviceAndSettings(t *testing.T) {
 	m := in("ON", "OFF", groupMember{"me", "ONLINE", "PRIMARY"})
 	m.variables["group_replication_consistency"] = "EVENTUAL"
 	m.variables["group_replication_unreachable_majority_timeout"] = "0"
-	assert.Len(t, m.advice(), 3)
+	assert.Len(t, m.advice(3), 3)
 	assert.Equal(t, []string{"group_replication_consistency = 'BEFORE_ON_PRIMARY_FAILOVER'"}, m.settings())
 	m.variables["group_replication_consistency"] = "AFTER"
 	assert.Empty(t, m.settings(), "what is stronger stays")
+	assert.Contains(t, m.advice(0)[0], "names 0 of 1 members")
 	g := member{kind: Galera, status: map[string]string{"wsrep_cluster_size": "2"}}
-	assert.Len(t, g.advice(), 1)
+	assert.Len(t, g.advice(3), 1)
+	assert.Len(t, g.advice(1), 2)
 	assert.Contains(t, g.settings(), "wsrep_sync_wait = 7")
 }
 

@@ -117,8 +117,10 @@ func (m member) isPrimary(hosts int) error {
 // takesPart is writable for a Galera node.
 func (m member) takesPart(hosts int) error {
 	for _, option := range []string{"pc.ignore_sb", "pc.ignore_quorum"} {
-		if optionOf(m.variables["wsrep_provider_options"], option) == "true" {
-			return fmt.Errorf("%w: %s is true in wsrep_provider_options: each half of a split cluster would elect a leader", ErrUnsuitable, option)
+		switch value := optionOf(m.variables["wsrep_provider_options"], option); value {
+		case "", "false", "no", "n", "off", "0":
+		default: // true, yes, on, 1, and what else a server may take for them
+			return fmt.Errorf("%w: %s is %s in wsrep_provider_options: each half of a split cluster would elect a leader", ErrUnsuitable, option, value)
 		}
 	}
 	for _, want := range [][2]string{{"wsrep_ready", "ON"}, {"wsrep_cluster_status", "Primary"}, {"wsrep_local_state", "4"}} {
@@ -148,10 +150,15 @@ func (m member) settings() []string {
 	return nil
 }
 
-// advice returns what an operator should change, one sentence for each setting.
-func (m member) advice() (advice []string) {
+// advice returns what an operator should change, one sentence for each setting. hosts
+// is how many the DSN names.
+func (m member) advice(hosts int) (advice []string) {
+	const unnamed = "the DSN names %d of %d members: name all of them, otherwise the majority that is required is not one of the members"
 	switch m.kind {
 	case GroupReplication:
+		if len(m.group) > hosts {
+			advice = append(advice, fmt.Sprintf(unnamed, hosts, len(m.group)))
+		}
 		if m.variables["group_replication_consistency"] == "EVENTUAL" {
 			advice = append(advice, "group_replication_consistency is EVENTUAL: want BEFORE_ON_PRIMARY_FAILOVER or more; Conclave sets it for its own sessions only")
 		}
@@ -162,6 +169,9 @@ func (m member) advice() (advice []string) {
 			advice = append(advice, fmt.Sprintf("the replication group has %d members: want three or more, otherwise the loss of one stops writes or loses them", len(m.group)))
 		}
 	case Galera:
+		if size, err := strconv.Atoi(m.status["wsrep_cluster_size"]); err == nil && size > hosts {
+			advice = append(advice, fmt.Sprintf(unnamed, hosts, size))
+		}
 		switch size := m.status["wsrep_cluster_size"]; size {
 		case "1", "2":
 			advice = append(advice, fmt.Sprintf("the Galera cluster has %s nodes: want three or more, otherwise the loss of one stops writes or loses them", size))

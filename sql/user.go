@@ -58,11 +58,15 @@ func (db *DB) EnsureUser(ctx context.Context, dsn string) error {
 		"CREATE USER IF NOT EXISTS %u IDENTIFIED BY %p",
 		"ALTER USER %u IDENTIFIED BY %p REQUIRE %t",
 	}, runtimeGrants...)
-	if db.Replication() == GroupReplication {
+	if db.Replication() == GroupReplication || len(users) > 1 && db.Replication() != Galera {
 		statements = append(statements, groupGrant)
 	}
 	for _, statement := range statements {
-		if _, err := conn.Exec(ctx, fill.Replace(statement)); err != nil {
+		_, err := conn.Exec(ctx, fill.Replace(statement))
+		if statement == groupGrant && db.Replication() != GroupReplication && missingTable(err) {
+			continue // a MariaDB of the user's DSN, of which db knows one host
+		}
+		if err != nil {
 			return fmt.Errorf("grant user %s what a meta needs: %w", user.User, err)
 		}
 	}

@@ -129,6 +129,14 @@ func (h *handler) ParserOptionsForConnection(conn *mysql.Conn) (sqlparser.Parser
 	return h.engine.ParserOptionsForConnection(conn)
 }
 
+// firstWords returns what a statement does, without what it has in quotes, such as a
+// password.
+func firstWords(query string) string {
+	words := strings.Fields(query)
+	text := strings.Join(words[:min(3, len(words))], " ")
+	return text[:min(80, len(text))]
+}
+
 // execute executes one statement with the gate held.
 func (h *handler) execute(conn *mysql.Conn, query string, send mysql.ResultSpoolFn, run func(mysql.ResultSpoolFn) error) error {
 	s, c := h.server, conn.ClientData.(*client)
@@ -138,7 +146,7 @@ func (h *handler) execute(conn *mysql.Conn, query string, send mysql.ResultSpool
 	case kills:
 		return run(send)
 	case refused:
-		return mysql.NewSQLError(mysql.ERNotSupportedYet, "42000", "This embedded server does not support: %.80s", query)
+		return mysql.NewSQLError(mysql.ERNotSupportedYet, "42000", "This embedded server does not support: %s", firstWords(query))
 	}
 	done := s.around(c.socket.RemoteAddr(), query)
 	// 1. Enter the gate.
