@@ -172,12 +172,9 @@ func (l *leader) putBlacklist(r *http.Request) (any, error) {
 		return nil, err
 	}
 	name := mux.Vars(r)["name"]
-	m, found := l.roster.find(name)
-	if name == l.config.Node.Name {
-		m, found = wire.Member{Node: l.config.Node, Role: conclave.RoleMeta}, true
-	}
-	if !found {
-		return nil, wire.Errorf(wire.CodeNotFound, "unknown node %q", name)
+	m, err := l.member(r.Context(), name)
+	if err != nil {
+		return nil, err
 	}
 	if in.By == "" || in.By == name { // a node adds its own entry through Drain
 		in.By = operator
@@ -191,6 +188,36 @@ func (l *leader) putBlacklist(r *http.Request) (any, error) {
 	return l.act(r, func() (effect, error) { return l.arranger.effectOfForbid(entry) }, func(ctx context.Context) (any, error) {
 		return blacklistInfo(entry), l.arranger.forbid(ctx, entry)
 	})
+}
+
+// member returns the node of a name, this one included. For the first beat of a term
+// it waits for a node that it does not know: nodes join a new leader one after the
+// other, and a command may come before the node that it is about.
+func (l *leader) member(ctx context.Context, name string) (wire.Member, error) {
+	if name == l.config.Node.Name {
+		return wire.Member{Node: l.config.Node, Role: conclave.RoleMeta}, nil
+	}
+	joining := time.NewTimer(time.Until(l.began.Add(l.config.Beat)))
+	defer joining.Stop()
+	for last := false; ; {
+		arrived := l.roster.arrived.Next()
+		m, found := l.roster.find(name)
+		switch {
+		case found:
+			return m, nil
+		case last:
+			return m, wire.Errorf(wire.CodeNotFound, "unknown node %q", name)
+		}
+		select {
+		case <-arrived:
+		case <-joining.C:
+			last = true
+		case <-l.ctx.Done():
+			return m, wire.NotLeader("", "")
+		case <-ctx.Done():
+			return m, ctx.Err()
+		}
+	}
 }
 
 // deleteBlacklist removes a name from the blacklist (removeFromBlacklist in the

@@ -61,7 +61,7 @@ func (s *leaders) lead(ctx context.Context, term elector.Term) error {
 	s.fence.Saw(term.Number)
 	ctx, cancel := context.WithCancel(wire.WithTerm(ctx, term.Number))
 	t := &tenure{
-		config: s.config, log: s.log.Named("leader"), address: s.address, term: term, ctx: ctx, elector: s.elector,
+		config: s.config, log: s.log.Named("leader"), address: s.address, term: term, began: time.Now(), ctx: ctx, elector: s.elector,
 		view: s.view, events: s.events, knock: s.calls.peers.Knock, background: s.background,
 		roster: newRoster(s.config.NodeLease, s.config.Beat/2, time.Now()), changed: signal.New(), loaded: make(chan struct{}),
 	}

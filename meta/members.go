@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/internal/signal"
 	"conclave/lease"
 	"conclave/slot"
 	"conclave/wire"
@@ -26,6 +27,7 @@ import (
 //	      (left) <------------+-----------------> (lost) <-----------+ or lease expires
 type roster struct {
 	nodeLease, round time.Duration
+	arrived          signal.Broadcast // notified when a member was added
 
 	mu         sync.Mutex      // guards the rest; held for look-ups and changes only
 	lateness   *lease.Lateness // of the rounds
@@ -115,6 +117,7 @@ const lostAtMost = 16
 // seed fills the roster with the stored list. Each member gets a whole lease,
 // since none could renew while there was no leader.
 func (r *roster) seed(stored wire.Members, now time.Time) {
+	defer r.arrived.Notify()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.catchUp(now)
@@ -137,6 +140,7 @@ func (r *roster) seed(stored wire.Members, now time.Time) {
 // of the name when the caller decided to accept the member; ok is false if the
 // name has changed hands since. fresh reports whether this incarnation is new.
 func (r *roster) admit(m wire.Member, expected conclave.NodeID, st *stream, now time.Time) (fresh, ok bool) {
+	defer r.arrived.Notify()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.catchUp(now)

@@ -27,6 +27,7 @@ type tenure struct {
 	log     hclog.Logger
 	address string
 	term    elector.Term
+	began   time.Time
 	ctx     context.Context // ends with the leadership; its calls carry the term
 	elector election
 	view    *wire.View

@@ -61,7 +61,7 @@ func HTTP2(pings time.Duration) *http.HTTP2Config {
 func NewPeers(network Network, interceptor *Interceptor, pings time.Duration) *Peers {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
-	conns := &tracked{Network: network, open: map[*trackedConn]bool{}}
+	conns := track(network)
 	transport := &http.Transport{
 		Protocols:   protocols,
 		DialContext: conns.DialContext,
@@ -70,8 +70,8 @@ func NewPeers(network Network, interceptor *Interceptor, pings time.Duration) *P
 	return &Peers{network: conns, transport: transport, client: &http.Client{Transport: transport}, interceptor: interceptor}
 }
 
-// Close closes every connection, including those of calls in progress and of
-// dials that complete later. (net/http closes idle connections only, and would
+// Close closes every connection, including those of calls in progress, and ends and
+// joins the dials in progress. (net/http closes idle connections only, and would
 // keep the connection of a dial whose caller has given up.)
 func (p *Peers) Close() {
 	p.transport.CloseIdleConnections()

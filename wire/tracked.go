@@ -10,10 +10,13 @@ import (
 // all.
 type tracked struct {
 	Network
+	ended context.Context // of all dials: net/http dials on when its caller has given up
+	end   context.CancelFunc
 
-	mu     sync.Mutex // guards the rest
-	open   map[*trackedConn]bool
-	closed bool
+	mu      sync.Mutex // guards the rest
+	open    map[*trackedConn]bool
+	closed  bool
+	dialing sync.WaitGroup // dials in progress; none is added once closed is set
 }
 
 type trackedConn struct {
@@ -21,16 +24,34 @@ type trackedConn struct {
 	of *tracked
 }
 
+func track(network Network) *tracked {
+	t := &tracked{Network: network, open: map[*trackedConn]bool{}}
+	t.ended, t.end = context.WithCancel(context.Background())
+	return t
+}
+
 // DialContext dials. After close it returns net.ErrClosed and no connection.
 func (t *tracked) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	t.mu.Lock()
+	closed := t.closed
+	if !closed {
+		t.dialing.Add(1)
+	}
+	t.mu.Unlock()
+	if closed {
+		return nil, net.ErrClosed
+	}
+	defer t.dialing.Done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(t.ended, cancel)()
 	conn, err := t.Network.DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
 	c := &trackedConn{conn, t}
 	t.mu.Lock()
-	closed := t.closed
-	if !closed {
+	if closed = t.closed; !closed {
 		t.open[c] = true
 	}
 	t.mu.Unlock()
@@ -49,14 +70,16 @@ func (c *trackedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// close closes all open connections, and those of dials that complete later.
+// close closes all open connections, and ends and joins the dials in progress.
 func (t *tracked) close() {
 	t.mu.Lock()
 	t.closed = true
 	open := t.open
 	t.open = map[*trackedConn]bool{}
 	t.mu.Unlock()
+	t.end()
 	for c := range open {
 		c.Conn.Close()
 	}
+	t.dialing.Wait()
 }

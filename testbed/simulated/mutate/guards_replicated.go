@@ -14,7 +14,7 @@ var replicatedGuards = []guard{
 	{name: "a group with several primaries is used", test: unit{"./sql", "TestMember_WritableInGroup"}, patch: patch{
 		"sql/member.go", "mode != \"ON\" {", "mode == \"\" {"}},
 	{name: "a Galera cluster that ignores splits is used", test: unit{"./sql", "TestMember_WritableInGalera"}, patch: patch{
-		"sql/member.go", "option) == \"true\" {", "option) == \"yes\" {"}},
+		"sql/member.go", "case \"\", \"false\",", "case \"\", \"true\", \"yes\", \"false\","}},
 	{name: "a witness stays with the former primary", test: unit{"./sql", "TestHosts_FormerWriterIsLeft"}, patch: patch{
 		"sql/hosts.go", "if host != i {", "if host < 0 {"}},
 }
