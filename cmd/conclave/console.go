@@ -22,6 +22,7 @@ import (
 	"conclave/testbed/console/recorded"
 	"conclave/testbed/local"
 	"conclave/testbed/local/supervisor"
+	"conclave/wire/rights"
 )
 
 // consoleAddress is where the console listens unless told otherwise.
@@ -93,12 +94,14 @@ func (a *app) liveSource(act bool) (*live.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := live.Config{HTTP: a.http, Token: a.token}
+	own := func(string) string { return a.token } // the processes of --dir are the user's own
+	cfg := live.Config{HTTP: a.http, TokenFor: own}
 	if len(a.metas) > 0 {
 		if act {
 			return nil, usageError{errors.New("--allow-actions needs a local cluster: it cannot kill processes of another machine")}
 		}
-		cfg.Title, cfg.Processes = "the cluster of "+metas[0], live.Remote(metas, a.http, a.token)
+		cfg.TokenFor = func(address string) string { return rights.TokenFor(a.token, address, metas) }
+		cfg.Title, cfg.Processes = "the cluster of "+metas[0], live.Remote(metas, a.http, cfg.TokenFor)
 		return live.New(cfg), nil
 	}
 	h, err := a.running()
@@ -227,7 +230,7 @@ func (a *app) watchOwn(ctx context.Context, cluster *local.Cluster, cfg supervis
 	}
 	a.takeToken(h)
 	source := live.New(live.Config{
-		Title: "the cluster in " + a.dir, Processes: h.Processes, HTTP: a.http, Token: a.token, Cluster: cluster, Traces: filepath.Join(cfg.Dir, "traces"),
+		Title: "the cluster in " + a.dir, Processes: h.Processes, HTTP: a.http, TokenFor: func(string) string { return a.token }, Cluster: cluster, Traces: filepath.Join(cfg.Dir, "traces"),
 	})
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -20,6 +20,8 @@ type AdminConfig struct {
 	Metas []string     // addresses, tried in turn: any meta answers for the leader
 	HTTP  *http.Client // for instance Peers.HTTP(); nil: http.DefaultClient
 	Token string       // sent with changing requests; "" if the cluster has none
+	// TokenFor returns what is sent to an address; nil: Token.
+	TokenFor func(address string) string
 }
 
 // Admin is the typed client of the metas' HTTP API, for operators and their
@@ -247,9 +249,11 @@ func (a *Admin) one(ctx context.Context, address, method, path string, in, out a
 	if in != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	if a.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+a.Token)
+	token := a.Token
+	if a.TokenFor != nil {
+		token = a.TokenFor(address)
 	}
+	wire.SetToken(req.Header, token)
 	res, err := a.HTTP.Do(req)
 	if err != nil {
 		return fmt.Errorf("%w: %w", wire.Errorf(wire.CodeUnavailable, "cannot reach the meta node at %s", address), errors.Unwrap(err))

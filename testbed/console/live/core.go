@@ -33,7 +33,9 @@ type Config struct {
 	// Processes returns the processes and their states; one goroutine calls it.
 	Processes func(ctx context.Context) ([]supervisor.Process, error)
 	HTTP      *http.Client // without a limit for the whole request, because events are followed with it
-	Token     string       // for reading, and for an operator's commands
+	// TokenFor returns what is sent to an address, for reading and for an operator's
+	// commands; nil: nothing. An address may be one that a process has named.
+	TokenFor func(address string) string
 	// Cluster is where the clients run and what is acted on; nil: it is only
 	// watched.
 	Cluster testbed.Cluster
@@ -76,7 +78,10 @@ var (
 
 // New returns a source that does nothing yet. The cluster is open.
 func New(c Config) *Source {
-	s := &Source{cfg: c, looker: looker{c.HTTP, c.Token, c.Processes}, meter: newMeter(), again: signal.New(), outcomes: map[string]console.Outcome{}}
+	if c.TokenFor == nil {
+		c.TokenFor = func(string) string { return "" }
+	}
+	s := &Source{cfg: c, looker: looker{c.HTTP, c.TokenFor, c.Processes}, meter: newMeter(), again: signal.New(), outcomes: map[string]console.Outcome{}}
 	if c.Cluster != nil {
 		s.can = c.Cluster.Capabilities()
 	}

@@ -12,9 +12,9 @@ import (
 
 // follower follows the events of all nodes.
 type follower struct {
-	http  *http.Client // without a limit for the whole request
-	token string
-	each  func(wire.Event) // called from several goroutines
+	http     *http.Client // without a limit for the whole request
+	tokenFor func(address string) string
+	each     func(wire.Event) // called from several goroutines
 
 	mu    sync.Mutex // guards nodes
 	nodes map[string]bool
@@ -40,7 +40,7 @@ func (f *follower) run(ctx context.Context, address string) {
 		if now := incarnation(ctx, f.http, address); now != "" && now != life {
 			life, last = now, 0
 		}
-		_ = wire.ReadEvents(ctx, f.http, address, f.token, last, true, func(e wire.Event) error { // after any error it is opened again
+		_ = wire.ReadEvents(ctx, f.http, address, f.tokenFor(address), last, true, func(e wire.Event) error { // after any error it is opened again
 			last = e.ID
 			f.each(e)
 			return nil

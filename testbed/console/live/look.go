@@ -22,7 +22,7 @@ const askLimit = 400 * time.Millisecond
 // looker looks at a cluster.
 type looker struct {
 	http      *http.Client
-	token     string
+	tokenFor  func(address string) string
 	processes func(ctx context.Context) ([]supervisor.Process, error)
 }
 
@@ -132,12 +132,12 @@ func ask[T any](ctx context.Context, a *metaclient.Admin, get func(*metaclient.A
 }
 
 func (l *looker) admin(metas ...string) *metaclient.Admin {
-	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: l.http, Token: l.token})
+	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: l.http, TokenFor: l.tokenFor})
 }
 
 // ok reports whether the node answers a GET of the path with 200.
 func (l *looker) ok(ctx context.Context, address, path string) bool {
-	return getJSON(ctx, l.http, address, path, l.token, nil) == nil
+	return getJSON(ctx, l.http, address, path, l.tokenFor(address), nil) == nil
 }
 
 // sessionClients returns the clients of a session.
@@ -146,7 +146,7 @@ func (l *looker) sessionClients(ctx context.Context, p supervisor.Process) (out 
 		Name          string `json:"name"`
 		Registrations int    `json:"registrations"`
 	}
-	if getJSON(ctx, l.http, p.HTTP, "/v1/clients", l.token, &rows) != nil {
+	if getJSON(ctx, l.http, p.HTTP, "/v1/clients", l.tokenFor(p.HTTP), &rows) != nil {
 		return nil
 	}
 	for _, r := range rows {

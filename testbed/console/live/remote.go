@@ -14,13 +14,13 @@ import (
 // Remote returns the processes of a cluster that is known by the addresses of its
 // metas: those that the leader lists now or has listed before. A node that does not
 // answer is unreachable.
-func Remote(metas []string, c *http.Client, token string) func(ctx context.Context) ([]supervisor.Process, error) {
+func Remote(metas []string, c *http.Client, tokenFor func(address string) string) func(ctx context.Context) ([]supervisor.Process, error) {
 	known := map[string]supervisor.Process{} // by address; only one goroutine asks
 	for _, m := range metas {
 		known[m] = supervisor.Process{Name: m, Role: "meta", HTTP: m}
 	}
 	return func(ctx context.Context) ([]supervisor.Process, error) {
-		admin := metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: c, Token: token})
+		admin := metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: c, TokenFor: tokenFor})
 		nodes, err := ask(ctx, admin, func(a *metaclient.Admin, ctx context.Context) ([]metaclient.NodeInfo, error) { return a.Nodes(ctx, "") })
 		if err == nil {
 			for _, n := range nodes {

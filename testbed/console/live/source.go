@@ -31,7 +31,7 @@ func (s *Source) Run(ctx context.Context, hub *console.Hub) error {
 	s.mu.Lock()
 	s.work = ctx
 	s.mu.Unlock()
-	follow := &follower{http: s.cfg.HTTP, token: s.cfg.Token, each: s.event, nodes: map[string]bool{}}
+	follow := &follower{http: s.cfg.HTTP, tokenFor: s.cfg.TokenFor, each: s.event, nodes: map[string]bool{}}
 	var all sync.WaitGroup
 	defer s.running.Wait()
 	defer all.Wait()

@@ -1,0 +1,91 @@
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave"
+	"conclave/meta/metaclient"
+	"conclave/testbed/console"
+	"conclave/wire"
+	"conclave/wire/rights"
+)
+
+// server answers with documents, by path, and notes the tokens that it is sent.
+type server struct {
+	address string
+
+	mu     sync.Mutex // guards the rest
+	says   map[string]any
+	tokens map[string]string // by path
+}
+
+func serves(t *testing.T, says map[string]any) *server {
+	s := &server{says: says, tokens: map[string]string{}}
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if token := wire.TokenOf(r.Header); token != "" {
+			s.tokens[r.URL.Path] = token
+		}
+		document, ok := s.says[r.URL.Path]
+		if !ok {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(document)
+	}))
+	t.Cleanup(h.Close)
+	s.address = strings.TrimPrefix(h.URL, "http://")
+	return s
+}
+
+func (s *server) sent() map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[string]string{}
+	for path, token := range s.tokens {
+		out[path] = token
+	}
+	return out
+}
+
+// A meta lists the address of a stranger as that of a session, and of another meta:
+// what is sent there is of use at this address only.
+func TestRun_StrangersAreSentABoundToken(t *testing.T) {
+	stranger := serves(t, nil)
+	meta := serves(t, map[string]any{"/healthz": map[string]string{"name": "meta-1", "incarnation": "a"}, "/readyz": struct{}{}})
+	meta.says["/v1/nodes"] = []metaclient.NodeInfo{
+		{Name: "meta-1", Role: conclave.RoleMeta, Address: meta.address}, {Name: "meta-2", Role: conclave.RoleMeta, Address: stranger.address},
+	}
+	stranger.says = map[string]any{"/healthz": map[string]string{"name": "meta-2", "incarnation": "b"}, "/readyz": struct{}{}}
+
+	tokenFor := func(address string) string { return rights.TokenFor("secret", address, []string{meta.address}) }
+	s := New(Config{HTTP: http.DefaultClient, TokenFor: tokenFor, Processes: Remote([]string{meta.address}, http.DefaultClient, tokenFor)})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { assert.NoError(t, s.Run(ctx, console.NewHub())) })
+	defer running.Wait()
+	defer cancel()
+	require.Eventually(t, func() bool {
+		sent := stranger.sent()
+		return sent["/leaderz"] != "" && sent["/v1/leader"] != "" && sent["/v1/slots"] != "" && sent["/v1/events"] != ""
+	}, 20*time.Second, 20*time.Millisecond, "%v", stranger.sent())
+	for path, token := range stranger.sent() {
+		assert.Equal(t, rights.Bind("secret", stranger.address), token, path)
+	}
+	assert.Equal(t, "secret", meta.sent()["/v1/nodes"], "its address was given")
+
+	session := process{Name: "session-9", Role: "session", HTTP: stranger.address, State: "ready"}
+	s.looker.sessionClients(ctx, session)
+	assert.Equal(t, rights.Bind("secret", stranger.address), stranger.sent()["/v1/clients"])
+}
