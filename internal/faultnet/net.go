@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"sync"
@@ -52,12 +53,22 @@ func (n *Net) Join(name string) (from net.IP, err error) {
 			return net.ParseIP(ip), nil
 		}
 	}
-	if len(n.names) >= 254 {
-		return nil, ErrFull
+	for last := byte(1); last < 255; last++ {
+		from = net.IPv4(127, n.block[0], n.block[1], last)
+		if _, taken := n.names[from.String()]; !taken {
+			n.names[from.String()] = name
+			return from, nil
+		}
 	}
-	from = net.IPv4(127, n.block[0], n.block[1], byte(1+len(n.names)))
-	n.names[from.String()] = name
-	return from, nil
+	return nil, ErrFull
+}
+
+// Leave frees the address of a host that dials no more. Faults of its links last
+// until Mend.
+func (n *Net) Leave(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	maps.DeleteFunc(n.names, func(_, known string) bool { return known == name })
 }
 
 // Listen starts a proxy for a host that listens at behind, now or later, and

@@ -3,6 +3,7 @@ package faultnet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"syscall"
@@ -232,4 +233,29 @@ func TestRefuse_UntilAccept(t *testing.T) {
 	w.connect()
 	require.ErrorIs(t, w.net.Refuse("c"), ErrNoHost)
 	require.ErrorIs(t, w.net.Accept("c"), ErrNoHost)
+}
+
+func TestLeave_FreesTheAddress(t *testing.T) {
+	n := New()
+	defer n.Close()
+	stays, err := n.Join("stays")
+	require.NoError(t, err)
+	for i := range 600 {
+		name := fmt.Sprint("guest-", i)
+		from, err := n.Join(name)
+		require.NoError(t, err)
+		assert.NotEqual(t, stays.String(), from.String())
+		assert.Equal(t, name, n.caller(&net.TCPAddr{IP: from}))
+		n.Leave(name)
+		assert.Empty(t, n.caller(&net.TCPAddr{IP: from}))
+	}
+	again, err := n.Join("stays")
+	require.NoError(t, err)
+	assert.Equal(t, stays.String(), again.String())
+	for i := range 253 {
+		_, err := n.Join(fmt.Sprint("host-", i))
+		require.NoError(t, err)
+	}
+	_, err = n.Join("one too many")
+	assert.ErrorIs(t, err, ErrFull)
 }

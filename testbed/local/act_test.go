@@ -77,3 +77,20 @@ func TestStart_KillsNodeThatIsStillStopping(t *testing.T) {
 	assert.Equal(t, after, pid("data-1"), "this incarnation was not asked to stop")
 	assert.ErrorIs(t, d.Do(t.Context(), testbed.Action{Verb: testbed.Stop, Node: "data-9"}), supervisor.ErrNoProcess)
 }
+
+// A console replaces its clients for as long as it runs.
+func TestClient_ClosedOneFreesItsName(t *testing.T) {
+	d, _ := driver(t)
+	for range 300 {
+		c, err := d.Client("client-1")
+		require.NoError(t, err)
+		_, err = d.Client("client-1")
+		require.Error(t, err, "it runs")
+		require.NoError(t, c.Close(t.Context()))
+	}
+	for i := range 300 {
+		c, err := d.Client(fmt.Sprint("guest-", i))
+		require.NoError(t, err)
+		require.NoError(t, c.Close(t.Context()))
+	}
+}

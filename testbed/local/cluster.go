@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os/exec"
@@ -234,7 +235,31 @@ func (d *Cluster) Client(name string) (testbed.Client, error) {
 		return nil, err
 	}
 	d.clients[name] = c
-	return c, nil
+	return &closing{Client: c, closed: func() { d.forget(name) }}, nil
+}
+
+// forget frees the name of a client that has ended.
+func (d *Cluster) forget(name string) {
+	d.mu.Lock()
+	delete(d.clients, name)
+	d.mu.Unlock()
+	if d.net != nil {
+		d.net.Leave(name)
+	}
+}
+
+// closing is a client whose name is free again when it was closed.
+type closing struct {
+	*outside.Client
+	closed func()
+}
+
+// Close withdraws what the client has published, and ends it.
+func (c *closing) Close(ctx context.Context) error {
+	err := c.Client.Close(ctx)
+	c.Kill() // what was not acknowledged in time is given up
+	c.closed()
+	return err
 }
 
 // ClientConfig returns the configuration of a client on the named host. The
@@ -272,7 +297,7 @@ func (d *Cluster) Events(report func(at time.Time, c trace.Claim)) (had bool, er
 // Close ends clients, processes and proxies. It may follow Stop.
 func (d *Cluster) Close(ctx context.Context) error {
 	d.mu.Lock()
-	clients, twins := d.clients, d.twins
+	clients, twins := maps.Clone(d.clients), d.twins
 	d.mu.Unlock()
 	for _, c := range clients {
 		c.Kill()
