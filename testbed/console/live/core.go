@@ -2,7 +2,9 @@ package live
 
 import (
 	"context"
+	"crypto/rand"
 	"net/http"
+	"strings"
 	"sync"
 
 	"conclave/internal/signal"
@@ -46,6 +48,7 @@ type Config struct {
 // Source is a console.Source and its console.Actor.
 type Source struct {
 	cfg      Config
+	boot     string // differs between two consoles on one cluster
 	looker   looker
 	record   *record
 	meter    *meter
@@ -81,11 +84,11 @@ func New(c Config) *Source {
 	if c.TokenFor == nil {
 		c.TokenFor = func(string) string { return "" }
 	}
-	s := &Source{cfg: c, looker: looker{c.HTTP, c.TokenFor, c.Processes}, meter: newMeter(), again: signal.New(), outcomes: map[string]console.Outcome{}}
+	s := &Source{cfg: c, boot: strings.ToLower(rand.Text()[:4]), looker: looker{c.HTTP, c.TokenFor, c.Processes}, meter: newMeter(), again: signal.New(), outcomes: map[string]console.Outcome{}}
 	if c.Cluster != nil {
 		s.can = c.Cluster.Capabilities()
 	}
-	s.record = &record{cluster: c.Cluster, meter: s.meter, traced: c.Traces != "", quiet: s.quiet}
+	s.record = &record{boot: s.boot, cluster: c.Cluster, meter: s.meter, traced: c.Traces != "", quiet: s.quiet}
 	return s
 }
 

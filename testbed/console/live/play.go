@@ -162,8 +162,11 @@ func (p *playing) show() {
 	p.of.again.Set()
 }
 
+// group is what the names of the clients of a scenario begin with.
+func (s *Source) group(number int) string { return fmt.Sprintf("client-%s-s%d.", s.boot, number) }
+
 func (p *playing) play(ctx context.Context, of scenario.Scenario, number int) {
-	group := newScoped(p.of.cfg.Cluster, fmt.Sprintf("client-s%d.", number))
+	group := newScoped(p.of.cfg.Cluster, p.of.group(number))
 	group.can, group.do = p.of.capabilities(), p.of.perform
 	group.can.Events = false
 	p.began = time.Now()

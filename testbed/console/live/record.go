@@ -20,6 +20,7 @@ import (
 
 const (
 	maxEntries  = 400_000                // of one history
+	beginPause  = 10 * time.Second       // before clients that could not start are tried again
 	checkPause  = 2 * time.Second        // between two checks, at least
 	checkShare  = 20                     // of the time, one part is used for checks
 	readBehind  = 300 * time.Millisecond // an event may reach its file so much later
@@ -39,6 +40,7 @@ type record struct {
 	cluster testbed.Cluster
 	meter   *meter
 	size    testbed.Size
+	boot    string      // a part of the names of clients and dataIDs, which differs between two consoles
 	traced  bool        // the nodes' events are recorded
 	quiet   func() bool // reports whether no fault lasts and no scenario is played: a history should end then
 
@@ -55,7 +57,7 @@ type record struct {
 	promises map[string]console.Promise
 	broken   *console.Broken
 	checking *console.Checking
-	first    string // until when the first history was checked, "" while it lasts
+	first    string // until when needBeginning were checked, "" while they are
 	failed   error  // why there are no clients
 }
 
@@ -75,32 +77,33 @@ func (r *record) history(ctx context.Context, group int) {
 	r.meter.restart()
 	rec := check.NewRecorder("console", r.size)
 	traffic := scenario.NewTraffic(scenario.Load{
-		Clients: 4, Names: 3, Every: 400 * time.Millisecond, Replace: 5 * time.Second, Group: fmt.Sprintf("c%d.", group),
+		Clients: 4, Names: 3, Every: 400 * time.Millisecond, Replace: 5 * time.Second, Group: fmt.Sprintf("%s-%d.", r.boot, group),
 	}, clients, rec, uint64(group))
 	r.mu.Lock()
-	r.rec, r.traffic, r.working, r.level, r.observed = rec, nil, work, 1, check.Observation{}
+	r.rec, r.working, r.level, r.observed = rec, work, 1, check.Observation{}
 	if group > 1 {
 		r.since = time.Now()
 	}
 	r.mu.Unlock()
 	err := traffic.Begin(work)
 	r.mu.Lock()
-	r.traffic, r.failed = traffic, err
+	if r.failed = err; err == nil {
+		r.traffic = traffic
+	}
 	r.mu.Unlock()
-
-	began, pause := time.Now(), checkPause
-	for sleep.For(ctx, pause) == nil {
-		from := time.Now()
-		n, err := r.check(rec, began)
-		if err != nil || n > maxEntries && r.quiet() || n > 2*maxEntries {
-			break
-		}
-		pause = max(checkPause, checkShare*time.Since(from))
+	if err == nil {
+		r.checks(ctx, rec)
+	} else {
+		_ = sleep.For(ctx, beginPause) // whatever it is, it lasts for a while
 	}
 	r.mu.Lock()
 	r.traffic, r.missing, r.closed = nil, nil, r.promises
-	if r.first == "" && r.checking != nil {
-		r.first = time.UnixMilli(r.checking.Until).Format("15:04:05")
+	switch {
+	case r.first != "":
+	case r.checking != nil:
+		r.first = "only until " + time.UnixMilli(r.checking.Until).Format("15:04:05")
+	default:
+		r.first = "not, because the clients could not start with the console"
 	}
 	r.mu.Unlock()
 	stop()
@@ -109,6 +112,19 @@ func (r *record) history(ctx context.Context, group int) {
 	defer cancel()
 	_ = clients.Close(limit)          // a session that does not answer notices their end by itself
 	_ = sleep.For(ctx, 2*time.Second) // what the clients have withdrawn is in no later history
+}
+
+// checks checks a history again and again, until it is long or ctx ends.
+func (r *record) checks(ctx context.Context, rec *check.Recorder) {
+	began, pause := time.Now(), checkPause
+	for sleep.For(ctx, pause) == nil {
+		from := time.Now()
+		n, err := r.check(rec, began)
+		if err != nil || n > maxEntries && r.quiet() || n > 2*maxEntries {
+			return
+		}
+		pause = max(checkPause, checkShare*time.Since(from))
+	}
 }
 
 // check runs every checker on what is recorded, and returns its length.
@@ -154,7 +170,7 @@ func (r *record) check(rec *check.Recorder, began time.Time) (entries int, err e
 		How: fmt.Sprintf("the checkers of package check over everything since %s, again after %d times the time that they take", began.Format("15:04:05"), checkShare),
 	}
 	if first != "" {
-		r.checking.How += fmt.Sprintf("; %s only until %s", strings.Join(needBeginning, ", "), first)
+		r.checking.How += fmt.Sprintf("; %s %s", strings.Join(needBeginning, ", "), first)
 	}
 	return entries, nil
 }
@@ -279,8 +295,8 @@ func (r *record) show(out *console.State) {
 	if r.traffic != nil {
 		l.Clients = 4
 	}
-	if r.failed != nil {
-		out.Watching = "The console's clients could not start: " + r.failed.Error()
+	if r.failed != nil { // what is missing is not known
+		l, out.Watching = nil, "Nothing is checked: the console's clients could not start: "+r.failed.Error()
 	}
 	out.Promises, out.Checking, out.Broken, out.Load, out.Points = maps.Clone(r.promises), r.checking, r.broken, l, points
 }

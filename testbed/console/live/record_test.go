@@ -53,7 +53,7 @@ func TestRecordCheck_LaterHistoryAddsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rec := check.NewRecorder("console", testbed.Size{Metas: 3})
 		r := &record{
-			meter: newMeter(), rec: rec, traced: true, first: "12:00:00",
+			meter: newMeter(), rec: rec, traced: true, first: "only until 12:00:00",
 			closed: map[string]console.Promise{"I1": {ID: "I1", Checks: 5, Since: 1}, "L4": {ID: "L4", Checks: 9, Since: 1}},
 		}
 		r.event(time.Now(), led("meta-1", 8))
@@ -67,7 +67,7 @@ func TestRecordCheck_LaterHistoryAddsUp(t *testing.T) {
 		assert.Greater(t, r.promises["I1"].Checks, 5)
 		assert.EqualValues(t, 1, r.promises["I1"].Since)
 		assert.Equal(t, 9, r.promises["L4"].Checks)
-		assert.Contains(t, r.checking.How, "L4")
+		assert.Contains(t, r.checking.How, "L4, L12 only until 12:00:00")
 
 		r.first = ""
 		_, err = r.check(rec, time.Now())

@@ -12,7 +12,7 @@ import (
 )
 
 // scoped is the cluster for a group of clients. Another group may have the same
-// names: a prefix is added to them. It starts and stops no node.
+// names of clients and dataIDs: a prefix is added to them. It starts and stops no node.
 type scoped struct {
 	testbed.Cluster
 	prefix string
@@ -93,7 +93,7 @@ func (c *scopedClient) Publish(ctx context.Context, dataID string, values []stri
 	if c.of.meter != nil {
 		c.of.meter.published(values)
 	}
-	p, err := c.Client.Publish(ctx, dataID, values)
+	p, err := c.Client.Publish(ctx, c.of.prefix+dataID, values)
 	if err != nil || c.of.meter == nil {
 		return p, err
 	}
@@ -102,7 +102,7 @@ func (c *scopedClient) Publish(ctx context.Context, dataID string, values []stri
 
 // Subscribe subscribes, and measures.
 func (c *scopedClient) Subscribe(dataID string, pushed func(conclave.Datum)) error {
-	return c.Client.Subscribe(dataID, func(d conclave.Datum) {
+	return c.Client.Subscribe(c.of.prefix+dataID, func(d conclave.Datum) {
 		if c.of.meter != nil {
 			c.of.meter.pushed(c.name, d.Values)
 		}

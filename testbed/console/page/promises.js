@@ -4,11 +4,11 @@ import {$, clock, keyed, make, natural, number, set, text} from './dom.js';
 const rows = new Map();
 
 export function show(s, changed, all) {
-  if (changed.has('checking') || all) {
+  if (changed.has('checking') || changed.has('watching') || changed.has('load') || all) {
     const c = s.checking;
     const n = Object.keys(s.promises).length;
-    text($('promises-sum'), c ? `${n} promises, checked until ${clock(c.until, s.mode === 'recording').slice(0, 8)}: ${c.how} (${number(c.entries)} entries${c.tookMs ? ` in ${c.tookMs} ms` : ''}).`
-      : s.watching ? s.watching : s.load ? 'the first check is in progress' : 'None is checked: this console only watches, and has no clients of its own.');
+    text($('promises-sum'), s.watching ? s.watching : c ? `${n} promises, checked until ${clock(c.until, s.mode === 'recording').slice(0, 8)}: ${c.how} (${number(c.entries)} entries${c.tookMs ? ` in ${c.tookMs} ms` : ''}).`
+      : s.load ? 'the first check is in progress' : 'None is checked: this console only watches, and has no clients of its own.');
   }
   if (!changed.has('promises') && !all) return;
   const order = {I: 0, P: 1, L: 2};
