@@ -23,6 +23,7 @@ import (
 // itself what is missing and what is stale.
 type load struct {
 	of      Load
+	anyOf   bool // a list is full if each publisher is in it, with any of its values
 	cluster testbed.Cluster
 	rec     *check.Recorder
 	working sync.WaitGroup
@@ -350,12 +351,30 @@ func (l *load) short() iter.Seq2[string, string] {
 			name := l.serviceName(i)
 			want := l.wanted(name)
 			for _, client := range slices.Sorted(maps.Keys(l.clients)) {
-				if !slices.Equal(l.settled(l.last[[2]string{client, name}]), want) && !yield(client, name) {
+				if !l.same(l.settled(l.last[[2]string{client, name}]), want) && !yield(client, name) {
 					return
 				}
 			}
 		}
 	}
+}
+
+// same reports whether a list is what is wanted; both are sorted.
+func (l *load) same(list, want []string) bool {
+	if l.anyOf {
+		return slices.Equal(tags(list), tags(want))
+	}
+	return slices.Equal(list, want)
+}
+
+// tags returns the publishers of values, sorted.
+func tags(values []string) []string {
+	out := make([]string, len(values))
+	for i, v := range values {
+		out[i], _, _ = check.ParseValue(v)
+	}
+	slices.Sort(out)
+	return out
 }
 
 // shownOf describes a value of the client that some subscriber sees, or returns

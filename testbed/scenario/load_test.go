@@ -35,3 +35,30 @@ func TestLoad_ChangingListIsNotMissing(t *testing.T) {
 		assert.Equal(t, []string{"client-2 service-1"}, l.missing())
 	})
 }
+
+// At a high level of load the next value is always on the way: no publisher is
+// missing then.
+func TestTraffic_ChangingValueIsNotAMissingPublisher(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewTraffic(Load{Clients: 1, Names: 1}, nil, nil, 1).load
+		l.clients = map[string]*worker{"client-1": {}}
+		list := [2]string{"client-1", "service-1"}
+		for _, tag := range []string{"client-1/1", "client-2/2"} {
+			l.live[tag], l.names[tag] = tag+"#10", "service-1"
+		}
+		l.last[list] = []string{"client-1/1#9", "client-2/2#8"}
+		time.Sleep(2 * changing)
+		full, _ := l.full()
+		assert.True(t, full)
+		assert.Empty(t, l.missing())
+
+		l.last[list] = []string{"client-1/1#10"}
+		time.Sleep(2 * changing)
+		full, _ = l.full()
+		assert.False(t, full)
+		assert.Equal(t, []string{"client-1 service-1"}, l.missing())
+		l.last[list] = []string{"client-1/1#10", "client-2/2#8", "client-3/7#1"}
+		full, _ = l.full()
+		assert.False(t, full, "a stranger is in the list")
+	})
+}

@@ -17,7 +17,9 @@ type Traffic struct {
 
 // NewTraffic returns clients that have not started.
 func NewTraffic(of Load, d testbed.Cluster, rec *check.Recorder, seed uint64) *Traffic {
-	return &Traffic{load: newLoad(of, d, rec), seed: seed, seen: map[string]string{}}
+	l := newLoad(of, d, rec)
+	l.anyOf = true // values may change faster than they arrive
+	return &Traffic{load: l, seed: seed, seen: map[string]string{}}
 }
 
 // Begin starts the clients. They work until ctx ends; Wait joins them.
@@ -36,7 +38,7 @@ func (t *Traffic) Burst(ctx context.Context, factor int) {
 func (t *Traffic) EndBurst() { t.load.endBurst() }
 
 // Look records which sessions know the clients, and returns the lists that are not
-// full and were not for a second: some value of a live client is missing in them.
+// full and were not for a second: some registration of a live client is missing in them.
 // It is called several times a second, by one goroutine.
 func (t *Traffic) Look() (missing []string) {
 	t.load.connections(t.seen)
