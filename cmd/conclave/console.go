@@ -108,6 +108,9 @@ func (a *app) liveSource(act bool) (*live.Source, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cfg.Settings, err = h.Config(); err != nil {
+		return nil, err
+	}
 	cfg.Title, cfg.Processes = "the cluster in "+a.dir, h.Processes
 	if act {
 		running, err := local.Attach(h, h.Dir())
@@ -230,7 +233,7 @@ func (a *app) watchOwn(ctx context.Context, cluster *local.Cluster, cfg supervis
 	}
 	a.takeToken(h)
 	source := live.New(live.Config{
-		Title: "the cluster in " + a.dir, Processes: h.Processes, HTTP: a.http, TokenFor: func(string) string { return a.token }, Cluster: cluster, Traces: filepath.Join(cfg.Dir, "traces"),
+		Title: "the cluster in " + a.dir, Processes: h.Processes, HTTP: a.http, TokenFor: func(string) string { return a.token }, Cluster: cluster, Traces: filepath.Join(cfg.Dir, "traces"), Settings: cfg,
 	})
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -169,7 +169,7 @@ type Outcome struct {
 	Term       uint64   `json:"term,omitempty"`      // of the leader after it, if there was an election
 	Leaderless int64    `json:"leaderlessMs"`        // -1: there was no election
 	Unreadable int64    `json:"unreadableMs"`        // the longest time in which a slot could not be read
-	Slots      int      `json:"slots"`               // how many could not be read
+	Slots      int      `json:"slots"`               // how many could not be read; -1: not known, without the nodes' events
 	Missing    int      `json:"missing"`             // the most publishers that were missing
 	SettledMs  int64    `json:"settledMs,omitempty"` // until the cluster was at rest
 	Figures    []string `json:"figures,omitempty"`

@@ -84,6 +84,8 @@ func (s *Source) action(r console.Request) (testbed.Action, error) {
 		return testbed.Action{}, fmt.Errorf("%s does not apply to %s", r.Do, r.Node)
 	case v.offer.Peer && (!known(r.Peer) || r.Peer == r.Node):
 		return testbed.Action{}, fmt.Errorf("%s needs another node, got %q", r.Do, r.Peer)
+	case v.verb == testbed.Resign && r.Node != seen.leader.Leader: // whoever leads would be asked
+		return testbed.Action{}, wire.Errorf(wire.CodeBadRequest, "%s does not lead now", r.Node)
 	}
 	if err := s.can.Allows(testbed.Step{Verb: v.verb}); err != nil {
 		return testbed.Action{}, err
@@ -151,7 +153,7 @@ func (s *Source) effect(ctx context.Context, a testbed.Action) string {
 // consequence says what a fault of a node means now.
 func (s *Source) consequence(a testbed.Action) string {
 	seen := s.before()
-	n := nodes(seen)[a.Node]
+	n := nodes(seen, s.cfg.Settings.Lease)[a.Node]
 	breaks := a.Verb == testbed.Kill || a.Verb == testbed.Stop || a.Verb == testbed.Pause
 	switch {
 	case !breaks:
@@ -209,11 +211,12 @@ func (s *Source) Act(_ context.Context, r console.Request) error {
 	case "scenario-stop":
 		return s.stopPlay()
 	case "heal":
-		return s.begin("heal all", s.heal)
+		return s.begin("heal all", false, s.heal)
 	}
 	a, err := s.action(r)
 	if err != nil {
 		return err
 	}
-	return s.begin(strings.TrimSpace(r.Do+" "+r.Node+" "+r.Peer), func(ctx context.Context) error { return s.perform(ctx, a) })
+	fault := !a.EndsFault() && !a.Verb.IsCommand()
+	return s.begin(strings.TrimSpace(r.Do+" "+r.Node+" "+r.Peer), fault, func(ctx context.Context) error { return s.perform(ctx, a) })
 }

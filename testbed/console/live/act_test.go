@@ -4,15 +4,19 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"conclave/meta/metaclient"
 	"conclave/testbed"
 	"conclave/testbed/check"
 	"conclave/testbed/console"
+	"conclave/testbed/local/supervisor"
 	"conclave/wire"
 )
 
@@ -66,6 +70,17 @@ func TestExplain_RefusesWhatCannotBeDone(t *testing.T) {
 	assert.Error(t, s.Act(t.Context(), console.Request{Do: "kill", Node: "data-1"}), "the console does not run")
 }
 
+func TestExplain_OnlyTheLeaderResigns(t *testing.T) {
+	s := source(&cluster{})
+	s.seen.leader.Leader = "meta-1"
+	r := console.Request{Do: "resign", Node: "meta-2"}
+	_, err := s.Explain(t.Context(), r)
+	assert.ErrorContains(t, err, "meta-2 does not lead now")
+	assert.ErrorContains(t, s.Act(t.Context(), r), "meta-2 does not lead now", "the leader would resign")
+	_, err = s.action(console.Request{Do: "resign", Node: "meta-1"})
+	assert.NoError(t, err)
+}
+
 func TestAct_WatchingChangesNothing(t *testing.T) {
 	s := New(Config{HTTP: http.DefaultClient})
 	for _, do := range []string{"kill", "heal", "load-up", "scenario", "scenario-stop"} {
@@ -100,8 +115,72 @@ func TestHeal_MendsBeforeItStarts(t *testing.T) {
 
 func TestOutcome_ShowsWhyAnActionFailed(t *testing.T) {
 	s := source(&cluster{})
-	s.outcome(t.Context(), "kill data-1", func(context.Context) error { return errors.New("no such process") })
+	s.outcome(t.Context(), "kill data-1", true, func(context.Context) error { return errors.New("no such process") })
 	require.Len(t, s.outcomes, 1)
 	assert.Equal(t, "failed", s.outcomes["000001"].State)
 	assert.Equal(t, "no such process", s.outcomes["000001"].Error)
+}
+
+// A frozen leader is trusted until its lease ends: only then the cluster changes.
+func TestOutcome_AwaitsTheEndOfTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := source(&cluster{})
+		set := func(st status) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.status = st
+		}
+		outcome := func() console.Outcome {
+			synctest.Wait()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.outcomes["000001"]
+		}
+		set(status{leader: "meta-1", term: 1, atRest: true})
+		var running sync.WaitGroup
+		running.Go(func() {
+			s.outcome(t.Context(), "freeze meta-1", true, func(context.Context) error { return nil })
+		})
+		time.Sleep(2900 * time.Millisecond)
+		assert.Equal(t, "watching", outcome().State, "nothing has changed yet")
+		set(status{term: 1, unreadable: 3})
+		time.Sleep(1100 * time.Millisecond)
+		set(status{leader: "meta-2", term: 2, atRest: true, gaps: map[uint64]int64{2: 400}})
+		time.Sleep(4500 * time.Millisecond)
+		assert.Equal(t, "watching", outcome().State)
+		running.Wait()
+		o := outcome()
+		assert.Equal(t, "settled", o.State)
+		assert.EqualValues(t, 2, o.Term)
+		assert.EqualValues(t, 400, o.Leaderless)
+		assert.InDelta(t, 4000, o.SettledMs, 300)
+		assert.Equal(t, -1, o.Slots, "without the nodes' events it is not known")
+		assert.Zero(t, o.Unreadable)
+
+		began := time.Now()
+		s.outcome(t.Context(), "thaw meta-1", false, func(context.Context) error { return nil })
+		assert.Less(t, time.Since(began), 2*time.Second)
+	})
+}
+
+func TestStatusOf_SuspectMemberIsNoRest(t *testing.T) {
+	seen := &sight{
+		believes: map[string]bool{"meta-1": true}, processes: []process{{Name: "data-1", Role: "data", PID: 1}},
+		slots: metaclient.SlotsInfo{Slots: []metaclient.SlotInfo{{Leader: "data-1", State: "stable"}}}, nodes: []metaclient.NodeInfo{{Name: "data-1", State: metaclient.NodeUp}},
+	}
+	assert.True(t, statusOf(seen, snapshot(seen), console.State{}).atRest)
+	seen.nodes = append(seen.nodes, metaclient.NodeInfo{Name: "data-2", State: metaclient.NodeSuspect})
+	assert.False(t, statusOf(seen, snapshot(seen), console.State{}).atRest)
+}
+
+func TestSize_IsThatOfTheSettings(t *testing.T) {
+	seen := &sight{processes: []process{{Name: "meta-1", Role: "meta"}}}
+	assert.Equal(t, testbed.Size{Metas: 1, Replicas: 2, Takeover: "witness", Lease: 3 * time.Second}, size(seen, settings(supervisor.Config{})))
+	assert.Equal(t, testbed.Size{Metas: 1, Replicas: 2, Takeover: "lease", Lease: 20 * time.Second}, size(seen, settings(supervisor.Config{Profile: "sofa"})))
+	given := supervisor.Config{Replicas: 3, Takeover: "lease", Lease: time.Second, NodeLease: 9 * time.Second}
+	s := New(Config{Cluster: &cluster{}, HTTP: http.DefaultClient, Settings: given})
+	assert.Equal(t, testbed.Size{Metas: 1, Replicas: 3, Takeover: "lease", Lease: time.Second}, size(seen, s.cfg.Settings))
+	assert.Equal(t, 9*time.Second, s.cfg.Settings.NodeLease)
+	seen.leader.Leader, seen.believes = "meta-1", map[string]bool{"meta-1": true}
+	assert.EqualValues(t, 1000, nodes(seen, s.cfg.Settings.Lease)["meta-1"].LeaseOf)
 }

@@ -18,7 +18,7 @@ import (
 type status struct {
 	leader     string
 	term       uint64
-	atRest     bool // it has a leader, every slot is served, and none moves
+	atRest     bool // it has a leader, every slot is served, none moves, and no member is suspect
 	unreadable int  // slots
 	missing    int
 	gaps       map[uint64]int64 // leaderless milliseconds, by term
@@ -43,6 +43,9 @@ type Config struct {
 	Cluster testbed.Cluster
 	// Traces is the folder of the nodes' trace files; "": there are none.
 	Traces string
+	// Settings are those with which the cluster was started; what is zero has its
+	// default.
+	Settings supervisor.Config
 }
 
 // Source is a console.Source and its console.Actor.
@@ -89,6 +92,7 @@ func New(c Config) *Source {
 		s.can = c.Cluster.Capabilities()
 	}
 	s.record = &record{boot: s.boot, cluster: c.Cluster, meter: s.meter, traced: c.Traces != "", quiet: s.quiet}
+	s.cfg.Settings = settings(c.Settings)
 	return s
 }
 

@@ -79,6 +79,9 @@ func (l *looker) look(ctx context.Context, before *sight) (*sight, error) {
 	}
 	all.Wait()
 	if before != nil {
+		if s.leader.Term < before.leader.Term { // none leads, or who answers knows of an older one
+			s.leader = metaclient.LeaderInfo{Term: before.leader.Term}
+		}
 		s.slots, s.nodes, s.listed, s.elections = before.slots, before.nodes, before.listed, before.elections
 	}
 	for _, address := range l.metas(rows, s.leader.Leader) {

@@ -89,3 +89,23 @@ func TestRun_StrangersAreSentABoundToken(t *testing.T) {
 	s.looker.sessionClients(ctx, session)
 	assert.Equal(t, rights.Bind("secret", stranger.address), stranger.sent()["/v1/clients"])
 }
+
+// While no meta leads, the page shows the last term and no leader.
+func TestLook_KeepsTheTermDuringAFailover(t *testing.T) {
+	meta := serves(t, map[string]any{"/v1/leader": metaclient.LeaderInfo{Leader: "meta-1", Term: 7}})
+	l := &looker{http.DefaultClient, func(string) string { return "" }, func(context.Context) ([]process, error) {
+		return []process{{Name: "meta-2", Role: "meta", HTTP: meta.address, State: "ready"}}, nil
+	}}
+	before, err := l.look(t.Context(), nil)
+	require.NoError(t, err)
+	assert.EqualValues(t, 7, before.leader.Term)
+	for _, says := range []map[string]any{{}, {"/v1/leader": metaclient.LeaderInfo{Leader: "meta-3", Term: 6}}} {
+		meta.mu.Lock()
+		meta.says = says
+		meta.mu.Unlock()
+		seen, err := l.look(t.Context(), before)
+		require.NoError(t, err)
+		assert.EqualValues(t, 7, seen.leader.Term)
+		assert.Empty(t, seen.leader.Leader)
+	}
+}

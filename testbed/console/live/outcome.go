@@ -13,14 +13,23 @@ import (
 const (
 	outcomesKept = 12
 	restFor      = 1500 * time.Millisecond // the cluster is settled after it was at rest for this long
-	settleLimit  = 40 * time.Second
+	leaseMargin  = 2 * time.Second         // from the end of a lease until its consequences are seen
+	settleLimit  = 40 * time.Second        // and the lease
 )
 
-// outcome shows an action and what comes of it, until the cluster is at rest again.
-func (s *Source) outcome(ctx context.Context, what string, do func(context.Context) error) {
+// outcome shows an action and what comes of it, until the cluster was at rest for a
+// while again: after a fault for longer than the leases, which hide it until they end.
+func (s *Source) outcome(ctx context.Context, what string, fault bool, do func(context.Context) error) {
+	lease, settled := max(s.cfg.Settings.Lease, s.cfg.Settings.NodeLease), restFor
+	if fault {
+		settled = lease + leaseMargin
+	}
 	before, history, figures := s.now(), s.record.current(), s.record.figures("unserved")
 	began := time.Now()
 	o := console.Outcome{At: began.UnixMilli(), What: what, State: "doing", Leaderless: -1}
+	if !s.record.traced {
+		o.Slots = -1
+	}
 	id := s.addOutcome(o)
 	if err := do(ctx); err != nil {
 		o.State, o.Error = "failed", err.Error()
@@ -30,7 +39,7 @@ func (s *Source) outcome(ctx context.Context, what string, do func(context.Conte
 	o.State = "watching"
 	var rest, lost time.Time // since when it is at rest, or slots cannot be read
 	term := before.term
-	for time.Since(began) < settleLimit {
+	for time.Since(began) < settleLimit+lease {
 		now := s.now()
 		if now.term > before.term {
 			o.Term, o.Leaderless = now.term, max(0, o.Leaderless)
@@ -38,8 +47,12 @@ func (s *Source) outcome(ctx context.Context, what string, do func(context.Conte
 				o.Leaderless = max(o.Leaderless, now.gaps[term])
 			}
 		}
-		o.Missing, o.Slots = max(o.Missing, now.missing), max(o.Slots, now.unreadable)
+		o.Missing = max(o.Missing, now.missing)
+		if s.record.traced {
+			o.Slots = max(o.Slots, now.unreadable)
+		}
 		switch {
+		case !s.record.traced: // a look now and then shows neither how many nor for how long
 		case now.unreadable == 0:
 			lost = time.Time{}
 		case lost.IsZero():
@@ -54,7 +67,7 @@ func (s *Source) outcome(ctx context.Context, what string, do func(context.Conte
 			rest = time.Time{}
 		case rest.IsZero():
 			rest = time.Now()
-		case time.Since(rest) > restFor:
+		case time.Since(rest) > settled:
 			o.State, o.SettledMs = "settled", rest.Sub(began).Milliseconds()
 			s.measure(&o, history, figures)
 			s.setOutcome(id, o)

@@ -12,8 +12,8 @@ import (
 )
 
 // begin begins an action whose outcome is shown.
-func (s *Source) begin(what string, do func(context.Context) error) error {
-	return s.spawn(func(ctx context.Context) { s.outcome(ctx, what, do) })
+func (s *Source) begin(what string, fault bool, do func(context.Context) error) error {
+	return s.spawn(func(ctx context.Context) { s.outcome(ctx, what, fault, do) })
 }
 
 // spawn runs f in a goroutine that Run joins.

@@ -25,6 +25,7 @@ func (s *Source) capabilities() *testbed.Capabilities {
 	can := *s.can
 	can.Size = func(c testbed.Size) testbed.Size {
 		c.Metas, c.Sessions, c.Datas = have.Metas, have.Sessions, have.Datas
+		c.Replicas, c.Takeover, c.Lease = have.Replicas, have.Takeover, have.Lease
 		return c
 	}
 	return &can
@@ -189,7 +190,7 @@ func (p *playing) play(ctx context.Context, of scenario.Scenario, number int) {
 	}
 	p.mu.Unlock()
 	if ctx.Err() != nil || err != nil { // the player heals what it has done, unless it was ended
-		if heal := p.of.begin("heal all, after the scenario was stopped", p.of.heal); heal != nil {
+		if heal := p.of.begin("heal all, after the scenario was stopped", false, p.of.heal); heal != nil {
 			p.of.add(console.Event{At: time.Now().UnixMilli(), Kind: "fault.failed", Text: heal.Error()})
 		}
 	}

@@ -7,14 +7,27 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/meta/metaclient"
 	"conclave/slot"
 	"conclave/testbed"
 	"conclave/testbed/check"
 	"conclave/testbed/console"
+	"conclave/testbed/local/supervisor"
 )
 
+// settings returns the settings with the metas' defaults.
+func settings(c supervisor.Config) supervisor.Config {
+	lease, takeover := 3*time.Second, "witness"
+	if c.Profile == "sofa" {
+		lease, takeover = 20*time.Second, "lease"
+	}
+	c.Replicas, c.Takeover = cmp.Or(c.Replicas, 2), cmp.Or(c.Takeover, takeover)
+	c.Lease, c.NodeLease = cmp.Or(c.Lease, lease), cmp.Or(c.NodeLease, lease)
+	return c
+}
+
 // size returns the size of the cluster.
-func size(seen *sight) (c testbed.Size) {
+func size(seen *sight, of supervisor.Config) (c testbed.Size) {
 	for _, p := range seen.processes {
 		switch p.Role {
 		case "meta":
@@ -25,7 +38,7 @@ func size(seen *sight) (c testbed.Size) {
 			c.Datas++
 		}
 	}
-	c.Slots, c.Replicas, c.Takeover, c.Lease = len(seen.slots.Slots), 2, "witness", 3*time.Second
+	c.Slots, c.Replicas, c.Takeover, c.Lease = len(seen.slots.Slots), of.Replicas, of.Takeover, of.Lease
 	return c
 }
 
@@ -67,12 +80,13 @@ func statusOf(seen *sight, now testbed.Snapshot, out console.State) status {
 		st.missing = out.Load.Missing
 	}
 	sum := check.Summarize(now, nil)
-	st.atRest = now.Leads == 1 && sum.Stable && sum.Unled == 0 && !seen.partial
+	suspect := slices.ContainsFunc(seen.nodes, func(n metaclient.NodeInfo) bool { return n.State == metaclient.NodeSuspect })
+	st.atRest = now.Leads == 1 && sum.Stable && sum.Unled == 0 && !seen.partial && !suspect
 	return st
 }
 
 // nodes returns the nodes of a look.
-func nodes(seen *sight) map[string]console.Node {
+func nodes(seen *sight, lease time.Duration) map[string]console.Node {
 	out := map[string]console.Node{}
 	for _, p := range seen.processes {
 		if p.Role == "client" {
@@ -88,7 +102,7 @@ func nodes(seen *sight) map[string]console.Node {
 			}
 		}
 		if n.Leads {
-			n.LeaseMs, n.LeaseOf = (seen.leader.LeaseRemainingMs+99)/100*100, 3000
+			n.LeaseMs, n.LeaseOf = (seen.leader.LeaseRemainingMs+99)/100*100, lease.Milliseconds()
 		}
 		for _, c := range seen.clients[p.Name] {
 			n.Clients, n.Entries = n.Clients+1, n.Entries+c.Entries

@@ -43,9 +43,9 @@ func (s *Source) Run(ctx context.Context, hub *console.Hub) error {
 		return nil
 	}
 	s.mu.Lock()
-	s.size = size(seen)
+	s.size = size(seen, s.cfg.Settings)
+	s.record.size = s.size
 	s.mu.Unlock()
-	s.record.size = size(seen)
 	if s.cfg.Cluster != nil {
 		all.Go(func() { s.record.run(ctx) })
 		all.Go(func() { s.seconds(ctx) })
@@ -154,7 +154,7 @@ func (s *Source) state(seen *sight, moves map[string][]console.Move) (console.St
 	}
 	out := console.State{
 		Mode: "live", Title: s.cfg.Title, Now: seen.at.UnixMilli(), Leader: seen.leader.Leader, Term: seen.leader.Term, Epoch: seen.slots.Epoch.String(),
-		Nodes: nodes(seen), Clients: map[string]console.Client{}, Links: map[string]console.Link{}, Terms: map[string]console.Term{},
+		Nodes: nodes(seen, s.cfg.Settings.Lease), Clients: map[string]console.Client{}, Links: map[string]console.Link{}, Terms: map[string]console.Term{},
 		Slots: slots(seen, s.before(), moves), Offers: s.offers(), Scenario: s.scenarios(),
 	}
 	if seen.slots.Protected {

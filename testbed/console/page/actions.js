@@ -138,8 +138,8 @@ function results() {
     const parts = [];
     if (o.error) parts.push(o.error);
     if (o.leaderlessMs >= 0 && !o.error) parts.push(`${o.term ? `term ${o.term}, ` : ''}leaderless for ${span(o.leaderlessMs)}`);
-    if (o.slots) parts.push(`${o.slots} slots moved, each unreadable for ${span(o.unreadableMs)} at most`);
-    else if (!o.error && o.state !== 'doing') parts.push('every slot stayed readable');
+    if (o.slots > 0) parts.push(`${o.slots} slots moved, each unreadable for ${span(o.unreadableMs)} at most`);
+    else if (!o.slots && !o.error && o.state !== 'doing') parts.push('every slot stayed readable');
     if (!o.error) parts.push(`missing ${o.missing}`);
     parts.push(o.state === 'settled' ? `at rest after ${span(o.settledMs || 0)}` : o.state);
     text(li.children[1], parts.join('; '));

@@ -117,6 +117,12 @@ func (h *Handle) Token() string {
 	return s.Config.operatorToken(h.dir)
 }
 
+// Config returns how the cluster was started.
+func (h *Handle) Config() (Config, error) {
+	s, err := load(h.dir)
+	return s.Config, err
+}
+
 // TLSDir returns the folder with the certificates of clients, or "" if the cluster
 // does not use TLS.
 func (h *Handle) TLSDir() string {
