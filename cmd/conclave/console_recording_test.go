@@ -82,7 +82,7 @@ func TestConsole_Recording(t *testing.T) {
 	// It plays, and stops at its end.
 	s.js(`const v = document.getElementById('speed'); v.value = '20'; v.dispatchEvent(new Event('change')); document.getElementById('play-pause').click()`)
 	s.until(`document.getElementById('play-name').textContent === 'failover: passed'`)
-	assert.Empty(t, s.said, "errors in the browser's console")
+	assert.Empty(t, s.errors(), "errors in the browser's console")
 }
 
 func TestConsole_RefusesWhatIsNoRecording(t *testing.T) {

@@ -12,12 +12,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/log"
 	cdpruntime "github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/assert"
@@ -73,6 +75,10 @@ func newScreen(t *testing.T) *screen {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		switch ev := ev.(type) {
+		case *log.EventEntryAdded: // what the browser itself reports, such as a refused request
+			if ev.Entry.Level == log.EntryLevelError {
+				s.said = append(s.said, ev.Entry.Text+" "+ev.Entry.URL)
+			}
 		case *cdpruntime.EventExceptionThrown:
 			s.said = append(s.said, fmt.Sprintf("%+v", ev.ExceptionDetails))
 		case *cdpruntime.EventConsoleAPICalled:
@@ -82,6 +88,13 @@ func newScreen(t *testing.T) *screen {
 		}
 	}))
 	return s
+}
+
+// errors returns what the browser's console has reported.
+func (s *screen) errors() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.said)
 }
 
 func (s *screen) run(actions ...chromedp.Action[chromedp.Void]) {
@@ -291,9 +304,7 @@ func TestConsole(t *testing.T) {
 	s.cost()
 	s.foreign(watch)
 	s.phone()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	assert.Empty(t, s.said, "errors in the browser's console")
+	assert.Empty(t, s.errors(), "errors in the browser's console")
 }
 
 // patience is until for what takes longer than an action.
@@ -327,9 +338,11 @@ func (s *screen) cost() {
 	assert.Less(s.t, c.Changed, 60*max(1, c.Updates), "an update changes only what differs")
 }
 
-// foreign opens a page of another origin, which tries to act.
+// foreign opens a page of another origin, which tries to act. It is on the same
+// address, so that the browser's cookie belongs to it too.
 func (s *screen) foreign(watch string) {
 	s.t.Helper()
+	require.Empty(s.t, s.errors(), "errors in the browser's console")
 	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		fmt.Fprint(w, "<!doctype html><title>evil</title>")
@@ -337,7 +350,7 @@ func (s *screen) foreign(watch string) {
 	defer evil.Close()
 	term := s.number("term")
 	leader := s.text("leader")
-	s.run(chromedp.Navigate(strings.Replace(evil.URL, "127.0.0.1", "localhost", 1)))
+	s.run(chromedp.Navigate(evil.URL))
 	for _, kind := range []string{"application/json", "text/plain"} {
 		answer := eval[string](s, fmt.Sprintf(`fetch('%sv1/act', {method: 'POST', credentials: 'include', mode: %q, headers: {'Content-Type': %q}, body: '{"do":"kill","node":%q}'}).then(r => r.type + r.status, e => 'refused')`,
 			watch, map[string]string{"application/json": "cors", "text/plain": "no-cors"}[kind], kind, leader))
@@ -438,9 +451,7 @@ func TestConsolePage_ChangesOnlyWhatDiffers(t *testing.T) {
 	p95 := eval[float64](s, `[...consoleStats.took].sort((a, b) => a - b)[Math.floor(consoleStats.took.length * 0.95)]`)
 	t.Logf("20 updates of one slot of 1024: %.1f DOM changes each; p95 of the main thread's work %.1f ms", float64(changed)/20, p95)
 	assert.LessOrEqual(t, changed, 20*25)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	assert.Empty(t, s.said)
+	assert.Empty(t, s.errors())
 }
 
 func TestConsolePage_StopsAtTheFirstViolation(t *testing.T) {
@@ -464,6 +475,39 @@ func TestConsolePage_StopsAtTheFirstViolation(t *testing.T) {
 	s.until(`document.getElementById('term').textContent === '3'`)
 }
 
+// After a jump in a recording the page shows nothing that it had shown before it.
+func TestConsolePage_ForgetsWhatASnapshotLeavesOut(t *testing.T) {
+	state := largeState()
+	state.Mode, state.Now = "recording", 5000
+	state.Broken = &console.Broken{At: 5000, ID: "I1", What: "two leaders"}
+	state.Links = map[string]console.Link{"meta-1 meta-2": {A: "meta-1", B: "meta-2", What: "cut"}, "data-1 client-1": {A: "data-1", B: "client-1", What: "cut"}}
+	state.Believed = map[string]console.Span{"meta-1 1": {Node: "meta-1", Term: 1, From: 1000, To: 4000}}
+	state.Points = map[string]console.Point{"1": {At: 4000, P50: 2, P99: 5}}
+	state.Checking = &console.Checking{Until: 5000, How: "when it was recorded"}
+	state.Slots["0"] = console.Slot{Leader: "data-1", Phase: "stable", Moves: []console.Move{{At: 1500, From: "data-2", To: "data-1"}}}
+	hub, s, _ := servedPage(t, state)
+	s.until(`!document.getElementById('violation').hidden`)
+	s.until(`document.querySelector('#map .clients').children.length === 40`)
+	s.until(`document.querySelector('#lanes .led')`)
+	cuts := `[...document.querySelectorAll('#wires .cut')].length`
+	assert.Equal(t, 1, eval[int](s, cuts), "a client has no card: data-1 is not cut from everyone")
+	s.js(`document.querySelector('#slots i').click()`)
+	assert.Contains(t, s.text("slot"), "1.500 s data-2 to data-1")
+
+	before := state
+	before.Now, before.Broken, before.Clients, before.Links, before.Points, before.Checking = 0, nil, nil, nil, nil, nil
+	before.Believed = map[string]console.Span{"meta-1 1": {Node: "meta-1", Term: 1, From: -500, Open: true}}
+	hub.Restart(before, nil)
+	s.until(`document.getElementById('violation').hidden`)
+	assert.False(t, eval[bool](s, `document.documentElement.hasAttribute('data-broken')`))
+	assert.Equal(t, 0, eval[int](s, `document.querySelector('#map .clients').children.length`))
+	assert.Equal(t, 0, eval[int](s, cuts))
+	assert.Empty(t, eval[string](s, `document.querySelector('#plot .p50').getAttribute('points')`))
+	assert.NotContains(t, s.text("promises-sum"), "when it was recorded")
+	assert.Contains(t, eval[string](s, `document.querySelector('#lanes .led').parentElement.textContent`), "from -0.500 s", "at 0 it is drawn")
+	assert.Empty(t, s.errors())
+}
+
 func TestConsolePage_IsUsedByKeyboard(t *testing.T) {
 	state := largeState()
 	state.Believed = map[string]console.Span{"meta-1 1": {Node: "meta-1", Term: 1, From: state.Now - 5000, Open: true}}
@@ -484,7 +528,5 @@ func TestConsolePage_IsUsedByKeyboard(t *testing.T) {
 	press("lanes", "End")
 	assert.Equal(t, "true", eval[string](s, `document.getElementById('follow').getAttribute('aria-pressed')`))
 	assert.Equal(t, 0, eval[int](s, `[...document.querySelectorAll('button, input, select, svg[role], [role=grid]')].filter(e => !(e.textContent.trim() || e.getAttribute('aria-label') || e.closest('label'))).length`), "each control has a name")
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	assert.Empty(t, s.said)
+	assert.Empty(t, s.errors())
 }

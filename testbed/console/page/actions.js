@@ -2,7 +2,7 @@
 import {$, clock, hide, keyed, make, natural, set, span, text} from './dom.js';
 
 const outcomes = new Map();
-let state, may = false, node = decodeURIComponent(location.hash.slice(1)), pending = null, drawn = '';
+let state, may = false, node = decodeURIComponent(location.hash.slice(1)), pending = null, drawn = '', drawnCluster = '', said = null;
 
 export const chosen = () => node;
 
@@ -48,6 +48,7 @@ export async function ask(label, request) {
   $('confirm-do').disabled = true;
   $('confirm').showModal();
   const answer = await post('v1/explain', request);
+  if (pending !== request) return; // another one was asked for meanwhile
   text($('confirm-says'), answer.error ? answer.error.message : answer.says);
   $('confirm-do').disabled = !!answer.error;
   if (!answer.error) $('confirm-do').focus();
@@ -88,11 +89,13 @@ function draw() {
     : n ? '' : 'Choose a node of the map.';
   const peers = Object.keys(state.nodes).filter(k => k !== node).sort(natural);
   const shown = may && n ? offers.filter(o => o.roles?.includes(n.role) && fits(o, n)) : [];
-  const key = JSON.stringify([words, node, shown.map(o => o.do), peers, may, state.scenarios?.length, offers.length]);
+  if (words !== said) text($('may'), said = words); // an error stays until then
+  cluster(may ? offers.filter(o => !o.roles?.length) : []);
+  const key = JSON.stringify([node, !!n, shown.map(o => o.do), peers, may]);
   if (key === drawn) return;
   drawn = key;
-  text($('may'), words);
   const box = $('node-actions');
+  const focus = box.contains(document.activeElement) ? document.activeElement.dataset.do || 'peer' : '', chose = box.querySelector('select')?.value;
   box.replaceChildren();
   if (n && may) box.append(make('p', {}, make('b', {}, node)));
   const peer = make('select', {'aria-label': 'the other node'}, ...peers.map(p => make('option', {}, p)));
@@ -100,7 +103,8 @@ function draw() {
   const between = shown.filter(o => o.peer);
   for (const o of between) box.append(button(o, () => ({do: o.do, node, peer: peer.value}), `${o.label} ${node}`));
   if (between.length) box.append(peer);
-  cluster(may ? offers.filter(o => !o.roles?.length) : []);
+  if (peers.includes(chose)) peer.value = chose;
+  if (focus) (focus === 'peer' ? peer : box.querySelector(`[data-do=${focus}]`))?.focus();
 }
 
 function button(o, request, title) {
@@ -110,6 +114,9 @@ function button(o, request, title) {
 }
 
 function cluster(offers) {
+  const key = JSON.stringify([offers, state.scenarios]);
+  if (key === drawnCluster) return; // what was entered stays
+  drawnCluster = key;
   const box = $('cluster-actions');
   box.replaceChildren();
   if (!offers.length) return;
@@ -129,8 +136,7 @@ function cluster(offers) {
 
 function results() {
   const ids = Object.keys(state.outcomes).sort().reverse();
-  if (!ids.length) return;
-  $('outcomes').querySelector('.none')?.remove();
+  if (ids.length) $('outcomes').querySelector('.none')?.remove();
   keyed($('outcomes'), ids, id => make('li', {'data-outcome': id}, make('b'), make('span')), (li, id) => {
     const o = state.outcomes[id];
     set(li, 'class', o.state.split(' ')[0]);

@@ -12,6 +12,8 @@ import * as playback from './playback.js';
 import * as sequence from './sequence.js';
 
 const maps = ['nodes', 'clients', 'links', 'slots', 'terms', 'believed', 'promises', 'points', 'outcomes'];
+/** cleared are the other parts, which a snapshot leaves out when there is nothing. */
+const cleared = ['offers', 'play', 'load', 'broken', 'checking', 'watching'];
 const parts = [map, slots, terms, promises, plot, events, actions, play, playback, sequence];
 
 /** state is what the server shows; entries of maps are replaced, never changed. */
@@ -24,6 +26,7 @@ function empty() {
   for (const k of Object.keys(state)) delete state[k];
   for (const k of maps) state[k] = {};
   state.events = [];
+  state.now = 0; // the beginning of a recording
 }
 
 /** apply takes a message and draws what has changed. */
@@ -42,7 +45,7 @@ function apply(kind, change) {
       state[k] = v;
     }
   }
-  if (kind === 'snapshot') for (const k of ['nodes', 'slots', 'terms', 'promises', 'outcomes', 'offers', 'play', 'load']) if (!(k in change)) change[k] = null;
+  if (kind === 'snapshot') for (const k of [...maps, ...cleared]) if (!(k in change)) change[k] = null;
   const changed = new Set(Object.keys(change));
   for (const part of parts) part.show(state, changed, kind === 'snapshot', change);
   head();

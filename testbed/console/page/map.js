@@ -144,7 +144,7 @@ function connections(s) {
   }
   for (const x of of('session')) for (const d of of('data')) add(d, x, up(x) && up(d) ? '' : 'off');
   for (const l of Object.values(s.links)) {
-    const peers = at[l.b] ? [l.b] : Object.keys(at).filter(n => n !== l.a);
+    const peers = at[l.b] ? [l.b] : l.b === 'all others' ? Object.keys(at).filter(n => n !== l.a) : []; // a client has no card
     for (const p of peers) {
       const k = lines.has(p + ' ' + l.a) ? p + ' ' + l.a : l.a + ' ' + p;
       const [a, b] = k.split(' ');

@@ -29,7 +29,11 @@ function render() {
   const last = all.at(-1);
   text($('p50'), last?.p50 ? last.p50 + ' ms' : '-');
   text($('p99'), last?.p99 ? last.p99 + ' ms' : '-');
-  if (!last) return;
+  if (!last) {
+    for (const l of [p50, p99]) set(l, 'points', '');
+    keyed(bad, [], null, null, lost);
+    return;
+  }
   // A logarithmic scale: a failover is a thousand times a push.
   const most = Math.max(100, ...all.map(p => p.p99)), least = 1;
   const y = ms => 6 + (height - bottom - 6) * (1 - Math.log(Math.max(least, ms) / least) / Math.log(most / least));

@@ -60,7 +60,7 @@ export function show(s, changed, all, change) {
 function selected() {
   const x = state.slots[at];
   if (!x) return;
-  const moves = (x.moves || []).map(m => `${clock(m.at)} ${m.from || 'none'} to ${m.to}`).join('; ');
+  const moves = (x.moves || []).map(m => `${clock(m.at, state.mode === 'recording')} ${m.from || 'none'} to ${m.to}`).join('; ');
   text($('slot'), `Slot ${at}: led by ${x.leader} at epoch ${x.epoch}, followed by ${(x.followers || []).join(', ') || 'none'}, ${x.phase}` +
     `${x.to ? ', goes to ' + x.to : ''}${x.from ? ', comes from ' + x.from : ''}. Last moves: ${moves || 'none since this page is served'}.`);
 }

@@ -52,7 +52,7 @@ function elections(s) {
 
 /** render places the intervals; while it follows the clock, one transform moves all of them. */
 function render() {
-  if (!state?.now) return;
+  if (!state?.mode) return;
   if (following) view.to = state.now + view.span * 0.03;
   set($('follow'), 'aria-pressed', following);
   const metas = Object.keys(state.nodes).filter(n => state.nodes[n].role === 'meta').sort(natural);
