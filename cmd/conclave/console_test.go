@@ -394,6 +394,11 @@ func TestConsole_RefusesWhatCannotBe(t *testing.T) {
 
 // servedPage serves the page with a state of its own, and opens it.
 func servedPage(t *testing.T, first console.State) (*console.Hub, *screen, string) {
+	return actedPage(t, first, nil)
+}
+
+// actedPage is servedPage with an actor, as one who may act.
+func actedPage(t *testing.T, first console.State, actor console.Actor) (*console.Hub, *screen, string) {
 	t.Helper()
 	chromium(t)
 	hub := console.NewHub()
@@ -402,14 +407,19 @@ func servedPage(t *testing.T, first console.State) (*console.Hub, *screen, strin
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- console.NewServer(console.Config{Hub: hub}).Serve(ctx, ln) }()
+	server := console.NewServer(console.Config{Hub: hub, Actor: actor})
+	go func() { ended <- server.Serve(ctx, ln) }()
 	t.Cleanup(func() {
 		cancel()
 		assert.NoError(t, <-ended)
 	})
 	s := newScreen(t)
 	address := "http://" + ln.Addr().String() + "/"
-	s.run(chromedp.Navigate(address))
+	path := ""
+	if actor != nil {
+		path = strings.TrimPrefix(server.Link(), "/")
+	}
+	s.run(chromedp.Navigate(address + path))
 	s.until(`document.getElementById('term').textContent === '1'`)
 	return hub, s, address
 }
@@ -505,6 +515,59 @@ func TestConsolePage_ForgetsWhatASnapshotLeavesOut(t *testing.T) {
 	assert.Empty(t, eval[string](s, `document.querySelector('#plot .p50').getAttribute('points')`))
 	assert.NotContains(t, s.text("promises-sum"), "when it was recorded")
 	assert.Contains(t, eval[string](s, `document.querySelector('#lanes .led').parentElement.textContent`), "from -0.500 s", "at 0 it is drawn")
+	assert.Empty(t, s.errors())
+}
+
+// hesitant is an actor that says what a kill would do when it is told to.
+type hesitant struct{ kill chan struct{} }
+
+func (h *hesitant) Explain(ctx context.Context, r console.Request) (string, error) {
+	if r.Do == "kill" {
+		select {
+		case <-h.kill:
+		case <-ctx.Done():
+		}
+	}
+	return "It would " + r.Do + " " + r.Node, nil
+}
+
+func (h *hesitant) Act(context.Context, console.Request) error { return nil }
+
+func (h *hesitant) Harmless(console.Request) bool { return false }
+
+func TestConsolePage_KeepsWhatWasEnteredAndAsked(t *testing.T) {
+	state := largeState()
+	state.Offers = []console.Offer{
+		{Do: "kill", Label: "Kill", Roles: []string{"meta"}}, {Do: "freeze", Label: "Freeze", Roles: []string{"meta"}},
+		{Do: "cut", Label: "Cut from", Roles: []string{"meta"}, Peer: true}, {Do: "scenario", Label: "Play"}, {Do: "storm", Label: "Storm"}, {Do: "scenario-stop", Label: "Stop"},
+	}
+	state.Scenario = []string{"one", "two"}
+	actor := &hesitant{kill: make(chan struct{})}
+	hub, s, _ := actedPage(t, state, actor)
+	s.until(`document.getElementById('seed')`)
+	s.js(`document.querySelector('[data-node=meta-1]').click()`)
+	ask := func(do string) { s.js(`document.querySelector('#node-actions [data-do=%s]').click()`, do) }
+
+	// A late answer is not that to the next question.
+	ask("kill")
+	s.until(`document.getElementById('confirm').open`)
+	s.js(`document.getElementById('confirm-no').click()`)
+	ask("freeze")
+	s.until(`document.getElementById('confirm-says').textContent === 'It would freeze meta-1'`)
+	s.js(`window.answered = false; const json = Response.prototype.json; Response.prototype.json = async function() { const v = await json.call(this); setTimeout(() => { window.answered = true; }); return v; }`)
+	close(actor.kill)
+	s.until(`window.answered`)
+	assert.Equal(t, "It would freeze meta-1", s.text("confirm-says"))
+	s.js(`document.getElementById('confirm-no').click()`)
+
+	// What was entered and the focus outlive a change of the nodes.
+	s.js(`document.getElementById('scenario').value = 'two'; document.getElementById('seed').value = '17'; const p = document.querySelector('#node-actions select'); p.value = 'meta-3'; p.focus()`)
+	state.Nodes = maps.Clone(state.Nodes)
+	delete(state.Nodes, "data-9")
+	state.Nodes["meta-4"] = console.Node{Role: "meta", State: "ready"}
+	hub.Show(state)
+	s.until(`[...document.querySelectorAll('#node-actions option')].some(o => o.value === 'meta-4')`)
+	assert.Equal(t, []string{"two", "17", "meta-3", "SELECT"}, eval[[]string](s, `[document.getElementById('scenario').value, document.getElementById('seed').value, document.querySelector('#node-actions select').value, document.activeElement.tagName]`))
 	assert.Empty(t, s.errors())
 }
 
