@@ -38,6 +38,14 @@ func (d *Cluster) Capabilities() *testbed.Capabilities {
 			return can(x)
 		}
 	}
+	if can := all.Can; !d.cfg.OwnTokens { // those that Settings gives to it are not replaced
+		all.Can = func(x testbed.Step) error {
+			if x.Verb == testbed.RotateTokens {
+				return fmt.Errorf("%s (in a cluster without tokens of its own): %w", x.Verb, testbed.ErrUnsupported)
+			}
+			return can(x)
+		}
+	}
 	all.Partial = func(ctx context.Context) int { return d.view.Partial(ctx) }
 	all.EffectTime = func(_ context.Context, a testbed.Action, began time.Time) time.Time {
 		if a.Verb == testbed.Kill { // the signal is sent at once; then its end is waited for
@@ -52,10 +60,6 @@ func (d *Cluster) Capabilities() *testbed.Capabilities {
 		switch x.Verb {
 		case testbed.Cut, testbed.CutOne, testbed.Mend, testbed.Slow, testbed.Reset, testbed.HalfOpen, testbed.LoseNext, testbed.ClosePort, testbed.OpenPort:
 			return fmt.Errorf("%s (without proxies between the processes): %w", x.Verb, testbed.ErrUnsupported)
-		case testbed.RotateTokens:
-			if !d.cfg.OwnTokens {
-				return fmt.Errorf("%s (of a cluster that was running already): %w", x.Verb, testbed.ErrUnsupported)
-			}
 		}
 		return all.Can(x)
 	}}
