@@ -51,6 +51,7 @@ type record struct {
 	working  context.Context // of the traffic
 	level    int
 	read     time.Time // until when all events were read
+	lost     error     // why they cannot be read
 	observed check.Observation
 	missing  []string
 	closed   map[string]console.Promise // of histories that have ended
@@ -211,6 +212,13 @@ func (r *record) readUntil(at time.Time) {
 	r.read = at
 }
 
+// unread notes why events cannot be read; nil: they can.
+func (r *record) unread(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lost = err
+}
+
 // look records what is observed, if it has changed, and looks at the clients.
 func (r *record) look(s testbed.Snapshot) {
 	r.mu.Lock()
@@ -294,6 +302,9 @@ func (r *record) show(out *console.State) {
 	l := &console.Load{Level: r.level, Updates: updates, Pushes: pushes, Missing: len(r.missing), Lacking: r.missing}
 	if r.traffic != nil {
 		l.Clients = 4
+	}
+	if r.lost != nil {
+		out.Watching = "Nothing newer is checked: the nodes' events cannot be read: " + r.lost.Error()
 	}
 	if r.failed != nil { // what is missing is not known
 		l, out.Watching = nil, "Nothing is checked: the console's clients could not start: "+r.failed.Error()

@@ -120,7 +120,7 @@ func (s *Source) tail(ctx context.Context) {
 			continue // the first history begins in a moment
 		}
 		began := time.Now()
-		err := files.read(func(at time.Time, c trace.Claim) {
+		all, err := files.read(func(at time.Time, c trace.Claim) {
 			s.record.event(at, c)
 			switch c.Kind {
 			case trace.Led, trace.Extended, trace.Left:
@@ -129,7 +129,8 @@ func (s *Source) tail(ctx context.Context) {
 				s.mu.Unlock()
 			}
 		})
-		if err == nil {
+		s.record.unread(err)
+		if all {
 			s.record.readUntil(began)
 		}
 	}

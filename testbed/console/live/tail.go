@@ -2,6 +2,7 @@ package live
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -22,46 +23,56 @@ type tail struct {
 // tailed is one file.
 type tailed struct {
 	*os.File
-	at int64 // until where it was read
+	at     int64 // until where it was read
+	failed error // what follows a line that was not understood is lost
 }
 
 func newTail(dir string) *tail { return &tail{dir: dir, files: map[string]*tailed{}} }
 
-// read passes on the claims that were written since the last call.
-func (t *tail) read(report func(at time.Time, c trace.Claim)) error {
+// read passes on the claims that were written since the last call, and reports
+// whether those were all.
+func (t *tail) read(report func(at time.Time, c trace.Claim)) (all bool, err error) {
 	names, err := filepath.Glob(filepath.Join(t.dir, "*.trace"))
 	if err != nil {
-		return err
+		return false, err
 	}
+	all = true
 	for _, name := range names {
 		if t.files[name] == nil {
 			f, err := os.OpenFile(name, os.O_RDWR, 0) // punch writes
 			if err != nil {
-				return err
+				return false, err
 			}
 			t.files[name] = &tailed{File: f}
 		}
-		if err := t.files[name].read(report); err != nil {
-			return err
+		end, err := t.files[name].read(report)
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", filepath.Base(name), err)
 		}
+		all = all && end
 	}
-	return nil
+	return all, nil
 }
 
-// read passes on the whole lines that follow what was read.
-func (f *tailed) read(report func(at time.Time, c trace.Claim)) error {
+// read passes on the whole lines that follow what was read, and reports whether
+// nothing follows them.
+func (f *tailed) read(report func(at time.Time, c trace.Claim)) (end bool, err error) {
+	if f.failed != nil {
+		return false, f.failed
+	}
 	body, err := io.ReadAll(io.NewSectionReader(f, f.at, readAtMost))
 	if err != nil {
-		return err
+		return false, err
 	}
+	end = len(body) < readAtMost
 	body = body[:bytes.LastIndexByte(body, '\n')+1]
 	if len(body) == 0 {
-		return nil
+		return end, nil
 	}
 	f.at += int64(len(body))
-	err = trace.Load(bytes.NewReader(body), report)
+	f.failed = trace.Load(bytes.NewReader(body), report)
 	punch(f.File, f.at)
-	return err
+	return end, f.failed
 }
 
 func (t *tail) close() {

@@ -1,8 +1,10 @@
 package live
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 
 	"conclave"
 	"conclave/internal/trace"
+	"conclave/testbed/console"
 )
 
 func TestTail_ReadsWholeLinesOnce(t *testing.T) {
@@ -23,7 +26,9 @@ func TestTail_ReadsWholeLinesOnce(t *testing.T) {
 	files := newTail(dir)
 	defer files.close()
 	read := func() (terms []uint64) {
-		require.NoError(t, files.read(func(_ time.Time, c trace.Claim) { terms = append(terms, c.Term) }))
+		all, err := files.read(func(_ time.Time, c trace.Claim) { terms = append(terms, c.Term) })
+		require.NoError(t, err)
+		assert.True(t, all)
 		return terms
 	}
 	claim := func(term uint64) {
@@ -56,7 +61,8 @@ func TestTail_FreesWhatWasRead(t *testing.T) {
 		sink(trace.Claim{Node: conclave.NodeID{Name: "meta-1", Incarnation: "a"}, Kind: trace.Extended, Term: 7})
 	}
 	for range 3 {
-		require.NoError(t, files.read(func(time.Time, trace.Claim) { n++ }))
+		_, err := files.read(func(time.Time, trace.Claim) { n++ })
+		require.NoError(t, err)
 	}
 	assert.Equal(t, 5000, n)
 	info, err := os.Stat(name)
@@ -67,6 +73,51 @@ func TestTail_FreesWhatWasRead(t *testing.T) {
 	}
 	assert.Less(t, blocks, int64(64<<10))
 	sink(trace.Claim{Kind: trace.Left})
-	require.NoError(t, files.read(func(time.Time, trace.Claim) { n++ }))
+	_, err = files.read(func(time.Time, trace.Claim) { n++ })
+	require.NoError(t, err)
 	assert.Equal(t, 5001, n, "the node appends where it was")
+}
+
+// A file that grows faster than it is read has more: nothing is checked as if it
+// had been read.
+func TestTail_SaysWhenThereIsMore(t *testing.T) {
+	dir := t.TempDir()
+	f, err := os.Create(filepath.Join(dir, "meta-1.trace"))
+	require.NoError(t, err)
+	defer f.Close()
+	written := 0
+	for buffer := (bytes.Buffer{}); written < 3*readAtMost/2; {
+		trace.To(&buffer)(trace.Claim{Node: conclave.NodeID{Name: strings.Repeat("x", 60_000)}, Kind: trace.Extended, Term: 7})
+		n, err := buffer.WriteTo(f)
+		require.NoError(t, err)
+		written += int(n)
+	}
+	files := newTail(dir)
+	defer files.close()
+	all, err := files.read(func(time.Time, trace.Claim) {})
+	require.NoError(t, err)
+	assert.False(t, all)
+	all, err = files.read(func(time.Time, trace.Claim) {})
+	require.NoError(t, err)
+	assert.True(t, all)
+}
+
+func TestTail_ErrorIsShownAndNothingNewerIsChecked(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "meta-1.trace"), 0o700))
+	files := newTail(dir)
+	defer files.close()
+	all, err := files.read(func(time.Time, trace.Claim) {})
+	require.Error(t, err)
+	assert.False(t, all)
+	r := &record{meter: newMeter()}
+	r.unread(err)
+	var out console.State
+	r.show(&out)
+	assert.Contains(t, out.Watching, "events cannot be read")
+	assert.Contains(t, out.Watching, "meta-1.trace")
+	r.unread(nil)
+	out = console.State{}
+	r.show(&out)
+	assert.Empty(t, out.Watching)
 }
