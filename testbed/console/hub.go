@@ -15,6 +15,7 @@ const (
 	eventsKept   = 1000 // in a snapshot
 	messagesKept = 256  // for viewers that connect again
 	viewerQueue  = 128  // messages that may wait for one viewer
+	maxViewers   = 256
 )
 
 // message is one message of the stream, encoded.
@@ -36,6 +37,7 @@ type Hub struct {
 	kept    []message
 	viewers map[*viewer]bool
 	dropped int
+	whole   message // the newest snapshot that a viewer was given
 }
 
 // viewer is one reader of the stream.
@@ -127,10 +129,14 @@ func (h *Hub) encode(kind string, content map[string]any) []byte {
 }
 
 // watch adds a viewer. last is the id of the last message that it has seen, "" if
-// there is none. It gets first at once, and then what is in its queue.
+// there is none. It gets first at once, and then what is in its queue. v is nil if
+// there are maxViewers already.
 func (h *Hub) watch(last string) (v *viewer, first [][]byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if len(h.viewers) >= maxViewers {
+		return nil, nil
+	}
 	v = &viewer{queue: make(chan message, viewerQueue)}
 	h.viewers[v] = true
 	if seen, ok := h.position(last); ok {
@@ -141,7 +147,10 @@ func (h *Hub) watch(last string) (v *viewer, first [][]byte) {
 		}
 		return v, first
 	}
-	return v, [][]byte{h.encode("snapshot", h.snapshot())}
+	if h.whole.body == nil || h.whole.id != h.last { // it is encoded once for all viewers that come before the next message
+		h.whole = message{h.last, h.encode("snapshot", h.snapshot())}
+	}
+	return v, [][]byte{h.whole.body}
 }
 
 // position returns the number in the id of a message after which every message is

@@ -2,6 +2,8 @@ package console
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -112,4 +114,35 @@ func TestRestart_ReplacesEventsToo(t *testing.T) {
 	_, first := h.watch("")
 	_, _, again := content(t, first[0])
 	assert.Equal(t, snapshot, again)
+}
+
+func TestWatch_EncodesASnapshotOnceForAllViewers(t *testing.T) {
+	h := NewHub()
+	h.Show(state(1, nil), Event{Text: "a"})
+	v, first := h.watch("")
+	_, second := h.watch("")
+	assert.Same(t, &first[0][0], &second[0][0])
+	h.Show(state(2, nil))
+	h.leave(v)
+	_, third := h.watch("")
+	_, id, snapshot := content(t, third[0])
+	assert.EqualValues(t, 2, snapshot["term"])
+	assert.Equal(t, h.boot+"-2", id)
+}
+
+func TestWatch_HasPlacesForSoManyViewers(t *testing.T) {
+	h := NewHub()
+	var v *viewer
+	for range maxViewers {
+		v, _ = h.watch("")
+		assert.NotNil(t, v)
+	}
+	none, _ := h.watch("")
+	assert.Nil(t, none)
+	answer := httptest.NewRecorder()
+	NewServer(Config{Hub: h}).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "http://127.0.0.1/v1/stream", nil))
+	assert.Equal(t, http.StatusServiceUnavailable, answer.Code)
+	h.leave(v)
+	again, _ := h.watch("")
+	assert.NotNil(t, again)
 }

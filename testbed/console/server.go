@@ -123,6 +123,10 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 		last = r.URL.Query().Get("last")
 	}
 	v, first := s.cfg.Hub.watch(last)
+	if v == nil {
+		serve.WriteError(w, wire.Errorf(wire.CodeUnavailable, "%d viewers watch already", maxViewers))
+		return
+	}
 	defer s.cfg.Hub.leave(v)
 	w.Header().Set("Content-Type", "text/event-stream")
 	out := http.NewResponseController(w)
