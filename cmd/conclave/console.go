@@ -111,6 +111,9 @@ func (a *app) liveSource(act bool) (*live.Source, error) {
 	if cfg.Settings, err = h.Config(); err != nil {
 		return nil, err
 	}
+	if act && cfg.Settings.TLS {
+		return nil, usageError{errors.New("--allow-actions excludes a cluster with TLS: it can be watched")}
+	}
 	cfg.Title, cfg.Processes = "the cluster in "+a.dir, h.Processes
 	if act {
 		running, err := local.Attach(h, h.Dir())

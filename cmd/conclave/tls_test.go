@@ -36,6 +36,9 @@ func TestUp_CertificatesAreRenewedUnderLoad(t *testing.T) {
 	require.NoError(t, err)
 	plain := tool(t, "--meta", strings.Join(must(h.Addresses("meta")), ","), "leader")
 	assert.NotEqual(t, exitDone, plain.code, "the metas answer only over TLS")
+	acting := tool(t, "--dir", dir, "console", "--allow-actions", "--listen", "nowhere")
+	assert.Equal(t, exitUsage, acting.code)
+	assert.Contains(t, acting.stderr, "--allow-actions excludes a cluster with TLS")
 
 	token, err := os.ReadFile(filepath.Join(dir, "app-token"))
 	require.NoError(t, err)
