@@ -48,6 +48,7 @@ var guards = slices.Concat(
 	slotGuards,
 	sessionGuards,
 	operatorGuards,
+	consoleGuards,
 	articleGuards,
 )
 

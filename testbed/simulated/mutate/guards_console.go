@@ -1,0 +1,21 @@
+package main
+
+// consoleGuards are those of the console.
+var consoleGuards = []guard{
+	{name: "the console sends its token to addresses that metas list", test: unit{"./cmd/conclave", "TestLiveSource_BindsTheTokenToAddressesThatMetasList"}, patch: patch{
+		"cmd/conclave/console.go", "rights.TokenFor(a.token, address, metas)", "rights.TokenFor(a.token, address, append([]string{address}, metas...))"}},
+	{name: "the console checks without clients", test: unit{"./testbed/console/live", "TestRecord_ChecksNothingWithoutClients"}, patch: patch{
+		"testbed/console/live/record.go", "\tif err == nil {\n\t\tr.checks(ctx, rec)\n", "\tif true {\n\t\tr.checks(ctx, rec)\n"}},
+	{name: "two consoles use the same names", test: unit{"./testbed/console/live", "TestRecord_NamesDifferBetweenConsoles"}, patch: patch{
+		"testbed/console/live/core.go", "boot: strings.ToLower(rand.Text()[:4])", "boot: strings.ToLower(rand.Text()[:0])"}},
+	{name: "an action has settled before the lease ends", test: unit{"./testbed/console/live", "TestOutcome_AwaitsTheEndOfTheLease"}, patch: patch{
+		"testbed/console/live/outcome.go", "settled = lease + leaseMargin", "settled = restFor + 0*leaseMargin"}},
+	{name: "the console checks what it has not read", test: unit{"./testbed/console/live", "TestTail_SaysWhenThereIsMore"}, patch: patch{
+		"testbed/console/live/tail.go", "all = all && end", "all = all || end"}},
+	{name: "a follower resigns by the leader", test: unit{"./testbed/console/live", "TestExplain_OnlyTheLeaderResigns"}, patch: patch{
+		"testbed/console/live/act.go", "v.verb == testbed.Resign && r.Node != seen.leader.Leader", "v.verb == testbed.Resign && r.Node == \"\""}},
+	{name: "a console has any number of viewers", test: unit{"./testbed/console", "TestWatch_HasPlacesForSoManyViewers"}, patch: patch{
+		"testbed/console/hub.go", "if len(h.viewers) >= maxViewers {", "if len(h.viewers) >= maxViewers<<10 {"}},
+	{name: "a closed client keeps its address", test: unit{"./internal/faultnet", "TestLeave_FreesTheAddress"}, patch: patch{
+		"internal/faultnet/net.go", "known == name })", "known == name+\"-\" })"}},
+}
