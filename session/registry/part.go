@@ -15,16 +15,18 @@ import (
 // partsPause is the time after which a list is read again of which a part did not fit.
 const partsPause = time.Second
 
-// proceed asks for the next part of a list, if there are parts of one at this epoch.
-func (tp *topic) proceed(w *wirev1.Want, epoch conclave.Epoch) {
+// proceed asks for the next part of a list, and reports whether there are parts of one
+// at this epoch.
+func (tp *topic) proceed(w *wirev1.Want, epoch conclave.Epoch) bool {
 	if tp.parts != nil && tp.parts.epoch != epoch {
 		tp.parts = nil
 	}
 	if tp.parts == nil {
-		return
+		return false
 	}
 	at := tp.parts.list.At()
 	w.PartHash, w.ValuesAt, w.PublishersAt = tp.parts.list.Hash(), uint32(at.Values), uint32(at.Publishers)
+	return true
 }
 
 // assemble takes a part of an answer. With the last part it returns the answer as if

@@ -170,6 +170,64 @@ func TestAssemble_MarksOfAllPartsCount(t *testing.T) {
 	assert.WithinDuration(t, at.Add(time.Hour), m.incomplete, time.Millisecond)
 }
 
+// A client that comes with a higher version while a list is read in parts is not
+// refused: the leader was not asked to rise above that yet. One that claims what cannot
+// be is refused after the next read, and no other that has come during that one.
+func TestRefuse_ClientThatComesBetweenPartsStays(t *testing.T) {
+	w := newPartsWorld(t)
+	w.subscribe(&Owner{Parts: true}, "first")
+	w.read(w.list)
+	claim := func(id string, version int64) {
+		_, err := w.r.Subscribe(&Owner{Parts: true}, &wirev1.Subscription{Id: id, DataInfoId: keyOf("x"), Version: version, Hash: 7}, w.now)
+		require.NoError(t, err)
+	}
+	// read reads the whole list, in the middle of which a client comes.
+	read := func(asked int64, comes func()) (pushed, refused []string) {
+		parts := 0
+		for ; parts == 0 || w.topic().parts != nil; parts++ {
+			reads := w.take()
+			require.Equal(t, parts > 0, reads.Wants[0].GetPartHash() != 0)
+			if parts == 0 {
+				assert.Equal(t, asked, reads.Wants[0].GetVersion())
+			}
+			pushes, _ := w.r.Fetched(reads, []*wirev1.Fetched{w.answer(reads, w.list)}, w.now)
+			for _, p := range pushes {
+				if p.refusal != nil {
+					refused = append(refused, p.ID)
+					continue
+				}
+				assert.Equal(t, w.version(), p.datum.message.GetVersion())
+				pushed = append(pushed, p.ID)
+			}
+			if parts == 1 {
+				comes()
+			}
+		}
+		require.Greater(t, parts, 2)
+		return pushed, refused
+	}
+	w.change()
+	w.r.Changed([]string{keyOf("x")})
+	pushed, refused := read(0, func() { claim("moved", 100) })
+	assert.Equal(t, []string{"first"}, pushed)
+	assert.Empty(t, refused)
+
+	w.list.Values[0] = strings.Repeat("v", 101) // the leader has risen
+	pushed, refused = read(100, func() { claim("liar", 1<<52) })
+	assert.Equal(t, []string{"first", "moved"}, pushed)
+	assert.Empty(t, refused)
+
+	w.list.Values[0] = strings.Repeat("v", 102) // as far as it rises
+	pushed, refused = read(1<<52, func() { claim("moved too", 103) })
+	assert.Equal(t, []string{"first", "moved"}, pushed)
+	assert.Equal(t, []string{"liar"}, refused)
+	w.list.Values[0] = strings.Repeat("v", 104)
+	pushed, refused = read(103, func() {})
+	assert.Equal(t, []string{"first", "moved", "moved too"}, pushed)
+	assert.Empty(t, refused)
+	assert.Empty(t, w.take().Wants)
+}
+
 // A list that is too large to be sent is reported to each subscriber once, and counted
 // until it is sent again.
 func TestTooLarge_IsReported(t *testing.T) {

@@ -2,7 +2,6 @@ package registry
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -33,7 +32,7 @@ func (r *Registry) Fetched(reads Reads, answer []*wirev1.Fetched, now time.Time)
 	if _, counted = r.current(reads.Slot, reads.Epoch); !counted {
 		return nil, false
 	}
-	for i, f := range answer {
+	for _, f := range answer {
 		tp := r.topics[f.GetDatum().GetDataInfoId()]
 		if f.GetPart() != nil {
 			if tp == nil {
@@ -51,7 +50,7 @@ func (r *Registry) Fetched(reads Reads, answer []*wirev1.Fetched, now time.Time)
 		r.trace.Claim(trace.Claim{Kind: trace.Counted, Slot: reads.Slot, Epoch: reads.Epoch, Subject: d.GetDataInfoId(), Version: d.GetVersion(), Count: len(d.GetValues()), Flag: f.GetSame()})
 		if tp != nil && tp.take(f, now) {
 			r.tooLarge(nil, tp, 0)
-			pushes = r.refuse(pushes, tp, reads.raised(i, tp))
+			pushes = r.refuse(pushes, tp)
 			for _, s := range tp.subs {
 				pushes = r.offer(pushes, s, now)
 			}
@@ -71,16 +70,17 @@ func (r *Registry) end(pushes []Push) {
 }
 
 // refuse ends the subscriptions to a topic that claim versions which this cluster
-// cannot have pushed: the slot's leader was asked to rise above raised and did
-// not (store.Store.Serve). The client subscribes again, from nothing.
-func (r *Registry) refuse(pushes []Push, tp *topic, raised int64) []Push {
-	d := tp.held
-	if raised == 0 || d.message.Version > raised {
+// cannot have pushed: with the read of what is held now, the slot's leader was asked
+// to rise above them and did not (store.Store.Serve). The client subscribes again, from
+// nothing.
+func (r *Registry) refuse(pushes []Push, tp *topic) []Push {
+	d, asked := tp.held, tp.asked
+	if len(asked) == 0 {
 		return pushes
 	}
-	tp.raise = 0
-	for _, s := range slices.Clone(tp.subs) {
-		if s.version < d.message.Version || s.hash == d.hash {
+	tp.raise, tp.asked = 0, nil // offer sets it again for those that were added since
+	for _, s := range asked {
+		if s.to.subs[s.id] != s || s.version < d.message.Version || s.hash == d.hash {
 			continue
 		}
 		r.Unsubscribe(s.to, s.id)

@@ -60,15 +60,6 @@ func (rs Reads) Message() *wirev1.FetchSlot {
 	return &wirev1.FetchSlot{Slot: uint32(rs.Slot), LeaderEpoch: wire.EpochOut(rs.Epoch), Wants: rs.Wants}
 }
 
-// raised returns the version above which the slot's leader was asked to rise with
-// the read of a topic, the i-th; 0 if it was not asked.
-func (rs Reads) raised(i int, tp *topic) int64 {
-	if i < len(rs.Wants) && rs.Wants[i].GetDataInfoId() == tp.key {
-		return rs.Wants[i].GetVersion()
-	}
-	return 0
-}
-
 // TakeReads returns up to limit topics of the slot that may be read now, if its
 // leader is at the address, and the earliest time at which another may. A topic
 // that changes while it is read becomes due again.
@@ -91,9 +82,10 @@ func (r *Registry) TakeReads(slot int, address string, limit int, now time.Time)
 			tp.due, tp.lastRead = false, now
 			w := &wirev1.Want{DataInfoId: tp.key, Version: tp.raise, Parts: true}
 			reads.Size += 128
-			tp.proceed(w, s.epoch)
-			if w.PartHash != 0 {
+			if tp.proceed(w, s.epoch) {
 				reads.Size += wire.PartsFrom
+			} else {
+				tp.ask()
 			}
 			if tp.held != nil {
 				reads.Size += tp.held.size

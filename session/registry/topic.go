@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -27,8 +28,9 @@ type topic struct {
 	bytes    int  // of the last answer, and of what was given to subscribers since
 	whole    bool // a delta did not fit: the next read is of the whole list
 
-	parts *parts // of a large list that is being read; nil: none
-	large uint64 // bytes of the list, which are too many to be sent; 0: it is sent
+	asked []*subscription // for which the read of what is held next has asked the leader to rise; see refuse
+	parts *parts          // of a large list that is being read; nil: none
+	large uint64          // bytes of the list, which are too many to be sent; 0: it is sent
 }
 
 // mark marks a datum: removals below a version are unconfirmed until a time.
@@ -60,6 +62,15 @@ func (tp *topic) read(from time.Time) {
 		tp.parts.again = true // what is being read may be older
 	}
 	tp.plan(from)
+}
+
+// ask records for which subscriptions a read asks the leader to rise. Those that are
+// added while a list is read in parts are not among them: its version was chosen with
+// the first part.
+func (tp *topic) ask() {
+	if tp.asked = nil; tp.raise != 0 {
+		tp.asked = slices.Clone(tp.subs)
+	}
 }
 
 // plan makes the topic due.

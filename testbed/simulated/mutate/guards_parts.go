@@ -18,6 +18,8 @@ var partGuards = []guard{
 		"session/registry/part.go", "if tp.parts != nil && tp.parts.epoch != epoch {", "if false {"}},
 	{name: "only the mark with the last part counts", test: unit{"./session/registry", "TestAssemble_MarksOfAllPartsCount"}, patch: patch{
 		"session/registry/part.go", "until.After(p.until) {", "!until.IsZero() {"}},
+	{name: "a client that comes while a list is read in parts is refused", test: unit{"./session/registry", "TestRefuse_ClientThatComesBetweenPartsStays"}, patch: patch{
+		"session/registry/read.go", "} else {\n\t\t\t\ttp.ask()\n\t\t\t}", "}\n\t\t\ttp.ask()"}},
 	{name: "a push overtakes the parts of an older one", test: unit{"./session/registry", "TestOutbox_PartsAreOfOneVersion"}, patch: patch{
 		"session/registry/outbox.go", "o.parts.has(subscription) || ", ""}},
 	{name: "an older client is sent what it cannot receive", test: unit{"./session/registry", "TestOffer_OlderClientIsRefusedWhatItCannotReceive"}, patch: patch{

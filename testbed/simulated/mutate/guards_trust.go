@@ -19,5 +19,5 @@ var trustGuards = []guard{
 	{name: "a version that a session claims has no bound", test: unit{"./data", "TestServe_ClaimsOfSessionsAreBounded"}, patch: patch{
 		"data/migrate.go", "min(m.pushed, r.base+conclave.VersionBase)", "m.pushed"}},
 	{name: "a subscription that claims too much stays", test: unit{"./session/registry", "TestFetched_ClaimThatCannotBeTrueEndsTheSubscription"}, patch: patch{
-		"session/registry/push.go", "if raised == 0 || d.message.Version > raised {", "if raised >= 0 {"}},
+		"session/registry/push.go", "if len(asked) == 0 {", "if len(asked) >= 0 {"}},
 }
