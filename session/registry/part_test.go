@@ -273,6 +273,48 @@ func TestTooLarge_IsReported(t *testing.T) {
 	assert.Zero(t, w.r.Figures().TooLarge)
 }
 
+// When a list that was too large is again what a subscriber has, the subscriber is pushed
+// it, with a higher version: it learns that the list is not too large any more.
+func TestTooLarge_SameListEndsIt(t *testing.T) {
+	w := newPartsWorld(t)
+	hash := wire.ContentHash([]string{"v"})
+	answer := func(f *wirev1.Fetched) (ids []string) {
+		f.Datum.DataInfoId = keyOf("x")
+		w.r.Changed([]string{keyOf("x")})
+		pushes, _ := w.r.Fetched(w.take(), []*wirev1.Fetched{f}, w.now)
+		for _, p := range pushes {
+			assert.Equal(t, f.GetTooLarge() > 0, p.withheld)
+			assert.Equal(t, f.GetTooLarge() > 0, p.refusal != nil)
+			ids = append(ids, p.ID)
+		}
+		return ids
+	}
+	same := func(version int64) *wirev1.Fetched {
+		return &wirev1.Fetched{Datum: &wirev1.Datum{Version: version}, Same: true, Hash: hash}
+	}
+	large := func() *wirev1.Fetched { return &wirev1.Fetched{Datum: &wirev1.Datum{Version: 5}, TooLarge: 1 << 30} }
+	w.subscribe(&Owner{Parts: true}, "s")
+	assert.Equal(t, []string{"s"}, answer(&wirev1.Fetched{Datum: &wirev1.Datum{Version: 1, Values: []string{"v"}}, Hash: hash}))
+	assert.Equal(t, []string{"s"}, answer(large()))
+	assert.Equal(t, []string{"s"}, answer(same(6)))
+	assert.Empty(t, answer(same(6)), "equal content is not pushed again")
+	assert.Equal(t, []string{"s"}, answer(large()), "it had been sent since")
+
+	// One that has it from another session, at the same version, gets it above that.
+	pushes, err := w.r.Subscribe(&Owner{Parts: true}, &wirev1.Subscription{Id: "moved", DataInfoId: keyOf("x"), Version: 7, Hash: hash}, w.now)
+	require.NoError(t, err)
+	require.Len(t, pushes, 1)
+	assert.True(t, pushes[0].withheld)
+	assert.Equal(t, []string{"s"}, answer(same(7)))
+	reads := w.take()
+	require.Len(t, reads.Wants, 1)
+	assert.EqualValues(t, 7, reads.Wants[0].GetVersion())
+	pushes, _ = w.r.Fetched(reads, []*wirev1.Fetched{{Datum: &wirev1.Datum{DataInfoId: keyOf("x"), Version: 8, Values: []string{"v"}}, Hash: hash}}, w.now)
+	require.Len(t, pushes, 1)
+	assert.Equal(t, "moved", pushes[0].ID)
+	assert.Empty(t, w.take().Wants)
+}
+
 // A client that cannot put a list together is not sent one that it cannot receive.
 func TestOffer_OlderClientIsRefusedWhatItCannotReceive(t *testing.T) {
 	w := newPartsWorld(t)

@@ -80,7 +80,7 @@ func (r *Registry) refuse(pushes []Push, tp *topic) []Push {
 	}
 	tp.raise, tp.asked = 0, nil // offer sets it again for those that were added since
 	for _, s := range asked {
-		if s.to.subs[s.id] != s || s.version < d.message.Version || s.hash == d.hash {
+		if s.to.subs[s.id] != s || s.version < d.message.Version || s.has(d) {
 			continue
 		}
 		r.Unsubscribe(s.to, s.id)
@@ -144,7 +144,7 @@ func (r *Registry) offer(pushes []Push, s *subscription, now time.Time) []Push {
 	if r.stopped {
 		return pushes
 	}
-	if d.hash == s.hash {
+	if s.has(d) {
 		r.hold(s, time.Time{})
 		s.sure, s.publishers = max(s.sure, d.message.Version), d.message.Publishers
 		if s.version == d.message.Version {

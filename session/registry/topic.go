@@ -119,6 +119,10 @@ type subscription struct {
 	withheld   bool          // it was told that the list is too large to be sent
 }
 
+// has reports whether the subscriber has the content of d. One that was told that the
+// list is too large is pushed it again, by which it learns that this has ended.
+func (s *subscription) has(d *datum) bool { return s.hash == d.hash && !s.withheld }
+
 // datum is the content of a topic at a version. What is sent of it is never
 // changed once made, and is shared by all its receivers.
 type datum struct {
