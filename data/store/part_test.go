@@ -129,4 +129,11 @@ func TestCut_OnlyLargeLists(t *testing.T) {
 	assert.Nil(t, f.GetPart())
 	assert.Greater(t, f.GetTooLarge(), uint64(wire.MaxList))
 	assert.Empty(t, f.GetDatum().GetValues())
+
+	// A delta to it is not sent either.
+	before := s.Read(testData[0], 0, 0, now).GetHash()
+	require.True(t, s.Write(CopyOf(conclave.NodeID{Name: "s", Incarnation: "i"}, publisher(testData[0], "new", 1, false)), now))
+	f, _, _ = s.Answer(&wirev1.Want{DataInfoId: testData[0], Parts: true, Deltas: true, Hash: before}, 1<<20, now)
+	assert.NotZero(t, f.GetTooLarge())
+	assert.Nil(t, f.GetDelta())
 }

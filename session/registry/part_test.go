@@ -331,6 +331,20 @@ func TestOffer_OlderClientIsRefusedWhatItCannotReceive(t *testing.T) {
 	assert.False(t, pushes[0].withheld)
 }
 
+// A list that has grown too large is not sent, however the session has received it.
+func TestOffer_ListThatIsTooLargeIsWithheld(t *testing.T) {
+	w := newPartsWorld(t)
+	w.subscribe(&Owner{Parts: true, Deltas: true}, "s")
+	f := &wirev1.Fetched{Datum: &wirev1.Datum{DataInfoId: keyOf("x"), Version: 1}, Hash: 7}
+	for len(f.Datum.Values)*len(w.list.Values[1]) <= wire.MaxList {
+		f.Datum.Values = append(f.Datum.Values, w.list.Values[1])
+	}
+	pushes, _ := w.r.Fetched(w.take(), []*wirev1.Fetched{f}, w.now)
+	require.Len(t, pushes, 1)
+	assert.True(t, pushes[0].withheld)
+	assert.Equal(t, string(wire.CodeTooLarge), pushes[0].refusal.GetCode())
+}
+
 // A push in parts is sent to its end before a newer one, and what is for other
 // subscriptions goes in between.
 func TestOutbox_PartsAreOfOneVersion(t *testing.T) {

@@ -160,7 +160,7 @@ func (r *Registry) offer(pushes []Push, s *subscription, now time.Time) []Push {
 		tp.read(now.Add(max(r.window, 10*time.Millisecond)))
 		return pushes
 	}
-	if d.bytes > wire.MaxMessage && !s.to.Parts {
+	if d.bytes > wire.MaxList || d.bytes > wire.MaxMessage && !s.to.Parts {
 		return r.withhold(pushes, s, uint64(d.bytes))
 	}
 	if reread, hold := r.guard.hold(tp.mark, s, d, now); hold {

@@ -23,7 +23,7 @@ var partGuards = []guard{
 	{name: "a push overtakes the parts of an older one", test: unit{"./session/registry", "TestOutbox_PartsAreOfOneVersion"}, patch: patch{
 		"session/registry/outbox.go", "o.parts.has(subscription) || ", ""}},
 	{name: "an older client is sent what it cannot receive", test: unit{"./session/registry", "TestOffer_OlderClientIsRefusedWhatItCannotReceive"}, patch: patch{
-		"session/registry/push.go", "if d.bytes > wire.MaxMessage && !s.to.Parts {", "if d.bytes < 0 {"}},
+		"session/registry/push.go", " || d.bytes > wire.MaxMessage && !s.to.Parts {", " {"}},
 	{name: "keys of a list are selected under the registry's lock", test: unit{"./session", "TestAdmin_ListsHoldNoLock"}, patch: patch{
 		"session/admin.go", "\t\twith(a.registry, func(r *registry.Registry) func() { return take(r, slot) })()", "\t\ta.registry.do(func(r *registry.Registry) { take(r, slot)() })"}},
 	{name: "links of pages contain the ids of registrations", test: unit{"./session", "TestAdmin_PagesOfReadersHideIDs"}, patch: patch{
