@@ -12,6 +12,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"conclave/internal/contain"
 	"conclave/internal/signal"
 	"conclave/session/registry"
 	"conclave/wire"
@@ -141,9 +142,14 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	}
 
 	// 2. Receive until the stream ends or sending fails. What waits for room then was
-	// not accepted, and is forgotten.
+	// not accepted, and is forgotten. A panic ends the stream as if it had broken: its
+	// registrations have a lease.
 	receiving, ends := context.WithCancel(ctx)
-	goodbye, err := c.receive(receiving, conn, stream, request.body, first, arrived)
+	goodbye := false
+	broken := func(panicked error) { err = wire.Errorf(wire.CodeInternal, "%v", panicked) }
+	contain.Run(c.config.Logger, broken, func() {
+		goodbye, err = c.receive(receiving, conn, stream, request.body, first, arrived)
+	})
 	ends()
 	conn.waiting.serving.Wait()
 	if because := why.Load(); err != nil && because != nil {

@@ -14,6 +14,8 @@ var hostileGuards = []guard{
 		"session/deadline.go", "		_ = d.response.SetWriteDeadline(past)\n", ""}},
 	{name: "a panic of what sends to a client leaves its connection", test: unit{"./session", "TestOutbox_PanicEndsTheConnection"}, patch: patch{
 		"session/outbox.go", "contain.Run(o.log, func(error) { o.cut(); o.failed() }, o.run)", "contain.Run(o.log, func(error) { o.cut() }, o.run)"}},
+	{name: "a panic of what receives from a client leaves its connection", test: unit{"./session", "TestReceive_PanicEndsTheConnection"}, patch: patch{
+		"session/connect.go", "contain.Run(c.config.Logger, broken, func() {", "func(_ func(error), f func()) { _ = contain.Count; f() }(broken, func() {"}},
 	{name: "any number of bytes may wait for a client", test: unit{"./session", "TestOutbox_ThatExceedsItsLimitEndsTheConnection"}, patch: patch{
 		"session/outbox.go", "if o.limit > 0 && o.what.Exceeds(o.limit) {", "if o.limit < 0 && o.what.Exceeds(o.limit) {"}},
 	{name: "a single large list ends its connection", test: unit{"./session/registry", "TestOutbox_BytesAreBounded"}, patch: patch{
