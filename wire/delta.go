@@ -19,7 +19,8 @@ type List struct {
 	Values     []string
 	Publishers []uint32
 
-	hashes []uint64 // of the values; nil if they were not needed yet
+	hashes         []uint64 // of the values; nil if they were not needed yet
+	publishersHash uint64   // likewise; 0 if it was not needed yet
 }
 
 // ListOf returns the content of a datum.
@@ -33,6 +34,14 @@ func (l *List) hashed() []uint64 {
 		l.hashes = hashesOf(l.Values)
 	}
 	return l.hashes
+}
+
+// PublishersHash returns a hash of the publishers in their order.
+func (l *List) PublishersHash() uint64 {
+	if l.publishersHash == 0 {
+		l.publishersHash = orderHash(l.Publishers)
+	}
+	return l.publishersHash
 }
 
 func hashesOf(values []string) []uint64 {
@@ -81,7 +90,7 @@ func (l *List) DeltaTo(next *List) *wirev1.Delta {
 	if size < DeltaLeast {
 		return nil
 	}
-	d := &wirev1.Delta{Values: uint32(len(next.Values)), Publishers: uint32(len(next.Publishers)), PublishersHash: orderHash(next.Publishers)}
+	d := &wirev1.Delta{Values: uint32(len(next.Values)), Publishers: uint32(len(next.Publishers)), PublishersHash: next.PublishersHash()}
 	bytes := 0
 	ok := edits(l.Values, next.Values, func(at, remove int, insert []string) bool {
 		bytes += 12 + 2*len(insert)
@@ -162,7 +171,7 @@ func (l *List) Apply(d *wirev1.Delta) (*List, error) {
 	if got := orderHash(out.hashes); got != d.GetValuesHash() {
 		return nil, fmt.Errorf("the values have the hash %x, not %x", got, d.GetValuesHash())
 	}
-	if got := orderHash(out.Publishers); got != d.GetPublishersHash() {
+	if got := out.PublishersHash(); got != d.GetPublishersHash() {
 		return nil, fmt.Errorf("the publishers have the hash %x, not %x", got, d.GetPublishersHash())
 	}
 	return out, nil

@@ -48,7 +48,7 @@ func (l *List) Part(from Position, bytes, limit int) (values []string, publisher
 	next = Position{min(from.Values, len(l.Values)), min(from.Publishers, len(l.Publishers))}
 	part = &wirev1.Part{
 		Values: uint32(len(l.Values)), Publishers: uint32(len(l.Publishers)), Bytes: uint64(bytes),
-		ValuesAt: uint32(next.Values), PublishersAt: uint32(next.Publishers),
+		ValuesAt: uint32(next.Values), PublishersAt: uint32(next.Publishers), PublishersHash: l.PublishersHash(),
 	}
 	begin, size := next, 0
 	for next.Values < len(l.Values) && size < limit {
@@ -79,6 +79,9 @@ type Assembly struct {
 // Hash returns the hash of the list, 0 if there is no part of one.
 func (a *Assembly) Hash() uint64 { return a.hash }
 
+// PublishersHash returns that of its publishers.
+func (a *Assembly) PublishersHash() uint64 { return a.part.GetPublishersHash() }
+
 // At returns how much of the list has been received.
 func (a *Assembly) At() Position { return Position{len(a.list.Values), len(a.list.Publishers)} }
 
@@ -101,6 +104,9 @@ func (a *Assembly) Add(hash uint64, p *wirev1.Part, values []string, publishers 
 	if *a = (Assembly{}); sum != hash {
 		return nil, fmt.Errorf("the list has the hash %x, not %x", sum, hash)
 	}
+	if got := list.PublishersHash(); got != p.GetPublishersHash() {
+		return nil, fmt.Errorf("its publishers have the hash %x, not %x", got, p.GetPublishersHash())
+	}
 	return &list, nil
 }
 
@@ -108,7 +114,7 @@ func (a *Assembly) add(hash uint64, p *wirev1.Part, values []string, publishers 
 	switch {
 	case a.part == nil:
 		return fmt.Errorf("a part from value %d on, without the parts before", p.GetValuesAt())
-	case hash != a.hash || p.GetValues() != a.part.GetValues() || p.GetPublishers() != a.part.GetPublishers():
+	case hash != a.hash || p.GetPublishersHash() != a.part.GetPublishersHash() || p.GetValues() != a.part.GetValues() || p.GetPublishers() != a.part.GetPublishers():
 		return fmt.Errorf("a part of another list, from value %d on", p.GetValuesAt())
 	case int(p.GetValuesAt()) != len(a.list.Values) || int(p.GetPublishersAt()) != len(a.list.Publishers):
 		return fmt.Errorf("a part from value %d on, after %d", p.GetValuesAt(), len(a.list.Values))

@@ -66,6 +66,10 @@ func TestAssembly_PartThatDoesNotFitIsRefused(t *testing.T) {
 			_, err := a.Add(hash, changed(func(p *wirev1.Part) { p.Publishers++ }), second, seconds)
 			return err
 		},
+		"of other publishers of the same number": func(a *wire.Assembly) error {
+			_, err := a.Add(hash, changed(func(p *wirev1.Part) { p.PublishersHash++ }), second, seconds)
+			return err
+		},
 		"missing before": func(a *wire.Assembly) error {
 			_, err := a.Add(hash, changed(func(p *wirev1.Part) { p.ValuesAt++ }), second, seconds)
 			return err
@@ -87,6 +91,16 @@ func TestAssembly_PartThatDoesNotFitIsRefused(t *testing.T) {
 			assert.Error(t, err, "the parts before are missing now")
 		})
 	}
+}
+
+func TestAssembly_PublishersAreCompared(t *testing.T) {
+	l := listOf(upTo(40)...)
+	values, publishers, part, _ := l.Part(wire.Position{}, l.Bytes(), l.Bytes())
+	require.Len(t, publishers, len(l.Publishers))
+	a := wire.Assembly{}
+	_, err := a.Add(wire.ContentHash(values), part, values, append([]uint32{publishers[0] + 1}, publishers[1:]...))
+	assert.ErrorContains(t, err, "its publishers have the hash")
+	assert.Zero(t, a)
 }
 
 // What a peer sends is held up to MaxList, whatever it says that the list has.
@@ -134,6 +148,7 @@ func FuzzAssembly(f *testing.F) {
 				assert.Equal(t, p.GetHash(), wire.ContentHash(whole.Values))
 				assert.Len(t, whole.Values, int(p.GetPart().GetValues()))
 				assert.Len(t, whole.Publishers, int(p.GetPart().GetPublishers()))
+				assert.Equal(t, p.GetPart().GetPublishersHash(), (&wire.List{Publishers: whole.Publishers}).PublishersHash())
 			}
 		}
 	})

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"time"
 
 	"conclave/wire"
@@ -37,17 +38,23 @@ func (s *Store) Continue(want *wirev1.Want, limit int, now time.Time) *wirev1.Fe
 		return nil
 	}
 	c, version := d.read, d.version
-	if c == nil || c.hash != want.GetPartHash() {
-		kept := s.bases.find(d.id, want.GetPartHash())
-		if kept == nil {
+	if c == nil || !c.is(want) {
+		at := slices.IndexFunc(s.bases[d.id], func(x *base) bool { return x.is(want) })
+		if at < 0 {
 			return nil
 		}
-		c, version = kept.content, kept.version
+		c, version = s.bases[d.id][at].content, s.bases[d.id][at].version
 	}
 	out := &wirev1.Fetched{Datum: &wirev1.Datum{DataInfoId: d.id, Version: version}, Hash: c.hash}
 	c.part(out, wire.Position{Values: int(want.GetValuesAt()), Publishers: int(want.GetPublishersAt())}, limit, now)
 	s.noteMarks(out, d, now)
 	return out
+}
+
+// is reports whether c is the list that a session is reading in parts. The same values
+// of other publishers are another one.
+func (c *content) is(want *wirev1.Want) bool {
+	return c.hash == want.GetPartHash() && c.PublishersHash() == want.GetPublishersHash()
 }
 
 // Cut leaves the first part of an answer of Read, if its list is large, and nothing of

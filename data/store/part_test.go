@@ -24,7 +24,7 @@ type partReader struct {
 // read reads the next part. It returns the list when it is complete.
 func (r *partReader) read(t *testing.T, s *Store, data string, now time.Time) *wire.List {
 	at := r.list.At()
-	want := &wirev1.Want{DataInfoId: data, Parts: true, PartHash: r.list.Hash(), ValuesAt: uint32(at.Values), PublishersAt: uint32(at.Publishers)}
+	want := &wirev1.Want{DataInfoId: data, Parts: true, PartHash: r.list.Hash(), PublishersHash: r.list.PublishersHash(), ValuesAt: uint32(at.Values), PublishersAt: uint32(at.Publishers)}
 	f, _, begun := s.Answer(want, 1<<20, now)
 	assert.Equal(t, f.GetPart().GetValuesAt() > 0, begun)
 	r.last = f
@@ -79,6 +79,31 @@ func TestContinue_PartsAreOfOneVersion(t *testing.T) {
 	s.Prune(now.Add(basesFor))
 	assert.Nil(t, s.bases)
 	assert.Nil(t, s.Continue(&wirev1.Want{DataInfoId: testData[0], PartHash: first.GetHash()}, 1, now))
+}
+
+// The same values of other publishers are another list.
+func TestContinue_PartsAreOfTheSamePublishers(t *testing.T) {
+	now := time.Now()
+	s, _ := large(t, now)
+	first, reader := s.Read(testData[0], 0, 0, now), &partReader{}
+	require.Nil(t, reader.read(t, s, testData[0], now))
+	owner := conclave.NodeID{Name: "s", Incarnation: "i"}
+	for i := range 80 {
+		old := fmt.Sprintf("r%03d", i)
+		p := publisher(testData[0], old+" again", 2, false)
+		p.Values = []string{fmt.Sprint(1, strings.Repeat("x", 60_000))}
+		require.True(t, s.Write(CopyOf(owner, p), now))
+		require.True(t, s.Write(CopyOf(owner, publisher(testData[0], old, 2, true)), now))
+	}
+	second := s.Read(testData[0], 0, 0, now)
+	require.Equal(t, first.GetHash(), second.GetHash())
+	require.NotEqual(t, first.GetDatum().GetPublishers(), second.GetDatum().GetPublishers())
+	var whole *wire.List
+	for whole == nil {
+		whole = reader.read(t, s, testData[0], now)
+	}
+	assert.Equal(t, first.GetDatum().GetVersion(), reader.last.GetDatum().GetVersion())
+	assert.True(t, slices.Equal(first.GetDatum().GetPublishers(), whole.Publishers))
 }
 
 // A list that is not kept any more is read from the beginning of the present one.

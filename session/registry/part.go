@@ -25,7 +25,8 @@ func (tp *topic) proceed(w *wirev1.Want, epoch conclave.Epoch) bool {
 		return false
 	}
 	at := tp.parts.list.At()
-	w.PartHash, w.ValuesAt, w.PublishersAt = tp.parts.list.Hash(), uint32(at.Values), uint32(at.Publishers)
+	w.PartHash, w.PublishersHash = tp.parts.list.Hash(), tp.parts.list.PublishersHash()
+	w.ValuesAt, w.PublishersAt = uint32(at.Values), uint32(at.Publishers)
 	return true
 }
 
@@ -33,8 +34,8 @@ func (tp *topic) proceed(w *wirev1.Want, epoch conclave.Epoch) bool {
 // it had come whole; otherwise it returns nil, and the topic is due. A change that was
 // reported between two parts is read afterwards.
 func (tp *topic) assemble(f *wirev1.Fetched, epoch conclave.Epoch, window time.Duration, now time.Time) *wirev1.Fetched {
-	p := tp.parts
-	if p == nil || p.epoch != epoch || p.list.Hash() != f.GetHash() {
+	p, first := tp.parts, f.GetPart().GetValuesAt() == 0 && f.GetPart().GetPublishersAt() == 0
+	if p == nil || first || p.epoch != epoch {
 		p = &parts{epoch: epoch, version: f.GetDatum().GetVersion()}
 		tp.parts = p
 	}

@@ -70,7 +70,7 @@ func (w *partsWorld) answer(reads Reads, of *wire.List) *wirev1.Fetched {
 		return f
 	}
 	at := wire.Position{}
-	if want.GetPartHash() == f.Hash {
+	if want.GetPartHash() == f.Hash && want.GetPublishersHash() == of.PublishersHash() {
 		at = wire.Position{Values: int(want.GetValuesAt()), Publishers: int(want.GetPublishersAt())}
 	}
 	f.Datum.Values, f.Datum.Publishers, f.Part, _ = of.Part(at, of.Bytes(), 1<<20)
@@ -151,6 +151,26 @@ func TestAssemble_BeginsAgain(t *testing.T) {
 	pushes = w.read(w.list)
 	require.Len(t, pushes, 1)
 	assert.True(t, slices.Equal(w.list.Values, pushes[0].datum.message.Values))
+}
+
+// A list that begins again has the version of its first part, also if its values are those
+// that were being read.
+func TestAssemble_FirstPartHasTheVersion(t *testing.T) {
+	w := newPartsWorld(t)
+	w.subscribe(&Owner{Parts: true}, "s")
+	reads := w.take()
+	w.r.Fetched(reads, []*wirev1.Fetched{w.answer(reads, w.list)}, w.now)
+	require.NotNil(t, w.topic().parts)
+	w.list = &wire.List{Values: w.list.Values, Publishers: append([]uint32{1000}, w.list.Publishers[1:]...)}
+	reads = w.take()
+	f := w.answer(reads, w.list)
+	require.Zero(t, f.GetPart().GetValuesAt())
+	f.Datum.Version = 9
+	w.r.Fetched(reads, []*wirev1.Fetched{f}, w.now)
+	pushes := w.read(w.list)
+	require.Len(t, pushes, 1)
+	assert.EqualValues(t, 9, pushes[0].datum.message.GetVersion())
+	assert.True(t, slices.Equal(w.list.Publishers, pushes[0].datum.message.GetPublishers()))
 }
 
 // The push guard knows what the leader said with any part of the list.

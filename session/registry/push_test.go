@@ -63,13 +63,14 @@ func FuzzFetched(f *testing.F) {
 	datum := func(version int64, values ...string) *wirev1.Datum {
 		return &wirev1.Datum{DataInfoId: keyOf("x"), Version: version, Values: values, Publishers: make([]uint32, len(values))}
 	}
+	hash := (&wire.List{Publishers: make([]uint32, 2)}).PublishersHash()
 	var answers bytes.Buffer
 	for _, a := range []*wirev1.FetchedSlot{
 		{Datums: []*wirev1.Fetched{{Datum: datum(3, "a", "b")}}},
 		{Datums: []*wirev1.Fetched{{Same: true, Datum: datum(4)}, {Same: true, Hash: 5, Datum: datum(5)}}},
 		{Datums: []*wirev1.Fetched{{Datum: datum(6), UnconfirmedMs: 5000, UnexplainedVersion: 6, IncompleteMs: 1000}}},
-		{Datums: []*wirev1.Fetched{{Datum: datum(7, "a"), Hash: wire.ContentHash([]string{"a", "b"}), Part: &wirev1.Part{Values: 2, Publishers: 2}}}},
-		{Datums: []*wirev1.Fetched{{Datum: datum(7, "b"), Hash: wire.ContentHash([]string{"a", "b"}), Part: &wirev1.Part{Values: 2, Publishers: 2, ValuesAt: 1, PublishersAt: 1}}}},
+		{Datums: []*wirev1.Fetched{{Datum: datum(7, "a"), Hash: wire.ContentHash([]string{"a", "b"}), Part: &wirev1.Part{Values: 2, Publishers: 2, PublishersHash: hash}}}},
+		{Datums: []*wirev1.Fetched{{Datum: datum(7, "b"), Hash: wire.ContentHash([]string{"a", "b"}), Part: &wirev1.Part{Values: 2, Publishers: 2, PublishersHash: hash, ValuesAt: 1, PublishersAt: 1}}}},
 		{Datums: []*wirev1.Fetched{{Datum: datum(8), TooLarge: 1 << 60}}},
 		{Datums: []*wirev1.Fetched{{}}},
 	} {

@@ -145,7 +145,11 @@ func newDatum(m *wirev1.Datum, hash uint64) *datum {
 	}
 	size := 64 + len(m.DataInfoId) + sizeOf(m.Values)
 	list := wire.ListOf(m)
-	return &datum{message: m, list: list, hash: hash, size: size, bytes: list.Bytes(), once: new(*encoding)}
+	bytes := list.Bytes()
+	if bytes > wire.PartsFrom {
+		list.PublishersHash() // now, since outboxes use the list at the same time
+	}
+	return &datum{message: m, list: list, hash: hash, size: size, bytes: bytes, once: new(*encoding)}
 }
 
 // encoding is a large list as it is sent, which is made once for all its receivers.

@@ -1329,17 +1329,18 @@ func (x *Datum) GetPublishers() []uint32 {
 }
 
 // Part comes with a datum that has only a part of a list: some of its values and some
-// of its publishers, in their order. The parts of a list have the same version, hash
+// of its publishers, in their order. The parts of a list have the same version, hashes
 // and totals, and are sent in order. See wire.Assembly.
 type Part struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Values        uint32                 `protobuf:"varint,1,opt,name=values,proto3" json:"values,omitempty"`                                 // of the whole list
-	Publishers    uint32                 `protobuf:"varint,2,opt,name=publishers,proto3" json:"publishers,omitempty"`                         // likewise
-	Bytes         uint64                 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`                                   // of the whole list; see wire.List.Bytes
-	ValuesAt      uint32                 `protobuf:"varint,4,opt,name=values_at,json=valuesAt,proto3" json:"values_at,omitempty"`             // number of values in the parts before; 0 in the first part
-	PublishersAt  uint32                 `protobuf:"varint,5,opt,name=publishers_at,json=publishersAt,proto3" json:"publishers_at,omitempty"` // likewise
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Values         uint32                 `protobuf:"varint,1,opt,name=values,proto3" json:"values,omitempty"`                                       // of the whole list
+	Publishers     uint32                 `protobuf:"varint,2,opt,name=publishers,proto3" json:"publishers,omitempty"`                               // likewise
+	Bytes          uint64                 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`                                         // of the whole list; see wire.List.Bytes
+	ValuesAt       uint32                 `protobuf:"varint,4,opt,name=values_at,json=valuesAt,proto3" json:"values_at,omitempty"`                   // number of values in the parts before; 0 in the first part
+	PublishersAt   uint32                 `protobuf:"varint,5,opt,name=publishers_at,json=publishersAt,proto3" json:"publishers_at,omitempty"`       // likewise
+	PublishersHash uint64                 `protobuf:"varint,6,opt,name=publishers_hash,json=publishersHash,proto3" json:"publishers_hash,omitempty"` // of those of the whole list; see wire.List
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Part) Reset() {
@@ -1403,6 +1404,13 @@ func (x *Part) GetValuesAt() uint32 {
 func (x *Part) GetPublishersAt() uint32 {
 	if x != nil {
 		return x.PublishersAt
+	}
+	return 0
+}
+
+func (x *Part) GetPublishersHash() uint64 {
+	if x != nil {
+		return x.PublishersHash
 	}
 	return 0
 }
@@ -1818,7 +1826,7 @@ const file_wire_v1_common_proto_rawDesc = "" +
 	"\x06values\x18\x03 \x03(\tR\x06values\x12\x1e\n" +
 	"\n" +
 	"publishers\x18\x04 \x03(\aR\n" +
-	"publishers\"\x96\x01\n" +
+	"publishers\"\xbf\x01\n" +
 	"\x04Part\x12\x16\n" +
 	"\x06values\x18\x01 \x01(\rR\x06values\x12\x1e\n" +
 	"\n" +
@@ -1826,7 +1834,8 @@ const file_wire_v1_common_proto_rawDesc = "" +
 	"publishers\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12\x1b\n" +
 	"\tvalues_at\x18\x04 \x01(\rR\bvaluesAt\x12#\n" +
-	"\rpublishers_at\x18\x05 \x01(\rR\fpublishersAt\"\x83\x03\n" +
+	"\rpublishers_at\x18\x05 \x01(\rR\fpublishersAt\x12'\n" +
+	"\x0fpublishers_hash\x18\x06 \x01(\x04R\x0epublishersHash\"\x83\x03\n" +
 	"\x05Delta\x12 \n" +
 	"\fdata_info_id\x18\x01 \x01(\tR\n" +
 	"dataInfoId\x12\x18\n" +

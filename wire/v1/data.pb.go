@@ -509,11 +509,12 @@ type Want struct {
 	Parts      bool                   `protobuf:"varint,5,opt,name=parts,proto3" json:"parts,omitempty"`     // the answer may be a part of a large list
 	// The list of which the session has parts, and how much. The answer is its next
 	// part if the node still has that list, and otherwise begins with the present one.
-	PartHash      uint64 `protobuf:"varint,6,opt,name=part_hash,json=partHash,proto3" json:"part_hash,omitempty"` // 0: none
-	ValuesAt      uint32 `protobuf:"varint,7,opt,name=values_at,json=valuesAt,proto3" json:"values_at,omitempty"`
-	PublishersAt  uint32 `protobuf:"varint,8,opt,name=publishers_at,json=publishersAt,proto3" json:"publishers_at,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	PartHash       uint64 `protobuf:"varint,6,opt,name=part_hash,json=partHash,proto3" json:"part_hash,omitempty"` // of its values; 0: none
+	ValuesAt       uint32 `protobuf:"varint,7,opt,name=values_at,json=valuesAt,proto3" json:"values_at,omitempty"`
+	PublishersAt   uint32 `protobuf:"varint,8,opt,name=publishers_at,json=publishersAt,proto3" json:"publishers_at,omitempty"`
+	PublishersHash uint64 `protobuf:"varint,9,opt,name=publishers_hash,json=publishersHash,proto3" json:"publishers_hash,omitempty"` // of its publishers
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Want) Reset() {
@@ -598,6 +599,13 @@ func (x *Want) GetValuesAt() uint32 {
 func (x *Want) GetPublishersAt() uint32 {
 	if x != nil {
 		return x.PublishersAt
+	}
+	return 0
+}
+
+func (x *Want) GetPublishersHash() uint64 {
+	if x != nil {
+		return x.PublishersHash
 	}
 	return 0
 }
@@ -2212,7 +2220,7 @@ const file_wire_v1_data_proto_rawDesc = "" +
 	"\tFetchSlot\x12\x12\n" +
 	"\x04slot\x18\x01 \x01(\rR\x04slot\x125\n" +
 	"\fleader_epoch\x18\x02 \x01(\v2\x12.conclave.v1.EpochR\vleaderEpoch\x12'\n" +
-	"\x05wants\x18\x03 \x03(\v2\x11.conclave.v1.WantR\x05wants\"\xe3\x01\n" +
+	"\x05wants\x18\x03 \x03(\v2\x11.conclave.v1.WantR\x05wants\"\x8c\x02\n" +
 	"\x04Want\x12 \n" +
 	"\fdata_info_id\x18\x01 \x01(\tR\n" +
 	"dataInfoId\x12\x18\n" +
@@ -2222,7 +2230,8 @@ const file_wire_v1_data_proto_rawDesc = "" +
 	"\x05parts\x18\x05 \x01(\bR\x05parts\x12\x1b\n" +
 	"\tpart_hash\x18\x06 \x01(\x04R\bpartHash\x12\x1b\n" +
 	"\tvalues_at\x18\a \x01(\rR\bvaluesAt\x12#\n" +
-	"\rpublishers_at\x18\b \x01(\rR\fpublishersAt\"?\n" +
+	"\rpublishers_at\x18\b \x01(\rR\fpublishersAt\x12'\n" +
+	"\x0fpublishers_hash\x18\t \x01(\x04R\x0epublishersHash\"?\n" +
 	"\rFetchResponse\x12.\n" +
 	"\x05slots\x18\x01 \x03(\v2\x18.conclave.v1.FetchedSlotR\x05slots\"\xb3\x01\n" +
 	"\vFetchedSlot\x12\x12\n" +

@@ -6,10 +6,14 @@ var partGuards = []guard{
 		"wire/part.go", "hash != a.hash || ", ""}},
 	{name: "a list of parts is not compared with its hash", test: unit{"./wire", "TestAssembly_PartThatDoesNotFitIsRefused"}, patch: patch{
 		"wire/part.go", "; sum != hash {", "; sum == 0 {"}},
+	{name: "publishers of a list of parts are not compared with their hash", test: unit{"./wire", "TestAssembly_PublishersAreCompared"}, patch: patch{
+		"wire/part.go", "got != p.GetPublishersHash() {", "got == 0 {"}},
 	{name: "parts are held whatever their size", test: unit{"./wire", "TestAssembly_IsBounded"}, patch: patch{
 		"wire/part.go", "a.bytes > MaxList {", "a.bytes < 0 {"}},
 	{name: "a list is not kept while it is read in parts", test: unit{"./data/store", "TestContinue_PartsAreOfOneVersion"}, patch: patch{
 		"data/store/delta.go", "return x.reads == 0 }", "return x.reads >= 0 }"}},
+	{name: "a list is continued with other publishers", test: unit{"./data/store", "TestContinue_PartsAreOfTheSamePublishers"}, patch: patch{
+		"data/store/part.go", " && c.PublishersHash() == want.GetPublishersHash()", ""}},
 	{name: "a list of any size is sent", test: unit{"./data/store", "TestCut_OnlyLargeLists"}, patch: patch{
 		"data/store/part.go", "case c.bytes > wire.MaxList:", "case c.bytes < 0:"}},
 	{name: "a change between two parts is not read", test: unit{"./session/registry", "TestAssemble_ChangeBetweenPartsIsReadAfterwards"}, patch: patch{
