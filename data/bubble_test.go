@@ -67,7 +67,7 @@ func (c *cluster) cut(name string) {
 func inBubble(t *testing.T, f func(*testing.T, *cluster)) {
 	synctest.Test(t, func(t *testing.T) {
 		// Runs last: waits until slow connections have delivered everything.
-		t.Cleanup(func() { time.Sleep(10 * time.Millisecond); synctest.Wait() })
+		t.Cleanup(func() { time.Sleep(time.Second); synctest.Wait() })
 		c := &cluster{t: t, net: simnet.New(1), slow: map[string]*slow{}}
 		c.fakeMeta = c.newMeta("meta-1", 1, wire.State{Replicas: 2})
 		f(t, c)
