@@ -41,6 +41,7 @@ type app struct {
 	metas      []string
 	asJSON     bool
 	token      string
+	fromEnv    bool // token is that of CONCLAVE_TOKEN
 	tokenFile  string
 	tlsDir     string
 	sessionsAt []string // of --session
@@ -101,7 +102,7 @@ func (a *app) readToken() error {
 		a.token = tokens.Strongest()
 	}
 	if a.token == "" {
-		a.token = os.Getenv("CONCLAVE_TOKEN")
+		a.token, a.fromEnv = os.Getenv("CONCLAVE_TOKEN"), true
 	}
 	return nil
 }
@@ -186,9 +187,10 @@ func (a *app) metaAddresses() ([]string, error) {
 	return h.Addresses("meta")
 }
 
-// takeToken takes the token of the cluster in --dir, unless the user gave one.
+// takeToken takes the token of the cluster in --dir, unless the user gave one by a
+// flag: CONCLAVE_TOKEN may be that of applications, which may not do everything.
 func (a *app) takeToken(h *supervisor.Handle) {
-	if a.token != "" {
+	if a.token != "" && !a.fromEnv {
 		return
 	}
 	if token := h.Token(); token != "" { // clients that resolve sessions meanwhile read it

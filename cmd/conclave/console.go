@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -128,11 +129,23 @@ func (a *app) liveSource(act bool) (*live.Source, error) {
 	return live.New(cfg), nil
 }
 
+// hostOf returns the host of an address of a flag.
+func hostOf(flag, address string) (string, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return "", usageError{fmt.Errorf("%s %q: want HOST:PORT", flag, address)}
+	}
+	return host, nil
+}
+
 // serveConsole serves the page until ctx ends. actor is nil if nobody may act.
 func (a *app) serveConsole(ctx context.Context, listen string, hosts []string, source console.Source, actor console.Actor) error {
-	host, _, err := net.SplitHostPort(listen)
+	host, err := hostOf("--listen", listen)
 	if err != nil {
-		return usageError{fmt.Errorf("--listen %q: want HOST:PORT", listen)}
+		return err
 	}
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
 	if err != nil {
@@ -197,6 +210,9 @@ func (a *app) showConsole(s *console.Server, address string, c console.Config) {
 // `down`. The cluster's processes are connected through proxies, so that the network
 // can be cut, and write their events for the checks.
 func (a *app) upWithConsole(ctx context.Context, cfg supervisor.Config, listen string) error {
+	if _, err := hostOf("--console", listen); err != nil {
+		return err
+	}
 	if h, err := supervisor.Open(cfg.Dir); err == nil && h.Running() {
 		return fmt.Errorf("a cluster is running in %s: show it with %s", cfg.Dir, a.hint("console"))
 	}

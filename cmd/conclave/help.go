@@ -48,7 +48,7 @@ func (a *app) addGlobals(root *cobra.Command) {
 	flags.StringVar(&a.dir, "dir", defaultDir, "folder of the local cluster")
 	flags.StringSliceVar(&a.metas, "meta", nil, "addresses of the cluster's metas, instead of the local cluster (ADDR,...)")
 	flags.BoolVar(&a.asJSON, "json", false, "print JSON: one document, or one per line for streams")
-	flags.StringVar(&a.token, "token", "", "token of the cluster (default: CONCLAVE_TOKEN)")
+	flags.StringVar(&a.token, "token", "", "token of the cluster (default: that in --dir, or CONCLAVE_TOKEN)")
 	flags.StringVar(&a.tokenFile, "token-file", "", "file that contains the token")
 	flags.StringVar(&a.tlsDir, "tls-dir", "", "folder with ca.pem, and client.pem and client-key.pem if needed: use TLS (default: CONCLAVE_TLS_DIR, or the local cluster's)")
 }

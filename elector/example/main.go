@@ -2,7 +2,7 @@
 // twice and kill the process that works with SIGKILL: the other one continues
 // within milliseconds, in the next term.
 //
-//	go run ./elector/example 'root@tcp(127.0.0.1:3306)/conclave' worker-1
+//	go run ./elector/example 'root@tcp(127.0.0.1:3307)/conclave' worker-1
 package main
 
 import (

@@ -108,6 +108,8 @@ func (c Config) Validate() error {
 		return wrong("dir is empty: want the folder of the cluster")
 	case c.Metas == 0:
 		return wrong("meta-nodes is 0: want at least 1")
+	case c.Datas == 0 && c.Sessions > 0:
+		return wrong("data-nodes is 0: want at least 1, since sessions serve nothing without one")
 	case c.Slots < 0 || bits.OnesCount(uint(c.Slots)) > 1 || c.Slots > 1<<14:
 		return wrong("slots is %d: want a power of two up to 16384", c.Slots)
 	case c.Replicas < 0:
