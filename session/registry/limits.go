@@ -38,7 +38,6 @@ func (r *Registry) within(owner *Owner, old, reg *registration, put func()) erro
 // mayRegister returns why owner may not have reg in the place of old, which may be
 // nil, or nil. A withdrawal of what is held always may.
 func (r *Registry) mayRegister(owner *Owner, old, reg *registration) error {
-	r.enlist(owner)
 	own := old != nil && old.owner == owner
 	bytes, times := growth{reg.memory(), reg.memory()}, 1
 	if own {

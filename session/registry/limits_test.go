@@ -103,3 +103,30 @@ func TestLimits_OfBytes(t *testing.T) {
 	r.ForgetTombstones(now)
 	assert.Empty(t, r.accounts)
 }
+
+// A connection on which a client repeats what it has is charged with it: the account of
+// its address stays what it was, and does not end with the connection before it.
+func TestLimits_RepeatedRegistrationsStayCounted(t *testing.T) {
+	r, now := limited(Limits{AddressBytes: 10_000})
+	put := func(to *Owner) {
+		_, err := r.Put(to, conclave.Publisher{ID: "p", Data: dataOf("x"), Version: 1, Values: []string{strings.Repeat("v", 4000)}}, now)
+		require.NoError(t, err)
+	}
+	before := active(&Owner{Client: "a", Host: "h", Number: 1}, now)
+	put(before)
+	held := r.accounts["h"].bytes
+	require.Greater(t, held, 4000)
+	for n := range uint64(3) {
+		again := active(&Owner{Client: "a", Host: "h", Number: n + 2}, now)
+		put(again)
+		before.End()
+		r.Release(before)
+		assert.Equal(t, held, r.accounts["h"].bytes)
+		assert.Equal(t, held, again.bytes)
+		before = again
+	}
+	elsewhere := active(&Owner{Client: "a", Host: "other", Number: 9}, now)
+	put(elsewhere)
+	assert.Zero(t, r.accounts["h"].bytes)
+	assert.Equal(t, held, r.accounts["other"].bytes)
+}

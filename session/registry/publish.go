@@ -19,6 +19,7 @@ func (r *Registry) Put(sender *Owner, p conclave.Publisher, now time.Time) (stor
 	if !r.HasTable() {
 		return false, errNoTable()
 	}
+	r.enlist(sender)
 	old, key, owner := r.byID[p.ID], p.Data.String(), sender
 	if old != nil {
 		owner = old.owner.after(sender)
