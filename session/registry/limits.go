@@ -36,7 +36,8 @@ func (r *Registry) within(owner *Owner, old, reg *registration, put func()) erro
 }
 
 // mayRegister returns why owner may not have reg in the place of old, which may be
-// nil, or nil. A withdrawal of what is held always may.
+// nil, or nil. A withdrawal of what is held always may; an update of it may grow to
+// twice the bytes, or an older version would stay visible.
 func (r *Registry) mayRegister(owner *Owner, old, reg *registration) error {
 	own := old != nil && old.owner == owner
 	bytes, times := growth{reg.memory(), reg.memory()}, 1
@@ -46,10 +47,10 @@ func (r *Registry) mayRegister(owner *Owner, old, reg *registration) error {
 	if old != nil && old.owner != nil && old.owner.account == owner.account {
 		bytes.address -= old.memory()
 	}
-	if reg.withdrawn {
-		if old != nil {
-			return nil
-		}
+	switch {
+	case reg.withdrawn && old != nil:
+		return nil
+	case reg.withdrawn, old != nil && !old.withdrawn:
 		times = 2
 	}
 	switch limit := r.limits.Registrations; {
@@ -76,10 +77,13 @@ func (r *Registry) mayTake(owner *Owner, more growth, times int) error {
 	return nil
 }
 
-// maySubscribe returns why a connection may not have one more subscription of some
-// bytes, or nil.
-func (r *Registry) maySubscribe(to *Owner, bytes int) error {
+// maySubscribe returns why a connection may not have a subscription of some bytes, in
+// the place of old, which may be nil, or nil.
+func (r *Registry) maySubscribe(to *Owner, old *subscription, bytes int) error {
 	r.enlist(to)
+	if old != nil {
+		return r.mayTake(to, growth{bytes - old.bytes, bytes - old.bytes}, 2)
+	}
 	if limit := r.limits.Subscriptions; limit > 0 && len(to.subs) >= limit {
 		return tooMany(len(to.subs), "subscriptions of this client", limit)
 	}

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,8 +76,9 @@ func TestLimits_OfBytes(t *testing.T) {
 	require.NoError(t, put(a, "a1", 1, value))
 	require.NoError(t, put(a, "a2", 1, value))
 	assert.ErrorContains(t, put(a, "a3", 1, value), "bytes of what this client holds: the limit is 10000")
-	assert.ErrorContains(t, put(a, "a2", 2, value, value), "bytes of what this client holds", "an update can be too large as well")
-	require.NoError(t, put(a, "a2", 2, value[1:]))
+	require.NoError(t, put(a, "a2", 2, value, value), "an update may grow beyond the limit")
+	assert.ErrorContains(t, put(a, "a2", 3, value, value, value, value), "bytes of what this client holds: the limit is 20000", "but not beyond twice the limit")
+	require.NoError(t, put(a, "a2", 3, value[1:]))
 	require.NoError(t, put(b, "b1", 1, value))
 	assert.ErrorContains(t, put(b, "b2", 1, value), "bytes of what the clients from this address hold: the limit is 15000")
 	require.NoError(t, put(c, "c1", 1, value), "another address")
@@ -129,4 +131,55 @@ func TestLimits_RepeatedRegistrationsStayCounted(t *testing.T) {
 	put(elsewhere)
 	assert.Zero(t, r.accounts["h"].bytes)
 	assert.Equal(t, held, r.accounts["other"].bytes)
+}
+
+// A subscription that is asked for again is not ended by a refusal, and counts once.
+func TestLimits_RefusedSubscriptionKeepsTheOneBefore(t *testing.T) {
+	r, now := limited(Limits{Bytes: 5000, Subscriptions: 1})
+	o := active(&Owner{Client: "a", Host: "h"}, now)
+	subscribe := func(publishers int) error {
+		_, err := r.Subscribe(o, &wirev1.Subscription{Id: "s", DataInfoId: keyOf("x"), Publishers: make([]uint32, publishers)}, now)
+		return err
+	}
+	require.NoError(t, subscribe(900))
+	before := o.subs["s"]
+	require.NoError(t, subscribe(900), "it counts in the place of the one before")
+	require.NoError(t, subscribe(2000), "to twice the limit")
+	assert.NotSame(t, before, o.subs["s"])
+	before = o.subs["s"]
+	assert.Error(t, subscribe(3000))
+	assert.Same(t, before, o.subs["s"])
+	assert.Len(t, r.topics, 1)
+	assert.Equal(t, before.bytes, o.bytes)
+}
+
+// The publishers of a list that a client brings count until the session has a list in
+// their place, which all subscribers share.
+func TestLimits_PublishersCountUntilTheyAreShared(t *testing.T) {
+	const clients, publishers = 100, 1000
+	for name, equal := range map[string]bool{"a newer list": false, "an equal one": true} {
+		t.Run(name, func(t *testing.T) {
+			r, now := limited(Limits{AddressBytes: 1 << 20})
+			r.Adopt(0, conclave.Epoch{Term: 1}, "data-1", now)
+			d := newDatum(&wirev1.Datum{DataInfoId: keyOf("x"), Version: 7, Values: make([]string, publishers), Publishers: make([]uint32, publishers)}, 0)
+			for i := range clients {
+				in := &wirev1.Subscription{Id: "s", DataInfoId: keyOf("x"), Version: 6, Hash: 9, Count: publishers, Publishers: make([]uint32, publishers)}
+				if equal {
+					in.Hash = d.hash
+				}
+				_, err := r.Subscribe(active(&Owner{Client: fmt.Sprint(i), Host: "h"}, now), in, now)
+				require.NoError(t, err)
+			}
+			assert.Greater(t, r.accounts["h"].bytes, clients*4*publishers)
+			reads, _ := r.TakeReads(0, "data-1", 10, now)
+			_, counted := r.Fetched(reads, []*wirev1.Fetched{{Datum: d.message}}, now)
+			require.True(t, counted)
+			assert.Less(t, r.accounts["h"].bytes, 2*clients*subscriptionBytes)
+			for _, s := range slices.Clone(r.topics[keyOf("x")].subs) {
+				r.Unsubscribe(s.to, s.id)
+				assert.Zero(t, s.to.bytes)
+			}
+			assert.Zero(t, r.accounts["h"].bytes)
+		})
+	}
 }

@@ -126,8 +126,8 @@ func (o *Owner) after(sender *Owner) *Owner {
 // connection, and of all connections from one address together. What would exceed
 // one is refused; all that is held already stays. A field that is zero is no limit.
 //
-// Withdrawals may use twice as much: one that is refused would leave an older
-// registration visible.
+// Withdrawals, and changes of what is held, may use twice as much: one that is refused
+// would leave an older registration visible, or end what a subscription has.
 type Limits struct {
 	Subscriptions int // of a connection
 	Registrations int // of a connection

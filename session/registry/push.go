@@ -146,7 +146,8 @@ func (r *Registry) offer(pushes []Push, s *subscription, now time.Time) []Push {
 	}
 	if s.has(d) {
 		r.hold(s, time.Time{})
-		s.sure, s.publishers = max(s.sure, d.message.Version), d.message.Publishers
+		s.sure = max(s.sure, d.message.Version)
+		s.share(d)
 		if s.version == d.message.Version {
 			s.received(d)
 		}
@@ -181,7 +182,8 @@ func (r *Registry) offer(pushes []Push, s *subscription, now time.Time) []Push {
 	r.guard.pushed(tp.mark, s, d.count(), now)
 	r.hold(s, time.Time{})
 	s.withheld = false
-	s.version, s.hash, s.count, s.publishers = d.message.Version, d.hash, d.count(), d.message.Publishers
+	s.version, s.hash, s.count = d.message.Version, d.hash, d.count()
+	s.share(d)
 	tp.slot.pushed = max(tp.slot.pushed, s.version)
 	r.figures.Pushes++
 	r.trace.Claim(trace.Claim{Kind: trace.Pushed, Slot: tp.slot.number, Subject: tp.key, Key: s.id, Version: d.message.Version, Count: d.count()})

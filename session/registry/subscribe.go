@@ -27,16 +27,16 @@ func (r *Registry) Subscribe(to *Owner, in *wirev1.Subscription, now time.Time) 
 	if !r.HasTable() {
 		return nil, errNoTable()
 	}
-	bytes := subscriptionBytes + len(id) + len(in.GetDataInfoId()) + 4*len(in.GetPublishers())
-	if to.subs[id] != nil {
-		r.Unsubscribe(to, id)
+	old, bytes := to.subs[id], subscriptionBytes+len(id)+len(in.GetDataInfoId())+4*len(in.GetPublishers())
+	if err := r.maySubscribe(to, old, bytes); err != nil {
+		return nil, err // what it had goes on
 	}
-	if err := r.maySubscribe(to, bytes); err != nil {
-		return nil, err
+	if old != nil {
+		r.Unsubscribe(to, id)
 	}
 	to.charge(bytes)
 	tp := r.topic(data, now)
-	s := &subscription{id: id, to: to, bytes: bytes, topic: tp, at: len(tp.subs), version: version, hash: in.GetHash(), count: int(in.GetCount()), publishers: in.GetPublishers(), limit: wire.FromMs(in.GetHoldMs())}
+	s := &subscription{id: id, to: to, bytes: bytes, own: 4 * len(in.GetPublishers()), topic: tp, at: len(tp.subs), version: version, hash: in.GetHash(), count: int(in.GetCount()), publishers: in.GetPublishers(), limit: wire.FromMs(in.GetHoldMs())}
 	tp.subs = append(tp.subs, s)
 	tp.slot.pushed = max(tp.slot.pushed, version) // some session has pushed it
 	r.figures.Subscriptions++

@@ -105,6 +105,7 @@ type subscription struct {
 	topic *topic
 	at    int // its index in topic.subs
 	bytes int // that it is charged with
+	own   int // of these: the publishers that its client has brought
 
 	version    int64
 	hash       uint64 // 0: it has nothing
@@ -122,6 +123,15 @@ type subscription struct {
 // has reports whether the subscriber has the content of d. One that was told that the
 // list is too large is pushed it again, by which it learns that this has ended.
 func (s *subscription) has(d *datum) bool { return s.hash == d.hash && !s.withheld }
+
+// share replaces the publishers of the subscription by those of d, which all receivers
+// share. What its client has brought is not kept, nor charged, any longer.
+func (s *subscription) share(d *datum) {
+	s.publishers = d.message.Publishers
+	s.to.charge(-s.own)
+	s.bytes -= s.own
+	s.own = 0
+}
 
 // datum is the content of a topic at a version. What is sent of it is never
 // changed once made, and is shared by all its receivers.
