@@ -174,13 +174,13 @@ func (c *Client) whenIdle() <-chan struct{} {
 	return ch
 }
 
-// noteIdle closes idle if every publication is stored. The lock is held.
+// noteIdle closes idle if every publication is stored, or refused. The lock is held.
 func (c *Client) noteIdle() {
 	if c.idle == nil {
 		return
 	}
 	for _, p := range c.pubs {
-		if p.stored.version < p.version {
+		if p.stored.version < p.version && p.err == nil {
 			return
 		}
 	}

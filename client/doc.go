@@ -63,7 +63,8 @@
 //     delays neither other subscriptions nor the client.
 //   - Invalid input (a name, a size) is refused by the call itself, before
 //     anything is sent. What a session refuses (a missing right) becomes the
-//     error of that publication only. A refused token is sent again, as
+//     error of that publication only. What exceeds a limit of a session is sent
+//     again, since there may be room later (over.go). A refused token is sent again, as
 //     Config.TokenFrom returns it then, so that it may be replaced while
 //     everything stays registered.
 //   - Close withdraws everything and waits until data has that.

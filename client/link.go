@@ -51,6 +51,7 @@ type link struct {
 	unwatches    []string
 	unfit        map[*Subscription]bool // the whole list is to be asked for, because a delta or a part did not fit
 	parts        map[*Subscription]*parts
+	over         over // what is over a limit of this session
 	goodbye      bool
 }
 
@@ -321,6 +322,7 @@ func (l *link) take(m *wirev1.ServerMessage) error {
 		if p := c.pubs[a.GetId()]; p != nil {
 			p.acknowledge(a.GetVersion(), 0, nil)
 			p.acceptedBy = l.seq
+			l.over.accept(p, a.GetVersion())
 			opened = l.windows.accept(p, a.GetVersion(), now) || opened
 		}
 	}
@@ -392,7 +394,8 @@ func (l *link) settle(p *Publication) {
 
 // refused handles a refusal. A refusal because this session cannot take clients
 // now ends the link, since another session may take them. So does that of a token,
-// since the next connection may have another one.
+// since the next connection may have another one. What is over a limit is sent again
+// later, and to the next session.
 func (l *link) refused(r *wirev1.Refusal) error {
 	c := l.client
 	err := wire.Errorf(wire.Code(r.GetCode()), "%s", r.GetMessage())
@@ -403,11 +406,17 @@ func (l *link) refused(r *wirev1.Refusal) error {
 	case p == nil:
 	case !p.forget.IsZero(): // data has its withdrawal: nothing changes for the application
 		l.settle(p)
+	case passes(err):
+		l.overLimit(p, err)
 	default:
 		c.log.Error("publication refused", "dataId", p.data.DataID, "id", p.id, "error", err)
 		p.acknowledge(0, 0, err)
 	}
 	if s := c.subs[r.GetId()]; s != nil {
+		if passes(err) {
+			l.subscriptionOverLimit(s, err)
+			return nil
+		}
 		if s.seen.Version > 0 { // higher than this cluster's versions can follow: start again
 			s.seen.Version, s.hash, s.list = 0, 0, nil
 			l.subscribes = append(l.subscribes, s)

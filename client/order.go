@@ -48,6 +48,12 @@ func (w *waiting) add(p *Publication, class int) (added bool) {
 // remove removes a publication, if it waits.
 func (w *waiting) remove(p *Publication) { delete(w.class, p) }
 
+// has reports whether a publication waits.
+func (w *waiting) has(p *Publication) bool {
+	_, waits := w.class[p]
+	return waits
+}
+
 // first returns the oldest of a class, or nil.
 func (w *waiting) first(class int) *Publication {
 	lane := w.lanes[class]

@@ -28,7 +28,7 @@ type Publication struct {
 	accepted   progress  // by a session
 	acceptedBy uint64    // the number of the link whose session has accepted it last
 	stored     progress  // by data
-	err        error     // why it was refused; it is not sent any more
+	err        error     // why it was refused; unless that passes, it is not sent any more
 	forget     time.Time // once data has the withdrawal: until when that is sent again
 }
 
@@ -123,7 +123,7 @@ func (c *Client) await(p *Publication, bytes int) {
 // The lock is held.
 func (c *Client) advance(p *Publication, values []string, withdrawn bool) {
 	p.version++
-	p.values, p.withdrawn = values, withdrawn
+	p.values, p.withdrawn, p.err = values, withdrawn, nil
 	c.await(p, p.size())
 	for _, l := range c.links {
 		l.queue(p)
@@ -148,7 +148,7 @@ func (p *Publication) change(act string, values []string, withdraw bool) error {
 	c.mu.Lock()
 	err := p.err
 	switch {
-	case err != nil:
+	case err != nil && !passes(err):
 	case p.withdrawn && withdraw:
 		c.mu.Unlock()
 		return nil
@@ -158,6 +158,7 @@ func (p *Publication) change(act string, values []string, withdraw bool) error {
 		err = ErrClosed
 	default:
 		c.advance(p, values, withdraw)
+		err = nil
 	}
 	c.mu.Unlock()
 	if err != nil {
@@ -180,7 +181,10 @@ func (p *Publication) Version() int64 {
 }
 
 // Err returns why the publication was refused (wire.CodeOf returns the kind),
-// or nil.
+// or nil. An error of the code wire.CodeLimitReached may pass: the client goes on
+// sending what exceeds a limit of its session, and the error ends when a session
+// accepts it. Meanwhile an older version may be visible, and Update and Withdraw have
+// effect.
 func (p *Publication) Err() error {
 	p.client.mu.Lock()
 	defer p.client.mu.Unlock()
@@ -232,16 +236,19 @@ func (p *Publication) wait(ctx context.Context, what string, s *progress) error 
 // acknowledge records an acknowledgement or a refusal of a session. The lock is
 // held.
 func (p *Publication) acknowledge(accepted, stored int64, err error) {
-	if err != nil && p.err == nil {
+	switch {
+	case err != nil && (p.err == nil || passes(p.err)):
 		p.err = err
+	case err == nil && passes(p.err) && max(accepted, stored) >= p.version:
+		p.err = nil
 	}
 	p.accepted.reach(max(accepted, stored), err != nil)
 	p.stored.reach(stored, err != nil)
-	if p.accepted.version >= p.version {
+	if p.accepted.version >= p.version || passes(p.err) {
 		p.client.await(p, 0)
 	}
 	switch c := p.client; {
-	case p.err != nil:
+	case p.err != nil && !passes(p.err):
 		c.remove(p)
 	case p.withdrawn && p.stored.version >= p.version && p.forget.IsZero():
 		c.keepTombstone(p, time.Now())

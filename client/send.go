@@ -59,6 +59,7 @@ func (l *link) next() *wirev1.ClientMessage {
 	defer l.noteIdle()
 	now := time.Now()
 	l.client.forget(now)
+	l.sendAgain(now)
 	m := &wirev1.ClientMessage{}
 	size, flights := 0, [len(l.windows)]*flight{{began: now}, {began: now}}
 	for class := range classes {
@@ -89,6 +90,9 @@ func (l *link) next() *wirev1.ClientMessage {
 		taken++
 		delete(l.unfit, s) // what the session sends after this message may not fit either
 		if !s.closed {
+			if passes(s.err) { // of the last answer
+				s.err = nil
+			}
 			m.Subscribe = append(m.Subscribe, s.message())
 			size += 64 + len(s.key) + 4*len(s.publishers())
 		}

@@ -31,6 +31,7 @@ type Subscription struct {
 	calling bool
 	closed  bool
 	err     error
+	over    bool // it was refused because of a limit since the last push
 }
 
 // Subscribe subscribes to a dataId. The first push comes as soon as the leader
@@ -73,7 +74,9 @@ func (s *Subscription) Last() (conclave.Datum, bool) {
 
 // Err returns why the subscription was refused, or nil. An error of the code
 // wire.CodeTooLarge may also mean that the present list is larger than a session
-// sends: then the last list stays, and the error ends with the next push.
+// sends: then the last list stays, and the error ends with the next push. One of the
+// code wire.CodeLimitReached ends when a session takes the subscription, which the
+// client asks for again.
 func (s *Subscription) Err() error {
 	s.client.mu.Lock()
 	defer s.client.mu.Unlock()
@@ -104,7 +107,7 @@ func (s *Subscription) pushed(version int64, list *wire.List, hash uint64, uncon
 	if s.closed || s.hash != 0 && version <= s.seen.Version {
 		return
 	}
-	s.err = nil
+	s.err, s.over = nil, false
 	s.seen = conclave.Datum{Data: s.data, Version: version, Values: list.Values, Unconfirmed: unconfirmed}
 	s.list = list
 	if s.hash = hash; hash == 0 {

@@ -37,8 +37,8 @@ type Config struct {
 	// MaxSubscriptions and MaxRegistrations are how many of them a client may have
 	// here, and MaxClientBytes how much memory they may take, about. MaxAddressBytes is
 	// how much those of all clients from one address may take. What exceeds a limit is
-	// refused with the code too_large; the rest stays. Defaults 65,536; 1,050,000;
-	// 512 MiB; 1 GiB.
+	// refused with the code limit_reached, and its client sends it again later; the rest
+	// stays. Defaults 65,536; 1,050,000; 512 MiB; 1 GiB.
 	MaxSubscriptions, MaxRegistrations int
 	MaxClientBytes, MaxAddressBytes    int64
 	// MaxOutboxBytes is how much may wait for a client that does not read it: lists and

@@ -72,7 +72,7 @@ func TestLimits_ExcessIsRefusedAndNothingElse(t *testing.T) {
 			}
 			return len(codes) == 5 && stored == 3 && pushes["s0"] == 1 && pushes["s1"] == 1
 		})
-		assert.Equal(t, map[string]string{"p3": "too_large", "p4": "too_large", "s2": "too_large", "s3": "too_large", "s4": "too_large"}, codes)
+		assert.Equal(t, map[string]string{"p3": "limit_reached", "p4": "limit_reached", "s2": "limit_reached", "s3": "limit_reached", "s4": "limit_reached"}, codes)
 
 		// The SDK reports it, and its other subscriptions and registrations go on.
 		x := c.client("app")
@@ -82,7 +82,7 @@ func TestLimits_ExcessIsRefusedAndNothingElse(t *testing.T) {
 		over := c.publish(x, "app-3", "a")
 		ctx, cancel := context.WithTimeout(c.ctx, time.Minute)
 		defer cancel()
-		assert.Equal(t, wire.CodeTooLarge, wire.CodeOf(over.Stored(ctx)))
+		assert.Equal(t, wire.CodeLimitReached, wire.CodeOf(over.Stored(ctx)))
 		sub := c.watch(x, "app-0")
 		c.eventually("it is pushed", sub.shows("a"))
 		assert.Zero(t, x.Lost())

@@ -16,19 +16,20 @@ type Code string
 
 // The codes.
 const (
-	CodeNotLeader    Code = "not_leader"   // the meta node does not lead; Leader and Address name the one that does, if known
-	CodeNoLeader     Code = "no_leader"    // no meta node leads at the moment: try again
-	CodeStaleEpoch   Code = "stale_epoch"  // the command is of an older term or epoch than the receiver has seen; Epoch is the highest seen
-	CodeNoSuccessor  Code = "no_successor" // the node cannot be drained: no other node could take over
-	CodeUnsafe       Code = "unsafe"       // the cluster would not serve after the operator's action; it can be forced
-	CodeConflict     Code = "conflict"     // the object already exists, is alive, or has changed meanwhile
-	CodeNotFound     Code = "not_found"    // no such node, key, slot
-	CodeBadRequest   Code = "bad_request"  // the request is invalid; repeating it does not help
-	CodeTooLarge     Code = "too_large"    // over a limit
-	CodeUnauthorized Code = "unauthorized" // a valid token is required and was not sent
-	CodeForbidden    Code = "forbidden"    // the token does not have the right; or a browser sends this request for a page that is not the node's
-	CodeUnavailable  Code = "unavailable"  // starting, draining, or disconnected: try again, perhaps at another node
-	CodeInternal     Code = "internal"     // a fault in the node itself
+	CodeNotLeader    Code = "not_leader"    // the meta node does not lead; Leader and Address name the one that does, if known
+	CodeNoLeader     Code = "no_leader"     // no meta node leads at the moment: try again
+	CodeStaleEpoch   Code = "stale_epoch"   // the command is of an older term or epoch than the receiver has seen; Epoch is the highest seen
+	CodeNoSuccessor  Code = "no_successor"  // the node cannot be drained: no other node could take over
+	CodeUnsafe       Code = "unsafe"        // the cluster would not serve after the operator's action; it can be forced
+	CodeConflict     Code = "conflict"      // the object already exists, is alive, or has changed meanwhile
+	CodeNotFound     Code = "not_found"     // no such node, key, slot
+	CodeBadRequest   Code = "bad_request"   // the request is invalid; repeating it does not help
+	CodeTooLarge     Code = "too_large"     // over a limit of what one request may have; repeating it does not help
+	CodeLimitReached Code = "limit_reached" // over a limit of what the client or its address may hold here: there may be room later, or at another node
+	CodeUnauthorized Code = "unauthorized"  // a valid token is required and was not sent
+	CodeForbidden    Code = "forbidden"     // the token does not have the right; or a browser sends this request for a page that is not the node's
+	CodeUnavailable  Code = "unavailable"   // starting, draining, or disconnected: try again, perhaps at another node
+	CodeInternal     Code = "internal"      // a fault in the node itself
 )
 
 // Error is a node's answer to a request that it refuses or cannot carry out.
@@ -77,6 +78,7 @@ var codes = map[Code]struct {
 	CodeNotFound:     {connect.CodeNotFound, http.StatusNotFound},
 	CodeBadRequest:   {connect.CodeInvalidArgument, http.StatusBadRequest},
 	CodeTooLarge:     {connect.CodeResourceExhausted, http.StatusRequestEntityTooLarge},
+	CodeLimitReached: {connect.CodeResourceExhausted, http.StatusTooManyRequests},
 	CodeUnauthorized: {connect.CodeUnauthenticated, http.StatusUnauthorized},
 	CodeForbidden:    {connect.CodePermissionDenied, http.StatusForbidden},
 	CodeUnavailable:  {connect.CodeUnavailable, http.StatusServiceUnavailable},

@@ -91,5 +91,5 @@ func (r *Registry) maySubscribe(to *Owner, old *subscription, bytes int) error {
 }
 
 func tooMany(have int, of string, limit int) error {
-	return wire.Errorf(wire.CodeTooLarge, "there are %d %s: the limit is %d", have, of, limit)
+	return wire.Errorf(wire.CodeLimitReached, "there are %d %s: the limit is %d", have, of, limit)
 }

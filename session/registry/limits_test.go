@@ -22,7 +22,7 @@ func limited(l Limits) (*Registry, time.Time) {
 	return r, now
 }
 
-// What exceeds a limit is refused with too_large, and what is held stays, may be
+// What exceeds a limit is refused with limit_reached, and what is held stays, may be
 // updated and withdrawn, and makes room when it is gone.
 func TestLimits_OfOneClient(t *testing.T) {
 	r, now := limited(Limits{Registrations: 3, Subscriptions: 2})
@@ -35,8 +35,8 @@ func TestLimits_OfOneClient(t *testing.T) {
 		require.NoError(t, put(o, fmt.Sprint(i), 1, false))
 	}
 	err := put(o, "3", 1, false)
-	assert.Equal(t, wire.CodeTooLarge, wire.CodeOf(err))
-	assert.EqualError(t, err, "too_large: there are 3 registrations of this client: the limit is 3")
+	assert.Equal(t, wire.CodeLimitReached, wire.CodeOf(err))
+	assert.EqualError(t, err, "limit_reached: there are 3 registrations of this client: the limit is 3")
 	require.NoError(t, put(o, "0", 2, false), "an update is none more")
 	require.NoError(t, put(other, "3", 1, false), "others have limits of their own")
 	require.NoError(t, put(o, "1", 2, true))
@@ -47,7 +47,7 @@ func TestLimits_OfOneClient(t *testing.T) {
 	// Withdrawals of what is not held here are tombstones, which may be as many again.
 	require.NoError(t, put(o, "gone-0", 1, true))
 	require.NoError(t, put(o, "gone-1", 1, true))
-	assert.Equal(t, wire.CodeTooLarge, wire.CodeOf(put(o, "gone-2", 1, true)))
+	assert.Equal(t, wire.CodeLimitReached, wire.CodeOf(put(o, "gone-2", 1, true)))
 	require.NoError(t, put(o, "4", 2, true), "what is held can always be withdrawn")
 
 	subscribe := func(id string) error {
@@ -56,7 +56,7 @@ func TestLimits_OfOneClient(t *testing.T) {
 	}
 	require.NoError(t, subscribe("s1"))
 	require.NoError(t, subscribe("s2"))
-	assert.EqualError(t, subscribe("s3"), "too_large: there are 2 subscriptions of this client: the limit is 2")
+	assert.EqualError(t, subscribe("s3"), "limit_reached: there are 2 subscriptions of this client: the limit is 2")
 	require.NoError(t, subscribe("s2"), "it takes the place of the one that is there")
 	assert.Len(t, o.subs, 2)
 	r.Unsubscribe(o, "s1")
@@ -83,7 +83,7 @@ func TestLimits_OfBytes(t *testing.T) {
 	assert.ErrorContains(t, put(b, "b2", 1, value), "bytes of what the clients from this address hold: the limit is 15000")
 	require.NoError(t, put(c, "c1", 1, value), "another address")
 	_, err := r.Subscribe(b, &wirev1.Subscription{Id: "s", DataInfoId: dataOf("x").String(), Publishers: make([]uint32, 4000)}, now)
-	assert.Equal(t, wire.CodeTooLarge, wire.CodeOf(err), "what a subscription brings counts, too: %v", err)
+	assert.Equal(t, wire.CodeLimitReached, wire.CodeOf(err), "what a subscription brings counts, too: %v", err)
 
 	a.End()
 	assert.Equal(t, 2, r.Release(a))

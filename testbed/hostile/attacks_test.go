@@ -152,7 +152,7 @@ func thousandsOfSubscriptions(ctx context.Context, t *testing.T, w *world) {
 		seen := 0
 		err := s.until(func(m *wirev1.ServerMessage) bool {
 			for _, r := range m.GetRefused() {
-				assert.Equal(t, string(wire.CodeTooLarge), r.GetCode())
+				assert.Equal(t, string(wire.CodeLimitReached), r.GetCode())
 				seen++
 			}
 			return seen >= 5000
