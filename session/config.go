@@ -41,9 +41,10 @@ type Config struct {
 	// stays. Defaults 65,536; 1,050,000; 512 MiB; 1 GiB.
 	MaxSubscriptions, MaxRegistrations int
 	MaxClientBytes, MaxAddressBytes    int64
-	// MaxOutboxBytes is how much may wait for a client that does not read it: lists and
-	// answers. A client that exceeds it loses its connection, and can connect again; a
-	// single list is sent, however large it is. Default 256 MiB.
+	// MaxOutboxBytes is how many bytes of answers may wait for a client that does not read
+	// them. A client that exceeds it loses its connection, and can connect again. The
+	// session keeps as many of old lists, to send a slow client only what has changed in
+	// them. The lists themselves, which it has in any case, do not count. Default 256 MiB.
 	MaxOutboxBytes int64
 }
 

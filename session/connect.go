@@ -66,10 +66,10 @@ var errSilent = wire.Errorf(wire.CodeUnavailable, "no message was received for a
 // sendLimit. Its code lets the client connect again.
 var errUnread = wire.Errorf(wire.CodeUnavailable, "a message was not read within %s", sendLimit)
 
-// errOutbox ends the stream of a client for which more bytes wait than
+// errOutbox ends the stream of a client for which more bytes of answers wait than
 // Config.MaxOutboxBytes. Its code lets the client connect again: it is then sent only
 // what it does not have.
-var errOutbox = wire.Errorf(wire.CodeUnavailable, "too many bytes wait to be read")
+var errOutbox = wire.Errorf(wire.CodeUnavailable, "too many bytes of answers wait to be read")
 
 // errFull ends the stream of a client that keeps sending what is refused and does
 // not read the refusals.
@@ -129,7 +129,7 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	}
 	conn.out = &outbox{
 		send: stream.Send, failed: conn.abort, unread: end(errUnread), full: end(errOutbox),
-		limit: int(c.config.MaxOutboxBytes), large: c.large, host: conn.Host, log: c.config.Logger,
+		what: registry.Outbox{Limit: int(c.config.MaxOutboxBytes)}, large: c.large, host: conn.Host, log: c.config.Logger,
 	}
 	if ms := first.Hello.GetLingerMs(); ms > 0 {
 		conn.Announced, conn.linger = true, wire.FromMs(min(ms, maxLinger.Milliseconds()))

@@ -27,8 +27,7 @@ type outbox struct {
 	send   func(*wirev1.ServerMessage) error // nil: what is added waits for ever
 	failed func()                            // called when send has failed
 	unread func()                            // called when the client has not read a message within sendLimit: it makes send fail
-	full   func()                            // called when more waits than limit: it makes send fail
-	limit  int                               // bytes; 0: none
+	full   func()                            // called when more waits than what.Limit: it makes send fail
 	large  *largeSends                       // nil: large messages do not wait for their turn
 	host   string                            // of the client
 	log    hclog.Logger                      // of panics; may be nil
@@ -50,7 +49,7 @@ func (o *outbox) add(change func(*registry.Outbox)) {
 		return
 	}
 	change(&o.what)
-	if o.limit > 0 && o.what.Exceeds(o.limit) {
+	if o.what.Exceeds() {
 		o.ended, o.what = true, registry.Outbox{}
 		o.senders.Go(o.full)
 		return

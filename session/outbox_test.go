@@ -119,7 +119,7 @@ func TestOutbox_UnreadMessageEndsTheConnection(t *testing.T) {
 func TestOutbox_ThatExceedsItsLimitEndsTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken, full := make(chan struct{}), 0
-		o := &outbox{limit: 10_000, unread: func() {}, failed: func() {}, full: func() { full++; close(broken) }}
+		o := &outbox{what: registry.Outbox{Limit: 10_000}, unread: func() {}, failed: func() {}, full: func() { full++; close(broken) }}
 		o.send = func(*wirev1.ServerMessage) error { <-broken; return errors.New("broken") }
 		for i := range 1000 {
 			o.add(func(what *registry.Outbox) { what.Answer([]registry.Ack{{ID: fmt.Sprint(i)}}, nil, nil) })
@@ -131,7 +131,7 @@ func TestOutbox_ThatExceedsItsLimitEndsTheConnection(t *testing.T) {
 		o.cut()
 		o.wait()
 		assert.Equal(t, 1, full)
-		assert.False(t, o.what.Exceeds(0))
+		assert.Zero(t, o.what)
 	})
 }
 

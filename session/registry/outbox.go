@@ -13,9 +13,15 @@ import (
 // what the client itself asked for: one entry per registration and per
 // subscription, of which the newest replaces the older ones. A client that reads
 // slowly therefore sees fewer versions, never an older one after a newer one,
-// and delays no other client. How many bytes that is, Exceeds limits. Its zero value
-// is empty. It is not safe for concurrent use.
+// and delays no other client. Its zero value is empty. It is not safe for concurrent
+// use.
+//
+// Limit bounds what the session keeps for this client alone. The lists that wait are
+// those that their topics hold in any case, so a client may be given any number at a
+// time, and read them one after the other.
 type Outbox struct {
+	Limit int // bytes of answers and, again, of the old lists that deltas are from; 0: none
+
 	// What is sent once with the next message, unless it is zero.
 	Welcome  *wirev1.Welcome
 	Sessions []string
@@ -35,9 +41,10 @@ type Outbox struct {
 	newest   map[string]unsent // of each subscription in pushes, unless it has ended
 	parts    *inParts          // the push that is being sent in parts; nil: none
 
-	bytes    int         // of all entries, and of the contents, each once
-	contents map[any]int // how many pushes wait of each list or delta
-	taken    int         // bytes of pushes in the last message
+	bytes     int                   // of all entries: not of the lists
+	baseBytes int                   // of the lists in bases
+	bases     map[*wirev1.Datum]int // how many deltas wait that are from each list
+	taken     int                   // bytes of pushes in the last message
 }
 
 // unsent is a push that waits.
@@ -140,9 +147,9 @@ func (o *Outbox) Unconfigure(id string) {
 
 // Push adds a push. It replaces one of the same subscription that was not sent
 // yet: the subscriber still has the base of that one, which is kept only while
-// there is a delta from it, so that slow clients keep few old lists. What waits for a
-// subscription that has ended since is sent behind the refusal. Like the methods of
-// Registry, it must be called under the registry's lock.
+// there is a delta from it and it fits into Limit, so that slow clients keep few old
+// lists. A refusal removes what waits for the subscription, which has ended. Like the
+// methods of Registry, it must be called under the registry's lock.
 func (o *Outbox) Push(p Push) {
 	if p.withheld {
 		o.bytes += refusalBytes(p.refusal)
@@ -150,6 +157,7 @@ func (o *Outbox) Push(p Push) {
 		return
 	}
 	if p.refusal != nil {
+		o.Unsubscribe(p.ID)
 		o.refuse(p.refusal)
 		return
 	}
@@ -164,6 +172,10 @@ func (o *Outbox) Push(p Push) {
 	} else if base != nil {
 		base = before.base
 	}
+	o.drop(before.base)
+	if !o.mayKeep(base) {
+		base = nil
+	}
 	waiting := unsent{datum: p.datum, base: base, delta: p.datum.since(base, waits)}
 	if waiting.delta == nil {
 		waiting.base = nil
@@ -172,9 +184,8 @@ func (o *Outbox) Push(p Push) {
 	if waiting.delta == nil && !waiting.parts && p.topic != nil && len(p.topic.subs) > 1 {
 		waiting.encoded = p.datum.share()
 	}
-	o.drop(before)
 	o.newest[p.ID] = waiting
-	o.keep(waiting)
+	o.keep(waiting.base)
 	if p.topic != nil {
 		p.topic.bytes += waiting.size()
 	}
@@ -188,38 +199,37 @@ func (u unsent) size() int {
 	return u.datum.size
 }
 
-// content returns what identifies the list or the delta that the push carries.
-func (u unsent) content() any {
-	if u.delta != nil {
-		return u.delta
-	}
-	return u.datum.message
+// mayKeep reports whether a list may be kept as the base of a delta. A single one may
+// have any size.
+func (o *Outbox) mayKeep(base *datum) bool {
+	return base == nil || o.Limit == 0 || len(o.bases) == 0 || o.bases[base.message] > 0 || o.baseBytes+base.size <= o.Limit
 }
 
-// keep counts a push that waits. A list counts once, however many subscriptions of
-// the connection wait for it.
-func (o *Outbox) keep(u unsent) {
-	if o.contents == nil {
-		o.contents = map[any]int{}
-	}
-	c := u.content()
-	if o.contents[c]++; o.contents[c] == 1 {
-		o.bytes += u.size()
-	}
-}
-
-// drop takes it off again; the zero value is none.
-func (o *Outbox) drop(u unsent) {
-	if u.datum == nil {
+// keep counts the base of a delta that waits, nil for none. A list counts once,
+// however many subscriptions of the connection have it.
+func (o *Outbox) keep(base *datum) {
+	if base == nil {
 		return
 	}
-	c := u.content()
-	if o.contents[c]--; o.contents[c] == 0 {
-		delete(o.contents, c)
-		o.bytes -= u.size()
+	if o.bases == nil {
+		o.bases = map[*wirev1.Datum]int{}
 	}
-	if len(o.contents) == 0 {
-		o.contents = nil
+	if o.bases[base.message]++; o.bases[base.message] == 1 {
+		o.baseBytes += base.size
+	}
+}
+
+// drop takes it off again.
+func (o *Outbox) drop(base *datum) {
+	if base == nil {
+		return
+	}
+	if o.bases[base.message]--; o.bases[base.message] == 0 {
+		delete(o.bases, base.message)
+		o.baseBytes -= base.size
+	}
+	if len(o.bases) == 0 {
+		o.bases = nil
 	}
 }
 
@@ -227,26 +237,13 @@ func (o *Outbox) drop(u unsent) {
 // client that subscribes and unsubscribes in turn would keep lists that the session
 // has no longer.
 func (o *Outbox) Unsubscribe(id string) {
-	o.drop(o.newest[id])
+	o.drop(o.newest[id].base)
 	delete(o.newest, id)
 }
 
-// Exceeds reports whether more bytes wait than limit, unless a single list is what
-// exceeds it: that is sent, however large it is.
-func (o *Outbox) Exceeds(limit int) bool {
-	return o.bytes > limit && (len(o.contents) > 1 || len(o.contents) == 0 || o.entries() > limit)
-}
-
-// entries returns the bytes without the one list that waits.
-func (o *Outbox) entries() int {
-	for _, u := range o.newest {
-		return o.bytes - u.size()
-	}
-	if o.parts != nil {
-		return o.bytes - o.parts.push.size()
-	}
-	return o.bytes
-}
+// Exceeds reports whether more bytes of answers wait than Limit: the client does not
+// read them.
+func (o *Outbox) Exceeds() bool { return o.Limit > 0 && o.bytes > o.Limit }
 
 // Taken returns how many bytes the pushes in the last message have, about.
 func (o *Outbox) Taken() int { return o.taken }
@@ -315,7 +312,7 @@ func (o *Outbox) Next() *wirev1.ServerMessage {
 		if !waits { // it has ended
 			continue
 		}
-		o.drop(p)
+		o.drop(p.base)
 		delete(o.newest, subscription)
 		if out := at[p]; out != nil {
 			out.Subscriptions = append(out.Subscriptions, subscription)
@@ -327,7 +324,6 @@ func (o *Outbox) Next() *wirev1.ServerMessage {
 		out := p.datum.push([]string{subscription})
 		switch {
 		case p.parts:
-			o.keep(p) // until its last part was taken
 			o.parts = &inParts{push: p, subscriptions: out.Subscriptions}
 			out = o.nextPart()
 			size += wire.PartBytes
@@ -358,7 +354,6 @@ func (o *Outbox) Next() *wirev1.ServerMessage {
 func (o *Outbox) nextPart() *wirev1.Push {
 	push, last := o.parts.take()
 	if last {
-		o.drop(o.parts.push)
 		o.parts = nil
 	}
 	return push

@@ -151,28 +151,26 @@ func TestOutbox_ListIsEncodedOnceForAllSubscribers(t *testing.T) {
 	assert.NotNil(t, m.Pushes[0].GetDatum())
 }
 
-// What waits is counted in bytes: entries, and each list once. Only a single list may
-// exceed the limit.
-func TestOutbox_BytesAreBounded(t *testing.T) {
-	var o Outbox
+// Answers that wait are counted in bytes; the lists, which their topics hold, are not.
+func TestOutbox_AnswersAreBounded(t *testing.T) {
+	o := Outbox{Limit: 10_000}
 	list := func(version int64, size int) *datum {
 		return newDatum(&wirev1.Datum{DataInfoId: "x", Version: version, Values: []string{strings.Repeat("v", size)}}, uint64(version))
 	}
-	const limit = 10_000
-	one := list(1, 50_000)
-	o.Push(Push{ID: "a", datum: one})
-	o.Push(Push{ID: "b", datum: one})
-	assert.False(t, o.Exceeds(limit), "a single list, for two subscriptions")
-	for v := range int64(100) {
-		o.Push(Push{ID: "b", datum: list(v+2, 50_000)})
+	for i := range int64(20) {
+		o.Push(Push{ID: fmt.Sprint(i), datum: list(i, 50_000)})
 	}
-	assert.Less(t, o.bytes, 101_000, "newer lists take the place of older ones")
-	assert.True(t, o.Exceeds(limit), "two lists")
-	o.Unsubscribe("a")
-	assert.False(t, o.Exceeds(limit), "what an ended subscription waited for is gone")
-	assert.Len(t, o.Next().GetPushes(), 1)
-	assert.Greater(t, o.Taken(), 50_000)
-	assert.Nil(t, o.Next())
+	assert.False(t, o.Exceeds(), "any number of lists may wait")
+	o.Push(Push{ID: "3", datum: list(99, 50_000)})
+	o.Push(Push{ID: "4", refusal: &wirev1.Refusal{Id: "4"}})
+	assert.NotContains(t, o.newest, "4", "what a refused subscription waited for is gone")
+	var ids []string
+	for m := o.Next(); m != nil; m = o.Next() {
+		for _, p := range m.GetPushes() {
+			ids = append(ids, p.GetSubscriptions()...)
+		}
+	}
+	assert.Len(t, ids, 19)
 
 	// A client that subscribes and unsubscribes in turn keeps nothing but its entries.
 	for i := range 200 {
@@ -180,8 +178,8 @@ func TestOutbox_BytesAreBounded(t *testing.T) {
 		o.Push(Push{ID: id, datum: list(int64(i), 1000)})
 		o.Unsubscribe(id)
 	}
-	assert.Empty(t, o.contents)
-	assert.True(t, o.Exceeds(limit), "and these are bounded")
+	assert.Empty(t, o.newest)
+	assert.True(t, o.Exceeds(), "and these are bounded")
 	assert.Nil(t, o.Next())
 
 	for i := range 200 {
@@ -190,11 +188,89 @@ func TestOutbox_BytesAreBounded(t *testing.T) {
 		o.Configure(nil, &wirev1.WatchedValue{Id: fmt.Sprint(i % 10), Value: "v"})
 		o.Push(Push{ID: fmt.Sprint(i), datum: list(int64(i), 10)})
 	}
-	assert.True(t, o.Exceeds(limit))
+	assert.True(t, o.Exceeds())
 	o.Unconfigure("0")
 	o.Unsubscribe("7")
 	for o.Next() != nil {
 	}
 	assert.Zero(t, o.bytes, "everything is taken off again")
-	assert.False(t, o.Exceeds(limit))
+	assert.False(t, o.Exceeds())
+}
+
+// The old lists that deltas are from are what an outbox alone keeps: beyond its limit
+// the whole list is sent instead. A single one may have any size.
+func TestOutbox_BasesAreBounded(t *testing.T) {
+	o := Outbox{Limit: 200_000}
+	list := func(dataID string, version int64) *datum {
+		values, publishers := make([]string, 100), make([]uint32, 100)
+		for i := range values {
+			values[i], publishers[i] = fmt.Sprint(dataID, i, strings.Repeat("v", 1000)), uint32(i)
+		}
+		values[0] = fmt.Sprint(version)
+		return newDatum(&wirev1.Datum{DataInfoId: dataID, Version: version, Values: values, Publishers: publishers}, uint64(version))
+	}
+	for i := range int64(5) {
+		id := fmt.Sprint("svc-", i)
+		o.Push(Push{ID: id, datum: list(id, 2), base: list(id, 1)})
+	}
+	assert.False(t, o.Exceeds())
+	assert.Less(t, o.baseBytes, o.Limit)
+	deltas, whole := 0, 0
+	for m := o.Next(); m != nil; m = o.Next() {
+		for _, p := range m.GetPushes() {
+			if p.GetDelta() != nil {
+				deltas++
+			} else {
+				whole++
+			}
+		}
+	}
+	assert.Equal(t, []int{1, 4}, []int{deltas, whole})
+	assert.Zero(t, o.baseBytes)
+
+	o.Limit = 1000
+	o.Push(Push{ID: "a", datum: list("a", 2), base: list("a", 1)})
+	o.Push(Push{ID: "a", datum: list("a", 3), base: list("a", 2)})
+	assert.EqualValues(t, 1, o.Next().GetPushes()[0].GetDelta().GetBaseVersion())
+	assert.Zero(t, o.baseBytes)
+	assert.Nil(t, o.bases)
+	o.Push(Push{ID: "a", datum: list("a", 5), base: list("a", 4)})
+	o.Unsubscribe("a")
+	assert.Nil(t, o.bases)
+}
+
+// A client that is given lists of many times the limit at once, and reads them, gets all
+// of them, also while one that is larger is being sent in parts and changes meanwhile.
+func TestOutbox_ReaderIsSentAnyNumberOfLists(t *testing.T) {
+	o := Outbox{Limit: 1 << 20}
+	list := func(version int64) *datum {
+		values := make([]string, 6<<10)
+		for i := range values {
+			values[i] = strings.Repeat("v", 1<<10)
+		}
+		return newDatum(&wirev1.Datum{DataInfoId: "x", Version: version, Values: values}, uint64(version))
+	}
+	first := list(1)
+	for _, id := range []string{"a", "b", "c", "d", "e"} {
+		o.Push(Push{ID: id, datum: list(1), parts: true})
+	}
+	o.Push(Push{ID: "large", datum: first, parts: true})
+	sent, deltas := map[string]int{}, 0
+	for m := o.Next(); m != nil; m = o.Next() {
+		for _, p := range m.GetPushes() {
+			if p.GetDelta() != nil {
+				deltas++
+			}
+			for _, id := range p.GetSubscriptions() {
+				sent[id] += len(p.GetDatum().GetValues())
+			}
+		}
+		if sent["large"] > 0 && first != nil {
+			o.Push(Push{ID: "large", datum: list(2), base: first, parts: true})
+			first = nil
+		}
+		require.False(t, o.Exceeds())
+	}
+	assert.Equal(t, map[string]int{"a": 6 << 10, "b": 6 << 10, "c": 6 << 10, "d": 6 << 10, "e": 6 << 10, "large": 6 << 10}, sent)
+	assert.Equal(t, 1, deltas)
 }

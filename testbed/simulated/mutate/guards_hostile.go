@@ -17,11 +17,15 @@ var hostileGuards = []guard{
 	{name: "a panic of what receives from a client leaves its connection", test: unit{"./session", "TestReceive_PanicEndsTheConnection"}, patch: patch{
 		"session/connect.go", "contain.Run(c.config.Logger, broken, func() {", "func(_ func(error), f func()) { _ = contain.Count; f() }(broken, func() {"}},
 	{name: "any number of bytes may wait for a client", test: unit{"./session", "TestOutbox_ThatExceedsItsLimitEndsTheConnection"}, patch: patch{
-		"session/outbox.go", "if o.limit > 0 && o.what.Exceeds(o.limit) {", "if o.limit < 0 && o.what.Exceeds(o.limit) {"}},
-	{name: "a single large list ends its connection", test: unit{"./session/registry", "TestOutbox_BytesAreBounded"}, patch: patch{
-		"session/registry/outbox.go", "(len(o.contents) > 1 || len(o.contents) == 0 || o.entries() > limit)", "(len(o.contents) > 0 || len(o.contents) == 0 || o.entries() > limit)"}},
-	{name: "what an ended subscription waited for is kept", test: unit{"./session/registry", "TestOutbox_BytesAreBounded"}, patch: patch{
-		"session/registry/outbox.go", "	o.drop(o.newest[id])\n	delete(o.newest, id)\n", ""}},
+		"session/outbox.go", "if o.what.Exceeds() {", "if o.sending && o.ended {"}},
+	{name: "lists that wait end the connection", test: unit{"./session/registry", "TestOutbox_ReaderIsSentAnyNumberOfLists"}, patch: patch{
+		"session/registry/outbox.go", "	o.newest[p.ID] = waiting\n", "	o.newest[p.ID] = waiting\n	o.bytes += waiting.size()\n"}},
+	{name: "any number of old lists waits with deltas", test: unit{"./session/registry", "TestOutbox_BasesAreBounded"}, patch: patch{
+		"session/registry/outbox.go", "if !o.mayKeep(base) {", "if base != nil && !o.mayKeep(nil) {"}},
+	{name: "what a refused subscription waited for is kept", test: unit{"./session/registry", "TestOutbox_AnswersAreBounded"}, patch: patch{
+		"session/registry/outbox.go", "		o.Unsubscribe(p.ID)\n", ""}},
+	{name: "what an ended subscription waited for is kept", test: unit{"./session/registry", "TestOutbox_AnswersAreBounded"}, patch: patch{
+		"session/registry/outbox.go", "	delete(o.newest, id)\n", ""}},
 	{name: "large messages to one address do not wait for each other", test: unit{"./session", "TestLargeSends_OfOneAddressWait"}, patch: patch{
 		"session/outbox.go", "used > 0 && used+bytes > l.each", "used > 0 && used+bytes < 0"}},
 	{name: "a message may consist of empty ones", test: unit{"./wire/serve", "TestClientCodec_FieldsAreBoundedBeforeTheyAreRead"}, patch: patch{
@@ -32,6 +36,20 @@ var hostileGuards = []guard{
 		"session/registry/limits.go", "owner.live >= limit:", "owner.live >= 1<<40:"}},
 	{name: "a client may have any number of subscriptions", test: unit{"./session/registry", "TestLimits_OfOneClient"}, patch: patch{
 		"session/registry/limits.go", "len(to.subs) >= limit {", "len(to.subs) >= 1<<40 {"}},
+	{name: "repeated registrations are charged to no address", test: unit{"./session/registry", "TestLimits_RepeatedRegistrationsStayCounted"}, patch: patch{
+		"session/registry/publish.go", "	r.enlist(sender)\n", ""}},
+	{name: "an update cannot grow at the limit", test: unit{"./session/registry", "TestLimits_OfBytes"}, patch: patch{
+		"session/registry/limits.go", "case reg.withdrawn, old != nil && !old.withdrawn:", "case reg.withdrawn:"}},
+	{name: "a subscription that is asked for again counts twice", test: unit{"./session/registry", "TestLimits_RefusedSubscriptionKeepsTheOneBefore"}, patch: patch{
+		"session/registry/limits.go", "	if old != nil {\n		return r.mayTake(", "	if old != nil && bytes == 0 {\n		return r.mayTake("}},
+	{name: "publishers that a client brought stay charged", test: unit{"./session/registry", "TestLimits_PublishersCountUntilTheyAreShared"}, patch: patch{
+		"session/registry/topic.go", "	s.to.charge(-s.own)\n	s.bytes -= s.own\n", ""}},
+	{name: "what is over a limit is given up", test: unit{"./client", "TestOver_"}, patch: patch{
+		"client/over.go", "return wire.CodeOf(err) == wire.CodeLimitReached", "return err != nil && wire.CodeOf(err) == \"\""}},
+	{name: "a newer version that waits goes with the one that is over a limit", test: unit{"./client", "TestOver_NewerVersionThatWaitsIsSent"}, patch: patch{
+		"client/over.go", "if l.waiting.has(p) {", "if l.waiting.has(p) && p.version == 0 {"}},
+	{name: "Close waits for what is over a limit", test: unit{"./client", "TestOver_CloseEnds"}, patch: patch{
+		"client/client.go", "if p.stored.version < p.version && p.err == nil {", "if p.stored.version < p.version {"}},
 	{name: "what ended connections left does not count for their address", test: unit{"./session/registry", "TestLimits_OfBytes"}, patch: patch{
 		"session/registry/owner.go", "		o.account.open--\n", "		o.account.open--\n		o.account.bytes -= o.bytes\n"}},
 	{name: "one address may have all connections", test: unit{"./wire/serve", "TestPlaces_OfConnections"}, patch: patch{
