@@ -29,6 +29,26 @@ const (
 // passes reports whether a refusal may pass.
 func passes(err error) bool { return wire.CodeOf(err) == wire.CodeLimitReached }
 
+// final returns why the publication was refused for good, or nil.
+func (p *Publication) final() error {
+	if passes(p.err) {
+		return nil
+	}
+	return p.err
+}
+
+// errAfter returns the error of the publication after a session has accepted a version
+// or, with err, refused it.
+func (p *Publication) errAfter(accepted int64, err error) error {
+	switch {
+	case err != nil && p.final() == nil:
+		return err
+	case err == nil && passes(p.err) && accepted >= p.version:
+		return nil
+	}
+	return p.err
+}
+
 // plan sets when what was refused is sent again, unless that is set.
 func (o *over) plan(now time.Time) {
 	if o.at.IsZero() {

@@ -146,9 +146,9 @@ func (p *Publication) Withdraw() error { return p.change("withdraw", nil, true) 
 func (p *Publication) change(act string, values []string, withdraw bool) error {
 	c := p.client
 	c.mu.Lock()
-	err := p.err
+	err := p.final()
 	switch {
-	case err != nil && !passes(err):
+	case err != nil:
 	case p.withdrawn && withdraw:
 		c.mu.Unlock()
 		return nil
@@ -158,7 +158,6 @@ func (p *Publication) change(act string, values []string, withdraw bool) error {
 		err = ErrClosed
 	default:
 		c.advance(p, values, withdraw)
-		err = nil
 	}
 	c.mu.Unlock()
 	if err != nil {
@@ -181,9 +180,8 @@ func (p *Publication) Version() int64 {
 }
 
 // Err returns why the publication was refused (wire.CodeOf returns the kind),
-// or nil. An error of the code wire.CodeLimitReached may pass: the client goes on
-// sending what exceeds a limit of its session, and the error ends when a session
-// accepts it. Meanwhile an older version may be visible, and Update and Withdraw have
+// or nil. One of the code wire.CodeLimitReached may pass: the publication is sent
+// again, and what is visible is an older version, or none. Update and Withdraw have
 // effect.
 func (p *Publication) Err() error {
 	p.client.mu.Lock()
@@ -236,19 +234,14 @@ func (p *Publication) wait(ctx context.Context, what string, s *progress) error 
 // acknowledge records an acknowledgement or a refusal of a session. The lock is
 // held.
 func (p *Publication) acknowledge(accepted, stored int64, err error) {
-	switch {
-	case err != nil && (p.err == nil || passes(p.err)):
-		p.err = err
-	case err == nil && passes(p.err) && max(accepted, stored) >= p.version:
-		p.err = nil
-	}
+	p.err = p.errAfter(max(accepted, stored), err)
 	p.accepted.reach(max(accepted, stored), err != nil)
 	p.stored.reach(stored, err != nil)
 	if p.accepted.version >= p.version || passes(p.err) {
 		p.client.await(p, 0)
 	}
 	switch c := p.client; {
-	case p.err != nil && !passes(p.err):
+	case p.final() != nil:
 		c.remove(p)
 	case p.withdrawn && p.stored.version >= p.version && p.forget.IsZero():
 		c.keepTombstone(p, time.Now())

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"google.golang.org/protobuf/proto"
 
 	"conclave/internal/contain"
 	"conclave/internal/signal"
@@ -34,8 +35,9 @@ type outbox struct {
 
 	mu      sync.Mutex // guards the rest
 	what    registry.Outbox
-	sending bool // a goroutine sends
-	ended   bool // no further goroutine is started
+	sending bool          // a goroutine sends
+	ended   bool          // no further goroutine is started
+	changed signal.Signal // set by what is added and by the end, for a goroutine whose lists wait for their turn
 	senders sync.WaitGroup
 }
 
@@ -49,6 +51,7 @@ func (o *outbox) add(change func(*registry.Outbox)) {
 		return
 	}
 	change(&o.what)
+	o.changed.Set()
 	if o.what.Exceeds() {
 		o.ended, o.what = true, registry.Outbox{}
 		o.senders.Go(o.full)
@@ -73,18 +76,84 @@ const sendLimit = 30 * time.Second
 // run sends until nothing is left or the stream has failed.
 func (o *outbox) run() {
 	late := time.AfterFunc(sendLimit, o.unread)
+	late.Stop() // other clients may be the reason to wait
 	defer late.Stop()
 	for m, bytes := o.next(); m != nil; m, bytes = o.next() {
-		late.Stop() // other clients may be the reason to wait
-		o.large.enter(o.host, bytes)
-		late.Reset(sendLimit)
-		err := o.send(m)
-		o.large.leave(o.host, bytes)
-		if err != nil {
+		if o.sendInTurn(late, m, bytes) != nil {
 			o.cut()
 			o.failed()
 		}
 	}
+}
+
+// sendInTurn sends a message. While its lists have to wait for their turn, the answers
+// in it and all further ones are sent. The lists are not sent if the connection ends
+// meanwhile.
+func (o *outbox) sendInTurn(late *time.Timer, m *wirev1.ServerMessage, bytes int) error {
+	turn := o.large.enter(o.host, bytes)
+	defer o.large.leave(turn)
+	if turn.waits() {
+		lists := &wirev1.ServerMessage{Pushes: m.Pushes, Withheld: m.Withheld}
+		m.Pushes, m.Withheld = nil, nil
+		if sent, err := o.answerUntil(turn.given, late, m); !sent {
+			return err
+		}
+		m = lists
+	}
+	return o.sendOne(late, m)
+}
+
+// answerUntil sends answers, first those in m, until given is closed. It reports false
+// if the connection ends, or cannot send, before that.
+func (o *outbox) answerUntil(given <-chan struct{}, late *time.Timer, m *wirev1.ServerMessage) (was bool, err error) {
+	changed := signal.New()
+	o.mu.Lock()
+	o.changed = changed
+	o.mu.Unlock()
+	if proto.Size(m) == 0 {
+		m = nil
+	}
+	for {
+		if m != nil {
+			if err := o.sendOne(late, m); err != nil {
+				return false, err
+			}
+		}
+		select {
+		case <-given:
+			return true, nil
+		default:
+		}
+		var ended bool
+		if m, ended = o.answers(); ended {
+			return false, nil
+		}
+		if m != nil {
+			continue
+		}
+		select {
+		case <-given:
+		case <-changed.C():
+		}
+	}
+}
+
+// answers removes and returns the answers that wait, nil if there are none, and reports
+// whether the connection is ending.
+func (o *outbox) answers() (m *wirev1.ServerMessage, ended bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ended {
+		return nil, true
+	}
+	return o.what.Answers(), false
+}
+
+// sendOne sends a message, which the client has to read in time.
+func (o *outbox) sendOne(late *time.Timer, m *wirev1.ServerMessage) error {
+	late.Reset(sendLimit)
+	defer late.Stop()
+	return o.send(m)
 }
 
 // next removes and returns the next message, and the bytes of its lists. If there is
@@ -98,7 +167,8 @@ func (o *outbox) next() (m *wirev1.ServerMessage, bytes int) {
 	return m, o.what.Taken()
 }
 
-// finish sends what is left. Call wait after it.
+// finish sends what is left, except lists that have to wait for their turn. Call wait
+// after it.
 func (o *outbox) finish() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -106,6 +176,7 @@ func (o *outbox) finish() {
 		o.start()
 	}
 	o.ended = true
+	o.changed.Set()
 }
 
 // cut drops what is left: only the message that is being sent may still be sent.
@@ -114,6 +185,7 @@ func (o *outbox) cut() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.ended, o.what = true, registry.Outbox{}
+	o.changed.Set()
 }
 
 // wait returns when no goroutine sends any more, after finish or cut.
@@ -124,58 +196,4 @@ func (o *outbox) overflows() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.what.Overflows()
-}
-
-// largeSends makes the large messages to the clients of one address wait for each
-// other when they have many bytes together: a message is encoded while it is sent,
-// and clients that do not read would keep any number of such copies. Each ends within
-// sendLimit.
-type largeSends struct {
-	each int // bytes for each address
-
-	mu   sync.Mutex // guards the rest
-	by   map[string]int
-	free signal.Broadcast
-}
-
-const (
-	largeSend     = 256 << 10 // smaller messages do not wait
-	largeSendEach = 256 << 20
-)
-
-func newLargeSends(each int) *largeSends { return &largeSends{each: each, by: map[string]int{}} }
-
-// enter waits until a message may be sent. One that is larger than all may be is sent
-// alone.
-func (l *largeSends) enter(host string, bytes int) {
-	for l != nil && bytes > largeSend {
-		free := l.free.Next()
-		if l.take(host, bytes) {
-			return
-		}
-		<-free
-	}
-}
-
-func (l *largeSends) take(host string, bytes int) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if used := l.by[host]; used > 0 && used+bytes > l.each {
-		return false
-	}
-	l.by[host] += bytes
-	return true
-}
-
-// leave is called when it was sent, or has failed.
-func (l *largeSends) leave(host string, bytes int) {
-	if l == nil || bytes <= largeSend {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.by[host] -= bytes; l.by[host] == 0 {
-		delete(l.by, host)
-	}
-	l.free.Notify()
 }

@@ -3,7 +3,6 @@ package session
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -132,38 +131,5 @@ func TestOutbox_ThatExceedsItsLimitEndsTheConnection(t *testing.T) {
 		o.wait()
 		assert.Equal(t, 1, full)
 		assert.Zero(t, o.what)
-	})
-}
-
-// Large messages to one address wait for each other, and for no other address; one
-// that is larger than all may be is sent alone.
-func TestLargeSends_OfOneAddressWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLargeSends(2 << 20)
-		var sent atomic.Int32
-		start := func(host string, bytes int) {
-			go func() { l.enter(host, bytes); sent.Add(1) }()
-			synctest.Wait()
-		}
-		start("a", 1<<20)
-		start("a", 1<<20)
-		start("a", 300<<10)
-		assert.EqualValues(t, 2, sent.Load())
-		start("a", 200<<10)
-		start("b", 8<<20)
-		assert.EqualValues(t, 4, sent.Load(), "a small one, and another address")
-		l.leave("a", 1<<20)
-		synctest.Wait()
-		assert.EqualValues(t, 5, sent.Load())
-		start("b", 1<<20)
-		assert.EqualValues(t, 5, sent.Load())
-		l.leave("b", 8<<20)
-		synctest.Wait()
-		assert.EqualValues(t, 6, sent.Load())
-		l.leave("a", 1<<20)
-		l.leave("a", 300<<10)
-		l.leave("a", 200<<10)
-		l.leave("b", 1<<20)
-		assert.Empty(t, l.by)
 	})
 }

@@ -205,8 +205,7 @@ func (o *Outbox) mayKeep(base *datum) bool {
 	return base == nil || o.Limit == 0 || len(o.bases) == 0 || o.bases[base.message] > 0 || o.baseBytes+base.size <= o.Limit
 }
 
-// keep counts the base of a delta that waits, nil for none. A list counts once,
-// however many subscriptions of the connection have it.
+// keep counts the base of a delta that waits, nil for none: each list once.
 func (o *Outbox) keep(base *datum) {
 	if base == nil {
 		return
@@ -227,9 +226,6 @@ func (o *Outbox) drop(base *datum) {
 	if o.bases[base.message]--; o.bases[base.message] == 0 {
 		delete(o.bases, base.message)
 		o.baseBytes -= base.size
-	}
-	if len(o.bases) == 0 {
-		o.bases = nil
 	}
 }
 
@@ -264,10 +260,19 @@ const (
 	messageAcks  = 4096
 )
 
-// Next removes and returns the next message, or nil when nothing is left to be
-// sent. A datum for several subscriptions of the connection is sent once.
-func (o *Outbox) Next() *wirev1.ServerMessage {
-	m := &wirev1.ServerMessage{Welcome: o.Welcome, Sessions: o.Sessions, Pong: o.Pong}
+// Answers removes and returns the next message without lists, which must not be sent
+// yet, or nil if there is nothing else to be sent.
+func (o *Outbox) Answers() *wirev1.ServerMessage {
+	m, something := o.answers()
+	if !something {
+		return nil
+	}
+	return m
+}
+
+// answers begins the next message, and reports whether there is anything in it.
+func (o *Outbox) answers() (m *wirev1.ServerMessage, something bool) {
+	m = &wirev1.ServerMessage{Welcome: o.Welcome, Sessions: o.Sessions, Pong: o.Pong}
 	if o.Move != "" {
 		m.Move = &wirev1.Move{Reason: o.Move, To: o.MoveTo}
 	}
@@ -278,19 +283,32 @@ func (o *Outbox) Next() *wirev1.ServerMessage {
 			o.bytes -= configBytes(o.config[id])
 		}
 	}
-	something := o.Welcome != nil || o.Sessions != nil || o.Pong != 0 || o.Move != "" || m.Config != nil
+	something = o.Welcome != nil || o.Sessions != nil || o.Pong != 0 || o.Move != "" || m.Config != nil
 	o.Welcome, o.Sessions, o.Pong, o.Move, o.MoveTo, o.config = nil, nil, 0, "", "", nil
-
 	take := func(a *acks) []*wirev1.Ack {
 		out, bytes := a.take()
 		o.bytes -= bytes
 		return out
 	}
 	m.Accepted, m.Stored, m.Wanted = take(&o.accepted), take(&o.stored), take(&o.wanted)
-	m.Refused, m.Withheld, o.refused, o.withheld = o.refused, o.withheld, nil, nil
-	for _, r := range slices.Concat(m.Refused, m.Withheld) {
+	m.Refused = o.takeRefusals(&o.refused)
+	return m, something || len(m.Accepted)+len(m.Stored)+len(m.Wanted)+len(m.Refused) > 0
+}
+
+func (o *Outbox) takeRefusals(from *[]*wirev1.Refusal) []*wirev1.Refusal {
+	out := *from
+	*from = nil
+	for _, r := range out {
 		o.bytes -= refusalBytes(r)
 	}
+	return out
+}
+
+// Next removes and returns the next message, or nil when nothing is left to be
+// sent. A datum for several subscriptions of the connection is sent once.
+func (o *Outbox) Next() *wirev1.ServerMessage {
+	m, something := o.answers()
+	m.Withheld = o.takeRefusals(&o.withheld)
 	size, taken := 0, 0
 	at := map[unsent]*wirev1.Push{}
 	if o.parts != nil {
@@ -344,7 +362,7 @@ func (o *Outbox) Next() *wirev1.ServerMessage {
 	if len(o.pushes) == 0 {
 		o.pushes = nil
 	}
-	if !something && len(m.Accepted)+len(m.Stored)+len(m.Wanted)+len(m.Refused)+len(m.Withheld)+len(m.Pushes) == 0 {
+	if !something && len(m.Withheld)+len(m.Pushes) == 0 {
 		return nil
 	}
 	return m

@@ -233,10 +233,10 @@ func TestOutbox_BasesAreBounded(t *testing.T) {
 	o.Push(Push{ID: "a", datum: list("a", 3), base: list("a", 2)})
 	assert.EqualValues(t, 1, o.Next().GetPushes()[0].GetDelta().GetBaseVersion())
 	assert.Zero(t, o.baseBytes)
-	assert.Nil(t, o.bases)
+	assert.Empty(t, o.bases)
 	o.Push(Push{ID: "a", datum: list("a", 5), base: list("a", 4)})
 	o.Unsubscribe("a")
-	assert.Nil(t, o.bases)
+	assert.Empty(t, o.bases)
 }
 
 // A client that is given lists of many times the limit at once, and reads them, gets all

@@ -13,8 +13,7 @@ import (
 // Put registers, updates or withdraws a registration for a client. It returns
 // an error if the registration is refused; otherwise it is accepted, and stored
 // reports whether data has acknowledged that version already. A higher version
-// replaces a lower one; an equal version is the same registration and is
-// acknowledged again.
+// replaces a lower one; an equal one is the same, and is acknowledged again.
 func (r *Registry) Put(sender *Owner, p conclave.Publisher, now time.Time) (stored bool, err error) {
 	if !r.HasTable() {
 		return false, errNoTable()
