@@ -181,8 +181,7 @@ func (p *Publication) Version() int64 {
 
 // Err returns why the publication was refused (wire.CodeOf returns the kind),
 // or nil. One of the code wire.CodeLimitReached may pass: the publication is sent
-// again, and what is visible is an older version, or none. Update and Withdraw have
-// effect.
+// again, an older version may be visible, and Update and Withdraw have effect.
 func (p *Publication) Err() error {
 	p.client.mu.Lock()
 	defer p.client.mu.Unlock()

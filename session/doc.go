@@ -24,15 +24,15 @@
 // newest change of an id replaces the older ones in the queue.
 //
 // A registration may be published to data only for two thirds of the session
-// grace after the last ping of its client arrived. This is checked when it is
-// written and when a diff is answered. A session whose process was suspended
-// for a minute, and which processes a minute's worth of requests before any of
-// its timers fires, therefore does not restore anything that its clients have
-// changed or withdrawn at another session. The orderly end of a request stream
-// is the client's last message: the client uses no other session afterwards,
-// and registrations that it announced to leave behind (a linger) may be
-// published until the linger ends. A client that moves to another session must
-// break its stream off instead.
+// grace after the last ping of its client arrived. This is
+// checked when it is written and when a diff is answered. A session whose
+// process was suspended for a minute, and which processes a minute's worth of
+// requests before any of its timers fires, therefore does not restore anything
+// that its clients have changed or withdrawn at another session. The orderly
+// end of a request stream is the client's last message: the client uses no
+// other session afterwards, and registrations that it announced to leave behind
+// (a linger) may be published until the linger ends. A client that moves to
+// another session must break its stream off instead.
 //
 // # The fence
 //
