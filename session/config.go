@@ -38,7 +38,7 @@ type Config struct {
 	// here, and MaxClientBytes how much memory they may take, about. MaxAddressBytes is
 	// how much those of all clients from one address may take. What exceeds a limit is
 	// refused with the code limit_reached, and its client sends it again later; the rest
-	// stays. Defaults 65,536; 1,050,000; 512 MiB; 1 GiB.
+	// stays. Defaults 65,536; 1,050,000; 1 GiB; 2 GiB.
 	MaxSubscriptions, MaxRegistrations int
 	MaxClientBytes, MaxAddressBytes    int64
 	// MaxOutboxBytes is how many bytes of answers may wait for a client that does not read
@@ -59,7 +59,7 @@ func DefaultConfig() Config {
 		DrainTimeout: 10 * time.Second,
 
 		MaxSubscriptions: 1 << 16, MaxRegistrations: 1_050_000,
-		MaxClientBytes: 512 << 20, MaxAddressBytes: 1 << 30, MaxOutboxBytes: 256 << 20,
+		MaxClientBytes: 1 << 30, MaxAddressBytes: 2 << 30, MaxOutboxBytes: 256 << 20,
 	}
 }
 

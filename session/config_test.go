@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"conclave"
 	"conclave/session"
+	"conclave/session/registry"
 )
 
 // A client may be silent for a lease; its registrations must not be held back
@@ -22,4 +24,19 @@ func TestClientLeaseIsWithinTwoThirdsOfTheGrace(t *testing.T) {
 	config.ClientLease += time.Millisecond
 	assert.EqualError(t, config.Validate(), "client lease 10.001s is above two thirds of the session grace 15s: "+
 		"a client may be silent for a lease, and its registrations would be held back in between")
+}
+
+// One client can have a million registrations of 100 bytes each, as `conclave bench
+// --full` does with one connection: so one has room in a millionth of the limits.
+func TestDefaultConfig_MillionRegistrationsOfOneClientFit(t *testing.T) {
+	config, now := session.DefaultConfig(), time.Now()
+	assert.GreaterOrEqual(t, config.MaxRegistrations, 1_000_000)
+	r := registry.New(time.Hour, 0, nil)
+	r.Resize(1, now)
+	r.Limit(registry.Limits{Registrations: 1, Bytes: int(config.MaxClientBytes / 1_000_000), AddressBytes: int(config.MaxAddressBytes / 1_000_000)})
+	data, err := conclave.NewDataInfoID("million.9999", "", "")
+	require.NoError(t, err)
+	p := conclave.Publisher{ID: strings.Repeat("f", 32), Data: data, Version: 1, Values: []string{strings.Repeat("x", 100)}}
+	_, err = r.Put(&registry.Owner{Client: "bench", Host: "127.0.0.1"}, p, now)
+	assert.NoError(t, err)
 }
