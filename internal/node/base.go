@@ -206,11 +206,12 @@ func (b *Base) Run(ctx context.Context, grace time.Duration, setup func(address 
 	return nil
 }
 
-// places returns the places of the node's connections and requests.
+// places returns the places of the node's connections and requests: twice as many
+// requests, since each client of a session has one that lasts, and may ping by another.
 func (b *Base) places() (connections, requests *serve.Places) {
 	all, each := b.config.MaxConnections, b.config.MaxAddressConnections
 	b.Metrics.Counter("conclave_panics_total", "Panics that ended a request or a stream instead of the process. Each is a defect: see the log.", contain.Count)
-	connections, requests = serve.NewPlaces(all, each), serve.NewPlaces(all, each)
+	connections, requests = serve.NewPlaces(all, each), serve.NewPlaces(2*all, 2*each)
 	b.Metrics.Counter("conclave_connections_refused_total", "Connections that were closed because there were too many, in all or from their address.", connections.Refused)
 	b.Metrics.Counter("conclave_requests_refused_total", "Requests that were refused because there were too many, in all or from their address.", requests.Refused)
 	return connections, requests

@@ -53,10 +53,11 @@ type Config struct {
 	// Hosts are names under which browsers and other HTTP/1.1 clients may address
 	// the node, besides its addresses, localhost, its name and the advertised host.
 	Hosts []string
-	// MaxConnections is how many connections the node has at a time, and how many
-	// requests (each client of a session is one that lasts); MaxAddressConnections is
-	// how many of each come from one address. Clients behind a proxy, or on one machine,
-	// have the same. Defaults 100,000 and 20,000.
+	// MaxConnections is how many connections the node has at a time;
+	// MaxAddressConnections is how many of them come from one address. Clients behind a
+	// proxy, or on one machine, have the same. There are twice as many requests at a
+	// time: each client of a session is one that lasts, and may ping by another. Defaults
+	// 100,000 and 20,000.
 	MaxConnections, MaxAddressConnections int
 	// Pprof serves profiles at /debug/pprof/, to requests from loopback addresses.
 	Pprof bool
