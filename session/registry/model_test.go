@@ -343,6 +343,9 @@ func (m *machine) read(t *rapid.T, n int, outcome string) {
 // pushed takes pushes as the clients do.
 func (m *machine) pushed(t *rapid.T, pushes []Push) {
 	for _, p := range pushes {
+		if p.again {
+			continue
+		}
 		s := m.subs[p.To][p.ID]
 		require.NotNil(t, s, "only who subscribes is sent something")
 		d, got := m.datums[s.key], p.datum.message

@@ -148,17 +148,18 @@ func (o *Outbox) Unconfigure(id string) {
 // Push adds a push. It replaces one of the same subscription that was not sent
 // yet: the subscriber still has the base of that one, which is kept only while
 // there is a delta from it and it fits into Limit, so that slow clients keep few old
-// lists. A refusal removes what waits for the subscription, which has ended. Like the
-// methods of Registry, it must be called under the registry's lock.
+// lists. A refusal removes what waits for the subscription, which has ended. It must be
+// called under the registry's lock, like the methods of Registry.
 func (o *Outbox) Push(p Push) {
 	if p.withheld {
 		o.bytes += refusalBytes(p.refusal)
 		o.withheld = append(o.withheld, p.refusal)
 		return
 	}
-	if p.refusal != nil {
-		o.Unsubscribe(p.ID)
-		o.refuse(p.refusal)
+	if p.datum == nil {
+		if o.Unsubscribe(p.ID); p.refusal != nil {
+			o.refuse(p.refusal)
+		}
 		return
 	}
 	if o.newest == nil {
@@ -245,8 +246,7 @@ func (o *Outbox) Exceeds() bool { return o.Limit > 0 && o.bytes > o.Limit }
 func (o *Outbox) Taken() int { return o.taken }
 
 // maxRefusals is how many refusals may wait for a client that does not read
-// them, and how many requests for values. They are the only things that a client
-// can cause without limit.
+// them, and how many requests for values.
 const maxRefusals = 64 << 10
 
 // Overflows reports whether more of them wait than the client may leave unread.

@@ -274,3 +274,33 @@ func TestOutbox_ReaderIsSentAnyNumberOfLists(t *testing.T) {
 	assert.Equal(t, map[string]int{"a": 6 << 10, "b": 6 << 10, "c": 6 << 10, "d": 6 << 10, "e": 6 << 10, "large": 6 << 10}, sent)
 	assert.Equal(t, 1, deltas)
 }
+
+// What waits for a subscription that is asked for again is dropped: it may be for
+// another dataId now, and then no topic holds that list any more.
+func TestOutbox_DropsWhatWaitedForTheSubscriptionBefore(t *testing.T) {
+	now := time.Unix(0, 0)
+	r := New(testGrace, 0, nil)
+	r.Resize(1, now)
+	r.Adopt(0, conclave.Epoch{Term: 1}, "data-1", now)
+	to, out := &Owner{Client: "a"}, &Outbox{}
+	subscribe := func(dataID string) {
+		pushes, err := r.Subscribe(to, &wirev1.Subscription{Id: "s", DataInfoId: keyOf(dataID)}, now)
+		require.NoError(t, err)
+		reads, _ := r.TakeReads(0, "data-1", 10, now)
+		for i := range reads.Wants {
+			more, _ := r.Fetched(reads, []*wirev1.Fetched{{Datum: &wirev1.Datum{DataInfoId: reads.Wants[i].GetDataInfoId(), Version: 1, Values: []string{dataID}}}}, now)
+			if dataID != "other" { // the client has that
+				pushes = append(pushes, more...)
+			}
+		}
+		for _, p := range pushes {
+			out.Push(p)
+		}
+	}
+	subscribe("x")
+	subscribe("x")
+	require.Len(t, out.newest, 1)
+	subscribe("other")
+	assert.Empty(t, out.newest)
+	assert.Nil(t, out.Next())
+}

@@ -22,6 +22,7 @@ type Push struct {
 	parts    bool            // without a delta, the list is sent in parts
 	refusal  *wirev1.Refusal // instead of a datum
 	withheld bool            // the refusal is of this list only: the subscription continues
+	again    bool            // instead of a datum: the subscription was asked for again, and what waits for it is dropped
 	topic    *topic          // counts what is given to its subscribers
 }
 

@@ -31,8 +31,10 @@ func (r *Registry) Subscribe(to *Owner, in *wirev1.Subscription, now time.Time) 
 	if err := r.maySubscribe(to, old, bytes); err != nil {
 		return nil, err // what it had goes on
 	}
+	var pushes []Push
 	if old != nil {
 		r.Unsubscribe(to, id)
+		pushes = append(pushes, Push{To: to, ID: id, again: true})
 	}
 	to.charge(bytes)
 	tp := r.topic(data, now)
@@ -46,7 +48,6 @@ func (r *Registry) Subscribe(to *Owner, in *wirev1.Subscription, now time.Time) 
 	to.subs[id] = s
 	// What this session holds for other subscribers may be pushed at once. What
 	// this client has may be newer: the next read settles that.
-	var pushes []Push
 	if tp.held != nil {
 		pushes = r.offer(pushes, s, now)
 	}

@@ -22,8 +22,8 @@ var hostileGuards = []guard{
 		"session/registry/outbox.go", "	o.newest[p.ID] = waiting\n", "	o.newest[p.ID] = waiting\n	o.bytes += waiting.size()\n"}},
 	{name: "any number of old lists waits with deltas", test: unit{"./session/registry", "TestOutbox_BasesAreBounded"}, patch: patch{
 		"session/registry/outbox.go", "if !o.mayKeep(base) {", "if base != nil && !o.mayKeep(nil) {"}},
-	{name: "what a refused subscription waited for is kept", test: unit{"./session/registry", "TestOutbox_AnswersAreBounded"}, patch: patch{
-		"session/registry/outbox.go", "		o.Unsubscribe(p.ID)\n", ""}},
+	{name: "what a subscription waited for that is refused, or asked for again, is kept", test: unit{"./session/registry", "TestOutbox_DropsWhatWaitedForTheSubscriptionBefore"}, patch: patch{
+		"session/registry/outbox.go", "if o.Unsubscribe(p.ID); p.refusal != nil {", "if p.refusal != nil {"}},
 	{name: "what an ended subscription waited for is kept", test: unit{"./session/registry", "TestOutbox_AnswersAreBounded"}, patch: patch{
 		"session/registry/outbox.go", "	delete(o.newest, id)\n", ""}},
 	{name: "large messages to one address do not wait for each other", test: unit{"./session", "TestLargeSends_OfOneAddressWait"}, patch: patch{
