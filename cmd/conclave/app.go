@@ -194,7 +194,7 @@ func (a *app) takeToken(h *supervisor.Handle) {
 		return
 	}
 	if token := h.Token(); token != "" { // clients that resolve sessions meanwhile read it
-		a.token = token
+		a.token, a.fromEnv = token, false
 	}
 }
 
