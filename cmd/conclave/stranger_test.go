@@ -94,7 +94,9 @@ func TestUp_StrangersAddressIsSentNothingOfUse(t *testing.T) {
 		_, err := peers.Node(address).FetchState(ctx, connect.NewRequest(&wirev1.FetchStateRequest{}))
 		require.NoError(t, err, role)
 		_, err = peers.Node(address).Announce(ctx, connect.NewRequest(&wirev1.AnnounceRequest{Term: 2, Leader: wire.NodeOut(self.Node), Address: stranger.address}))
-		require.NoError(t, err, role)
+		if wire.CodeOf(wire.FromConnect(err)) != wire.CodeStaleEpoch { // the meta may have won the next term by now
+			require.NoError(t, err, role)
+		}
 	}
 	// The tool asks every node that the metas list.
 	require.Eventually(t, func() bool {
