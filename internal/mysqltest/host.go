@@ -25,12 +25,48 @@ type host struct {
 	container *container // nil if a DSN names the server
 }
 
-// hosts are the servers of this binary by kind; each is started once.
-var hosts = struct {
+// started has what this binary has started, by kind; each is started once.
+type started[T any] struct {
 	sync.Mutex
-	found map[Kind]*host
+	found map[Kind]T
 	why   map[Kind]error // why there is none
-}{found: map[Kind]*host{}, why: map[Kind]error{}}
+}
+
+// hosts are the single servers.
+var hosts started[*host]
+
+// find returns what was started of a kind. The first test that needs it starts it,
+// and says what it is; if that fails, it is not tried again. It skips or fails the
+// test as New does.
+func (s *started[T]) find(t testing.TB, kind Kind, start func(Kind) (T, error), what func(T) string) T {
+	t.Helper()
+	if !Wanted() {
+		t.Skipf("%s is not requested: set TEST_ALL=1 to run this test on real servers", kind)
+	}
+	s.Lock()
+	defer s.Unlock()
+	found, ok := s.found[kind]
+	if !ok && s.why[kind] == nil {
+		if s.found == nil {
+			s.found, s.why = map[Kind]T{}, map[Kind]error{}
+		}
+		began := time.Now()
+		one, err := start(kind)
+		if err != nil {
+			s.why[kind] = err
+		} else {
+			found, s.found[kind] = one, one
+			fmt.Printf("mysqltest: %s is %s, ready after %.1f s\n", kind, what(one), time.Since(began).Seconds())
+		}
+	}
+	switch err := s.why[kind]; {
+	case errors.Is(err, errNamed):
+		t.Fatal(err)
+	case err != nil:
+		missing(t, fmt.Sprintf("no %s here: %v", kind, err))
+	}
+	return found
+}
 
 // errNamed: a DSN names a server that cannot be used. The test fails and is not
 // skipped.
@@ -81,32 +117,10 @@ func (h *host) close() error {
 	return err
 }
 
-// find returns the server of a kind. The first test that needs it starts it; if
-// that fails, it is not tried again.
+// find returns the server of a kind.
 func find(t testing.TB, kind Kind) *host {
 	t.Helper()
-	if !Wanted() {
-		t.Skipf("%s is not requested: set TEST_ALL=1 to run this test on real servers", kind)
-	}
-	hosts.Lock()
-	defer hosts.Unlock()
-	if hosts.found[kind] == nil && hosts.why[kind] == nil {
-		began := time.Now()
-		h, err := start(kind)
-		if err != nil {
-			hosts.why[kind] = err
-		} else {
-			hosts.found[kind] = h
-			fmt.Printf("mysqltest: %s is %s, %s, ready after %.1f s\n", kind, h.version, h.from(), time.Since(began).Seconds())
-		}
-	}
-	switch err := hosts.why[kind]; {
-	case errors.Is(err, errNamed):
-		t.Fatal(err)
-	case err != nil:
-		missing(t, fmt.Sprintf("no %s here: %v", kind, err))
-	}
-	return hosts.found[kind]
+	return hosts.find(t, kind, start, func(h *host) string { return h.version + ", " + h.from() })
 }
 
 // missing skips the test, or fails it with REQUIRE_DOCKER=1.

@@ -47,36 +47,14 @@ type Replica struct {
 	start func() // starts it again after it was killed; nil if it was not
 }
 
-// replicas are the servers of this binary by kind.
-var replicas = struct {
-	sync.Mutex
-	found map[Kind]*Replicas
-	why   map[Kind]error
-}{found: map[Kind]*Replicas{}, why: map[Kind]error{}}
+// replicas are those of this binary.
+var replicas started[*Replicas]
 
 // NewReplicas returns three replicated servers, all of them members, with a database
 // for the test. It skips or fails the test as New does.
 func NewReplicas(t testing.TB, kind Kind) *Replicas {
 	t.Helper()
-	if !Wanted() {
-		t.Skipf("%s is not requested: set TEST_ALL=1 to run this test on real servers", kind)
-	}
-	replicas.Lock()
-	defer replicas.Unlock()
-	if replicas.found[kind] == nil && replicas.why[kind] == nil {
-		began := time.Now()
-		r, err := startReplicas(kind)
-		if err != nil {
-			replicas.why[kind] = err
-		} else {
-			replicas.found[kind] = r
-			fmt.Printf("mysqltest: %s is three servers of image %s, ready after %.1f s\n", kind, r.Members[0].c.image, time.Since(began).Seconds())
-		}
-	}
-	if err := replicas.why[kind]; err != nil {
-		missing(t, fmt.Sprintf("no %s here: %v", kind, err))
-	}
-	shared := replicas.found[kind]
+	shared := replicas.find(t, kind, startReplicas, func(r *Replicas) string { return "three servers of image " + r.Members[0].c.image })
 	shared.Settle(t)
 	r := &Replicas{Kind: kind, Members: shared.Members, network: shared.network}
 	name := fmt.Sprintf("conclave_test_%d_%d", os.Getpid(), databases.Add(1))
