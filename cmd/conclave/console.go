@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -129,11 +128,11 @@ func (a *app) liveSource(act bool) (*live.Source, error) {
 	return live.New(cfg), nil
 }
 
-// hostOf returns the host of an address of a flag.
+// hostOf returns the host of an address of a flag, or a usageError.
 func hostOf(flag, address string) (string, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err == nil {
-		_, err = strconv.ParseUint(port, 10, 16)
+		_, err = net.LookupPort("tcp", port)
 	}
 	if err != nil {
 		return "", usageError{fmt.Errorf("%s %q: want HOST:PORT", flag, address)}

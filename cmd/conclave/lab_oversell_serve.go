@@ -54,11 +54,7 @@ func (a *app) oversellServe(ctx context.Context, cfg oversell.StoreConfig, db, l
 	if err := cfg.Validate(); err != nil { // before a database is started
 		return usageError{err}
 	}
-	host, port, err := net.SplitHostPort(listen)
-	if err == nil {
-		_, err = net.LookupPort("tcp", port)
-	}
-	if err != nil || host == "" {
+	if host, err := hostOf("--listen", listen); err != nil || host == "" {
 		return usageError{fmt.Errorf("--listen %q: want HOST:PORT, for example 127.0.0.1:8080", listen)}
 	}
 	if err := checkLab(ctx, db, cfg.ZooKeeper, ""); err != nil {

@@ -45,10 +45,7 @@ func RefuseForeignPages(next http.Handler, names ...string) http.Handler {
 // ownHost reports whether a request with this Host header addresses the server: by
 // an IP address, as localhost, or by one of its names.
 func ownHost(host string, names []string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.Trim(strings.TrimSuffix(host, "."), "[]")
+	host = strings.Trim(strings.TrimSuffix(HostOf(host), "."), "[]")
 	return host == "" || net.ParseIP(host) != nil || strings.EqualFold(host, "localhost") ||
 		slices.ContainsFunc(names, func(h string) bool { return strings.EqualFold(h, host) })
 }

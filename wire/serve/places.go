@@ -101,7 +101,7 @@ func (c *placedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// HostOf returns the host of HOST:PORT.
+// HostOf returns the host of HOST:PORT, and what has no port as it is.
 func HostOf(address string) string {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
