@@ -16,6 +16,7 @@ func FuzzOpen(f *testing.F) {
 	for _, dsn := range []string{
 		"root:PASSWORD@tcp(db:3306)/conclave", "root:PASSWORD@tcp(db:3306)/conclave?tls=PASSWORD&timeout=1s", "mysql://root:PASSWORD@db",
 		"root:PASSWORD@unix(/tmp/s)/c?charset=x,y", "@/", "PASSWORD", "a:PASSWORD@/b?x=%zz",
+		"root:PASSWORD@tcp(db:3306)/PASSWORD0",
 	} {
 		f.Add(dsn)
 	}
@@ -27,7 +28,7 @@ func FuzzOpen(f *testing.F) {
 			assert.NotContains(t, err.Error(), password)
 			return
 		}
-		if user, _, found := strings.Cut(dsn, "@"); found && user == "root:"+password {
+		if strings.HasPrefix(dsn, "root:"+password+"@") && strings.Count(dsn, password) == 1 {
 			assert.NotContains(t, db.Addr(), password)
 		}
 		assert.NoError(t, db.Close())
