@@ -125,7 +125,7 @@ func TestServer_WatchingElsewhereNeedsTheToken(t *testing.T) {
 
 func TestServer_PolicyForbidsInlineCode(t *testing.T) {
 	s := NewServer(Config{Hub: NewHub()})
-	for _, path := range []string{"/", "/main.js", "/style.css", "/nothing"} {
+	for _, path := range []string{"/", "/main.js", "/base.css", "/nothing"} {
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost"+path, nil))
 		policy := w.Header().Get("Content-Security-Policy")
