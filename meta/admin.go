@@ -321,7 +321,11 @@ func readBody(r *http.Request, into any) error {
 	d := json.NewDecoder(strings.NewReader(string(body)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
-		return wire.Errorf(wire.CodeBadRequest, "invalid body for %s: %v", r.URL.Path, err)
+		why := err.Error() // it may quote a key of the body
+		if len(why) > 128 {
+			why = strings.ToValidUTF8(why[:128], "") + "..."
+		}
+		return wire.Errorf(wire.CodeBadRequest, "invalid body for %.128s: %s", r.URL.Path, why)
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ func FuzzStoredState(f *testing.F) {
 // FuzzBody reads arbitrary bodies of requests for acts. What is refused is
 // refused with a short error.
 func FuzzBody(f *testing.F) {
-	for _, body := range []string{"", "{}", `{"value":"on"}`, `{"value":1}`, `{"other":""}`, "[", `{"value":"` + strings.Repeat("x", maxBody)} {
+	for _, body := range []string{"", "{}", `{"value":"on"}`, `{"value":1}`, `{"other":""}`, "[", `{"value":"` + strings.Repeat("x", maxBody), `{"` + strings.Repeat("k", 1000) + `":1}`} {
 		f.Add(body)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
