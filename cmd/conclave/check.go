@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -12,6 +14,7 @@ import (
 
 	conclavesql "conclave/sql"
 	"conclave/testbed/local/supervisor"
+	"conclave/wire"
 )
 
 // The checks of this file run before a command starts a process or creates a
@@ -85,11 +88,57 @@ func checkDatabase(db string) error {
 	if db == supervisor.Embedded {
 		return nil
 	}
-	opened, err := conclavesql.Open(db, conclavesql.Options{}) // it connects at the first statement
-	if err != nil {
+	if err := checkDSN(db); err != nil {
 		return usageError{fmt.Errorf("--db: %w, or %s", err, supervisor.Embedded)}
 	}
-	return opened.Close()
+	return nil
+}
+
+// checkDSN parses a DSN.
+func checkDSN(dsn string) error {
+	db, err := conclavesql.Open(dsn, conclavesql.Options{}) // it connects at the first statement
+	if err != nil {
+		return err
+	}
+	return db.Close()
+}
+
+// waitingFunc is called while a database cannot be reached, with the reason.
+type waitingFunc = func(waited time.Duration, why error)
+
+// awaitDatabase calls attempt, which waits for a database, and says what it waits
+// for. wait is the value of --db-wait.
+func (a *app) awaitDatabase(ctx context.Context, db *conclavesql.DB, wait time.Duration, attempt func(context.Context, waitingFunc) error) error {
+	err := attempt(ctx, func(waited time.Duration, why error) {
+		a.warn(failure{Code: string(wire.CodeUnavailable), Message: fmt.Sprintf("database %s not available after %v: %v", db.Addr(), waited, why)})
+	})
+	switch {
+	case errors.Is(err, conclavesql.ErrUnavailable):
+		return fmt.Errorf("database %s not available within --db-wait %v: %w: %w", db.Addr(), wait, errTimedOut, err)
+	case err != nil && ctx.Err() == nil:
+		return fmt.Errorf("database %s: %w", db.Addr(), err)
+	}
+	return err
+}
+
+// reachDatabase waits until the database of --db can be used; it changes nothing
+// there. The metas wait for it too, but their reasons are lines in their logs.
+func (a *app) reachDatabase(ctx context.Context, dsn string, wait time.Duration) error {
+	if dsn == supervisor.Embedded {
+		return nil
+	}
+	db, err := conclavesql.Open(dsn, conclavesql.Options{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	err = a.awaitDatabase(ctx, db, wait, func(ctx context.Context, waiting waitingFunc) error {
+		return db.CheckWithin(ctx, conclavesql.DefaultLock(), wait, waiting)
+	})
+	if errors.Is(err, conclavesql.ErrSchemaOlder) {
+		return nil // the supervisor migrates it
+	}
+	return err
 }
 
 // leastLease is the shortest lease of an election.
@@ -148,6 +197,8 @@ func checkUp(flags *pflag.FlagSet, cfg supervisor.Config) error {
 		return wrong("--node-lease %v: want more than %v", cfg.NodeLease, tableSettle)
 	case !environment && nodeLease < beatsPerLease*beat:
 		return wrong("--node-lease %v is too short for --lease %v: want at least %v", nodeLease, lease, (beatsPerLease * beat).Round(time.Microsecond))
+	case cfg.Sessions == 0 && cfg.Datas > 0:
+		return wrong("--session-nodes 0: want at least 1, since clients reach the registry through sessions, or --data-nodes 0 as well, for metas only")
 	case cfg.Profile == "sofa" && cfg.Takeover == "witness":
 		return wrong("--takeover witness and --profile sofa exclude each other: the statements of SOFARegistry have no witness")
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,8 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"conclave/testbed/local/supervisor"
 )
 
 // invalidUp maps invalid flags of `up` to the expected error.
@@ -23,6 +26,7 @@ var invalidUp = map[string]string{
 	"--db mysql://u:secret@h/d":         "--db: bad DSN: it looks like a URL",
 	"--db=":                             "db is empty",
 	"--meta-nodes 0":                    "meta-nodes is 0: want at least 1",
+	"--session-nodes 0":                 "--session-nodes 0: want at least 1",
 	"--session-nodes -1":                "--session-nodes is -1: want 0 or more",
 	"--restart -1s":                     "--restart is -1s: want 0 or more",
 	"--replicas 17":                     "--replicas 17: want 1 to 16",
@@ -67,6 +71,63 @@ func TestUp_RefusesInvalidFlagsBeforeItStartsAnything(t *testing.T) {
 		r := tool(t, append([]string{"--dir", dir, "up"}, strings.Fields(args)...)...)
 		assert.Equal(t, exitFailed, r.code, "%s: %s", args, r.stderr)
 		assert.Contains(t, r.stderr, `program "meta" is not in`, args)
+	}
+}
+
+// A database that is not there is named with the reason, without the password, and
+// nothing is started.
+func TestUp_NamesTheDatabaseThatIsNotThere(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "c")
+	for _, how := range [][]string{nil, {"--detach"}, {"--console"}} {
+		r := tool(t, append([]string{"--dir", dir, "up", "--db", "u:s3cret@tcp(127.0.0.1:1)/d", "--db-wait", "1ms"}, how...)...)
+		assert.Equal(t, exitTimedOut, r.code, r.stderr)
+		assert.Contains(t, r.stderr, "database tcp(127.0.0.1:1)/d not available within --db-wait 1ms", how)
+		assert.Contains(t, r.stderr, "connection refused", how)
+		assert.NotContains(t, r.stderr, "s3cret", how)
+		assert.NoDirExists(t, dir, how)
+	}
+}
+
+// A folder with a cluster that used TLS has one that does, until it is removed.
+func TestUp_KeepsTLS(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv(binEnv, t.TempDir())
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "cluster.json"), []byte(`{"stopped":true,"config":{"dir":"/x","tls":true}}`), 0o600))
+	for args, want := range map[string]string{
+		"":            "uses TLS, as when it was made",
+		"--tls":       `program "meta" is not in`,
+		"--tls=false": "--tls=false: the cluster in " + dir + " uses TLS",
+		"--console":   "--console: the cluster in " + dir + " uses TLS",
+	} {
+		r := tool(t, append([]string{"--dir", dir, "up"}, strings.Fields(args)...)...)
+		assert.Contains(t, r.stderr, want, args)
+	}
+	cfg := supervisor.Config{Dir: dir}
+	a := &app{dir: dir, stderr: io.Discard}
+	require.NoError(t, a.keepTLS(pflag.NewFlagSet("up", pflag.ContinueOnError), &cfg))
+	assert.True(t, cfg.TLS)
+}
+
+func TestMigrate_NamesTheFlagOfABadDSN(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	good, empty, bad := file("good", "u:s3cret@tcp(127.0.0.1:1)/d\n"), file("empty", "\n"), file("bad", "u:s3cret@tcp(127.0.0.1:1)\n")
+	for _, c := range [][]string{
+		{"--dsn-file: open ", "--dsn-file", filepath.Join(dir, "none")},
+		{"--dsn-file: bad DSN: ", "--dsn-file", bad},
+		{"--dsn: bad DSN: ", "--dsn", "u:s3cret@tcp(h)"},
+		{"--metas-dsn-file: open ", "--dsn-file", good, "--metas-dsn-file", filepath.Join(dir, "none")},
+		{"--metas-dsn-file: the first line of ", "--dsn-file", good, "--metas-dsn-file", empty},
+		{"--metas-dsn-file: bad DSN: ", "--dsn-file", good, "--metas-dsn-file", bad},
+	} {
+		r := tool(t, append([]string{"migrate"}, c[1:]...)...)
+		assert.Equal(t, exitUsage, r.code, r.stderr)
+		assert.Contains(t, r.stderr, c[0])
+		assert.NotContains(t, r.stderr, "s3cret")
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -35,25 +36,31 @@ these privileges; the user of the DSN needs CREATE USER and GRANT OPTION for tha
 			}
 			metasDSN := ""
 			if metas != "" {
-				if metasDSN, err = cli.DSN("", metas); err != nil {
+				if metasDSN, err = cli.DSNFile("metas-dsn-file", metas); err != nil {
 					return usageError{err}
+				}
+				if err := checkDSN(metasDSN); err != nil {
+					return usageError{fmt.Errorf("--metas-dsn-file: %w", err)}
 				}
 			}
 			db, err := conclavesql.Open(dsn, conclavesql.Options{})
 			if err != nil {
-				return usageError{err}
+				return usageError{fmt.Errorf("%s: %w", either(file == "", "--dsn", "--dsn-file"), err)}
 			}
 			defer db.Close()
-			err = db.MigrateWithin(cmd.Context(), lock, wait, func(waited time.Duration, why error) {
-				fmt.Fprintf(a.stderr, "conclave: database %s not available after %v: %v\n", db.Addr(), waited, why)
-			})
-			if errors.Is(err, conclavesql.ErrUnavailable) {
-				return fmt.Errorf("database %s not available within --db-wait %v: %w: %w", db.Addr(), wait, errTimedOut, err)
+			migrate := func(ctx context.Context, waiting waitingFunc) error {
+				return db.MigrateWithin(ctx, lock, wait, waiting)
 			}
-			if err == nil && metas != "" {
+			if err := a.awaitDatabase(cmd.Context(), db, wait, migrate); err != nil {
+				return err
+			}
+			if metas != "" {
 				err = db.EnsureUser(cmd.Context(), metasDSN)
 			}
-			if err != nil {
+			switch {
+			case errors.Is(err, conclavesql.ErrBadDSN):
+				return usageError{fmt.Errorf("--metas-dsn-file: %w", err)}
+			case err != nil:
 				return err
 			}
 			shown := map[string]any{"database": db.Addr(), "version": conclavesql.SchemaVersion(), "lock": lock.String()}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"conclave/testbed/local/supervisor"
 )
@@ -23,6 +24,7 @@ import (
 func (a *app) upCommand() *cobra.Command {
 	cfg := supervisor.DefaultConfig()
 	var detach, insecure bool
+	var dbWait time.Duration
 	var page string
 	cmd := &cobra.Command{
 		Use: "up", Short: "Start a local cluster of processes", Args: want(),
@@ -54,9 +56,16 @@ commands find them there. Applications read the one in the file "app-token".`,
 			case insecure:
 				fmt.Fprintln(a.stderr, "conclave: WARNING: --insecure: the cluster asks for no token: every process and user of this machine may read and change it")
 			}
-			switch {
-			case page != "" && (detach || cfg.TLS || cfg.Restart > 0):
+			if err := a.keepTLS(cmd.Flags(), &cfg); err != nil {
+				return err
+			}
+			if page != "" && (detach || cfg.TLS || cfg.Restart > 0) {
 				return usageError{errors.New("--console excludes --detach, --tls and --restart")}
+			}
+			if err := a.reachDatabase(cmd.Context(), cfg.DB, dbWait); err != nil {
+				return err
+			}
+			switch {
 			case page != "":
 				return a.upWithConsole(cmd.Context(), cfg, page)
 			case detach:
@@ -67,7 +76,7 @@ commands find them there. Applications read the one in the file "app-token".`,
 	}
 	f := cmd.Flags()
 	f.IntVar(&cfg.Metas, "meta-nodes", cfg.Metas, "number of metas")
-	f.IntVar(&cfg.Sessions, "session-nodes", cfg.Sessions, "number of sessions")
+	f.IntVar(&cfg.Sessions, "session-nodes", cfg.Sessions, "number of sessions; 0, with --data-nodes 0, for metas only")
 	f.IntVar(&cfg.Datas, "data-nodes", cfg.Datas, "number of data nodes")
 	f.IntVar(&cfg.Slots, "slots", 0, "number of slots, a power of two (default 256)")
 	f.IntVar(&cfg.Replicas, "replicas", 0, "copies of each slot including the leader's, 1 to 16 (default 2); fewer while there are fewer data nodes")
@@ -76,6 +85,7 @@ commands find them there. Applications read the one in the file "app-token".`,
 	f.DurationVar(&cfg.NodeLease, "node-lease", 0, "how long a node without heartbeats stays a member (default 3s)")
 	f.StringVar(&cfg.Takeover, "takeover", "", "how a dead leader is detected: witness (its connection breaks) or lease (time only) (default witness)")
 	f.StringVar(&cfg.DB, "db", cfg.DB, "embedded or the DSN of a MySQL server")
+	f.DurationVar(&dbWait, "db-wait", 5*time.Second, "how long to wait for the database of --db DSN before anything is started")
 	f.DurationVar(&cfg.Restart, "restart", 0, "start processes that have ended again after this time")
 	f.BoolVar(&cfg.TLS, "tls", false, "use TLS, with certificates of a development CA in the folder")
 	f.BoolVar(&detach, "detach", false, "return when the cluster is ready")
@@ -84,6 +94,24 @@ commands find them there. Applications read the one in the file "app-token".`,
 	f.Lookup("console").NoOptDefVal = consoleAddress
 	f.IntVar(&cfg.Clients, "clients", 0, "number of publishers, and also of subscribers, to run")
 	return cmd
+}
+
+// keepTLS keeps a cluster that was started with TLS so: one that is not expected to
+// be readable does not become so because a flag was forgotten.
+func (a *app) keepTLS(flags *pflag.FlagSet, cfg *supervisor.Config) error {
+	h, err := supervisor.Open(cfg.Dir)
+	if err != nil || cfg.TLS || h.TLSDir() == "" {
+		return nil //nolint:nilerr // there is no cluster, or the start says what is wrong with it
+	}
+	if flags.Changed("tls") {
+		return usageError{fmt.Errorf("--tls=false: the cluster in %s uses TLS; choose another --dir, or remove the folder", a.dir)}
+	}
+	if flags.Changed("console") {
+		return usageError{fmt.Errorf("--console: the cluster in %s uses TLS, which it excludes; choose another --dir, or remove the folder", a.dir)}
+	}
+	cfg.TLS = true
+	a.warn(failure{Code: "tls", Message: fmt.Sprintf("the cluster in %s uses TLS, as when it was made", a.dir)})
+	return nil
 }
 
 // upHere runs the supervisor in this process until a signal or `down`.

@@ -163,9 +163,14 @@ func DSN(dsn, file string) (string, error) {
 	case file == "":
 		return "", errors.New("--dsn or --dsn-file is required")
 	}
+	return DSNFile("dsn-file", file)
+}
+
+// DSNFile returns the first line of the file that a flag names.
+func DSNFile(flag, file string) (string, error) {
 	dsn, err := firstLine(file)
 	if err != nil {
-		return "", fmt.Errorf("--dsn-file: %w", err)
+		return "", fmt.Errorf("--%s: %w", flag, err)
 	}
 	return dsn, nil
 }
