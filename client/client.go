@@ -54,6 +54,7 @@ type Client struct {
 	advertised []string                 // sessions that take clients, as the last session reported
 	resolved   []string                 // the last result of Resolve
 	refusal    error                    // why the sessions refuse the token, until one accepts it
+	welcomed   bool                     // a session has taken this client at least once
 	idle       chan struct{}            // closed when every publication is stored; nil while no caller waits
 }
 
@@ -121,7 +122,8 @@ func (c *Client) Start() {
 }
 
 // Close withdraws everything, waits until data has that, says good-bye and ends
-// Run. If ctx ends first, the rest is dropped as if the process had died: the
+// Run. If no session has ever taken the client, because its token is refused, there
+// is nothing to withdraw, and Close returns at once. If ctx ends first, the rest is dropped as if the process had died: the
 // session withdraws it when its client lease expires, and Close returns an
 // error.
 func (c *Client) Close(ctx context.Context) error {
@@ -174,14 +176,17 @@ func (c *Client) whenIdle() <-chan struct{} {
 	return ch
 }
 
-// noteIdle closes idle if every publication is stored, or refused. The lock is held.
+// noteIdle closes idle if every publication is stored, or refused, or if no session
+// has ever taken this client and its token is refused. The lock is held.
 func (c *Client) noteIdle() {
 	if c.idle == nil {
 		return
 	}
-	for _, p := range c.pubs {
-		if p.stored.version < p.version && p.err == nil {
-			return
+	if c.welcomed || c.refusal == nil {
+		for _, p := range c.pubs {
+			if p.stored.version < p.version && p.err == nil {
+				return
+			}
 		}
 	}
 	close(c.idle)

@@ -63,6 +63,7 @@ func (c *Client) noteRefusal(err error) bool {
 	}
 	c.refusal = err
 	if !c.config.GiveUp {
+		c.noteIdle()
 		return true
 	}
 	for _, p := range c.sorted() {
@@ -80,7 +81,7 @@ func (c *Client) noteRefusal(err error) bool {
 func (c *Client) noteAccepted() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.refusal = nil
+	c.refusal, c.welcomed = nil, true
 }
 
 // because adds the refusal of the token, if there is one, to the error of a wait.

@@ -72,6 +72,39 @@ func TestToken_RefusalIsFinalForWhoGivesUp(t *testing.T) {
 	})
 }
 
+// There is nothing to withdraw if no session has ever taken the client. One that was
+// taken before may be visible still.
+func TestClose_DoesNotWaitForARefusedToken(t *testing.T) {
+	for _, taken := range []bool{false, true} {
+		bubble(t, func(t *testing.T, w *world) {
+			s := w.session("s1")
+			refuse := func() {
+				s.refuse = errToken
+				s.check = func(id string) *wirev1.Refusal { return &wirev1.Refusal{Id: id, Code: string(wire.CodeUnauthorized)} }
+			}
+			if !taken {
+				s.set(refuse)
+			}
+			c := w.configured(client.Config{Sessions: []string{s.address}, TokenFrom: func() (string, error) { return "wrong", nil }})
+			ctx, cancel := within(time.Minute)
+			defer cancel()
+			if taken {
+				p, err := c.Publish(ctx, "svc", []string{"a"})
+				require.NoError(t, err)
+				require.NoError(t, p.Stored(ctx))
+				s.set(refuse)
+			}
+			_, err := c.Publish(ctx, "other", []string{"a"})
+			require.NoError(t, err)
+			time.Sleep(10 * time.Second)
+			start := time.Now()
+			err = c.Close(ctx)
+			assert.Equal(t, taken, err != nil, err)
+			assert.Equal(t, taken, time.Since(start) > time.Second)
+		})
+	}
+}
+
 func TestTokenFile_IsTheLastWordOfTheFirstLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token")
 	read := client.TokenFile(path)
