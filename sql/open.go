@@ -207,12 +207,18 @@ func parseDSN(dsn string) ([]*mysql.Config, error) {
 	return configs, nil
 }
 
+// unknownTLS begins the driver's error for another value of tls.
+const unknownTLS = "invalid value / unknown config name"
+
 // parseOne parses a DSN with one host.
 func parseOne(dsn, form string) (*mysql.Config, error) {
 	config, err := mysql.ParseDSN(dsn)
 	if err != nil {
 		if text, static := strings.CutPrefix(err.Error(), "invalid DSN: "); static {
 			return nil, fmt.Errorf("%w: %s; %s", ErrBadDSN, text, form)
+		}
+		if strings.HasPrefix(err.Error(), unknownTLS) {
+			return nil, fmt.Errorf("%w: parameter tls: want true, false, preferred, skip-verify or, with %s, %s; %s", ErrBadDSN, paramCA, verifyCA, form)
 		}
 		return nil, fmt.Errorf("%w: the address or a parameter cannot be parsed; %s", ErrBadDSN, form)
 	}

@@ -36,6 +36,12 @@ func TestOpen_BadDSNErrorHidesPassword(t *testing.T) {
 	}
 }
 
+func TestOpen_NamesTheValuesOfTLS(t *testing.T) {
+	_, err := conclavesql.Open("root@tcp(db:3306)/conclave?tls=foo", conclavesql.Options{})
+	require.ErrorIs(t, err, conclavesql.ErrBadDSN)
+	assert.ErrorContains(t, err, "parameter tls: want true, false, preferred, skip-verify or, with tlsCA, verify-ca")
+}
+
 func TestOpen_RefusesInvalidOptions(t *testing.T) {
 	for _, opts := range []conclavesql.Options{
 		{Deadline: -1},
