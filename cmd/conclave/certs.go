@@ -29,7 +29,10 @@ machine only the folder that it needs.`,
 				return usageError{fmt.Errorf("--valid %s: want a positive time", valid)}
 			}
 			issued, err := issueCerts(dir, hosts, valid)
-			if err != nil {
+			switch {
+			case errors.Is(err, certs.ErrHost):
+				return usageError{fmt.Errorf("--host: %w", err)}
+			case err != nil:
 				return err
 			}
 			return a.show(issued, func(w io.Writer) {

@@ -358,3 +358,13 @@ func TestSet_RotationUnderLoadRefusesNoConnection(t *testing.T) {
 	serving.Wait()
 	assert.NotContains(t, made, 0)
 }
+
+func TestIssue_RefusesWhatIsNoHost(t *testing.T) {
+	dir := ca(t, time.Hour)
+	for _, host := range []string{"bad host!", "", "a:9615", "10.0.0.300", "-a", "a-", "a..b", "a.", "*", "http://a"} {
+		assert.ErrorIs(t, certs.Issue(dir, []string{"localhost", host}, time.Hour), certs.ErrHost, host)
+	}
+	for _, host := range []string{"a", "10.0.0.3", "::1", "meta-1", "db_1", "a1.b-2.example", "*.example.com", "3com.com"} {
+		assert.NoError(t, certs.Issue(dir, []string{host}, time.Hour), host)
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"time"
 
@@ -29,6 +30,13 @@ const ClientRole conclave.Role = "client"
 // Roles are those for which Issue makes certificates, each in the folder of its
 // name.
 var Roles = []conclave.Role{conclave.RoleMeta, conclave.RoleSession, conclave.RoleData, ClientRole}
+
+// ErrHost reports a host for which no certificate can be issued.
+var ErrHost = errors.New("want a host name or an IP address, without a port")
+
+// hostName is a name in DNS, perhaps with a wildcard; a last part of digits only is that of
+// an address with a mistake.
+var hostName = regexp.MustCompile(`^(\*\.)?(\w([\w-]{0,61}\w)?\.)*(\w[\w-]{0,61})?[A-Za-z_]([\w-]{0,61}\w)?$`)
 
 // ErrExists reports that a folder has a CA already.
 var ErrExists = errors.New("there is a CA already")
@@ -81,6 +89,11 @@ func Issue(dir string, hosts []string, valid time.Duration) error {
 // processes use them from their next connections on. A role may be one of Roles, or
 // the name of another server that nodes call, such as a database.
 func IssueTo(dir string, roles []conclave.Role, hosts []string, valid time.Duration) error {
+	for _, h := range hosts {
+		if net.ParseIP(h) == nil && (len(h) > 253 || !hostName.MatchString(h)) {
+			return fmt.Errorf("host %q: %w", h, ErrHost)
+		}
+	}
 	caPEM, err := os.ReadFile(filepath.Join(dir, CAFile)) // may have several: the first is that of the key
 	if err != nil {
 		return err
