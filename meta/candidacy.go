@@ -196,5 +196,5 @@ func (c *candidacy) leaderAdmin() (*metaclient.Admin, error) {
 		}
 		address = refusal.Address
 	}
-	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: []string{address}, HTTP: c.http, Token: c.token(address)}), nil
+	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: []string{address}, HTTP: c.http, TokenFor: c.token}), nil
 }

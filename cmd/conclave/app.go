@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -48,7 +47,6 @@ type app struct {
 
 	entered bool // a command's own code was reached; later errors are not usage errors
 	http    *http.Client
-	named   sync.Map   // addresses that were listed by metas: see tokenFor
 	certs   *certs.Set // with which nodes are called; nil without TLS
 }
 
@@ -97,7 +95,7 @@ func (a *app) readToken() error {
 	if a.tokenFile != "" {
 		tokens, err := rights.ReadFile(a.tokenFile)
 		if err != nil {
-			return fmt.Errorf("read token: %w", err)
+			return usageError{fmt.Errorf("--token-file: %w", err)}
 		}
 		a.token = tokens.Strongest()
 	}
@@ -254,9 +252,6 @@ func (a *app) nodeAddresses(ctx context.Context, roles ...string) (out []nodeAdd
 	nodes, err := admin.Nodes(ctx, role)
 	for _, n := range nodes {
 		if slices.Contains(roles, string(n.Role)) {
-			if !slices.Contains(a.metas, n.Address) {
-				a.named.Store(n.Address, true)
-			}
 			out = append(out, nodeAddress{n.Name, n.Address})
 		}
 	}
@@ -274,17 +269,32 @@ func (a *app) sessionAddresses(ctx context.Context) (out []nodeAddress, err erro
 	return out, nil
 }
 
-// tokenFor returns what is sent to an address: the token, or one that is bound to the
-// address if it was not given to the tool, but listed by the metas.
+// tokenFor returns what is sent to an address: the token if it was given to the tool,
+// and one that is bound to the address if it was not, as those that metas list.
 func (a *app) tokenFor(address string) string {
-	if _, named := a.named.Load(address); named {
-		return rights.Bind(a.token, address)
+	return rights.TokenFor(a.token, address, a.given())
+}
+
+// given returns the addresses that the user has named: those of --meta and --session,
+// or of the processes of the cluster in --dir.
+func (a *app) given() []string {
+	given := slices.Concat(a.metas, a.sessionsAt)
+	if len(a.metas) > 0 {
+		return given
 	}
-	return a.token
+	h, err := supervisor.Open(a.dir)
+	if err != nil {
+		return given
+	}
+	own, err := h.Reached()
+	if err != nil {
+		return given
+	}
+	return append(given, own...)
 }
 
 func (a *app) adminAt(metas []string) *metaclient.Admin {
-	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: a.http, Token: a.token})
+	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: a.http, TokenFor: a.tokenFor})
 }
 
 // getJSON reads a document from the port of one node.

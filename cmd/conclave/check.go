@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -83,6 +84,21 @@ func refuseNegative(flags *pflag.FlagSet) error {
 	return err
 }
 
+// refuseMissingFolders returns an error if the file of a report cannot be created
+// because its folder does not exist, before what it would report is done.
+func refuseMissingFolders(flags *pflag.FlagSet) error {
+	for _, name := range []string{"html", "report"} {
+		f := flags.Lookup(name)
+		if f == nil || f.Value.String() == "" {
+			continue
+		}
+		if _, err := os.Stat(filepath.Dir(f.Value.String())); err != nil {
+			return usageError{fmt.Errorf("--%s: %w", name, err)}
+		}
+	}
+	return nil
+}
+
 // checkDatabase parses --db: "embedded" or a DSN. It does not connect.
 func checkDatabase(db string) error {
 	if db == supervisor.Embedded {
@@ -106,8 +122,8 @@ func checkDSN(dsn string) error {
 // waitingFunc is called while a database cannot be reached, with the reason.
 type waitingFunc = func(waited time.Duration, why error)
 
-// awaitDatabase calls attempt, which waits for a database, and says what it waits
-// for. wait is the value of --db-wait.
+// awaitDatabase calls attempt, which waits for a database, and warns with the reason
+// while it does. wait is the value of --db-wait.
 func (a *app) awaitDatabase(ctx context.Context, db *conclavesql.DB, wait time.Duration, attempt func(context.Context, waitingFunc) error) error {
 	err := attempt(ctx, func(waited time.Duration, why error) {
 		a.warn(failure{Code: string(wire.CodeUnavailable), Message: fmt.Sprintf("database %s not available after %v: %v", db.Addr(), waited, why)})

@@ -169,6 +169,14 @@ func TestCluster_UpToDown(t *testing.T) {
 	}
 }
 
+func TestRoll_NamesWhatIsDown(t *testing.T) {
+	err := (&app{dir: defaultDir}).checkRunning([]supervisor.Process{
+		{Name: "data-1", State: "ready"}, {Name: "meta-2", State: "killed"}, {Name: "meta-3", State: "suspended"}, {Name: "session-1", State: "starting"},
+	})
+	assert.EqualError(t, err, "roll requires that every process is ready: meta-2 is down (killed), start it with `conclave start meta-2`; meta-3 is suspended, continue it with `conclave kill meta-3 -CONT`")
+	assert.NoError(t, (&app{}).checkRunning(nil))
+}
+
 func TestRoll_RestartsEveryNodeOnce(t *testing.T) {
 	if testing.Short() {
 		t.Log("short: without real processes")

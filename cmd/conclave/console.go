@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -22,10 +24,10 @@ import (
 	"conclave/testbed/console/recorded"
 	"conclave/testbed/local"
 	"conclave/testbed/local/supervisor"
-	"conclave/wire/rights"
+	"conclave/wire"
 )
 
-// consoleAddress is where the console listens unless told otherwise.
+// consoleAddress is where the console listens by default.
 const consoleAddress = "127.0.0.1:9700"
 
 func (a *app) consoleCommand() *cobra.Command {
@@ -47,6 +49,9 @@ forwards and backwards, message by message.`,
 			if recording != "" {
 				return a.serveRecording(cmd.Context(), listen, hosts, recording)
 			}
+			if err := a.reachMetas(cmd.Context()); err != nil {
+				return err
+			}
 			source, err := a.liveSource(act)
 			if err != nil {
 				return err
@@ -66,11 +71,35 @@ forwards and backwards, message by message.`,
 	return cmd
 }
 
+// reachMetas returns an error if --meta is given and none of these addresses answers:
+// the page would stay empty.
+func (a *app) reachMetas(ctx context.Context) error {
+	if len(a.metas) == 0 {
+		return nil
+	}
+	metas, err := a.metaAddresses()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, nodeWait)
+	defer cancel()
+	errs := make([]error, len(metas))
+	var asking sync.WaitGroup
+	for i, m := range metas {
+		asking.Go(func() { errs[i] = a.getJSON(ctx, m, "/healthz", new(any)) })
+	}
+	asking.Wait()
+	if slices.Contains(errs, nil) {
+		return nil
+	}
+	return wire.Errorf(wire.CodeUnavailable, "no meta of --meta answers: %v", errors.Join(errs...))
+}
+
 // serveRecording plays a recording until ctx ends.
 func (a *app) serveRecording(ctx context.Context, listen string, hosts []string, file string) error {
 	f, err := os.Open(file)
 	if err != nil {
-		return err
+		return usageError{fmt.Errorf("--recording: %w", err)}
 	}
 	defer f.Close()
 	info, err := f.Stat()
@@ -94,13 +123,11 @@ func (a *app) liveSource(act bool) (*live.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := func(string) string { return a.token } // the processes of --dir are the user's own
-	cfg := live.Config{HTTP: a.http, TokenFor: own}
+	cfg := live.Config{HTTP: a.http, TokenFor: a.tokenFor}
 	if len(a.metas) > 0 {
 		if act {
 			return nil, usageError{errors.New("--allow-actions needs a local cluster: it cannot kill processes of another machine")}
 		}
-		cfg.TokenFor = func(address string) string { return rights.TokenFor(a.token, address, metas) }
 		cfg.Title, cfg.Processes = "the cluster of "+metas[0], live.Remote(metas, a.http, cfg.TokenFor)
 		return live.New(cfg), nil
 	}
@@ -140,7 +167,7 @@ func hostOf(flag, address string) (string, error) {
 	return host, nil
 }
 
-// serveConsole serves the page until ctx ends. actor is nil if nobody may act.
+// serveConsole serves the page until ctx ends. actor is nil if the page only watches.
 func (a *app) serveConsole(ctx context.Context, listen string, hosts []string, source console.Source, actor console.Actor) error {
 	host, err := hostOf("--listen", listen)
 	if err != nil {
@@ -251,7 +278,7 @@ func (a *app) watchOwn(ctx context.Context, cluster *local.Cluster, cfg supervis
 	}
 	a.takeToken(h)
 	source := live.New(live.Config{
-		Title: "the cluster in " + a.dir, Processes: h.Processes, HTTP: a.http, TokenFor: func(string) string { return a.token }, Cluster: cluster, Traces: filepath.Join(cfg.Dir, "traces"), Settings: cfg,
+		Title: "the cluster in " + a.dir, Processes: h.Processes, HTTP: a.http, TokenFor: a.tokenFor, Cluster: cluster, Traces: filepath.Join(cfg.Dir, "traces"), Settings: cfg,
 	})
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -51,4 +53,19 @@ func TestLiveSource_BindsTheTokenToAddressesThatMetasList(t *testing.T) {
 	stranger.mu.Lock()
 	defer stranger.mu.Unlock()
 	assert.Equal(t, map[string]bool{rights.Bind("secret", stranger.address): true}, stranger.tokens)
+}
+
+// The token itself is sent to the processes of the folder, where they listen and
+// where they are reached, and to what the user has named.
+func TestTokenFor_OthersAreSentABoundToken(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "cluster.json"), []byte(`{"processes":[{"name":"meta-1","role":"meta","address":"a:1","told":"b:1"},{"name":"publisher-1"}]}`), 0o600))
+	local := &app{dir: dir, token: "secret", sessionsAt: []string{"s:1"}}
+	remote := &app{dir: dir, token: "secret", metas: []string{"m:1"}}
+	for _, address := range []string{"a:1", "b:1", "s:1"} {
+		assert.Equal(t, "secret", local.tokenFor(address), address)
+		assert.Equal(t, rights.Bind("secret", address), remote.tokenFor(address), address)
+	}
+	assert.Equal(t, "secret", remote.tokenFor("m:1"))
+	assert.Equal(t, rights.Bind("secret", "m:1"), local.tokenFor("m:1"))
 }

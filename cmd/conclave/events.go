@@ -51,7 +51,13 @@ line with their number, as when a node hands over its slots; --each and --json s
 			if f.since > 0 {
 				f.after = time.Now().Add(-f.since)
 			}
-			nodes, err := a.eventSources(cmd.Context())
+			if err := f.checkTypes(); err != nil {
+				return err
+			}
+			nodes, known, err := a.eventSources(cmd.Context())
+			if err == nil {
+				err = f.checkNodes(known)
+			}
 			if err != nil {
 				return err
 			}
@@ -79,26 +85,55 @@ line with their number, as when a node hands over its slots; --each and --json s
 	return cmd
 }
 
+// checkTypes refuses types of which there are no events.
+func (f *eventFilter) checkTypes() error {
+	for _, t := range f.types {
+		if slices.Contains(eventTypes, t) {
+			continue
+		}
+		word, _, _ := strings.Cut(t, ".")
+		allowed := filter(eventTypes, func(s string) bool { return strings.HasPrefix(s, word+".") })
+		if len(allowed) == 0 {
+			allowed = filter(eventTypes, func(s string) bool { return !strings.Contains(s, ".") })
+		}
+		return usageError{fmt.Errorf("--type: unknown type %q (want one of %s)", t, strings.Join(allowed, ", "))}
+	}
+	return nil
+}
+
+// checkNodes refuses nodes that are not among those of the cluster. If these are not
+// known because no meta leads, it refuses none.
+func (f *eventFilter) checkNodes(known []string) error {
+	for _, n := range f.nodes {
+		if len(known) > 0 && !slices.Contains(known, n) {
+			return fmt.Errorf("--node: unknown node %q (want one of %s)", n, strings.Join(known, ", "))
+		}
+	}
+	return nil
+}
+
 // eventSources returns the addresses of all nodes: those of the local cluster's
-// processes, members or not, or those that the metas list and the metas' own.
-func (a *app) eventSources(ctx context.Context) (out []string, err error) {
+// processes, members or not, or those that the metas list and the metas' own. known
+// are the names of the nodes, none if they cannot be listed.
+func (a *app) eventSources(ctx context.Context) (out, known []string, err error) {
 	if len(a.metas) > 0 {
 		if out, err = a.metaAddresses(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()
 	nodes, err := a.nodeAddresses(ctx, "meta", "data", "session")
 	if err != nil && wire.CodeOf(err) != wire.CodeNoLeader {
-		return nil, err
+		return nil, nil, err
 	}
 	out = slices.Clone(out)
 	for _, n := range nodes {
-		out = append(out, n.address)
+		out, known = append(out, n.address), append(known, n.name)
 	}
 	slices.Sort(out)
-	return slices.Compact(out), nil
+	slices.Sort(known)
+	return slices.Compact(out), known, nil
 }
 
 // source is one node while its events are followed.

@@ -59,7 +59,9 @@ func TestEvents_ADrainIsOneLineForEachNode(t *testing.T) {
 	assert.Len(t, lines("--type", "slot.serving,leader.elected"), 2)
 	assert.Len(t, lines("--node", "data-1", "--each"), 8)
 	assert.Len(t, lines("--since", "30s"), 2)
-	assert.Equal(t, []string{""}, lines("--type", "slo"))
+	r := tool(t, "--meta", meta, "events", "--node", "data-1,nope")
+	assert.Equal(t, exitFailed, r.code)
+	assert.Contains(t, r.stderr, `unknown node "nope" (want one of data-1, data-2)`)
 }
 
 // With -f the kept events come first, sorted, and each only once.

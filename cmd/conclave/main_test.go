@@ -91,6 +91,17 @@ func TestUsageError_ExitsWithTwoAndOneLine(t *testing.T) {
 		"--repeat 0: want at least 1":                    {"bench", "--repeat", "0"},
 		"--token and --token-file exclude":               {"--token", "a", "--token-file", "b", "version"},
 		`invalid argument "soon" for "--wa`:              {"leader", "--wait", "soon"},
+		`--host: host "bad host!": want a host name or`:  {"certs", "--dir", "/dev/null/none", "--host", "bad host!"},
+		`unknown type "foo" (want one of act, blacklist`: {"events", "--type", "foo"},
+		`unknown type "stop.it" (want one of stop.annou`: {"events", "--type", "stop,stop.it"},
+		`clients takes at most one NAME, got 2 argument`: {"clients", "x", "y"},
+		`clients --count takes no arguments, got ["x"]`:  {"clients", "--count", "1", "x"},
+		"--token-file: open /dev/null/none":              {"--token-file", "/dev/null/none", "version"},
+		"--tls-dir: certificates: open /dev/null/none":   {"--tls-dir", "/dev/null/none", "version"},
+		"--recording: open /dev/null/none":               {"console", "--recording", "/dev/null/none"},
+		"--dsn-file: open /dev/null/none":                {"lead", "--dsn-file", "/dev/null/none", "--", "true"},
+		"--html: stat /dev/null/none":                    {"chaos", "run", "f01", "--html", "/dev/null/none/x"},
+		"--report: stat /dev/null/none":                  {"soak", "--report", "/dev/null/none/x"},
 	} {
 		r := tool(t, args...)
 		assert.Equal(t, exitUsage, r.code, "%v", args)
@@ -111,9 +122,12 @@ func TestNoCluster_ErrorNamesUp(t *testing.T) {
 }
 
 func TestNoMetaAnswers_Fails(t *testing.T) {
-	r := tool(t, "--meta", "127.0.0.1:1", "leader")
-	assert.Equal(t, exitFailed, r.code)
-	assert.Contains(t, r.stderr, "127.0.0.1:1")
+	for _, command := range []string{"leader", "console"} {
+		r := tool(t, "--meta", "127.0.0.1:1", command)
+		assert.Equal(t, exitFailed, r.code, command)
+		assert.Contains(t, r.stderr, "127.0.0.1:1", command)
+		assert.Empty(t, r.stdout, command)
+	}
 }
 
 func TestLeader_ShowsTheLeader(t *testing.T) {

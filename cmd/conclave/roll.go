@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -62,12 +63,15 @@ func (a *app) roll(ctx context.Context, h *supervisor.Handle, role string) error
 	if err != nil {
 		return err
 	}
-	if err := h.AwaitReady(ctx); err != nil {
-		return fmt.Errorf("not every process is ready, as roll requires: %w", err)
-	}
 	ps, err := h.Processes(ctx)
 	if err != nil {
 		return err
+	}
+	if err := a.checkRunning(ps); err != nil {
+		return err
+	}
+	if err := h.AwaitReady(ctx); err != nil {
+		return fmt.Errorf("not every process is ready, as roll requires: %w", err)
 	}
 	leader, err := admin.Leader(ctx)
 	if err != nil {
@@ -95,6 +99,24 @@ func (a *app) roll(ctx context.Context, h *supervisor.Handle, role string) error
 		}
 	}
 	return nil
+}
+
+// checkRunning returns an error that names the processes that are down or suspended,
+// with what makes them ready.
+func (a *app) checkRunning(ps []supervisor.Process) error {
+	var down []string
+	for _, p := range ps {
+		switch p.State {
+		case "exited", "killed":
+			down = append(down, fmt.Sprintf("%s is down (%s), start it with %s", p.Name, p.State, a.hint("start "+p.Name)))
+		case "suspended":
+			down = append(down, fmt.Sprintf("%s is suspended, continue it with %s", p.Name, a.hint("kill "+p.Name+" -CONT")))
+		}
+	}
+	if len(down) == 0 {
+		return nil
+	}
+	return fmt.Errorf("roll requires that every process is ready: %s", strings.Join(down, "; "))
 }
 
 func (a *app) rollOne(ctx context.Context, h *supervisor.Handle, admin *metaclient.Admin, p supervisor.Process) (rolled, error) {

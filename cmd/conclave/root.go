@@ -49,6 +49,9 @@ Exit codes: 0 success, 1 failure, 2 invalid usage, 3 no leader, 4 timeout.`,
 			if err := refuseNegative(cmd.Flags()); err != nil {
 				return err
 			}
+			if err := refuseMissingFolders(cmd.Flags()); err != nil {
+				return err
+			}
 			if top := topCommand(cmd); len(a.metas) > 0 && (top.GroupID == "local" || top.GroupID == "break") && !usesGlobal(cmd, "meta") {
 				return usageError{fmt.Errorf("--meta does not apply to %s, which works on %s", commandName(cmd), either(top.GroupID == "local", "the cluster in --dir", "a cluster of its own"))}
 			}

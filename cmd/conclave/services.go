@@ -236,7 +236,7 @@ beginning of the dataIds to list.`,
 			rows := filter(found.at(address).services(), func(s service) bool { return strings.HasPrefix(s.DataID, prefix) })
 			return a.show(rows, func(w io.Writer) {
 				if len(rows) == 0 {
-					fmt.Fprintln(w, "nothing is registered")
+					fmt.Fprintln(w, none("nothing is registered", "no dataId with that prefix or address is registered", prefix, address))
 					return
 				}
 				t := newTable("DATAID", "PUBLISHERS", "VALUES", "SUBSCRIBERS", "SESSIONS")
@@ -250,6 +250,12 @@ beginning of the dataIds to list.`,
 	a.addSessionFlag(cmd)
 	cmd.Flags().StringVar(&address, "address", "", "only those with a value or a client at this HOST or HOST:PORT")
 	return cmd
+}
+
+// none returns what an empty list means: nothing at all, or nothing that the arguments
+// have chosen.
+func none(all, chosen string, arguments ...string) string {
+	return either(strings.Join(arguments, "") == "", all, chosen)
 }
 
 // description is the output of `describe`.
@@ -331,6 +337,9 @@ func (a *app) clientsCommand() *cobra.Command {
 		Use: "clients [NAME]", Short: "List the clients of all sessions", Args: atMost1("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("count") { // the former name of workload
+				if len(args) > 0 {
+					return usageError{fmt.Errorf("clients --count takes no arguments, got %q", args)}
+				}
 				fmt.Fprintln(a.stderr, "conclave: `conclave clients --count` is now `conclave workload --count`; the old name will be removed in the next version")
 				return a.workload(cmd.Context(), count)
 			}
@@ -343,7 +352,7 @@ func (a *app) clientsCommand() *cobra.Command {
 			rows := filter(found.at(address).clients, func(c clientRow) bool { return name == "" || c.Name == name })
 			return a.show(rows, func(w io.Writer) {
 				if len(rows) == 0 {
-					fmt.Fprintln(w, "no client is connected")
+					fmt.Fprintln(w, none("no client is connected", "no client with that name or address is connected", name, address))
 					return
 				}
 				t := newTable("NAME", "ADDRESS", "SESSION", "PUBLISHES", "SUBSCRIBES", "SINCE")

@@ -19,8 +19,8 @@ import (
 type AdminConfig struct {
 	Metas []string     // addresses, tried in turn: any meta answers for the leader
 	HTTP  *http.Client // for instance Peers.HTTP(); nil: http.DefaultClient
-	Token string       // sent with changing requests; "" if the cluster has none
-	// TokenFor returns what is sent to an address; nil: Token.
+	// TokenFor returns what is sent to an address, as rights.TokenFor does; nil if
+	// the cluster has no token.
 	TokenFor func(address string) string
 }
 
@@ -249,11 +249,9 @@ func (a *Admin) one(ctx context.Context, address, method, path string, in, out a
 	if in != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	token := a.Token
 	if a.TokenFor != nil {
-		token = a.TokenFor(address)
+		wire.SetToken(req.Header, a.TokenFor(address))
 	}
-	wire.SetToken(req.Header, token)
 	res, err := a.HTTP.Do(req)
 	if err != nil {
 		return fmt.Errorf("%w: %w", wire.Errorf(wire.CodeUnavailable, "cannot reach the meta node at %s", address), errors.Unwrap(err))

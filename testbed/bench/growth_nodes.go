@@ -65,7 +65,7 @@ func (p *point) drain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	gaps := NewGaps(p.watch.admin.HTTP, p.watch.admin.Token)
+	gaps := NewGaps(p.watch.admin.HTTP, r.Cluster.Token())
 	gaps.Since(ctx, data) // skips those of the start
 	const name = "data-1"
 	start := time.Now()

@@ -110,7 +110,7 @@ func (r *run) dataDrained(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	gaps := NewGaps(r.admin.HTTP, r.admin.Token)
+	gaps := NewGaps(r.admin.HTTP, r.Cluster.Token())
 	err = r.eachData(ctx, "drained", func(ctx context.Context, s *stage, name string) error {
 		gaps.Since(ctx, data) // skips those of rebalancing before
 		err := s.traffic.during(ctx, updateEvery, func() error {

@@ -71,7 +71,7 @@ type run struct {
 // distort a figure.
 func newAdmin(metas []string, c testbed.RealCluster) *metaclient.Admin {
 	dialer := &net.Dialer{Timeout: 500 * time.Millisecond}
-	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, Token: c.Token(), HTTP: &http.Client{
+	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, TokenFor: func(string) string { return c.Token() }, HTTP: &http.Client{
 		Timeout: 15 * time.Second, Transport: c.Secure(&http.Transport{DialContext: dialer.DialContext}),
 	}})
 }

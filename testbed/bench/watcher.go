@@ -123,7 +123,7 @@ func readMetric(ctx context.Context, c *http.Client, address, name string) (floa
 func (w *watcher) evicted(ctx context.Context) int {
 	n := 0
 	for _, address := range w.metas {
-		err := wire.ReadEvents(ctx, w.admin.HTTP, address, w.admin.Token, 0, false, func(e wire.Event) error {
+		err := wire.ReadEvents(ctx, w.admin.HTTP, address, w.admin.TokenFor(address), 0, false, func(e wire.Event) error {
 			if e.Type == "node.evicted" || e.Type == "node.lost" {
 				n++
 			}

@@ -77,7 +77,7 @@ func (d *Cluster) Stop(ctx context.Context) error {
 			others = append(others, address)
 		}
 	}
-	admin := metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: d.view.HTTP, Token: d.token})
+	admin := metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: d.view.HTTP, TokenFor: func(string) string { return d.token }})
 	admin.AnnounceStop(ctx, others, 4*stopGrace, "testbed") // a node that it does not reach stops as if it stopped alone
 	var err error
 	for _, role := range []string{"session", "data", "meta", testbed.Database} {

@@ -45,7 +45,7 @@ func (v *View) last() string {
 
 // admin returns an operator's client for these metas.
 func (v *View) admin(metas ...string) *metaclient.Admin {
-	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: v.HTTP, Token: v.Token()})
+	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: v.HTTP, TokenFor: func(string) string { return v.Token() }})
 }
 
 func isMeta(name string) bool { return strings.HasPrefix(name, string(conclave.RoleMeta)+"-") }

@@ -102,6 +102,19 @@ func (h *Handle) Addresses(role string) ([]string, error) {
 	return out, nil
 }
 
+// Reached returns the addresses of all processes: those at which they listen, and
+// those that they advertise.
+func (h *Handle) Reached() ([]string, error) {
+	s, err := load(h.dir)
+	var out []string
+	for _, r := range s.Processes {
+		if r.Address != "" {
+			out = append(out, r.Address, r.advertised())
+		}
+	}
+	return out, err
+}
+
 // Command returns the command line of a process.
 func (h *Handle) Command(name string) (program string, args []string, err error) {
 	_, r, err := h.record(name)

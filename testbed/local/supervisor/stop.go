@@ -78,7 +78,8 @@ func announceStop(ctx context.Context, living []record, cfg Config) {
 			nodes = append(nodes, r.Address)
 		}
 	}
-	admin := metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: probeClient(cfg), Token: cfg.operatorToken(cfg.Dir)})
+	token := cfg.operatorToken(cfg.Dir)
+	admin := metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: probeClient(cfg), TokenFor: func(string) string { return token }})
 	admin.AnnounceStop(ctx, nodes, time.Duration(len(stopOrder))*max(cfg.StopWait, time.Second), "down")
 }
 

@@ -58,7 +58,7 @@ func (c Config) operatorToken(dir string) string {
 	}
 	tokens, err := rights.ReadFile(TokensPath(dir))
 	if err != nil {
-		return "" // the nodes refuse the request, which says so
+		return "" // the nodes refuse the request, and that is the error
 	}
 	return tokens.Strongest()
 }

@@ -56,6 +56,8 @@ var hostileGuards = []guard{
 		"client/over.go", "if l.waiting.has(p) {", "if l.waiting.has(p) && p.version == 0 {"}},
 	{name: "Close waits for what is over a limit", test: unit{"./client", "TestOver_CloseEnds"}, patch: patch{
 		"client/client.go", "if p.stored.version < p.version && p.err == nil {", "if p.stored.version < p.version {"}},
+	{name: "Close does not wait for what a session may have", test: unit{"./client", "TestClose_DoesNotWaitForARefusedToken"}, patch: patch{
+		"client/client.go", "if c.welcomed || c.refusal == nil {", "if c.refusal == nil {"}},
 	{name: "what ended connections left does not count for their address", test: unit{"./session/registry", "TestLimits_OfBytes"}, patch: patch{
 		"session/registry/owner.go", "		o.account.open--\n", "		o.account.open--\n		o.account.bytes -= o.bytes\n"}},
 	{name: "one address may have all connections", test: unit{"./wire/serve", "TestPlaces_OfConnections"}, patch: patch{
