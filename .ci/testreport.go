@@ -1,11 +1,12 @@
-// testreport reads what `go test -json` prints and says what people want to know: a
-// line for each package, all output of what failed, and at the end what was skipped
-// and why. It fails when a test has failed, or none has run.
+// testreport reads the output of `go test -json` and prints a line for each package,
+// all output of what failed, and at the end what was skipped and why. It fails if a
+// test has failed, or none has run.
 //
 //	go test -json ./... | go run .ci/testreport.go
 //
-// A pipe loses the code with which `go test` ends; who wants that judged, too, adds
-// a line {"Action":"exit","Elapsed":CODE}.
+// A pipe loses the exit code of `go test`: a line {"Action":"exit","Elapsed":CODE}
+// passes it on.
+
 package main
 
 import (

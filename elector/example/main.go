@@ -1,8 +1,3 @@
-// Example elects a leader among its processes, on the MySQL of its DSN. Start it
-// twice and kill the process that works with SIGKILL: the other one continues
-// within milliseconds, in the next term.
-//
-//	go run ./elector/example 'root@tcp(127.0.0.1:3307)/conclave' worker-1
 package main
 
 import (

@@ -1,5 +1,3 @@
-// Package report shows results to readers: of scenarios as one HTML page or as JSON,
-// and growth curves as one HTML page.
 package report
 
 import (
