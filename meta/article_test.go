@@ -144,7 +144,7 @@ func TestArticleSlotsLeaveWhileTheNodeServes(t *testing.T) {
 	})
 }
 
-// Article 002: When meta changes the table it tells the nodes; two tables
+// Article 002: When meta changes the table it sends it to the nodes; two tables
 // coexist for at most about a second. Here every change goes down the streams
 // at once.
 func TestArticleTwoTablesCoexistBriefly(t *testing.T) {
@@ -186,7 +186,7 @@ func TestArticleAForbiddenNodeIsGivenNothing(t *testing.T) {
 }
 
 // What a follower is asked it does not answer itself: it names the leader
-// (article 000: followers only know who leads).
+// (article 000: followers only know the leader).
 func TestArticleAFollowerNamesTheLeader(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		leader, follower := c.leader(), c.someFollower()

@@ -108,7 +108,7 @@
 //   - follow.go: what a node does while another one leads.
 //   - leader.go: which node leads, and what exists only while this one does.
 //   - elections.go: the list of elections, for any number of readers.
-//   - join.go: the stream to every node; who becomes a member, and who is dead.
+//   - join.go: the stream to every node; which nodes become members, and which are dead.
 //   - arranger.go: the one goroutine that decides, and what one round does.
 //   - warmup.go: how a new leader learns before it decides.
 //   - seal.go: the first write of a term, and the read after it.

@@ -215,7 +215,7 @@ func (a *arranger) adopt(ctx context.Context, epoch conclave.Epoch, address stri
 		return fmt.Errorf("adopt the table of %s: %w", address, err)
 	}
 	a.log.Warn("the database was restored: a node holds a newer slot table, which is adopted",
-		"stored", a.state.Table.Epoch.String(), "adopted", epoch.String(), "from", address, "granted anew", len(moves))
+		"stored", a.state.Table.Epoch.String(), "adopted", epoch.String(), "from", address, "granted again", len(moves))
 	if replicas == 0 {
 		replicas = a.config.Replicas
 	}

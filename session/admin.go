@@ -103,7 +103,7 @@ func (a *admin) eachSlot(take func(r *registry.Registry, slot int) func()) {
 	}
 }
 
-// hiddenID returns an id that stands for a registration's own. Who knows that one
+// hiddenID returns an id that stands for a registration's own. A client that knows that one
 // can replace the registration at another session, which does not know to whom it
 // belongs. Both are the same at every session.
 func hiddenID(id string) string {

@@ -44,7 +44,7 @@ func TestArticleClientReplaysAtAnotherSession(t *testing.T) {
 // clients move, then it leaves the member list, and last its port closes.
 //
 // Article 002: The client port goes before the next step, so that clients are
-// on other sessions by then; then meta is told to blacklist me; then the ports
+// on other sessions by then; then meta is asked to blacklist me; then the ports
 // for data. Here the session is marked first, so that clients do not come
 // back.
 func TestArticleSessionStopsInOrder(t *testing.T) {
@@ -218,7 +218,7 @@ func TestArticleAStartingSessionHasItsSettingsBeforeItServes(t *testing.T) {
 // Two tables are in use for a moment: a session that has the old one writes to
 // the old leader, which refuses or is fenced, and nothing is lost.
 //
-// Article 002: Meta tells nodes of a new table by broadcast and heartbeat; two
+// Article 002: Meta sends a new table to the nodes by broadcast and heartbeat; two
 // tables may coexist for a moment.
 func TestArticleTwoTablesCoexist(t *testing.T) {
 	bubble(t, 3, 2, func(t *testing.T, c *cluster) {

@@ -97,7 +97,7 @@ func TestRights_OfEachToken(t *testing.T) {
 		status, list := c.getWith("r-token", "session-1", "/v1/publishers")
 		assert.Equal(t, http.StatusOK, status)
 		require.Len(t, list, 1)
-		assert.NotEqual(t, "secret-id", list[0]["id"], "who knows it can replace the registration at another session")
+		assert.NotEqual(t, "secret-id", list[0]["id"], "with it one can replace the registration at another session")
 		_, list = c.getWith("n-token", "session-1", "/v1/publishers")
 		assert.Equal(t, "secret-id", list[0]["id"])
 		status, _ = c.getWith("", "session-1", "/readyz")

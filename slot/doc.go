@@ -79,7 +79,7 @@
 //	                               after a crash; if a session does not answer, it
 //	                               waits until the source is evicted
 //	crash      the leader          crash again, at another leader epoch
-//	any        all data nodes      no change: the row records who had what, until a
+//	any        all data nodes      no change: the row records which node had what, until a
 //	                               node returns and can be granted the slot
 //	any        the meta leader     nothing is lost: the phases are in the table, and
 //	                               each heartbeat repeats the reports, so the next

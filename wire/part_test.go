@@ -103,7 +103,7 @@ func TestAssembly_PublishersAreCompared(t *testing.T) {
 	assert.Zero(t, a)
 }
 
-// What a peer sends is held up to MaxList, whatever it says that the list has.
+// What a peer sends is held up to MaxList, whatever length it announces.
 func TestAssembly_IsBounded(t *testing.T) {
 	a, value := wire.Assembly{}, strings.Repeat("x", 1<<20)
 	part := &wirev1.Part{Values: 1 << 30, Bytes: 1}

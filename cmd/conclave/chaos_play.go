@@ -336,7 +336,7 @@ func firstSentence(s string) string {
 }
 
 // summary returns the first sentence of a comment, and the second one if the
-// first is too short to say what happens.
+// first is too short to show what happens.
 func summary(about string) string {
 	text := strings.Join(strings.Fields(about), " ")
 	first := firstSentence(text)

@@ -145,8 +145,7 @@ func (s *screen) until(js string) {
 	}
 }
 
-// press clicks an action and agrees to it, and returns what it says that it would
-// do.
+// press clicks an action and agrees to it, and returns the effect that it announces.
 func (s *screen) press(selector string) string {
 	s.t.Helper()
 	s.until(fmt.Sprintf("document.querySelector(%q)", selector))
@@ -521,7 +520,7 @@ func TestConsolePage_ForgetsWhatASnapshotLeavesOut(t *testing.T) {
 	assert.Empty(t, s.errors())
 }
 
-// hesitant is an actor that says what a kill would do when it is told to.
+// hesitant is an actor that explains a kill when it is asked to.
 type hesitant struct{ kill chan struct{} }
 
 func (h *hesitant) Explain(ctx context.Context, r console.Request) (string, error) {

@@ -29,7 +29,7 @@ func checkLab(ctx context.Context, db, zookeeper, html string) error {
 		if _, _, err := net.SplitHostPort(zookeeper); err != nil {
 			return usageError{fmt.Errorf("--zookeeper %q: want HOST:PORT", zookeeper)}
 		}
-		conn, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", zookeeper) // its client tries again and again, and does not say why
+		conn, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", zookeeper) // its client tries again and again and does not report why
 		if err != nil {
 			return fmt.Errorf("--zookeeper: %w", err)
 		}

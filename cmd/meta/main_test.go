@@ -116,7 +116,7 @@ func TestProcess_FromStartToStop(t *testing.T) {
 	assert.Contains(t, log.String(), "resigned")
 }
 
-// A meta creates no table unless it is told to.
+// A meta creates no table unless it has --migrate.
 func TestStart_NeedsAMigratedDatabase(t *testing.T) {
 	out := newLines()
 	err := cli.Execute(t.Context(), process(), []string{"--name", "meta-1", "--listen", "127.0.0.1:0", "--dsn", serveDB(t)}, nil, out, out)

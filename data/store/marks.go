@@ -6,7 +6,7 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// A mark tells the sessions' push guard (package session) that something may
+// A mark informs the sessions' push guard (package session) that something may
 // be missing: a list that has shrunk is held back while it is marked. A datum
 // is marked by a removal without confirmation (delete), a whole slot by its
 // leader. Marks are times, so they end by themselves.

@@ -73,7 +73,7 @@ func TestContinue_PartsAreOfOneVersion(t *testing.T) {
 	assert.True(t, slices.Equal(first.GetDatum().GetValues(), whole.Values))
 	assert.True(t, slices.Equal(first.GetDatum().GetPublishers(), whole.Publishers))
 
-	// Who has stopped reading does not keep it.
+	// A reader that has stopped does not keep it.
 	change(0, 1000)
 	s.Prune(now)
 	s.Prune(now.Add(basesFor))

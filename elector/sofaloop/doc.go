@@ -13,7 +13,7 @@
 //  3. If the row names this node, and the node still believes that it leads, it
 //     renews the row and reads it again. Otherwise it is a follower: if the lock
 //     has expired by the database's clock, it competes, and reads the row again.
-//  4. What was read last is what the node believes: who leads, and until when,
+//  4. What was read last is what the node believes: the leader, and until when,
 //     which is half of the lock's duration after its last renewal.
 //  5. One of two callbacks is called, in every round.
 //

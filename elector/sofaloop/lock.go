@@ -78,7 +78,7 @@ func (l *Loop) competeLeader(ctx context.Context) (LeaderInfo, error) {
 }
 
 // onLeaderWorking renews the row and reads it again (ownerHeartbeat in article
-// 000). Whether the renewal has matched a row is not asked: the row tells. If
+// 000). Whether the renewal has matched a row is not asked: the row shows it. If
 // one of the two fails, the node continues with the row as it was before. It
 // returns ErrNoRows if the row was deleted: the original's query returns null
 // then, and leaderFrom throws.

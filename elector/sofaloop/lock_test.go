@@ -34,7 +34,7 @@ func TestCompeteLeader_OneInserts(t *testing.T) {
 }
 
 // Article 000, step 2: the heartbeat names owner, term and beat as they were
-// just read, and an age under the duration. If it matches nothing, the row tells
+// just read, and an age under the duration. If it matches nothing, the row shows
 // what to believe.
 func TestOnLeaderWorking_BeatMatchesOnlyWhatWasRead(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {

@@ -18,7 +18,7 @@
 //
 // The operations fail as the article's do (ElectionException): [ErrNoRow],
 // [ErrNotLeader], [ErrLeader]. Two things are not the article's. The statement of a
-// swap is not in its text, which only says that a swap raises the version; and each
+// swap is not in its text, which states only that a swap raises the version; and each
 // statement commits by itself, where the article has read and swap in one transaction.
 // That changes no outcome of a swap, which compares with the row as it is, not with
 // the transaction's snapshot; only a commit that fails after a swap, with the flag

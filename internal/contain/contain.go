@@ -4,7 +4,7 @@
 //
 // Nothing else is contained (docs/adr/0092). A panic in the election, in a loop that
 // owns state of the node (the leader's arranger, the slots of a data node, the writers
-// and readers of a session), or at start ends the process: nobody knows what such a loop
+// and readers of a session), or at start ends the process: it is unknown what such a loop
 // would do next, and the cluster is made for processes that end.
 package contain
 

@@ -18,7 +18,7 @@
 // it, tests need only Go. Its tick is 200 ms, so that sessions can be short;
 // the longest session is twenty ticks, 4 s.
 //
-// If the server is missing, the test is skipped with a message that says what
+// If the server is missing, the test is skipped with a message that names what
 // is missing and how to provide it. With REQUIRE_DOCKER=1 the test fails
 // instead. If a server that ZOOKEEPER_ADDR names does not answer, the test
 // always fails.

@@ -12,7 +12,7 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// askTimeout is how long a meta may take to answer who leads. Once one answers
+// askTimeout is how long a meta may take to name the leader. Once one answers
 // that it leads itself, the others have outvoteTimeout left to name a higher
 // term: a former leader may still believe it leads, and a frozen meta must not
 // delay the result.

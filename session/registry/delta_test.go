@@ -258,7 +258,7 @@ func TestPace_CountsWhatEachSubscriberIsSent(t *testing.T) {
 }
 
 // Slow clients keep few old lists, however many contents were pushed since they
-// read: a list is kept only as the base of a delta. Whoever reads in time is sent
+// read: a list is kept only as the base of a delta. A client that reads in time is sent
 // deltas all the same.
 func TestDeltas_SlowClientsKeepFewOldLists(t *testing.T) {
 	m := newDeltaMachine(time.Now())

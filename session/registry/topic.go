@@ -117,10 +117,10 @@ type subscription struct {
 	full       int           // like count, but with what was lost in small steps until doubted; see guard.pushed
 	doubted    time.Time     // the end of the mark that was valid at the last push
 	held       time.Time     // since when the guard holds a push back; zero: none is held back
-	withheld   bool          // it was told that the list is too large to be sent
+	withheld   bool          // it was sent the error that the list is too large
 }
 
-// has reports whether the subscriber has the content of d. One that was told that the
+// has reports whether the subscriber has the content of d. One that was sent the error that the
 // list is too large is pushed it again, by which it learns that this has ended.
 func (s *subscription) has(d *datum) bool { return s.hash == d.hash && !s.withheld }
 

@@ -12,7 +12,7 @@
 // the facts.
 //
 // A checker is a function over a History that counts its checks. A checker that
-// checked nothing has shown nothing, and reports say so: without events (a
+// checked nothing has shown nothing, and reports mark it: without events (a
 // cluster that ran before the scenario began) many checkers have nothing to
 // check. Each has a forged history that it must reject, and a similar one that
 // it must accept (forge_test.go).

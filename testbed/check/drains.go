@@ -88,7 +88,7 @@ const stopLimit = 20 * time.Second
 // announcements returns a function that reports whether an announced stop of the
 // whole cluster may have been in force at a node at some moment between two
 // times. An announcement whose answer was lost may have arrived. What the leader
-// was told is in force for longer if a meta or the database was in trouble
+// received is in force for longer if a meta or the database was in trouble
 // meanwhile: a later leader counts from its own arrival.
 func (h *History) announcements() func(node string, from, to time.Duration) bool {
 	type announcement struct {

@@ -9,7 +9,7 @@
 //
 // A file holds one scenario, a line one action or expectation. Times are
 // counted from the moment at which the cluster is at rest. The comment at the
-// top says what the scenario is about.
+// top describes the scenario.
 //
 //	# The leader is killed while it is slow to reach the database.
 //	cluster 3 meta 2 session 3 data 16 slots 2 replicas
@@ -36,7 +36,7 @@
 //	at 0s start it
 //	until 4s
 //
-// Times in a scene count from its beginning. It ends when its time is over
+// Times in a scene count from its beginning. It ends when its time has passed
 // (until, or its last line) and each of its expectations is decided; then the
 // next one begins. After "then" the scene continues in the same way, with times
 // of its own: what ends a fault belongs there if something must have happened

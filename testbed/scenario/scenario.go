@@ -40,7 +40,7 @@ type Load struct {
 }
 
 // Scene is a part of a scenario. It begins when the one before it has ended: its
-// time is over and each of its expectations is decided.
+// time has passed and each of its expectations is decided.
 type Scene struct {
 	Title string        // "": it continues the one before it ("then")
 	About string        // the comment below its title

@@ -184,7 +184,7 @@ func (c *Cluster) Operate(ctx context.Context, name string, do func(context.Cont
 	return do(ctx, metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: &http.Client{Transport: transport}}))
 }
 
-// operator returns the host of an operator who is not at work yet: two may act at
+// operator returns the host of an operator without a request in progress: two may act at
 // the same moment.
 func (c *Cluster) operator() string {
 	c.mu.Lock()

@@ -16,7 +16,7 @@ import (
 	"conclave/testbed"
 )
 
-// operator is an operator with an HTTP client, who knows only the nodes'
+// operator is an operator with an HTTP client that knows only the nodes'
 // addresses and the documented paths.
 type operator struct {
 	cluster testbed.RealCluster

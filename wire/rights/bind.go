@@ -13,7 +13,7 @@ const boundPrefix = "bound."
 
 // Bind returns what is sent in place of a token to a node at an address that another
 // process has named: proof of the token that only a node with this advertised
-// address accepts. From it nobody learns the token, or a proof for another address.
+// address accepts. Neither the token nor a proof for another address follows from it.
 // The result is "" for "".
 func Bind(token, address string) string {
 	if token == "" {
@@ -35,7 +35,7 @@ func TokenFor(token, address string, given []string) string {
 
 // find returns the entry of a credential that was sent to the node at an address: a
 // token, or one that is bound to the address. It compares with every token, so that
-// its time tells nothing about them.
+// its time reveals nothing about them.
 func (s *Set) find(credential, address string) (found entry, ok bool) {
 	bound := strings.HasPrefix(credential, boundPrefix)
 	digest := sha256.Sum256([]byte(credential))

@@ -265,7 +265,7 @@ func withoutRole(t *testing.T, dir string) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// Whoever has named an address: with TLS a node sends its token there only after
+// Whichever process has named an address: with TLS a node sends its token there only after
 // the certificate has shown that it is a node of this cluster.
 func TestTLS_TokenIsSentToNodesOnly(t *testing.T) {
 	n := startTLS(t, true)

@@ -180,7 +180,7 @@ func TestInterceptor_FencesAndComparesTables(t *testing.T) {
 }
 
 // The identity of a node is asked for at an address that another one has named: the
-// token is not sent there. Who asks without one changes nothing.
+// token is not sent there. A request without one changes nothing.
 func TestInterceptor_HelloIsWithoutTokenAndMovesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := simnet.New(1)
