@@ -145,7 +145,8 @@ func TestReload_EndsWhatIsHeldWithARevokedToken(t *testing.T) {
 	tokens, file := open(t, some, func(error) {})
 	ended := map[string]int{}
 	for _, token := range []string{"p1", "p2", "n1", "o1"} {
-		h := tokens.Hold(token, "here:1", func() { ended[token]++ })
+		id, _ := tokens.Identify(token, "here:1")
+		h := tokens.Hold(token, "here:1", id, func() { ended[token]++ })
 		if token == "o1" {
 			h.Release()
 		}
@@ -153,6 +154,23 @@ func TestReload_EndsWhatIsHeldWithARevokedToken(t *testing.T) {
 	write(t, file, "publish shop p2\nread data-1 n1\n", 0o600)
 	tokens.Reload()
 	assert.Equal(t, map[string]int{"p1": 1, "n1": 1}, ended, "one is not valid any more, one has another right")
+}
+
+// The token is identified before the request is held: a reload in between saw nothing
+// to end.
+func TestHold_AfterItsTokenWasRevokedEndsAtOnce(t *testing.T) {
+	for name, revoked := range map[string]string{"not valid any more": "publish shop p2\n", "another right": "read shop p1\n"} {
+		t.Run(name, func(t *testing.T) {
+			tokens, file := open(t, some, func(error) {})
+			id, ok := tokens.Identify("p1", "here:1")
+			require.True(t, ok)
+			write(t, file, revoked, 0o600)
+			tokens.Reload()
+			ended := 0
+			tokens.Hold("p1", "here:1", id, func() { ended++ })
+			assert.Equal(t, 1, ended)
+		})
+	}
 }
 
 // The file is read when it was the same at two checks, and at each signal.
@@ -225,7 +243,8 @@ func TestBind_IsAcceptedAtItsAddressOnly(t *testing.T) {
 
 	// It is valid as long as its token: two at once in a rotation.
 	ended := 0
-	tokens.Hold(sent, "data-1:9622", func() { ended++ })
+	id, _ = tokens.Identify(sent, "data-1:9622")
+	tokens.Hold(sent, "data-1:9622", id, func() { ended++ })
 	write(t, file, some+"node data-1 n3\n", 0o600)
 	tokens.Reload()
 	for _, token := range []string{"n1", "n3"} {

@@ -169,7 +169,7 @@ func (t *Tokens) revoked() (out []*Hold) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for h := range t.held {
-		if id, ok := t.Identify(h.credential, h.address); !ok || id != h.identity {
+		if !t.stands(h) {
 			out = append(out, h)
 		}
 	}
@@ -217,17 +217,27 @@ type Hold struct {
 }
 
 // Hold calls end, from any goroutine and at most a few times, when a credential (see
-// Identify) is not valid any more or its identity changes, until Release is called
-// on what is returned. end must not block.
-func (t *Tokens) Hold(credential, address string, end func()) *Hold {
-	id, _ := t.Identify(credential, address)
-	h := &Hold{t, credential, address, id, end}
-	if t != nil {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.held[h] = true
+// Identify) is not valid any more or its identity is not as it was, until Release is
+// called on what is returned: also at once, if that has changed since Identify
+// returned the identity. end must not block.
+func (t *Tokens) Hold(credential, address string, as Identity, end func()) *Hold {
+	h := &Hold{t, credential, address, as, end}
+	if t == nil {
+		return h
+	}
+	t.mu.Lock()
+	t.held[h] = true
+	t.mu.Unlock()
+	if !t.stands(h) { // a reload since then may not have seen h
+		end()
 	}
 	return h
+}
+
+// stands reports whether the token of a hold is valid and has the same identity.
+func (t *Tokens) stands(h *Hold) bool {
+	id, ok := t.Identify(h.credential, h.address)
+	return ok && id == h.identity
 }
 
 // Release ends the hold. end may still be running.

@@ -159,7 +159,7 @@ func (c RouterConfig) requireRight() mux.MiddlewareFunc {
 			ctx := rights.With(r.Context(), id)
 			if token != "" && !c.Tokens.Open() && slices.Contains(lasting, key) {
 				var release func()
-				ctx, release = c.hold(ctx, w, token)
+				ctx, release = c.hold(ctx, w, token, id)
 				defer release()
 			}
 			r = r.WithContext(ctx)
@@ -192,12 +192,12 @@ func (c RouterConfig) identify(key, token string) (rights.Identity, error) {
 
 // hold ends the request when its token is revoked: its context ends, and what it
 // reads fails. release must be called before the handler returns.
-func (c RouterConfig) hold(ctx context.Context, w http.ResponseWriter, token string) (held context.Context, release func()) {
+func (c RouterConfig) hold(ctx context.Context, w http.ResponseWriter, token string, id rights.Identity) (held context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	response := http.NewResponseController(w)
 	var mu sync.Mutex // guards ended; held while the deadline is set, which waits for no peer
 	ended := false
-	h := c.Tokens.Hold(token, c.Address, func() {
+	h := c.Tokens.Hold(token, c.Address, id, func() {
 		mu.Lock()
 		defer mu.Unlock()
 		if !ended {

@@ -12,6 +12,8 @@ var roleGuards = []guard{
 		"internal/node/base.go", "err = serve.CheckRoutes(handler)", "_ = serve.CheckRoutes(handler)"}},
 	{name: "a revoked token keeps what it has open", test: unit{"./wire/serve", "TestRequireRight_RevokedTokenEndsWhatLasts"}, patch: patch{
 		"wire/rights/tokens.go", "\t\th.end()\n", "\t\t_ = h\n"}},
+	{name: "what is held with a token that was just revoked goes on", test: unit{"./wire/rights", "TestHold_AfterItsTokenWasRevokedEndsAtOnce"}, patch: patch{
+		"wire/rights/tokens.go", "if !t.stands(h) { // a reload", "if !t.stands(h) && as.Right < Open { // a reload"}},
 	{name: "a token file that cannot be read removes the tokens", test: unit{"./wire/rights", "TestReload_BadFileChangesNothing"}, patch: patch{
 		"wire/rights/tokens.go", "\t\tt.report(err)\n\t\treturn\n", "\t\tt.report(err)\n\t\ts = &Set{}\n"}},
 	{name: "a token file may be read by others", test: unit{"./wire/rights", "TestReadFile_RefusesWhatOthersCanRead"}, patch: patch{
