@@ -70,18 +70,23 @@ func (s *admin) getSlots(w http.ResponseWriter, req *http.Request) {
 			ID: r.id, State: rep.GetState(), Epoch: wire.EpochIn(rep.GetLeaderEpoch()), Position: rep.GetPosition(),
 			Counter: rep.GetCounter(), LagMs: rep.GetLagMs(), Owners: []conclave.NodeID{},
 		}
-		r.mu.Lock()
-		info.Leader = r.leader.Name
-		if r.state == slot.Serving {
-			info.Partial = sortedNodes(r.partial)
-		}
-		if r.store != nil {
-			info.Publishers, info.Owners = r.store.Visible(), r.store.Owners()
-		}
-		r.mu.Unlock()
+		r.describe(&info)
 		out = append(out, info)
 	}
 	serve.WriteJSON(w, http.StatusOK, map[string]any{"node": s.node.Name, "epoch": s.view.TableEpoch(), "slots": out})
+}
+
+// describe adds what a beat does not report.
+func (r *replica) describe(info *SlotInfo) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	info.Leader = r.leader.Name
+	if r.state == slot.Serving {
+		info.Partial = sortedNodes(r.partial)
+	}
+	if r.store != nil {
+		info.Publishers, info.Owners = r.store.Visible(), r.store.Owners()
+	}
 }
 
 // datumBytes is how much of the values of one datum is listed: a row is in memory

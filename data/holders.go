@@ -145,11 +145,20 @@ func (s *migrations) take(m *migration, holder conclave.NodeID, c *store.Loading
 // leader's, and returns its copy if that is complete and further. finished is
 // the epoch at which it served until now, or zero.
 func (r *replica) yield(in *wirev1.HeldCopy, now time.Time) (events []*wirev1.ReplicateEvent, finished conclave.Epoch) {
-	epoch := wire.EpochIn(in.GetLeaderEpoch())
+	epoch, whole, finished := r.end(in, now)
+	if epoch.IsZero() {
+		return nil, finished
+	}
+	return whole.Messages(r.id, epoch), finished
+}
+
+// end is yield up to the copy, and its epoch; zero if it is not further.
+func (r *replica) end(in *wirev1.HeldCopy, now time.Time) (copied conclave.Epoch, whole store.Snapshot, finished conclave.Epoch) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
+	epoch := wire.EpochIn(in.GetLeaderEpoch())
 	if !r.epoch.Less(epoch) || epoch.Less(r.leaderEpoch) || !epoch.Plausible(r.epoch) && !epoch.Plausible(r.leaderEpoch) {
-		r.mu.Unlock()
-		return nil, conclave.Epoch{}
+		return conclave.Epoch{}, whole, conclave.Epoch{}
 	}
 	if r.state == slot.Serving {
 		finished = r.epoch
@@ -160,10 +169,7 @@ func (r *replica) yield(in *wirev1.HeldCopy, now time.Time) (events []*wirev1.Re
 		r.unfollow()
 	}
 	if r.copyEpoch.IsZero() || !isFurther(r.copyEpoch, r.copyPosition, wire.EpochIn(in.GetCopyEpoch()), in.GetPosition()) {
-		r.mu.Unlock()
-		return nil, finished
+		return conclave.Epoch{}, whole, finished
 	}
-	copyEpoch, whole := r.copyEpoch, r.store.Snapshot(r.copyPosition, now)
-	r.mu.Unlock()
-	return whole.Messages(r.id, copyEpoch), finished
+	return r.copyEpoch, r.store.Snapshot(r.copyPosition, now), finished
 }

@@ -191,25 +191,13 @@ func (s *service) Finish(_ context.Context, req *connect.Request[wirev1.FinishRe
 	successor, now := wire.NodeIn(req.Msg.GetSuccessor()), time.Now()
 	out := &wirev1.FinishResponse{Slots: make([]*wirev1.FinishedSlot, len(req.Msg.GetSlots()))}
 	for i, in := range req.Msg.GetSlots() {
-		out.Slots[i] = &wirev1.FinishedSlot{Access: wirev1.Access_ACCESS_MOVED}
 		r := s.replicas.of(int(in.GetSlot()))
 		if r == nil {
+			out.Slots[i] = &wirev1.FinishedSlot{Access: wirev1.Access_ACCESS_MOVED}
 			continue
 		}
-		r.mu.Lock()
-		stopped := r.state == slot.Serving
-		epoch := wire.EpochIn(in.GetLeaderEpoch())
-		if (stopped || r.state == slot.Finished) && r.epoch.Less(epoch) && epoch.Plausible(r.epoch) {
-			r.finish()
-			out.Slots[i] = &wirev1.FinishedSlot{
-				Access: wirev1.Access_ACCESS_ACCEPT, SourceEpoch: wire.EpochOut(r.epoch),
-				Position: r.store.Position(), Counter: r.store.Counter(), UnconfirmedMs: wire.Ms(r.store.Marked(now)), IncompleteMs: wire.Ms(r.store.Incomplete(now)),
-			}
-			for _, n := range sortedNodes(r.partial) {
-				out.Slots[i].Partial = append(out.Slots[i].Partial, wire.NodeOut(n))
-			}
-		}
-		r.mu.Unlock()
+		finished, stopped := r.finishBefore(wire.EpochIn(in.GetLeaderEpoch()), now)
+		out.Slots[i] = finished
 		if stopped && out.Slots[i].Access == wirev1.Access_ACCESS_ACCEPT {
 			s.notes.finished(r.id, wire.EpochIn(out.Slots[i].SourceEpoch), successor)
 		}
@@ -217,6 +205,26 @@ func (s *service) Finish(_ context.Context, req *connect.Request[wirev1.FinishRe
 	s.feeds.wake()
 	s.beatNow()
 	return connect.NewResponse(out), nil
+}
+
+// finishBefore stops serving because a successor has a higher leader epoch, and
+// returns the last position; stopped reports whether this node served until now.
+func (r *replica) finishBefore(epoch conclave.Epoch, now time.Time) (out *wirev1.FinishedSlot, stopped bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out = &wirev1.FinishedSlot{Access: wirev1.Access_ACCESS_MOVED}
+	stopped = r.state == slot.Serving
+	if (stopped || r.state == slot.Finished) && r.epoch.Less(epoch) && epoch.Plausible(r.epoch) {
+		r.finish()
+		out = &wirev1.FinishedSlot{
+			Access: wirev1.Access_ACCESS_ACCEPT, SourceEpoch: wire.EpochOut(r.epoch),
+			Position: r.store.Position(), Counter: r.store.Counter(), UnconfirmedMs: wire.Ms(r.store.Marked(now)), IncompleteMs: wire.Ms(r.store.Incomplete(now)),
+		}
+		for _, n := range sortedNodes(r.partial) {
+			out.Partial = append(out.Partial, wire.NodeOut(n))
+		}
+	}
+	return out, stopped
 }
 
 // Watch is a session's change feed from every slot that this node serves. While
@@ -248,15 +256,9 @@ func (s *service) Watch(ctx context.Context, req *connect.Request[wirev1.WatchRe
 			}
 		default:
 		}
-		r.mu.Lock()
-		if r.state == slot.Serving {
-			s.feeds.watchers.show(w, r.id, r.epoch, r.store.Position())
-			r.repairWith(session) // it may have been without this feed for a while
-			if count, _ := r.store.Digest(session); count == 0 || r.partial[session] {
-				missed = append(missed, diffJob{r: r, epoch: r.epoch, session: session})
-			}
+		if job, misses := r.showTo(w); misses {
+			missed = append(missed, job)
 		}
-		r.mu.Unlock()
 	}
 	for _, j := range missed {
 		s.differ.enqueue(j) // at once: what it had may have been removed when its grace ended
@@ -278,6 +280,20 @@ func (s *service) Watch(ctx context.Context, req *connect.Request[wirev1.WatchRe
 			return wire.Errorf(wire.CodeUnavailable, "the watch has ended: %v", context.Cause(ctx))
 		}
 	}
+}
+
+// showTo shows the slot to a session's feed, if this node serves it. misses reports
+// whether the slot may miss what the session has, and job compares them.
+func (r *replica) showTo(w *watcher) (job diffJob, misses bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state != slot.Serving {
+		return diffJob{}, false
+	}
+	r.watchers.show(w, r.id, r.epoch, r.store.Position())
+	r.repairWith(w.session) // it may have been without this feed for a while
+	count, _ := r.store.Digest(w.session)
+	return diffJob{r: r, epoch: r.epoch, session: w.session}, count == 0 || r.partial[w.session]
 }
 
 // Collect is called by a node that was granted slots after a crash, or whose

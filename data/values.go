@@ -49,19 +49,10 @@ func (s *service) Values(_ context.Context, req *connect.Request[wirev1.ValuesRe
 // values answers for one slot. A slot that is migrating answers as well: the
 // values are right whatever else is missing.
 func (r *replica) values(in *wirev1.ValuesSlot, room *int) *wirev1.FoundSlot {
-	r.mu.Lock()
-	access, epoch := r.access(wire.EpochIn(in.GetLeaderEpoch()), true)
-	out := &wirev1.FoundSlot{Slot: uint32(r.id), Access: access, LeaderEpoch: wire.EpochOut(epoch)}
-	if access != wirev1.Access_ACCESS_ACCEPT {
-		r.mu.Unlock()
+	out, copies := r.copies(in)
+	if copies == nil {
 		return out
 	}
-	copies := make([][][]string, len(in.GetDigests()))
-	for i, d := range in.GetDigests() {
-		copies[i] = r.store.Values(d.GetDataInfoId(), d.GetId(), d.GetVersion())
-	}
-	r.mu.Unlock()
-
 	for i, d := range in.GetDigests() { // hashed without the lock
 		if *room <= 0 {
 			break
@@ -79,4 +70,21 @@ func (r *replica) values(in *wirev1.ValuesSlot, room *int) *wirev1.FoundSlot {
 		out.Found = append(out.Found, found)
 	}
 	return out
+}
+
+// copies returns the values that may have the hashes of a request; nil if the slot
+// does not answer at its epoch.
+func (r *replica) copies(in *wirev1.ValuesSlot) (out *wirev1.FoundSlot, copies [][][]string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	access, epoch := r.access(wire.EpochIn(in.GetLeaderEpoch()), true)
+	out = &wirev1.FoundSlot{Slot: uint32(r.id), Access: access, LeaderEpoch: wire.EpochOut(epoch)}
+	if access != wirev1.Access_ACCESS_ACCEPT {
+		return out, nil
+	}
+	copies = make([][][]string, len(in.GetDigests()))
+	for i, d := range in.GetDigests() {
+		copies[i] = r.store.Values(d.GetDataInfoId(), d.GetId(), d.GetVersion())
+	}
+	return out, copies
 }

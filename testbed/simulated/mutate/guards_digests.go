@@ -26,7 +26,7 @@ var digestGuards = []guard{
 	{name: "data returns values that do not have the hash", test: unit{"./data", "TestValues_FindsWhatHasTheHash"}, patch: patch{
 		"data/values.go", "if wire.DigestFits(d, values) {", "if d != nil {"}},
 	{name: "data returns values at an older epoch", test: unit{"./data", "TestValues_FindsWhatHasTheHash"}, patch: patch{
-		"data/values.go", "\tif access != wirev1.Access_ACCESS_ACCEPT {\n\t\tr.mu.Unlock()", "\tif access == wirev1.Access_ACCESS_MOVED {\n\t\tr.mu.Unlock()"}},
+		"data/values.go", "\tif access != wirev1.Access_ACCESS_ACCEPT {\n\t\treturn out, nil", "\tif access == wirev1.Access_ACCESS_MOVED {\n\t\treturn out, nil"}},
 	{name: "an answer with values has any size", test: unit{"./data", "TestValues_AreBounded"}, patch: patch{
 		"data/values.go", "\t\t\t\t*room -= len(v)", "\t\t\t\t*room -= 0 * len(v)"}},
 	{name: "the hash of values does not cover the registration", test: unit{"./wire", "TestDigestFits_OnlyWhatItNames"}, patch: patch{
