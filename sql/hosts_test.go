@@ -149,6 +149,19 @@ func TestMember_MinorityOfTheHostsIsRefused(t *testing.T) {
 	assert.Error(t, m.writable(4))
 }
 
+// An operator who makes a node of a cluster read-only wants another one to be written to.
+func TestMember_ReadOnlyIsNotTheWriter(t *testing.T) {
+	node := member{kind: Galera, variables: map[string]string{"read_only": "ON"},
+		status: map[string]string{"wsrep_ready": "ON", "wsrep_cluster_status": "Primary", "wsrep_local_state": "4", "wsrep_cluster_size": "3"}}
+	primary := in("ON", "OFF", groupMember{"me", "ONLINE", "PRIMARY"}, groupMember{"a", "ONLINE", "SECONDARY"}, groupMember{"b", "ONLINE", "SECONDARY"})
+	primary.variables["read_only"] = "ON"
+	for _, m := range []member{node, primary} {
+		assert.ErrorContains(t, m.writable(3), "read_only = ON")
+		m.variables["read_only"] = "OFF"
+		assert.NoError(t, m.writable(3))
+	}
+}
+
 func TestHosts_Order(t *testing.T) {
 	now := time.Now()
 	h := newHosts([]string{"a", "b", "c"}, time.Second)

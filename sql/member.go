@@ -111,7 +111,18 @@ func (m member) isPrimary(hosts int) error {
 	case m.variables["super_read_only"] != "OFF":
 		return errors.New("it is the primary but still read-only")
 	}
-	return nil
+	return m.mayWrite()
+}
+
+// mayWrite returns nil unless an operator has made the server read-only. Some users
+// may write then, but another node, if there is one, is what the operator wants.
+func (m member) mayWrite() error {
+	switch value := m.variables["read_only"]; value {
+	case "", "OFF":
+		return nil
+	default: // ON, and further modes of MariaDB
+		return fmt.Errorf("an operator has made it read-only (read_only = %s)", value)
+	}
 }
 
 // takesPart is writable for a Galera node.
@@ -131,7 +142,7 @@ func (m member) takesPart(hosts int) error {
 	if size, err := strconv.Atoi(m.status["wsrep_cluster_size"]); err != nil || 2*size <= hosts {
 		return fmt.Errorf("its cluster has %s of the %d hosts in the DSN, want a majority", orNone(m.status["wsrep_cluster_size"]), hosts)
 	}
-	return nil
+	return m.mayWrite()
 }
 
 // settings returns what sessions with this server set, so that a read after a

@@ -247,6 +247,17 @@ func TestGalera_FirstNodeOfTheDSNIsTheWriter(t *testing.T) {
 	usesWriter(t, db, r.Members[0])
 }
 
+// A node that an operator has made read-only is not written to, although it takes part.
+func TestGalera_ReadOnlyNodeIsNotTheWriter(t *testing.T) {
+	r := mysqltest.NewReplicas(t, mysqltest.Galera)
+	db := openWith(t, r.DSN, conclavesql.Options{Deadline: 500 * time.Millisecond})
+	require.NoError(t, db.Migrate(t.Context(), conclavesql.Lock{DataCenter: "test", Name: t.Name()}))
+	usesWriter(t, db, r.Members[0])
+	r.Members[0].Exec(t, "SET GLOBAL read_only = ON")
+	defer r.Members[0].Exec(t, "SET GLOBAL read_only = OFF")
+	usesWriter(t, db, r.Members[1])
+}
+
 // Two nodes of a cluster accept writes at once, and each has its own row locks. Of two
 // swaps after the same read one wins nevertheless: the other is not certified.
 func TestGalera_SwapsOnTwoNodesHaveOneWinnerEach(t *testing.T) {
