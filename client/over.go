@@ -18,6 +18,7 @@ type over struct {
 	subs map[*Subscription]bool
 	at   time.Time // when they are sent again
 	wait time.Duration
+	last time.Time // when something was refused
 }
 
 // The time after which what is over a limit is sent again.
@@ -49,8 +50,13 @@ func (p *Publication) errAfter(accepted int64, err error) error {
 	return p.err
 }
 
-// plan sets when what was refused is sent again, unless that is set.
+// plan sets when what was refused is sent again, unless that is set. The wait does not
+// grow from refusals that are long past.
 func (o *over) plan(now time.Time) {
+	if now.Sub(o.last) > 2*overMost {
+		o.wait = 0
+	}
+	o.last = now
 	if o.at.IsZero() {
 		o.wait = min(max(2*o.wait, overFirst), overMost)
 		o.at = now.Add(o.wait)

@@ -59,6 +59,31 @@ func TestOver_PublicationIsSentAgain(t *testing.T) {
 	})
 }
 
+// A limit that was reached an hour ago, for long, does not make the next refusal wait.
+func TestOver_WaitBeginsAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		one := w.session("s1")
+		full := limited(one)
+		full.Store(true)
+		c := w.client(one)
+		ctx, cancel := within(3 * time.Hour)
+		defer cancel()
+		first, err := c.Publish(ctx, "svc", []string{"a"})
+		require.NoError(t, err)
+		time.Sleep(20 * time.Minute) // it waits for two minutes by then
+		full.Store(false)
+		time.Sleep(time.Hour)
+		require.NoError(t, first.Err())
+		full.Store(true)
+		next, err := c.Publish(ctx, "svc", []string{"b"})
+		require.NoError(t, err)
+		require.Error(t, next.Accepted(ctx))
+		full.Store(false)
+		time.Sleep(30 * time.Second)
+		assert.NoError(t, next.Err())
+	})
+}
+
 // It is sent to the next session at once.
 func TestOver_PublicationIsSentToTheNextSession(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {

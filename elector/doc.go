@@ -16,7 +16,9 @@
 //   - There may be no leader. While the store is down no node is elected, and
 //     the present leader stops when its trust ends.
 //   - Clocks must run at nearly the same speed. Config.Margin is the allowance:
-//     2 % between two machines by default.
+//     2 % between two machines by default. The clock of a machine, real or
+//     virtual, that is suspended stands still: when it continues, its leader
+//     trusts itself for what was left of its lease, up to all of it.
 //   - With takeover by witness (package termcas), perceived leaderships may
 //     overlap. A leader whose process is paused, whose connection is broken and
 //     whose port is silent is replaced within 100 ms. When it continues, it
