@@ -3,6 +3,7 @@ package mysqltest
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -49,9 +50,17 @@ while docker-entrypoint.sh "$@"; [ $? -eq 137 ]; do :; done`
 	slay = `for p in /proc/[0-9]*; do case $(cat $p/comm) in mysqld|mariadbd) kill -9 ${p#/proc/};; esac; done`
 )
 
-// lifetime is the time after which the engine ends a container that the test
-// binary did not remove.
-const lifetime = 30 * 60 // seconds
+// lifetime returns the time after which the engine ends a container that the test
+// binary did not remove: a minute after the limit with which the tests were started
+// (-timeout), or a day if they have none.
+func lifetime() time.Duration {
+	if set := flag.Lookup("test.timeout"); set != nil {
+		if limit, err := time.ParseDuration(set.Value.String()); err == nil && limit > 0 {
+			return limit + time.Minute
+		}
+	}
+	return 24 * time.Hour
+}
 
 // password is root's. The port is bound to loopback, and the server runs for
 // minutes.
@@ -74,7 +83,7 @@ func (c *container) issueCerts() (environment [3]string, err error) {
 		return environment, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	if err := errors.Join(certs.NewCA(dir, lifetime*time.Second), certs.Issue(dir, []string{"127.0.0.1"}, lifetime*time.Second)); err != nil {
+	if err := errors.Join(certs.NewCA(dir, lifetime()), certs.Issue(dir, []string{"127.0.0.1"}, lifetime())); err != nil {
 		return environment, err
 	}
 	folder := filepath.Join(dir, string(conclave.RoleMeta)) // the role does not matter here
@@ -141,14 +150,14 @@ func run(kind Kind) (*container, error) {
 			return nil, fmt.Errorf("start image %s: %w", image, err)
 		}
 	}
-	return c, c.res.Expire(lifetime)
+	return c, c.res.Expire(uint(lifetime().Seconds()))
 }
 
 // NewCA returns a CA in PEM that has signed the certificate of no server.
 func NewCA(t testing.TB) []byte {
 	t.Helper()
 	dir := t.TempDir()
-	require.NoError(t, certs.NewCA(dir, lifetime*time.Second))
+	require.NoError(t, certs.NewCA(dir, lifetime()))
 	text, err := os.ReadFile(filepath.Join(dir, certs.CAFile))
 	require.NoError(t, err)
 	return text

@@ -47,5 +47,5 @@
 // # Cleaning up
 //
 // When Main returns, nothing is left. The containers of a test binary that was
-// killed are removed by the engine after half an hour at the latest.
+// killed are removed by the engine a minute after the binary's own limit (-timeout).
 package mysqltest

@@ -186,7 +186,7 @@ func (c *container) runMember(kind Kind, script, first string, command []string)
 			host.PublishAllPorts = false
 		})
 		if err == nil {
-			return c.res.Expire(lifetime)
+			return c.res.Expire(uint(lifetime().Seconds()))
 		}
 		_ = c.pool.RemoveContainerByName(name)
 		if !taken(err) || try == 3 {
