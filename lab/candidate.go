@@ -23,18 +23,18 @@ import (
 // Spec is what a candidate's process is to do. It is the first line of its
 // standard input.
 type Spec struct {
-	Rule        string        `json:"rule"`
-	Name        string        `json:"name"`
-	Incarnation string        `json:"incarnation"`
-	Lab         string        `json:"lab"` // the name of the election: of a lock, a row's key or a node's path
-	DSN         string        `json:"dsn"`
-	Tree        string        `json:"tree"`           // ZooKeeper's address; may be empty
-	From        string        `json:"from"`           // the local address to dial from, by which the network identifies the candidate
-	ThroughSQL  string        `json:"throughSQL"`     // the address at which the database is dialled
-	ThroughTree string        `json:"throughTree"`    // the same for ZooKeeper
-	Times       Times         `json:"times"`          // the rule's
-	Act         time.Duration `json:"actNanos"`       // between two writes of a leader
-	StopLimit   time.Duration `json:"stopLimitNanos"` // how long a graceful stop may take
+	Rule        string            `json:"rule"`
+	Name        string            `json:"name"`
+	Incarnation string            `json:"incarnation"`
+	Lab         string            `json:"lab"` // the name of the election: of a lock, a row's key or a node's path
+	DSN         string            `json:"dsn"`
+	Tree        string            `json:"tree"`           // ZooKeeper's address; may be empty
+	From        string            `json:"from"`           // the local address to dial from, by which the network identifies the candidate
+	ThroughSQL  map[string]string `json:"throughSQL"`     // where each host of the database is dialled
+	ThroughTree string            `json:"throughTree"`    // the same for ZooKeeper
+	Times       Times             `json:"times"`          // the rule's
+	Act         time.Duration     `json:"actNanos"`       // between two writes of a leader
+	StopLimit   time.Duration     `json:"stopLimitNanos"` // how long a graceful stop may take
 }
 
 // ID returns the candidate's id as a node.
@@ -175,8 +175,8 @@ func (env *environment) connect() (err error) {
 	}
 	env.dial = dialer.DialContext
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if env.ThroughSQL != "" {
-			network, addr = "tcp", env.ThroughSQL
+		if proxy := env.ThroughSQL[addr]; proxy != "" {
+			network, addr = "tcp", proxy
 		}
 		return env.dial(ctx, network, addr)
 	}

@@ -13,8 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
-
 	"conclave/elector/zklatch/memtree"
 	"conclave/internal/faultnet"
 	"conclave/internal/signal"
@@ -88,7 +86,7 @@ func (c Config) Validate() error {
 	case c.Repeat < 1 || c.AtOnce < 1:
 		return fmt.Errorf("lab: Repeat %d and AtOnce %d must be at least 1", c.Repeat, c.AtOnce)
 	}
-	_, err := c.address()
+	_, err := c.hosts()
 	return err
 }
 
@@ -103,16 +101,16 @@ func duplicate(rules []Rule) string {
 	return ""
 }
 
-// address returns the database's address, for the proxy before it.
-func (c Config) address() (string, error) {
-	dsn, err := mysql.ParseDSN(c.DSN)
+// hosts returns the addresses of the database's hosts, for the proxies before them.
+func (c Config) hosts() ([]string, error) {
+	network, hosts, err := conclavesql.Hosts(c.DSN)
 	if err != nil {
-		return "", fmt.Errorf("lab: %w", conclavesql.ErrBadDSN)
+		return nil, fmt.Errorf("lab: %w", err)
 	}
-	if !strings.HasPrefix(dsn.Net, "tcp") {
-		return "", fmt.Errorf("lab: DSN has the network %q (want TCP, so that the lab can cut connections)", dsn.Net)
+	if !strings.HasPrefix(network, "tcp") {
+		return nil, fmt.Errorf("lab: DSN has the network %q (want TCP, so that the lab can cut connections)", network)
 	}
-	return dsn.Addr, nil
+	return hosts, nil
 }
 
 // Elections runs every rule under every fault. If ctx ends, it returns an error
@@ -158,11 +156,7 @@ func newLaboratory(ctx context.Context, cfg Config) (l *laboratory, err error) {
 	if err := tables("", writeTableSQL, leadershipTableSQL)(ctx, l.db, ""); err != nil {
 		return nil, fmt.Errorf("create the lab's tables: %w", err)
 	}
-	database, err := cfg.address()
-	if err != nil {
-		return nil, err
-	}
-	if l.paths.sql, err = l.net.Listen(hostSQL, database, false); err != nil {
+	if err := l.listen(); err != nil {
 		return nil, err
 	}
 	if l.paths.address = cfg.ZooKeeper; cfg.ZooKeeper == "" {
@@ -172,6 +166,23 @@ func newLaboratory(ctx context.Context, cfg Config) (l *laboratory, err error) {
 	}
 	l.paths.tree, err = l.net.Listen(hostTree, l.paths.address, false)
 	return l, err
+}
+
+// listen starts a proxy before each host of the database.
+func (l *laboratory) listen() error {
+	hosts, err := l.cfg.hosts()
+	if err != nil {
+		return err
+	}
+	l.paths.sql, l.paths.stores = map[string]string{}, []string{hostTree}
+	for _, host := range hosts {
+		name := hostSQL + " " + host
+		if l.paths.sql[host], err = l.net.Listen(name, host, false); err != nil {
+			return err
+		}
+		l.paths.stores = append(l.paths.stores, name)
+	}
+	return nil
 }
 
 // serveTree starts a ZooKeeper in memory.

@@ -42,11 +42,14 @@ type group struct {
 
 // paths are the addresses of the stores.
 type paths struct {
-	sql, tree string // of the proxies, through net
-	address   string // of ZooKeeper itself
+	sql     map[string]string // of the proxies, by the database's host; through net
+	tree    string            // of ZooKeeper's proxy
+	address string            // of ZooKeeper itself
+	stores  []string          // the names of all stores in net
 }
 
-// The stores' names in net, beside those of the candidates.
+// The stores' names in net, beside those of the candidates. The first has each host's
+// address behind it.
 const (
 	hostSQL  = "database"
 	hostTree = "zookeeper"

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"conclave/internal/faultnet"
 	"conclave/internal/mysqltest"
 )
 
@@ -58,6 +59,23 @@ func TestGroup_RestartAll(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []int{leader}, g.leadersAt(stamp(time.Now())))
 	assert.Zero(t, g.unasked)
+}
+
+// With several hosts in the DSN each has a proxy, and a candidate is cut off from all of
+// them.
+func TestLaboratory_EachHostOfTheDSNHasAProxy(t *testing.T) {
+	cfg := Config{DSN: "u:p@tcp(db1,db2:3307)/d?tls=skip-verify", Spawn: func() *exec.Cmd { return nil }}.withDefaults()
+	require.NoError(t, cfg.Validate())
+	l := &laboratory{cfg: cfg, net: faultnet.New()}
+	defer l.net.Close()
+	require.NoError(t, l.listen())
+	require.Len(t, l.paths.sql, 2)
+	assert.NotEmpty(t, l.paths.sql["db1:3306"])
+	assert.NotEmpty(t, l.paths.sql["db2:3307"])
+	var cut []string
+	(&group{net: l.net, paths: l.paths}).forEachPath("n1", func(from, to string) { cut = append(cut, from+" to "+to) })
+	assert.Len(t, cut, 2*3)
+	assert.Contains(t, cut, "/n1 to database db2:3307")
 }
 
 // An interrupted run reports what it has measured, and that it is incomplete.

@@ -193,7 +193,7 @@ func (g *group) inject(ctx context.Context, fault Fault, place int, at int64) (r
 
 // forEachPath calls do for both directions between a candidate and each store.
 func (g *group) forEachPath(name string, do func(from, to string)) {
-	for _, store := range []string{hostSQL, hostTree} {
+	for _, store := range g.paths.stores {
 		do(g.host(name), store)
 		do(store, g.host(name))
 	}

@@ -25,6 +25,25 @@ type connector struct {
 	stall    *stall        // of each answer; nil if the driver has a time limit for it
 }
 
+// newConnector returns a connector to the hosts of a DSN. rest is for how long a host
+// that could not be reached is tried last.
+func newConnector(configs []*mysql.Config, rest time.Duration) (*connector, error) {
+	c := &connector{}
+	names := make([]string, len(configs))
+	for i, config := range configs {
+		server, err := mysql.NewConnector(config)
+		if err != nil {
+			return nil, fmt.Errorf("%w: the driver refuses the parameters", ErrBadDSN)
+		}
+		c.servers = append(c.servers, server)
+		names[i] = config.Addr
+	}
+	if len(configs) > 1 {
+		c.hosts = newHosts(names, rest)
+	}
+	return c, nil
+}
+
 // accepted holds the settings that the server has accepted, as one statement, so
 // that later connections need one round trip for all of them.
 type accepted struct {

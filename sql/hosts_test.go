@@ -204,3 +204,13 @@ func TestClassify_GroupsRefusalIsNoAnswer(t *testing.T) {
 	}
 	assert.False(t, refusedByGroup(&mysql.MySQLError{Number: 1213}))
 }
+
+func TestHosts_OfADSN(t *testing.T) {
+	network, hosts, err := Hosts("u:p@tcp(db1,db2:3307)/d?tls=skip-verify")
+	require.NoError(t, err)
+	assert.Equal(t, "tcp", network)
+	assert.Equal(t, []string{"db1:3306", "db2:3307"}, hosts)
+	_, _, err = Hosts("u:secret@tcp(db1,db1)/d")
+	require.ErrorIs(t, err, ErrBadDSN)
+	assert.NotContains(t, err.Error(), "secret")
+}

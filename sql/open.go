@@ -125,23 +125,14 @@ func Open(dsn string, opts Options) (*DB, error) {
 	}
 	db := &DB{opts: opts, configs: configs, known: &accepted{}, trips: &tripTimes{}}
 	db.open, db.end = context.WithCancel(context.Background())
-	inner := &connector{settings: lockWaits(opts), known: db.known, limit: opts.Connect}
 	for _, config := range configs {
 		opts.session(config)
-		server, err := mysql.NewConnector(config)
-		if err != nil {
-			return nil, fmt.Errorf("%w: the driver refuses the parameters", ErrBadDSN)
-		}
-		inner.servers = append(inner.servers, server)
 	}
-	if len(configs) > 1 {
-		names := make([]string, len(configs))
-		for i, config := range configs {
-			names[i] = config.Addr
-		}
-		db.hosts = newHosts(names, 10*opts.Deadline)
-		inner.hosts = db.hosts
+	inner, err := newConnector(configs, 10*opts.Deadline)
+	if err != nil {
+		return nil, err
 	}
+	inner.settings, inner.known, inner.limit, db.hosts = lockWaits(opts), db.known, opts.Connect, inner.hosts
 	db.pool = stdsql.OpenDB(inner)
 	db.pool.SetMaxOpenConns(opts.MaxConns)
 	db.pool.SetMaxIdleConns(opts.MaxConns)

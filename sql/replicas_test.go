@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -29,6 +30,11 @@ func TestOpen_HostsThatAreNotReplicatedAreRefused(t *testing.T) {
 	require.ErrorIs(t, err, conclavesql.ErrUnavailable)
 	assert.ErrorContains(t, err, "in no replication group and in no Galera cluster")
 	assert.Empty(t, db.Writer())
+
+	pool, err := conclavesql.OpenPool(strings.Replace(first, ")/", ","+other+")/", 1), nil)
+	require.NoError(t, err)
+	defer pool.Close()
+	assert.ErrorContains(t, pool.PingContext(t.Context()), "in no replication group and in no Galera cluster")
 }
 
 // usesWriter checks that db reaches the member that accepts writes.
@@ -240,8 +246,17 @@ func TestGalera_FirstNodeOfTheDSNIsTheWriter(t *testing.T) {
 	var wait string
 	require.NoError(t, db.QueryRow(t.Context(), "SELECT @@wsrep_sync_wait", nil, &wait))
 	assert.Equal(t, "7", wait)
+	pool, err := conclavesql.OpenPool(r.DSN, func(c *mysql.Config) { c.Timeout = time.Second })
+	require.NoError(t, err)
+	defer pool.Close()
+	node := func() (node string) {
+		_ = pool.QueryRowContext(t.Context(), "SELECT @@wsrep_node_name").Scan(&node)
+		return node
+	}
+	require.Equal(t, "db1", node())
 	start := r.Members[0].Kill(t)
 	usesWriter(t, db, r.Members[1])
+	require.Eventually(t, func() bool { return node() == "db2" }, time.Minute, 100*time.Millisecond, "a program's own pool")
 	start()
 	r.Settle(t)
 	usesWriter(t, db, r.Members[0])

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"conclave/internal/cli"
 	"conclave/meta/metaclient"
+	conclavesql "conclave/sql"
 	"conclave/testbed/bench"
 	"conclave/testbed/local/supervisor"
 	"conclave/testbed/scenario"
@@ -180,7 +180,7 @@ func lockNames(ctx context.Context, s leadOptions) (out []string) {
 	if err != nil {
 		return nil
 	}
-	db, err := sql.Open("mysql", dsn)
+	db, err := conclavesql.OpenPool(dsn, nil)
 	if err != nil {
 		return nil
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"conclave/lab"
+	conclavesql "conclave/sql"
 	"conclave/testbed/local/supervisor"
 )
 
@@ -143,7 +143,7 @@ func (a *app) labElections(ctx context.Context, o labElections) (err error) {
 
 // serverVersion returns the version of a server.
 func serverVersion(ctx context.Context, dsn string) (version string, err error) {
-	db, err := sql.Open("mysql", dsn)
+	db, err := conclavesql.OpenPool(dsn, nil)
 	if err != nil {
 		return "", err
 	}

@@ -26,27 +26,17 @@ const dbTimeout = 30 * time.Second
 
 // openDB opens one worker's pool.
 func openDB(dsn string) (*stdsql.DB, error) {
-	config, err := mysql.ParseDSN(dsn)
+	db, err := conclavesql.OpenPool(dsn, func(config *mysql.Config) {
+		config.InterpolateParams = true // one round trip for each statement
+		config.ClientFoundRows = true   // a row is written although it had that value already, as with JDBC
+	})
 	if err != nil {
-		return nil, conclavesql.ErrBadDSN // its own error may quote the password
+		return nil, err
 	}
-	config.InterpolateParams = true // one round trip for each statement
-	config.ClientFoundRows = true   // a row is written although it had that value already, as with JDBC
-	config.Logger = quiet{}
-	connector, err := mysql.NewConnector(config)
-	if err != nil {
-		return nil, conclavesql.ErrBadDSN
-	}
-	db := stdsql.OpenDB(connector)
 	db.SetMaxOpenConns(8)
 	db.SetMaxIdleConns(8)
 	return db, nil
 }
-
-// quiet discards the driver's log: it also returns its errors.
-type quiet struct{}
-
-func (quiet) Print(...any) {}
 
 // exec runs one statement and returns how many rows it matched.
 func exec(ctx context.Context, db *stdsql.DB, statement string, args ...any) (int64, error) {
