@@ -1,6 +1,7 @@
 // testreport reads the output of `go test -json` and prints a line for each package,
-// all output of what failed, and at the end what was skipped and why. It fails if a
-// test has failed, or none has run.
+// all output of what failed, a table of the tests that were repeated (with -count),
+// and at the end what was skipped and why. It fails if a test has failed, or none has
+// run.
 //
 //	go test -json ./... | go run .ci/testreport.go
 //
@@ -13,9 +14,11 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -32,7 +35,17 @@ type event struct {
 // place is the file and line before what a test has said.
 var place = regexp.MustCompile(`^[\w.-]+\.go:\d+: `)
 
+// figure is a time that a test has logged: "figure: no leader for 6.7 s after ...".
+var figure = regexp.MustCompile(`figure: .*?(\d+\.\d+) s`)
+
+// runs are those of one test.
+type runs struct {
+	passed, failed int
+	figures        []float64 // seconds
+}
+
 func main() {
+	repeated := map[string]*runs{}     // by test
 	output := map[[2]string][]string{} // by package and test, until it has ended
 	skipped := map[string][]string{}   // by reason
 	passed, failed, packages, code := 0, 0, 0, 0
@@ -70,6 +83,10 @@ func main() {
 				}
 				continue
 			}
+			if repeated[e.Test] == nil {
+				repeated[e.Test] = &runs{}
+			}
+			repeated[e.Test].add(e.Action, said)
 			switch e.Action {
 			case "pass":
 				passed++
@@ -100,10 +117,44 @@ func main() {
 		fmt.Println("testreport: no package was tested")
 		failed++
 	}
+	table(repeated)
 	report(skipped)
 	fmt.Printf("\n%d packages, %d tests passed, %d failed, %d skipped\n", packages, passed, failed, count(skipped))
 	if failed > 0 {
 		os.Exit(1)
+	}
+}
+
+// add counts a run, and takes the figures that it has logged.
+func (r *runs) add(action string, said []string) {
+	switch action {
+	case "pass":
+		r.passed++
+	case "fail":
+		r.failed++
+	}
+	for _, line := range said {
+		if found := figure.FindStringSubmatch(line); found != nil {
+			if seconds, err := strconv.ParseFloat(found[1], 64); err == nil {
+				r.figures = append(r.figures, seconds)
+			}
+		}
+	}
+}
+
+// table prints the tests that ran more than once.
+func table(repeated map[string]*runs) {
+	for _, name := range slices.Sorted(maps.Keys(repeated)) {
+		r := repeated[name]
+		if r.passed+r.failed < 2 {
+			continue
+		}
+		fmt.Printf("%-58s %3d runs, %d failed", name, r.passed+r.failed, r.failed)
+		if n := len(r.figures); n > 0 {
+			slices.Sort(r.figures)
+			fmt.Printf("; p50 %.1f s, max %.1f s", r.figures[(n-1)/2], r.figures[n-1])
+		}
+		fmt.Println()
 	}
 }
 
