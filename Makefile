@@ -65,7 +65,7 @@ test: ## all tests that need only Go
 	cd internal/devdb/goregex && $(TEST_ENV) $(GO) test $(RACE) ./...
 
 # The packages whose tests also run on real servers, one package at a time because
-# each starts its own servers.
+# each starts its own servers. Their tests mostly wait, so up to four run at once.
 REAL := ./internal/mysqltest/ ./testbed/containers/compose/ ./sql/... ./elector/ ./elector/termcas/ ./elector/versioncas/ ./elector/rowlock/ ./elector/sofaloop/ ./elector/fence/ ./lab/...
 test-all: test test-hostile test-browser test-real test-zookeeper ## those, the page in a browser, and the tests on real servers in containers: MySQL, MariaDB, ZooKeeper; lists what it skipped (REQUIRE_DOCKER=1: fails)
 
@@ -85,7 +85,7 @@ test-replicated: ## the scenarios on replicated databases, TIMES=n (20) each on 
 test-zookeeper: ## the tests of test-all that need a real ZooKeeper
 	@$(call on-real-servers,./internal/zktest/ ./elector/zklatch/...)
 
-on-real-servers = echo '$(SAY_RACE)'; { TEST_ALL=1 $(TEST_ENV) $(GO) test -json -p 1 -count=1 -timeout 30m $(RACE) $(1); \
+on-real-servers = echo '$(SAY_RACE)'; { TEST_ALL=1 $(TEST_ENV) $(GO) test -json -p 1 -parallel 4 -count=1 -timeout 30m $(RACE) $(1); \
 	  printf '{"Action":"exit","Elapsed":%d}\n' $$?; } | $(GO) run .ci/testreport.go
 
 # Two processes of one processor each, which share the seeds. With the overlay one

@@ -144,15 +144,12 @@ func settled(t *testing.T, store *conclavesql.StateStore, fence conclavesql.Fenc
 // onReplicas runs a test on each kind of replicated servers, with a deadline as with a lease of
 // three seconds.
 func onReplicas(t *testing.T, test func(t *testing.T, r *mysqltest.Replicas, db *conclavesql.DB, lock conclavesql.Lock)) {
-	for _, kind := range mysqltest.Replicated() {
-		t.Run(string(kind), func(t *testing.T) {
-			r := mysqltest.NewReplicas(t, kind)
-			db := openWith(t, r.DSN, conclavesql.Options{Deadline: 500 * time.Millisecond})
-			lock := conclavesql.Lock{DataCenter: "test", Name: t.Name()}
-			require.NoError(t, db.MigrateWithin(t.Context(), lock, time.Minute, func(time.Duration, error) {}))
-			test(t, r, db, lock)
-		})
-	}
+	mysqltest.OnReplicas(t, func(t *testing.T, r *mysqltest.Replicas) {
+		db := openWith(t, r.DSN, conclavesql.Options{Deadline: 500 * time.Millisecond})
+		lock := conclavesql.Lock{DataCenter: "test", Name: t.Name()}
+		require.NoError(t, db.MigrateWithin(t.Context(), lock, time.Minute, func(time.Duration, error) {}))
+		test(t, r, db, lock)
+	})
 }
 
 // Decisions are written one after the other while the writer is killed at a random

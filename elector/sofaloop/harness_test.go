@@ -35,7 +35,7 @@ func inBubble(t *testing.T, test func(t *testing.T, w *world)) {
 // everywhere runs a test in a bubble, and on the real servers in real time.
 func everywhere(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Run(string(mysqltest.Embedded), func(t *testing.T) { inBubble(t, test) })
-	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) { test(t, newWorld(t, sqlworld.New(t, s))) })
+	mysqltest.AtOnce(t, func(t *testing.T, s *mysqltest.Server) { test(t, newWorld(t, sqlworld.New(t, s))) })
 }
 
 // node is a node of the election.

@@ -55,17 +55,20 @@ func inBubble(t testing.TB, takeover termcas.Takeover) *bench {
 	return b
 }
 
-// onServer returns a world on a real socket and in real time. Its lease is short, to keep
-// the tests fast, but half a beat is still a sufficient timeout on a busy machine.
+// onServer returns a world on a real socket and in real time.
 func onServer(t testing.TB, s *mysqltest.Server, takeover termcas.Takeover) *bench {
-	b := newBench(t, s.DSN, new(net.Dialer).DialContext, takeover)
-	b.Lease = 2500 * time.Millisecond
-	return b
+	return inRealTime(t, s.DSN, takeover)
 }
 
 // onReplicas returns a world on three replicated servers, all of which are in the DSN.
 func onReplicas(t testing.TB, r *mysqltest.Replicas, takeover termcas.Takeover) *bench {
-	b := newBench(t, r.DSN, new(net.Dialer).DialContext, takeover)
+	return inRealTime(t, r.DSN, takeover)
+}
+
+// inRealTime returns a world on a real socket and in real time. Its lease is short, to keep
+// the tests fast, but half a beat is still a sufficient timeout on a busy machine.
+func inRealTime(t testing.TB, dsn string, takeover termcas.Takeover) *bench {
+	b := newBench(t, dsn, new(net.Dialer).DialContext, takeover)
 	b.Lease = 2500 * time.Millisecond
 	return b
 }
@@ -84,10 +87,11 @@ func bubble(t *testing.T, takeover termcas.Takeover, test func(t *testing.T, b *
 	synctest.Test(t, func(t *testing.T) { test(t, inBubble(t, takeover)) })
 }
 
-// everywhere runs a test in a bubble, and on the real servers in real time.
+// everywhere runs a test in a bubble, and on the real servers in real time. Nothing may
+// follow it.
 func everywhere(t *testing.T, takeover termcas.Takeover, test func(t *testing.T, b *bench)) {
 	t.Run(string(mysqltest.Embedded), func(t *testing.T) { bubble(t, takeover, test) })
-	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) { test(t, onServer(t, s, takeover)) })
+	mysqltest.AtOnce(t, func(t *testing.T, s *mysqltest.Server) { test(t, onServer(t, s, takeover)) })
 }
 
 type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)

@@ -24,12 +24,7 @@ import (
 
 // replicated runs a test on each kind of replicated servers.
 func replicated(t *testing.T, test func(t *testing.T, r *mysqltest.Replicas, b *bench)) {
-	for _, kind := range mysqltest.Replicated() {
-		t.Run(string(kind), func(t *testing.T) {
-			r := mysqltest.NewReplicas(t, kind)
-			test(t, r, onReplicas(t, r, termcas.Witness))
-		})
-	}
+	mysqltest.OnReplicas(t, func(t *testing.T, r *mysqltest.Replicas) { test(t, r, onReplicas(t, r, termcas.Witness)) })
 }
 
 // sameEverywhere checks that the newest term led is in the row, and that all servers
@@ -245,12 +240,24 @@ func TestGalera_ElectsByTheLease(t *testing.T) {
 	b.sameEverywhere(t, r, c)
 }
 
-// An operator makes a node that is cut off writable without the others, while these have a
-// new writer: two nodes accept writes, and each has all members that it knows. A DSN with
-// all hosts uses only the one with the majority of them. (That a group of one is not used
-// either is a test of sql: forcing it needs its network, which the cut removes.)
+// An operator makes a Galera node that is cut off writable without the others.
 func TestGalera_SplitByForceHasOneLeader(t *testing.T) {
 	r := mysqltest.NewReplicas(t, mysqltest.Galera)
+	splitByForce(t, r)
+}
+
+// An operator makes the primary of a group the only member of its group, while it does not
+// reach the others. What it held back until then is executed there.
+func TestGroup_SplitByForceHasOneLeader(t *testing.T) {
+	r := mysqltest.NewReplicas(t, mysqltest.GroupReplication)
+	r.Primary(t).Exec(t, "SET GLOBAL group_replication_unreachable_majority_timeout = 0") // it waits for them, until it is restored
+	splitByForce(t, r)
+}
+
+// splitByForce makes the writer accept writes without the others, while these have a new
+// writer: two servers accept writes, and each has all members that it knows. A DSN with
+// all hosts uses only the one with the majority of them.
+func splitByForce(t *testing.T, r *mysqltest.Replicas) {
 	b := onReplicas(t, r, termcas.Witness)
 	c := electortest.NewCluster(t, b.World, 3)
 	defer c.Stop()
@@ -263,22 +270,24 @@ func TestGalera_SplitByForceHasOneLeader(t *testing.T) {
 	alone, err := conclavesql.Open(r.OnlyDSN(former), conclavesql.Options{Deadline: 5 * time.Second})
 	require.NoError(t, err)
 	defer alone.Close()
-	require.Eventually(t, func() bool { // a node that is forced too early takes itself back
-		r.Force(t, former)
+	require.Eventually(t, func() bool {
 		_, err := alone.Exec(t.Context(), "UPDATE distribute_lock SET address = 'alone' WHERE lock_name = ?", b.lock.Name)
+		if err != nil && r.Kind == mysqltest.Galera { // a node that is forced too early takes itself back
+			r.Force(t, former)
+		}
 		return err == nil
-	}, time.Minute, 500*time.Millisecond, "two nodes accept writes")
-	// A node that starts now sees both, and the forced one is the first in its DSN.
-	late := c.Add("late")
+	}, time.Minute, 500*time.Millisecond, "two servers accept writes")
+	inRow := func() (row string) { // the term may be one that was swapped in before, and held back: it is never led
+		require.NoError(t, alone.QueryRow(t.Context(), "SELECT CONCAT(address, ' ', owner, ' ', term) FROM distribute_lock WHERE lock_name = ?", []any{b.lock.Name}, &row))
+		return row
+	}
+	forced := inRow()
+	late := c.Add("late") // it sees both writers
 	settle := time.NewTimer(3 * b.Lease)
 	defer settle.Stop()
 	<-settle.C
 	c.Until("the late node to know a leader", func() bool { return late.Current().Number > term.Number })
-	var address string
-	var last uint64
-	require.NoError(t, alone.QueryRow(t.Context(), "SELECT address, term FROM distribute_lock WHERE lock_name = ?", []any{b.lock.Name}, &address, &last))
-	assert.Equal(t, "alone", address)
-	assert.Equal(t, term.Number, last, "no node wins a term there")
+	assert.Equal(t, forced, inRow(), "no node wins a term there")
 	mend()
 	r.Restore(t, former)
 	b.sameEverywhere(t, r, c)

@@ -80,7 +80,7 @@ func TestReacquire_KilledConnectionCostsNoTerm(t *testing.T) {
 // the row names a node that has given up. That node never leads the term; it finds its
 // name in the row and wins the next one.
 func TestWin_SwapExecutedAfterServerPauseIsNeverLed(t *testing.T) {
-	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
+	mysqltest.AtOnce(t, func(t *testing.T, s *mysqltest.Server) {
 		b := contained(t, s, 9*time.Second) // pausing a container may take longer than the timeout of a statement with a lease of 3 s
 		c := electortest.NewCluster(t, b.World, 2, asObserver)
 		defer c.Stop()
@@ -109,7 +109,7 @@ func TestWin_SwapExecutedAfterServerPauseIsNeverLed(t *testing.T) {
 // The same with a renewal, for longer than a lease: the leader stops by itself, no two
 // perceived leaderships overlap, and after the pause a leader has a higher term.
 func TestRenewal_InPausedServer(t *testing.T) {
-	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
+	mysqltest.AtOnce(t, func(t *testing.T, s *mysqltest.Server) {
 		b := contained(t, s, 2500*time.Millisecond)
 		c := electortest.NewCluster(t, b.World, 3)
 		defer c.Stop()
@@ -135,7 +135,7 @@ func TestRenewal_InPausedServer(t *testing.T) {
 }
 
 func TestPause_WithinTheLeaseCostsNoTerm(t *testing.T) {
-	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
+	mysqltest.AtOnce(t, func(t *testing.T, s *mysqltest.Server) {
 		b := contained(t, s, 6*time.Second)
 		c := electortest.NewCluster(t, b.World, 3)
 		defer c.Stop()
@@ -161,7 +161,7 @@ func TestPause_WithinTheLeaseCostsNoTerm(t *testing.T) {
 // ids start at the beginning again. No candidate has evidence, so none acquires the
 // leader's lock, finds the leader alive and releases the lock, in turn with the others.
 func TestRestart_OfServerKeepsTheTerm(t *testing.T) {
-	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
+	mysqltest.AtOnce(t, func(t *testing.T, s *mysqltest.Server) {
 		b := contained(t, s, 30*time.Second) // the restart may take part of it
 		c := electortest.NewCluster(t, b.World, 3)
 		defer c.Stop()
@@ -198,7 +198,7 @@ func TestRestart_OfServerKeepsTheTerm(t *testing.T) {
 // A server that replicates statements as text gets no witness: on a replica the predicate
 // would match nothing.
 func TestWitness_DependsOnBinaryLogFormat(t *testing.T) {
-	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
+	mysqltest.AtOnce(t, func(t *testing.T, s *mysqltest.Server) {
 		s.NeedsContainer(t) // it has a binary log, and the test may change its settings
 		t.Cleanup(func() { s.Exec(t, "SET GLOBAL binlog_format = 'ROW'") })
 		for _, format := range []string{"ROW", "MIXED", "STATEMENT"} {

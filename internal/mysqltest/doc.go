@@ -38,6 +38,12 @@
 // database, and begins when all three are members. They are killed, paused, cut off
 // from each other, and made writable by force.
 //
+// # At the same time
+//
+// Tests in real time mostly wait. AtOnce and OnReplicas run a test on both kinds of
+// servers in parallel, and start those that are missing in parallel. Within a kind,
+// tests run one after the other, because they pause and kill its servers.
+//
 // # Faults
 //
 // A container can be paused and restarted (as after a crash: its process is

@@ -25,15 +25,35 @@ type host struct {
 	container *container // nil if a DSN names the server
 }
 
-// started has what this binary has started, by kind; each is started once.
+// started has what this binary has started, by kind; each is started once. Those of
+// several kinds may be started at the same time.
 type started[T any] struct {
-	sync.Mutex
-	found map[Kind]T
-	why   map[Kind]error // why there is none
+	mu    sync.Mutex // guards kinds, not what is in them
+	kinds map[Kind]*attempt[T]
+}
+
+// attempt is the one attempt to start a kind.
+type attempt[T any] struct {
+	once  sync.Once
+	found T
+	err   error // why there is none
 }
 
 // hosts are the single servers.
 var hosts started[*host]
+
+// of returns the attempt for a kind.
+func (s *started[T]) of(kind Kind) *attempt[T] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kinds == nil {
+		s.kinds = map[Kind]*attempt[T]{}
+	}
+	if s.kinds[kind] == nil {
+		s.kinds[kind] = &attempt[T]{}
+	}
+	return s.kinds[kind]
+}
 
 // find returns what was started of a kind. The first test that needs it starts it,
 // and says what it is; if that fails, it is not tried again. It skips or fails the
@@ -43,29 +63,33 @@ func (s *started[T]) find(t testing.TB, kind Kind, start func(Kind) (T, error), 
 	if !Wanted() {
 		t.Skipf("%s is not requested: set TEST_ALL=1 to run this test on real servers", kind)
 	}
-	s.Lock()
-	defer s.Unlock()
-	found, ok := s.found[kind]
-	if !ok && s.why[kind] == nil {
-		if s.found == nil {
-			s.found, s.why = map[Kind]T{}, map[Kind]error{}
-		}
+	a := s.of(kind)
+	a.once.Do(func() {
 		began := time.Now()
-		one, err := start(kind)
-		if err != nil {
-			s.why[kind] = err
-		} else {
-			found, s.found[kind] = one, one
-			fmt.Printf("mysqltest: %s is %s, ready after %.1f s\n", kind, what(one), time.Since(began).Seconds())
+		if a.found, a.err = start(kind); a.err == nil {
+			fmt.Printf("mysqltest: %s is %s, ready after %.1f s\n", kind, what(a.found), time.Since(began).Seconds())
 		}
+	})
+	switch {
+	case errors.Is(a.err, errNamed):
+		t.Fatal(a.err)
+	case a.err != nil:
+		missing(t, fmt.Sprintf("no %s here: %v", kind, a.err))
 	}
-	switch err := s.why[kind]; {
-	case errors.Is(err, errNamed):
-		t.Fatal(err)
-	case err != nil:
-		missing(t, fmt.Sprintf("no %s here: %v", kind, err))
+	return a.found
+}
+
+// end calls closes for each that was started. No test is running any more.
+func (s *started[T]) end(closes func(T) error) (errs []error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for kind, a := range s.kinds {
+		if a.err == nil {
+			errs = append(errs, closes(a.found))
+		}
+		delete(s.kinds, kind)
 	}
-	return found
+	return errs
 }
 
 // errNamed: a DSN names a server that cannot be used. The test fails and is not
@@ -89,22 +113,9 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// end closes the hosts that find has opened.
+// end closes what find has started.
 func end() error {
-	hosts.Lock()
-	defer hosts.Unlock()
-	var errs []error
-	for kind, h := range hosts.found {
-		errs = append(errs, h.close())
-		delete(hosts.found, kind)
-	}
-	replicas.Lock()
-	defer replicas.Unlock()
-	for kind, r := range replicas.found {
-		errs = append(errs, r.remove())
-		delete(replicas.found, kind)
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(hosts.end((*host).close), replicas.end((*Replicas).remove)...)...)
 }
 
 // close closes the connections, and removes the server if this process has

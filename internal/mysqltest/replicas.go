@@ -24,6 +24,17 @@ const Galera Kind = "galera"
 // Replicated returns the kinds of replicated servers.
 func Replicated() []Kind { return []Kind{GroupReplication, Galera} }
 
+// OnReplicas runs a test on each kind of replicated servers, both at the same time.
+// Nothing may follow it, as with AtOnce.
+func OnReplicas(t *testing.T, test func(t *testing.T, r *Replicas)) {
+	for _, kind := range Replicated() {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			test(t, NewReplicas(t, kind))
+		})
+	}
+}
+
 // Replicas are three replicated servers, shared by the tests of this binary. Each
 // test gets a database of its own.
 type Replicas struct {
@@ -255,10 +266,15 @@ func (r *Replicas) Cut(t testing.TB, m *Replica) (mend func()) {
 	return mend
 }
 
-// Force makes a Galera node that is cut off accept writes without the others, as an
-// operator may do by mistake. Restore takes it back.
+// Force makes a server that the others do not reach accept writes without them, as an
+// operator may do by mistake. Restore takes it back. A member of a group must be waiting for
+// the others, and not have left the group.
 func (r *Replicas) Force(t testing.TB, m *Replica) {
 	t.Helper()
+	if r.Kind == GroupReplication {
+		r.forceGroup(t, m)
+		return
+	}
 	var last string
 	require.Eventually(t, func() bool {
 		if m.role() != "ONLINE NODE 1" {
@@ -269,13 +285,29 @@ func (r *Replicas) Force(t testing.TB, m *Replica) {
 	}, time.Minute, 500*time.Millisecond, "a node that is writable alone: %s", &lazy{&last})
 }
 
-// Restore gives a Galera node that has gone its own way the data of the others.
+// forceGroup makes a member the only one of its group. It calls itself for that, by the
+// name that is lost with its network.
+func (r *Replicas) forceGroup(t testing.TB, m *Replica) {
+	t.Helper()
+	require.Eventually(t, func() bool { return strings.HasSuffix(m.role(), " 1") }, time.Minute, 200*time.Millisecond, "a member that does not reach the others")
+	require.NoError(t, m.c.sh("echo 127.0.0.1 "+m.name+" >>/etc/hosts"))
+	m.Exec(t, "SET GLOBAL group_replication_force_members = ?", m.name+":33061")
+	m.Exec(t, "SET GLOBAL group_replication_force_members = ''")
+	require.Eventually(t, func() bool { return m.role() == "ONLINE PRIMARY 1" }, time.Minute, 200*time.Millisecond, "a primary of a group of one")
+}
+
+// Restore gives a server that has gone its own way the data of the others.
 func (r *Replicas) Restore(t testing.TB, m *Replica) {
 	t.Helper()
 	m.Kill(t)
 	require.NoError(t, m.c.sh("rm -rf /var/lib/mysql/*"))
 	m.start()
 	require.NoError(t, ready(m.root, startTimeout))
+	if r.Kind == GroupReplication {
+		require.NoError(t, m.c.sh("sed '/^127.0.0.1 "+m.name+"$/d' /etc/hosts >/tmp/hosts && cat /tmp/hosts >/etc/hosts"))
+		require.NoError(t, m.session(groupEach))
+		require.NoError(t, m.session(groupOther))
+	}
 	r.Settle(t)
 }
 

@@ -47,6 +47,18 @@ func Real(t *testing.T, test func(t *testing.T, s *Server)) {
 	}
 }
 
+// AtOnce runs a test on the real servers as Real does, but on both at the same time,
+// because such a test mostly waits. It returns before they have ended: nothing may
+// follow it in the test that calls it.
+func AtOnce(t *testing.T, test func(t *testing.T, s *Server)) {
+	for _, kind := range []Kind{MySQL, MariaDB} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			test(t, New(t, kind))
+		})
+	}
+}
+
 // Wanted reports whether real servers are requested (TEST_ALL=1).
 func Wanted() bool { return os.Getenv("TEST_ALL") == "1" }
 

@@ -79,11 +79,9 @@ func (s Suite) Run(t *testing.T) {
 	if !mysqltest.Wanted() {
 		return
 	}
-	for _, kind := range []mysqltest.Kind{mysqltest.MySQL, mysqltest.MariaDB} {
-		t.Run(string(kind), func(t *testing.T) {
-			electortest.Run(t, false, func(t *testing.T) electortest.World {
-				return s.World(t, New(t, mysqltest.New(t, kind)), 2*time.Second, 2*time.Second)
-			})
+	mysqltest.AtOnce(t, func(t *testing.T, server *mysqltest.Server) {
+		electortest.Run(t, false, func(t *testing.T) electortest.World {
+			return s.World(t, New(t, mysqltest.New(t, server.Kind)), 2*time.Second, 2*time.Second)
 		})
-	}
+	})
 }
