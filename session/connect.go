@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -94,6 +95,9 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	}
 	reading := &deadline{response: request.response}
 	defer reading.end()
+	receiving, ends := context.WithCancel(ctx) // what the receiver waits for ends with it
+	defer ends()
+	abort := func() { reading.abort(); ends() }
 	extend := func() { reading.set(time.Now().Add(c.config.ClientLease)) }
 
 	// 1. The first message identifies the client.
@@ -121,11 +125,12 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	conn := &connection{
 		Owner: &registry.Owner{Client: first.Hello.Client, Name: first.Hello.Name, Identity: identity.Name, Address: stream.Peer().Addr, Host: request.body.host, Deltas: first.Hello.Deltas, Parts: first.Hello.Parts},
 		since: c.config.Now(), linger: c.config.ClientLease, identity: identity,
-		settled: signal.New(), extend: extend, abort: reading.abort,
+		settled: signal.New(), extend: extend, abort: abort,
 	}
+	conn.waiting.intake, conn.waiting.host = request.body.intake, request.body.host
 	var why atomic.Pointer[wire.Error] // why the stream was ended from this side
 	end := func(because *wire.Error) func() {
-		return func() { why.CompareAndSwap(nil, because); reading.fail() }
+		return func() { why.CompareAndSwap(nil, because); reading.fail(); ends() }
 	}
 	conn.out = &outbox{
 		send: stream.Send, failed: conn.abort, unread: end(errUnread), full: end(errOutbox),
@@ -144,7 +149,6 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	// 2. Receive until the stream ends or sending fails. What waits for room then was
 	// not accepted, and is forgotten. A panic ends the stream as if it had broken: its
 	// registrations have a lease.
-	receiving, ends := context.WithCancel(ctx)
 	goodbye := false
 	broken := func(panicked error) { err = wire.Errorf(wire.CodeInternal, "%v", panicked) }
 	contain.Run(c.config.Logger, broken, func() {
@@ -152,6 +156,10 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	})
 	ends()
 	conn.waiting.serving.Wait()
+	conn.waiting.giveUp()
+	if ctx.Err() == nil && errors.Is(err, os.ErrDeadlineExceeded) {
+		err = errSilent
+	}
 	if because := why.Load(); err != nil && because != nil {
 		err = because
 		c.unread.Inc()
@@ -202,9 +210,6 @@ func (c *clientService) receive(ctx context.Context, conn *connection, stream *c
 		body.arrived()
 		switch ended := errors.Is(err, io.EOF); {
 		case err != nil && !ended:
-			if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-				err = errSilent
-			}
 			if body.full {
 				err = errIntake
 			}

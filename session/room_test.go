@@ -40,6 +40,7 @@ func newFullSession(t *testing.T) *fullSession {
 	s := &fullSession{clientService: &clientService{registry: &locked{Registry: r}, wakeWriters: func() {}, refusals: prometheus.NewCounter(prometheus.CounterOpts{})}}
 	s.room = &room{registry: s.registry, limit: 1 << 30, waits: prometheus.NewCounter(prometheus.CounterOpts{})}
 	s.conn = &connection{Owner: &registry.Owner{Identity: "app"}, extend: func() { s.extended++ }}
+	s.conn.waiting.intake = newIntake(intakeAll, intakeEach)
 	s.conn.identity.Name, s.conn.identity.Right = "app", rights.Publish
 	s.conn.Renew(now, time.Hour)
 	s.conn.out = &outbox{unread: func() {}, failed: func() {}, send: func(m *wirev1.ServerMessage) error {
@@ -221,5 +222,43 @@ func TestRoom_ClientThatSendsTooMuchIsNotRead(t *testing.T) {
 		require.True(t, <-read)
 		s.conn.waiting.serving.Wait()
 		assert.Len(t, s.accepted, 1+len(many))
+	})
+}
+
+// A registration that is larger than all that may wait waits beside it: the stream is
+// read on, and what is urgent is taken. It counts for its address, whose limit refuses
+// another one.
+func TestRoom_LargeRegistrationDoesNotBlockTheStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFullSession(t)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		s.conn.waiting.intake = newIntake(1<<20, 500<<10)
+		large := func(id string) []*wirev1.Publisher {
+			p := versions(id, 1)
+			for range 5 {
+				p[0].Values = append(p[0].Values, strings.Repeat("x", 60<<10))
+			}
+			return p
+		}
+		s.take(ctx, large("large"))
+		s.take(ctx, versions("held", 2))
+		assert.Equal(t, []string{"held 1", "held 2"}, s.accepted)
+		s.take(ctx, large("too much"))
+		require.Len(t, s.refused, 1)
+		assert.Contains(t, s.refused[0], "bytes are too many to wait")
+		s.take(ctx, versions("small", 1))
+
+		s.settle()
+		assert.Equal(t, []string{"held 1", "held 2", "large 1"}, s.accepted, "there is no room for more")
+		assert.Zero(t, s.conn.waiting.intake.used)
+		s.settle()
+		assert.Equal(t, []string{"held 1", "held 2", "large 1", "small 1"}, s.accepted)
+		s.take(ctx, large("forgotten"))
+		assert.NotZero(t, s.conn.waiting.intake.used)
+		s.conn.waiting.giveUp()
+		assert.Zero(t, s.conn.waiting.intake.used)
+		s.settle()
+		s.conn.waiting.serving.Wait()
 	})
 }

@@ -7,12 +7,17 @@ import (
 	"time"
 
 	"conclave/internal/contain"
+	"conclave/session/registry"
+	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
 
 // maxWaiting is how many bytes of new registrations of one client may wait before
 // its session reads no further message of it: more than the two
-// messages that a client sends before they are accepted (client/window.go).
+// messages that a client sends before they are accepted (client/window.go). A
+// registration that is larger than that does not count, because what the client
+// withdraws must not wait behind it: it counts for the intake of its address instead,
+// and is refused if that is full.
 const maxWaiting = 192 << 10
 
 // maxFound is how many bytes may wait for what a session has found of what a client
@@ -24,11 +29,13 @@ const maxFound = maxWaiting / 2
 // stream is read on meanwhile, so that a withdrawal or a newer version does not wait
 // behind them.
 type waiting struct {
+	intake  *intake        // what is larger than maxWaiting counts there
+	host    string         // of the client
 	serving sync.WaitGroup // the goroutine that registers them
 
 	mu    sync.Mutex // held while anything of the connection is registered, so that no registration overtakes itself
 	queue []*wirev1.Publisher
-	bytes int
+	bytes int           // of those up to maxWaiting
 	empty chan struct{} // closed when the queue is empty again; nil while it is
 }
 
@@ -46,22 +53,39 @@ func (w *waiting) replace(by []*wirev1.Publisher) {
 		if !ids[p.GetId()] {
 			return false
 		}
-		w.bytes -= sizeOf(p)
+		w.removed(p)
 		return true
 	})
 }
 
-// add adds registrations, and reports whether there were none before. mu is held.
-func (w *waiting) add(publishers []*wirev1.Publisher) (first bool) {
+// add adds registrations. It returns those that are too large to wait, and reports
+// whether there were none before. mu is held.
+func (w *waiting) add(publishers []*wirev1.Publisher) (refused []*wirev1.Publisher, first bool) {
 	for _, p := range publishers {
-		w.bytes += sizeOf(p)
+		n := sizeOf(p)
+		switch {
+		case n <= maxWaiting:
+			w.bytes += n
+		case !w.intake.take(w.host, n):
+			refused = append(refused, p)
+			continue
+		}
+		w.queue = append(w.queue, p)
 	}
-	w.queue = append(w.queue, publishers...)
 	if len(w.queue) == 0 || w.empty != nil {
-		return false
+		return refused, false
 	}
 	w.empty = make(chan struct{})
-	return true
+	return refused, true
+}
+
+// removed is called for each registration that is taken from the queue. mu is held.
+func (w *waiting) removed(p *wirev1.Publisher) {
+	if n := sizeOf(p); n <= maxWaiting {
+		w.bytes -= n
+	} else {
+		w.intake.give(w.host, n)
+	}
 }
 
 // fit returns those of the first registrations that may wait while no more than most
@@ -76,14 +100,15 @@ func (w *waiting) fit(publishers []*wirev1.Publisher, most int) (fit, left []*wi
 	return publishers[:n], publishers[n:]
 }
 
-// next removes and returns the first ones. mu is held.
+// next removes and returns the first ones, up to a large one. mu is held.
 func (w *waiting) next() []*wirev1.Publisher {
-	n := min(putsAtOnce, len(w.queue))
+	n := 0
+	for large := false; n < min(putsAtOnce, len(w.queue)) && !large; n++ {
+		w.removed(w.queue[n])
+		large = sizeOf(w.queue[n]) > maxWaiting
+	}
 	out := w.queue[:n:n]
 	w.queue = w.queue[n:]
-	for _, p := range out {
-		w.bytes -= sizeOf(p)
-	}
 	return out
 }
 
@@ -91,16 +116,24 @@ func (w *waiting) next() []*wirev1.Publisher {
 func (w *waiting) drop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.queue, w.bytes = nil, 0
+	w.clear()
 }
 
-// done ends the waits: the queue is empty, and an idle connection keeps nothing. mu is
+// clear removes all of them. mu is held.
+func (w *waiting) clear() {
+	for _, p := range w.queue {
+		w.removed(p)
+	}
+	w.queue = nil
+}
+
+// done empties the queue and ends the waits: an idle connection keeps nothing. mu is
 // held.
 func (w *waiting) done() {
-	if w.empty != nil {
+	if w.clear(); w.empty != nil {
 		close(w.empty)
 	}
-	w.empty, w.queue, w.bytes = nil, nil, 0
+	w.empty = nil
 }
 
 // giveUp forgets what waits and ends the waits.
@@ -147,7 +180,8 @@ func sizeOf(p *wirev1.Publisher) (n int) {
 // when there is room for it. It returns those for which there is none, and which may
 // not wait because more than most bytes would. serving ends with ctx.
 func (c *clientService) register(ctx context.Context, conn *connection, publishers []*wirev1.Publisher, most int) (left []*wirev1.Publisher) {
-	left, first := c.registerNow(conn, publishers, most)
+	left, refused, first := c.registerNow(conn, publishers, most)
+	c.refuseLarge(conn, refused)
 	if first {
 		conn.waiting.serving.Go(func() {
 			end := func(error) { conn.abort(); conn.waiting.giveUp() }
@@ -159,8 +193,9 @@ func (c *clientService) register(ctx context.Context, conn *connection, publishe
 }
 
 // registerNow registers what there is room for and lets the rest wait, as far as it
-// may. It returns what may not, and reports whether nothing had waited before.
-func (c *clientService) registerNow(conn *connection, publishers []*wirev1.Publisher, most int) (left []*wirev1.Publisher, first bool) {
+// may. It returns what may not, what is too large for that, and reports whether nothing
+// had waited before.
+func (c *clientService) registerNow(conn *connection, publishers []*wirev1.Publisher, most int) (left, refused []*wirev1.Publisher, first bool) {
 	w := &conn.waiting
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -168,7 +203,23 @@ func (c *clientService) registerNow(conn *connection, publishers []*wirev1.Publi
 	now, later := c.room.split(publishers)
 	c.put(conn, now)
 	later, left = w.fit(later, most)
-	return left, w.add(later)
+	refused, first = w.add(later)
+	return left, refused, first
+}
+
+// refuseLarge refuses registrations that are too large to wait for room. Their client
+// sends them again later.
+func (c *clientService) refuseLarge(conn *connection, publishers []*wirev1.Publisher) {
+	if len(publishers) == 0 {
+		return
+	}
+	var refused []*wirev1.Refusal
+	for _, p := range publishers {
+		refused = append(refused, refusal(p.GetId(), wire.Errorf(wire.CodeLimitReached,
+			"%d bytes are too many to wait until the data nodes have stored earlier registrations", sizeOf(p))))
+	}
+	c.refusals.Add(float64(len(refused)))
+	conn.out.add(func(o *registry.Outbox) { o.Answer(nil, nil, refused) })
 }
 
 // serveWaiting registers what waits, whenever there is room, until nothing waits or

@@ -38,6 +38,7 @@
 //
 //   - view.go: what operators are shown.
 //   - outbox.go: what is still to be sent to one client.
+//   - acks.go: the acknowledgements in it.
 //   - queue.go: the changes that data has not acknowledged.
 //   - diff.go: the answer to a data node that compares its copies.
 //   - publish.go: registrations come, change and go.

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -36,10 +37,10 @@ type Outbox struct {
 	stored   acks
 	wanted   acks
 	refused  []*wirev1.Refusal
-	withheld []*wirev1.Refusal
-	pushes   []string          // subscriptions in order of arrival, each once
-	newest   map[string]unsent // of each subscription in pushes, unless it has ended
-	parts    *inParts          // the push that is being sent in parts; nil: none
+	withheld map[string]*wirev1.Refusal // by subscription
+	pushes   []string                   // subscriptions in order of arrival, each once
+	newest   map[string]unsent          // of each subscription in pushes, unless it has ended
+	parts    *inParts                   // the push that is being sent in parts; nil: none
 
 	bytes     int                   // of all entries: not of the lists
 	baseBytes int                   // of the lists in bases
@@ -57,47 +58,8 @@ type unsent struct {
 	encoded *encoding // of the datum; nil: it is encoded when it is sent
 }
 
-// acks holds acknowledgements to be sent: the highest version of each id.
-type acks struct {
-	order   []string
-	version map[string]int64
-}
-
 // entryBytes is what an entry takes beside its strings, about.
 const entryBytes = 64
-
-// add adds acknowledgements, and returns how many bytes more they take.
-func (a *acks) add(more []Ack) (bytes int) {
-	if a.version == nil && len(more) > 0 {
-		a.version = make(map[string]int64, len(more))
-	}
-	for _, m := range more {
-		have, waits := a.version[m.ID]
-		if !waits {
-			a.order = append(a.order, m.ID)
-			bytes += entryBytes + len(m.ID)
-		}
-		a.version[m.ID] = max(have, m.Version)
-	}
-	return bytes
-}
-
-// take removes and returns as many as one message carries, and how many bytes they
-// took.
-func (a *acks) take() (out []*wirev1.Ack, bytes int) {
-	n := min(len(a.order), messageAcks)
-	block := make([]wirev1.Ack, n) // one allocation for all
-	for i, id := range a.order[:n] {
-		block[i].Id, block[i].Version = id, a.version[id]
-		delete(a.version, id)
-		out = append(out, &block[i])
-		bytes += entryBytes + len(id)
-	}
-	if a.order = a.order[n:]; len(a.order) == 0 {
-		*a = acks{}
-	}
-	return out, bytes
-}
 
 // Answer adds what became of registrations and subscriptions: accepted, stored,
 // or refused.
@@ -152,8 +114,12 @@ func (o *Outbox) Unconfigure(id string) {
 // called under the registry's lock, like the methods of Registry.
 func (o *Outbox) Push(p Push) {
 	if p.withheld {
+		o.forgetWithheld(p.ID)
+		if o.withheld == nil {
+			o.withheld = map[string]*wirev1.Refusal{}
+		}
+		o.withheld[p.ID] = p.refusal
 		o.bytes += refusalBytes(p.refusal)
-		o.withheld = append(o.withheld, p.refusal)
 		return
 	}
 	if p.datum == nil {
@@ -162,6 +128,7 @@ func (o *Outbox) Push(p Push) {
 		}
 		return
 	}
+	o.forgetWithheld(p.ID)
 	if o.newest == nil {
 		o.newest = map[string]unsent{}
 	}
@@ -190,6 +157,29 @@ func (o *Outbox) Push(p Push) {
 	if p.topic != nil {
 		p.topic.bytes += waiting.size()
 	}
+}
+
+// forgetWithheld removes what was to be reported of an earlier list of a subscription.
+// Within a message, what is withheld is of later lists than those that are pushed.
+func (o *Outbox) forgetWithheld(id string) {
+	if r := o.withheld[id]; r != nil {
+		delete(o.withheld, id)
+		o.bytes -= refusalBytes(r)
+	}
+}
+
+// takeWithheld removes and returns what is to be reported of lists that are withheld,
+// without those of subscriptions for which an earlier list still waits: the error would
+// end with its push.
+func (o *Outbox) takeWithheld() (out []*wirev1.Refusal) {
+	for id, r := range o.withheld {
+		if _, waits := o.newest[id]; !waits && !o.parts.has(id) {
+			out = append(out, r)
+			o.forgetWithheld(id)
+		}
+	}
+	slices.SortFunc(out, func(x, y *wirev1.Refusal) int { return strings.Compare(x.GetId(), y.GetId()) })
+	return out
 }
 
 // size returns how many bytes the push takes, about.
@@ -291,24 +281,17 @@ func (o *Outbox) answers() (m *wirev1.ServerMessage, something bool) {
 		return out
 	}
 	m.Accepted, m.Stored, m.Wanted = take(&o.accepted), take(&o.stored), take(&o.wanted)
-	m.Refused = o.takeRefusals(&o.refused)
-	return m, something || len(m.Accepted)+len(m.Stored)+len(m.Wanted)+len(m.Refused) > 0
-}
-
-func (o *Outbox) takeRefusals(from *[]*wirev1.Refusal) []*wirev1.Refusal {
-	out := *from
-	*from = nil
-	for _, r := range out {
+	m.Refused, o.refused = o.refused, nil
+	for _, r := range m.Refused {
 		o.bytes -= refusalBytes(r)
 	}
-	return out
+	return m, something || len(m.Accepted)+len(m.Stored)+len(m.Wanted)+len(m.Refused) > 0
 }
 
 // Next removes and returns the next message, or nil when nothing is left to be
 // sent. A datum for several subscriptions of the connection is sent once.
 func (o *Outbox) Next() *wirev1.ServerMessage {
 	m, something := o.answers()
-	m.Withheld = o.takeRefusals(&o.withheld)
 	size, taken := 0, 0
 	at := map[unsent]*wirev1.Push{}
 	if o.parts != nil {
@@ -362,6 +345,7 @@ func (o *Outbox) Next() *wirev1.ServerMessage {
 	if len(o.pushes) == 0 {
 		o.pushes = nil
 	}
+	m.Withheld = o.takeWithheld()
 	if !something && len(m.Withheld)+len(m.Pushes) == 0 {
 		return nil
 	}

@@ -304,3 +304,35 @@ func TestOutbox_DropsWhatWaitedForTheSubscriptionBefore(t *testing.T) {
 	assert.Empty(t, out.newest)
 	assert.Nil(t, out.Next())
 }
+
+// That a list is withheld is reported after earlier lists, and not after a later one: the
+// client's error ends with a push.
+func TestOutbox_WithheldIsOfTheLatestList(t *testing.T) {
+	var o Outbox
+	list := func(id string, version int64, bytes int) Push {
+		return Push{ID: id, datum: newDatum(&wirev1.Datum{DataInfoId: id, Version: version, Values: []string{strings.Repeat("x", bytes)}}, uint64(version))}
+	}
+	withheld := func(id string) Push {
+		return Push{ID: id, withheld: true, refusal: &wirev1.Refusal{Id: id, Code: string(wire.CodeTooLarge)}}
+	}
+	o.Push(withheld("grown"))
+	o.Push(list("shrunk", 1, 1))
+	o.Push(withheld("shrunk"))
+	o.Push(list("shrunk", 2, 1))
+	m := o.Next()
+	assert.Len(t, m.GetPushes(), 1)
+	require.Len(t, m.GetWithheld(), 1)
+	assert.Equal(t, "grown", m.Withheld[0].GetId())
+
+	o.Push(list("other", 1, messageBytes+1))
+	o.Push(list("grown", 3, 1))
+	o.Push(withheld("grown"))
+	m = o.Next()
+	assert.Len(t, m.GetPushes(), 1, "that of the other")
+	assert.Empty(t, m.GetWithheld(), "an earlier list waits")
+	m = o.Next()
+	assert.Len(t, m.GetPushes(), 1)
+	assert.Len(t, m.GetWithheld(), 1)
+	assert.Nil(t, o.Next())
+	assert.Zero(t, o.bytes)
+}

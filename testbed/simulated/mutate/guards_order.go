@@ -40,6 +40,10 @@ var orderGuards = []guard{
 		"session/registry/slot.go", "for _, c := range s.pending {\n\t\tc.settled = true", "for _, c := range s.pending {\n\t\tc.settled = false"}},
 	{name: "what is found of a replay blocks its stream", test: unit{"./session", "TestRoom_WhatIsFoundDoesNotBlockTheStream"}, patch: patch{
 		"session/waiting.go", "bytes > most {", "bytes < 0 {"}},
+	{name: "a large registration that waits blocks its stream", test: unit{"./session", "TestRoom_LargeRegistrationDoesNotBlockTheStream"}, patch: patch{
+		"session/waiting.go", "case n <= maxWaiting:", "case n > 0:"}},
+	{name: "a stream that has ended waits for room", test: unit{"./session", "TestWaiting_EndsWithTheStream"}, patch: patch{
+		"session/connect.go", "abort := func() { reading.abort(); ends() }", "abort := func() { reading.abort() }"}},
 	{name: "one slow data node delays all", test: unit{"./session/registry", "TestFull_OneSlowNodeDelaysNoOther"}, patch: patch{
 		"session/registry/queue.go", "(limit+1)/2-byLeader[s.address]", "limit-byLeader[s.address]"}},
 }

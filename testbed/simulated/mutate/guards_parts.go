@@ -26,6 +26,10 @@ var partGuards = []guard{
 		"session/registry/read.go", "} else {\n\t\t\t\ttp.ask()\n\t\t\t}", "}\n\t\t\ttp.ask()"}},
 	{name: "a push overtakes the parts of an older one", test: unit{"./session/registry", "TestOutbox_PartsAreOfOneVersion"}, patch: patch{
 		"session/registry/outbox.go", "o.parts.has(subscription) || ", ""}},
+	{name: "that an earlier list was too large is reported after a later one", test: unit{"./session/registry", "TestOutbox_WithheldIsOfTheLatestList"}, patch: patch{
+		"session/registry/outbox.go", "	o.forgetWithheld(p.ID)\n	if o.newest == nil {", "	if o.newest == nil {"}},
+	{name: "that a list is too large is reported before an earlier one", test: unit{"./session/registry", "TestOutbox_WithheldIsOfTheLatestList"}, patch: patch{
+		"session/registry/outbox.go", "!waits && !o.parts.has(id)", "!waits || !o.parts.has(id)"}},
 	{name: "an older client is sent what it cannot receive", test: unit{"./session/registry", "TestOffer_OlderClientIsRefusedWhatItCannotReceive"}, patch: patch{
 		"session/registry/push.go", " || d.bytes > wire.MaxMessage && !s.to.Parts {", " {"}},
 	{name: "keys of a list are selected under the registry's lock", test: unit{"./session", "TestAdmin_ListsHoldNoLock"}, patch: patch{
