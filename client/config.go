@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -62,6 +63,10 @@ type Config struct {
 	// accepted yet, estimated: their values, their names and 64 bytes each. Publish
 	// waits while it is reached. Default 64 MiB.
 	MaxWaiting int
+	// MaxListBytes is the size of the largest list that the client puts together, about,
+	// as it is in memory. A larger one is an error of its subscription, which keeps the
+	// list before it. Default 256 MiB, as on sessions.
+	MaxListBytes int
 	// Network is what the client dials with. Default: TCP.
 	Network wire.Network
 	// Logger receives the client's log. Default: none.
@@ -121,6 +126,7 @@ func (c Config) withDefaults() Config {
 	if c.MaxWaiting == 0 {
 		c.MaxWaiting = 64 << 20
 	}
+	c.MaxListBytes = cmp.Or(c.MaxListBytes, wire.MaxList)
 	if token := c.Token; c.TokenFrom == nil && token != "" {
 		c.TokenFrom = func() (string, error) { return token, nil }
 	}
@@ -149,6 +155,9 @@ func (c Config) Validate() error {
 	}
 	if c.MaxWaiting < 0 {
 		return fmt.Errorf("max waiting %d is negative", c.MaxWaiting)
+	}
+	if c.MaxListBytes < 0 {
+		return fmt.Errorf("max list bytes %d is negative", c.MaxListBytes)
 	}
 	for _, a := range c.Sessions {
 		if _, _, err := net.SplitHostPort(a); err != nil {

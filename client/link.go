@@ -357,8 +357,7 @@ func (l *link) take(m *wirev1.ServerMessage) error {
 	}
 	for _, r := range m.GetWithheld() { // of later lists than the pushes
 		if s := c.subs[r.GetId()]; s != nil {
-			s.err = wire.Errorf(wire.Code(r.GetCode()), "%s", r.GetMessage())
-			c.log.Error("the list cannot be received, what was received before stays", "dataId", s.data.DataID, "id", s.id, "error", s.err)
+			l.withheld(s, wire.Errorf(wire.Code(r.GetCode()), "%s", r.GetMessage()))
 		}
 	}
 	c.configured(m.GetConfig())

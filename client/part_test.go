@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"conclave/client"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
@@ -98,6 +99,31 @@ func TestParts_WithheldListIsAnError(t *testing.T) {
 		assert.Equal(t, []string{"one"}, last.Values)
 		l.push("svc", 2, "two")
 		assert.Equal(t, []string{"two"}, (<-sub.C()).Values)
+		assert.NoError(t, sub.Err())
+	})
+}
+
+// A list that is announced as larger than the client takes is an error of its
+// subscription, and is not asked for again. What fits is received.
+func TestParts_ListAboveTheLimitIsAnError(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s1 := w.session("session-1")
+		c := w.configured(client.Config{Sessions: []string{s1.address}, MaxListBytes: 5000})
+		sub, err := c.Subscribe("svc")
+		require.NoError(t, err)
+		w.eventually("subscribed", func() bool { return len(s1.link().subscriptions()) == 1 })
+		l := s1.link()
+		l.push("svc", 1, "one")
+		<-sub.C()
+		value := strings.Repeat("x", 1000)
+		l.sendParts(l.parts(2, []string{value, value, value, value, value})...)
+		w.eventually("the error is shown", func() bool { return wire.CodeOf(sub.Err()) == wire.CodeTooLarge })
+		synctest.Wait()
+		last, _ := sub.Last()
+		assert.Equal(t, []string{"one"}, last.Values)
+		assert.Len(t, l.subscriptions(), 1)
+		l.sendParts(l.parts(3, []string{value, value, value})...)
+		assert.Len(t, (<-sub.C()).Values, 3)
 		assert.NoError(t, sub.Err())
 	})
 }

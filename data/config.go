@@ -7,6 +7,7 @@ import (
 
 	"conclave"
 	"conclave/internal/node"
+	"conclave/wire"
 )
 
 // Config configures a data node. Start from DefaultConfig and set Node, Listen
@@ -35,6 +36,9 @@ type Config struct {
 	// 5 min.
 	RepairEvery time.Duration
 	RepairAll   time.Duration
+	// MaxListBytes is the size of the largest list that is sent to sessions, about, as
+	// it is in memory. Default 256 MiB.
+	MaxListBytes int64
 }
 
 // DefaultConfig returns a Config with every default. The caller sets Node and
@@ -47,6 +51,7 @@ func DefaultConfig() Config {
 		DiffTimeout:   time.Second,
 		RepairEvery:   6 * time.Second,
 		RepairAll:     5 * time.Minute,
+		MaxListBytes:  wire.MaxList,
 	}
 }
 
@@ -60,6 +65,7 @@ func (c Config) withDefaults() Config {
 	c.DiffTimeout = cmp.Or(c.DiffTimeout, d.DiffTimeout)
 	c.RepairEvery = cmp.Or(c.RepairEvery, d.RepairEvery)
 	c.RepairAll = cmp.Or(c.RepairAll, d.RepairAll)
+	c.MaxListBytes = cmp.Or(c.MaxListBytes, d.MaxListBytes)
 	return c
 }
 
@@ -72,5 +78,6 @@ func (c Config) Validate() error {
 	}
 	return cmp.Or(c.Config.Validate(conclave.RoleData),
 		node.Positive("SessionGrace", c.SessionGrace), node.Positive("FinishTimeout", c.FinishTimeout),
-		node.Positive("DiffTimeout", c.DiffTimeout), node.Positive("RepairEvery", c.RepairEvery))
+		node.Positive("DiffTimeout", c.DiffTimeout), node.Positive("RepairEvery", c.RepairEvery),
+		node.PositiveNumber("MaxListBytes", int(c.MaxListBytes)))
 }

@@ -61,6 +61,7 @@ func (rs *replicas) report(lag func(conclave.NodeID) time.Duration, now time.Tim
 type replica struct {
 	id       int
 	grace    time.Duration // the session grace
+	maxList  int           // Config.MaxListBytes
 	trace    trace.Sink    // claims are made with mu held
 	watchers *watchers     // the sessions' feeds
 

@@ -170,7 +170,7 @@ func (r *replica) fetch(in *wirev1.FetchSlot, size *int, now time.Time) *wirev1.
 		if *size > largestAnswer {
 			break
 		}
-		f, count, begun := r.store.Answer(want, largestAnswer, now)
+		f, count, begun := r.store.Answer(want, largestAnswer, r.maxList, now)
 		*size += proto.Size(f)
 		if out.Datums = append(out.Datums, f); begun {
 			continue // it was read with its first part

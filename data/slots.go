@@ -83,7 +83,7 @@ func (s *slots) apply(st wire.State) {
 	if s.replicas.all() == nil {
 		list := make([]*replica, len(table.Slots))
 		for i := range list {
-			list[i] = &replica{id: i, grace: s.config.SessionGrace, trace: s.config.Trace, watchers: &s.feeds.watchers}
+			list[i] = &replica{id: i, grace: s.config.SessionGrace, maxList: int(s.config.MaxListBytes), trace: s.config.Trace, watchers: &s.feeds.watchers}
 		}
 		s.replicas.set(list)
 	}

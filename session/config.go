@@ -8,6 +8,7 @@ import (
 	"conclave"
 	"conclave/internal/node"
 	"conclave/session/registry"
+	"conclave/wire"
 )
 
 // Config configures a session. Zero durations take the values of DefaultConfig.
@@ -46,6 +47,10 @@ type Config struct {
 	// session keeps as many of old lists, to send a slow client only what has changed in
 	// them. The lists themselves, which it has in any case, do not count. Default 256 MiB.
 	MaxOutboxBytes int64
+	// MaxListBytes is the size of the largest list that is read and pushed, about, as it
+	// is in memory. Subscribers of a larger one get an error, and keep what they have.
+	// Default 256 MiB.
+	MaxListBytes int64
 }
 
 // DefaultConfig returns a Config with every default. The caller sets Node and
@@ -59,7 +64,7 @@ func DefaultConfig() Config {
 		DrainTimeout: 10 * time.Second,
 
 		MaxSubscriptions: 1 << 16, MaxRegistrations: 1_050_000,
-		MaxClientBytes: 1 << 30, MaxAddressBytes: 2 << 30, MaxOutboxBytes: 256 << 20,
+		MaxClientBytes: 1 << 30, MaxAddressBytes: 2 << 30, MaxOutboxBytes: 256 << 20, MaxListBytes: wire.MaxList,
 	}
 }
 
@@ -77,6 +82,7 @@ func (c Config) withDefaults() Config {
 	c.MaxClientBytes = cmp.Or(c.MaxClientBytes, d.MaxClientBytes)
 	c.MaxAddressBytes = cmp.Or(c.MaxAddressBytes, d.MaxAddressBytes)
 	c.MaxOutboxBytes = cmp.Or(c.MaxOutboxBytes, d.MaxOutboxBytes)
+	c.MaxListBytes = cmp.Or(c.MaxListBytes, d.MaxListBytes)
 	return c
 }
 
@@ -93,5 +99,5 @@ func (c Config) Validate() error {
 		node.Positive("PushWindow", c.PushWindow), node.Positive("DrainTimeout", c.DrainTimeout),
 		node.PositiveNumber("MaxSubscriptions", c.MaxSubscriptions), node.PositiveNumber("MaxRegistrations", c.MaxRegistrations),
 		node.PositiveNumber("MaxClientBytes", int(c.MaxClientBytes)), node.PositiveNumber("MaxAddressBytes", int(c.MaxAddressBytes)),
-		node.PositiveNumber("MaxOutboxBytes", int(c.MaxOutboxBytes)))
+		node.PositiveNumber("MaxOutboxBytes", int(c.MaxOutboxBytes)), node.PositiveNumber("MaxListBytes", int(c.MaxListBytes)))
 }

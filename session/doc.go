@@ -65,7 +65,7 @@
 //     changes stop, it has the newest list.
 //   - A slow client misses versions and delays no other client: its outbox holds
 //     one entry per registration and subscription, the newest.
-//   - A list of up to 256 MiB is pushed, in parts if it is large; a larger one is an
+//   - A list of up to Config.MaxListBytes is pushed, in parts if it is large; a larger one is an
 //     error of the subscription, and /readyz reports it (docs/adr/0093).
 //   - Load makes no client look dead: a client's pings wait neither behind what it
 //     sends nor for the registry's lock, and a slow data node is sent less at once.

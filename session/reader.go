@@ -126,7 +126,7 @@ func (r *reader) fetch(ctx context.Context, n *dataNode, req *wirev1.FetchReques
 		})
 		for _, f := range datums {
 			if f.GetTooLarge() > 0 {
-				r.config.Logger.Error("a list is too large to be sent: its subscribers keep what they have", "dataInfoId", f.GetDatum().GetDataInfoId(), "bytes", f.GetTooLarge(), "limit", wire.MaxList)
+				r.config.Logger.Error("a list is too large to be sent: its subscribers keep what they have", "dataInfoId", f.GetDatum().GetDataInfoId(), "bytes", f.GetTooLarge(), "limit", r.config.MaxListBytes)
 			}
 		}
 		switch {

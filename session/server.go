@@ -60,7 +60,7 @@ func New(c Config) (*Server, error) {
 func (s *Server) connectParts() {
 	c, book := s.config, &addressBook{}
 	s.registry = &locked{Registry: registry.New(c.SessionGrace, c.PushWindow, c.Trace)}
-	s.registry.Limit(registry.Limits{Subscriptions: c.MaxSubscriptions, Registrations: c.MaxRegistrations, Bytes: int(c.MaxClientBytes), AddressBytes: int(c.MaxAddressBytes)})
+	s.registry.Limit(registry.Limits{Subscriptions: c.MaxSubscriptions, Registrations: c.MaxRegistrations, Bytes: int(c.MaxClientBytes), AddressBytes: int(c.MaxAddressBytes), ListBytes: int(c.MaxListBytes)})
 	s.clients, s.nodes = newClients(c.SessionGrace), newNodes()
 	counters := exportMetrics(s.Metrics, s.registry, s.clients)
 	s.drain = &drain{node: c.Node, view: s.view, clients: s.clients, events: s.events, log: s.log}

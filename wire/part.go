@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"fmt"
 
 	"conclave"
@@ -16,8 +17,8 @@ const (
 	// PartBytes is the size of one part for a client, about: other messages for it
 	// are sent between two parts.
 	PartBytes = 512 << 10
-	// MaxList is the size of the largest list that is sent. What holds a list, and
-	// what puts one together, holds no more than this of it.
+	// MaxList is the size of the largest list that is sent, unless a process has another
+	// limit. What puts a list together holds no more than this of it.
 	MaxList = 256 << 20
 	// MaxMessage is the limit of one message from a peer. It is a multiple of the
 	// limit of a request, because a list combines the values of all its publishers;
@@ -67,8 +68,10 @@ func (l *List) Ends(at Position) bool {
 }
 
 // Assembly is a list of which parts have been received. Its zero value has none. It
-// never holds more than MaxList bytes, whatever its parts say.
+// never holds more than Limit bytes, whatever its parts say.
 type Assembly struct {
+	Limit int // 0: MaxList
+
 	list  List
 	hash  uint64 // of the whole list
 	part  *wirev1.Part
@@ -91,17 +94,17 @@ func (a *Assembly) At() Position { return Position{len(a.list.Values), len(a.lis
 // list must be asked for again.
 func (a *Assembly) Add(hash uint64, p *wirev1.Part, values []string, publishers []uint32) (whole *List, err error) {
 	if p.GetValuesAt() == 0 && p.GetPublishersAt() == 0 {
-		*a = Assembly{hash: hash, part: p, sum: fnvOffset}
+		*a = Assembly{Limit: a.Limit, hash: hash, part: p, sum: fnvOffset}
 	}
 	if err = a.add(hash, p, values, publishers); err != nil {
-		*a = Assembly{}
+		*a = Assembly{Limit: a.Limit}
 		return nil, err
 	}
 	if len(a.list.Values) < int(p.GetValues()) || len(a.list.Publishers) < int(p.GetPublishers()) {
 		return nil, nil
 	}
 	list, sum := a.list, max(a.sum, 1) // see ContentHash
-	if *a = (Assembly{}); sum != hash {
+	if *a = (Assembly{Limit: a.Limit}); sum != hash {
 		return nil, fmt.Errorf("the list has the hash %x, not %x", sum, hash)
 	}
 	if got := list.PublishersHash(); got != p.GetPublishersHash() {
@@ -124,8 +127,8 @@ func (a *Assembly) add(hash uint64, p *wirev1.Part, values []string, publishers 
 		return fmt.Errorf("a part of %d values from %d on, of %d", len(values), p.GetValuesAt(), p.GetValues())
 	}
 	more := List{Values: values, Publishers: publishers}
-	if a.bytes += more.Bytes(); a.bytes > MaxList {
-		return fmt.Errorf("a list of more than %d bytes", MaxList)
+	if a.bytes += more.Bytes(); a.bytes > cmp.Or(a.Limit, MaxList) {
+		return fmt.Errorf("a list of more than %d bytes", cmp.Or(a.Limit, MaxList))
 	}
 	a.list.Values, a.list.Publishers = append(a.list.Values, values...), append(a.list.Publishers, publishers...)
 	for _, v := range values {

@@ -103,21 +103,24 @@ func TestAssembly_PublishersAreCompared(t *testing.T) {
 	assert.Zero(t, a)
 }
 
-// What a peer sends is held up to MaxList, whatever length it announces.
+// What a peer sends is held up to a limit, whatever length it announces.
 func TestAssembly_IsBounded(t *testing.T) {
-	a, value := wire.Assembly{}, strings.Repeat("x", 1<<20)
-	part := &wirev1.Part{Values: 1 << 30, Bytes: 1}
-	added := 0
-	for ; ; added++ {
-		part.ValuesAt = uint32(added)
-		if _, err := a.Add(1, part, []string{value}, nil); err != nil {
-			assert.ErrorContains(t, err, "a list of more than")
-			break
+	value := strings.Repeat("x", 1<<20)
+	for limit, most := range map[int]int{0: wire.MaxList, 3 << 20: 3 << 20} {
+		a := wire.Assembly{Limit: limit}
+		part := &wirev1.Part{Values: 1 << 30, Bytes: 1}
+		added := 0
+		for ; ; added++ {
+			part.ValuesAt = uint32(added)
+			if _, err := a.Add(1, part, []string{value}, nil); err != nil {
+				assert.ErrorContains(t, err, "a list of more than")
+				break
+			}
+			require.LessOrEqual(t, added<<20, most)
 		}
-		require.LessOrEqual(t, added<<20, wire.MaxList)
+		assert.Greater(t, (added+2)<<20, most)
+		assert.Equal(t, wire.Assembly{Limit: limit}, a)
 	}
-	assert.Greater(t, (added+2)<<20, wire.MaxList)
-	assert.Zero(t, a)
 }
 
 // FuzzAssembly gives an assembly arbitrary pushes. Whatever they contain, a list that

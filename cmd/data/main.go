@@ -28,6 +28,7 @@ func process() cli.Process {
 			f.DurationVar(&c.DiffTimeout, "diff-timeout", c.DiffTimeout, "time limit of one comparison with a session")
 			f.DurationVar(&c.RepairEvery, "repair-every", c.RepairEvery, "time within which a slot that was written to is compared with its session")
 			f.DurationVar(&c.RepairAll, "repair-all", c.RepairAll, "time within which every slot is compared with every session; at least --repair-every")
+			f.Int64Var(&c.MaxListBytes, "max-list-bytes", c.MaxListBytes, "bytes of the largest list that is sent to sessions, about, as it is in memory; the same value as on the sessions")
 		},
 		New: func(context.Context) (cli.Server, error) { return data.New(c) },
 	}

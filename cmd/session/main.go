@@ -32,6 +32,7 @@ func process() cli.Process {
 			f.Int64Var(&c.MaxClientBytes, "max-client-bytes", c.MaxClientBytes, "bytes of memory that the registrations and subscriptions of one client may take, about")
 			f.Int64Var(&c.MaxAddressBytes, "max-address-bytes", c.MaxAddressBytes, "bytes that those of all clients from one address may take (the clients of one machine, or behind one proxy)")
 			f.Int64Var(&c.MaxOutboxBytes, "max-outbox-bytes", c.MaxOutboxBytes, "bytes of answers that may wait for a client that does not read them, and of old lists that it is sent changes of")
+			f.Int64Var(&c.MaxListBytes, "max-list-bytes", c.MaxListBytes, "bytes of the largest list that is read and pushed, about, as it is in memory; the same value as on the data nodes")
 			f.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "how long a graceful stop waits for clients to move")
 		},
 		New: func(context.Context) (cli.Server, error) { return session.New(c) },

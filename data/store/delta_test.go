@@ -27,7 +27,7 @@ func TestShorten_SessionWithAnEarlierContentIsSentTheDifference(t *testing.T) {
 	}
 	read := func(hash uint64) *wirev1.Fetched {
 		f := s.Read(testData[0], 0, hash, now)
-		s.Shorten(f, hash)
+		s.Shorten(f, hash, wire.MaxList)
 		return f
 	}
 	for i := range 100 {

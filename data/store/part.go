@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -9,19 +10,20 @@ import (
 )
 
 // Answer answers a session's request for one datum as the session can take it: Read,
-// as a delta or in parts. count is the number of values in the whole list. begun reports
+// as a delta or in parts. A list of more than most bytes is not sent; 0 is wire.MaxList. count is the number of values in the whole list. begun reports
 // whether the answer is a further part of a list that was read before.
-func (s *Store) Answer(want *wirev1.Want, limit int, now time.Time) (f *wirev1.Fetched, count int, begun bool) {
+func (s *Store) Answer(want *wirev1.Want, limit, most int, now time.Time) (f *wirev1.Fetched, count int, begun bool) {
 	if f = s.Continue(want, limit, now); f != nil {
 		return f, int(f.GetPart().GetValues()), true
 	}
+	most = cmp.Or(most, wire.MaxList)
 	f = s.Read(want.GetDataInfoId(), want.GetVersion(), want.GetHash(), now)
 	count = len(f.GetDatum().GetValues())
 	if want.GetDeltas() {
-		s.Shorten(f, want.GetHash())
+		s.Shorten(f, want.GetHash(), most)
 	}
 	if want.GetParts() {
-		s.Cut(f, limit, now)
+		s.Cut(f, limit, most, now)
 	}
 	return f, count, false
 }
@@ -58,14 +60,14 @@ func (c *content) is(want *wirev1.Want) bool {
 }
 
 // Cut leaves the first part of an answer of Read, if its list is large, and nothing of
-// a list that is too large to be sent.
-func (s *Store) Cut(f *wirev1.Fetched, limit int, now time.Time) {
+// a list that is too large to be sent, of more than most bytes.
+func (s *Store) Cut(f *wirev1.Fetched, limit, most int, now time.Time) {
 	d := s.data[f.GetDatum().GetDataInfoId()]
 	if d == nil || f.GetSame() || f.GetDelta() != nil {
 		return
 	}
 	switch c := d.content(); {
-	case c.bytes > wire.MaxList:
+	case c.bytes > most:
 		f.TooLarge, f.Datum.Values, f.Datum.Publishers = uint64(c.bytes), nil, nil
 	case c.bytes > wire.PartsFrom:
 		c.part(f, wire.Position{}, limit, now)

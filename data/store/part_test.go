@@ -25,7 +25,7 @@ type partReader struct {
 func (r *partReader) read(t *testing.T, s *Store, data string, now time.Time) *wire.List {
 	at := r.list.At()
 	want := &wirev1.Want{DataInfoId: data, Parts: true, PartHash: r.list.Hash(), PublishersHash: r.list.PublishersHash(), ValuesAt: uint32(at.Values), PublishersAt: uint32(at.Publishers)}
-	f, _, begun := s.Answer(want, 1<<20, now)
+	f, _, begun := s.Answer(want, 1<<20, 0, now)
 	assert.Equal(t, f.GetPart().GetValuesAt() > 0, begun)
 	r.last = f
 	require.NotNil(t, f.GetPart())
@@ -127,6 +127,7 @@ func TestContinue_ListThatIsGoneBeginsAgain(t *testing.T) {
 }
 
 func TestCut_OnlyLargeLists(t *testing.T) {
+	const most = 3 * conclave.MaxRequest
 	now := time.Now()
 	s := New(time.Minute)
 	value := strings.Repeat("x", conclave.MaxValue)
@@ -140,7 +141,7 @@ func TestCut_OnlyLargeLists(t *testing.T) {
 			p.Values = values
 			s.Write(CopyOf(conclave.NodeID{Name: "s", Incarnation: "i"}, p), now)
 		}
-		f, count, _ := s.Answer(&wirev1.Want{DataInfoId: testData[0], Parts: true}, 1<<20, now)
+		f, count, _ := s.Answer(&wirev1.Want{DataInfoId: testData[0], Parts: true}, 1<<20, most, now)
 		assert.Len(t, s.Read(testData[0], 0, 0, now).GetDatum().GetValues(), count)
 		return f
 	}
@@ -150,15 +151,17 @@ func TestCut_OnlyLargeLists(t *testing.T) {
 	f = read(2)
 	assert.NotNil(t, f.GetPart())
 	assert.Less(t, len(f.GetDatum().GetValues()), len(values))
-	f = read(wire.MaxList / (conclave.MaxRequest / 2))
+	f = read(most / (conclave.MaxRequest / 2))
 	assert.Nil(t, f.GetPart())
-	assert.Greater(t, f.GetTooLarge(), uint64(wire.MaxList))
+	assert.Greater(t, f.GetTooLarge(), uint64(most))
 	assert.Empty(t, f.GetDatum().GetValues())
 
 	// A delta to it is not sent either.
 	before := s.Read(testData[0], 0, 0, now).GetHash()
 	require.True(t, s.Write(CopyOf(conclave.NodeID{Name: "s", Incarnation: "i"}, publisher(testData[0], "new", 1, false)), now))
-	f, _, _ = s.Answer(&wirev1.Want{DataInfoId: testData[0], Parts: true, Deltas: true, Hash: before}, 1<<20, now)
+	f, _, _ = s.Answer(&wirev1.Want{DataInfoId: testData[0], Parts: true, Deltas: true, Hash: before}, 1<<20, most, now)
 	assert.NotZero(t, f.GetTooLarge())
 	assert.Nil(t, f.GetDelta())
+	f, _, _ = s.Answer(&wirev1.Want{DataInfoId: testData[0], Parts: true, Deltas: true, Hash: before}, 1<<20, 0, now)
+	assert.NotNil(t, f.GetDelta(), "the limit is 256 MiB if there is no other")
 }

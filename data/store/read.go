@@ -56,9 +56,9 @@ func (s *Store) noteMarks(out *wirev1.Fetched, d *datum, now time.Time) {
 // Shorten replaces the content of an answer of Read by a delta, if the session has
 // the content of this hash and a delta to that is much smaller. A list that is too large
 // to be sent is not sent in this way either: some subscriber needs the whole of it.
-func (s *Store) Shorten(f *wirev1.Fetched, hash uint64) {
+func (s *Store) Shorten(f *wirev1.Fetched, hash uint64, most int) {
 	d := s.data[f.GetDatum().GetDataInfoId()]
-	if d == nil || f.GetSame() || d.content().bytes > wire.MaxList {
+	if d == nil || f.GetSame() || d.content().bytes > most {
 		return
 	}
 	if f.Delta = s.bases.delta(d, hash); f.Delta != nil {

@@ -1,8 +1,11 @@
 package registry
 
 import (
+	"cmp"
 	"sync/atomic"
 	"time"
+
+	"conclave/wire"
 )
 
 // Owner is one connection of a client. It owns the registrations that were last
@@ -133,7 +136,11 @@ type Limits struct {
 	Registrations int // of a connection
 	Bytes         int // of a connection: registrations and subscriptions, as they are in memory, about
 	AddressBytes  int // of all connections from one address, those included that have ended and left registrations
+	ListBytes     int // of a list that is pushed; 0: wire.MaxList
 }
+
+// maxList returns the bytes of the largest list that is pushed.
+func (r *Registry) maxList() int { return cmp.Or(r.limits.ListBytes, wire.MaxList) }
 
 // account is what the connections from one address hold.
 type account struct {

@@ -32,12 +32,16 @@ func (tp *topic) proceed(w *wirev1.Want, epoch conclave.Epoch) bool {
 
 // assemble takes a part of an answer. With the last part it returns the answer as if
 // it had come whole; otherwise it returns nil, and the topic is due. A change that was
-// reported between two parts is read afterwards.
-func (tp *topic) assemble(f *wirev1.Fetched, epoch conclave.Epoch, window time.Duration, now time.Time) *wirev1.Fetched {
+// reported between two parts is read afterwards. A list of more than most bytes is
+// returned as one that is too large, with its first part.
+func (tp *topic) assemble(f *wirev1.Fetched, epoch conclave.Epoch, window time.Duration, most int, now time.Time) *wirev1.Fetched {
 	p, first := tp.parts, f.GetPart().GetValuesAt() == 0 && f.GetPart().GetPublishersAt() == 0
 	if p == nil || first || p.epoch != epoch {
-		p = &parts{epoch: epoch, version: f.GetDatum().GetVersion()}
+		p = &parts{epoch: epoch, version: f.GetDatum().GetVersion(), list: wire.Assembly{Limit: most}}
 		tp.parts = p
+	}
+	if bytes := f.GetPart().GetBytes(); bytes > uint64(most) {
+		return &wirev1.Fetched{Datum: f.GetDatum(), TooLarge: bytes}
 	}
 	list, err := p.list.Add(f.GetHash(), f.GetPart(), f.GetDatum().GetValues(), f.GetDatum().GetPublishers())
 	if err != nil {

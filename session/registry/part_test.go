@@ -351,6 +351,30 @@ func TestOffer_OlderClientIsRefusedWhatItCannotReceive(t *testing.T) {
 	assert.False(t, pushes[0].withheld)
 }
 
+// A session reads no list that is announced as larger than its own limit. Other lists
+// are pushed.
+func TestTooLarge_OfTheLimitOfThisSession(t *testing.T) {
+	w := newPartsWorld(t)
+	w.r.Limit(Limits{ListBytes: w.list.Bytes() - 1})
+	w.subscribe(&Owner{Parts: true}, "s")
+	pushes := w.read(w.list)
+	require.Len(t, pushes, 1)
+	assert.True(t, pushes[0].withheld)
+	assert.Equal(t, 1, w.r.Figures().TooLarge)
+	assert.Nil(t, w.topic().parts, "nothing of it is held")
+
+	_, err := w.r.Subscribe(&Owner{Parts: true}, &wirev1.Subscription{Id: "other", DataInfoId: keyOf("y")}, w.now)
+	require.NoError(t, err)
+	pushes, _ = w.r.Fetched(w.take(), []*wirev1.Fetched{{Datum: &wirev1.Datum{DataInfoId: keyOf("y"), Version: 1, Values: []string{"v"}}, Hash: 7}}, w.now)
+	require.Len(t, pushes, 1)
+	assert.NotNil(t, pushes[0].datum)
+
+	w.list = &wire.List{Values: []string{"vv"}, Publishers: []uint32{1}}
+	w.r.Changed([]string{keyOf("x")})
+	assert.Len(t, w.read(w.list), 1)
+	assert.Zero(t, w.r.Figures().TooLarge)
+}
+
 // A list that has grown too large is not sent, however the session has received it.
 func TestOffer_ListThatIsTooLargeIsWithheld(t *testing.T) {
 	w := newPartsWorld(t)

@@ -9,13 +9,13 @@ var partGuards = []guard{
 	{name: "publishers of a list of parts are not compared with their hash", test: unit{"./wire", "TestAssembly_PublishersAreCompared"}, patch: patch{
 		"wire/part.go", "got != p.GetPublishersHash() {", "got == 0 {"}},
 	{name: "parts are held whatever their size", test: unit{"./wire", "TestAssembly_IsBounded"}, patch: patch{
-		"wire/part.go", "a.bytes > MaxList {", "a.bytes < 0 {"}},
+		"wire/part.go", "a.bytes > cmp.Or(a.Limit, MaxList) {", "a.bytes < 0 {"}},
 	{name: "a list is not kept while it is read in parts", test: unit{"./data/store", "TestContinue_PartsAreOfOneVersion"}, patch: patch{
 		"data/store/delta.go", "return x.reads == 0 }", "return x.reads >= 0 }"}},
 	{name: "a list is continued with other publishers", test: unit{"./data/store", "TestContinue_PartsAreOfTheSamePublishers"}, patch: patch{
 		"data/store/part.go", " && c.PublishersHash() == want.GetPublishersHash()", ""}},
 	{name: "a list of any size is sent", test: unit{"./data/store", "TestCut_OnlyLargeLists"}, patch: patch{
-		"data/store/part.go", "case c.bytes > wire.MaxList:", "case c.bytes < 0:"}},
+		"data/store/part.go", "case c.bytes > most:", "case c.bytes < 0:"}},
 	{name: "a change between two parts is not read", test: unit{"./session/registry", "TestAssemble_ChangeBetweenPartsIsReadAfterwards"}, patch: patch{
 		"session/registry/topic.go", "\t\ttp.parts.again = true", "\t\ttp.parts.again = false"}},
 	{name: "parts of an earlier leader are continued", test: unit{"./session/registry", "TestAssemble_BeginsAgain"}, patch: patch{
@@ -30,6 +30,10 @@ var partGuards = []guard{
 		"session/registry/outbox.go", "	o.forgetWithheld(p.ID)\n	if o.newest == nil {", "	if o.newest == nil {"}},
 	{name: "that a list is too large is reported before an earlier one", test: unit{"./session/registry", "TestOutbox_WithheldIsOfTheLatestList"}, patch: patch{
 		"session/registry/outbox.go", "!waits && !o.parts.has(id)", "!waits || !o.parts.has(id)"}},
+	{name: "a session reads a list above its limit", test: unit{"./session/registry", "TestTooLarge_OfTheLimitOfThisSession"}, patch: patch{
+		"session/registry/part.go", "bytes > uint64(most) {", "bytes > 1<<40 {"}},
+	{name: "a client asks again for a list above its limit", test: unit{"./client", "TestParts_ListAboveTheLimitIsAnError"}, patch: patch{
+		"client/part.go", "bytes > uint64(l.client.config.MaxListBytes) {", "bytes > 1<<40 {"}},
 	{name: "an older client is sent what it cannot receive", test: unit{"./session/registry", "TestOffer_OlderClientIsRefusedWhatItCannotReceive"}, patch: patch{
 		"session/registry/push.go", " || d.bytes > wire.MaxMessage && !s.to.Parts {", " {"}},
 	{name: "keys of a list are selected under the registry's lock", test: unit{"./session", "TestAdmin_ListsHoldNoLock"}, patch: patch{
