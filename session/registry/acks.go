@@ -2,6 +2,11 @@ package registry
 
 import wirev1 "conclave/wire/v1"
 
+const (
+	entryBytes  = 64   // what an entry of an outbox takes beside its strings, about
+	messageAcks = 4096 // how many of a kind one message to a client carries
+)
+
 // acks holds acknowledgements to be sent: the highest version of each id.
 type acks struct {
 	order   []string

@@ -58,9 +58,6 @@ type unsent struct {
 	encoded *encoding // of the datum; nil: it is encoded when it is sent
 }
 
-// entryBytes is what an entry takes beside its strings, about.
-const entryBytes = 64
-
 // Answer adds what became of registrations and subscriptions: accepted, stored,
 // or refused.
 func (o *Outbox) Answer(accepted, stored []Ack, refused []*wirev1.Refusal) {
@@ -244,11 +241,8 @@ func (o *Outbox) Overflows() bool {
 	return len(o.refused)+len(o.withheld) > maxRefusals || len(o.wanted.order) > maxRefusals
 }
 
-// messageBytes and messageAcks limit one message to a client.
-const (
-	messageBytes = 1 << 20
-	messageAcks  = 4096
-)
+// messageBytes limits the pushes in one message to a client.
+const messageBytes = 1 << 20
 
 // Answers removes and returns the next message without lists, which must not be sent
 // yet, or nil if there is nothing else to be sent.

@@ -140,7 +140,7 @@ type Limits struct {
 }
 
 // maxList returns the bytes of the largest list that is pushed.
-func (r *Registry) maxList() int { return cmp.Or(r.limits.ListBytes, wire.MaxList) }
+func (l Limits) maxList() int { return cmp.Or(l.ListBytes, wire.MaxList) }
 
 // account is what the connections from one address hold.
 type account struct {

@@ -39,7 +39,7 @@ func (r *Registry) Fetched(reads Reads, answer []*wirev1.Fetched, now time.Time)
 			if tp == nil {
 				continue
 			}
-			if f = tp.assemble(f, reads.Epoch, r.window, r.maxList(), now); f == nil {
+			if f = tp.assemble(f, reads.Epoch, r.window, r.limits.maxList(), now); f == nil {
 				continue
 			}
 		}
@@ -50,7 +50,7 @@ func (r *Registry) Fetched(reads Reads, answer []*wirev1.Fetched, now time.Time)
 		d := f.GetDatum()
 		r.trace.Claim(trace.Claim{Kind: trace.Counted, Slot: reads.Slot, Epoch: reads.Epoch, Subject: d.GetDataInfoId(), Version: d.GetVersion(), Count: len(d.GetValues()), Flag: f.GetSame()})
 		if tp != nil && tp.take(f, now) {
-			if bytes := tp.held.bytes; bytes > r.maxList() {
+			if bytes := tp.held.bytes; bytes > r.limits.maxList() {
 				pushes = r.tooLarge(pushes, tp, uint64(bytes))
 				continue
 			}
@@ -166,7 +166,7 @@ func (r *Registry) offer(pushes []Push, s *subscription, now time.Time) []Push {
 		tp.read(now.Add(max(r.window, 10*time.Millisecond)))
 		return pushes
 	}
-	if d.bytes > r.maxList() || d.bytes > wire.MaxMessage && !s.to.Parts {
+	if d.bytes > r.limits.maxList() || d.bytes > wire.MaxMessage && !s.to.Parts {
 		return r.withhold(pushes, s, uint64(d.bytes))
 	}
 	if reread, hold := r.guard.hold(tp.mark, s, d, now); hold {
@@ -224,7 +224,7 @@ func (r *Registry) withhold(pushes []Push, s *subscription, bytes uint64) []Push
 		return pushes
 	}
 	s.withheld = true
-	most := r.maxList()
+	most := r.limits.maxList()
 	if !s.to.Parts {
 		most = wire.MaxMessage
 	}
