@@ -189,3 +189,17 @@ func (r *replica) postpone(session conclave.NodeID) bool {
 	w, writes := r.writing[session]
 	return writes && w.rounds <= writingRounds && !r.partial[session]
 }
+
+// showTo shows the slot to a session's feed, if this node serves it. misses reports
+// whether the slot may miss what the session has, and job compares them.
+func (r *replica) showTo(w *watcher) (job diffJob, misses bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state != slot.Serving {
+		return diffJob{}, false
+	}
+	r.watchers.show(w, r.id, r.epoch, r.store.Position())
+	r.repairWith(w.session) // it may have been without this feed for a while
+	count, _ := r.store.Digest(w.session)
+	return diffJob{r: r, epoch: r.epoch, session: w.session}, count == 0 || r.partial[w.session]
+}

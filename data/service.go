@@ -207,26 +207,6 @@ func (s *service) Finish(_ context.Context, req *connect.Request[wirev1.FinishRe
 	return connect.NewResponse(out), nil
 }
 
-// finishBefore stops serving because a successor has a higher leader epoch, and
-// returns the last position; stopped reports whether this node served until now.
-func (r *replica) finishBefore(epoch conclave.Epoch, now time.Time) (out *wirev1.FinishedSlot, stopped bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	out = &wirev1.FinishedSlot{Access: wirev1.Access_ACCESS_MOVED}
-	stopped = r.state == slot.Serving
-	if (stopped || r.state == slot.Finished) && r.epoch.Less(epoch) && epoch.Plausible(r.epoch) {
-		r.finish()
-		out = &wirev1.FinishedSlot{
-			Access: wirev1.Access_ACCESS_ACCEPT, SourceEpoch: wire.EpochOut(r.epoch),
-			Position: r.store.Position(), Counter: r.store.Counter(), UnconfirmedMs: wire.Ms(r.store.Marked(now)), IncompleteMs: wire.Ms(r.store.Incomplete(now)),
-		}
-		for _, n := range sortedNodes(r.partial) {
-			out.Partial = append(out.Partial, wire.NodeOut(n))
-		}
-	}
-	return out, stopped
-}
-
 // Watch is a session's change feed from every slot that this node serves. While
 // it is open the session counts as connected.
 func (s *service) Watch(ctx context.Context, req *connect.Request[wirev1.WatchRequest], stream *connect.ServerStream[wirev1.WatchEvent]) error {
@@ -280,20 +260,6 @@ func (s *service) Watch(ctx context.Context, req *connect.Request[wirev1.WatchRe
 			return wire.Errorf(wire.CodeUnavailable, "the watch has ended: %v", context.Cause(ctx))
 		}
 	}
-}
-
-// showTo shows the slot to a session's feed, if this node serves it. misses reports
-// whether the slot may miss what the session has, and job compares them.
-func (r *replica) showTo(w *watcher) (job diffJob, misses bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.state != slot.Serving {
-		return diffJob{}, false
-	}
-	r.watchers.show(w, r.id, r.epoch, r.store.Position())
-	r.repairWith(w.session) // it may have been without this feed for a while
-	count, _ := r.store.Digest(w.session)
-	return diffJob{r: r, epoch: r.epoch, session: w.session}, count == 0 || r.partial[w.session]
 }
 
 // Collect is called by a node that was granted slots after a crash, or whose

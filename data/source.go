@@ -9,6 +9,7 @@ import (
 
 	"conclave"
 	"conclave/internal/trace"
+	"conclave/slot"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
@@ -96,4 +97,24 @@ func (s *migrations) finished(m *migration, answer *wirev1.FinishedSlot, err err
 			m.without = append(m.without, wire.NodeIn(n))
 		}
 	}
+}
+
+// finishBefore stops serving because a successor has a higher leader epoch, and
+// returns the last position; stopped reports whether this node served until now.
+func (r *replica) finishBefore(epoch conclave.Epoch, now time.Time) (out *wirev1.FinishedSlot, stopped bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out = &wirev1.FinishedSlot{Access: wirev1.Access_ACCESS_MOVED}
+	stopped = r.state == slot.Serving
+	if (stopped || r.state == slot.Finished) && r.epoch.Less(epoch) && epoch.Plausible(r.epoch) {
+		r.finish()
+		out = &wirev1.FinishedSlot{
+			Access: wirev1.Access_ACCESS_ACCEPT, SourceEpoch: wire.EpochOut(r.epoch),
+			Position: r.store.Position(), Counter: r.store.Counter(), UnconfirmedMs: wire.Ms(r.store.Marked(now)), IncompleteMs: wire.Ms(r.store.Incomplete(now)),
+		}
+		for _, n := range sortedNodes(r.partial) {
+			out.Partial = append(out.Partial, wire.NodeOut(n))
+		}
+	}
+	return out, stopped
 }

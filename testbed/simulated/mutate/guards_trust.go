@@ -13,7 +13,7 @@ var trustGuards = []guard{
 	{name: "a diff may be at any epoch", test: unit{"./session/registry", "TestDiff_EpochThatCannotBeTrueIsRefused"}, patch: patch{
 		"session/registry/fence.go", "case !epoch.Plausible(s.epoch):", "case s.epoch.Plausible(epoch) && epoch.IsZero():"}},
 	{name: "a slot is finished for any epoch", test: unit{"./data", "TestHandOver_SourceDropsCopyWhenTableIsStable"}, patch: patch{
-		"data/service.go", " && epoch.Plausible(r.epoch) {", " {"}},
+		"data/source.go", " && epoch.Plausible(r.epoch) {", " {"}},
 	{name: "a version that a reader claims has no bound", test: unit{"./data/store", "TestRead_ClaimsRaiseCounterByOneBase"}, patch: patch{
 		"data/store/read.go", "claimed := min(version, s.claims);", "claimed := version;"}},
 	{name: "a version that a session claims has no bound", test: unit{"./data", "TestServe_ClaimsOfSessionsAreBounded"}, patch: patch{
