@@ -69,19 +69,24 @@ func TestReplicas_WriterOfAClusterKilled(t *testing.T) {
 	bin := t.TempDir()
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin+"/", "conclave/cmd/meta", "conclave/cmd/session", "conclave/cmd/data").CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	mysqltest.OnReplicas(t, func(t *testing.T, r *mysqltest.Replicas) {
-		s, err := scenario.Parse("the writer is killed", clusterScenario)
-		require.NoError(t, err)
-		cluster := local.New(local.Config{Bin: bin, Dir: t.TempDir(), Logger: hclog.NewNullLogger(),
-			Settings: func(c *supervisor.Config) { c.DB = r.DSN }})
-		played := &onReplicated{Cluster: cluster, t: t, replicas: r}
-		result, err := scenario.Play(t.Context(), s, played)
-		require.NoError(t, err)
-		require.Empty(t, result.Skipped)
-		require.NotNil(t, played.start, "the writer was killed")
-		for _, figure := range result.Figures {
-			t.Logf("figure: %s", figure)
-		}
-		assert.Empty(t, result.Problems())
-	})
+	for _, kind := range mysqltest.Replicated() { // one cluster at a time, because its nodes' leases need the processors
+		t.Run(string(kind), func(t *testing.T) { killWriterOfCluster(t, bin, mysqltest.NewReplicas(t, kind)) })
+	}
+}
+
+// killWriterOfCluster plays clusterScenario on replicated servers.
+func killWriterOfCluster(t *testing.T, bin string, r *mysqltest.Replicas) {
+	s, err := scenario.Parse("the writer is killed", clusterScenario)
+	require.NoError(t, err)
+	cluster := local.New(local.Config{Bin: bin, Dir: t.TempDir(), Logger: hclog.NewNullLogger(),
+		Settings: func(c *supervisor.Config) { c.DB = r.DSN }})
+	played := &onReplicated{Cluster: cluster, t: t, replicas: r}
+	result, err := scenario.Play(t.Context(), s, played)
+	require.NoError(t, err)
+	require.Empty(t, result.Skipped)
+	require.NotNil(t, played.start, "the writer was killed")
+	for _, figure := range result.Figures {
+		t.Logf("figure: %s", figure)
+	}
+	assert.Empty(t, result.Problems())
 }

@@ -51,11 +51,10 @@ func usesWriter(t *testing.T, db *conclavesql.DB, want *mysqltest.Replica) {
 func TestGroup_ConnectionsFollowThePrimary(t *testing.T) {
 	r := mysqltest.NewReplicas(t, mysqltest.GroupReplication)
 	db := openWith(t, r.DSN, conclavesql.Options{Deadline: time.Second})
-	lock := conclavesql.Lock{DataCenter: "test", Name: t.Name()}
-	require.NoError(t, db.Migrate(t.Context(), lock))
-	assert.Equal(t, conclavesql.GroupReplication, db.Replication())
+	_, lock := migrated(t, r.DSN)
 	primary := r.Primary(t)
 	usesWriter(t, db, primary)
+	assert.Equal(t, conclavesql.GroupReplication, db.Replication())
 	assert.Empty(t, db.Advice(), "the settings of the fixture")
 
 	lost := make(chan error, 1)
@@ -157,9 +156,10 @@ func onReplicas(t *testing.T, test func(t *testing.T, r *mysqltest.Replicas, db 
 // is settled as what it is.
 func TestReplicas_WriterKilledInAStateWrite(t *testing.T) {
 	onReplicas(t, func(t *testing.T, r *mysqltest.Replicas, db *conclavesql.DB, lock conclavesql.Lock) {
-		fence := elect(t, db, lock, "a@1", 1)
+		before := open(t, r.DSN) // without the short deadline, which a busy machine may exceed
+		fence := elect(t, before, lock, "a@1", 1)
 		store := conclavesql.NewStateStore(db, lock)
-		old := read(t, db, lock, conclavesql.KindTable)
+		old := read(t, before, lock, conclavesql.KindTable)
 		var killing sync.WaitGroup
 		defer killing.Wait()
 		var start atomic.Pointer[func()]
@@ -195,10 +195,11 @@ func TestReplicas_WriterKilledInAStateWrite(t *testing.T) {
 // applied, every decision is of the new term, and none of the old term is written any more.
 func TestReplicas_WriterKilledInASeal(t *testing.T) {
 	onReplicas(t, func(t *testing.T, r *mysqltest.Replicas, db *conclavesql.DB, lock conclavesql.Lock) {
-		former := elect(t, db, lock, "a@1", 1)
+		before := open(t, r.DSN)
+		former := elect(t, before, lock, "a@1", 1)
 		store := conclavesql.NewStateStore(db, lock)
-		old := settled(t, store, former, read(t, db, lock, conclavesql.KindBlacklist), `["x"]`)
-		fence := elect(t, db, lock, "b@1", 2)
+		old := settled(t, store, former, read(t, before, lock, conclavesql.KindBlacklist), `["x"]`)
+		fence := elect(t, before, lock, "b@1", 2)
 		writer, late := r.Primary(t), time.Duration(rand.IntN(150))*time.Millisecond
 		var killing sync.WaitGroup
 		killing.Go(func() { writer.Kill(t) })
@@ -236,10 +237,10 @@ func TestReplicas_WriterKilledInASeal(t *testing.T) {
 // becomes it again when it is back.
 func TestGalera_FirstNodeOfTheDSNIsTheWriter(t *testing.T) {
 	r := mysqltest.NewReplicas(t, mysqltest.Galera)
+	migrated(t, r.DSN)
 	db := openWith(t, r.DSN, conclavesql.Options{Deadline: 500 * time.Millisecond})
-	require.NoError(t, db.Migrate(t.Context(), conclavesql.Lock{DataCenter: "test", Name: t.Name()}))
-	assert.Equal(t, conclavesql.Galera, db.Replication())
 	usesWriter(t, db, r.Members[0])
+	assert.Equal(t, conclavesql.Galera, db.Replication())
 	var wait string
 	require.NoError(t, db.QueryRow(t.Context(), "SELECT @@wsrep_sync_wait", nil, &wait))
 	assert.Equal(t, "7", wait)

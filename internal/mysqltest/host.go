@@ -64,12 +64,7 @@ func (s *started[T]) find(t testing.TB, kind Kind, start func(Kind) (T, error), 
 		t.Skipf("%s is not requested: set TEST_ALL=1 to run this test on real servers", kind)
 	}
 	a := s.of(kind)
-	a.once.Do(func() {
-		began := time.Now()
-		if a.found, a.err = start(kind); a.err == nil {
-			fmt.Printf("mysqltest: %s is %s, ready after %.1f s\n", kind, what(a.found), time.Since(began).Seconds())
-		}
-	})
+	a.run(kind, start, what)
 	switch {
 	case errors.Is(a.err, errNamed):
 		t.Fatal(a.err)
@@ -77,6 +72,16 @@ func (s *started[T]) find(t testing.TB, kind Kind, start func(Kind) (T, error), 
 		missing(t, fmt.Sprintf("no %s here: %v", kind, a.err))
 	}
 	return a.found
+}
+
+// run starts the kind, or waits until it is started.
+func (a *attempt[T]) run(kind Kind, start func(Kind) (T, error), what func(T) string) {
+	a.once.Do(func() {
+		began := time.Now()
+		if a.found, a.err = start(kind); a.err == nil {
+			fmt.Printf("mysqltest: %s is %s, ready after %.1f s\n", kind, what(a.found), time.Since(began).Seconds())
+		}
+	})
 }
 
 // end calls closes for each that was started. No test is running any more.
@@ -131,8 +136,23 @@ func (h *host) close() error {
 // find returns the server of a kind.
 func find(t testing.TB, kind Kind) *host {
 	t.Helper()
-	return hosts.find(t, kind, start, func(h *host) string { return h.version + ", " + h.from() })
+	return hosts.find(t, kind, start, (*host).String)
 }
+
+// startAll starts those of the servers that are missing, at the same time.
+func startAll(kinds []Kind) {
+	if !Wanted() {
+		return
+	}
+	var starting sync.WaitGroup
+	for _, kind := range kinds {
+		starting.Go(func() { hosts.of(kind).run(kind, start, (*host).String) })
+	}
+	starting.Wait()
+}
+
+// String returns what the server is, for a message.
+func (h *host) String() string { return h.version + ", " + h.from() }
 
 // missing skips the test, or fails it with REQUIRE_DOCKER=1.
 func missing(t testing.TB, what string) {

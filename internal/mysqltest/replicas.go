@@ -311,10 +311,19 @@ func (r *Replicas) Restore(t testing.TB, m *Replica) {
 	r.Settle(t)
 }
 
-// Switch makes another member the primary, on purpose.
+// Switch makes another member the primary, on purpose. A group refuses it while it is
+// expelling a member.
 func (r *Replicas) Switch(t testing.TB, to *Replica) {
 	t.Helper()
-	to.Exec(t, "SELECT group_replication_set_as_primary(?)", to.UUID(t))
+	uuid := to.UUID(t)
+	ask := func() error { return to.try("SELECT group_replication_set_as_primary(?)", uuid) }
+	if ask() == nil {
+		return
+	}
+	require.Eventually(t, func() bool {
+		r.rejoin()
+		return ask() == nil
+	}, time.Minute, time.Second, "the group makes %s its primary", to.Addr)
 }
 
 // Database returns the name of the test's database.

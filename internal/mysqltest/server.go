@@ -24,6 +24,9 @@ const (
 	MariaDB  Kind = "mariadb"
 )
 
+// single are the kinds of real servers that are not replicated.
+var single = []Kind{MySQL, MariaDB}
+
 // Server is a database server for one test.
 type Server struct {
 	Kind    Kind
@@ -42,7 +45,8 @@ func Each(t *testing.T, test func(t *testing.T, s *Server)) {
 
 // Real runs a test on the real servers, as one subtest each.
 func Real(t *testing.T, test func(t *testing.T, s *Server)) {
-	for _, kind := range []Kind{MySQL, MariaDB} {
+	startAll(single)
+	for _, kind := range single {
 		t.Run(string(kind), func(t *testing.T) { test(t, New(t, kind)) })
 	}
 }
@@ -51,7 +55,7 @@ func Real(t *testing.T, test func(t *testing.T, s *Server)) {
 // because such a test mostly waits. It returns before they have ended: nothing may
 // follow it in the test that calls it.
 func AtOnce(t *testing.T, test func(t *testing.T, s *Server)) {
-	for _, kind := range []Kind{MySQL, MariaDB} {
+	for _, kind := range single {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			test(t, New(t, kind))
