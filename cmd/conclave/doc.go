@@ -52,7 +52,8 @@
 //   - check.go: arguments and flags that are refused before anything is started
 //   - output.go: tables, JSON, progress, units
 //   - errors.go: an error as a line or a document, and its exit code
-//   - app.go: what a call knows: the token, the metas, the nodes
+//   - app.go: what a call knows: the metas, the nodes, how they are asked
+//   - token.go: the token, and what is sent to which address
 //
 // # What each command uses
 //

@@ -96,8 +96,8 @@ commands find them there. Applications read the one in the file "app-token".`,
 	return cmd
 }
 
-// keepTLS keeps a cluster that was started with TLS so: one that is not expected to
-// be readable does not become so because a flag was forgotten.
+// keepTLS makes a cluster that was started with TLS use it again: a flag that was
+// forgotten must not send its tokens and values in the clear.
 func (a *app) keepTLS(flags *pflag.FlagSet, cfg *supervisor.Config) error {
 	h, err := supervisor.Open(cfg.Dir)
 	if err != nil || cfg.TLS || h.TLSDir() == "" {
