@@ -49,11 +49,14 @@ forwards and backwards, message by message.`,
 			if recording != "" {
 				return a.serveRecording(cmd.Context(), listen, hosts, recording)
 			}
-			if err := a.reachMetas(cmd.Context()); err != nil {
-				return err
-			}
 			source, err := a.liveSource(act)
 			if err != nil {
+				return err
+			}
+			if _, err := hostOf("--listen", listen); err != nil {
+				return err
+			}
+			if err := a.reachMetas(cmd.Context()); err != nil {
 				return err
 			}
 			var actor console.Actor

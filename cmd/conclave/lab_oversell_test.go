@@ -32,7 +32,7 @@ func TestLabOversell_RefusesInvalidFlags(t *testing.T) {
 		})
 	}
 	r := tool(t, "lab", "oversell", "--html", filepath.Join(t.TempDir(), "nowhere", "page.html"))
-	assert.Equal(t, exitFailed, r.code, r.stderr)
+	assert.Equal(t, exitUsage, r.code, r.stderr)
 	assert.Contains(t, r.stderr, "--html")
 	r = tool(t, "lab", "oversell", "--db", "root:secret@tcp(127.0.0.1:1)/shop", "--only", "no-lock")
 	assert.Equal(t, exitFailed, r.code, r.stderr)
