@@ -178,7 +178,8 @@ func metaArgs(cfg Config, dsnFile string) []string {
 }
 
 // clientSpecs returns the publishers and subscribers that run as processes, so
-// that a new cluster has registrations to show.
+// that a new cluster has registrations to show. A publisher waits for longer than
+// any start takes: one that gives up ends the start.
 func clientSpecs(cfg Config) []spec {
 	var specs []spec
 	add := func(kind string, i int, args ...string) {
@@ -188,7 +189,7 @@ func clientSpecs(cfg Config) []spec {
 		})
 	}
 	for i := range cfg.Clients {
-		add("publisher", i+1, "publish", "--hold", fmt.Sprintf("demo.echo=10.0.0.%d:8080", i+1))
+		add("publisher", i+1, "publish", "--hold", "--timeout", "2m", fmt.Sprintf("demo.echo=10.0.0.%d:8080", i+1))
 	}
 	for i := range cfg.Clients {
 		add("subscriber", i+1, "subscribe", "demo.echo")
