@@ -171,6 +171,30 @@ func (p *Pinned) QueryRow(ctx context.Context, statement string, args []any, des
 	return classify(p.conn.QueryRowContext(ctx, statement, args...).Scan(dest...))
 }
 
+// Recheck asks the server again whether it accepts writes that the others of the DSN
+// will have, as each new connection does: a connection that lasts does not notice
+// that a part of the group or cluster has left it. With one host it does nothing. ctx
+// is its only deadline. After an error the caller must close the connection.
+func (p *Pinned) Recheck(ctx context.Context) error {
+	if p.db.hosts == nil {
+		return nil
+	}
+	if err := p.begin(); err != nil {
+		return err
+	}
+	defer p.running.Done()
+	return classify(p.conn.Raw(func(conn any) error {
+		m, err := askMember(ctx, conn.(*memberConn))
+		if err != nil {
+			return err
+		}
+		if m.status["wsrep_local_state"] == "2" { // a donor: it is not chosen, but the others have what it accepts
+			m.status["wsrep_local_state"] = "4"
+		}
+		return m.writable(len(p.db.hosts.names))
+	}))
+}
+
 // begin counts a statement in, and fails if the connection is closed. (A
 // statement that starts while database/sql closes its connection can
 // dereference a nil pointer there.)

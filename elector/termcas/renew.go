@@ -27,6 +27,10 @@ func (s *Strategy) renew(ctx context.Context, me elector.Candidate) (elector.Ter
 		return h.conn.pinned.Exec(ctx, conclavesql.LockRenew,
 			s.cfg.Lock.DataCenter, s.cfg.Lock.Name, me.ID.String(), h.term, s.beat)
 	})
+	if n == 1 {
+		s.beat++
+		err = h.conn.pinned.Recheck(ctx) // what only a minority of the servers has is no renewal
+	}
 	switch {
 	case err != nil:
 		// Suspended, not deposed: the connection is lost, the term perhaps not.
@@ -34,7 +38,6 @@ func (s *Strategy) renew(ctx context.Context, me elector.Candidate) (elector.Ter
 		s.log.Info("lost the leader's connection, reacquiring the witness", "term", h.term, "error", err)
 		return s.reacquire(ctx, me, h.term)
 	case n == 1:
-		s.beat++
 		return s.leading(me, h.term), nil
 	}
 	return s.deposed(ctx, me)

@@ -110,6 +110,12 @@ func (s *Strategy) compete(ctx context.Context, me elector.Candidate, r row, why
 // there is one; otherwise it stops waiting and opens a new connection.
 func (s *Strategy) connToWinOn(ctx context.Context, me elector.Candidate) (*witnessConn, error) {
 	if w := s.waiting; w != nil && w.obtained() {
+		check, cancel := context.WithTimeout(ctx, me.Beat/2)
+		defer cancel()
+		if err := w.conn.pinned.Recheck(check); err != nil {
+			s.stopWaiting()
+			return nil, fmt.Errorf("the server on which the leader's lock was acquired: %w", err)
+		}
 		return w.conn, nil
 	}
 	s.stopWaiting()
