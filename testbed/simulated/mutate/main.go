@@ -4,17 +4,19 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
 
 // options are the flags.
 type options struct {
-	only   string
-	search bool
-	storms bool
-	seeds  int
-	table  bool
+	only    string
+	search  bool
+	storms  bool
+	seeds   int
+	table   bool
+	overlay string
 }
 
 func main() {
@@ -24,6 +26,7 @@ func main() {
 	flag.BoolVar(&o.storms, "storms", false, "play only -seeds storms, and report the first that fails")
 	flag.IntVar(&o.seeds, "seeds", 20, "number of storms that a search plays")
 	flag.BoolVar(&o.table, "markdown", false, "print the rows of a Markdown table")
+	flag.StringVar(&o.overlay, "overlay", "", "only write overlay.json, in which the guards are missing, into this folder")
 	flag.Parse()
 	missed, err := run(o)
 	if err != nil {
@@ -36,6 +39,10 @@ func main() {
 }
 
 func run(o options) (missed int, err error) {
+	if o.overlay != "" {
+		out := slices.DeleteFunc(slices.Clone(guards), func(g guard) bool { return !g.selected(o.only) })
+		return 0, remove(o.overlay, out)
+	}
 	dir, err := os.MkdirTemp("", "mutate")
 	if err != nil {
 		return 0, err
