@@ -144,3 +144,25 @@ func TestRecord_NamesDifferBetweenConsoles(t *testing.T) {
 		assert.Len(t, h.dataIDs, 2*3+2)
 	})
 }
+
+// cutOff is a client that withdraws only when its fault is healed.
+type cutOff struct{ testbed.Client }
+
+func (cutOff) Close(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// A scenario that was stopped is healed soon, though its clients reach no session.
+func TestScoped_StoppedScenarioDoesNotAwaitItsClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		playing, stop := context.WithCancel(t.Context())
+		group := newScoped(&host{}, "x")
+		group.until = playing
+		group.clients = []testbed.Client{cutOff{}}
+		stop()
+		began := time.Now()
+		assert.ErrorIs(t, group.Close(t.Context()), context.DeadlineExceeded)
+		assert.Equal(t, stoppedClose, time.Since(began))
+	})
+}

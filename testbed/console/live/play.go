@@ -168,7 +168,7 @@ func (s *Source) group(number int) string { return fmt.Sprintf("client-%s-s%d.",
 
 func (p *playing) play(ctx context.Context, of scenario.Scenario, number int) {
 	group := newScoped(p.of.cfg.Cluster, p.of.group(number))
-	group.can, group.do = p.of.capabilities(), p.of.perform
+	group.can, group.do, group.until = p.of.capabilities(), p.of.perform, ctx
 	group.can.Events = false
 	p.began = time.Now()
 	result, err := scenario.Play(ctx, of, group, p)

@@ -19,6 +19,7 @@ type scoped struct {
 	meter  *meter                                            // nil: it is not measured
 	do     func(ctx context.Context, a testbed.Action) error // nil: Cluster.Do
 	can    *testbed.Capabilities
+	until  context.Context // of the scenario whose clients they are; nil: of none
 
 	mu      sync.Mutex // guards the rest
 	clients []testbed.Client
@@ -66,8 +67,17 @@ func (s *scoped) Client(name string) (testbed.Client, error) {
 	return &scopedClient{Client: c, of: s, name: name}, nil
 }
 
+// stoppedClose is how long the clients of a scenario that was stopped may take to
+// withdraw: what keeps them from it may be a fault that is healed only then.
+const stoppedClose = 2 * time.Second
+
 // Close withdraws what the clients have published, and ends them.
 func (s *scoped) Close(ctx context.Context) (err error) {
+	if s.until != nil && s.until.Err() != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, stoppedClose)
+		defer cancel()
+	}
 	s.mu.Lock()
 	clients := s.clients
 	s.clients = nil

@@ -18,4 +18,6 @@ var consoleGuards = []guard{
 		"testbed/console/hub.go", "if len(h.viewers) >= maxViewers {", "if len(h.viewers) >= maxViewers<<10 {"}},
 	{name: "a closed client keeps its address", test: unit{"./internal/faultnet", "TestLeave_FreesTheAddress"}, patch: patch{
 		"internal/faultnet/net.go", "known == name })", "known == name+\"-\" })"}},
+	{name: "a stopped scenario awaits its clients", test: unit{"./testbed/console/live", "TestScoped_StoppedScenarioDoesNotAwaitItsClients"}, patch: patch{
+		"testbed/console/live/scoped.go", "if s.until != nil && s.until.Err() != nil {", "if s.until != nil && s.until.Err() == nil {"}},
 }
