@@ -76,7 +76,8 @@ export function span(ms) {
   return `${(ms / 1000).toFixed(ms < 10000 ? 2 : 1)} s`;
 }
 
-export const number = n => n.toLocaleString('en-US');
+/** number formats a count: 1,024. Formatters and collators are made once, since making one takes longer than using it. */
+export const number = new Intl.NumberFormat('en-US').format;
 
 /** natural sorts data-10 after data-9. */
-export const natural = (a, b) => a.localeCompare(b, 'en', {numeric: true});
+export const natural = new Intl.Collator('en', {numeric: true}).compare;

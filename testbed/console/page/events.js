@@ -9,10 +9,11 @@ export function init(s) {
   for (const id of ['f-node', 'f-term', 'f-slot', 'f-kind']) $(id).addEventListener('input', redraw);
 }
 
-const fits = e => {
+/** filter returns a function that reports whether an event fits what was entered. */
+function filter() {
   const [node, term, slot, kind] = ['f-node', 'f-term', 'f-slot', 'f-kind'].map(id => $(id).value.trim());
-  return (!node || e.node.includes(node)) && (!term || String(e.term || '') === term) && (!slot || String(e.slot ?? '') === slot) && (!kind || e.kind.includes(kind));
-};
+  return e => (!node || e.node.includes(node)) && (!term || String(e.term || '') === term) && (!slot || String(e.slot ?? '') === slot) && (!kind || e.kind.includes(kind));
+}
 
 export function show(s, changed, first) {
   if (!changed.has('events')) return;
@@ -22,13 +23,13 @@ export function show(s, changed, first) {
     return;
   }
   all = all.concat(s.events).slice(-2000);
-  for (const e of s.events) if (fits(e)) add(e);
+  s.events.filter(filter()).forEach(add);
   trim();
 }
 
 function redraw() {
   $('event-rows').tBodies[0].replaceChildren();
-  for (const e of all) if (fits(e)) add(e);
+  all.filter(filter()).forEach(add);
   trim();
 }
 
