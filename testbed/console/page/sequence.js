@@ -3,16 +3,18 @@ import {$, draw, hide, keyed, make, set, text} from './dom.js';
 import {send} from './actions.js';
 
 const top = 30, row = 24, first = 88;
-const lanes = new Map(), rows = new Map(), boxes = new Map(), others = new Map();
+const lanes = new Map(), labels = new Map(), rows = new Map(), boxes = new Map(), others = new Map();
 const main = /^(client|session|data|meta)-|^db$/;
-let state, body, heads, width = 700, newest = 0;
+let state, body, heads, names, cover, width = 700, newest = 0;
 
 export function init(s) {
   state = s;
   const svg = $('diagram');
   const head = (id, d) => draw('marker', {id, viewBox: '0 0 10 10', refX: 9, refY: 5, markerWidth: 7, markerHeight: 7, orient: 'auto-start-reverse'}, draw('path', {d}));
-  heads = draw('g'); body = draw('g');
-  svg.append(draw('defs', {}, head('arrow', 'M0 0L10 5L0 10z')), heads, body);
+  heads = draw('g'); body = draw('g'); names = draw('g'); cover = draw('rect', {class: 'cover', height: 20});
+  svg.append(draw('defs', {}, head('arrow', 'M0 0L10 5L0 10z')), heads, body, draw('g', {}, cover, names));
+  const box = svg.parentElement;
+  box.addEventListener('scroll', () => set(names.parentElement, 'transform', `translate(0 ${box.scrollTop})`)); // the names stay above their lanes
   $('transport').addEventListener('change', () => send({do: 'transport', value: $('transport').checked ? 'on' : 'off'}));
   new ResizeObserver(() => { width = svg.parentElement.clientWidth - 12 || 700; render(); }).observe(svg.parentElement);
 }
@@ -52,10 +54,9 @@ function render() {
   set($('diagram'), 'viewBox', `0 0 ${wide} ${height}`);
   set($('diagram'), 'width', wide);
   set($('diagram'), 'height', height);
-  keyed(heads, hosts, () => draw('g', {}, draw('text', {'text-anchor': 'middle', y: 14, class: 'name'}), draw('line', {class: 'lane', y1: 20})), (g, h) => {
-    text(g.children[0], h); set(g.children[0], 'x', x(h));
-    set(g.children[1], 'x1', x(h)); set(g.children[1], 'x2', x(h)); set(g.children[1], 'y2', height);
-  }, lanes);
+  set(cover, 'width', wide);
+  keyed(heads, hosts, () => draw('line', {class: 'lane', y1: 20}), (l, h) => { set(l, 'x1', x(h)); set(l, 'x2', x(h)); set(l, 'y2', height); }, lanes);
+  keyed(names, hosts, () => draw('text', {'text-anchor': 'middle', y: 14, class: 'name'}), (el, h) => { text(el, h); set(el, 'x', x(h)); }, labels);
   text($('sequence-sum'), list.length ? `the last ${list.length} before ${(p.atMs / 1000).toFixed(3)} s` : 'no message yet');
   const at = new Map(list.map((m, i) => [String(m.id), i]));
   keyed(body, [...at.keys()], () => draw('g', {}, draw('text', {class: 'at', x: first - 14, 'text-anchor': 'end'}), draw('line'), draw('path', {class: 'lost'}), draw('text', {class: 'what', 'text-anchor': 'middle'}), draw('title')), (g, id) => {
