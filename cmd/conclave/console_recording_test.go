@@ -1,24 +1,34 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"conclave/internal/trace"
+	"conclave/testbed/check"
 	"conclave/testbed/scenario"
 	"conclave/testbed/simulated"
 )
 
-// TestConsole_Recording opens a recording as a person does, and steps to its faults.
-func TestConsole_Recording(t *testing.T) {
-	chromium(t)
-	file := filepath.Join(t.TempDir(), "failover.rec")
+// recordFailover plays a failover in the simulator, and writes two recordings of it: of what
+// happened, and with a violation when the second leader is elected, at the returned
+// time in seconds.
+func recordFailover(t *testing.T) (passed, broken, at string) {
+	dir := t.TempDir()
+	write := func(name string, recording *simulated.Recording, r *scenario.Result) string {
+		f, err := os.Create(filepath.Join(dir, name))
+		require.NoError(t, err)
+		defer f.Close()
+		require.NoError(t, recording.Write(f, r))
+		return f.Name()
+	}
 	t.Run("record", func(t *testing.T) {
 		s, err := scenario.Parse("failover", "clients 2 names 2 every 100ms\nat 1s kill leader\nat 2s pause data-1 for 1s\nuntil 4s")
 		require.NoError(t, err)
@@ -26,21 +36,23 @@ func TestConsole_Recording(t *testing.T) {
 		var recording simulated.Recording
 		r, err := simulated.Play(t, s, simulated.Options{Recording: &recording})
 		require.NoError(t, err)
-		f, err := os.Create(file)
-		require.NoError(t, err)
-		defer f.Close()
-		require.NoError(t, recording.Write(f, r))
+		passed = write("failover.rec", &recording, r)
+		second := slices.IndexFunc(r.History.Entries, func(e check.Entry) bool { return e.Event != nil && e.Event.Kind == trace.Led && e.Event.Term == 2 })
+		require.Positive(t, second)
+		e := r.History.Entries[second]
+		i := slices.IndexFunc(r.Verdicts, func(v check.Verdict) bool { return v.ID == "I1" })
+		r.Verdicts[i].Violations = []check.Violation{{At: e.At, What: "two leaders", Evidence: []string{e.String()}}}
+		broken, at = write("broken.rec", &recording, r), fmt.Sprintf("%.3f s", e.At.Seconds())
 	})
-	ctx, cancel := context.WithCancel(context.Background())
-	var out, errs stdout
-	ended := make(chan int, 1)
-	go func() {
-		ended <- run(ctx, []string{"console", "--listen", "127.0.0.1:0", "--recording", file}, &out, &errs)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		assert.Equal(t, exitDone, <-ended, errs.all.String())
-	})
+	return passed, broken, at
+}
+
+// TestConsole_Recording opens a recording as a person does, and steps to its faults;
+// then one of a run with a violation.
+func TestConsole_Recording(t *testing.T) {
+	chromium(t)
+	file, broken, brokenAt := recordFailover(t)
+	out := serveConsole(t, "console", "--listen", "127.0.0.1:0", "--recording", file)
 	page := out.find(t, `console: (http://\S+)`)
 	assert.NotContains(t, out.all.String(), "to act", "nothing can be done to a recording")
 
@@ -61,6 +73,8 @@ func TestConsole_Recording(t *testing.T) {
 	step("next election")
 	s.until(`document.getElementById('term').textContent === '2'`)
 	s.until(`[...document.querySelectorAll('#diagram g')].some(g => g.dataset.message === 'SQL win witness')`)
+	s.until(`document.querySelector('#diagram .name').getBoundingClientRect().top >= document.getElementById('diagram').parentElement.getBoundingClientRect().top`) // the hosts stay in sight
+	s.tall("console-recording.png")
 	step("next fault")
 	at("2.000")
 	s.until(`document.querySelector('[data-node=data-1]').textContent.includes('frozen')`)
@@ -82,6 +96,25 @@ func TestConsole_Recording(t *testing.T) {
 	// It plays, and stops at its end.
 	s.js(`const v = document.getElementById('speed'); v.value = '20'; v.dispatchEvent(new Event('change')); document.getElementById('play-pause').click()`)
 	s.until(`document.getElementById('play-name').textContent === 'failover: passed'`)
+
+	// A run with a violation opens there, and is red.
+	s.run(chromedp.Navigate(serveConsole(t, "console", "--listen", "127.0.0.1:0", "--recording", broken).find(t, `console: (http://\S+)`)))
+	s.until(`!document.getElementById('violation').hidden`)
+	assert.Equal(t, brokenAt, s.text("position-at"))
+	assert.Equal(t, "I1: two leaders", s.text("violation-what"))
+	assert.Contains(t, s.text("violation-evidence"), "led")
+	assert.Contains(t, s.text("violation-before"), "kill "+leader)
+	red := eval[string](s, headColour)
+	assert.Equal(t, "1", s.text("broken"))
+	s.until(`document.querySelector('#marks .violation')`)
+	step("previous fault")
+	s.until(`document.getElementById('violation').hidden`)
+	assert.NotEqual(t, red, eval[string](s, headColour))
+	step("next violation")
+	s.until(`!document.getElementById('violation').hidden`)
+	assert.Equal(t, brokenAt, s.text("position-at"))
+	s.fits(1280)
+	s.fits(390)
 	assert.Empty(t, s.errors(), "errors in the browser's console")
 }
 
