@@ -40,7 +40,7 @@ play: build ## a cluster, its clients and a page on which it can be watched and 
 	@$(BIN)/conclave up --console --clients 2
 
 pictures: ## draw docs/console-*.png again, by the browser test
-	CONSOLE_PICTURES='$(CURDIR)/docs' REQUIRE_BROWSER=1 TEST_ALL=1 CGO_ENABLED=0 $(GO) test -count=1 -timeout 10m -run '^TestConsole$$' ./cmd/conclave
+	CONSOLE_PICTURES='$(CURDIR)/docs' REQUIRE_BROWSER=1 TEST_ALL=1 CGO_ENABLED=0 $(GO) test -count=1 -timeout 10m -run '^TestConsole(_Recording|_TurnsRedAtAViolation)?$$' ./cmd/conclave
 
 # RACED=1 builds its programs in a directory of their own.
 soak: build ## inject random faults (SEED=n) into a cluster for FOR=5m and check it from outside: RACED=1, TAKEOVER=lease, ON=compose
