@@ -11,7 +11,10 @@ import (
 // Style is the style sheet of the plots.
 const Style template.CSS = `.plot { width: 100%; height: auto; font: 12px system-ui, sans-serif } .plot text { fill: currentColor } .plot .tick { fill: #888 } .plot .grid { stroke: #8884 }
 .plot circle { fill: #3b6fd4; fill-opacity: .5 } .plot .share { fill: none; stroke: #3b6fd4; stroke-width: 2 } .plot .median { stroke: #c0392b; stroke-width: 2 }
-.plot .led { fill: #3b6fd4 } .plot .believed { fill: none; stroke: #b9741a; stroke-width: 2; stroke-dasharray: 3 2 } .plot .fault { fill: #c0392b }`
+.plot .led { fill: #3b6fd4 } .plot .believed { fill: none; stroke: #b9741a; stroke-width: 2; stroke-dasharray: 3 2 } .plot .fault { fill: #c0392b }
+.lines { font-size: 16px } .lines .axis { stroke: currentColor } .lines polyline, .lines .key { fill: none; stroke: var(--c); stroke-width: 2; stroke-dasharray: var(--dash, none) } .lines .dot { fill: var(--c) }
+.s0 { --c: #3b6fd4 } .s1 { --c: #c0392b; --dash: 8 4 } .s2 { --c: #2a7d4f; --dash: 2 4 } .s3 { --c: #b9741a; --dash: 10 4 2 4 } .s4 { --c: #8e6bb0; --dash: 14 4 } .s5 { --c: #16858c; --dash: 5 2 }
+@media (prefers-color-scheme: dark) { .s0 { --c: #7ba3f2 } .s1 { --c: #f0776a } .s2 { --c: #57b882 } .s3 { --c: #e0a04a } .s4 { --c: #b99ad8 } .s5 { --c: #4fc0c8 } }`
 
 // The measures of a plot, in pixels.
 const (
@@ -21,19 +24,26 @@ const (
 	head  = 24 // for the labels of the scale
 )
 
-// scale places values between left and right.
+// scale places values between two ends, which are left and right unless told
+// otherwise.
 type scale struct {
 	low, high float64
 	log       bool
 }
 
-func (s scale) x(v float64) float64 {
+func (s scale) x(v float64) float64 { return s.place(v, left, right) }
+
+// place returns the place of a value between those of the lowest and the highest one.
+func (s scale) place(v, from, to float64) float64 {
 	v = min(max(v, s.low), s.high)
 	share := (v - s.low) / (s.high - s.low)
-	if s.log {
+	switch {
+	case s.low == s.high:
+		share = 0.5
+	case s.log:
 		share = math.Log(v/s.low) / math.Log(s.high/s.low)
 	}
-	return left + (right-left)*share
+	return from + (to-from)*share
 }
 
 // logScale returns a scale of powers of ten that has all values, of which there is
@@ -63,14 +73,26 @@ func (s scale) ticks() (out []float64) {
 		}
 		return out
 	}
-	step := math.Pow(10, math.Floor(math.Log10(s.high-s.low)))
-	for (s.high-s.low)/step < 5 {
-		step /= 2
-	}
-	for v := math.Ceil(s.low/step) * step; v <= s.high; v += step {
-		out = append(out, v)
+	step := niceStep(s.high - s.low)
+	for i := math.Ceil(s.low / step); i*step <= s.high*1.0001; i++ {
+		out = append(out, i*step)
 	}
 	return out
+}
+
+// niceStep returns a step of 1, 2 or 5 times a power of ten with which at most six
+// ticks reach a value.
+func niceStep(highest float64) float64 {
+	if highest <= 0 {
+		return 1
+	}
+	power := math.Pow(10, math.Floor(math.Log10(highest)))
+	for _, f := range []float64{0.1, 0.2, 0.5, 1} {
+		if highest <= 5*f*power {
+			return f * power
+		}
+	}
+	return 2 * power
 }
 
 // picture is an SVG that is being written.
@@ -101,9 +123,15 @@ func (p *picture) end() template.HTML {
 
 func (p *picture) add(format string, values ...any) { fmt.Fprintf(p, format+"\n", values...) }
 
-// number formats a value with three digits.
+// number formats a value with three digits, and large ones with commas.
 func number(v float64) string {
 	switch {
+	case math.Abs(v) >= 10_000 && math.Abs(v) < 1e15:
+		text := fmt.Sprintf("%.0f", v)
+		for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+			text = text[:i] + "," + text[i:]
+		}
+		return text
 	case v == math.Trunc(v) && math.Abs(v) < 1e15, math.Abs(v) >= 100:
 		return fmt.Sprintf("%.0f", v)
 	case math.Abs(v) >= 10:

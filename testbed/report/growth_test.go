@@ -34,42 +34,20 @@ func TestWriteGrowth_DrawsALineForEachNumberOfConnections(t *testing.T) {
 	out := page.String()
 	assert.Equal(t, 1, strings.Count(out, `role="img"`), "a plot without points is left out")
 	assert.Equal(t, 2, strings.Count(out, "<polyline"), "1 and 20 connections")
-	assert.Contains(t, out, `points="100,15 510,90"`, "10,000 is left of 100,000; 60,000 is the top")
 	assert.Equal(t, 3, strings.Count(out, "<title>")-1, "the failed point has no rate")
-	assert.Contains(t, out, "</svg>connections 20</li>", "the target is not named if there is only one")
-	assert.Equal(t, 2, strings.Count(out, `<g class="s`))
-	for _, one := range []string{"s0", "s1"} {
-		assert.Equal(t, 2, strings.Count(out, `class="`+one+`"`), "a line and its key have the same style")
-	}
+	assert.Contains(t, out, ">connections 20</text>", "the target is not named if there is only one")
 	assert.Contains(t, out, "<title>10,000: 60,000</title>")
+	assert.Contains(t, out, ">registrations, log scale</text>")
 	assert.Contains(t, out, "failed: more than &lt;5m&gt;")
 	assert.Contains(t, out, "<th class=\"n\">rate per s")
 }
 
-// Small figures beside large ones are seen on a logarithmic scale only, and ticks
-// whose labels would overlap are left out.
-func TestWriteGrowth_ScalesFiguresOfSeveralMagnitudes(t *testing.T) {
+func TestWriteGrowth_NamesTheTargetsIfThereAreSeveral(t *testing.T) {
 	g := growth()
-	curve := &g.Curves[0]
-	page := func() string {
-		var out bytes.Buffer
-		require.NoError(t, report.WriteGrowth(&out, g))
-		return out.String()
-	}
-	assert.NotContains(t, page(), "per second, log scale")
-	curve.Points[0].Values["rate"], curve.Points[1].Values["rate"] = 5, 2000
-	curve.Points[2].Values["registrations"], curve.Points[2].Values["rate"] = 11_000, 30
-	out := page()
-	assert.Contains(t, out, "registrations per second, log scale")
-	assert.Contains(t, out, "registrations, log scale")
-	for _, label := range []string{"1<", "10<", "100<", "1000<", "10,000<", "100,000<"} {
-		assert.Contains(t, out, ">"+label)
-	}
-	assert.NotContains(t, out, `"middle">11,000<`, "too near to 10,000")
-	curve.Points[0].Values["rate"] = 0
-	assert.NotContains(t, page(), "per second, log scale", "0 has no logarithm")
-	curve.Points[0].Target = "other"
-	assert.Contains(t, page(), "other, connections 1<")
+	g.Curves[0].Points[0].Target = "other"
+	var out bytes.Buffer
+	require.NoError(t, report.WriteGrowth(&out, g))
+	assert.Contains(t, out.String(), "other, connections 1<")
 }
 
 func TestWriteGrowth_LoadsNothing(t *testing.T) {
