@@ -19,7 +19,7 @@ func Capabilities() *testbed.Capabilities {
 // Capabilities returns what is possible here.
 func (d *Cluster) Capabilities() *testbed.Capabilities {
 	can := Capabilities()
-	can.EffectTime = d.effectTime
+	can.Size, can.EffectTime = d.size, d.effectTime
 	return can
 }
 

@@ -2,8 +2,10 @@ package containers
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -42,10 +44,12 @@ type Cluster struct {
 	cfg     Config
 	project *compose.Project
 	token   string
+	tls     func() *tls.Config // of clients; nil without TLS
 	view    *outside.View
 
 	nodes  []string // services
-	traces string   // folder of the trace files
+	traces string   // folder of the trace files; "": none is known
+	found  bool     // the project was up before: others may start its containers again
 
 	doing    sync.Mutex                   // held by Do: one action at a time, apart from an operator's commands
 	logged   time.Time                    // until when LogFiles has read the logs; only LogFiles uses it
@@ -57,7 +61,7 @@ type Cluster struct {
 
 	mu      sync.Mutex // guards the rest
 	clients map[string]*outside.Client
-	up      map[string]bool      // services that run, or are paused
+	states  map[string]Status    // of the services
 	killed  map[string]time.Time // when each was killed last
 	blind   error                // why no more events of the engine arrive
 }
@@ -69,7 +73,7 @@ var _ testbed.RealCluster = (*Cluster)(nil)
 
 // New returns a cluster for one run.
 func New(c Config) *Cluster {
-	return &Cluster{cfg: c, clients: map[string]*outside.Client{}, up: map[string]bool{}, killed: map[string]time.Time{}, cables: map[cable]compose.Membership{}, stopping: map[string]bool{}}
+	return &Cluster{cfg: c, clients: map[string]*outside.Client{}, states: map[string]Status{}, killed: map[string]time.Time{}, cables: map[cable]compose.Membership{}, stopping: map[string]bool{}}
 }
 
 // Open starts the project.
@@ -94,12 +98,17 @@ func (d *Cluster) Open(ctx context.Context, c testbed.Size, _ *trace.Gate) error
 	if d.project, d.token, err = d.cfg.Start(ctx, c, d.nodes, file); err != nil {
 		return err
 	}
+	d.observe()
+	return d.watch(ctx)
+}
+
+// observe prepares Observe. The project is up.
+func (d *Cluster) observe() {
 	d.view = &outside.View{
 		Nodes: d.published,
-		HTTP:  &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: d.project.Outside().DialContext}},
+		HTTP:  &http.Client{Transport: d.Secure(&http.Transport{DisableKeepAlives: true, DialContext: d.Dial})},
 		Token: func() string { return d.token },
 	}
-	return d.watch(ctx)
 }
 
 // watch follows the engine's events until Close. Asking the engine at every
@@ -111,11 +120,13 @@ func (d *Cluster) watch(ctx context.Context) error {
 		return err
 	}
 	for _, c := range all {
-		d.up[c.Service] = c.State == "running" || c.State == "paused"
+		d.states[c.Service] = statusOf(c)
 	}
 	ctx, d.unwatch = context.WithCancel(context.WithoutCancel(ctx))
 	d.watching.Go(func() {
-		err := d.project.Watch(ctx, from, d.happened)
+		err := d.project.Watch(ctx, from, func(e compose.Event) {
+			d.happened(e, d.started(ctx, e))
+		})
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.blind = err
@@ -123,15 +134,33 @@ func (d *Cluster) watch(ctx context.Context) error {
 	return nil
 }
 
-// happened updates the state with an event of the engine.
-func (d *Cluster) happened(e compose.Event) {
+// started finds a container that was started again, maybe by others: it may have
+// other ports, and has another process, whose id is returned.
+func (d *Cluster) started(ctx context.Context, e compose.Event) (pid int) {
+	if e.Action != "start" || !d.found {
+		return 0
+	}
+	all, _ := d.project.Find(ctx) // without it, the node is unreachable
+	if i := slices.IndexFunc(all, func(c compose.Container) bool { return c.Service == e.Service }); i >= 0 {
+		return all[i].PID
+	}
+	return 0
+}
+
+// happened updates the status with an event of the engine.
+func (d *Cluster) happened(e compose.Event, pid int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	was := d.states[e.Service]
 	switch e.Action {
 	case "start":
-		d.up[e.Service] = true
+		d.states[e.Service] = Status{Running, pid}
+	case "pause":
+		d.states[e.Service] = Status{Paused, was.PID}
+	case "unpause":
+		d.states[e.Service] = Status{Running, was.PID}
 	case "die":
-		d.up[e.Service] = false
+		d.states[e.Service] = Status{State: ended(e.Code)}
 	case "kill":
 		if e.Signal == syscall.SIGKILL {
 			d.killed[e.Service] = e.At
@@ -154,16 +183,16 @@ func (d *Cluster) published() map[string]string {
 // Observe observes the nodes from outside. Which of them run is known from the
 // engine's events.
 func (d *Cluster) Observe(ctx context.Context) testbed.Snapshot {
-	s := d.view.Observe(ctx)
+	seen := d.view.Observe(ctx)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, n := range d.nodes {
-		if d.up[n] && d.blind == nil {
-			s.Up = append(s.Up, n)
+		if d.states[n].up() && d.blind == nil {
+			seen.Up = append(seen.Up, n)
 		}
 	}
-	slices.Sort(s.Up)
-	return s
+	slices.Sort(seen.Up)
+	return seen
 }
 
 // Client starts a client on this machine.
@@ -180,7 +209,7 @@ func (d *Cluster) Client(name string) (testbed.Client, error) {
 		}
 	}
 	slices.Sort(sessions)
-	c, err := outside.NewClient(client.Config{Name: name, Sessions: sessions, Network: d.project.Outside(), Token: d.token})
+	c, err := outside.NewClient(client.Config{Name: name, Sessions: sessions, Network: d.project.Outside(), Token: d.token, TLSFrom: d.tls}, func() { d.forget(name) })
 	if err != nil {
 		return nil, err
 	}
@@ -188,16 +217,26 @@ func (d *Cluster) Client(name string) (testbed.Client, error) {
 	return c, nil
 }
 
+// forget frees the name of a client that has ended.
+func (d *Cluster) forget(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.clients, name)
+}
+
 // Events reads the nodes' trace files. The times can be compared because the
 // containers of one machine have one clock.
 func (d *Cluster) Events(report func(at time.Time, c trace.Claim)) (had bool, err error) {
+	if d.traces == "" {
+		return false, nil
+	}
 	return outside.Events(d.traces, report)
 }
 
 // Close ends the clients and the project.
 func (d *Cluster) Close(ctx context.Context) error {
 	d.mu.Lock()
-	clients := d.clients
+	clients := maps.Clone(d.clients)
 	d.mu.Unlock()
 	for _, c := range clients {
 		c.Kill()

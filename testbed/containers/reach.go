@@ -2,6 +2,7 @@ package containers
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"conclave/meta/metaclient"
 	"conclave/testbed"
 	"conclave/testbed/outside"
+	"conclave/wire"
 )
 
 // ports are the roles' HTTP ports inside the containers.
@@ -42,7 +44,7 @@ func (d *Cluster) Dial(ctx context.Context, network, address string) (net.Conn, 
 // ClientConfig returns the configuration of a client on this machine that knows
 // every session.
 func (d *Cluster) ClientConfig(name string) (client.Config, error) {
-	c := client.Config{Name: name, Network: d.project.Outside(), Token: d.token}
+	c := client.Config{Name: name, Network: d.project.Outside(), Token: d.token, TLSFrom: d.tls}
 	for _, node := range d.nodes {
 		if address, isSession := d.Addresses()[node], strings.HasPrefix(node, "session-"); isSession {
 			c.Sessions = append(c.Sessions, address)
@@ -56,8 +58,15 @@ func (d *Cluster) AwaitReady(ctx context.Context) error {
 	return d.project.AwaitReady(ctx, d.nodes...)
 }
 
-// Secure returns t: no scenario runs with TLS in containers.
-func (d *Cluster) Secure(t *http.Transport) http.RoundTripper { return t }
+// Secure returns a transport that uses the cluster's certificates, if it has some.
+func (d *Cluster) Secure(t *http.Transport) http.RoundTripper {
+	return wire.SecureTransport(t, func() *tls.Config {
+		if d.tls == nil {
+			return nil
+		}
+		return d.tls()
+	})
+}
 
 // Token returns the operator's token.
 func (d *Cluster) Token() string { return d.token }

@@ -230,12 +230,12 @@ func (d *Cluster) Client(name string) (testbed.Client, error) {
 	if d.clients[name] != nil {
 		return nil, fmt.Errorf("client %s exists already", name)
 	}
-	c, err := outside.NewClient(cfg)
+	c, err := outside.NewClient(cfg, func() { d.forget(name) })
 	if err != nil {
 		return nil, err
 	}
 	d.clients[name] = c
-	return &closing{Client: c, closed: func() { d.forget(name) }}, nil
+	return c, nil
 }
 
 // forget frees the name of a client that has ended.
@@ -246,20 +246,6 @@ func (d *Cluster) forget(name string) {
 	if d.net != nil {
 		d.net.Leave(name)
 	}
-}
-
-// closing is a client whose name is free again when it was closed.
-type closing struct {
-	*outside.Client
-	closed func()
-}
-
-// Close withdraws what the client has published, and ends it.
-func (c *closing) Close(ctx context.Context) error {
-	err := c.Client.Close(ctx)
-	c.Kill() // what was not acknowledged in time is given up
-	c.closed()
-	return err
 }
 
 // ClientConfig returns the configuration of a client on the named host. The

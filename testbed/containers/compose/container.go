@@ -31,6 +31,7 @@ type Container struct {
 	PID      int // on the engine's machine; 0 when it does not run
 	Started  time.Time
 	Finished time.Time                // of its last life; zero while the first goes on
+	Env      map[string]string        // its environment
 	Ports    map[string]string        // where this machine reaches a port of it, "9615": "127.0.0.1:49153"
 	Networks map[string]NetworkMember // by the network's full name
 }
@@ -104,6 +105,7 @@ type inspected struct {
 	}
 	Config struct {
 		Image  string
+		Env    []string
 		Labels map[string]string
 	}
 	NetworkSettings struct {
@@ -135,10 +137,15 @@ func inspect(ctx context.Context, ids ...string) ([]Container, error) {
 func (r inspected) container() Container {
 	c := Container{
 		Service: r.Config.Labels[labelService], ID: r.ID, Image: r.Config.Image, State: r.State.Status, ExitCode: r.State.ExitCode, PID: r.State.Pid,
-		Started: r.State.StartedAt, Finished: r.State.FinishedAt, Ports: make(map[string]string), Networks: make(map[string]NetworkMember),
+		Started: r.State.StartedAt, Finished: r.State.FinishedAt,
+		Env: make(map[string]string), Ports: make(map[string]string), Networks: make(map[string]NetworkMember),
 	}
 	if r.State.Health != nil {
 		c.Health = r.State.Health.Status
+	}
+	for _, e := range r.Config.Env {
+		name, value, _ := strings.Cut(e, "=")
+		c.Env[name] = value
 	}
 	for port, bound := range r.NetworkSettings.Ports {
 		number, protocol, _ := strings.Cut(port, "/")

@@ -3,6 +3,7 @@ package compose
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net"
 	"slices"
@@ -14,13 +15,26 @@ import (
 // port) to the published address at which this machine reaches it.
 type routes map[string]string
 
+// Find returns the containers of a project that another process may have started,
+// and makes their addresses known.
+func (p *Project) Find(ctx context.Context) ([]Container, error) {
+	all, err := p.Containers(ctx)
+	if err == nil && len(all) == 0 {
+		err = fmt.Errorf("%w: project %s is not up", ErrNoContainer, p.cfg.Name)
+	}
+	p.learn(all)
+	return all, err
+}
+
 // refresh updates ids and routes, because a container that was started may have
 // other ports.
 func (p *Project) refresh(ctx context.Context) error {
 	all, err := p.Containers(ctx)
-	if err != nil {
-		return err
-	}
+	p.learn(all)
+	return err
+}
+
+func (p *Project) learn(all []Container) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.routes == nil {
@@ -30,7 +44,6 @@ func (p *Project) refresh(ctx context.Context) error {
 		p.ids[c.Service] = c.ID
 		maps.Copy(p.routes, c.routes()) // a container that is down keeps its routes, on which dials are refused
 	}
-	return nil
 }
 
 // routes returns the routes to one container.

@@ -113,7 +113,7 @@ func TestDown_ReportsWhatCannotBeRemoved(t *testing.T) {
 
 const inspectMeta = `cat <<'END'
 [{"Id":"0123","State":{"Status":"running","ExitCode":0,"StartedAt":"2026-01-02T03:04:05.5Z","FinishedAt":"0001-01-01T00:00:00Z","Health":{"Status":"healthy"}},
-"Config":{"Image":"conclave:local","Labels":{"com.docker.compose.service":"meta-1"}},
+"Config":{"Image":"conclave:local","Env":["CONCLAVE_META_LEASE=2s","A=b=c"],"Labels":{"com.docker.compose.service":"meta-1"}},
 "NetworkSettings":{"Ports":{"9615/tcp":[{"HostIp":"127.0.0.1","HostPort":"49153"}],"53/udp":[{"HostIp":"","HostPort":"5"}]},
 "Networks":{"p_cluster":{"IPAddress":"172.20.0.3","Aliases":["p-meta-1-1","meta-1","0123"]},"p_database":{"IPAddress":"172.21.0.3","Aliases":["meta-1","0123"]}}}}]
 END`
@@ -124,13 +124,26 @@ func TestContainer_ReadsDockerInspect(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, compose.Container{
 		Service: "meta-1", ID: "0123", Image: "conclave:local", State: "running", Health: "healthy",
-		Started: time.Date(2026, 1, 2, 3, 4, 5, 5e8, time.UTC), Ports: map[string]string{"9615": "127.0.0.1:49153"},
+		Started: time.Date(2026, 1, 2, 3, 4, 5, 5e8, time.UTC), Env: map[string]string{"CONCLAVE_META_LEASE": "2s", "A": "b=c"}, Ports: map[string]string{"9615": "127.0.0.1:49153"},
 		Networks: map[string]compose.NetworkMember{
 			"p_cluster":  {IP: "172.20.0.3", Aliases: []string{"p-meta-1-1", "meta-1", "0123"}},
 			"p_database": {IP: "172.21.0.3", Aliases: []string{"meta-1", "0123"}},
 		},
 	}, c)
 	assert.Equal(t, "127.0.0.1:49153", c.Address())
+}
+
+func TestFind_MakesAddressesOfAnotherProcessKnown(t *testing.T) {
+	fakeEngine(t, "ps", "true")
+	_, err := project(t, nil).Find(t.Context())
+	assert.ErrorIs(t, err, compose.ErrNoContainer)
+	fakeEngine(t, "ps", "echo 0123", "inspect", inspectMeta)
+	p := project(t, nil)
+	assert.Empty(t, p.Published("meta-"))
+	all, err := p.Find(t.Context())
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	assert.Equal(t, []string{"127.0.0.1:49153"}, p.Published("meta-"))
 }
 
 func TestJoin_RestoresNamesAndAddress(t *testing.T) {

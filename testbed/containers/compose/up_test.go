@@ -54,14 +54,14 @@ func TestUpScript_RefusesFilesOfAnotherDatabase(t *testing.T) {
 
 func TestWatch_ReportsEvents(t *testing.T) {
 	fakeEngine(t, "events", `echo '{"Action":"kill","TimeNano":1700000000000000005,"Actor":{"Attributes":{"com.docker.compose.service":"meta-1","signal":"9"}}}'
-echo '{"Action":"die","TimeNano":1700000000000000007,"Actor":{"Attributes":{"com.docker.compose.service":"meta-1"}}}'
+echo '{"Action":"die","TimeNano":1700000000000000007,"Actor":{"Attributes":{"com.docker.compose.service":"meta-1","exitCode":"137"}}}'
 echo 'no JSON'`)
 	var got []compose.Event
 	err := project(t, nil).Watch(t.Context(), time.Unix(0, 0), func(e compose.Event) { got = append(got, e) })
 	assert.ErrorContains(t, err, "docker events ended")
 	assert.Equal(t, []compose.Event{
 		{At: time.Unix(1700000000, 5), Service: "meta-1", Action: "kill", Signal: syscall.SIGKILL},
-		{At: time.Unix(1700000000, 7), Service: "meta-1", Action: "die"},
+		{At: time.Unix(1700000000, 7), Service: "meta-1", Action: "die", Code: 137},
 	}, got)
 
 	e := fakeEngine(t, "events", "exec sleep 60")

@@ -20,6 +20,7 @@ type Event struct {
 	Service string
 	Action  string
 	Signal  syscall.Signal // of a kill
+	Code    int            // of a die: the exit code, or 128 and the signal that ended it
 }
 
 // Watch calls report for each event of the project's containers from a moment
@@ -38,7 +39,9 @@ func (p *Project) Watch(parent context.Context, from time.Time, report func(Even
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // as in docker
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 5 * time.Second
-	if err := cmd.Start(); err != nil {
+	if err := cmd.Start(); err != nil && parent.Err() != nil {
+		return nil
+	} else if err != nil {
 		return fmt.Errorf("%w: %w", ErrNoDocker, err)
 	}
 	if err = readEvents(out, report); err != nil {
@@ -71,6 +74,9 @@ func readEvents(r io.Reader, report func(Event)) error {
 		e := Event{At: time.Unix(0, raw.TimeNano), Service: raw.Actor.Attributes[labelService], Action: raw.Action}
 		if n, err := strconv.Atoi(raw.Actor.Attributes["signal"]); err == nil {
 			e.Signal = syscall.Signal(n)
+		}
+		if n, err := strconv.Atoi(raw.Actor.Attributes["exitCode"]); err == nil {
+			e.Code = n
 		}
 		report(e)
 	}
