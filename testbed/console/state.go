@@ -157,6 +157,7 @@ type Offer struct {
 	Says  string   `json:"says"`            // what it does, in a sentence
 	Roles []string `json:"roles,omitempty"` // on nodes of these roles; empty: on the cluster
 	Peer  bool     `json:"peer,omitempty"`  // it needs a second node
+	With  []string `json:"with,omitempty"`  // that one has one of these roles; empty: any
 	Risk  string   `json:"risk,omitempty"`  // fault, heal or command
 }
 

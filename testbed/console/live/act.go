@@ -33,6 +33,8 @@ var verbs = []verb{
 	{console.Offer{Do: "resign", Label: "Resign", Says: "make the leader hand over to another meta", Roles: []string{"meta"}, Risk: "command"}, testbed.Resign},
 	{console.Offer{Do: "observe", Label: "Observe", Says: "make the meta an observer, which does not compete", Roles: []string{"meta"}, Risk: "command"}, testbed.Quit},
 	{console.Offer{Do: "join", Label: "Compete", Says: "make the observer a candidate again", Roles: []string{"meta"}, Risk: "heal"}, testbed.Join},
+	{console.Offer{Do: "isolate", Label: "Cut off", Says: "let nothing pass between it and all others", Roles: nodes3, Risk: "fault"}, testbed.Cut},
+	{console.Offer{Do: "rejoin", Label: "Reconnect", Says: "end every cut of it", Roles: nodes3, Risk: "heal"}, testbed.Mend},
 	{console.Offer{Do: "cut", Label: "Cut from", Says: "let nothing pass between the two, in either direction", Roles: nodes3, Peer: true, Risk: "fault"}, testbed.Cut},
 	{console.Offer{Do: "mend", Label: "Mend to", Says: "end the cut between the two", Roles: nodes3, Peer: true, Risk: "heal"}, testbed.Mend},
 }
@@ -59,11 +61,47 @@ func (s *Source) offers() (out []console.Offer) {
 		return nil
 	}
 	for _, v := range verbs {
-		if s.can.Allows(testbed.Step{Verb: v.verb}) == nil {
-			out = append(out, v.offer)
+		if o, ok := s.offer(v); ok {
+			out = append(out, o)
 		}
 	}
 	return append(out, clusterOffers...)
+}
+
+// offer returns what of a verb can be done here: to nodes of which roles, and to
+// which peers.
+func (s *Source) offer(v verb) (o console.Offer, ok bool) {
+	if !v.offer.Peer {
+		return v.offer, s.can.Allows(testbed.Step{Verb: v.verb}) == nil
+	}
+	o = v.offer
+	o.Roles = nil
+	all := append(slices.Clone(nodes3), testbed.Database)
+	for _, role := range v.offer.Roles {
+		for _, peer := range all {
+			if s.can.Allows(testbed.Step{Verb: v.verb, Who: one(role), Whom: one(peer)}) != nil {
+				continue
+			}
+			if !slices.Contains(o.Roles, role) {
+				o.Roles = append(o.Roles, role)
+			}
+			if !slices.Contains(o.With, peer) {
+				o.With = append(o.With, peer)
+			}
+		}
+	}
+	if ok = len(o.Roles) > 0; len(o.With) == len(all) {
+		o.With = nil
+	}
+	return o, ok
+}
+
+// one selects a node of a role.
+func one(role string) testbed.Selector {
+	if role == testbed.Database {
+		return testbed.Database
+	}
+	return testbed.Selector(role + "-1")
 }
 
 // action returns the action of a request on a node.
@@ -87,10 +125,11 @@ func (s *Source) action(r console.Request) (testbed.Action, error) {
 	case v.verb == testbed.Resign && r.Node != seen.leader.Leader: // whoever leads would be asked
 		return testbed.Action{}, wire.Errorf(wire.CodeBadRequest, "%s does not lead now", r.Node)
 	}
-	if err := s.can.Allows(testbed.Step{Verb: v.verb}); err != nil {
-		return testbed.Action{}, err
+	a := testbed.Action{Verb: v.verb, Node: r.Node}
+	if v.offer.Peer {
+		a.Peer = r.Peer
 	}
-	return testbed.Action{Verb: v.verb, Node: r.Node, Peer: r.Peer}, nil
+	return a, s.can.Allows(testbed.Step{Verb: a.Verb, Who: testbed.Selector(a.Node), Whom: testbed.Selector(a.Peer)})
 }
 
 // permitted returns why nothing may be changed, or nil.

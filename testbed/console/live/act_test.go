@@ -70,6 +70,45 @@ func TestExplain_RefusesWhatCannotBeDone(t *testing.T) {
 	assert.Error(t, s.Act(t.Context(), console.Request{Do: "kill", Node: "data-1"}), "the console does not run")
 }
 
+// On containers only a meta can be cut from one other host, which is the database.
+func TestOffers_CutsThatTheClusterCanMake(t *testing.T) {
+	s := source(&cluster{})
+	s.can = &testbed.Capabilities{Can: func(x testbed.Step) error {
+		if x.Verb == testbed.Cut && !x.Whom.Everyone() && (!x.Who.IsMeta() || x.Whom != testbed.Database) {
+			return testbed.ErrUnsupported
+		}
+		return nil
+	}}
+	offers := map[string]console.Offer{}
+	for _, o := range s.offers() {
+		offers[o.Do] = o
+	}
+	assert.Equal(t, []string{"meta"}, offers["cut"].Roles)
+	assert.Equal(t, []string{"db"}, offers["cut"].With)
+	assert.Equal(t, nodes3, offers["mend"].Roles)
+	assert.Empty(t, offers["mend"].With, "any")
+	for r, can := range map[console.Request]bool{
+		{Do: "cut", Node: "meta-1", Peer: "db"}:     true,
+		{Do: "cut", Node: "meta-1", Peer: "data-1"}: false,
+		{Do: "cut", Node: "data-1", Peer: "db"}:     false,
+		{Do: "isolate", Node: "data-1"}:             true,
+	} {
+		_, err := s.action(r)
+		assert.Equal(t, can, err == nil, "%+v: %v", r, err)
+	}
+}
+
+func TestPerform_ReconnectEndsCutsFromSingleNodes(t *testing.T) {
+	s := source(&cluster{})
+	for _, a := range []testbed.Action{
+		{Verb: testbed.Cut, Node: "meta-1", Peer: "db"}, {Verb: testbed.Cut, Node: "meta-2", Peer: "meta-1"}, {Verb: testbed.Cut, Node: "meta-2", Peer: "db"},
+		{Verb: testbed.Mend, Node: "meta-1"},
+	} {
+		require.NoError(t, s.perform(t.Context(), a))
+	}
+	assert.Equal(t, []testbed.Action{{Verb: testbed.Cut, Node: "meta-2", Peer: "db"}}, s.active.List())
+}
+
 func TestExplain_OnlyTheLeaderResigns(t *testing.T) {
 	s := source(&cluster{})
 	s.seen.leader.Leader = "meta-1"

@@ -37,7 +37,7 @@
 //   - scoped.go: clients with names of their own.
 //   - meter.go: rates and latencies.
 //   - follow.go: the nodes' events.
-//   - remote.go: the processes of a cluster that is known by its metas only.
+//   - remote.go: the processes of a cluster that is known by its addresses only.
 //   - look.go: one look at the cluster.
 //   - believe.go: when a node trusted itself to lead.
 //   - tail.go: trace files that grow.

@@ -16,6 +16,7 @@ import (
 	"conclave"
 	"conclave/meta/metaclient"
 	"conclave/testbed/console"
+	"conclave/testbed/local/supervisor"
 	"conclave/wire"
 	"conclave/wire/rights"
 )
@@ -108,4 +109,17 @@ func TestLook_KeepsTheTermDuringAFailover(t *testing.T) {
 		assert.EqualValues(t, 7, seen.leader.Term)
 		assert.Empty(t, seen.leader.Leader)
 	}
+}
+
+func TestKnown_AsksThoseWithoutAState(t *testing.T) {
+	node := serves(t, map[string]any{"/healthz": map[string]string{"name": "data-1", "incarnation": "x"}, "/readyz": map[string]any{"reasons": []string{"draining"}}})
+	rows := []supervisor.Process{
+		{Name: "data-1", HTTP: node.address, PID: 7}, {Name: "data-2", HTTP: node.address, State: "killed"}, {Name: "data-3", HTTP: "127.0.0.1:1", PID: 8}, {Name: "db", State: "ready"},
+	}
+	got, err := Known(func() []supervisor.Process { return rows }, http.DefaultClient)(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, []supervisor.Process{
+		{Name: "data-1", HTTP: node.address, PID: 7, State: "draining", Why: "draining", Incarnation: "x"},
+		{Name: "data-2", HTTP: node.address, State: "killed"}, {Name: "data-3", HTTP: "127.0.0.1:1", PID: 8, State: "unreachable"}, {Name: "db", State: "ready"},
+	}, got)
 }

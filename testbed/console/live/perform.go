@@ -37,6 +37,9 @@ func (s *Source) perform(ctx context.Context, a testbed.Action) error {
 		at = s.can.EffectTime(ctx, a, began)
 	}
 	s.record.fault(at, a, err)
+	if a.Verb == testbed.Mend && a.Peer == "" && err == nil {
+		s.reconnected(a.Node)
+	}
 	e := console.Event{At: at.UnixMilli(), Node: a.Node, Kind: "fault", Text: a.String()}
 	if err != nil {
 		e.Kind, e.Text = "fault.failed", a.String()+": "+err.Error()
@@ -50,6 +53,23 @@ func (s *Source) perform(ctx context.Context, a testbed.Action) error {
 	}
 	s.add(e)
 	return err
+}
+
+// reconnected notes that the cuts between a node and single others have ended with
+// that between it and all others.
+func (s *Source) reconnected(node string) {
+	s.mu.Lock()
+	var ended []testbed.Action
+	for _, a := range s.active.List() {
+		if undo := a.Undo(); undo.Verb == testbed.Mend && a.Peer != "" && (a.Node == node || a.Peer == node) {
+			ended = append(ended, undo)
+			s.active.Note(undo)
+		}
+	}
+	s.mu.Unlock()
+	for _, undo := range ended {
+		s.record.fault(time.Now(), undo, nil)
+	}
 }
 
 // heal ends what was injected here, links first, and starts what is down.

@@ -49,6 +49,22 @@ func Remote(metas []string, c *http.Client, tokenFor func(address string) string
 	}
 }
 
+// Known returns the processes of list. Those with an address and no state run: what
+// they answer is filled in.
+func Known(list func() []supervisor.Process, c *http.Client) func(ctx context.Context) ([]supervisor.Process, error) {
+	return func(ctx context.Context) ([]supervisor.Process, error) {
+		out := list()
+		var all sync.WaitGroup
+		for i := range out {
+			if out[i].HTTP != "" && out[i].State == "" {
+				all.Go(func() { probe(ctx, c, &out[i]) })
+			}
+		}
+		all.Wait()
+		return out, nil
+	}
+}
+
 // probe fills in what a node answers about itself.
 func probe(ctx context.Context, c *http.Client, p *supervisor.Process) {
 	var health struct {

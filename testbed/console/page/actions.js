@@ -87,8 +87,8 @@ function draw() {
     : !offers.length ? 'This console only watches.'
     : !may ? 'You watch. To act, open the one-time link that the console has printed.'
     : n ? '' : 'Choose a node of the map.';
-  const peers = Object.keys(state.nodes).filter(k => k !== node).sort(natural);
   const shown = may && n ? offers.filter(o => o.roles?.includes(n.role) && fits(o, n)) : [];
+  const peers = Object.keys(state.nodes).filter(k => k !== node && shown.every(o => !o.with || o.with.includes(state.nodes[k].role))).sort(natural);
   if (words !== said) text($('may'), said = words); // an error stays until then
   cluster(may ? offers.filter(o => !o.roles?.length) : []);
   const key = JSON.stringify([node, !!n, shown.map(o => o.do), peers, may]);
