@@ -23,7 +23,7 @@ LINT_VERSION     := v2.15.0
 SBOM_VERSION     := v1.10.0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo play pictures test-browser soak eight test test-all test-hostile test-real test-replicated test-zookeeper sim diagram mutate check up down lint generate bench fuzz cover clean
+.PHONY: help build demo play pictures test-browser soak eight test test-all test-hostile test-real test-compose test-replicated test-zookeeper sim diagram mutate check up down lint generate bench fuzz cover clean
 .PHONY: need-docker image image-source compose-up compose-demo compose-down
 
 help: ## list the targets
@@ -77,6 +77,9 @@ test-browser: ## the test of test-all that needs a browser (chromium); REQUIRE_B
 
 test-real: ## the tests of test-all that need a real MySQL and MariaDB
 	@$(call on-real-servers,$(REAL))
+
+test-compose: ## the console's tests on the cluster that make compose-up has started; with COMPOSE_PROFILES=console, on its service too
+	@$(call on-real-servers,-run '^TestComposeUp' ./cmd/conclave)
 
 test-replicated: ## the scenarios on replicated databases, TIMES=n (20) each on servers that are started once; ONLY=PATTERN; a table of runs and times
 	@echo '$(SAY_RACE)'; { TEST_ALL=1 REQUIRE_DOCKER=1 $(TEST_ENV) $(GO) test -json -p 1 -count=$(or $(TIMES),20) -timeout 6h $(RACE) \

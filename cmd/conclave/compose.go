@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -203,13 +204,14 @@ func databaseImage(ctx context.Context, kind string) string {
 // composeToken returns the token that the project's containers created at their
 // first start.
 func composeToken(dir string) (string, error) {
-	secrets := os.Getenv("CONCLAVE_SECRETS")
-	if secrets == "" {
-		secrets = filepath.Join(dir, "compose", "secrets")
-	}
-	token, err := os.ReadFile(filepath.Join(secrets, tokenSecret))
+	token, err := os.ReadFile(filepath.Join(composeSecrets(dir), tokenSecret))
 	if err != nil {
 		return "", fmt.Errorf("read token of the cluster: %w", err)
 	}
 	return strings.TrimSpace(string(token)), nil
+}
+
+// composeSecrets returns the folder of the secrets of a project with its files in dir.
+func composeSecrets(dir string) string {
+	return cmp.Or(os.Getenv("CONCLAVE_SECRETS"), filepath.Join(dir, "compose", "secrets"))
 }

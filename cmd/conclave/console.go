@@ -34,7 +34,8 @@ func (a *app) consoleCommand() *cobra.Command {
 	var listen string
 	var act bool
 	var hosts []string
-	var recording string
+	var recording, on string
+	var of composeProject
 	cmd := &cobra.Command{
 		Use: "console", Short: "Watch a cluster in a browser", Args: want(),
 		Long: `Serve a page with the map of a running cluster, its slots, its terms and its events.
@@ -42,12 +43,20 @@ On a loopback address everyone may watch; elsewhere the printed address has a to
 console that did not start the cluster only watches it; with --allow-actions it prints a
 one-time link with which one can act, and runs clients of its own, whose lists are
 checked. "conclave up --console" starts both: then the nodes' events are checked too.
+With --on compose it is the cluster in containers that "make compose-up" or "docker
+compose up" has started.
 
 With --recording it plays a run of the simulator ("make sim SEED=n RECORD=FILE") instead:
 forwards and backwards, message by message.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if recording != "" {
+			if err := a.checkConsole(on, recording); err != nil {
+				return usageError{err}
+			}
+			switch {
+			case recording != "":
 				return a.serveRecording(cmd.Context(), listen, hosts, recording)
+			case on == "compose":
+				return a.serveContainers(cmd.Context(), listen, hosts, of, act)
 			}
 			source, err := a.liveSource(act)
 			if err != nil {
@@ -69,9 +78,22 @@ forwards and backwards, message by message.`,
 	cmd.Flags().StringVar(&listen, "listen", consoleAddress, "address to listen on")
 	cmd.Flags().StringVar(&recording, "recording", "", "play this recording instead of watching a cluster")
 	cmd.Flags().StringSliceVar(&hosts, "host", nil, "host names of this machine under which a browser may open it (NAME,...)")
-	cmd.Flags().BoolVar(&act, "allow-actions", false, "permit faults and commands, by a one-time link (local cluster only)")
+	cmd.Flags().BoolVar(&act, "allow-actions", false, "permit faults and commands, by a one-time link (not with --meta)")
+	cmd.Flags().StringVar(&on, "on", "local", "what to watch: local (the cluster in --dir, or of --meta) or compose (containers)")
+	of.bind(cmd.Flags())
 	cmd.MarkFlagsMutuallyExclusive("recording", "allow-actions")
 	return cmd
+}
+
+// checkConsole checks --on and the flags that it excludes.
+func (a *app) checkConsole(on, recording string) error {
+	switch {
+	case on != "local" && on != "compose":
+		return fmt.Errorf("invalid --on %q (want local or compose)", on)
+	case on == "compose" && (recording != "" || len(a.metas) > 0):
+		return errors.New("--on compose excludes --recording and --meta")
+	}
+	return nil
 }
 
 // reachMetas returns an error if --meta is given and none of these addresses answers:
@@ -129,7 +151,7 @@ func (a *app) liveSource(act bool) (*live.Source, error) {
 	cfg := live.Config{HTTP: a.http, TokenFor: a.tokenFor}
 	if len(a.metas) > 0 {
 		if act {
-			return nil, usageError{errors.New("--allow-actions needs a local cluster: it cannot kill processes of another machine")}
+			return nil, usageError{errors.New("--allow-actions needs the cluster in --dir, or --on compose: it cannot kill processes of another machine")}
 		}
 		cfg.Title, cfg.Processes = "the cluster of "+metas[0], live.Remote(metas, a.http, cfg.TokenFor)
 		return live.New(cfg), nil
@@ -140,9 +162,6 @@ func (a *app) liveSource(act bool) (*live.Source, error) {
 	}
 	if cfg.Settings, err = h.Config(); err != nil {
 		return nil, err
-	}
-	if act && cfg.Settings.TLS {
-		return nil, usageError{errors.New("--allow-actions excludes a cluster with TLS: it can be watched")}
 	}
 	cfg.Title, cfg.Processes = "the cluster in "+a.dir, h.Processes
 	if act {
@@ -250,7 +269,7 @@ func (a *app) upWithConsole(ctx context.Context, cfg supervisor.Config, listen s
 		return err
 	}
 	cfg.Logger = hclog.New(&hclog.LoggerOptions{Name: "supervisor", Output: a.stderr, Level: hclog.Info, TimeFormat: "15:04:05.000"})
-	cluster := local.New(local.Config{Dir: cfg.Dir, Bin: cfg.Bin, Settings: func(c *supervisor.Config) {
+	cluster := local.New(local.Config{Dir: cfg.Dir, Bin: cfg.Bin, TLS: cfg.TLS, Settings: func(c *supervisor.Config) {
 		detour := c.Detour
 		*c = cfg
 		c.Detour, c.Trace = detour, traces
@@ -276,6 +295,9 @@ func (a *app) watchOwn(ctx context.Context, cluster *local.Cluster, cfg supervis
 		return err
 	}
 	h := cluster.Supervisor()
+	if _, err := a.adopt(h, nil); err != nil {
+		return err
+	}
 	if err := a.printProcesses(ctx, h); err != nil {
 		return err
 	}

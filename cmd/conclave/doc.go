@@ -22,6 +22,7 @@
 //   - config.go: config: values that are published to clients
 //   - events.go: the events of all nodes, merged
 //   - console.go: console, and the cluster of `up --console`
+//   - console_compose.go: the console of a cluster in containers
 //   - services.go: services, describe and clients: what all sessions have
 //   - workload.go: the hidden command with which containers have clients
 //   - registry.go: publish, subscribe, get
@@ -61,7 +62,8 @@
 //	ps, roll, kill leader            the same, and the nodes' ports
 //	any cluster, events              the nodes' ports; addresses from the folder or --meta
 //	console                          the nodes' ports, by HTTP, and its own, --listen; with
-//	                                 --allow-actions the folder and the processes
+//	                                 --allow-actions the folder and the processes; --on
+//	                                 compose: a project of containers that is up
 //	publish, subscribe, get          the sessions' ports, like any client of the SDK
 //	services, describe, clients      the sessions' ports, by HTTP
 //	demo, chaos, soak, bench         a new cluster in the temporary folder, on any

@@ -188,6 +188,7 @@ conclave events --each --json             each event of each node`,
 	"console": `
 conclave console                          watch the local cluster at http://127.0.0.1:9700/
 conclave console --allow-actions          also break it
+conclave console --on compose --allow-actions   the same with the cluster of ` + "`make compose-up`" + `
 conclave console --listen 0.0.0.0:9700 --host console.internal`,
 	"publish": `
 conclave publish demo=10.0.0.1:8080       for the client lease

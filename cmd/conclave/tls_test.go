@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"conclave/client"
 	"conclave/internal/certs"
+	"conclave/testbed/console"
 	"conclave/testbed/local/supervisor"
 )
 
@@ -36,9 +38,7 @@ func TestUp_CertificatesAreRenewedUnderLoad(t *testing.T) {
 	require.NoError(t, err)
 	plain := tool(t, "--meta", strings.Join(must(h.Addresses("meta")), ","), "leader")
 	assert.NotEqual(t, exitDone, plain.code, "the metas answer only over TLS")
-	acting := tool(t, "--dir", dir, "console", "--allow-actions", "--listen", "nowhere")
-	assert.Equal(t, exitUsage, acting.code)
-	assert.Contains(t, acting.stderr, "--allow-actions excludes a cluster with TLS")
+	consoleActs(startConsole(t, "--dir", dir, "console", "--allow-actions", "--listen", "127.0.0.1:0"))
 
 	token, err := os.ReadFile(filepath.Join(dir, "app-token"))
 	require.NoError(t, err)
@@ -158,4 +158,29 @@ func must[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
+}
+
+// The nodes' connections go through proxies.
+func TestUp_ConsoleOfAClusterWithTLS(t *testing.T) {
+	if testing.Short() {
+		t.Log("short: without real processes")
+		return
+	}
+	realPrograms(t)
+	dir := filepath.Join(t.TempDir(), "c")
+	b := startConsole(t, "--dir", dir, "up", "--tls", "--console=127.0.0.1:0", "--meta-nodes", "2", "--data-nodes", "1", "--session-nodes", "1", "--slots", "16")
+	assert.DirExists(t, filepath.Join(dir, "tls"))
+	consoleActs(b)
+}
+
+// consoleActs lets a console's clients work, and lets it act.
+func consoleActs(b *browser) {
+	b.t.Helper()
+	before := b.until("its clients receive what they publish", func(s console.State) bool {
+		return s.Leader != "" && s.Load != nil && s.Load.Clients == 4 && s.Load.Pushes > 0
+	})
+	status, answer := b.post("/v1/act", "resign", before.Leader)
+	require.Equal(b.t, http.StatusOK, status, answer)
+	after := b.until("another one leads", func(s console.State) bool { return s.Term > before.Term && s.Leader != "" })
+	assert.Nil(b.t, after.Broken)
 }

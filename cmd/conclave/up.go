@@ -59,8 +59,8 @@ commands find them there. Applications read the one in the file "app-token".`,
 			if err := a.keepTLS(cmd.Flags(), &cfg); err != nil {
 				return err
 			}
-			if page != "" && (detach || cfg.TLS || cfg.Restart > 0) {
-				return usageError{errors.New("--console excludes --detach, --tls and --restart")}
+			if page != "" && (detach || cfg.Restart > 0) {
+				return usageError{errors.New("--console excludes --detach and --restart")}
 			}
 			if err := a.reachDatabase(cmd.Context(), cfg.DB, dbWait); err != nil {
 				return err
