@@ -97,7 +97,6 @@ func TestUp_KeepsTLS(t *testing.T) {
 		"":            "uses TLS, as when it was made",
 		"--tls":       `program "meta" is not in`,
 		"--tls=false": "--tls=false: the cluster in " + dir + " uses TLS",
-		"--console":   "--console: the cluster in " + dir + " uses TLS",
 	} {
 		r := tool(t, append([]string{"--dir", dir, "up"}, strings.Fields(args)...)...)
 		assert.Contains(t, r.stderr, want, args)

@@ -106,9 +106,6 @@ func (a *app) keepTLS(flags *pflag.FlagSet, cfg *supervisor.Config) error {
 	if flags.Changed("tls") {
 		return usageError{fmt.Errorf("--tls=false: the cluster in %s uses TLS; choose another --dir, or remove the folder", a.dir)}
 	}
-	if flags.Changed("console") {
-		return usageError{fmt.Errorf("--console: the cluster in %s uses TLS, which it excludes; choose another --dir, or remove the folder", a.dir)}
-	}
 	cfg.TLS = true
 	a.warn(failure{Code: "tls", Message: fmt.Sprintf("the cluster in %s uses TLS, as when it was made", a.dir)})
 	return nil
