@@ -273,7 +273,9 @@ func (m *fakeMeta) received(b *wirev1.JoinRequest) {
 			Position: r.GetPosition(), LagMs: r.GetLagMs(), Counter: r.GetCounter(),
 		})
 	}
-	m.reports[member.Node] = reports
+	if b.GetAllReports() {
+		m.reports[member.Node] = reports
+	}
 	m.arrange()
 }
 

@@ -218,7 +218,7 @@ func TestFollower_EndOfSnapshotAloneIsNoCopy(t *testing.T) {
 			defer a.mu.Unlock()
 			return len(a.follows) == 2 && a.follows[1].GetPosition() == 0
 		})
-		assert.Equal(t, slot.Following, b.state(0))
+		eventually(t, 50*time.Millisecond, "b follows", func() bool { return b.state(0) == slot.Following })
 		a.events <- whole(e1, 5, copyOf(s1.id, pub(d, "r1", 1, "v1")), copyOf(s1.id, pub(d, "r2", 1, "v2")))
 		eventually(t, time.Second, "caught up", func() bool { return b.state(0) == slot.CaughtUp })
 		assert.Equal(t, 2, publishers(b, 0))

@@ -257,7 +257,7 @@ func TestHandOver_SourceDropsCopyWhenTableIsStable(t *testing.T) {
 		eventually(t, time.Second, "b follows", func() bool { return b.state(0) == slot.CaughtUp })
 		e2 := c.switchTo(0, b.id)
 		eventually(t, time.Second, "b serves", func() bool { return b.state(0) == slot.Serving })
-		assert.Equal(t, slot.Finished, a.state(0))
+		eventually(t, 50*time.Millisecond, "a has finished", func() bool { return a.state(0) == slot.Finished })
 		ask := func() *wirev1.FinishedSlot {
 			res, err := s1.peers.Data(a.Address()).Finish(t.Context(), connect.NewRequest(&wirev1.FinishRequest{
 				Slots: []*wirev1.FinishSlot{{LeaderEpoch: wire.EpochOut(e2)}}, Successor: wire.NodeOut(b.id),

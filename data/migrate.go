@@ -25,6 +25,7 @@ type migrations struct {
 	lease      func() time.Duration // how long the cluster waits for a silent node
 	leaderLost func() bool          // no meta leader has answered for a lease
 	beatNow    func()               // sends the next beat at once
+	beatSoon   func()               // sends one when the hand-overs of a table have had their time
 	data       func(address string) wirev1connect.DataServiceClient
 
 	running  map[int]*migration

@@ -27,6 +27,7 @@ type service struct {
 	slots    *slots
 	notes    *notes
 	beatNow  func() // sends the next beat at once
+	beatSoon func() // sends one when the hand-overs of a table have had their time
 }
 
 var _ wirev1connect.DataServiceHandler = (*service)(nil)
@@ -203,7 +204,7 @@ func (s *service) Finish(_ context.Context, req *connect.Request[wirev1.FinishRe
 		}
 	}
 	s.feeds.wake()
-	s.beatNow()
+	s.beatSoon()
 	return connect.NewResponse(out), nil
 }
 

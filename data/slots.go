@@ -107,7 +107,7 @@ func (s *slots) apply(st wire.State) {
 	if changed {
 		s.refollow = true
 		s.feeds.wake()
-		s.beatNow()
+		s.beatSoon()
 	}
 }
 

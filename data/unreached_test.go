@@ -21,8 +21,11 @@ import (
 func served(t *testing.T, c *cluster, n *node, limit time.Duration) time.Duration {
 	t.Helper()
 	start := time.Now()
-	c.crash(0, n.id)
-	eventually(t, limit, "the slot is served", func() bool { return n.state(0) == slot.Serving })
+	epoch := c.crash(0, n.id)
+	eventually(t, limit, "the slot is served", func() bool {
+		r, _ := c.report(n.id, 0)
+		return r.State == slot.Serving && r.Epoch == epoch
+	})
 	return time.Since(start)
 }
 
@@ -76,8 +79,11 @@ func TestGiveUp_IsNotRepeatedForEachSlot(t *testing.T) {
 
 		c.net.Accept("session-2")
 		time.Sleep(5 * time.Second) // the repair dials it meanwhile
-		c.crash(0, a.id)
-		never(t, 30*time.Second, "served without a session that accepts dials", func() bool { return a.state(0) == slot.Serving })
+		epoch := c.crash(0, a.id)
+		never(t, 30*time.Second, "served without a session that accepts dials", func() bool {
+			r, _ := c.report(a.id, 0)
+			return r.State == slot.Serving && r.Epoch == epoch
+		})
 	})
 }
 

@@ -3,6 +3,7 @@ package meta_test
 import (
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"connectrpc.com/connect"
@@ -162,6 +163,7 @@ func TestArticleTwoTablesCoexistBriefly(t *testing.T) {
 			return true
 		})
 		assert.Less(t, took, 10*time.Millisecond)
+		synctest.Wait() // the last of them has reported it
 		slots, err := c.admin.Slots(t.Context())
 		require.NoError(t, err)
 		assert.Empty(t, slots.Behind)

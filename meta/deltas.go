@@ -2,6 +2,7 @@ package meta
 
 import (
 	"sync"
+	"time"
 
 	"conclave"
 	"conclave/slot"
@@ -16,6 +17,26 @@ type deltas struct {
 	mu       sync.Mutex // guards the rest; held while a delta is made, so that the other streams wait for it
 	from, to conclave.Epoch
 	last     *wirev1.SlotTable // never changed
+}
+
+// dataFirst is how much later than data nodes the others receive a table that
+// begins hand-overs. They are not needed for these, and on a small machine they
+// would take the time of the nodes that are. A session that watches a successor
+// learns from it when it serves.
+const dataFirst = 3 * time.Millisecond
+
+// beginsHandOvers reports whether a slot is handed over in the table next and was
+// not in the table before it.
+func beginsHandOvers(before, next slot.Table) bool {
+	if !before.Epoch.Less(next.Epoch) {
+		return false
+	}
+	for i, row := range next.Slots {
+		if row.Phase == slot.Switching && (i >= len(before.Slots) || before.Slots[i].LeaderEpoch != row.LeaderEpoch) {
+			return true
+		}
+	}
+	return false
 }
 
 // stateOut returns the part of the state that a receiver with the epochs in have

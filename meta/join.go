@@ -251,6 +251,12 @@ func (j *joins) sendUpdates(ctx context.Context, st *stream, conn *joinStream, f
 		default:
 		}
 		state := j.view.State()
+		if st.role != conclave.RoleData && !sent.Epoch.IsZero() && beginsHandOvers(sent, state.Table) {
+			if err := sleep.For(ctx, dataFirst); err != nil {
+				return context.Cause(ctx)
+			}
+			state = j.view.State()
+		}
 		out := &wirev1.JoinResponse{
 			Term: j.term.Number, Leader: wire.NodeOut(j.config.Node), Address: j.address,
 			Beat: j.beat.Load(), LeaseMs: wire.Ms(j.config.Lease), NodeLeaseMs: wire.Ms(j.config.NodeLease),

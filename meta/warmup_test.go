@@ -153,8 +153,8 @@ func TestJoin_NodeWithANewerTableOfTheSameTerm(t *testing.T) {
 		})
 		c.leaderAfter(term)
 		require.NoError(t, late.WaitRegistered(t.Context()))
-		after, _ := c.stable(10 * time.Second)
-		c.eventually(time.Second, func() bool { return late.view.TableEpoch() == after.Epoch })
+		c.stable(10 * time.Second)
+		c.eventually(time.Second, func() bool { return late.view.TableEpoch() == c.leader().View().TableEpoch() })
 		assert.Zero(t, late.view.Refused())
 	})
 }

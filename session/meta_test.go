@@ -222,7 +222,9 @@ func (m *fakeMeta) beat(self wire.Member, req *wirev1.JoinRequest) {
 			Position: r.GetPosition(), LagMs: r.GetLagMs(), Counter: r.GetCounter(),
 		})
 	}
-	m.reports[self.Node.String()] = reports
+	if req.GetAllReports() {
+		m.reports[self.Node.String()] = reports
+	}
 	m.mu.Unlock()
 	m.wake.Set()
 }

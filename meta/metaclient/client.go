@@ -71,6 +71,7 @@ type Client struct {
 	Config
 	hints   signal.Signal // hint was set
 	pokes   signal.Signal // send a beat now
+	tables  signal.Signal // a table was received: send a beat now, without a report
 	fetches signal.Signal // ahead was set
 
 	reporter *reporter
@@ -107,6 +108,7 @@ func New(c Config) *Client {
 		Config:      c,
 		hints:       signal.New(),
 		pokes:       signal.New(),
+		tables:      signal.New(),
 		fetches:     signal.New(),
 		reporter:    newReporter(),
 		registered:  make(chan struct{}),
@@ -181,8 +183,13 @@ func (c *Client) waitForHint(ctx context.Context, d time.Duration) bool {
 	return true
 }
 
-// Poke sends a beat now, because there is something to report. It never blocks.
+// Poke sends a beat now, because there is something to report, or in reportPause
+// if it has just sent one. It never blocks.
 func (c *Client) Poke() { c.pokes.Set() }
+
+// PokeSoon sends a beat in 20 ms: what there is to report can wait until the
+// hand-overs that a table begins have ended. It never blocks.
+func (c *Client) PokeSoon() { time.AfterFunc(20*time.Millisecond, c.Poke) }
 
 // Announced suggests a leader that has announced itself; NodeService calls it.
 // It never blocks.

@@ -2,6 +2,7 @@ package metaclient_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,6 +64,34 @@ func TestRun_SendsABeatAtEachBeatAndPoke(t *testing.T) {
 		assert.True(t, last.GetMember().GetDraining())
 		assert.Equal(t, "serving", last.GetReports()[0].GetState())
 		assert.Less(t, n.LostFor(), time.Second)
+	})
+}
+
+// Copies become complete one after the other, each with a Poke.
+func TestPoke_ReportsAreAPauseApart(t *testing.T) {
+	inBubble(t, func(t *testing.T, b bubble) {
+		leader := b.meta("meta-1")
+		leader.lead(1)
+		var load atomic.Uint32
+		n := b.node("data-1", []string{leader.address}, func(c *metaclient.Config) {
+			c.Report = func() ([]*wirev1.SlotReport, uint32, bool, bool) { return nil, load.Load(), true, false }
+		})
+		require.NoError(t, n.WaitRegistered(t.Context()))
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		calm := leader.beatCount()
+		for range 4 {
+			load.Add(1)
+			n.Poke()
+			time.Sleep(time.Millisecond)
+		}
+		synctest.Wait()
+		require.Equal(t, calm+1, leader.beatCount(), "the first one at once, the others later")
+		assert.Equal(t, uint32(1), leader.beats[calm].GetLoad())
+		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, calm+2, leader.beatCount(), "one report for three pokes")
+		assert.Equal(t, uint32(4), leader.beats[calm+1].GetLoad())
 	})
 }
 
@@ -135,8 +164,12 @@ func TestBehind_FetchesTheStateOfThePeer(t *testing.T) {
 		ahead := conclave.Epoch{Term: 1, Seq: 9}
 		peer.view.Set(wire.State{Table: slot.Table{Epoch: ahead, Slots: []slot.Slot{{ID: 0, Phase: slot.Stable, Leader: n.Self.Node, LeaderEpoch: ahead}}}})
 		n.Behind(peer.address, ahead)
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(30 * time.Millisecond)
 		assert.Equal(t, ahead, n.view.TableEpoch())
+		synctest.Wait()
+		last := leader.beats[leader.beatCount()-1]
+		assert.Equal(t, ahead, wire.EpochIn(last.GetHave().GetTable()), "the leader is notified at once")
+		assert.False(t, last.GetAllReports(), "a table alone is no reason for a report")
 	})
 }
 
@@ -151,7 +184,7 @@ func TestBehind_FetchesNothingThatTheLeaderSends(t *testing.T) {
 		theirs := wire.State{Table: table, Switches: wire.Switches{Epoch: ahead}} // only the peer has the switches
 		peer.view.Set(theirs)
 		n.Behind(peer.address, ahead)
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(15 * time.Millisecond)
 		_, err := n.view.Apply(wire.StateOut(wire.State{Table: table}, nil)) // as the leader's stream does
 		require.NoError(t, err)
 		time.Sleep(time.Second)

@@ -28,8 +28,10 @@
 //     seen (wire.Fence), and nothing of a lower epoch than it holds (wire.View).
 //   - Registered reports that a member list with this incarnation was written to
 //     the database, not only that the leader answered.
-//   - Poke sends a beat at once. It never blocks, and several pokes may result in
-//     one beat.
+//   - Poke sends a beat at once, or 5 ms after the report that the last Poke
+//     caused. PokeSoon does so 20 ms later. They never block, and several pokes
+//     may result in one beat.
+//   - Each table that arrives is acknowledged at once, by a beat without a report.
 //   - A beat waits for an eighth of Beat at most for what it reports (report.go). A
 //     node that has made no report for a node lease sends none.
 //   - Drain, Restore and Leave may be repeated, and are, until they are answered

@@ -27,10 +27,10 @@ func (c *Client) Behind(address string, theirs conclave.Epoch) {
 }
 
 // fetchAfter is how long a newer table may take to arrive from the leader. The
-// leader sends a table to all nodes at once, and the first request of a node that
-// has it often arrives a moment before it does. To fetch the whole table then costs
+// leader sends a table to data nodes first, and the first request of a node that
+// has it often arrives before it does. To fetch the whole table then costs
 // both nodes more than all that they do for a slot that is handed over.
-const fetchAfter = 10 * time.Millisecond
+const fetchAfter = 20 * time.Millisecond
 
 // arrives waits until this node has the table of an epoch, for fetchAfter at most,
 // and reports whether it has.
@@ -82,7 +82,7 @@ func (c *Client) fetch(ctx context.Context, address string) error {
 	}
 	took, err := c.View.Apply(res.Msg.GetState())
 	if took {
-		c.Poke()
+		c.tables.Set()
 	}
 	return err
 }

@@ -117,8 +117,12 @@ func (c *Client) runSend(ctx context.Context, s *stream) error {
 	// Each stream ticks at an offset of its own.
 	ticker := time.NewTimer(c.Beat/2 + time.Duration(c.Rand.Int64N(int64(c.Beat/2))))
 	defer ticker.Stop()
+	pause := time.NewTimer(0)
+	pause.Stop()
+	defer pause.Stop()
 	c.reporter.beginStream()
 	next, inTime := c.report(ctx)
+	reported := time.Now()
 	for beat := uint64(1); ; {
 		if c.mayBeat() {
 			if err := s.Send(c.beat(beat, next, inTime)); err != nil {
@@ -128,19 +132,33 @@ func (c *Client) runSend(ctx context.Context, s *stream) error {
 			}
 			beat++
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-c.pokes.C():
-			next, inTime = c.report(ctx)
-		case <-ticker.C:
-			ticker.Reset(c.Beat)
-			next, inTime = c.report(ctx)
-		case made := <-c.reporter.made:
-			next, inTime = made.report, c.reporter.received(made)
+		for due := false; !due; {
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-c.pokes.C():
+				pause.Reset(time.Until(reported.Add(reportPause)))
+				continue
+			case <-pause.C:
+				next, inTime = c.report(ctx)
+				reported = time.Now()
+			case <-c.tables.C():
+				next, inTime = report{}, false
+			case <-ticker.C:
+				ticker.Reset(c.Beat)
+				next, inTime = c.report(ctx)
+			case made := <-c.reporter.made:
+				next, inTime = made.report, c.reporter.received(made)
+			}
+			due = true
 		}
 	}
 }
+
+// reportPause is the shortest time between two reports because of a Poke. The
+// copies of a node become complete one after the other, each with a Poke, and a
+// report has all slots.
+const reportPause = 5 * time.Millisecond
 
 // reportLimit is the share of a beat that a beat waits for its report.
 const reportLimit = 8
@@ -195,7 +213,7 @@ func (c *Client) runReceive(s *stream, address string, contacts chan Leader) err
 			// A peer has sent a newer table than this stream.
 			c.Behind(address, wire.EpochIn(table.GetEpoch()))
 		case table != nil:
-			c.Poke() // the leader measures for how long two tables coexist
+			c.tables.Set() // the leader measures for how long two tables coexist
 		}
 		l := Leader{Term: m.GetTerm(), Node: wire.NodeIn(m.GetLeader()), Address: address}
 		if c.update(l, m) {

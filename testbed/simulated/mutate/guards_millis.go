@@ -15,4 +15,10 @@ var millisGuards = []guard{
 		"meta/arrange.go", "\t\tif !slices.Contains(in.Live, row.Leader) {\n\t\t\treturn time.Time{}\n", "\t\tif !slices.Contains(in.Live, row.Leader) {\n\t\t\tcontinue\n"}},
 	{name: "a table that is on its way is fetched from a peer", test: unit{"./meta/metaclient", "TestBehind_FetchesNothingThatTheLeaderSends"}, patch: patch{
 		"meta/metaclient/fetch.go", "\t\tif c.arrives(ctx, table) {\n", "\t\tif c.arrives(ctx, table) && ctx.Err() != nil {\n"}},
+	{name: "a table is answered with reports on all slots", test: unit{"./meta/metaclient", "TestBehind_FetchesTheStateOfThePeer"}, patch: patch{
+		"meta/metaclient/join.go", "next, inTime = report{}, false", "next, inTime = c.report(ctx)"}},
+	{name: "each Poke has a report of its own", test: unit{"./meta/metaclient", "TestPoke_ReportsAreAPauseApart"}, patch: patch{
+		"meta/metaclient/join.go", "pause.Reset(time.Until(reported.Add(reportPause)))", "pause.Reset(time.Until(reported.Add(-reportPause)))"}},
+	{name: "sessions receive a table that begins hand-overs at once", test: unit{"./meta", "TestBeginsHandOvers_OnlyTheTableThatSwitchesASlot"}, patch: patch{
+		"meta/deltas.go", "if row.Phase == slot.Switching && (", "if row.ID < 0 && ("}},
 }
