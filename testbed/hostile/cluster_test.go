@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -24,7 +25,6 @@ import (
 	"conclave/testbed"
 	"conclave/testbed/local"
 	"conclave/testbed/local/supervisor"
-	"conclave/testbed/outside"
 	"conclave/wire"
 )
 
@@ -44,15 +44,24 @@ var sessionLimits = map[string]string{
 // What the suite allows. With the race detector the programs take several times as
 // much memory and time.
 const (
-	mostMemory = 700 << 20 // of a process: one message of 4 KB took 814 MiB once
-	floor      = 1500 * time.Millisecond
+	mostMemory = 800 << 20 // of a process: twice what the limits allow one address, for the collector
+	mostLog    = 2 << 20   // of a process, for one attack
+	mostSeries = 2000      // in /metrics of a process
 	racedTimes = 4
 
+	// The honest wait as long as under a load that harms nobody (load), twice as long at
+	// most, in the usual window; a time below the noise is not compared. Over a whole
+	// attack they wait no longer than the worst.
+	mostRatio = 2.0
+	noise     = 20 * time.Millisecond
+	worst     = 1500 * time.Millisecond
+
 	honest = 40 // registrations
+	clocks = 4  // lists by which the time from publish to push is measured
 )
 
 // raced reports whether the programs are built with the race detector, as make
-// test-hostile does. They are slower then, and the suite takes two minutes.
+// test-hostile does. They are slower then, and the suite takes three minutes.
 var raced = os.Getenv("RACED") != ""
 
 // world is the cluster, its honest clients, and what was seen of them.
@@ -65,11 +74,13 @@ type world struct {
 	term    string
 
 	writers, readers []*client.Client
-	updated          *client.Publication
-	hasLarge         bool // the large list is registered
+	clocks           []*client.Publication
+	strangers        *client.Publication // nil until it is registered
+	hasLarge         bool                // the large list is registered
+	latency          latencies
+	logs             map[string]int64 // the size of each process's log
 
-	mu      sync.Mutex // guards the rest
-	latency []time.Duration
+	mu      sync.Mutex       // guards the rest
 	missing []string         // lists that lacked something
 	most    map[string]int64 // memory, by name of node
 }
@@ -96,7 +107,7 @@ func start(t *testing.T) *world {
 	dir := filepath.Join(t.TempDir(), "c")
 	require.NoError(t, os.MkdirAll(dir, 0o700))
 	require.NoError(t, os.WriteFile(supervisor.TokensPath(dir), []byte(tokenLines), 0o600))
-	w := &world{t: t, most: map[string]int64{}, pids: map[string]int{}}
+	w := &world{t: t, most: map[string]int64{}, pids: map[string]int{}, logs: map[string]int64{}}
 	w.cluster = local.New(local.Config{Bin: programs(t), Dir: dir, Logger: hclog.NewNullLogger(), NoEvents: true, Direct: true, OwnTokens: true})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -153,127 +164,22 @@ func (w *world) leader() string {
 	return fmt.Sprint(l.Term, " ", l.Leader, l.Name)
 }
 
-// client starts an honest client of one session.
-func (w *world) client(name, session string) *client.Client {
-	x, err := client.New(client.Config{Name: name, Sessions: []string{w.at[session]}, Token: shopToken})
-	require.NoError(w.t, err)
-	x.Start()
-	w.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_ = x.Close(ctx) // the cluster may have ended
-	})
-	return x
-}
-
-// work makes the honest clients register, and publish and read until ctx ends.
-func (w *world) work(ctx context.Context) (wait func()) {
-	for _, session := range []string{"session-1", "session-2"} {
-		w.writers, w.readers = append(w.writers, w.client("writer of "+session, session)), append(w.readers, w.client("reader of "+session, session))
-	}
-	stored, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	for i := range honest {
-		p, err := w.writers[i%2].Publish(stored, "honest", []string{fmt.Sprint("value ", i)})
-		require.NoError(w.t, err)
-		require.NoError(w.t, p.Stored(stored))
-	}
-	var err error
-	w.updated, err = w.writers[0].Publish(stored, "clock", []string{"0"})
-	require.NoError(w.t, err)
-	require.NoError(w.t, w.updated.Stored(stored))
-
-	var all sync.WaitGroup
-	for _, r := range w.readers {
-		list, err := r.Subscribe("honest")
-		require.NoError(w.t, err)
-		clock, err := r.Subscribe("clock")
-		require.NoError(w.t, err)
-		all.Go(func() {
-			complete := false
-			for {
-				select {
-				case d := <-list.C():
-					if complete = complete || len(d.Values) == honest; complete && len(d.Values) != honest {
-						w.mu.Lock()
-						w.missing = append(w.missing, fmt.Sprintf("%d values at version %d", len(d.Values), d.Version))
-						w.mu.Unlock()
-					}
-				case d := <-clock.C():
-					if len(d.Values) == 1 {
-						if sent, err := strconv.ParseInt(d.Values[0], 10, 64); err == nil && sent > 0 {
-							w.mu.Lock()
-							w.latency = append(w.latency, time.Duration(time.Now().UnixNano()-sent))
-							w.mu.Unlock()
-						}
-					}
-				case <-ctx.Done():
-					return
-				}
-			}
-		})
-	}
-	all.Go(func() {
-		tick := time.NewTicker(20 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				_ = w.updated.Update([]string{strconv.FormatInt(time.Now().UnixNano(), 10)}) // Err is checked at the end
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
-	all.Go(func() {
-		tick := time.NewTicker(50 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				w.mu.Lock()
-				for name, pid := range w.pids {
-					w.most[name] = max(w.most[name], outside.Resident(pid))
-				}
-				w.mu.Unlock()
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
-	return all.Wait
-}
-
-// measured removes and returns what was measured since the last call: the 99th
-// percentile from publish to push, how many pushes there were, and the most memory of
-// each process.
-func (w *world) measured() (p99 time.Duration, pushes int, memory map[string]int64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	slices.Sort(w.latency)
-	if pushes = len(w.latency); pushes > 0 {
-		p99 = w.latency[pushes*99/100]
-	}
-	memory = w.most
-	w.latency, w.most = nil, map[string]int64{}
-	return p99, pushes, memory
-}
-
-// check checks what must be true after each attack.
-func (w *world) check(t *testing.T, quiet time.Duration) {
+// check checks what must be true after each attack, except how long the honest waited.
+func (w *world) check(t *testing.T) {
 	times := 1
 	if raced {
 		times = racedTimes
 	}
-	p99, pushes, memory := w.measured()
+	w.mu.Lock()
+	memory := w.most
+	w.most = map[string]int64{}
+	w.mu.Unlock()
 	var shown []string
 	for _, name := range slices.Sorted(maps.Keys(memory)) {
 		shown = append(shown, fmt.Sprintf("%s %d", name, memory[name]>>20))
 		assert.Less(t, memory[name], int64(mostMemory*times), "memory of %s", name)
 	}
-	t.Logf("p99 %s of %d pushes; MiB: %s", p99.Round(time.Millisecond), pushes, strings.Join(shown, ", "))
-	assert.Positive(t, pushes)
-	assert.LessOrEqual(t, p99, max(2*quiet, floor*time.Duration(times)), "publish to push, p99; quiet: %s", quiet)
+	t.Logf("MiB: %s", strings.Join(shown, ", "))
 	processes, err := w.cluster.Processes(t.Context())
 	require.NoError(t, err)
 	for _, p := range processes {
@@ -285,17 +191,38 @@ func (w *world) check(t *testing.T, quiet time.Duration) {
 	for _, c := range slices.Concat(w.writers, w.readers) {
 		assert.Zero(t, c.Lost(), "%s lost its session", c.Name())
 	}
-	assert.NoError(t, w.updated.Err())
+	for _, p := range w.clocks {
+		assert.NoError(t, p.Err())
+	}
+	w.checkLogs(t)
+	for node := range w.at {
+		assert.Less(t, w.series(node), mostSeries, "lines in /metrics of %s", node)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	assert.Empty(t, w.missing, "lists that lack something")
 }
 
-// complete checks that a new subscriber sees everything that was registered.
-func (w *world) complete(t *testing.T) {
-	for _, session := range []string{"session-1", "session-2"} {
-		s, err := w.client("late reader", session).Subscribe("honest")
+// checkLogs checks that no process has written much into its log since the last call.
+func (w *world) checkLogs(t *testing.T) {
+	files, err := w.cluster.LogFiles(t.Context())
+	require.NoError(t, err)
+	for name, file := range files {
+		info, err := os.Stat(file)
 		require.NoError(t, err)
-		assert.Eventually(t, func() bool { d, ok := s.Last(); return ok && len(d.Values) == honest }, 10*time.Second, 20*time.Millisecond, session)
+		if before, known := w.logs[name]; known {
+			assert.Less(t, info.Size()-before, int64(mostLog), "log of %s", name)
+		}
+		w.logs[name] = info.Size()
 	}
+}
+
+// series returns the number of lines in a process's metrics.
+func (w *world) series(node string) int {
+	res, err := http.Get("http://" + w.at[node] + "/metrics")
+	require.NoError(w.t, err)
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	require.NoError(w.t, err)
+	return strings.Count(string(text), "\n")
 }

@@ -1,14 +1,19 @@
 // Package hostile has the hostile-client suite: its test starts a cluster of processes
 // with tokens, and plays attacks on it, one after the other, while honest clients
-// publish and subscribe. After each of them the same must be true:
+// publish and subscribe. Each attack has a process of its own, with the lowest priority:
+// what it takes of the processors itself is not held against the cluster. After each of
+// them the same must be true:
 //
 //   - no process has ended, and none takes more memory than its limits allow;
 //   - no election took place, and no node was evicted;
 //   - the honest clients kept their connections, and no list lacked what they have
 //     registered;
-//   - the 99th percentile from publish to push at most doubled, against the same run
-//     before the attacks. Below a floor it may do what it likes: a ratio of
-//     milliseconds on a busy machine is noise.
+//   - no process has written much into its log, or has many more series of metrics;
+//   - the usual 99th percentile from publish to push (the median of those of windows of
+//     250 ms) at most doubled during the attack, against the second before it, in which
+//     a load that harms nobody took the processors instead. Times up to 20 ms are not
+//     compared. An attack after which it did not hold is played again, twice at most:
+//     what other processes of the machine cause does not come again.
 //
 // An attack also checks what it is answered. SECURITY.md names what prevents each.
 package hostile

@@ -75,8 +75,8 @@ func dial(ctx context.Context, address string) net.Conn {
 // Frames of HTTP/2, made by hand: the attacks are what a client of a library does not
 // do.
 const (
-	frameData, frameHeaders, frameReset, frameSettings, frameContinuation = 0, 1, 3, 4, 9
-	flagEndStream, flagEndHeaders                                         = 1, 4
+	frameData, frameHeaders, frameReset, frameSettings, framePing, frameWindowUpdate, frameContinuation = 0, 1, 3, 4, 6, 8, 9
+	flagEndStream, flagEndHeaders                                                                       = 1, 4
 )
 
 const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"

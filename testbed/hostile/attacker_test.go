@@ -1,0 +1,71 @@
+package hostile_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// target is what the attackers know of the cluster.
+type target struct {
+	at       map[string]string // addresses, by name of node
+	stranger string            // the id of an honest registration
+}
+
+// The environment of an attacker's process.
+const attackKey, atKey, strangerKey = "HOSTILE_ATTACK", "HOSTILE_AT", "HOSTILE_STRANGER"
+
+// load is the name of the control: an attack that does nothing to the cluster, and
+// takes all processors, as far as no other process wants them.
+const load = "a load that harms nobody"
+
+// playFor is how long an attack is played at least, again and again.
+const playFor = time.Second
+
+// TestAttacker plays one attack. The suite runs it as a process of its own.
+func TestAttacker(t *testing.T) {
+	name := os.Getenv(attackKey)
+	if name == "" {
+		t.Skip("the process of an attacker")
+	}
+	if name == load {
+		each(4, func(int) {
+			for n := 0; ; n++ {
+				_ = n
+			}
+		})
+	}
+	w := &target{stranger: os.Getenv(strangerKey)}
+	require.NoError(t, json.Unmarshal([]byte(os.Getenv(atKey)), &w.at))
+	for _, a := range attacks {
+		for began := time.Now(); a.name == name && time.Since(began) < playFor; {
+			a.play(t.Context(), t, w)
+		}
+	}
+}
+
+// attacker starts a process that plays an attack, until it ends or ctx does. Its
+// priority is the lowest: what it takes of the processors itself, the cluster and the
+// honest clients do not want.
+func (w *world) attacker(ctx context.Context, t *testing.T, name string) (wait func() (output string, err error)) {
+	at, err := json.Marshal(w.at)
+	require.NoError(t, err)
+	var out bytes.Buffer
+	cmd := exec.CommandContext(ctx, "nice", "-n", "19", os.Args[0], "-test.run=^TestAttacker$", "-test.v")
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &out, time.Second
+	cmd.Env = append(os.Environ(), attackKey+"="+name, atKey+"="+string(at))
+	if w.strangers != nil {
+		cmd.Env = append(cmd.Env, strangerKey+"="+w.strangers.ID())
+	}
+	require.NoError(t, cmd.Start())
+	return func() (string, error) {
+		err := cmd.Wait()
+		return out.String(), err
+	}
+}

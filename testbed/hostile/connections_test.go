@@ -1,0 +1,104 @@
+package hostile_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func thousandsOfStreams(ctx context.Context, t *testing.T, w *target) {
+	ctx, end := lasting(ctx, 4*time.Second)
+	defer end()
+	c := newConn(malloryToken)
+	defer c.peers.Close()
+	var streams []stream
+	for i := range 3000 {
+		if ctx.Err() != nil {
+			break
+		}
+		streams = append(streams, c.open(ctx, w.at["session-1"], name(i)))
+	}
+	t.Logf("%d streams", len(streams))
+	<-ctx.Done()
+	for _, s := range streams {
+		s.cancel()
+	}
+}
+
+func thousandsOfConnections(ctx context.Context, t *testing.T, w *target) {
+	var open []net.Conn
+	for range 3000 {
+		if c := dial(ctx, w.at["session-1"]); c != nil {
+			open = append(open, c)
+		}
+	}
+	// Those beyond the limit are closed at once. The others are closed when no header
+	// has come.
+	time.Sleep(time.Second)
+	closed := 0
+	for _, c := range open {
+		_ = c.SetReadDeadline(time.Now().Add(time.Millisecond)) // a connection cannot refuse it
+		if _, err := c.Read(make([]byte, 1)); err != nil && !isTimeout(err) {
+			closed++
+		}
+	}
+	t.Logf("%d connections, %d closed", len(open), closed)
+	assert.GreaterOrEqual(t, closed, len(open)-2000)
+	for _, c := range open {
+		c.Close()
+	}
+}
+
+func isTimeout(err error) bool {
+	e, ok := err.(net.Error) //nolint:errorlint // as net returns it
+	return ok && e.Timeout()
+}
+
+func halfOpen(ctx context.Context, t *testing.T, w *target) {
+	ctx, end := lasting(ctx, 3*time.Second)
+	defer end()
+	beginnings := []string{
+		"", preface, preface + settings(), preface[:10],
+		preface + settings() + frame(frameHeaders, 0, 1, connectFields(malloryToken)),              // no end of the headers
+		preface + settings(4, 0) + frame(frameHeaders, flagEndHeaders, 1, connectFields("")),       // and no window
+		preface + settings(4, 0) + frame(frameHeaders, flagEndHeaders, 1, connectFields("t-shop")), // no hello
+		preface + settings() + frame(frameData, 0, 99, "x") + strings.Repeat("\xff", 9),
+	}
+	each(400, func(i int) {
+		node := []string{"meta-1", "data-1", "session-1", "session-2"}[i%4]
+		if c := dial(ctx, w.at[node]); c != nil {
+			defer c.Close()
+			_, _ = io.WriteString(c, beginnings[i/4%len(beginnings)])
+			<-ctx.Done()
+		}
+	})
+}
+
+func slowloris(ctx context.Context, t *testing.T, w *target) {
+	ctx, end := lasting(ctx, 6500*time.Millisecond)
+	defer end()
+	var ended atomic.Int64
+	const n = 400
+	each(n, func(i int) {
+		c := dial(ctx, w.at[[]string{"meta-1", "data-1", "session-1", "session-2"}[i%4]])
+		if c == nil {
+			return
+		}
+		defer c.Close()
+		_, err := io.WriteString(c, "GET /v1/leader HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+		for err == nil && ctx.Err() == nil {
+			time.Sleep(200 * time.Millisecond)
+			_, err = io.WriteString(c, "s")
+		}
+		if err != nil {
+			ended.Add(1)
+		}
+	})
+	assert.Greater(t, ended.Load(), int64(n/2), "a header takes five seconds at most")
+}
