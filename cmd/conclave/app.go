@@ -53,7 +53,8 @@ type app struct {
 // asked if one does not answer. It uses TLS if a.certs is set.
 func (a *app) newHTTPClient() *http.Client {
 	dialer := &net.Dialer{Timeout: time.Second}
-	transport := &http.Transport{DialContext: dialer.DialContext, ResponseHeaderTimeout: 10 * time.Second}
+	// The console asks one node up to eight questions at once, a few times a second.
+	transport := &http.Transport{DialContext: dialer.DialContext, ResponseHeaderTimeout: 10 * time.Second, MaxIdleConnsPerHost: 8}
 	return &http.Client{Transport: wire.SecureTransport(transport, func() *tls.Config {
 		if a.certs == nil {
 			return nil

@@ -58,7 +58,7 @@ func largeState() console.State {
 		s.Nodes[fmt.Sprintf("data-%d", i+1)] = console.Node{Role: "data", State: "ready", Leading: 1024 / 9}
 	}
 	for i := range 3 {
-		s.Nodes[fmt.Sprintf("meta-%d", i+1)] = console.Node{Role: "meta", State: "ready", Leads: i == 0, LeaseMs: 3000, LeaseOf: 3000}
+		s.Nodes[fmt.Sprintf("meta-%d", i+1)] = console.Node{Role: "meta", State: "ready", Leads: i == 0, Until: s.Now + 3000, LeaseOf: 3000}
 	}
 	for i := range 1024 {
 		s.Slots[strconv.Itoa(i)] = console.Slot{Leader: fmt.Sprintf("data-%d", i%9+1), Phase: "stable"}

@@ -37,7 +37,7 @@ func eachState() console.State {
 	s := largeState()
 	s.Nodes = map[string]console.Node{
 		"db":        {Role: "db", State: "ready"},
-		"meta-1":    {Role: "meta", State: "ready", Leads: true, LeaseMs: 2000, LeaseOf: 3000},
+		"meta-1":    {Role: "meta", State: "ready", Leads: true, Until: s.Now + 2000, LeaseOf: 3000},
 		"meta-2":    {Role: "meta", State: "ready", Believes: true},
 		"meta-3":    {Role: "meta", State: "ready", Observer: true},
 		"meta-4":    {Role: "meta", State: "ready"},
@@ -204,10 +204,11 @@ func (s *screen) motion(hub *console.Hub, state console.State) {
 	s.t.Helper()
 	s.js(`window.moved = 0; for (const kind of ['transitionrun', 'animationstart']) document.addEventListener(kind, () => window.moved++)`)
 	update := func(leader string) {
+		state.Now += 1000
 		state.Slots = maps.Clone(state.Slots)
 		state.Slots["9"] = console.Slot{Leader: leader, Phase: "stable"}
 		state.Nodes = maps.Clone(state.Nodes)
-		state.Nodes["meta-1"] = console.Node{Role: "meta", State: "ready", Leads: true, LeaseMs: 2900 + int64(len(leader)), LeaseOf: 3000, Leading: len(leader)}
+		state.Nodes["meta-1"] = console.Node{Role: "meta", State: "ready", Leads: true, Until: state.Now + 2900 + int64(len(leader)), LeaseOf: 3000, Leading: len(leader)}
 		hub.Show(state)
 		s.until(fmt.Sprintf(`document.querySelector('[data-slot="9"]').getAttribute('aria-label').includes('%s,')`, leader))
 	}

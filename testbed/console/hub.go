@@ -16,6 +16,7 @@ const (
 	messagesKept = 256  // for viewers that connect again
 	viewerQueue  = 128  // messages that may wait for one viewer
 	maxViewers   = 256
+	clockEvery   = 1000 // milliseconds of State.Now after which it is sent although nothing else has changed
 )
 
 // message is one message of the stream, encoded.
@@ -34,6 +35,7 @@ type Hub struct {
 	events  []Event
 	event   uint64 // id of the newest event
 	last    uint64 // id of the newest message
+	clock   int64  // State.Now of the newest message
 	kept    []message
 	viewers map[*viewer]bool
 	dropped int
@@ -43,6 +45,16 @@ type Hub struct {
 // viewer is one reader of the stream.
 type viewer struct {
 	queue chan message // closed when the viewer is dropped
+}
+
+// waiting takes the messages that are in the queue already.
+func (v *viewer) waiting() (out [][]byte) {
+	for range len(v.queue) {
+		if m, ok := <-v.queue; ok {
+			out = append(out, m.body)
+		}
+	}
+	return out
 }
 
 // NewHub returns a hub that shows nothing yet.
@@ -60,7 +72,7 @@ func (h *Hub) Show(s State, events ...Event) {
 	if len(events) > 0 {
 		diff["events"] = h.number(events)
 	}
-	if len(diff) > 0 {
+	if _, clock := diff["now"]; len(diff) > 1 || len(diff) == 1 && (!clock || max(s.Now-h.clock, h.clock-s.Now) >= clockEvery) {
 		h.send("change", diff)
 	}
 }
@@ -105,6 +117,7 @@ func (h *Hub) snapshot() map[string]any {
 // whose queue is full is dropped.
 func (h *Hub) send(kind string, content map[string]any) {
 	h.last++
+	h.clock = h.state.Now
 	m := message{h.last, h.encode(kind, content)}
 	if h.kept = append(h.kept, m); len(h.kept) > messagesKept {
 		h.kept = slices.Delete(h.kept, 0, len(h.kept)-messagesKept)

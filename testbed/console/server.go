@@ -130,24 +130,26 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	defer s.cfg.Hub.leave(v)
 	w.Header().Set("Content-Type", "text/event-stream")
 	out := http.NewResponseController(w)
-	send := func(body []byte) bool {
+	send := func(bodies ...[]byte) bool {
 		if out.SetWriteDeadline(time.Now().Add(writeLimit)) != nil {
 			return false
 		}
-		_, err := w.Write(body)
-		return err == nil && out.Flush() == nil
-	}
-	for _, body := range first {
-		if !send(body) {
-			return
+		for _, body := range bodies {
+			if _, err := w.Write(body); err != nil {
+				return false
+			}
 		}
+		return out.Flush() == nil
+	}
+	if !send(first...) {
+		return
 	}
 	alive := time.NewTicker(keepAlive)
 	defer alive.Stop()
 	for {
 		select {
 		case m, ok := <-v.queue:
-			if !ok || !send(m.body) {
+			if !ok || !send(append([][]byte{m.body}, v.waiting()...)...) {
 				return
 			}
 		case <-alive.C:

@@ -42,12 +42,12 @@ type Node struct {
 	Leads    bool   `json:"leads,omitempty"`
 	Believes bool   `json:"believes,omitempty"` // it says that it leads
 	Observer bool   `json:"observer,omitempty"`
-	Member   string `json:"member,omitempty"` // as the leader sees it: up, suspect, draining, blacklisted
-	LeaseMs  int64  `json:"leaseMs"`          // what is left of the leader's trust or the member's lease, at State.Now
-	LeaseOf  int64  `json:"leaseOf,omitempty"`
-	Leading  int    `json:"leading"`   // slots
-	Follows  int    `json:"following"` // slots
-	Moving   int    `json:"moving"`    // slots handed over from or to it
+	Member   string `json:"member,omitempty"`  // as the leader sees it: up, suspect, draining, blacklisted
+	Until    int64  `json:"until,omitempty"`   // when the leader's trust ends if it is not renewed, by the clock of State.Now
+	LeaseOf  int64  `json:"leaseOf,omitempty"` // how long it lasts
+	Leading  int    `json:"leading"`           // slots
+	Follows  int    `json:"following"`         // slots
+	Moving   int    `json:"moving"`            // slots handed over from or to it
 	Clients  int    `json:"clients"`
 	Entries  int    `json:"entries"` // registrations
 	Why      string `json:"why,omitempty"`

@@ -19,6 +19,9 @@ import (
 // askLimit bounds one request: a node that does not answer delays nothing else.
 const askLimit = 400 * time.Millisecond
 
+// renewal is by how much a renewal moves the end of the leader's trust, at least.
+const renewal = 200 * time.Millisecond
+
 // looker looks at a cluster.
 type looker struct {
 	http      *http.Client
@@ -32,6 +35,7 @@ type sight struct {
 	processes []supervisor.Process
 	believes  map[string]bool // metas that report that they lead
 	leader    metaclient.LeaderInfo
+	trust     time.Time // when the leader's trust ends if it is not renewed
 	slots     metaclient.SlotsInfo
 	nodes     []metaclient.NodeInfo
 	listed    []metaclient.BlacklistInfo
@@ -52,20 +56,29 @@ func (l *looker) look(ctx context.Context, before *sight) (*sight, error) {
 	defer cancel()
 	var mu sync.Mutex // guards s
 	var all sync.WaitGroup
+	leader := func(meta supervisor.Process) {
+		info, err := ask(ctx, l.admin(meta.HTTP), (*metaclient.Admin).Leader)
+		mu.Lock()
+		defer mu.Unlock()
+		if err == nil && info.Term > s.leader.Term {
+			s.leader, s.trust = info, time.Now().Add(time.Duration(info.LeaseRemainingMs)*time.Millisecond)
+		}
+	}
+	var metas []supervisor.Process
 	for _, p := range rows {
 		if p.PID == 0 && p.State != "unreachable" && p.State != "ready" || p.State == "suspended" {
 			continue
 		}
 		switch p.Role {
 		case "meta":
+			metas = append(metas, p)
 			all.Go(func() {
 				leads := l.ok(ctx, p.HTTP, "/leaderz")
-				info, err := ask(ctx, l.admin(p.HTTP), (*metaclient.Admin).Leader)
 				mu.Lock()
-				defer mu.Unlock()
 				s.believes[p.Name] = leads
-				if err == nil && info.Term > s.leader.Term {
-					s.leader = info
+				mu.Unlock()
+				if leads { // the others would ask it
+					leader(p)
 				}
 			})
 		case "session":
@@ -78,7 +91,16 @@ func (l *looker) look(ctx context.Context, before *sight) (*sight, error) {
 		}
 	}
 	all.Wait()
+	if s.leader.Term == 0 { // none leads, or not one that answers here
+		for _, p := range metas {
+			all.Go(func() { leader(p) })
+		}
+		all.Wait()
+	}
 	if before != nil {
+		if s.leader.Term == before.leader.Term && s.trust.Sub(before.trust).Abs() < renewal {
+			s.trust = before.trust // no renewal, only how long the answer took
+		}
 		if s.leader.Term < before.leader.Term { // none leads, or who answers knows of an older one
 			s.leader = metaclient.LeaderInfo{Term: before.leader.Term}
 		}

@@ -102,7 +102,7 @@ func nodes(seen *sight, lease time.Duration) map[string]console.Node {
 			}
 		}
 		if n.Leads {
-			n.LeaseMs, n.LeaseOf = (seen.leader.LeaseRemainingMs+99)/100*100, lease.Milliseconds()
+			n.Until, n.LeaseOf = seen.trust.UnixMilli(), lease.Milliseconds()
 		}
 		for _, c := range seen.clients[p.Name] {
 			n.Clients, n.Entries = n.Clients+1, n.Entries+c.Entries

@@ -19,7 +19,7 @@ import (
 
 const (
 	lookEvery = 250 * time.Millisecond
-	lookPause = 60 * time.Millisecond // between two looks, at least
+	lookPause = 200 * time.Millisecond // between two looks, and so between two messages to the viewers, at least
 	tailEvery = 100 * time.Millisecond
 	movesKept = 6 // of one slot
 	termsKept = 200

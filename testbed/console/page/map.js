@@ -5,7 +5,7 @@ import {choose, chosen} from './actions.js';
 const roles = ['db', 'meta', 'data', 'session'];
 const rows = {}, cards = {}, wires = new Map(), chips = new Map();
 const still = matchMedia('(prefers-reduced-motion: reduce)');
-let clients, state, lease = null, resized = false;
+let clients, state, lease = null, resized = false, nowAt = 0;
 
 export function init(s) {
   state = s;
@@ -51,6 +51,7 @@ function detail(n) {
 }
 
 export function show(s, changed, all) {
+  if (changed.has('now')) nowAt = performance.now();
   if (changed.has('nodes')) nodes(s);
   if (changed.has('clients')) {
     const names = Object.keys(s.clients).sort(natural);
@@ -101,14 +102,15 @@ function ring(el, n) {
     svg = draw('svg', {class: 'ring', viewBox: '0 0 32 32'}, draw('circle', {cx: 16, cy: 16, r: 13}), draw('circle', {class: 'left', cx: 16, cy: 16, r: 13, pathLength: 100}), draw('text', {x: 16, y: 19.5}));
     el.append(svg);
   }
-  lease = {el, left: svg.children[1], label: svg.children[2], ms: n.leaseMs, of: n.leaseOf || 3000, at: performance.now()};
+  lease = {el, left: svg.children[1], label: svg.children[2], until: n.until, of: n.leaseOf || 3000};
   drain();
 }
 
-/** drain moves the ring between two looks. */
+/** drain moves the ring: the server only sends renewals. */
 function drain() {
   if (!lease) return;
-  const left = Math.max(0, lease.ms - (still.matches ? 0 : performance.now() - lease.at));
+  const now = state.now + (still.matches || state.mode === 'recording' ? 0 : performance.now() - nowAt);
+  const left = Math.min(lease.of, Math.max(0, lease.until - now));
   set(lease.left, 'stroke-dasharray', `${Math.round(100 * Math.min(1, left / lease.of))} 100`);
   text(lease.label, (left / 1000).toFixed(1));
 }

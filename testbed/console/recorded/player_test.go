@@ -141,7 +141,7 @@ func TestPlayer_StepsAndSeeks(t *testing.T) {
 		assert.Equal(t, "data-1", now.Slots["0"].Leader)
 		assert.Equal(t, []string{"meta-1", "meta-2", "db"}, now.Playback.Between)
 		assert.Equal(t, map[string]console.Client{"client-1 session-1": {Name: "client-1", Session: "session-1"}}, now.Clients)
-		assert.Equal(t, int64(2500), now.Nodes["meta-1"].LeaseMs)
+		assert.Equal(t, int64(2500), now.Nodes["meta-1"].Until)
 		assert.Len(t, now.Marks, 6)
 
 		s.act("next", "message")

@@ -110,7 +110,7 @@ func (v *view) nodes(s *console.State, c condition, snapshot *testbed.Snapshot, 
 			if t.node == name && t.n < p.n && p.at < t.to {
 				n.Believes, n.Leads = true, t.number == s.Term
 				if i := before(t.trusts, p.n, func(r trust) int { return r.n }); i > 0 {
-					n.LeaseMs, n.LeaseOf = max(0, t.trusts[i-1].until-p.at).Milliseconds(), size.Lease.Milliseconds()
+					n.Until, n.LeaseOf = t.trusts[i-1].until.Milliseconds(), size.Lease.Milliseconds()
 				}
 			}
 		}
