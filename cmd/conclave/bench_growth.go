@@ -89,11 +89,6 @@ func (o growthOptions) check() error {
 			return usageError{fmt.Errorf("--%s %s: want more than 0", name, d)}
 		}
 	}
-	for name, file := range map[string]string{"html": o.html, "report": o.report} {
-		if info, err := os.Stat(filepath.Dir(file)); file != "" && (err != nil || !info.IsDir()) {
-			return usageError{fmt.Errorf("--%s %q: no folder %s", name, file, filepath.Dir(file))}
-		}
-	}
 	return nil
 }
 

@@ -92,8 +92,9 @@ func refuseMissingFolders(flags *pflag.FlagSet) error {
 		if f == nil || f.Value.String() == "" {
 			continue
 		}
-		if _, err := os.Stat(filepath.Dir(f.Value.String())); err != nil {
-			return usageError{fmt.Errorf("--%s: %w", name, err)}
+		file := f.Value.String()
+		if info, err := os.Stat(filepath.Dir(file)); err != nil || !info.IsDir() {
+			return usageError{fmt.Errorf("--%s %q: no folder %s", name, file, filepath.Dir(file))}
 		}
 	}
 	return nil

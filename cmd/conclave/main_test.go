@@ -100,8 +100,8 @@ func TestUsageError_ExitsWithTwoAndOneLine(t *testing.T) {
 		"--tls-dir: certificates: open /dev/null/none":   {"--tls-dir", "/dev/null/none", "version"},
 		"--recording: open /dev/null/none":               {"console", "--recording", "/dev/null/none"},
 		"--dsn-file: open /dev/null/none":                {"lead", "--dsn-file", "/dev/null/none", "--", "true"},
-		"--html: stat /dev/null/none":                    {"chaos", "run", "f01", "--html", "/dev/null/none/x"},
-		"--report: stat /dev/null/none":                  {"soak", "--report", "/dev/null/none/x"},
+		`--html "/dev/null/none/x": no folder`:           {"chaos", "run", "f01", "--html", "/dev/null/none/x"},
+		`--report "/dev/null/none/x": no folder`:         {"soak", "--report", "/dev/null/none/x"},
 	} {
 		r := tool(t, args...)
 		assert.Equal(t, exitUsage, r.code, "%v", args)

@@ -59,7 +59,7 @@ func TestRun_SendsABeatAtEachBeatAndPoke(t *testing.T) {
 		n.Poke()
 		synctest.Wait()
 		assert.Equal(t, calm+1, leader.beatCount())
-		last := leader.beats[calm]
+		last := leader.beat(calm)
 		assert.Equal(t, uint32(42), last.GetLoad())
 		assert.True(t, last.GetMember().GetDraining())
 		assert.Equal(t, "serving", last.GetReports()[0].GetState())
@@ -87,11 +87,11 @@ func TestPoke_ReportsAreAPauseApart(t *testing.T) {
 		}
 		synctest.Wait()
 		require.Equal(t, calm+1, leader.beatCount(), "the first one at once, the others later")
-		assert.Equal(t, uint32(1), leader.beats[calm].GetLoad())
+		assert.Equal(t, uint32(1), leader.beat(calm).GetLoad())
 		time.Sleep(10 * time.Millisecond)
 		synctest.Wait()
 		require.Equal(t, calm+2, leader.beatCount(), "one report for three pokes")
-		assert.Equal(t, uint32(4), leader.beats[calm+1].GetLoad())
+		assert.Equal(t, uint32(4), leader.beat(calm+1).GetLoad())
 	})
 }
 
@@ -167,7 +167,7 @@ func TestBehind_FetchesTheStateOfThePeer(t *testing.T) {
 		time.Sleep(30 * time.Millisecond)
 		assert.Equal(t, ahead, n.view.TableEpoch())
 		synctest.Wait()
-		last := leader.beats[leader.beatCount()-1]
+		last := leader.beat(-1)
 		assert.Equal(t, ahead, wire.EpochIn(last.GetHave().GetTable()), "the leader is notified at once")
 		assert.False(t, last.GetAllReports(), "a table alone is no reason for a report")
 	})

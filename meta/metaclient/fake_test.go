@@ -170,6 +170,16 @@ func (f *fakeMeta) beatCount() int {
 	return len(f.beats)
 }
 
+// beat returns a beat by its number; a negative one counts from the end.
+func (f *fakeMeta) beat(i int) *wirev1.JoinRequest {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if i < 0 {
+		i += len(f.beats)
+	}
+	return f.beats[i]
+}
+
 // node is the client under test, on a host of its own.
 type node struct {
 	*metaclient.Client

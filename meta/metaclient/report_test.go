@@ -47,7 +47,7 @@ func TestRun_BeatsDoNotWaitForTheReport(t *testing.T) {
 		time.Sleep(2500 * time.Millisecond)
 		synctest.Wait()
 		assert.InDelta(t, calm+2, leader.beatCount(), 1)
-		last := leader.beats[leader.beatCount()-1]
+		last := leader.beat(-1)
 		assert.False(t, last.GetAllReports())
 		assert.Empty(t, last.GetReports())
 
@@ -55,7 +55,7 @@ func TestRun_BeatsDoNotWaitForTheReport(t *testing.T) {
 		r.free <- struct{}{}
 		synctest.Wait()
 		require.Greater(t, leader.beatCount(), calm, "at once")
-		last = leader.beats[leader.beatCount()-1]
+		last = leader.beat(-1)
 		assert.True(t, last.GetAllReports())
 		assert.Len(t, last.GetReports(), 1)
 		assert.Positive(t, last.GetLoad())
@@ -89,7 +89,7 @@ func TestRun_NodeThatMakesNoReportForANodeLeaseIsSilent(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(3 * time.Second)
 		assert.Greater(t, leader.beatCount(), before)
-		assert.True(t, leader.beats[leader.beatCount()-1].GetAllReports())
+		assert.True(t, leader.beat(-1).GetAllReports())
 	})
 }
 
