@@ -41,6 +41,7 @@ type fakeMeta struct {
 	gone    map[string]bool // incarnations that left or were replaced: their late beats are ignored
 	beating map[string]int  // streams by incarnation
 	reports map[string][]slot.Report
+	ready   map[string]bool // by incarnation, as reported last
 	black   []blacklist.Entry
 	set     []wire.Switch
 	config  []wire.ConfigValue
@@ -55,7 +56,7 @@ const nodeLease = 3 * time.Second
 func newFakeMeta(network wire.Network, listen string, slots, data int) *fakeMeta {
 	m := &fakeMeta{
 		id: conclave.NodeID{Name: "meta-1", Incarnation: "m1"}, slots: slots, data: data, view: wire.NewView(), fence: &wire.Fence{},
-		wake: signal.New(), members: map[string]wire.Member{}, gone: map[string]bool{}, beating: map[string]int{}, reports: map[string][]slot.Report{},
+		wake: signal.New(), members: map[string]wire.Member{}, gone: map[string]bool{}, beating: map[string]int{}, reports: map[string][]slot.Report{}, ready: map[string]bool{},
 	}
 	ln, err := network.Listen(context.Background(), "tcp", listen)
 	if err != nil {
@@ -223,7 +224,7 @@ func (m *fakeMeta) beat(self wire.Member, req *wirev1.JoinRequest) {
 		})
 	}
 	if req.GetAllReports() {
-		m.reports[self.Node.String()] = reports
+		m.reports[self.Node.String()], m.ready[self.Node.String()] = reports, req.GetReady()
 	}
 	m.mu.Unlock()
 	m.wake.Set()

@@ -121,6 +121,7 @@ func (s *Server) runOpening(ctx context.Context) {
 	s.nodes.waitFeeds(limited)
 	cancel()
 	s.drain.open()
+	s.meta.Poke() // until then the leader lets no other session drain
 	s.events.Add(wire.Event{Type: "session.open", Text: "takes clients"})
 	s.log.Info("taking clients", "slots", len(s.view.Table().Slots), "table", s.view.TableEpoch().String())
 	_ = s.meta.Restore(ctx) // fails only when ctx ends

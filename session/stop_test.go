@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -256,5 +257,22 @@ func TestTakesClientsOnlyAsAMember(t *testing.T) {
 		ctx, cancel := context.WithTimeout(c.ctx, 10*time.Second)
 		defer cancel()
 		require.NoError(t, p.Stored(ctx))
+	})
+}
+
+// A session that takes clients again is reported at once: the next one of a roll may be
+// stopped then, and its clients have where to go.
+func TestStart_OpenSessionIsReportedAtOnce(t *testing.T) {
+	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
+		late := c.startSession("session-2")
+		c.eventually("it takes clients", func() bool {
+			code, _ := c.get(late.Address(), "/readyz")
+			return code == http.StatusOK
+		})
+		time.Sleep(20 * time.Millisecond)
+		synctest.Wait()
+		c.meta.mu.Lock()
+		defer c.meta.mu.Unlock()
+		assert.True(t, c.meta.ready[c.ids[late].String()], "the leader knows")
 	})
 }
