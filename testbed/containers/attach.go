@@ -3,6 +3,7 @@ package containers
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -12,7 +13,8 @@ import (
 
 // Attach returns a cluster of the containers of a project that is up, with the
 // operator's token and, if it uses TLS, the clients' certificates. Its size is that
-// of the project; Close leaves the project as it is then.
+// of the project. Close ends the cuts that were made here, which no other process
+// knows, and leaves the project as it is otherwise.
 func Attach(ctx context.Context, p *compose.Project, token string, secured func() *tls.Config) (*Cluster, error) {
 	d := New(Config{End: func(context.Context) error { return nil }})
 	d.project, d.token, d.tls, d.found = p, token, secured, true
@@ -64,4 +66,26 @@ func (d *Cluster) States() (map[string]Status, error) {
 		}
 	}
 	return out, d.blind
+}
+
+// reconnect ends the cuts of a project that was up before: the networks from which a
+// container is cut off are known here only. Containers that have been removed have none.
+func (d *Cluster) reconnect(ctx context.Context) error {
+	d.doing.Lock()
+	defer d.doing.Unlock()
+	if len(d.cables) == 0 {
+		return nil
+	}
+	all, err := d.project.Find(ctx)
+	if errors.Is(err, compose.ErrNoContainer) {
+		return nil
+	}
+	errs := []error{err}
+	for cut, m := range d.cables {
+		if slices.ContainsFunc(all, func(c compose.Container) bool { return c.Service == cut.service }) {
+			errs = append(errs, d.project.Join(ctx, m))
+		}
+	}
+	clear(d.cables)
+	return errors.Join(errs...)
 }

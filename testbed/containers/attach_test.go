@@ -23,9 +23,14 @@ echo "$*" >> "$0.asked"
 container() {
 	pid=7
 	[ ! -e "$0.again" ] || pid=8
-	echo '{"Id":"'$1'","Config":{"Labels":{"com.docker.compose.service":"'$1'"}},"State":{"Status":"'$2'","ExitCode":'$3',"Pid":'$pid'},"NetworkSettings":{"Ports":{"9615/tcp":[{"HostIp":"127.0.0.1","HostPort":"4'$pid'"}]}}}'
+	networks='"p_database":{}'
+	[ ! -e "$0.cut" ] || networks=
+	echo '{"Id":"'$1'","Config":{"Labels":{"com.docker.compose.service":"'$1'"}},"State":{"Status":"'$2'","ExitCode":'$3',"Pid":'$pid'},"NetworkSettings":{"Ports":{"9615/tcp":[{"HostIp":"127.0.0.1","HostPort":"4'$pid'"}]},"Networks":{'$networks'}}}'
 }
 case "$*" in
+"network disconnect p_database meta-1") : > "$0.cut" ;;
+"network connect"*" p_database meta-1") rm "$0.cut" ;;
+*"container meta-1") echo "[$(container meta-1 running 0)]" ;;
 ps*) echo meta-1 session-2 db migrate ;;
 events*) exec tail -n +1 -f "$0.events" ;;
 inspect*) echo "[$(container meta-1 running 0),$(container session-2 exited 137),$(container db paused 0),$(container migrate exited 0)]" ;;
@@ -91,6 +96,15 @@ func TestAttach_CloseLeavesTheProject(t *testing.T) {
 	for _, change := range []string{"rm", "stop", "kill", "start", "unpause"} {
 		assert.NotContains(t, string(asked), change+" ")
 	}
+}
+
+// What was cut here is not cut for ever: no other process could end it.
+func TestAttach_CloseEndsItsCuts(t *testing.T) {
+	d, docker := attached(t)
+	require.NoError(t, d.Do(t.Context(), testbed.Action{Verb: testbed.Cut, Node: "meta-1", Peer: testbed.Database}))
+	require.FileExists(t, docker+".cut")
+	require.NoError(t, d.Close(t.Context()))
+	assert.NoFileExists(t, docker+".cut")
 }
 
 // A console that runs for long replaces its clients again and again.

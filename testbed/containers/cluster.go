@@ -53,7 +53,7 @@ type Cluster struct {
 
 	doing    sync.Mutex                   // held by Do: one action at a time, apart from an operator's commands
 	logged   time.Time                    // until when LogFiles has read the logs; only LogFiles uses it
-	cables   map[cable]compose.Membership // disconnected; only Do uses this and
+	cables   map[cable]compose.Membership // disconnected; only with doing held, as
 	stopping map[string]bool              // services that were asked to stop
 
 	watching sync.WaitGroup
@@ -244,9 +244,13 @@ func (d *Cluster) Close(ctx context.Context) error {
 	if d.project == nil {
 		return nil
 	}
+	var cut error
+	if d.found {
+		cut = d.reconnect(context.WithoutCancel(ctx))
+	}
 	if d.unwatch != nil {
 		d.unwatch()
 		d.watching.Wait()
 	}
-	return errors.Join(ctx.Err(), d.blind, d.cfg.End(context.WithoutCancel(ctx)))
+	return errors.Join(ctx.Err(), cut, d.blind, d.cfg.End(context.WithoutCancel(ctx)))
 }
