@@ -12,6 +12,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -45,7 +46,7 @@ type runs struct {
 }
 
 func main() {
-	repeated := map[string]*runs{}     // by test
+	repeated := map[[2]string]*runs{}  // by package and test
 	output := map[[2]string][]string{} // by package and test, until it has ended
 	skipped := map[string][]string{}   // by reason
 	passed, failed, packages, code := 0, 0, 0, 0
@@ -83,10 +84,10 @@ func main() {
 				}
 				continue
 			}
-			if repeated[e.Test] == nil {
-				repeated[e.Test] = &runs{}
+			if repeated[key] == nil {
+				repeated[key] = &runs{}
 			}
-			repeated[e.Test].add(e.Action, said)
+			repeated[key].add(e.Action, said)
 			switch e.Action {
 			case "pass":
 				passed++
@@ -143,13 +144,14 @@ func (r *runs) add(action string, said []string) {
 }
 
 // table prints the tests that ran more than once.
-func table(repeated map[string]*runs) {
-	for _, name := range slices.Sorted(maps.Keys(repeated)) {
-		r := repeated[name]
+func table(repeated map[[2]string]*runs) {
+	byTest := func(a, b [2]string) int { return cmp.Or(strings.Compare(a[1], b[1]), strings.Compare(a[0], b[0])) }
+	for _, key := range slices.SortedFunc(maps.Keys(repeated), byTest) {
+		r := repeated[key]
 		if r.passed+r.failed < 2 {
 			continue
 		}
-		fmt.Printf("%-58s %3d runs, %d failed", name, r.passed+r.failed, r.failed)
+		fmt.Printf("%-58s %3d runs, %d failed", key[1], r.passed+r.failed, r.failed)
 		if n := len(r.figures); n > 0 {
 			slices.Sort(r.figures)
 			fmt.Printf("; p50 %.1f s, max %.1f s", r.figures[(n-1)/2], r.figures[n-1])
