@@ -20,4 +20,6 @@ var consoleGuards = []guard{
 		"internal/faultnet/net.go", "known == name })", "known == name+\"-\" })"}},
 	{name: "a stopped scenario awaits its clients", test: unit{"./testbed/console/live", "TestScoped_StoppedScenarioDoesNotAwaitItsClients"}, patch: patch{
 		"testbed/console/live/scoped.go", "if s.until != nil && s.until.Err() != nil {", "if s.until != nil && s.until.Err() == nil {"}},
+	{name: "what a console has cut off stays cut off", test: unit{"./testbed/containers", "TestAttach_CloseEndsItsCuts"}, patch: patch{
+		"testbed/containers/cluster.go", "\tif d.found {\n\t\tcut = ", "\tif !d.found {\n\t\tcut = "}},
 }

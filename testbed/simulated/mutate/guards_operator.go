@@ -4,6 +4,8 @@ package main
 // which the cluster would not serve, and the announcement that the cluster
 // stops.
 var operatorGuards = []guard{
+	{name: "a session that takes clients is reported with the next beat", test: unit{"./session", "TestStart_OpenSessionIsReportedAtOnce"}, patch: patch{
+		"session/server.go", "\ts.drain.open()\n\ts.meta.Poke()", "\ts.drain.open()\n"}},
 	{name: "the last session is drained", by: on("the-last-session-is-not-drained", "acts-that-end-the-service-are-refused"), test: unit{"./meta", "TestDrain_OfTheLastSessionIsRefused"}, patch: patch{
 		"meta/roster.go", "n.stream != nil && n.ready && !n.draining && !forbidden(other)", "n.stream != nil"}},
 	{name: "a drained session that is the last one refuses clients", by: on("drained-session-is-the-last"), test: unit{"./session", "TestDrain_OfTheSessionThatIsLeftWaits"}, patch: patch{
