@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -85,6 +86,113 @@ func TestConsolePage_ChangesOnlyWhatDiffers(t *testing.T) {
 	p95 := eval[float64](s, `[...consoleStats.took].sort((a, b) => a - b)[Math.floor(consoleStats.took.length * 0.95)]`)
 	t.Logf("20 updates of one slot of 1024: %.1f DOM changes each; p95 of the main thread's work %.1f ms", float64(changed)/20, p95)
 	assert.LessOrEqual(t, changed, 20*25)
+	assert.Empty(t, s.errors())
+}
+
+// joinedState is a cluster of three data nodes and two sessions whose connections are known.
+func joinedState() console.State {
+	s := console.State{
+		Mode: "live", Title: "joined", Now: 1_000_000, Leader: "meta-1", Term: 1, Slots: map[string]console.Slot{},
+		Clients: map[string]console.Client{"session-1 c 0": {Name: "c", Session: "session-1"}, "session-2 d 0": {Name: "d", Session: "session-2"}},
+		Nodes: map[string]console.Node{
+			"db": {Role: "db", State: "ready"}, "meta-1": {Role: "meta", State: "ready", Leads: true, Until: 1_003_000, LeaseOf: 3000},
+			"meta-2": {Role: "meta", State: "ready", Meta: "meta-1"}, "meta-3": {Role: "meta", State: "killed"},
+			"data-1": {Role: "data", State: "ready", Meta: "meta-1"}, "data-2": {Role: "data", State: "suspended", Meta: "meta-1"}, "data-3": {Role: "data", State: "ready", Meta: "meta-2"},
+			"session-1": {Role: "session", State: "ready", Meta: "meta-1"}, "session-2": {Role: "session", State: "ready"},
+		},
+	}
+	for i := range 10 {
+		s.Slots[strconv.Itoa(i)] = console.Slot{Leader: "data-1", Followers: []string{"data-2"}, Phase: "stable"}
+	}
+	s.Slots["10"] = console.Slot{Leader: "data-2", Followers: []string{"data-1"}, Phase: "stable"}
+	s.Slots["11"] = console.Slot{Leader: "data-3", Phase: "stable"}
+	return s
+}
+
+// lines is an expression for the number of lines of each kind.
+const lines = `(() => { const out = {}; for (const p of document.querySelectorAll('#wires path')) out[p.getAttribute('class')] = (out[p.getAttribute('class')] || 0) + 1; return out; })()`
+
+// The lines are what the cluster reports, and each node says in words what its own are.
+func TestConsolePage_LinesAreTheConnectionsThatAreReported(t *testing.T) {
+	state := joinedState()
+	hub, s, _ := servedPage(t, state)
+	s.until(`document.querySelectorAll('#wires path').length > 5`)
+	assert.Equal(t, map[string]int{"database leads": 1, "database": 1, "stream": 4, "stream off": 1, "slots counted off": 1, "client": 2}, eval[map[string]int](s, lines))
+	says := func(node string) string {
+		return eval[string](s, fmt.Sprintf(`document.querySelector('[data-node=%q]').getAttribute('aria-label')`, node))
+	}
+	assert.Equal(t, "data-1: ready, 0 led, 0 followed, follows meta-1, follows 1 slot of data-2", says("data-1"))
+	assert.Equal(t, "data-2: frozen, 0 led, 0 followed, follows meta-1, follows 10 slots of data-1", says("data-2"))
+	assert.Equal(t, "meta-1: leads, term 1, connected to the database", says("meta-1"))
+	assert.Equal(t, "meta-2: follows, follows meta-1, connected to the database", says("meta-2"))
+	assert.Equal(t, "meta-3: killed", says("meta-3"), "it has no connection")
+	assert.NotContains(t, says("session-2"), "follows", "none is invented")
+	assert.Equal(t, "follows meta-2", eval[string](s, `document.querySelector('[data-node=data-3] .peer').textContent`), "which need not lead")
+	assert.Equal(t, "10▸ ◂1", eval[string](s, `document.querySelector('#wires .of-slots').textContent`))
+
+	// Those of a node that is chosen are emphasized.
+	s.js(`document.querySelector('[data-node=data-1]').click()`)
+	assert.Equal(t, 2, eval[int](s, `document.querySelectorAll('#wires .own').length`))
+	s.js(`document.querySelector('[data-node=data-1]').click()`)
+	assert.Equal(t, 0, eval[int](s, `document.querySelectorAll('#wires .own').length`))
+
+	// What passes through a cut is no connection; a slow one is.
+	state.Links = map[string]console.Link{"data-1 meta-1": {A: "data-1", B: "meta-1", What: "cut"}, "db meta-2": {A: "db", B: "meta-2", What: "slow"}}
+	hub.Show(state)
+	s.until(`document.querySelector('#wires .cut')`)
+	got := eval[map[string]int](s, lines)
+	assert.Equal(t, []int{1, 1, 0, 3}, []int{got["cut"], got["slow"], got["database"], got["stream"]}, "%v", got)
+	assert.Equal(t, []string{"✕ cut", "… slow"}, eval[[]string](s, `['.of-cut', '.of-slow'].map(c => document.querySelector('#wires ' + c).textContent)`))
+	assert.Contains(t, says("data-1"), "cut from meta-1")
+
+	// Each kind is drawn in its own way, and the key below has each of them.
+	drawn := eval[[]string](s, `[...document.querySelectorAll('#wires-key path')].map(p => getComputedStyle(p).strokeDasharray)`)
+	assert.Len(t, drawn, 6)
+	assert.Len(t, slices.Compact(slices.Sorted(slices.Values(drawn))), 6, "%v", drawn)
+	assert.Equal(t, "true", eval[string](s, `document.getElementById('wires').getAttribute('aria-hidden')`))
+	assert.Empty(t, s.errors())
+}
+
+// An update neither reads where the cards are, nor touches lines that have not changed.
+func TestConsolePage_LinesAreMeasuredOnce(t *testing.T) {
+	state := largeState()
+	for i := range 1024 {
+		state.Slots[strconv.Itoa(i)] = console.Slot{Leader: fmt.Sprintf("data-%d", i%9+1), Followers: []string{fmt.Sprintf("data-%d", (i+1+i/9%8)%9+1)}, Phase: "stable"}
+	}
+	for i := range 9 {
+		state.Nodes[fmt.Sprintf("data-%d", i+1)] = console.Node{Role: "data", State: "ready", Meta: "meta-1"}
+	}
+	state.Nodes["session-1"] = console.Node{Role: "session", State: "ready", Meta: "meta-1"}
+	hub, s, _ := servedPage(t, state)
+	s.until(`document.querySelectorAll('#wires path').length === 3 + 10 + 36 + 40`)
+	s.js(`new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))`) // the first sizes were observed
+	s.js(`window.reads = 0; const read = Element.prototype.getBoundingClientRect; Element.prototype.getBoundingClientRect = function() { if (this.closest('#map')) window.reads++; return read.call(this); };
+		window.changed = 0; window.lines = 0; new MutationObserver(all => { for (const m of all) { const el = m.target.nodeType === 1 ? m.target : m.target.parentElement; if (!el?.closest('.ring')) window.changed++; if (el?.closest('#wires')) window.lines++; } }).observe(document.body, {subtree: true, childList: true, attributes: true, characterData: true})`)
+	for n := range 20 {
+		state.Nodes = maps.Clone(state.Nodes)
+		state.Nodes["data-1"] = console.Node{Role: "data", State: "ready", Meta: "meta-1", Leading: n}
+		state.Slots = maps.Clone(state.Slots)
+		state.Slots["17"] = console.Slot{Leader: fmt.Sprintf("data-%d", n%9+1), Followers: []string{fmt.Sprintf("data-%d", (n+1)%9+1)}, Phase: "stable", Epoch: strconv.Itoa(n)}
+		state.Now += 250
+		hub.Show(state)
+	}
+	s.until(`consoleStats.updates >= 20`)
+	changed := eval[int](s, `window.changed`)
+	p95 := eval[float64](s, `[...consoleStats.took].sort((a, b) => a - b)[Math.floor(consoleStats.took.length * 0.95)]`)
+	t.Logf("20 updates of a node and a slot: %.1f DOM changes each; p95 of the main thread's work %.1f ms", float64(changed)/20, p95)
+	assert.LessOrEqual(t, changed, 20*30)
+	assert.Zero(t, eval[int](s, `window.lines`))
+	assert.Zero(t, eval[int](s, `window.reads`))
+
+	state.Nodes = maps.Clone(state.Nodes)
+	state.Nodes["data-10"] = console.Node{Role: "data", State: "ready", Meta: "meta-1"}
+	hub.Show(state)
+	s.until(`document.querySelectorAll('#wires path').length === 3 + 11 + 36 + 40`)
+	assert.Positive(t, eval[int](s, `window.reads`), "another card")
+	at := `document.querySelector('#wires path').getAttribute('d')`
+	before := eval[string](s, at)
+	s.run(chromedp.EmulateViewport(700, 844, chromedp.EmulateScale(1)))
+	s.until(fmt.Sprintf(`%s !== %q`, at, before)) // another width
 	assert.Empty(t, s.errors())
 }
 

@@ -86,6 +86,7 @@ func TestConsole_Recording(t *testing.T) {
 	s.js(`const p = document.getElementById('position'); p.value = 500; p.dispatchEvent(new Event('input')); p.dispatchEvent(new Event('change'))`)
 	at("0.500")
 	s.until(fmt.Sprintf(`document.getElementById('leader').textContent === %q`, leader))
+	s.allFollow(leader)
 	before := s.text("record")
 	step("next message")
 	s.until(fmt.Sprintf(`document.getElementById('record').textContent !== %q`, before))
@@ -96,6 +97,8 @@ func TestConsole_Recording(t *testing.T) {
 	// It plays, and stops at its end.
 	s.js(`const v = document.getElementById('speed'); v.value = '20'; v.dispatchEvent(new Event('change')); document.getElementById('play-pause').click()`)
 	s.until(`document.getElementById('play-name').textContent === 'failover: passed'`)
+	require.NotEqual(t, leader, s.text("leader"))
+	s.allFollow(s.text("leader"))
 
 	// A run with a violation opens there, and is red.
 	s.run(chromedp.Navigate(serveConsole(t, "console", "--listen", "127.0.0.1:0", "--recording", broken).find(t, `console: (http://\S+)`)))
@@ -118,6 +121,16 @@ func TestConsole_Recording(t *testing.T) {
 	assert.Empty(t, s.errors(), "errors in the browser's console")
 }
 
+// allFollow waits until each node that is ready says that it follows the leader, and
+// each that says so has a line.
+func (s *screen) allFollow(leader string) {
+	s.t.Helper()
+	s.until(fmt.Sprintf(`(() => {
+		const nodes = [...document.querySelectorAll('.node')].filter(n => !['db', %[1]q].includes(n.dataset.node));
+		const follow = nodes.filter(n => n.textContent.includes('follows ' + %[1]q));
+		return follow.length > 0 && nodes.every(n => n.dataset.state !== 'ready' || follow.includes(n)) && document.querySelectorAll('#wires .stream').length === follow.length;
+	})()`, leader))
+}
 func TestConsole_RefusesWhatIsNoRecording(t *testing.T) {
 	var out, errs stdout
 	file := filepath.Join(t.TempDir(), "x")

@@ -87,6 +87,9 @@ func TestConsole(t *testing.T) {
 	s.until(`document.querySelectorAll('#slots i').length === 256`)
 	s.until(`document.querySelectorAll('.node[data-state=ready]').length === 9`)
 	s.until(`Number(document.getElementById('checks').textContent.replaceAll(',', '')) > 0`)
+	s.allFollow(s.text("leader"))
+	s.until(`document.querySelectorAll('#wires .database').length === 3 && document.querySelectorAll('#wires .slots').length === 3`)
+	s.until(`document.querySelectorAll('#wires .client').length === document.querySelector('#map .clients').children.length && document.querySelector('#wires .client')`)
 	s.picture("console.png", "")
 	checks := s.number("checks")
 	for _, chapter := range []func(){s.killsTheLeader, s.drains, s.freezesTheLeader, s.cutsFromTheDatabase, s.resigns, s.loads, s.playsAScenario, s.playsAStorm} {

@@ -42,6 +42,7 @@ type Node struct {
 	Leads    bool   `json:"leads,omitempty"`
 	Believes bool   `json:"believes,omitempty"` // it says that it leads
 	Observer bool   `json:"observer,omitempty"`
+	Meta     string `json:"meta,omitempty"`    // the meta that it follows: which holds its stream
 	Member   string `json:"member,omitempty"`  // as the leader sees it: up, suspect, draining, blacklisted
 	Until    int64  `json:"until,omitempty"`   // when the leader's trust ends if it is not renewed, by the clock of State.Now
 	LeaseOf  int64  `json:"leaseOf,omitempty"` // how long it lasts

@@ -111,6 +111,33 @@ func TestLook_KeepsTheTermDuringAFailover(t *testing.T) {
 	}
 }
 
+// A node follows the meta that lists it with its stream, as far as this look knows.
+func TestNodes_FollowTheMetaThatHoldsTheirStream(t *testing.T) {
+	seen := &sight{
+		processes: []process{
+			{Name: "meta-1", Role: "meta", State: "ready"}, {Name: "meta-2", Role: "meta", State: "ready"}, {Name: "data-1", Role: "data", State: "draining"},
+			{Name: "data-2", Role: "data", State: "ready"}, {Name: "data-3", Role: "data", State: "killed"}, {Name: "data-4", Role: "data", State: "ready", Incarnation: "new"}, {Name: "db", Role: "db", State: "ready"},
+		},
+		nodes: []metaclient.NodeInfo{
+			{Name: "data-1", State: metaclient.NodeDraining}, {Name: "data-2", State: metaclient.NodeSuspect}, {Name: "data-3", State: metaclient.NodeUp},
+			{Name: "data-4", State: metaclient.NodeUp, Incarnation: "old"}, {Name: "meta-1", State: metaclient.NodeUp}, {Name: "meta-2", State: metaclient.NodeUp, Leading: true},
+		},
+		leader: metaclient.LeaderInfo{Leader: "meta-1"}, // the newest term is not that of the meta that answered
+	}
+	follow := func() map[string]string {
+		out := map[string]string{}
+		for name, n := range nodes(seen, time.Second) {
+			if n.Meta != "" {
+				out[name] = n.Meta
+			}
+		}
+		return out
+	}
+	assert.Equal(t, map[string]string{"data-1": "meta-2", "meta-1": "meta-2"}, follow())
+	seen.partial = true
+	assert.Empty(t, follow(), "what it listed earlier is not shown as if it were true now")
+}
+
 func TestKnown_AsksThoseWithoutAState(t *testing.T) {
 	node := serves(t, map[string]any{"/healthz": map[string]string{"name": "data-1", "incarnation": "x"}, "/readyz": map[string]any{"reasons": []string{"draining"}}})
 	rows := []supervisor.Process{

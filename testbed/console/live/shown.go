@@ -95,6 +95,7 @@ func nodes(seen *sight, lease time.Duration) map[string]console.Node {
 		n := console.Node{Role: p.Role, State: p.State, Why: p.Why, Believes: seen.believes[p.Name], Leads: p.Name == seen.leader.Leader && seen.believes[p.Name]}
 		for _, m := range seen.nodes {
 			if m.Name == p.Name {
+				n.Meta = followed(p, m, seen)
 				n.Member, n.Observer = string(m.State), m.Observer
 				if p.Role == "data" {
 					n.Entries = int(m.Load)
@@ -126,6 +127,20 @@ func nodes(seen *sight, lease time.Duration) map[string]console.Node {
 		out[p.Name] = n
 	}
 	return out
+}
+
+// followed returns the meta that a node follows: the one that lists it as a node
+// whose stream it holds. It is "" if that is not known by this look.
+func followed(p supervisor.Process, m metaclient.NodeInfo, seen *sight) string {
+	if seen.partial || m.Leading || m.State == metaclient.NodeSuspect || p.State == "killed" || p.State == "exited" || p.Incarnation != "" && p.Incarnation != m.Incarnation {
+		return ""
+	}
+	for _, l := range seen.nodes {
+		if l.Leading {
+			return l.Name
+		}
+	}
+	return ""
 }
 
 // slots returns the slots of a look, and adds to their moves what has changed

@@ -1,11 +1,14 @@
 // The map: the database, metas, data nodes, sessions and clients, and their connections.
-import {$, draw, keyed, make, natural, set, text} from './dom.js';
+import {$, draw, hide, keyed, make, natural, set, text} from './dom.js';
 import {choose, chosen} from './actions.js';
+import {join, pairs, wire} from './wires.js';
 
 const roles = ['db', 'meta', 'data', 'session'];
-const rows = {}, cards = {}, wires = new Map(), chips = new Map();
+const rows = {}, cards = {}, chips = new Map();
 const still = matchMedia('(prefers-reduced-motion: reduce)');
-let clients, state, lease = null, resized = false, nowAt = 0;
+let clients, state, lease = null, nowAt = 0;
+/** what is connected: the slots that data nodes share, the clients that are shown, the lines; and where their ends are. */
+let shared = [], shown = [], joined = {lines: new Map(), words: {}}, spots = null, size = 1;
 
 export function init(s) {
   state = s;
@@ -16,10 +19,11 @@ export function init(s) {
   }
   clients = make('div', {class: 'clients', 'aria-label': 'clients'});
   $('map').append(clients);
-  new ResizeObserver(() => {
-    if (!resized) requestAnimationFrame(() => { resized = false; connections(state); });
-    resized = true;
-  }).observe($('map'));
+  const moved = new ResizeObserver(() => { // the page is laid out at this moment
+    spots = null;
+    connections();
+  });
+  for (const el of [$('map'), clients, ...Object.values(rows)]) moved.observe(el);
   setInterval(drain, 100);
 }
 
@@ -41,37 +45,54 @@ function mark(n) {
   return ['', '● ' + (n.role === 'meta' ? 'follows' : 'ready')];
 }
 
-function detail(n) {
+function detail(name, n) {
   switch (n.role) {
     case 'data': return `${n.leading} led, ${n.following} followed`;
     case 'session': return `${n.clients} clients, ${n.entries} entries`;
-    case 'meta': return n.leads ? `term ${state.term}` : '';
+    case 'meta': return n.leads ? `term ${state.term}` : follows(name, n);
   }
   return '';
 }
 
+/** follows returns which meta a node follows, if there is such a line. */
+function follows(name, n) {
+  const words = `follows ${n.meta}`;
+  return joined.words[name]?.includes(words) ? words : '';
+}
+
 export function show(s, changed, all) {
   if (changed.has('now')) nowAt = performance.now();
-  if (changed.has('nodes')) nodes(s);
-  if (changed.has('clients')) {
-    const names = Object.keys(s.clients).sort(natural);
-    const shown = names.length > 40 ? names.slice(0, 40) : names;
-    keyed(clients, shown, () => make('span'), (el, k) => text(el, s.clients[k].name + ' @ ' + s.clients[k].session), chips);
-    set(clients, 'title', `${names.length} clients`);
-  }
-  if (['nodes', 'links', 'leader'].some(k => changed.has(k)) || all) connections(s);
+  if (!all && !['nodes', 'clients', 'slots', 'links'].some(k => changed.has(k))) return;
+  if (changed.has('slots')) [shared, size] = [pairs(s.slots), Object.keys(s.slots).length || 1];
+  if (changed.has('clients')) names(s);
+  joined = join(s, shared, shown);
+  if (all || ['nodes', 'slots', 'links'].some(k => changed.has(k))) nodes(s);
+  connections();
 }
 
 function nodes(s) {
   for (const role of roles) {
     const names = Object.keys(s.nodes).filter(k => s.nodes[k].role === role).sort(natural);
+    if (names.join() !== [...cards[role].keys()].sort(natural).join()) spots = null;
     keyed(rows[role], names, card, update, cards[role]);
   }
 }
 
+/** names shows the clients, the first forty of them. */
+function names(s) {
+  const all = Object.keys(s.clients).sort(natural), before = shown.join();
+  shown = all.slice(0, 40);
+  if (shown.join() !== before) spots = null;
+  keyed(clients, shown, () => make('span'), (el, k) => text(el, s.clients[k].name + ' @ ' + s.clients[k].session), chips);
+  set(clients, 'title', `${all.length} clients`);
+}
+
 function card(name) {
-  const el = make('button', {type: 'button', class: 'node', 'data-node': name}, make('b', {}, name), make('span', {class: 'mark'}), make('span', {class: 'detail'}), make('span', {class: 'more'}));
-  el.addEventListener('click', () => choose(name));
+  const el = make('button', {type: 'button', class: 'node', 'data-node': name}, make('b', {}, name), make('span', {class: 'mark'}), make('span', {class: 'detail'}), make('span', {class: 'peer'}), make('span', {class: 'more'}));
+  el.addEventListener('click', () => {
+    choose(name);
+    connections();
+  });
   return el;
 }
 
@@ -82,9 +103,12 @@ function update(el, name) {
   set(el, 'data-state', n.state);
   set(el, 'aria-pressed', chosen() === name);
   text(el.children[1], words);
-  text(el.children[2], detail(n));
-  text(el.children[3], n.moving ? `${n.moving} being handed over` : n.why || '');
-  set(el, 'aria-label', `${name}: ${words.slice(2)}${detail(n) ? ', ' + detail(n) : ''}`);
+  text(el.children[2], detail(name, n));
+  hide(el.children[3], n.role !== 'data' && n.role !== 'session');
+  text(el.children[3], follows(name, n));
+  text(el.children[4], n.moving ? `${n.moving} being handed over` : n.why || '');
+  const said = [words.slice(words.indexOf(' ') + 1), detail(name, n), ...joined.words[name] || []].filter((w, i, all) => w && all.indexOf(w) === i);
+  set(el, 'aria-label', `${name}: ${said.join(', ')}`);
   set(el, 'title', n.listed ? `blacklist: ${n.listed}` : n.why || null);
   ring(el, n);
   if (n.role === 'data') share(el, n);
@@ -122,51 +146,24 @@ function share(el, n) {
     svg = draw('svg', {class: 'share', viewBox: '0 0 100 4', preserveAspectRatio: 'none'}, draw('rect', {height: 4}), draw('rect', {height: 4, class: 'moving'}));
     el.append(svg);
   }
-  const of = Object.keys(state.slots).length || 1;
-  set(svg.children[0], 'width', (100 * n.leading / of).toFixed(1));
-  set(svg.children[1], 'width', (100 * Math.min(n.moving, n.leading) / of).toFixed(1));
+  set(svg.children[0], 'width', (100 * n.leading / size).toFixed(1));
+  set(svg.children[1], 'width', (100 * Math.min(n.moving, n.leading) / size).toFixed(1));
 }
 
-/** connections draws the lines between the cards. */
-function connections(s) {
-  const at = {}, box = $('map').getBoundingClientRect();
-  for (const role of roles) {
-    for (const [name, el] of cards[role]) {
+/** connections draws the lines between the cards. Where the cards are is read only when that can have changed. */
+function connections() {
+  spots ||= measure();
+  wire($('wires'), joined.lines, spots, chosen());
+}
+
+/** measure returns where the cards and the clients are: reading that makes the browser lay out the page. */
+function measure() {
+  const out = new Map(), box = $('map').getBoundingClientRect();
+  for (const all of [...Object.values(cards), chips]) {
+    for (const [name, el] of all) {
       const r = el.getBoundingClientRect();
-      at[name] = {x: r.left - box.left + r.width / 2, top: r.top - box.top, bottom: r.bottom - box.top};
+      out.set(name, {x: r.left - box.left + r.width / 2, top: r.top - box.top, bottom: r.bottom - box.top});
     }
   }
-  const of = role => [...cards[role].keys()];
-  const lines = new Map();
-  const add = (a, b, kind) => at[a] && at[b] && lines.set(a + ' ' + b, {a, b, kind});
-  const up = n => ['ready', 'starting', 'draining'].includes(s.nodes[n]?.state);
-  for (const m of of('meta')) {
-    for (const d of of('db')) add(d, m, up(m) && up(d) ? (s.nodes[m].leads ? 'leads' : '') : 'off');
-    if (s.nodes[m]?.leads) for (const n of [...of('data'), ...of('session')]) add(m, n, up(n) ? 'leads' : 'off');
-  }
-  for (const x of of('session')) for (const d of of('data')) add(d, x, up(x) && up(d) ? '' : 'off');
-  for (const l of Object.values(s.links)) {
-    const peers = at[l.b] ? [l.b] : l.b === 'all others' ? Object.keys(at).filter(n => n !== l.a) : []; // a client has no card
-    for (const p of peers) {
-      const k = lines.has(p + ' ' + l.a) ? p + ' ' + l.a : l.a + ' ' + p;
-      const [a, b] = k.split(' ');
-      lines.set(k, {a, b, kind: 'cut'});
-    }
-  }
-  keyed($('wires'), [...lines.keys()], () => draw('g', {}, draw('line')), (g, k) => {
-    const {a, b, kind} = lines.get(k);
-    let from = at[a], to = at[b];
-    if (!from || !to) return;
-    if (from.top > to.top) [from, to] = [to, from];
-    const same = Math.abs(from.top - to.top) < 5;
-    const line = g.firstChild, y2 = same ? to.bottom : to.top;
-    for (const [name, v] of [['x1', from.x], ['y1', from.bottom], ['x2', to.x], ['y2', y2]]) set(line, name, v.toFixed(0));
-    set(line, 'class', kind || null);
-    if (kind === 'cut' && g.children.length < 2) g.append(draw('text', {'text-anchor': 'middle'}, '✕ cut'));
-    if (kind !== 'cut' && g.children.length > 1) g.lastChild.remove();
-    if (kind === 'cut') {
-      set(g.lastChild, 'x', ((from.x + to.x) / 2).toFixed(0));
-      set(g.lastChild, 'y', ((from.bottom + y2) / 2 + (same ? 16 : 5)).toFixed(0));
-    }
-  }, wires);
+  return out;
 }

@@ -2,7 +2,7 @@
 // position, goes on in time, and steps to the next or the previous message, event,
 // fault, election or violation.
 //
-//	journal.Reader ─▶ index, once ─▶ terms, faults, connections, moves: small, in memory
+//	journal.Reader ─▶ index, once ─▶ terms, faults, connections, streams, moves: small, in memory
 //	       │                              │
 //	       └─ newest snapshot, and what has happened since ─▶ console.State at a position
 //
@@ -19,5 +19,6 @@
 //   - view.go: the state at a position.
 //   - nodes.go: what the faults before a position have left.
 //   - index.go: what is read of the whole recording.
+//   - streams.go: which meta holds a node's stream.
 //   - events.go: which entries are shown as events.
 package recorded

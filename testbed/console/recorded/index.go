@@ -21,6 +21,7 @@ type index struct {
 	messages []message
 	faults   []fault
 	joined   []connections
+	streams  []stream
 	terms    []term
 	moves    map[int][]move // by slot
 	hosts    []string
@@ -85,7 +86,7 @@ var causes = map[string]string{
 // read reads a recording from its beginning to its end.
 func read(r *journal.Reader) (*index, error) {
 	x := &index{began: r.Header().Began, moves: map[int][]move{}}
-	hosts, wins := map[string]bool{}, map[string]string{}
+	hosts, wins, held := map[string]bool{}, map[string]string{}, streams{}
 	var table *testbed.Snapshot
 	for n := range r.Len() {
 		rec, err := r.Record(n)
@@ -100,6 +101,7 @@ func read(r *journal.Reader) (*index, error) {
 			if cause := causes[m.What]; cause != "" {
 				wins[m.From] = cause
 			}
+			x.streams = append(x.streams, held.read(rec)...)
 		case rec.State != nil:
 			if table == nil || table.Table.Epoch != rec.State.Table.Epoch {
 				x.moved(n, rec.At, table, rec.State)
@@ -107,8 +109,12 @@ func read(r *journal.Reader) (*index, error) {
 			}
 		default:
 			x.entry(n, rec.Entry, wins)
+			if f := rec.Entry.Fault; f != nil && f.Err == nil && f.Verb == testbed.Kill {
+				x.streams = append(x.streams, held.end(f.Node, rec.At)...)
+			}
 		}
 	}
+	slices.SortStableFunc(x.streams, func(a, b stream) int { return cmp.Compare(a.at, b.at) })
 	x.hosts = slices.SortedFunc(maps.Keys(hosts), compareHosts)
 	for _, v := range r.Result().Verdicts {
 		for _, w := range v.Violations {

@@ -67,8 +67,7 @@ func failover(violated bool) (records []journal.Record, result journal.Result) {
 }
 
 // player returns the player of a run.
-func player(t *testing.T, violated bool) *recorded.Player {
-	records, result := failover(violated)
+func player(t *testing.T, records []journal.Record, result journal.Result) *recorded.Player {
 	var file bytes.Buffer
 	w, err := journal.NewWriter(&file, journal.Header{Name: "failover", Began: began, HasEvents: true, Cluster: testbed.Size{Metas: 2, Sessions: 1, Datas: 2, Lease: 3 * time.Second}})
 	require.NoError(t, err)
@@ -92,8 +91,13 @@ type shown struct {
 
 // play runs a player while do is running.
 func play(t *testing.T, violated bool, do func(s shown)) {
+	records, result := failover(violated)
+	playThese(t, records, result, do)
+}
+
+func playThese(t *testing.T, records []journal.Record, result journal.Result, do func(s shown)) {
 	synctest.Test(t, func(t *testing.T) {
-		s := shown{t, player(t, violated), console.NewHub()}
+		s := shown{t, player(t, records, result), console.NewHub()}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- s.p.Run(ctx, s.hub) }()
@@ -239,7 +243,8 @@ func TestPlayer_OpensAtAViolationAndStopsThere(t *testing.T) {
 }
 
 func TestAct_RefusesWhatIsNoControl(t *testing.T) {
-	p := player(t, false)
+	records, result := failover(false)
+	p := player(t, records, result)
 	for _, c := range []struct{ do, value, want string }{
 		{"kill", "", "want play, pause"},
 		{"speed", "0", "speed"}, {"speed", "NaN", "speed"}, {"speed", "fast", "speed"},

@@ -82,7 +82,7 @@ func (v *view) state(p position) (console.State, error) {
 
 // nodes shows the nodes of the cluster and the database.
 func (v *view) nodes(s *console.State, c condition, snapshot *testbed.Snapshot, p position) {
-	size := v.r.Header().Cluster
+	size, followed := v.r.Header().Cluster, v.x.followed(p.at)
 	for _, name := range append(size.Nodes(), testbed.Database) {
 		role, _, _ := strings.Cut(name, "-")
 		n := console.Node{Role: role, State: c.stateOf(name, snapshot), Observer: c.observer[name]}
@@ -113,6 +113,9 @@ func (v *view) nodes(s *console.State, c condition, snapshot *testbed.Snapshot, 
 					n.Until, n.LeaseOf = t.trusts[i-1].until.Milliseconds(), size.Lease.Milliseconds()
 				}
 			}
+		}
+		if n.State != "killed" && n.State != "exited" {
+			n.Meta = followed[name]
 		}
 		if n.Leads {
 			s.Leader = name
