@@ -3,7 +3,6 @@ package containers
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -66,26 +65,4 @@ func (d *Cluster) States() (map[string]Status, error) {
 		}
 	}
 	return out, d.blind
-}
-
-// reconnect ends the cuts of a project that was up before: the networks from which a
-// container is cut off are known here only. Containers that have been removed have none.
-func (d *Cluster) reconnect(ctx context.Context) error {
-	d.doing.Lock()
-	defer d.doing.Unlock()
-	if len(d.cables) == 0 {
-		return nil
-	}
-	all, err := d.project.Find(ctx)
-	if errors.Is(err, compose.ErrNoContainer) {
-		return nil
-	}
-	errs := []error{err}
-	for cut, m := range d.cables {
-		if slices.ContainsFunc(all, func(c compose.Container) bool { return c.Service == cut.service }) {
-			errs = append(errs, d.project.Join(ctx, m))
-		}
-	}
-	clear(d.cables)
-	return errors.Join(errs...)
 }
