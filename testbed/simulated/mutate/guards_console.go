@@ -22,4 +22,8 @@ var consoleGuards = []guard{
 		"testbed/console/live/scoped.go", "if s.until != nil && s.until.Err() != nil {", "if s.until != nil && s.until.Err() == nil {"}},
 	{name: "what a console has cut off stays cut off", test: unit{"./testbed/containers", "TestAttach_CloseEndsItsCuts"}, patch: patch{
 		"testbed/containers/cluster.go", "\tif d.found {\n\t\tcut = ", "\tif !d.found {\n\t\tcut = "}},
+	{name: "an earlier list of nodes is shown as if it were true now", test: unit{"./testbed/console/live", "TestNodes_FollowTheMetaThatHoldsTheirStream"}, patch: patch{
+		"testbed/console/live/shown.go", "if seen.partial || m.Leading", "if m.Leading"}},
+	{name: "a recording's node keeps the stream that has ended", test: unit{"./testbed/console/recorded", "TestPlayer_NodesFollowTheMetaThatHoldsTheirStream"}, patch: patch{
+		"testbed/console/recorded/streams.go", "\t\t\treturn s.end(m.From, r.At)\n", "\t\t\treturn nil\n"}},
 }
