@@ -61,6 +61,9 @@ func (h *History) isolatedBursts(f func(b burst, until, before, after time.Durat
 	others := h.faultSpansBut(func(v testbed.Verb) bool { return v == testbed.Burst })
 	all := h.bursts()
 	for n, b := range all {
+		if h.checked(b.from) {
+			continue // what the clients did before the cut is not known
+		}
 		window := min(rateWindow, b.from, ends-b.to-burstPasses)
 		until := min(ends, b.to+burstPasses+max(0, window))
 		if n+1 < len(all) && all[n+1].from < until || n > 0 && b.from-window < all[n-1].to+burstPasses || !others.onlyOn(b.from-SessionGrace-burstPasses, until) {
@@ -121,6 +124,9 @@ func (h *History) acknowledged(from, to time.Duration) (n int) {
 func (h *History) givenUp(v *Verdict, b burst, until time.Duration) {
 	connected := map[string][]string{}
 	ended, lastEnd := map[string]bool{}, -time.Hour
+	if h.Resumed {
+		lastEnd = 0 // the clients of the history before have ended
+	}
 	term := uint64(0)
 	for i, e := range h.Entries {
 		if e.At > until {

@@ -83,6 +83,7 @@
 //   - drains.go: a drained node has no slot, and a stop drains it.
 //   - operator.go: an operator's commands end no service.
 //   - figure.go: what a scenario measures.
+//   - carry.go: a long history is cut, and goes on.
 //   - slots.go: the invariants of slots, and that they are served in time.
 //   - linear.go: what must be linearizable.
 //   - election.go: the invariants of the election.

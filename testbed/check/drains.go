@@ -54,7 +54,7 @@ func (h *History) stopsHandOver(v *Verdict) {
 	reports := map[string]bool{} // nodes whose events are in the history
 	inTime := func(i int, at time.Duration, node string) {
 		s, is := stopped[node]
-		if is && len(stopped) == 1 && reports[node] && !inForce(node, s.v, at) && calm(s.v-SessionGrace-5*time.Second, at-1) {
+		if is && !h.checked(s.v+stopLimit) && len(stopped) == 1 && reports[node] && !inForce(node, s.v, at) && calm(s.v-SessionGrace-5*time.Second, at-1) {
 			v.check(at-s.v <= stopLimit, h, at, []int{s.i, i}, "%s was stopped without any other fault, and %s later it has not handed its slots over", node, at-s.v)
 		}
 	}

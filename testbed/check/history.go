@@ -20,8 +20,10 @@ import (
 type History struct {
 	Scenario  string
 	Cluster   testbed.Size
-	HasEvents bool      // whether it contains the nodes' events
-	Began     time.Time // the clock when the scenario began
+	HasEvents bool          // whether it contains the nodes' events
+	Resumed   bool          // it continues another one: its entries until 0 were checked, and only those that the checkers need are left
+	Whole     time.Duration // if it is resumed: for how long before 0 it has every event of the nodes
+	Began     time.Time     // the clock when the scenario began
 	Entries   []Entry
 }
 
@@ -367,3 +369,9 @@ func (h *History) End() time.Duration {
 	}
 	return h.Entries[len(h.Entries)-1].At
 }
+
+// known returns since when everything of the nodes is in the history.
+func (h *History) known() time.Duration { return -h.Whole }
+
+// checked reports whether a moment was checked before the history was resumed.
+func (h *History) checked(at time.Duration) bool { return h.Resumed && at <= 0 }

@@ -184,14 +184,49 @@ func (o lockOp) apply(row lockRow) (next lockRow, fits bool) {
 }
 
 func lockRowLinear(h *History, v *Verdict) {
-	var ops []porcupine.Operation
+	ops := h.lockOps(h.known(), h.End())
+	if h.Resumed {
+		if before := h.lockOps(h.known(), 0); len(before) > 0 && porcupine.CheckOperationsTimeout(lockModel.ToModel(), before, linearLimit) != porcupine.Ok {
+			ops = h.lockOps(0, h.End()) // it was found before the cut
+		}
+	}
+	for _, o := range ops {
+		if answer := min(int(o.Return), len(h.Entries)-1); !h.checked(h.Entries[o.Call].At) || !o.Output.(lockAnswer).lost && !h.checked(h.Entries[answer].At) {
+			v.Checks++
+		}
+	}
+	if v.Checks == 0 {
+		return
+	}
+	switch result, visualize := linear(lockModel.ToModel(), ops); result {
+	case porcupine.Illegal:
+		v.Violations = append(v.Violations, Violation{At: h.End(), visualize: visualize, What: fmt.Sprintf("no order of %d statements explains what each of them changed and read", len(ops))})
+	case porcupine.Unknown:
+		v.show("not decided within %s", linearLimit)
+	}
+}
+
+// lockOps returns the statements on the lock row that were sent until a moment; the
+// answers after it are not known. If the history is resumed, those that were
+// answered before another moment are left out: then the row may be anything, and
+// what was sent before it may have been executed already.
+func (h *History) lockOps(from, until time.Duration) (ops []porcupine.Operation) {
 	client := map[conclave.NodeID]int{}
 	all := h.statements(trace.Looking, trace.Swapping, trace.Renewing, trace.Reparking, trace.Resigning)
 	for _, s := range all {
 		if _, known := client[s.before.Node]; !known {
 			client[s.before.Node] = len(client)
 		}
-		lost := s.done < 0 || s.after.Err != nil
+		lost := s.done < 0 || s.after.Err != nil || s.to > until
+		if s.from > until {
+			continue
+		}
+		if h.Resumed && s.from <= from {
+			if !lost && s.to <= from {
+				continue
+			}
+			lost = true
+		}
 		if lost && s.before.Kind == trace.Looking {
 			continue
 		}
@@ -208,16 +243,32 @@ func lockRowLinear(h *History, v *Verdict) {
 			Output: lockAnswer{lost: lost, changed: s.after.Count, row: lockRow{true, s.after.Peer, s.after.Term, s.after.Beat}},
 		})
 	}
-	v.Checks = len(ops)
-	if len(ops) == 0 {
-		return
+	return ops
+}
+
+// carriedStatements returns the statements on the lock row of a history that is cut
+// whose answer was lost, so that they may be executed later: those of which the row
+// has not been read at a higher term, and one of each kind.
+func (h *History) carriedStatements() (keep []int) {
+	term := uint64(0)
+	h.events(func(_ int, _ time.Duration, c trace.Claim) {
+		if c.Err == nil {
+			term = max(term, c.Term)
+		}
+	}, trace.Looked)
+	seen := map[string]bool{}
+	for _, s := range h.statements(trace.Swapping, trace.Renewing, trace.Reparking, trace.Resigning) {
+		c := s.before
+		k := fmt.Sprint(c.Kind, c.Node, c.Peer, c.Term, c.Beat, c.Epoch, c.Flag)
+		if lost := s.done < 0 || s.after.Err != nil; !lost || c.Term < term || seen[k] {
+			continue
+		}
+		seen[k] = true
+		if keep = append(keep, s.call); s.done >= 0 {
+			keep = append(keep, s.done)
+		}
 	}
-	switch result, visualize := linear(lockModel.ToModel(), ops); result {
-	case porcupine.Illegal:
-		v.Violations = append(v.Violations, Violation{At: h.End(), visualize: visualize, What: fmt.Sprintf("no order of %d statements explains what each of them changed and read", len(ops))})
-	case porcupine.Unknown:
-		v.show("not decided within %s", linearLimit)
-	}
+	return keep
 }
 
 // regOp is one value of a registration, written by its publisher or seen by a

@@ -34,17 +34,18 @@ func oneSessionServes(h *History, v *Verdict) {
 	calm, sessions, datas := h.steady(testbed.Forbid), h.Cluster.NodesOf("session"), h.Cluster.NodesOf("data")
 	faults := h.faultSpans()
 	var frozen []span
-	since := time.Duration(-1)
+	var since time.Duration
+	was := false
 	for _, e := range h.Entries {
 		switch {
 		case e.Observed == nil:
-		case e.Observed.Frozen && since < 0:
-			since = e.At
-		case !e.Observed.Frozen && since >= 0:
-			frozen, since = append(frozen, span{since, e.At}), -1
+		case e.Observed.Frozen && !was:
+			since, was = e.At, true
+		case !e.Observed.Frozen && was:
+			frozen, was = append(frozen, span{since, e.At}), false
 		}
 	}
-	if since >= 0 {
+	if was {
 		frozen = append(frozen, span{since, h.End()})
 	}
 	h.ops(func(i int, at time.Duration, o Op) {

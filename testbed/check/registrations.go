@@ -38,6 +38,7 @@ func (h *History) removedStays(v *Verdict) {
 	}
 	type removal struct{ life, ended, i int } // ended: how many lives had ended then
 	lives, ended := map[key]int{}, map[key][]int{}
+	inFlight := h.inFlight()
 	removed := map[place]removal{}
 	h.events(func(i int, at time.Duration, c trace.Claim) {
 		switch c.Kind {
@@ -57,7 +58,7 @@ func (h *History) removedStays(v *Verdict) {
 		case trace.Stored:
 			of := key{c.Peer, c.Subject}
 			r := removed[place{nodeSlot{c.Node, c.Slot}, of}]
-			v.check(r.life == 0 || lives[of] > r.life, h, at, []int{r.i, i}, "%s accepts %s from %s, which has dropped it and had it removed", c.Node, c.Subject, c.Peer)
+			v.check(r.life == 0 || lives[of] > r.life || at <= inFlight, h, at, []int{r.i, i}, "%s accepts %s from %s, which has dropped it and had it removed", c.Node, c.Subject, c.Peer)
 		}
 	}, trace.Accepted, trace.Dropped, trace.Removed, trace.Stored)
 }
@@ -70,6 +71,7 @@ func onlyAccepted(h *History, v *Verdict, kind trace.Kind, describe func(c trace
 		id      string
 	}
 	accepted := map[key]seenAt[int64]{}
+	inFlight := h.inFlight()
 	h.events(func(i int, at time.Duration, c trace.Claim) {
 		if c.Kind == trace.Accepted {
 			k := key{c.Node, c.Subject}
@@ -77,7 +79,7 @@ func onlyAccepted(h *History, v *Verdict, kind trace.Kind, describe func(c trace
 			return
 		}
 		a, had := accepted[key{c.Peer, c.Subject}]
-		v.check(had && c.Version <= a.v, h, at, []int{a.i, i}, "%s", describe(c, a.v))
+		v.check(had && c.Version <= a.v || !had && at <= inFlight, h, at, []int{a.i, i}, "%s", describe(c, a.v))
 	}, trace.Accepted, kind)
 }
 
@@ -206,59 +208,99 @@ func ownersRemove(h *History, v *Verdict) {
 // yet that its slot was granted to another node cannot know what was settled at
 // a higher epoch; whether a session accepts its answer is checked by L3.
 func nothingEmpty(h *History, v *Verdict) {
-	type copyOf struct {
-		session conclave.NodeID
-		id      string
-	}
-	type settled struct {
-		at    int            // index of the entry
-		epoch conclave.Epoch // the lowest at which it was settled
-	}
-	live := map[string]map[copyOf]settled{} // by dataId
-	withdrawn := map[string]int64{}         // by registration: the highest version that withdrew it
-	forget := func(gone func(copyOf) bool) {
-		for _, copies := range live {
-			maps.DeleteFunc(copies, func(c copyOf, _ settled) bool { return gone(c) })
-		}
-	}
+	live := newLiveCopies()
 	for i, e := range h.Entries {
-		if f := e.Fault; f != nil && f.Err == nil && strings.HasPrefix(f.Node+" "+f.Peer, "session-") || f != nil && strings.HasPrefix(f.Peer, "session-") {
-			forget(func(c copyOf) bool { return c.session.Name == f.Node || c.session.Name == f.Peer })
-		}
-		c := e.Event
-		if c == nil {
+		if c := e.Event; c == nil || c.Kind != trace.Read {
+			live.apply(i, e)
 			continue
 		}
-		switch c.Kind {
-		case trace.Settled:
-			if live[c.Key] == nil {
-				live[c.Key] = map[copyOf]settled{}
-			}
-			if !c.Flag && c.Version >= withdrawn[c.Subject] {
-				this, epoch := copyOf{c.Node, c.Subject}, c.Epoch
-				if before, had := live[c.Key][this]; had && before.epoch.Less(epoch) {
-					epoch = before.epoch
-				}
-				live[c.Key][this] = settled{i, epoch}
-			}
-		case trace.Accepted, trace.Dropped:
-			if c.Flag {
-				withdrawn[c.Subject] = max(withdrawn[c.Subject], c.Version)
-			}
-			if c.Flag || c.Kind == trace.Dropped {
-				forget(func(x copyOf) bool { return x.id == c.Subject })
-			}
-		case trace.Read:
-			v.Checks++
-			if c.Count > 0 || c.Flag {
-				continue
-			}
-			for _, s := range live[c.Subject] {
-				if !c.Epoch.Less(s.epoch) {
-					v.check(false, h, e.At, []int{s.at, i}, "%s answers that nothing is published under %s", c.Node, c.Subject)
-					break
-				}
+		c := *e.Event
+		holds, evidence := true, []int(nil)
+		for _, s := range live.by[c.Subject] {
+			if c.Count == 0 && !c.Flag && !c.Epoch.Less(s.epoch) {
+				holds, evidence = false, []int{s.last, i}
+				break
 			}
 		}
+		v.check(holds, h, e.At, evidence, "%s answers that nothing is published under %s", c.Node, c.Subject)
 	}
+}
+
+// liveCopies are the copies that a read must find.
+type liveCopies struct {
+	by        map[string]map[liveCopy]settledCopy // by dataId
+	withdrawn map[string]seenAt[int64]            // by registration: the highest version that withdrew it
+}
+
+type liveCopy struct {
+	session conclave.NodeID
+	id      string
+}
+
+// settledCopy is where and when a copy was settled; last and lowest are entries.
+type settledCopy struct {
+	last, lowest int
+	epoch        conclave.Epoch // the lowest at which it was settled
+}
+
+func newLiveCopies() *liveCopies {
+	return &liveCopies{map[string]map[liveCopy]settledCopy{}, map[string]seenAt[int64]{}}
+}
+
+// apply takes the next entry.
+func (l *liveCopies) apply(i int, e Entry) {
+	forget := func(gone func(liveCopy) bool) {
+		for _, copies := range l.by {
+			maps.DeleteFunc(copies, func(c liveCopy, _ settledCopy) bool { return gone(c) })
+		}
+	}
+	if f := e.Fault; f != nil && f.Err == nil && strings.HasPrefix(f.Node+" "+f.Peer, "session-") || f != nil && strings.HasPrefix(f.Peer, "session-") {
+		forget(func(c liveCopy) bool { return c.session.Name == f.Node || c.session.Name == f.Peer })
+	}
+	c := e.Event
+	if c == nil {
+		return
+	}
+	switch c.Kind {
+	case trace.Settled:
+		if l.by[c.Key] == nil {
+			l.by[c.Key] = map[liveCopy]settledCopy{}
+		}
+		if c.Flag || c.Version < l.withdrawn[c.Subject].v {
+			return
+		}
+		this := settledCopy{i, i, c.Epoch}
+		if before, had := l.by[c.Key][liveCopy{c.Node, c.Subject}]; had && before.epoch.Less(c.Epoch) {
+			this.lowest, this.epoch = before.lowest, before.epoch
+		}
+		l.by[c.Key][liveCopy{c.Node, c.Subject}] = this
+	case trace.Accepted, trace.Dropped:
+		if c.Flag && c.Version > l.withdrawn[c.Subject].v {
+			l.withdrawn[c.Subject] = seenAt[int64]{c.Version, i}
+		}
+		if c.Flag || c.Kind == trace.Dropped {
+			forget(func(x liveCopy) bool { return x.id == c.Subject })
+		}
+	}
+}
+
+// carriedCopies returns the entries that L11 needs of a history that is cut: those
+// that settled the live copies, and what was withdrawn since a moment, or is still
+// had by a session that does not know it.
+func (h *History) carriedCopies(since time.Duration, had map[string]bool) (keep []int) {
+	live := newLiveCopies()
+	for i, e := range h.Entries {
+		live.apply(i, e)
+	}
+	for _, copies := range live.by {
+		for _, s := range copies {
+			keep = append(keep, s.last, s.lowest)
+		}
+	}
+	for id, w := range live.withdrawn {
+		if had[id] || h.Entries[w.i].At >= since {
+			keep = append(keep, w.i)
+		}
+	}
+	return keep
 }

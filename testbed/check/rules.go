@@ -209,7 +209,7 @@ func fewAtATime(h *History, v *Verdict) {
 	}
 	for _, epoch := range sortedEpochs(moves) {
 		all := moves[epoch]
-		v.check(len(all) <= limits.LeaderMoves+limits.Drains, h, h.Entries[all[0]].At, all[:1], "table %s moves %d slots at once", epoch, len(all))
+		v.check(len(all) <= limits.LeaderMoves+limits.Drains, h, h.Entries[all[len(all)-1]].At, all[:1], "table %s moves %d slots at once", epoch, len(all))
 	}
 }
 

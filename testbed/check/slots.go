@@ -121,11 +121,11 @@ func completeCopiesLead(h *History, v *Verdict) {
 	}
 	for _, known := range copies {
 		chosen := known[0]
-		v.Checks++
+		v.check(true, h, h.Entries[known[len(known)-1].i].At, nil, "")
 		for _, other := range known[1:] {
 			better := !complete(chosen.v) || chosen.v.Epoch.Less(other.v.Epoch) ||
 				chosen.v.Epoch == other.v.Epoch && chosen.v.Count > other.v.Count+slot.MaxLagMs
-			v.check(!complete(other.v) || !better, h, h.Entries[chosen.i].At, []int{other.i, chosen.i},
+			v.check(!complete(other.v) || !better, h, h.Entries[max(chosen.i, other.i)].At, []int{other.i, chosen.i},
 				"slot %d is granted to %s, whose copy is %s, of %s and %d ms behind, although that of %s is %s, of %s and %d ms behind",
 				chosen.v.Slot, chosen.v.Peer, chosen.v.Key, chosen.v.Epoch, chosen.v.Count, other.v.Peer, other.v.Key, other.v.Epoch, other.v.Count)
 		}
@@ -146,7 +146,7 @@ func grantedSlotsServe(h *History, v *Verdict) {
 	calm := h.steady()
 	judge := func(id int, until time.Duration) {
 		g, ok := waiting[id]
-		if from := h.Entries[g.i].At; ok && from >= 0 && from+h.serveLimit() <= h.End() && calm(from, from+h.serveLimit()) {
+		if from := h.Entries[g.i].At; ok && from >= h.known() && from+h.serveLimit() <= h.End() && calm(from, from+h.serveLimit()) && !h.checked(from+h.serveLimit()) {
 			v.check(until <= from+h.serveLimit(), h, until, []int{g.i}, "%s does not serve slot %d at epoch %s within %s", g.v.Node, id, g.v.Epoch, h.serveLimit())
 		}
 		delete(waiting, id)

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -29,11 +28,6 @@ const (
 	beforeShown = 14 // entries before a violation
 )
 
-// needBeginning are the checkers that compare with how a node came to lead a slot.
-// They are run on the first history only: a later one begins when the slots are led
-// already.
-var needBeginning = []string{"I9", "L3", "L4", "L12"}
-
 // record has the history that is being recorded, its clients, and what the
 // checkers have found.
 type record struct {
@@ -46,7 +40,8 @@ type record struct {
 
 	mu       sync.Mutex // guards the rest
 	rec      *check.Recorder
-	since    time.Time // earlier events are no part of this history; zero: all of the cluster are
+	carried  int       // entries of rec that were carried over from the history before
+	until    time.Time // everything until then was checked; zero: nothing was
 	traffic  *scenario.Traffic
 	working  context.Context // of the traffic
 	level    int
@@ -58,8 +53,7 @@ type record struct {
 	promises map[string]console.Promise
 	broken   *console.Broken
 	checking *console.Checking
-	first    string // until when needBeginning were checked, "" while they are
-	failed   error  // why there are no clients
+	failed   error // why there are no clients
 }
 
 // run records histories, one after the other, until ctx ends.
@@ -76,15 +70,12 @@ func (r *record) history(ctx context.Context, group int) {
 	clients := newScoped(r.cluster, "")
 	clients.meter = r.meter
 	r.meter.restart()
-	rec := check.NewRecorder("console", r.size)
+	rec := r.resume()
 	traffic := scenario.NewTraffic(scenario.Load{
 		Clients: 4, Names: 3, Every: 400 * time.Millisecond, Replace: 5 * time.Second, Group: fmt.Sprintf("%s-%d.", r.boot, group),
 	}, clients, rec, uint64(group))
 	r.mu.Lock()
-	r.rec, r.working, r.level, r.observed = rec, work, 1, check.Observation{}
-	if group > 1 {
-		r.since = time.Now()
-	}
+	r.working, r.level = work, 1
 	r.mu.Unlock()
 	err := traffic.Begin(work)
 	r.mu.Lock()
@@ -92,35 +83,54 @@ func (r *record) history(ctx context.Context, group int) {
 		r.traffic = traffic
 	}
 	r.mu.Unlock()
+	began := time.Now()
 	if err == nil {
-		r.checks(ctx, rec)
+		r.checks(ctx, rec, began)
 	} else {
 		_ = sleep.For(ctx, beginPause) // whatever it is, it lasts for a while
 	}
 	r.mu.Lock()
-	r.traffic, r.missing, r.closed = nil, nil, r.promises
-	switch {
-	case r.first != "":
-	case r.checking != nil:
-		r.first = "only until " + time.UnixMilli(r.checking.Until).Format("15:04:05")
-	default:
-		r.first = "not, because the clients could not start with the console"
+	r.traffic, r.missing = nil, nil
+	if r.level > 1 {
+		rec.Fault(check.Fault{Action: testbed.Action{Verb: testbed.EndBurst}, Undo: true})
+		r.level = 1
 	}
 	r.mu.Unlock()
+	ended := time.Now()
 	stop()
 	traffic.Wait()
 	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	_ = clients.Close(limit)          // a session that does not answer notices their end by itself
 	_ = sleep.For(ctx, 2*time.Second) // what the clients have withdrawn is in no later history
+	if ctx.Err() == nil && (err == nil || rec.Len()-r.carried > maxEntries) {
+		_, _ = r.check(rec, began, ended) // what was recorded since the last check, but for the end of the clients
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = r.promises
+}
+
+// resume begins a history, where the checks of the one before have ended.
+func (r *record) resume() *check.Recorder {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.rec == nil {
+		r.rec = check.NewRecorder("console", r.size)
+	} else {
+		r.rec = r.rec.Resume(r.until)
+		r.carried = r.rec.Len()
+	}
+	return r.rec
 }
 
 // checks checks a history again and again, until it is long or ctx ends.
-func (r *record) checks(ctx context.Context, rec *check.Recorder) {
-	began, pause := time.Now(), checkPause
+func (r *record) checks(ctx context.Context, rec *check.Recorder, began time.Time) {
+	pause := checkPause
 	for sleep.For(ctx, pause) == nil {
 		from := time.Now()
-		n, err := r.check(rec, began)
+		n, err := r.check(rec, began, time.Time{})
+		n -= r.carried
 		if err != nil || n > maxEntries && r.quiet() || n > 2*maxEntries {
 			return
 		}
@@ -128,27 +138,26 @@ func (r *record) checks(ctx context.Context, rec *check.Recorder) {
 	}
 }
 
-// check runs every checker on what is recorded, and returns its length.
-func (r *record) check(rec *check.Recorder, began time.Time) (entries int, err error) {
+// check runs every checker on what is recorded, and returns its length. ended is when
+// the clients have ended, if they have.
+func (r *record) check(rec *check.Recorder, began, ended time.Time) (entries int, err error) {
 	from := time.Now()
 	r.mu.Lock()
 	until := from.Add(-readBehind)
 	if r.traced && r.read.Before(until) {
 		until = r.read
 	}
-	first := r.first
 	r.mu.Unlock()
 	h, err := rec.SoFar(r.traced, func(func(time.Time, trace.Claim)) (bool, error) { return false, nil })
 	if err != nil {
 		return 0, err
 	}
 	entries = len(h.Entries)
-	h.Entries = slices.DeleteFunc(h.Entries, func(e check.Entry) bool { return h.Began.Add(e.At).After(until) })
-	ids := check.Checkers()
-	if first != "" {
-		ids = slices.DeleteFunc(ids, func(id string) bool { return slices.Contains(needBeginning, id) })
-	}
-	verdicts := check.Run(h, ids...)
+	h.Entries = slices.DeleteFunc(h.Entries, func(e check.Entry) bool {
+		at := h.Began.Add(e.At)
+		return at.After(until) || e.Op != nil && !ended.IsZero() && at.After(ended)
+	})
+	verdicts := check.Run(h)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := map[string]console.Promise{}
@@ -165,13 +174,10 @@ func (r *record) check(rec *check.Recorder, began time.Time) (entries int, err e
 			}
 		}
 	}
-	r.promises = all
+	r.promises, r.until = all, until
 	r.checking = &console.Checking{
 		Until: until.UnixMilli(), Entries: entries, TookMs: time.Since(from).Milliseconds(),
 		How: fmt.Sprintf("the checkers of package check over everything since %s, again after %d times the time that they take", began.Format("15:04:05"), checkShare),
-	}
-	if first != "" {
-		r.checking.How += fmt.Sprintf("; %s %s", strings.Join(needBeginning, ", "), first)
 	}
 	return entries, nil
 }
@@ -198,10 +204,9 @@ func (r *record) current() *check.Recorder {
 // event records an event of a node.
 func (r *record) event(at time.Time, c trace.Claim) {
 	r.mu.Lock()
-	rec, since := r.rec, r.since
-	r.mu.Unlock()
-	if rec != nil && !at.Before(since) {
-		rec.Late(at, c)
+	defer r.mu.Unlock() // so that it is in one of two histories
+	if r.rec != nil {
+		r.rec.Late(at, c)
 	}
 }
 
@@ -222,14 +227,14 @@ func (r *record) unread(err error) {
 // look records what is observed, if it has changed, and looks at the clients.
 func (r *record) look(s testbed.Snapshot) {
 	r.mu.Lock()
-	rec, traffic := r.rec, r.traffic
+	traffic := r.traffic
 	now := check.Summarize(s, nil)
 	changed := !reflect.DeepEqual(now, r.observed)
 	r.observed = now
-	r.mu.Unlock()
-	if rec != nil && changed {
-		rec.Observe(now)
+	if r.rec != nil && changed {
+		r.rec.Observe(now)
 	}
+	r.mu.Unlock()
 	if traffic == nil {
 		return
 	}
@@ -243,15 +248,16 @@ func (r *record) look(s testbed.Snapshot) {
 
 // fault records an action that was carried out.
 func (r *record) fault(at time.Time, a testbed.Action, err error) {
-	rec := r.current()
-	if rec == nil {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.rec == nil {
 		return
 	}
 	if err == nil && !a.EndsFault() {
-		rec.Earlier(at, check.Fault{Action: a})
+		r.rec.Earlier(at, check.Fault{Action: a})
 		return
 	}
-	rec.Fault(check.Fault{Action: a, Undo: a.EndsFault(), Err: err})
+	r.rec.Fault(check.Fault{Action: a, Undo: a.EndsFault(), Err: err})
 }
 
 // setLevel changes the load: each level has levelFactor times as many changes.

@@ -29,13 +29,13 @@ func TestRecordCheck_FindsTheFirstViolationAndWhatWasBefore(t *testing.T) {
 		r.event(time.Now(), led("meta-2", 7)) // a second owner of the term
 		time.Sleep(readBehind / 2)
 		r.readUntil(time.Now())
-		_, err := r.check(rec, time.Now())
+		_, err := r.check(rec, time.Now(), time.Time{})
 		require.NoError(t, err)
 		assert.Nil(t, r.broken, "what was read a moment ago may be incomplete")
 
 		time.Sleep(time.Second)
 		r.readUntil(time.Now())
-		_, err = r.check(rec, time.Now())
+		_, err = r.check(rec, time.Now(), time.Time{})
 		require.NoError(t, err)
 		var out console.State
 		r.show(&out)
@@ -47,31 +47,51 @@ func TestRecordCheck_FindsTheFirstViolationAndWhatWasBefore(t *testing.T) {
 	})
 }
 
-// A later history adds to the first one, and does not run the checkers that would
-// misjudge it.
-func TestRecordCheck_LaterHistoryAddsUp(t *testing.T) {
+// A later history goes on with what the checkers know, and adds to what they have
+// counted.
+func TestRecordResume_FindsWhatBeganInTheHistoryBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rec := check.NewRecorder("console", testbed.Size{Metas: 3})
-		r := &record{
-			meter: newMeter(), rec: rec, traced: true, first: "only until 12:00:00",
-			closed: map[string]console.Promise{"I1": {ID: "I1", Checks: 5, Since: 1}, "L4": {ID: "L4", Checks: 9, Since: 1}},
+		node := func(name string) conclave.NodeID { return conclave.NodeID{Name: name, Incarnation: "a"} }
+		stored := func(seq uint64) trace.Claim {
+			return trace.Claim{Node: node("data-1"), Kind: trace.Stored, Slot: 3, Subject: "r", Key: "orders", Version: 1, Peer: node("session-1"), Epoch: conclave.Epoch{Term: 7, Seq: seq}}
 		}
-		r.event(time.Now(), led("meta-1", 8))
-		r.event(time.Now(), trace.Claim{Node: conclave.NodeID{Name: "session-1", Incarnation: "a"}, Kind: trace.Accepted, Slot: 3, Subject: "r", Key: "orders", Version: 1})
-		r.event(time.Now(), trace.Claim{Node: conclave.NodeID{Name: "data-1", Incarnation: "a"}, Kind: trace.Stored, Slot: 3, Subject: "r", Key: "orders", Version: 1, Peer: conclave.NodeID{Name: "session-1", Incarnation: "a"}, Epoch: conclave.Epoch{Term: 7, Seq: 1}})
-		time.Sleep(time.Second)
-		r.readUntil(time.Now())
-		_, err := r.check(rec, time.Now())
-		require.NoError(t, err)
-		assert.Nil(t, r.broken, "that the node leads the slot was recorded in the first history")
-		assert.Greater(t, r.promises["I1"].Checks, 5)
-		assert.EqualValues(t, 1, r.promises["I1"].Since)
-		assert.Equal(t, 9, r.promises["L4"].Checks)
-		assert.Contains(t, r.checking.How, "L4, L12 only until 12:00:00")
+		r := &record{meter: newMeter(), size: testbed.Size{Metas: 3}, traced: true}
+		begin := func() *check.Recorder {
+			rec := r.resume()
+			time.Sleep(time.Second)
+			return rec
+		}
+		checked := func(rec *check.Recorder) {
+			time.Sleep(time.Hour)
+			r.readUntil(time.Now())
+			_, err := r.check(rec, time.Now(), time.Time{})
+			require.NoError(t, err)
+			r.closed = r.promises
+		}
+		rec := begin()
+		for _, c := range []trace.Claim{
+			led("meta-1", 8), {Node: node("session-1"), Kind: trace.Accepted, Slot: 3, Subject: "r", Key: "orders", Version: 1},
+			{Node: node("data-1"), Kind: trace.Serving, Slot: 3, Epoch: conclave.Epoch{Term: 7, Seq: 1}},
+		} {
+			r.event(time.Now(), c)
+		}
+		rec.Op(check.Op{Client: "client-1", Kind: check.OpPublish, Name: "s", ID: "client-1/1", Version: 1})
+		checked(rec)
+		for range 3 {
+			rec = begin()
+			assert.LessOrEqual(t, rec.Len(), 4, "each fact, and no operation")
+			r.event(time.Now(), stored(1))
+			checked(rec)
+		}
+		assert.Nil(t, r.broken)
+		assert.Equal(t, 3, r.promises["L4"].Checks)
+		assert.EqualValues(t, 1, r.promises["I1"].Checks, "the election was checked once")
 
-		r.first = ""
-		_, err = r.check(rec, time.Now())
-		require.NoError(t, err)
-		assert.NotNil(t, r.broken, "the first history has everything from the beginning")
+		rec = begin()
+		r.event(time.Now(), stored(2))
+		r.event(time.Now(), led("meta-2", 8))
+		checked(rec)
+		assert.Equal(t, 1, r.promises["L4"].Broken, "data-1 leads it at epoch 1")
+		assert.Equal(t, 1, r.promises["I1"].Broken)
 	})
 }
