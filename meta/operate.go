@@ -53,10 +53,10 @@ func (a *arranger) setBlacklist(ctx context.Context, set blacklist.Set, what, na
 func checkSwitch(key, value string) error {
 	i := slices.IndexFunc(switchChecks, func(c switchCheck) bool { return c.key == key })
 	if i < 0 {
-		return wire.Errorf(wire.CodeNotFound, "unknown switch %q (want one of %v)", key, switchKeys())
+		return wire.Errorf(wire.CodeNotFound, "unknown switch %.128q (want one of %s)", key, strings.Join(switchKeys(), ", "))
 	}
 	if c := switchChecks[i]; !c.check(value) {
-		return wire.Errorf(wire.CodeBadRequest, "switch %s: invalid value %q (want %s)", key, value, c.want)
+		return wire.Errorf(wire.CodeBadRequest, "switch %s: invalid value %.128q (want %s)", key, value, c.want)
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ type drained struct {
 	TookMs       int64  `json:"tookMs"`
 	MovedSlots   int    `json:"movedSlots"`
 	MovedClients int    `json:"movedClients"`
+	Observes     bool   `json:"observes,omitempty"` // a meta: it takes part in no election any more
 }
 
 func (a *app) drainCommand() *cobra.Command {
@@ -47,6 +48,10 @@ func (a *app) drainCommand() *cobra.Command {
 				return a.showEffect(how.effect)
 			}
 			return a.show(d, func(w io.Writer) {
+				if d.Observes {
+					fmt.Fprintf(w, "%s drained in %s: it only observes elections now; %s ends that\n", d.Name, ms(d.TookMs), a.hint("election join "+d.Name))
+					return
+				}
 				fmt.Fprintf(w, "%s drained in %s: moved %s and %s\n",
 					d.Name, ms(d.TookMs), plural(d.MovedSlots, "slot"), plural(d.MovedClients, "client"))
 			})
@@ -88,6 +93,7 @@ func drain(ctx context.Context, admin *metaclient.Admin, name string, how *manne
 			return err == nil && node.Load == 0, err
 		}
 	default:
+		d.Observes = true
 		give = func() error { return admin.Quit(ctx, name, how.options()...) }
 		gone = func() (bool, error) {
 			leader, err := admin.Leader(ctx)

@@ -296,7 +296,8 @@ func (h *Handle) AwaitEnd(ctx context.Context, name string, pid int) (Process, e
 	}
 }
 
-// Start starts one process that is down, without waiting until it is ready.
+// Start starts one process that is down, without waiting until it is ready. It
+// returns ErrNone if the cluster was stopped.
 func (h *Handle) Start(ctx context.Context, name string) error {
 	s, r, err := h.record(name)
 	if err != nil {
@@ -304,6 +305,9 @@ func (h *Handle) Start(ctx context.Context, name string) error {
 	}
 	if s.supervised() {
 		return h.ask(ctx, s, "/start/"+name)
+	}
+	if s.Stopped {
+		return fmt.Errorf("%w: it was stopped, in %s", ErrNone, h.dir)
 	}
 	if r.alive() {
 		return fmt.Errorf("%w: %s runs as pid %d", ErrRunning, name, r.PID)

@@ -349,6 +349,7 @@ func TestHandle_SupervisorWasKilled(t *testing.T) {
 		assert.Equal(t, "exited", state, name)
 	}
 	assert.False(t, h.Running())
+	require.ErrorIs(t, h.Start(ctx, "data-1"), supervisor.ErrNone, "nobody would stop it")
 	c, err := newCluster(dir, bin)
 	require.NoError(t, err, "the folder can be used again")
 	done := make(chan struct{})
