@@ -5,7 +5,7 @@ var consoleGuards = []guard{
 	{name: "the tool sends its token to addresses that metas list", test: unit{"./cmd/conclave", "TestLiveSource_BindsTheTokenToAddressesThatMetasList"}, patch: patch{
 		"cmd/conclave/token.go", "rights.TokenFor(a.token, address, a.given())", "rights.TokenFor(a.token, address, append(a.given(), address))"}},
 	{name: "the console checks without clients", test: unit{"./testbed/console/live", "TestRecord_ChecksNothingWithoutClients"}, patch: patch{
-		"testbed/console/live/record.go", "\tif err == nil {\n\t\tr.checks(ctx, rec)\n", "\tif true {\n\t\tr.checks(ctx, rec)\n"}},
+		"testbed/console/live/record.go", "\tif err == nil {\n\t\tr.checks(ctx, rec, began)\n", "\tif true {\n\t\tr.checks(ctx, rec, began)\n"}},
 	{name: "two consoles use the same names", test: unit{"./testbed/console/live", "TestRecord_NamesDifferBetweenConsoles"}, patch: patch{
 		"testbed/console/live/core.go", "boot: strings.ToLower(rand.Text()[:4])", "boot: strings.ToLower(rand.Text()[:0])"}},
 	{name: "an action has settled before the lease ends", test: unit{"./testbed/console/live", "TestOutcome_AwaitsTheEndOfTheLease"}, patch: patch{
