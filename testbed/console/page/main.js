@@ -104,8 +104,8 @@ function connect() {
     stream.addEventListener(kind, e => {
       if (stopped) return;
       seen = e.lastEventId;
-      status('live');
       apply(kind, JSON.parse(e.data));
+      if (!stopped) status(state.mode === 'recording' ? 'a recording' : 'live');
     });
   }
   stream.addEventListener('error', () => {
