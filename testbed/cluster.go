@@ -80,6 +80,18 @@ type Size struct {
 	Budgets                Budgets       // only the simulated cluster has any
 }
 
+// Add counts one more node of a role; those of other roles are not counted.
+func (c *Size) Add(role string) {
+	switch role {
+	case "meta":
+		c.Metas++
+	case "session":
+		c.Sessions++
+	case "data":
+		c.Datas++
+	}
+}
+
 // NodesOf returns the names of the nodes of a role, in order.
 func (c Size) NodesOf(role string) []string {
 	return Numbered(role, map[string]int{"meta": c.Metas, "session": c.Sessions, "data": c.Datas}[role])

@@ -41,14 +41,7 @@ func (d *Cluster) size(c testbed.Size) testbed.Size {
 	}
 	c.Metas, c.Sessions, c.Datas = 0, 0, 0
 	for _, n := range d.nodes {
-		switch (testbed.Process{Name: n}).Role() {
-		case "meta":
-			c.Metas++
-		case "session":
-			c.Sessions++
-		case "data":
-			c.Datas++
-		}
+		c.Add(testbed.Process{Name: n}.Role())
 	}
 	return c
 }

@@ -102,14 +102,7 @@ func Attach(nodes *supervisor.Handle, dir string) (*Cluster, error) {
 func (d *Cluster) size(c testbed.Size) testbed.Size {
 	c.Metas, c.Sessions, c.Datas = 0, 0, 0
 	for name := range d.advertised {
-		switch role, _, _ := strings.Cut(name, "-"); role {
-		case "meta":
-			c.Metas++
-		case "session":
-			c.Sessions++
-		case "data":
-			c.Datas++
-		}
+		c.Add(testbed.Process{Name: name}.Role())
 	}
 	return c
 }

@@ -29,14 +29,7 @@ func settings(c supervisor.Config) supervisor.Config {
 // size returns the size of the cluster.
 func size(seen *sight, of supervisor.Config) (c testbed.Size) {
 	for _, p := range seen.processes {
-		switch p.Role {
-		case "meta":
-			c.Metas++
-		case "session":
-			c.Sessions++
-		case "data":
-			c.Datas++
-		}
+		c.Add(p.Role)
 	}
 	c.Slots, c.Replicas, c.Takeover, c.Lease = len(seen.slots.Slots), of.Replicas, of.Takeover, of.Lease
 	return c
