@@ -148,7 +148,7 @@ func (a *app) liveSource(act bool) (*live.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := live.Config{HTTP: a.http, TokenFor: a.tokenFor}
+	cfg := live.Config{HTTP: a.http, TokenFor: a.tokensFor()}
 	if len(a.metas) > 0 {
 		if act {
 			return nil, usageError{errors.New("--allow-actions needs the cluster in --dir, or --on compose: it cannot kill processes of another machine")}
@@ -303,7 +303,7 @@ func (a *app) watchOwn(ctx context.Context, cluster *local.Cluster, cfg supervis
 	}
 	a.takeToken(h)
 	source := live.New(live.Config{
-		Title: "the cluster in " + a.dir, Processes: h.Processes, HTTP: a.http, TokenFor: a.tokenFor, Cluster: cluster, Traces: filepath.Join(cfg.Dir, "traces"), Settings: cfg,
+		Title: "the cluster in " + a.dir, Processes: h.Processes, HTTP: a.http, TokenFor: a.tokensFor(), Cluster: cluster, Traces: filepath.Join(cfg.Dir, "traces"), Settings: cfg,
 	})
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

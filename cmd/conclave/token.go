@@ -58,7 +58,14 @@ func (a *app) takeTokenOfSessions() {
 // tokenFor returns what is sent to an address: the token if it was given to the tool,
 // and one that is bound to the address if it was not, as those that metas list.
 func (a *app) tokenFor(address string) string {
-	return rights.TokenFor(a.token, address, a.given())
+	return a.tokensFor()(address)
+}
+
+// tokensFor returns tokenFor for what asks often: the addresses that are given now are
+// read once.
+func (a *app) tokensFor() func(address string) string {
+	given := a.given()
+	return func(address string) string { return rights.TokenFor(a.token, address, given) }
 }
 
 // given returns the addresses that the user has named: those of --meta and --session,

@@ -3,7 +3,7 @@ package main
 // consoleGuards are those of the console.
 var consoleGuards = []guard{
 	{name: "the tool sends its token to addresses that metas list", test: unit{"./cmd/conclave", "TestLiveSource_BindsTheTokenToAddressesThatMetasList"}, patch: patch{
-		"cmd/conclave/token.go", "rights.TokenFor(a.token, address, a.given())", "rights.TokenFor(a.token, address, append(a.given(), address))"}},
+		"cmd/conclave/token.go", "rights.TokenFor(a.token, address, given)", "rights.TokenFor(a.token, address, append(given, address))"}},
 	{name: "the console checks without clients", test: unit{"./testbed/console/live", "TestRecord_ChecksNothingWithoutClients"}, patch: patch{
 		"testbed/console/live/record.go", "\tif err == nil {\n\t\tr.checks(ctx, rec, began)\n", "\tif true {\n\t\tr.checks(ctx, rec, began)\n"}},
 	{name: "two consoles use the same names", test: unit{"./testbed/console/live", "TestRecord_NamesDifferBetweenConsoles"}, patch: patch{
