@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -49,15 +48,7 @@ type browser struct {
 // test.
 func startConsole(t *testing.T, args ...string) *browser {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	var out, errs stdout
-	ended := make(chan int, 1)
-	go func() { ended <- run(ctx, args, &out, &errs) }()
-	t.Cleanup(func() {
-		cancel()
-		assert.Equal(t, exitDone, <-ended, errs.all.String())
-	})
-	return open(t, out.find(t, `to act:  (http://\S+)`))
+	return open(t, serveConsole(t, args...).find(t, `to act:  (http://\S+)`))
 }
 
 // open opens a link of a console.
