@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	_ "conclave/internal/bubble"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(patient{m}) }

@@ -11,6 +11,7 @@ import (
 
 	"conclave"
 	"conclave/elector"
+	_ "conclave/internal/bubble"
 )
 
 func TestChanges_AreQueuedInOrder(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	_ "conclave/internal/bubble"
 )
 
 // hourly is a peer that sleeps for an hour between two turns.

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"conclave/elector/termcas"
+	_ "conclave/internal/bubble"
 	"conclave/internal/cli"
 	"conclave/internal/cli/clitest"
 	"conclave/internal/devdb"

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
+
+	_ "conclave/internal/bubble"
 )
 
 // Factory makes a new world for one test. Run calls it inside the bubble, if there is one.

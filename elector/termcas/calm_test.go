@@ -13,6 +13,7 @@ import (
 	"conclave/elector"
 	"conclave/elector/electortest"
 	"conclave/elector/termcas"
+	_ "conclave/internal/bubble"
 	"conclave/internal/devdb"
 	"conclave/internal/mysqltest"
 	"conclave/testbed/simulated/simnet"

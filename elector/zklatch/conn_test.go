@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/elector/zklatch"
+	_ "conclave/internal/bubble"
 	"conclave/testbed/simulated/simnet"
 )
 

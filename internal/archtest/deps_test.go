@@ -29,6 +29,7 @@ const rules = `
 	internal/signal < elector, wire, lab;
 	NONE < internal/contain < wire/serve, internal/node, meta, session;
 	NONE < internal/random < elector, client, internal/node;
+	NONE < internal/bubble < elector/electortest, elector/electortest/sqlworld;
 	conclave < sql;
 
 	NONE < internal/logging;
@@ -124,6 +125,22 @@ func TestForeignImports(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestBubbles_HaveOneProcessorUnderTheRaceDetector checks that whatever uses
+// testing/synctest imports internal/bubble, which says why.
+func TestBubbles_HaveOneProcessorUnderTheRaceDetector(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}`, "conclave/...").Output()
+	require.NoError(t, err)
+	bubbles := 0
+	for line := range strings.Lines(string(out)) {
+		f := strings.Fields(line)
+		if slices.Contains(f, "testing/synctest") {
+			bubbles++
+			assert.True(t, slices.ContainsFunc(f, func(imp string) bool { return strings.HasSuffix(imp, "/internal/bubble") }), "%s uses testing/synctest and does not import internal/bubble", f[0])
+		}
+	}
+	assert.Greater(t, bubbles, 20)
 }
 
 // registry are the packages that a cluster runs or an application imports.

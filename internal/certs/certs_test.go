@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave"
+	_ "conclave/internal/bubble"
 	"conclave/internal/certs"
 )
 

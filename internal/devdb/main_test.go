@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	_ "conclave/internal/bubble"
 	"conclave/internal/devdb"
 )
 

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"conclave"
+
+	_ "conclave/internal/bubble"
 )
 
 // Each of as many clients as may be connected, in all and from one address, has a

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"conclave"
+	_ "conclave/internal/bubble"
 	"conclave/internal/trace"
 )
 

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	_ "conclave/internal/bubble"
 	"conclave/internal/sleep"
 	"conclave/testbed"
 )

@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	_ "conclave/internal/bubble"
 )
 
 // content returns the kind, the id and the content of an encoded message.

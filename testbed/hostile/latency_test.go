@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	_ "conclave/internal/bubble"
 )
 
 // window is how long the pieces are of which a measurement consists.

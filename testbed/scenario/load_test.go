@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	_ "conclave/internal/bubble"
 )
 
 // A list is missing if it has not been full for longer than a change takes to

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	_ "conclave/internal/bubble"
 	"conclave/testbed"
 )
 

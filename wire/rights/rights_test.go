@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	_ "conclave/internal/bubble"
 	"conclave/wire/rights"
 )
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	_ "conclave/internal/bubble"
 	"conclave/internal/devdb"
 	"conclave/internal/mysqltest"
 	conclavesql "conclave/sql"

@@ -16,6 +16,7 @@ import (
 
 	"conclave/elector/zklatch"
 	"conclave/elector/zklatch/memtree"
+	_ "conclave/internal/bubble"
 	"conclave/testbed/simulated/simnet"
 )
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	_ "conclave/internal/bubble"
 	"conclave/meta/metaclient"
 	"conclave/testbed"
 	"conclave/testbed/check"

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave"
+	_ "conclave/internal/bubble"
 	"conclave/internal/trace"
 	"conclave/slot"
 	"conclave/testbed"
