@@ -2,11 +2,11 @@ package certs
 
 import (
 	"bytes"
+	"io"
 	"net"
 )
 
-// plainRefuser is a listener whose connections answer HTTP/2 without TLS with a
-// reason. (The standard library answers only HTTP/1 with one.)
+// plainRefuser is a listener whose connections answer HTTP without TLS with a reason.
 type plainRefuser struct{ net.Listener }
 
 func (l plainRefuser) Accept() (net.Conn, error) {
@@ -28,8 +28,11 @@ func (c *firstRead) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if !c.done && n > 0 {
 		c.done = true
-		if bytes.HasPrefix(p[:n], []byte("PRI *")) {
+		switch {
+		case bytes.HasPrefix(p[:n], []byte("PRI *")):
 			_, _ = c.Write(goAway("this port uses TLS: connect with TLS (--tls-dir, client.Config.TLS)"))
+		case p[0] >= 'A' && p[0] <= 'Z': // a method of HTTP/1; TLS begins with 22
+			_, _ = io.WriteString(c, "HTTP/1.0 400 Bad Request\r\n\r\nthis port uses TLS: call https://\n")
 		}
 	}
 	return n, err

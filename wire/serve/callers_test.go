@@ -202,7 +202,7 @@ func TestTLS_OneSideWithoutItIsNamed(t *testing.T) {
 
 	secured := startTLS(t, true)
 	_, _, err = secured.peers(t, "").Knock(t.Context(), secured.address)
-	assert.Error(t, err) // with the reason, unless the connection is reset before it is read: certs.TestListener_RefusesPlainHTTP2WithAReason
+	assert.Error(t, err) // with the reason, unless the connection is reset before it is read: certs.TestListener_RefusesPlainHTTPWithAReason
 	t.Log(err)
 	res, err := http.Get("http://" + secured.address + "/healthz")
 	require.NoError(t, err)
