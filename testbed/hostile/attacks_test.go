@@ -19,11 +19,6 @@ type attack struct {
 	before, after func(ctx context.Context, t *testing.T, w *world) // what the honest do for it, and see of it; may be nil
 }
 
-// floods is the ratio for what takes the time of the processes' HTTP/2 server with
-// millions of small frames, each of which is cheap. Nothing here counts frames, and the
-// attackers of the suite send them from the same machine (SECURITY.md).
-const floods = 80
-
 // much is the ratio for work that the limits allow: a session that takes 40,000
 // subscriptions within half a second, at 20 microseconds each, or as many names as
 // sixteen streams can send, whoever asks for them.
@@ -49,9 +44,10 @@ var attacks = []attack{
 	{name: "tokens that are guessed, and giant ones", play: guessedTokens},
 	{name: "terms that no leader reaches", play: impossibleTerms, after: useEverySlot},
 	{name: "half-open HTTP/2", play: halfOpen},
-	{name: "streams that are reset", play: rapidReset, ratio: floods},
-	{name: "floods of settings and pings", play: controlFloods, ratio: floods},
-	{name: "frames without an end", play: emptyFrames, ratio: floods},
+	{name: "streams that are reset", play: rapidReset},
+	{name: "floods of settings and pings", play: controlFloods},
+	{name: "frames without an end", play: emptyFrames},
+	{name: "frames without an end, by hundreds of connections", play: emptyFramesByMany},
 	{name: "floods of header fields", play: headerFloods},
 	{name: "slowloris", play: slowloris},
 	{name: "hosts, paths and methods without number", play: strangeRequests},

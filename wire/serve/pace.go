@@ -13,11 +13,12 @@ import (
 // nothing in it bounds how many frames it takes: settings, pings, headers and resets,
 // data of no bytes. So it is the calls that are counted, and paid with bytes.
 const (
-	paidBy       = 512     // bytes that pay for one call, in either direction: bulk is never paused
-	payAtOnce    = 200     // unpaid calls for which a connection asks the limits
-	callsOfOne   = 10_000  // unpaid calls a second of a connection
-	callsBurst   = 2_000   // those that a connection may make at once
-	callsOfPlace = 200_000 // unpaid calls a second of all connections of an address
+	paidBy     = 512     // bytes that pay for one call, in either direction: bulk is never paused
+	payAtOnce  = 200     // unpaid calls for which a connection asks the limits
+	callsOfOne = 10_000  // unpaid calls a second of a connection
+	burstOfOne = 2_000   // those that a connection may make at once
+	callsOfAll = 100_000 // unpaid calls a second of all connections of an address
+	burstOfAll = 20_000  // those that they may make at once
 )
 
 // pace bounds how fast connections are read, each and together for one address. What
@@ -44,7 +45,7 @@ func (p *pace) join(address string) *addressPace {
 	defer p.mu.Unlock()
 	a := p.by[address]
 	if a == nil {
-		a = &addressPace{limit: rate.NewLimiter(callsOfPlace, callsOfPlace)}
+		a = &addressPace{limit: rate.NewLimiter(callsOfAll, burstOfAll)}
 		p.by[address] = a
 	}
 	a.conns++
@@ -70,7 +71,7 @@ func (l *pacedListener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	address := HostOf(conn.RemoteAddr().String())
-	c := &pacedConn{Conn: conn, pace: l.pace, address: l.pace.join(address), limit: rate.NewLimiter(callsOfOne, callsBurst), closed: make(chan struct{})}
+	c := &pacedConn{Conn: conn, pace: l.pace, address: l.pace.join(address), limit: rate.NewLimiter(callsOfOne, burstOfOne), closed: make(chan struct{})}
 	c.close = sync.OnceFunc(func() {
 		close(c.closed)
 		l.pace.leave(address, c.address)

@@ -71,7 +71,7 @@ func TestPace_BoundsSmallFramesOfOneConnection(t *testing.T) {
 		p := &pace{by: map[string]*addressPace{}}
 		c := accepted(t, p, "mallory:1")
 		defer c.Close()
-		assert.InDelta(t, callsOfOne+callsBurst, readFor(t, c, 9), 2*payAtOnce)
+		assert.InDelta(t, callsOfOne+burstOfOne, readFor(t, c, 9), 2*payAtOnce)
 		assert.Positive(t, p.paused.Load())
 	})
 }
@@ -128,9 +128,9 @@ func TestPace_BoundsAnAddress(t *testing.T) {
 			time.Sleep(5 * time.Millisecond)
 		}
 		other := accepted(t, p, "honest:1")
-		assert.InDelta(t, callsOfOne+callsBurst, readFor(t, other, 9), 2*payAtOnce)
+		assert.InDelta(t, callsOfOne+burstOfOne, readFor(t, other, 9), 2*payAtOnce)
 		reading.Wait()
-		assert.InDelta(t, 2*callsOfPlace, total, 100*payAtOnce, "a burst, and a second")
+		assert.InDelta(t, burstOfAll+callsOfAll, total, 2*100*payAtOnce, "a burst, and a second")
 		light.Close()
 		other.Close()
 		assert.Empty(t, p.by)
@@ -141,8 +141,10 @@ func TestPace_CloseEndsAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &pace{by: map[string]*addressPace{}}
 		first := accepted(t, p, "mallory:1")
-		first.(*pacedConn).address.limit.ReserveN(time.Now(), callsOfPlace)
-		first.(*pacedConn).address.limit.ReserveN(time.Now(), callsOfPlace) // a second of the address
+		first.(*pacedConn).address.limit.ReserveN(time.Now(), burstOfAll)
+		for range 10 {
+			first.(*pacedConn).address.limit.ReserveN(time.Now(), burstOfAll) // two seconds of the address
+		}
 		begun := time.Now()
 		time.AfterFunc(100*time.Millisecond, func() { first.Close() })
 		for range payAtOnce {
