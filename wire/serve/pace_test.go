@@ -1,9 +1,12 @@
 package serve
 
 import (
+	"crypto/tls"
 	"io"
 	"net"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	_ "conclave/internal/bubble"
+	"conclave/internal/certs"
 )
 
 // endless is a connection that always has something to read.
@@ -153,4 +157,29 @@ func TestPace_CloseEndsAPause(t *testing.T) {
 		}
 		assert.Equal(t, 100*time.Millisecond, time.Since(begun))
 	})
+}
+
+// The server of net/http reads a frame by calls that the pace sees, with TLS and without.
+func TestPace_SeesFramesOfTheServer(t *testing.T) {
+	for name, secured := range map[string]bool{"plain": false, "TLS": true} {
+		t.Run(name, func(t *testing.T) {
+			n := startTLS(t, secured)
+			conn, err := net.Dial("tcp", n.address)
+			require.NoError(t, err)
+			defer conn.Close()
+			if secured {
+				set, err := certs.Load(filepath.Join(n.dir, "client"), "", func(error) {})
+				require.NoError(t, err)
+				c := set.Client()
+				c.ServerName, c.NextProtos = "127.0.0.1", []string{"h2"}
+				conn = tls.Client(conn, c)
+			}
+			_, err = io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+			require.NoError(t, err)
+			go func() { _, _ = io.Copy(io.Discard, conn) }()                                                            // ends with the connection
+			_, err = io.WriteString(conn, strings.Repeat("\x00\x00\x08\x06\x00\x00\x00\x00\x0012345678", 2*burstOfOne)) // pings
+			require.NoError(t, err)
+			assert.Eventually(t, func() bool { return n.paused() > 0 }, 20*time.Second, time.Millisecond)
+		})
+	}
 }

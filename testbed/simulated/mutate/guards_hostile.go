@@ -64,6 +64,12 @@ var hostileGuards = []guard{
 		"wire/serve/places.go", "p.by[address] >= p.each {", "p.by[address] >= p.all {"}},
 	{name: "one address may have all requests", test: unit{"./wire/serve", "TestPlaces_OfRequests"}, patch: patch{
 		"wire/serve/places.go", "if !p.take(address) {", "if !p.take(address) && address == \"\" {"}},
+	{name: "a connection is read as fast as it sends small frames", test: unit{"./wire/serve", "TestPace_BoundsSmallFramesOfOneConnection"}, patch: patch{
+		"wire/serve/pace.go", "delay := max(c.limit.ReserveN(now, payAtOnce).DelayFrom(now), ", "delay := max(0, "}},
+	{name: "an address is read as fast as its connections may", test: unit{"./wire/serve", "TestPace_BoundsAnAddress"}, patch: patch{
+		"wire/serve/pace.go", ", c.address.limit.ReserveN(now, payAtOnce).DelayFrom(now))", ", 0)"}},
+	{name: "bulk is paused as small frames are", test: unit{"./wire/serve", "TestPace_NeverPausesBulk"}, patch: patch{
+		"wire/serve/pace.go", "if paid <= 0 || ", "if paid >= 0 || "}},
 	{name: "a body may arrive for ever", test: unit{"./wire/serve", "TestBodies_AreBoundedInBytesAndTime"}, patch: patch{
 		"wire/serve/bodies.go", "bodyLimit = 10 * time.Second", "bodyLimit = time.Hour"}},
 	{name: "a body that needs no token may be large", test: unit{"./wire/serve", "TestBodies_AreBoundedInBytesAndTime"}, patch: patch{
