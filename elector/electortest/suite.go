@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	_ "conclave/internal/bubble"
+	_ "conclave/internal/bubble" // one processor under the race detector
 )
 
 // Factory makes a new world for one test. Run calls it inside the bubble, if there is one.

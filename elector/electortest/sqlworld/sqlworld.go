@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	_ "conclave/internal/bubble"
+	_ "conclave/internal/bubble" // one processor under the race detector
 	"conclave/internal/devdb"
 	"conclave/internal/mysqltest"
 	conclavesql "conclave/sql"
