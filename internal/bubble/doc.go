@@ -6,6 +6,7 @@
 // goroutines that run at the same time may both fire one: one from the bubble's
 // loop, one from a receive on a timer's channel. The detector then ends the
 // program with SIGSEGV or "ThreadSanitizer: CHECK failed" (golang/go#78156, open
-// with Go 1.26). The detector compares what happens before what, so that it
-// sees the same races on one processor.
+// with Go 1.26). The detector compares what happens before what, not
+// what runs at the same time, so that it sees races on one processor, too; but fewer
+// orders of goroutines occur.
 package bubble

@@ -70,46 +70,55 @@ func readFor(t *testing.T, c net.Conn, size int) (calls int) {
 	return calls
 }
 
+func newPace() *pace { return &pace{by: map[string]*addressPace{}} }
+
 func TestPace_BoundsSmallFramesOfOneConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &pace{by: map[string]*addressPace{}}
+		p := newPace()
 		c := accepted(t, p, "mallory:1")
 		defer c.Close()
-		assert.InDelta(t, callsOfOne+burstOfOne, readFor(t, c, 9), 2*payAtOnce)
+		assert.InDelta(t, callsOfOne+burstOfOne, readFor(t, c, 10), 2*askAfter)
 		assert.Positive(t, p.paused.Load())
 	})
 }
 
-func TestPace_NeverPausesBulk(t *testing.T) {
+// Header fields are cheap to send, by an index of one byte, and not to decode.
+func TestPace_HeaderFieldsCount(t *testing.T) {
+	header := func(kind byte, size int) []byte {
+		return []byte{byte(size >> 16), byte(size >> 8), byte(size), kind, 0, 0, 0, 0, 1}
+	}
+	assert.EqualValues(t, 64, fields(header(1, 64*fieldSize)))
+	assert.EqualValues(t, 512, fields(header(9, 16<<10)))
+	assert.Zero(t, fields(header(0, 16<<10)), "data")
+	assert.Zero(t, fields(header(1, 16<<10)[:8]), "not a header")
+	assert.Less(t, fields(header(1, 1<<24-1)), int64(burstOfAll))
+}
+
+func TestPace_DoesNotPauseWhatIsSentMuch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &pace{by: map[string]*addressPace{}}
+		p := newPace()
 		c := accepted(t, p, "honest:1")
 		defer c.Close()
-		assert.Greater(t, readFor(t, c, 2*paidBy), 900_000, "what is read pays")
-		var writing sync.WaitGroup
-		stop := make(chan struct{})
-		writing.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				case <-time.After(10 * time.Microsecond):
-					_, _ = c.Write(make([]byte, 20*paidBy))
-				}
+		for range 4000 { // 64 MiB in a second, in frames of 16 KiB
+			_, _ = c.Read(make([]byte, 9))
+			_, _ = c.Read(make([]byte, 16<<10))
+			time.Sleep(250 * time.Microsecond)
+		}
+		for range 100_000 { // what is written pays for the frames that acknowledge it
+			_, _ = c.Write(make([]byte, 4<<10))
+			for range 4 {
+				_, _ = c.Read(make([]byte, 13))
 			}
-		})
-		assert.Greater(t, readFor(t, c, 13), 900_000, "what is written pays for the frames that acknowledge it")
-		close(stop)
-		writing.Wait()
+		}
 		assert.Zero(t, p.paused.Load())
 	})
 }
 
 // A hundred connections of an address have no more than the address, another address
-// and a connection with few calls do not notice, and nothing is kept of those that end.
+// does not notice, and nothing is kept of those that end.
 func TestPace_BoundsAnAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &pace{by: map[string]*addressPace{}}
+		p := newPace()
 		var mu sync.Mutex
 		total := 0
 		var reading sync.WaitGroup
@@ -117,43 +126,70 @@ func TestPace_BoundsAnAddress(t *testing.T) {
 			c := accepted(t, p, "mallory:"+strconv.Itoa(i))
 			reading.Go(func() {
 				defer c.Close()
-				calls := readFor(t, c, 9)
+				calls := readFor(t, c, 10)
 				mu.Lock()
 				defer mu.Unlock()
 				total += calls
 			})
 		}
-		light := accepted(t, p, "mallory:100")
-		for range payAtOnce / 2 {
-			begun := time.Now()
-			_, err := light.Read(make([]byte, 9))
-			require.NoError(t, err)
-			assert.Zero(t, time.Since(begun))
-			time.Sleep(5 * time.Millisecond)
-		}
 		other := accepted(t, p, "honest:1")
-		assert.InDelta(t, callsOfOne+burstOfOne, readFor(t, other, 9), 2*payAtOnce)
+		assert.InDelta(t, callsOfOne+burstOfOne, readFor(t, other, 10), 2*askAfter)
 		reading.Wait()
-		assert.InDelta(t, burstOfAll+callsOfAll, total, 2*100*payAtOnce, "a burst, and a second")
-		light.Close()
+		assert.InDelta(t, burstOfAll+callsOfAll, total, 3*100*askAfter, "a burst, and a second")
 		other.Close()
 		assert.Empty(t, p.by)
 	})
 }
 
+// What an address owes, by thousands of connections that read or were closed, delays the
+// next one by no more than the longest pause, and one with few calls not at all: else
+// peers would take each other for dead.
+func TestPace_DelaysNobodyForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPace()
+		light := accepted(t, p, "mallory:0")
+		defer light.Close()
+		var reading sync.WaitGroup
+		for i := range 3000 {
+			c := accepted(t, p, "mallory:"+strconv.Itoa(i))
+			reading.Go(func() {
+				defer c.Close()
+				for begun := time.Now(); time.Since(begun) < 12*time.Second; time.Sleep(100 * time.Millisecond) {
+					for range askAfter {
+						_, _ = c.Read(make([]byte, 10))
+					}
+				}
+			})
+		}
+		slowest := time.Duration(0)
+		busy := accepted(t, p, "mallory:9999")
+		defer busy.Close()
+		for range 12 * 19 {
+			begun := time.Now()
+			_, _ = light.Read(make([]byte, 10))
+			assert.Zero(t, time.Since(begun), "20 calls a second are not many")
+			for range 3 {
+				begun = time.Now()
+				_, _ = busy.Read(make([]byte, 10))
+				slowest = max(slowest, time.Since(begun))
+			}
+			time.Sleep(time.Second / 19)
+		}
+		reading.Wait()
+		assert.Equal(t, longest, slowest)
+	})
+}
+
 func TestPace_CloseEndsAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &pace{by: map[string]*addressPace{}}
-		first := accepted(t, p, "mallory:1")
-		first.(*pacedConn).address.limit.ReserveN(time.Now(), burstOfAll)
-		for range 10 {
-			first.(*pacedConn).address.limit.ReserveN(time.Now(), burstOfAll) // two seconds of the address
-		}
+		c := accepted(t, newPace(), "mallory:1")
+		address := c.(*pacedConn).address.limit
+		address.ReserveN(time.Now(), burstOfAll)
+		address.ReserveN(time.Now(), burstOfAll)
 		begun := time.Now()
-		time.AfterFunc(100*time.Millisecond, func() { first.Close() })
-		for range payAtOnce {
-			_, err := first.Read(make([]byte, 9))
-			require.NoError(t, err)
+		time.AfterFunc(100*time.Millisecond, func() { c.Close() })
+		for range askAfter {
+			_, _ = c.Read(make([]byte, 10))
 		}
 		assert.Equal(t, 100*time.Millisecond, time.Since(begun))
 	})

@@ -65,11 +65,13 @@ var hostileGuards = []guard{
 	{name: "one address may have all requests", test: unit{"./wire/serve", "TestPlaces_OfRequests"}, patch: patch{
 		"wire/serve/places.go", "if !p.take(address) {", "if !p.take(address) && address == \"\" {"}},
 	{name: "a connection is read as fast as it sends small frames", test: unit{"./wire/serve", "TestPace_BoundsSmallFramesOfOneConnection"}, patch: patch{
-		"wire/serve/pace.go", "delay := max(c.limit.ReserveN(now, payAtOnce).DelayFrom(now), ", "delay := max(0, "}},
+		"wire/serve/pace.go", "delay := c.limit.ReserveN(now, calls).DelayFrom(now)", "delay := time.Duration(0)"}},
 	{name: "an address is read as fast as its connections may", test: unit{"./wire/serve", "TestPace_BoundsAnAddress"}, patch: patch{
-		"wire/serve/pace.go", ", c.address.limit.ReserveN(now, payAtOnce).DelayFrom(now))", ", 0)"}},
-	{name: "bulk is paused as small frames are", test: unit{"./wire/serve", "TestPace_NeverPausesBulk"}, patch: patch{
-		"wire/serve/pace.go", "if paid <= 0 || ", "if paid >= 0 || "}},
+		"wire/serve/pace.go", "delay = max(delay, c.address.limit.ReserveN(now, calls).DelayFrom(now))", "c.address.limit.ReserveN(now, calls)"}},
+	{name: "what others of its address sent delays a connection", test: unit{"./wire/serve", "TestPace_DelaysNobodyForLong"}, patch: patch{
+		"wire/serve/pace.go", "if since > lightAfter {", "if since < 0 {"}},
+	{name: "a pause is as long as what an address owes", test: unit{"./wire/serve", "TestPace_DelaysNobodyForLong"}, patch: patch{
+		"wire/serve/pace.go", "if delay = min(delay, longest); delay <= 0 {", "if delay <= 0 {"}},
 	{name: "a body may arrive for ever", test: unit{"./wire/serve", "TestBodies_AreBoundedInBytesAndTime"}, patch: patch{
 		"wire/serve/bodies.go", "bodyLimit = 10 * time.Second", "bodyLimit = time.Hour"}},
 	{name: "a body that needs no token may be large", test: unit{"./wire/serve", "TestBodies_AreBoundedInBytesAndTime"}, patch: patch{
