@@ -48,6 +48,7 @@ func (h *handler) NewConnection(conn *mysql.Conn) {
 	s := h.server
 	c := &client{id: conn.ConnectionID, socket: conn.Conn.(*socket), log: s.log}
 	conn.ClientData = c
+	c.socket.login.known = func() bool { return conn.UserData != nil }
 	s.mu.Lock()
 	s.clients[c.id] = c
 	s.mu.Unlock()

@@ -21,9 +21,10 @@ type listener struct {
 	net.Listener
 	stopping chan struct{} // closed by Server.drain: no further command is read
 
-	mu    sync.Mutex // guards all
-	all   map[*socket]bool
-	alive sync.WaitGroup // one for each socket whose goroutine has not ended
+	mu     sync.Mutex // guards all and logins
+	all    map[*socket]bool
+	logins []*socket      // those that have not logged in, the oldest first
+	alive  sync.WaitGroup // one for each socket whose goroutine has not ended
 }
 
 func newListener(l net.Listener) *listener {
@@ -42,6 +43,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	s := &socket{Conn: conn, listener: l, closed: make(chan struct{})}
+	l.enterLogin(s)
 	l.mu.Lock()
 	l.all[s] = true
 	l.mu.Unlock()
@@ -91,6 +93,8 @@ type socket struct {
 	finished atomic.Bool // the handler has finished; the next Close is its goroutine's last action
 	joined   sync.Once   // for listener.alive
 
+	login login
+
 	// Used by the connection's goroutine, and by watch while that goroutine
 	// waits for it.
 	ahead []byte // read while a statement waited
@@ -106,14 +110,15 @@ func (s *socket) Read(p []byte) (int, error) {
 		s.ahead = s.ahead[n:]
 		return n, nil
 	}
+	known := s.loggedIn() // before stopping is read: drain sets a deadline
 	if s.fault != nil || isClosed(s.listener.stopping) {
 		return 0, io.EOF
 	}
 	n, err := s.Conn.Read(p)
-	if err != nil {
-		err = io.EOF
+	if err != nil || !known && !s.login.fits(p[:n]) {
+		return 0, io.EOF
 	}
-	return n, err
+	return n, nil
 }
 
 // cut closes the connection. Any goroutine may call it; the one that serves the
@@ -125,6 +130,7 @@ func (s *socket) cut() {
 		s.listener.mu.Lock()
 		delete(s.listener.all, s)
 		s.listener.mu.Unlock()
+		s.listener.leaveLogin(s)
 	})
 }
 
