@@ -1,10 +1,12 @@
 package console
 
 import (
+	"bytes"
 	"context"
 	"embed"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -26,6 +28,11 @@ const (
 	writeLimit = 10 * time.Second // for one message to a viewer
 	keepAlive  = 15 * time.Second
 	bodyLimit  = 64 << 10
+	bodyTime   = 10 * time.Second // in which a body must arrive
+
+	// At a time, in all and from one address, which cannot take the places of all.
+	maxConnections, addressConnections = 1024, 512
+	addressViewers                     = maxViewers / 2
 )
 
 // Config configures a Server.
@@ -60,7 +67,8 @@ func NewServer(c Config) *Server {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /open/{key}", s.open)
-	mux.Handle("GET /v1/stream", s.watched(s.stream))
+	viewers := serve.NewPlaces(maxViewers, addressViewers)
+	mux.Handle("GET /v1/stream", s.watched(viewers.Handler(http.HandlerFunc(s.stream)).ServeHTTP))
 	mux.Handle("GET /v1/rights", s.watched(s.rights))
 	mux.Handle("POST /v1/explain", s.watched(s.explain))
 	mux.Handle("POST /v1/act", s.watched(s.act))
@@ -168,7 +176,14 @@ func (s *Server) request(w http.ResponseWriter, r *http.Request) (Request, error
 	if s.cfg.Actor == nil {
 		return q, wire.Errorf(wire.CodeForbidden, "this console only watches: start it with --allow-actions, or with the cluster")
 	}
-	in := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyLimit))
+	response := http.NewResponseController(w)
+	_ = response.SetReadDeadline(time.Now().Add(bodyTime)) // a recorder of a test has none
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyLimit))
+	if err != nil {
+		return q, wire.Errorf(wire.CodeBadRequest, "read the request: %v", err)
+	}
+	_ = response.SetReadDeadline(time.Time{}) // what is asked for may take longer
+	in := json.NewDecoder(bytes.NewReader(body))
 	in.DisallowUnknownFields()
 	if err := in.Decode(&q); err != nil {
 		return q, wire.Errorf(wire.CodeBadRequest, "decode the request: %v", err)
@@ -216,7 +231,8 @@ func writeError(w http.ResponseWriter, err error) {
 
 // Serve serves until ctx ends.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
-	server := serve.NewHTTPServer(ln, s, wire.PingTimeout)
+	places := serve.NewPlaces(maxConnections, addressConnections)
+	server := serve.NewHTTPServer(places.Listener(ln), s, wire.PingTimeout)
 	done := make(chan error, 1)
 	go func() { done <- server.Serve() }() // joined below
 	select {
