@@ -12,6 +12,13 @@ import (
 	"time"
 )
 
+// Limits of a connection to the socket: the time for a header, and between two
+// requests, and the bytes of a header.
+const (
+	controlTime   = 5 * time.Second
+	controlHeader = 16 << 10
+)
+
 // control serves the supervisor's unix socket. The socket has mode 0600 and is in
 // the cluster's folder, which is made with 0700: only their owner can start and stop
 // processes.
@@ -25,7 +32,7 @@ func newControl(c *Cluster) *control {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /start/{name}", ctl.start)
 	mux.HandleFunc("POST /stop", ctl.stop)
-	ctl.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	ctl.server = &http.Server{Handler: mux, ReadHeaderTimeout: controlTime, IdleTimeout: controlTime, MaxHeaderBytes: controlHeader}
 	return ctl
 }
 
