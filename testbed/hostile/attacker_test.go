@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,7 +16,7 @@ import (
 
 // target is what the attackers know of the cluster.
 type target struct {
-	at       map[string]string // addresses, by name of node
+	at       map[string]string // addresses, by name of node, and of console, db and control
 	stranger string            // the id of an honest registration
 }
 
@@ -49,7 +51,7 @@ func TestAttacker(t *testing.T) {
 	}
 	w := &target{stranger: os.Getenv(strangerKey)}
 	require.NoError(t, json.Unmarshal([]byte(os.Getenv(atKey)), &w.at))
-	for _, a := range attacks {
+	for _, a := range slices.Concat(attacks, attacksOnTLS) {
 		for began := time.Now(); a.name == name && time.Since(began) < playFor; {
 			a.play(t.Context(), t, w)
 		}
@@ -60,7 +62,9 @@ func TestAttacker(t *testing.T) {
 // priority is the lowest: what it takes of the processors itself, the cluster and the
 // honest clients do not want.
 func (w *world) attacker(ctx context.Context, t *testing.T, name string) (wait func() (output string, err error)) {
-	at, err := json.Marshal(w.at)
+	all := maps.Clone(w.at)
+	maps.Copy(all, w.others)
+	at, err := json.Marshal(all)
 	require.NoError(t, err)
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, "nice", "-n", "19", os.Args[0], "-test.run=^TestAttacker$", "-test.v")

@@ -53,6 +53,19 @@ var attacks = []attack{
 	{name: "hosts, paths and methods without number", play: strangeRequests},
 	{name: "numbers and keys that cannot be", play: strangeQueries},
 	{name: "answers that are not read", play: unreadAnswers},
+	{name: "the console: connections, and streams that are not read", play: consoleConnections},
+	{name: "the console: acts without the link, and strange requests", play: consoleRequests},
+	{name: "the database: connections that do not log in", play: databaseConnections},
+	{name: "the database: garbage, giant packets and guessed passwords", play: databaseLogins},
+	{name: "the control socket: garbage, and requests in part", play: controlRequests},
+}
+
+// attacksOnTLS are played on a cluster whose nodes use TLS.
+var attacksOnTLS = []attack{
+	{name: "TLS: handshakes that are not finished", play: handshakesInPart},
+	{name: "TLS: no TLS, and old TLS", play: withoutTLS},
+	{name: "TLS: thousands of handshakes", play: thousandsOfHandshakes, ratio: floods},
+	{name: "TLS: certificates of another CA", play: foreignCertificates},
 }
 
 func publishStrangers(ctx context.Context, t *testing.T, w *world) {

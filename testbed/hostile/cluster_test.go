@@ -61,7 +61,7 @@ const (
 )
 
 // raced reports whether the programs are built with the race detector, as make
-// test-hostile does. They are slower then, and the suite takes three minutes.
+// test-hostile does. They are slower then, and the suite takes four minutes.
 var raced = os.Getenv("RACED") != ""
 
 // world is the cluster, its honest clients, and what was seen of them.
@@ -69,6 +69,9 @@ type world struct {
 	t       *testing.T
 	cluster *local.Cluster
 	at      map[string]string // addresses, by name of node
+	others  map[string]string // addresses of what is no node: console, db, control
+	http    *http.Client      // an honest one
+	dsn     string            // of the database
 	pids    map[string]int
 	nodes   string // the members, as /v1/nodes has them at the start
 	term    string
@@ -80,12 +83,14 @@ type world struct {
 	latency          latencies
 	logs             map[string]int64 // the size of each process's log
 
-	mu      sync.Mutex       // guards the rest
-	missing []string         // lists that lacked something
-	most    map[string]int64 // memory, by name of node
+	mu      sync.Mutex               // guards the rest
+	missing []string                 // lists that lacked something
+	slowest map[string]time.Duration // answer to an honest caller, by name of port
+	failed  []string                 // honest callers without an answer
+	most    map[string]int64         // memory, by name of node
 }
 
-// programs builds the programs of the nodes.
+// programs builds the programs of the nodes, and the tool.
 func programs(t *testing.T) string {
 	dir := t.TempDir()
 	args := []string{"build"}
@@ -93,22 +98,24 @@ func programs(t *testing.T) string {
 	if raced {
 		args, env = append(args, "-race"), append(os.Environ(), "CGO_ENABLED=1")
 	}
-	cmd := exec.CommandContext(t.Context(), "go", append(args, "-o", dir+"/", "conclave/cmd/meta", "conclave/cmd/session", "conclave/cmd/data", "conclave/cmd/devdb")...)
+	cmd := exec.CommandContext(t.Context(), "go", append(args, "-o", dir+"/", "conclave/cmd/meta", "conclave/cmd/session", "conclave/cmd/data", "conclave/cmd/devdb", "conclave/cmd/conclave")...)
 	cmd.Env = env
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return dir
 }
 
-func start(t *testing.T) *world {
+// start starts a cluster, with TLS on the ports of its nodes if tls is set.
+func start(t *testing.T, tls bool) *world {
 	for key, value := range sessionLimits {
 		t.Setenv("CONCLAVE_SESSION_"+key, value)
 	}
 	dir := filepath.Join(t.TempDir(), "c")
 	require.NoError(t, os.MkdirAll(dir, 0o700))
 	require.NoError(t, os.WriteFile(supervisor.TokensPath(dir), []byte(tokenLines), 0o600))
-	w := &world{t: t, most: map[string]int64{}, pids: map[string]int{}, logs: map[string]int64{}}
-	w.cluster = local.New(local.Config{Bin: programs(t), Dir: dir, Logger: hclog.NewNullLogger(), NoEvents: true, Direct: true, OwnTokens: true})
+	w := &world{t: t, most: map[string]int64{}, pids: map[string]int{"supervisor": os.Getpid()}, logs: map[string]int64{}, slowest: map[string]time.Duration{}}
+	bin := programs(t)
+	w.cluster = local.New(local.Config{Bin: bin, Dir: dir, Logger: hclog.NewNullLogger(), NoEvents: true, Direct: true, OwnTokens: true, TLS: tls})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -119,6 +126,11 @@ func start(t *testing.T) *world {
 	defer cancel()
 	require.NoError(t, w.cluster.AwaitReady(ready))
 	w.at = w.cluster.Addresses()
+	w.http = &http.Client{Transport: w.cluster.Secure(&http.Transport{})}
+	w.others = w.otherPorts(dir)
+	if !tls {
+		w.others["console"] = w.console(bin, dir)
+	}
 	processes, err := w.cluster.Processes(t.Context())
 	require.NoError(t, err)
 	for _, p := range processes {
@@ -133,7 +145,7 @@ func (w *world) get(node, path string, into any) {
 	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, "http://"+w.at[node]+path, nil)
 	require.NoError(w.t, err)
 	wire.SetToken(req.Header, operatorToken)
-	res, err := http.DefaultClient.Do(req)
+	res, err := w.http.Do(req)
 	require.NoError(w.t, err)
 	defer res.Body.Close()
 	require.NoError(w.t, json.NewDecoder(res.Body).Decode(into))
@@ -201,6 +213,12 @@ func (w *world) check(t *testing.T) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	assert.Empty(t, w.missing, "lists that lack something")
+	assert.Empty(t, w.failed, "callers that were not answered")
+	for port, took := range w.slowest {
+		assert.Less(t, took, prompt*time.Duration(times), "answer at %s", port)
+	}
+	t.Logf("slowest answers: %v", w.slowest)
+	w.slowest, w.failed = map[string]time.Duration{}, nil
 }
 
 // checkLogs checks that no process has written much into its log since the last call.
@@ -219,7 +237,7 @@ func (w *world) checkLogs(t *testing.T) {
 
 // series returns the number of lines in a process's metrics.
 func (w *world) series(node string) int {
-	res, err := http.Get("http://" + w.at[node] + "/metrics")
+	res, err := w.http.Get("http://" + w.at[node] + "/metrics")
 	require.NoError(w.t, err)
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)

@@ -19,7 +19,10 @@ import (
 
 // client starts an honest client of one session.
 func (w *world) client(name, session string) *client.Client {
-	x, err := client.New(client.Config{Name: name, Sessions: []string{w.at[session]}, Token: shopToken})
+	cfg, err := w.cluster.ClientConfig(name)
+	require.NoError(w.t, err)
+	cfg.Sessions, cfg.Token, cfg.TokenFrom = []string{w.at[session]}, shopToken, nil
+	x, err := client.New(cfg)
 	require.NoError(w.t, err)
 	x.Start()
 	w.t.Cleanup(func() {
@@ -103,6 +106,9 @@ func (w *world) work(ctx context.Context) (wait func()) {
 			}
 		}
 	})
+	for port, ask := range w.callers() {
+		all.Go(func() { w.call(ctx, port, ask) })
+	}
 	return all.Wait
 }
 

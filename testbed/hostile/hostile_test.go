@@ -24,7 +24,19 @@ func TestHostile_ClientsHarmNoHonestOne(t *testing.T) {
 	if os.Getenv("TEST_ALL") == "" {
 		t.Skip("it measures what honest clients notice and wants the machine for itself: make test-hostile")
 	}
-	w := start(t)
+	suite(t, start(t, false), attacks)
+}
+
+// The same of those that attack the TLS of a cluster.
+func TestHostile_ClientsOfTLSHarmNoHonestOne(t *testing.T) {
+	if os.Getenv("TEST_ALL") == "" {
+		t.Skip("as TestHostile_ClientsHarmNoHonestOne")
+	}
+	suite(t, start(t, true), attacksOnTLS)
+}
+
+// suite plays attacks while the honest work.
+func suite(t *testing.T, w *world, attacks []attack) {
 	ctx, stop := context.WithCancel(t.Context())
 	wait := w.work(ctx)
 	defer func() {
