@@ -117,7 +117,7 @@ func (c Config) Validate(role conclave.Role) error {
 	if err := serve.CheckListen(c.Listen, !c.tokens().Open(), c.Insecure); err != nil {
 		return err
 	}
-	if err := c.validateAdvertise(); err != nil {
+	if err := cmp.Or(rights.CheckToken(c.Token), c.validateAdvertise()); err != nil {
 		return err
 	}
 	if len(c.Metas) == 0 && role != conclave.RoleMeta {

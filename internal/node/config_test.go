@@ -24,14 +24,15 @@ func TestConfig_ZeroStandsForTheDefault(t *testing.T) {
 
 func TestConfig_InvalidFieldIsNamed(t *testing.T) {
 	for want, change := range map[string]func(*node.Config){
-		"node name":           func(c *node.Config) { c.Node.Name = "-" },
-		"no incarnation":      func(c *node.Config) { c.Node.Incarnation = "" },
-		"without a token":     func(c *node.Config) { c.Insecure = false },
-		"advertised address":  func(c *node.Config) { c.Advertise = "data-1:0" },
-		"on every address":    func(c *node.Config) { c.Listen = "0.0.0.0:1" },
-		"no meta node":        func(c *node.Config) { c.Metas = nil },
-		`meta address "meta"`: func(c *node.Config) { c.Metas = []string{"meta"} },
-		"Beat -1s":            func(c *node.Config) { c.Beat = -time.Second },
+		"node name":            func(c *node.Config) { c.Node.Name = "-" },
+		"no incarnation":       func(c *node.Config) { c.Node.Incarnation = "" },
+		"without a token":      func(c *node.Config) { c.Insecure = false },
+		"advertised address":   func(c *node.Config) { c.Advertise = "data-1:0" },
+		"on every address":     func(c *node.Config) { c.Listen = "0.0.0.0:1" },
+		"no meta node":         func(c *node.Config) { c.Metas = nil },
+		`meta address "meta"`:  func(c *node.Config) { c.Metas = []string{"meta"} },
+		`begins with "bound."`: func(c *node.Config) { c.Token = "bound.x" },
+		"Beat -1s":             func(c *node.Config) { c.Beat = -time.Second },
 	} {
 		c := config(simnet.New(1), "data-1").WithDefaults()
 		change(&c)

@@ -4,12 +4,22 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"fmt"
 	"slices"
 	"strings"
 )
 
 // boundPrefix begins every bound token.
 const boundPrefix = "bound."
+
+// CheckToken returns an error if no node would accept the token, because it is taken
+// for a bound one.
+func CheckToken(token string) error {
+	if strings.HasPrefix(token, boundPrefix) {
+		return fmt.Errorf("a token begins with %q, as only those do that processes send", boundPrefix)
+	}
+	return nil
+}
 
 // Bind returns what is sent in place of a token to a node at an address that another
 // process has named: proof of the token that only a node with this advertised

@@ -56,8 +56,8 @@ func (s *Set) parseLine(line string) error {
 	default:
 		return fmt.Errorf("%d words (want RIGHT NAME TOKEN, or a token alone)", len(fields))
 	}
-	if strings.HasPrefix(token, boundPrefix) {
-		return fmt.Errorf("a token begins with %q, as only those do that processes send", boundPrefix)
+	if err := CheckToken(token); err != nil {
+		return err
 	}
 	for _, field := range []string{id.Name, token} {
 		if len(field) > maxField || strings.ContainsFunc(field, func(r rune) bool { return r <= ' ' || r > '~' }) {
