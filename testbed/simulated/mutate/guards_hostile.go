@@ -62,6 +62,14 @@ var hostileGuards = []guard{
 		"session/registry/owner.go", "		o.account.open--\n", "		o.account.open--\n		o.account.bytes -= o.bytes\n"}},
 	{name: "one address may have all connections", test: unit{"./wire/serve", "TestPlaces_OfConnections"}, patch: patch{
 		"wire/serve/places.go", "p.by[address] >= p.each {", "p.by[address] >= p.all {"}},
+	{name: "the embedded database waits for a login for ever", test: unit{"./internal/devdb", "TestLogin_EndsInTime"}, patch: patch{
+		"internal/devdb/login.go", "loginTime   = 5 * time.Second", "loginTime   = time.Hour"}},
+	{name: "the embedded database allocates what is announced before a login", test: unit{"./internal/devdb", "TestLogin_PacketsAreSmall"}, patch: patch{
+		"internal/devdb/login.go", "l.left > loginPacket", "l.left > loginPacket<<9"}},
+	{name: "one address may have all logins", test: unit{"./internal/devdb", "TestLogin_OldestOfAnAddressMakesRoom"}, patch: patch{
+		"internal/devdb/login.go", "if places > loginPlaces {", "if places > loginPlaces<<9 {"}},
+	{name: "one address may have all viewers of a console", test: unit{"./testbed/console", "TestServer_OneAddressDoesNotTakeAllViewers"}, patch: patch{
+		"testbed/console/server.go", "= maxViewers / 2", "= maxViewers"}},
 	{name: "one address may have all requests", test: unit{"./wire/serve", "TestPlaces_OfRequests"}, patch: patch{
 		"wire/serve/places.go", "if !p.take(address) {", "if !p.take(address) && address == \"\" {"}},
 	{name: "a connection is read as fast as it sends small frames", test: unit{"./wire/serve", "TestPace_BoundsSmallFramesOfOneConnection"}, patch: patch{

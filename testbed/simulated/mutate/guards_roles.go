@@ -29,7 +29,7 @@ var roleGuards = []guard{
 	{name: "a bound token is accepted at every address", test: unit{"./wire/rights", "TestBind_IsAcceptedAtItsAddressOnly"}, patch: patch{
 		"wire/rights/bind.go", "[]byte(\"conclave token for \" + address)", "[]byte(\"conclave token for \" + address[:0])"}},
 	{name: "a bound token can be used as a token", test: unit{"./wire/rights", "TestBind_IsAcceptedAtItsAddressOnly"}, patch: patch{
-		"wire/rights/set.go", "if strings.HasPrefix(token, boundPrefix) {", "if strings.HasPrefix(token, boundPrefix+\"-\") {"}},
+		"wire/rights/bind.go", "if strings.HasPrefix(token, boundPrefix) {", "if strings.HasPrefix(token, boundPrefix+\"-\") {"}},
 	{name: "a meta passes on the caller's token", test: unit{"./meta", "TestForward_BindsTheTokenToTheLeader"}, patch: patch{
 		"meta/proxy.go", "p.forwards(wire.TokenOf(r.Header), leader.Address)", "wire.TokenOf(r.Header)"}},
 	{name: "a client sends its token to sessions that others report", test: unit{"./client", "TestTokenFor_ReportedSessionsAreSentABoundToken"}, patch: patch{
