@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"time"
 
 	"conclave/client"
 )
@@ -41,9 +42,10 @@ type Process struct {
 	Name    string
 	PID     int // 0: it is down
 	Running bool
-	Code    int    // exit code, if it was not ended by a signal
-	Signal  string // the signal that ended it
-	RSS     int64  // resident bytes; 0: unknown
+	Code    int           // exit code, if it was not ended by a signal
+	Signal  string        // the signal that ended it
+	RSS     int64         // resident bytes; 0: unknown
+	CPU     time.Duration // processor time since its start; 0: unknown
 }
 
 // Role returns meta, session, data or db.

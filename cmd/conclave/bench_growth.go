@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -41,7 +42,7 @@ var growthFlags = []string{"max-registrations", "max-connections", "huge", "tls"
 func (a *app) growth(ctx context.Context, o growthOptions) (err error) {
 	cfg := bench.GrowthConfig{
 		Only: o.only, MaxRegistrations: o.maxRegistrations, MaxConnections: o.maxConnections, Huge: o.huge,
-		Files: openFiles(), Memory: bench.AvailableMemory(), For: o.lasts, Limit: o.limit, Version: version, Progress: a.stderr,
+		Files: openFiles(), Memory: bench.AvailableMemory(), CPUs: runtime.NumCPU(), For: o.lasts, Limit: o.limit, Version: version, Progress: a.stderr,
 	}
 	if err := cfg.Validate(); err != nil { // before a cluster is started
 		return usageError{err}

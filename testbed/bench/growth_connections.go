@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -163,6 +164,10 @@ const (
 	// memoryPerConnection is what a connection takes at both of its ends, with what
 	// the garbage collector leaves.
 	memoryPerConnection = 160 << 10
+	// pingTime is the processor time of a ping, of which each client sends one a
+	// second also when it is idle: 53 us of the session and 37 us of the client
+	// (docs/performance.md).
+	pingTime = 90 * time.Microsecond
 )
 
 // fits returns an error if the machine cannot have a number of connections: before
@@ -176,6 +181,9 @@ func (c GrowthConfig) fits(connections int) error {
 	}
 	if needs := int64(connections) * memoryPerConnection; c.Memory > 0 && c.Memory < needs {
 		return fmt.Errorf("not enough memory for %d connections: %d MiB available, want about %d MiB", connections, c.Memory>>20, needs>>20)
+	}
+	if needs := math.Ceil((time.Duration(connections) * pingTime).Seconds()); c.CPUs > 0 && float64(c.CPUs) < needs {
+		return fmt.Errorf("not enough processors for %d connections: %d, want at least %.0f, which their pings alone keep busy", connections, c.CPUs, needs)
 	}
 	return nil
 }

@@ -292,6 +292,9 @@ func TestGrowthConfig_FitsTheMachine(t *testing.T) {
 	assert.NoError(t, GrowthConfig{Files: 100, Memory: 1}.fits(clientsPerProcess), "a failure would show soon enough")
 	assert.NoError(t, GrowthConfig{Files: 20_000, Memory: 32 << 30}.fits(huge))
 	assert.ErrorContains(t, GrowthConfig{Files: 1024}.fits(huge), "not enough open files for 100000 connections: the hard limit is 1024, want 12500 or more")
+	assert.NoError(t, GrowthConfig{CPUs: 16}.fits(huge))
+	assert.NoError(t, GrowthConfig{CPUs: 2}.fits(20_000))
+	assert.ErrorContains(t, GrowthConfig{CPUs: 2}.fits(huge), "not enough processors for 100000 connections: 2, want at least 9, which their pings alone keep busy")
 	assert.ErrorContains(t, GrowthConfig{Files: 20_000, Memory: 1 << 30}.fits(huge), "not enough memory for 100000 connections: 1024 MiB available, want about ")
 	started := false
 	g, err := Grow(t.Context(), GrowthConfig{Huge: true, Files: 20_000, Memory: 1, Only: []string{"connections"}, MaxConnections: 100, Targets: []Target{{
@@ -319,4 +322,11 @@ func TestProvider_ValuesHave100Bytes(t *testing.T) {
 	assert.Len(t, provider(9999, 20), 100)
 	assert.Len(t, value(1_000_000), 100)
 	assert.NotEqual(t, provider(1, 11), provider(11, 1))
+}
+
+func TestProcessorTimes_SetEachDividesByRegistrations(t *testing.T) {
+	p := &point{values: map[string]float64{}}
+	before := processorTimes{cluster: time.Second, load: time.Second}
+	processorTimes{cluster: 3 * time.Second, load: time.Second}.setEach(p, before, 100_000)
+	assert.Equal(t, map[string]float64{columnClusterEach.Name: 20}, p.values, "a time that is not known has no value")
 }

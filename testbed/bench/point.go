@@ -25,6 +25,8 @@ type GrowthConfig struct {
 	Files int
 	// Memory is how much memory in bytes the machine has available. 0: not known.
 	Memory int64
+	// CPUs is how many processors the machine has. 0: not known.
+	CPUs int
 	// For is how long each phase of the overload lasts. Default 30 s.
 	For time.Duration
 	// Limit is the time for one point, including the start of its cluster. A

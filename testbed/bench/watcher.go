@@ -151,3 +151,13 @@ func (w *watcher) memory(ctx context.Context, role string) (float64, error) {
 	}
 	return sum, nil
 }
+
+// processorTime returns how long the processes of the cluster that run have had a
+// processor.
+func (w *watcher) processorTime(ctx context.Context) (sum time.Duration, err error) {
+	ps, err := w.cluster.Processes(ctx)
+	for _, p := range ps {
+		sum += p.CPU
+	}
+	return sum, err
+}

@@ -115,7 +115,7 @@ func (d *Cluster) Processes(ctx context.Context) ([]testbed.Process, error) {
 		if slices.Contains(preparations, c.Service) {
 			continue
 		}
-		p := testbed.Process{Name: c.Service, PID: c.PID, Running: c.State == "running" || c.State == "paused", Code: c.ExitCode, RSS: outside.Resident(c.PID)}
+		p := testbed.Process{Name: c.Service, PID: c.PID, Running: c.State == "running" || c.State == "paused", Code: c.ExitCode, RSS: outside.Resident(c.PID), CPU: outside.ProcessorTime(c.PID)}
 		if killed := c.ExitCode - 128; !p.Running && killed > 0 { // 128 + the signal that ended it
 			p.Code, p.Signal = 0, syscall.Signal(killed).String()
 		}

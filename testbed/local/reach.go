@@ -29,7 +29,7 @@ func (d *Cluster) Processes(context.Context) ([]testbed.Process, error) {
 	rows, err := d.nodes.Rows()
 	var out []testbed.Process
 	for _, p := range rows {
-		out = append(out, testbed.Process{Name: p.Name, PID: p.PID, Running: p.PID > 0, Code: p.Code, Signal: p.Signal, RSS: outside.Resident(p.PID)})
+		out = append(out, testbed.Process{Name: p.Name, PID: p.PID, Running: p.PID > 0, Code: p.Code, Signal: p.Signal, RSS: outside.Resident(p.PID), CPU: outside.ProcessorTime(p.PID)})
 	}
 	return out, err
 }
