@@ -64,7 +64,7 @@ var attacks = []attack{
 var attacksOnTLS = []attack{
 	{name: "TLS: handshakes that are not finished", play: handshakesInPart},
 	{name: "TLS: no TLS, and old TLS", play: withoutTLS},
-	{name: "TLS: thousands of handshakes", play: thousandsOfHandshakes, ratio: floods},
+	{name: "TLS: thousands of handshakes", play: thousandsOfHandshakes},
 	{name: "TLS: certificates of another CA", play: foreignCertificates},
 }
 
