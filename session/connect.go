@@ -33,6 +33,8 @@ type clientService struct {
 	arrivals                 *arrivals
 	large                    *largeSends
 	many                     chan struct{} // one element for each message with many entries that is handled; nil: no limit
+	pace                     *pace         // of subscriptions
+	subscriptions            *intake       // those that wait for their turn
 	room                     *room
 	adopter                  *adopter
 	watches                  *watches
@@ -156,6 +158,7 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	})
 	ends()
 	conn.waiting.serving.Wait()
+	conn.subscribing.serving.Wait()
 	conn.waiting.giveUp()
 	if ctx.Err() == nil && errors.Is(err, os.ErrDeadlineExceeded) {
 		err = errSilent
@@ -175,6 +178,7 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 		_ = request.response.SetWriteDeadline(past)
 	}
 	conn.out.wait()
+	c.endSubscriptions(conn)
 	left := with(c.registry, func(r *registry.Registry) int {
 		left := r.Release(conn.Owner)
 		c.clients.release(conn, left > 0, err == nil, time.Now())
@@ -192,7 +196,7 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 // message takes is not counted as silence.
 func (c *clientService) receive(ctx context.Context, conn *connection, stream *clientStream, body *incoming, m *wirev1.ClientMessage, arrived func()) (goodbye bool, err error) {
 	for {
-		c.take(ctx, conn, m)
+		hold := c.take(ctx, conn, m)
 		if m.GetHello() == nil {
 			arrived()
 		}
@@ -204,8 +208,14 @@ func (c *clientService) receive(ctx context.Context, conn *connection, stream *c
 			c.withdrawAll(ctx, conn)
 			return true, nil
 		}
-		conn.extend()
 		body.handled()
+		if hold > 0 {
+			select {
+			case <-time.After(hold):
+			case <-ctx.Done():
+			}
+		}
+		conn.extend()
 		m, err = stream.Receive()
 		body.arrived()
 		switch ended := errors.Is(err, io.EOF); {
@@ -237,8 +247,8 @@ func (c *clientService) Ping(_ context.Context, req *connect.Request[wirev1.Ping
 	return connect.NewResponse(&wirev1.PingResponse{}), nil
 }
 
-// take handles one message.
-func (c *clientService) take(ctx context.Context, conn *connection, m *wirev1.ClientMessage) {
+// take handles one message, and returns for how long no further one is to be read.
+func (c *clientService) take(ctx context.Context, conn *connection, m *wirev1.ClientMessage) (hold time.Duration) {
 	if len(m.GetPublishers()) > 0 {
 		c.register(ctx, conn, m.Publishers, math.MaxInt)
 	}
@@ -246,19 +256,10 @@ func (c *clientService) take(ctx context.Context, conn *connection, m *wirev1.Cl
 		c.adopt(ctx, conn, m.Digests)
 	}
 	if len(m.GetSubscribe()) > 0 {
-		c.subscribe(conn, m.Subscribe)
+		hold = c.subscribe(ctx, conn, m.Subscribe)
 	}
 	if len(m.GetUnsubscribe()) > 0 {
-		c.registry.do(func(r *registry.Registry) {
-			for _, id := range m.Unsubscribe {
-				r.Unsubscribe(conn.Owner, id)
-			}
-			conn.out.add(func(o *registry.Outbox) {
-				for _, id := range m.Unsubscribe {
-					o.Unsubscribe(id)
-				}
-			})
-		})
+		c.unsubscribe(conn, m.Unsubscribe)
 	}
 	if len(m.GetUnwatch()) > 0 {
 		c.watches.unwatch(conn, m.Unwatch)
@@ -269,11 +270,11 @@ func (c *clientService) take(ctx context.Context, conn *connection, m *wirev1.Cl
 	if n := m.GetPing(); n > 0 {
 		conn.out.add(func(o *registry.Outbox) { o.Pong = n })
 	}
+	return hold
 }
 
 // manyEntries is how many entries a message has that waits for others like it. The SDK
-// sends fewer registrations at a time, and as many subscriptions only when an
-// application has thousands.
+// sends fewer registrations at a time.
 const manyEntries = 1024
 
 // enterMany waits until a message with a number of entries may be handled: those with
@@ -284,27 +285,6 @@ func (c *clientService) enterMany(entries int) (leave func()) {
 	}
 	c.many <- struct{}{}
 	return func() { <-c.many }
-}
-
-func (c *clientService) subscribe(conn *connection, subscriptions []*wirev1.Subscription) {
-	defer c.enterMany(len(subscriptions))()
-	now := time.Now()
-	var refused []*wirev1.Refusal
-	for _, in := range subscriptions {
-		err := with(c.registry, func(r *registry.Registry) error {
-			pushes, err := r.Subscribe(conn.Owner, in, now)
-			c.clients.push(pushes)
-			return err
-		})
-		if err != nil {
-			refused = append(refused, refusal(in.GetId(), err))
-		}
-	}
-	if len(refused) > 0 {
-		c.refusals.Add(float64(len(refused)))
-		conn.out.add(func(o *registry.Outbox) { o.Answer(nil, nil, refused) })
-	}
-	c.wakeReaders()
 }
 
 // withdrawAll withdraws everything that the client has registered, after its

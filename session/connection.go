@@ -20,6 +20,7 @@ type connection struct {
 	identity        rights.Identity // of the client's token
 	out             *outbox
 	waiting         waiting       // its new registrations that wait for room
+	subscribing     subscribing   // its subscriptions that wait for their turn
 	extend          func()        // the client is not silent: its stream may stay for another client lease; any goroutine may call it
 	abort           func()        // ends the stream from this side; any goroutine may call it
 	settled         signal.Signal // data has more of what it registered

@@ -148,6 +148,7 @@
 //   - adopt.go: the values of registrations that a client names by digest.
 //   - waiting.go: a client's new registrations that wait for room.
 //   - register.go: registrations are put into the registry, and answered.
+//   - subscribe.go: subscriptions are taken at a pace.
 //   - arrivals.go: how many clients are welcomed at a time.
 //   - deadline.go: until when a client may be silent.
 //   - watch.go: the configuration values that clients watch.

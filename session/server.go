@@ -80,7 +80,8 @@ func (s *Server) connectParts() {
 		loops: []func(context.Context, *dataNode, *rand.Rand){s.writer.run, (&reader{calls}).run, (&feeds{calls}).run, adopter.run},
 	}
 	s.service = &clientService{
-		config: c, registry: s.registry, clients: s.clients, arrivals: newArrivals(), large: newLargeSends(largeSendEach), many: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), room: room, watches: watches,
+		config: c, registry: s.registry, clients: s.clients, arrivals: newArrivals(), large: newLargeSends(largeSendEach), many: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), room: room,
+		pace: newPace(), subscriptions: newIntake(intakeAll, intakeEach), watches: watches,
 		adopter:     adopter,
 		wakeWriters: s.nodes.wakeWriters, wakeReaders: s.nodes.wakeReaders, refusals: counters.refusals, unread: counters.unread,
 	}

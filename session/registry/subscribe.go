@@ -1,6 +1,8 @@
 package registry
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"conclave"
@@ -93,6 +95,11 @@ func (r *Registry) Unsubscribe(owner *Owner, id string) {
 		delete(tp.slot.topics, tp.key)
 		tp.due = false
 	}
+}
+
+// Subscribed returns the ids of the subscriptions of a connection, in no order.
+func (r *Registry) Subscribed(owner *Owner) []string {
+	return slices.Collect(maps.Keys(owner.subs))
 }
 
 // Configure applies the switches: the push window, stop-push and the push

@@ -17,7 +17,7 @@ import (
 )
 
 func thousandsOfSubscriptions(ctx context.Context, t *testing.T, w *target) {
-	ctx, end := lasting(ctx, 10*time.Second)
+	ctx, end := lasting(ctx, 20*time.Second)
 	defer end()
 	var refused atomic.Int64
 	each(8, func(i int) {
@@ -27,12 +27,22 @@ func thousandsOfSubscriptions(ctx context.Context, t *testing.T, w *target) {
 		defer s.cancel()
 		go func() { // ends with the stream
 			for part := range 10 {
-				m := &wirev1.ClientMessage{}
+				m := &wirev1.ClientMessage{Ping: uint64(part + 1)}
 				for n := range 1000 {
 					id := fmt.Sprint(i, "-", part, "-", n)
 					m.Subscribe = append(m.Subscribe, &wirev1.Subscription{Id: id, DataInfoId: dataInfo(id), Publishers: make([]uint32, 100)})
 				}
 				if s.Send(m) != nil {
+					return
+				}
+			}
+			for { // its subscriptions wait for longer than a client may be silent
+				select {
+				case <-time.After(time.Second):
+				case <-ctx.Done():
+					return
+				}
+				if s.Send(&wirev1.ClientMessage{Ping: 11}) != nil {
 					return
 				}
 			}
