@@ -270,6 +270,9 @@ func (c *clientService) take(ctx context.Context, conn *connection, m *wirev1.Cl
 	if n := m.GetPing(); n > 0 {
 		conn.out.add(func(o *registry.Outbox) { o.Pong = n })
 	}
+	if n := len(m.GetUnsubscribe()) + len(m.GetWatch()) + len(m.GetUnwatch()); n > 0 && c.pace.waits(conn.Host, time.Now()) {
+		hold = min(hold+time.Duration(n)*subscribeTime, subscribeHold) // otherwise it could subscribe and unsubscribe as fast as it sends
+	}
 	return hold
 }
 

@@ -144,11 +144,11 @@
 //   - metrics.go: what is measured.
 //   - spread.go: clients move to sessions that have fewer.
 //   - connect.go: serves one client's stream.
-//   - intake.go: how much of what clients send may wait.
+//   - subscribe.go: subscriptions are taken at a pace.
 //   - adopt.go: the values of registrations that a client names by digest.
 //   - waiting.go: a client's new registrations that wait for room.
+//   - intake.go: how much of what clients send may wait.
 //   - register.go: registrations are put into the registry, and answered.
-//   - subscribe.go: subscriptions are taken at a pace.
 //   - arrivals.go: how many clients are welcomed at a time.
 //   - deadline.go: until when a client may be silent.
 //   - watch.go: the configuration values that clients watch.

@@ -86,7 +86,7 @@ func (w *world) played(ctx context.Context, t *testing.T, a attack, last bool, t
 		a.after(ctx, t, w)
 	}
 	after := w.control(ctx, t)
-	limit, most, allowed := noise, worst, max(a.ratio, mostRatio)
+	limit, most, allowed := noise, worst, float64(mostRatio)
 	if raced {
 		limit, most, allowed = limit*racedTimes, most*racedTimes, allowed*racedTimes // the control takes no longer than without
 	}
