@@ -13,15 +13,15 @@ import (
 // of nine bytes; and nothing in it bounds how many frames it takes: settings, pings,
 // headers and resets, data of no bytes. So the calls are counted.
 const (
-	askAfter   = 200                    // calls after which a connection asks the limits
-	callsOfOne = 10_000                 // calls a second of a connection
-	burstOfOne = 2_000                  // those that it may make at once
-	callsOfAll = 100_000                // calls a second of all connections of an address
-	burstOfAll = 20_000                 // those that they may make at once
-	longest    = 250 * time.Millisecond // of a pause: shorter than any peer waits for an answer
-	lightAfter = 10 * time.Second       // a connection that asks less often never pauses
-	fieldSize  = 32                     // bytes of header fields that count as one call
-	paidBy     = 512                    // bytes that are written for one call
+	askAfter   = 50                      // calls after which a connection asks the limits
+	callsOfOne = 10_000                  // calls a second of a connection
+	burstOfOne = 2_000                   // those that it may make at once
+	callsOfAll = 100_000                 // calls a second of all connections of an address
+	burstOfAll = 20_000                  // those that they may make at once
+	longest    = 250 * time.Millisecond  // of a pause: shorter than any peer waits for an answer
+	lightAfter = 2500 * time.Millisecond // a connection that asks less often never pauses
+	fieldSize  = 32                      // bytes of header fields that count as one call
+	paidBy     = 512                     // bytes that are written for one call
 )
 
 // pace bounds how fast connections are read, each and together for one address. What
