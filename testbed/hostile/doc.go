@@ -2,8 +2,7 @@
 // with tokens, and plays attacks on it, one after the other, while honest clients
 // publish and subscribe. Each attack has a process of its own, with the lowest priority:
 // what it takes of the processors itself is not held against the cluster. A second test
-// attacks a cluster with TLS. After each of
-// them the same must be true:
+// attacks a cluster with TLS. After each attack the same must be true:
 //
 //   - no process has ended, and none takes more memory than its limits allow;
 //   - no election took place, and no node was evicted;
