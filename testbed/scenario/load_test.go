@@ -7,7 +7,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"conclave"
 	_ "conclave/internal/bubble"
+	"conclave/testbed"
 )
 
 // A list is missing if it has not been full for longer than a change takes to
@@ -64,3 +66,37 @@ func TestTraffic_ChangingValueIsNotAMissingPublisher(t *testing.T) {
 		assert.False(t, full, "a stranger is in the list")
 	})
 }
+
+// A machine that stalls looks seldom: a list may have been full in between, and its
+// next registration is on the way at each look.
+func TestTraffic_TimeBetweenLooksIsNotThatOfAChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traffic := NewTraffic(Load{Clients: 1, Names: 1}, nil, nil, 1)
+		l := traffic.load
+		l.clients = map[string]*worker{"client-1": {client: silent{}}}
+		publishes := func(tag string) { l.live[tag], l.names[tag] = tag+"#1", "service-1" }
+		sees := func(values ...string) { l.last[[2]string{"client-1", "service-1"}] = values }
+		publishes("client-1/1")
+		sees("client-1/1#1")
+		assert.Empty(t, traffic.Look())
+
+		time.Sleep(2 * changing)
+		publishes("client-2/2")
+		assert.Empty(t, traffic.Look(), "published just now")
+		time.Sleep(2 * changing)
+		sees("client-1/1#1", "client-2/2#1")
+		publishes("client-2/3")
+		assert.Empty(t, traffic.Look(), "another one")
+		time.Sleep(changing / 2)
+		assert.Empty(t, traffic.Look())
+		time.Sleep(changing)
+		assert.Equal(t, []string{"client-1 service-1"}, traffic.Look(), "the same one, for more than a second")
+		sees("client-1/1#1", "client-2/2#1", "client-2/3#1")
+		assert.Empty(t, traffic.Look())
+	})
+}
+
+// silent is a client without a connection.
+type silent struct{ testbed.Client }
+
+func (silent) Connected() []conclave.NodeID { return nil }

@@ -2,6 +2,8 @@ package scenario
 
 import (
 	"context"
+	"slices"
+	"time"
 
 	"conclave/testbed"
 	"conclave/testbed/check"
@@ -10,16 +12,20 @@ import (
 // Traffic is the clients of a scenario without the scenario: for a cluster that is
 // watched for a long time. What they do and see is recorded.
 type Traffic struct {
-	load *load
-	seed uint64
-	seen map[string]string // each client's connections, as they were last recorded
+	load  *load
+	seed  uint64
+	seen  map[string]string        // each client's connections, as they were last recorded
+	wrong map[difference]time.Time // since which look each list has differed so
 }
+
+// difference is a registration that is in a list or published, but not both.
+type difference struct{ list, tag string }
 
 // NewTraffic returns clients that have not started.
 func NewTraffic(of Load, d testbed.Cluster, rec *check.Recorder, seed uint64) *Traffic {
 	l := newLoad(of, d, rec)
 	l.anyOf = true // values may change faster than they arrive
-	return &Traffic{load: l, seed: seed, seen: map[string]string{}}
+	return &Traffic{load: l, seed: seed, seen: map[string]string{}, wrong: map[difference]time.Time{}}
 }
 
 // Begin starts the clients. They work until ctx ends; Wait joins them.
@@ -37,11 +43,45 @@ func (t *Traffic) Burst(ctx context.Context, factor int) {
 // EndBurst ends the burst, if there is one.
 func (t *Traffic) EndBurst() { t.load.endBurst() }
 
-// Look records which sessions know the clients, and returns the lists that are not
-// full and were not for a second: some registration of a live client is missing in them.
-// It is called several times a second, by one goroutine.
+// Look records which sessions know the clients, and returns the lists that have
+// lacked a registration of a live client, or had one too many, for a second: the
+// same one, from one look on. What it was between two looks is not known, however
+// long that time was. It is called several times a second, by one goroutine.
 func (t *Traffic) Look() (missing []string) {
 	t.load.connections(t.seen)
-	t.load.full()
-	return t.load.missing()
+	now := time.Now()
+	found := t.differences()
+	for d := range t.wrong {
+		if !found[d] {
+			delete(t.wrong, d)
+		}
+	}
+	for d := range found {
+		switch since, known := t.wrong[d]; {
+		case !known:
+			t.wrong[d] = now
+		case now.Sub(since) > changing && !slices.Contains(missing, d.list):
+			missing = append(missing, d.list)
+		}
+	}
+	slices.Sort(missing)
+	return missing
+}
+
+// differences returns how the lists differ from what is published.
+func (t *Traffic) differences() map[difference]bool {
+	l := t.load
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := map[difference]bool{}
+	for client, name := range l.short() {
+		list := check.ListName(client, name)
+		seen, want := tags(l.settled(l.last[[2]string{client, name}])), tags(l.wanted(name))
+		for _, tag := range slices.Concat(seen, want) {
+			if slices.Contains(seen, tag) != slices.Contains(want, tag) {
+				out[difference{list, tag}] = true
+			}
+		}
+	}
+	return out
 }
