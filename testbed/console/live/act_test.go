@@ -153,6 +153,21 @@ func TestHeal_MendsBeforeItStarts(t *testing.T) {
 	})
 }
 
+// A console that ends while a scenario is played must not leave its faults behind.
+func TestHealStopped_AlsoWhenTheConsoleEnds(t *testing.T) {
+	c := &cluster{}
+	s := source(c)
+	ctx, cancel := context.WithCancel(t.Context())
+	s.work = ctx
+	require.NoError(t, s.perform(ctx, testbed.Action{Verb: testbed.Pause, Node: "meta-1"}))
+	cancel()
+	c.done = nil
+	s.healStopped()
+	s.running.Wait()
+	assert.Contains(t, c.done, testbed.Action{Verb: testbed.Resume, Node: "meta-1"})
+	assert.Empty(t, s.active.List())
+}
+
 func TestOutcome_ShowsWhyAnActionFailed(t *testing.T) {
 	s := source(&cluster{})
 	s.outcome(t.Context(), "kill data-1", true, func(context.Context) error { return errors.New("no such process") })

@@ -20,7 +20,7 @@ func (s *Source) begin(what string, fault bool, do func(context.Context) error) 
 func (s *Source) spawn(f func(ctx context.Context)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.work == nil || s.ended {
+	if s.work == nil || s.ended || s.work.Err() != nil {
 		return errors.New("the console is not running")
 	}
 	ctx := s.work
@@ -70,6 +70,20 @@ func (s *Source) reconnected(node string) {
 	for _, undo := range ended {
 		s.record.fault(time.Now(), undo, nil)
 	}
+}
+
+// healWithin limits the healing after a scenario that ended with the console.
+const healWithin = 15 * time.Second
+
+// healStopped heals what a scenario that was stopped has left. A console that ends
+// does not leave the cluster so either, because nothing else knows of it then.
+func (s *Source) healStopped() {
+	if s.begin("heal all, after the scenario was stopped", false, s.heal) == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), healWithin)
+	defer cancel()
+	_ = s.heal(ctx) // perform has recorded and shown each step
 }
 
 // heal ends what was injected here, links first, and starts what is down.

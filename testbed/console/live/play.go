@@ -190,9 +190,7 @@ func (p *playing) play(ctx context.Context, of scenario.Scenario, number int) {
 	}
 	p.mu.Unlock()
 	if ctx.Err() != nil || err != nil { // the player heals what it has done, unless it was ended
-		if heal := p.of.begin("heal all, after the scenario was stopped", false, p.of.heal); heal != nil {
-			p.of.add(console.Event{At: time.Now().UnixMilli(), Kind: "fault.failed", Text: heal.Error()})
-		}
+		p.of.healStopped()
 	}
 	p.show()
 }
