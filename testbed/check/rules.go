@@ -224,8 +224,35 @@ func sortedEpochs[V any](m map[conclave.Epoch]V) []conclave.Epoch {
 
 // L15: at the end every node that still runs uses the same table.
 func allCatchUp(h *History, v *Verdict) {
-	last := map[string]seenAt[trace.Claim]{}
-	var newest conclave.Epoch
+	last, newest := h.tables()
+	started := map[string]time.Duration{}
+	h.faults(func(_ int, at time.Duration, x Fault) {
+		if x.Verb == testbed.Start && x.Err == nil {
+			started[x.Node] = at
+		}
+	})
+	healed := false
+	h.ops(func(int, time.Duration, Op) { healed = true }, OpProgress)
+	for _, name := range slices.Sorted(maps.Keys(last)) {
+		l := last[name]
+		if !healed {
+			continue
+		}
+		// A table that was written within the last lease may not have arrived
+		// yet, and a node that was started within it may not have joined yet.
+		at, restarted := started[name]
+		if h.End()-h.firstTook(newest) < h.Cluster.Lease || restarted && h.End()-at < h.Cluster.Lease {
+			v.Checks++
+			continue
+		}
+		v.check(l.v.Epoch == newest, h, h.End(), []int{l.i}, "%s ends with table %s, others with %s", name, l.v.Epoch, newest)
+	}
+}
+
+// tables returns the table that each node that runs took last, and the newest that
+// any node took.
+func (h *History) tables() (last map[string]seenAt[trace.Claim], newest conclave.Epoch) {
+	last = map[string]seenAt[trace.Claim]{}
 	h.events(func(i int, _ time.Duration, c trace.Claim) {
 		last[c.Node.Name] = seenAt[trace.Claim]{c, i}
 		if newest.Less(c.Epoch) {
@@ -238,28 +265,19 @@ func allCatchUp(h *History, v *Verdict) {
 			up = e.Observed.Up
 		}
 	}
-	started := map[string]time.Duration{}
-	h.faults(func(_ int, at time.Duration, x Fault) {
-		if x.Verb == testbed.Start && x.Err == nil {
-			started[x.Node] = at
+	maps.DeleteFunc(last, func(name string, _ seenAt[trace.Claim]) bool { return !slices.Contains(up, name) })
+	return last, newest
+}
+
+// Behind reports whether a node that runs uses an older table than another one.
+func (h *History) Behind() bool {
+	last, newest := h.tables()
+	for _, l := range last {
+		if l.v.Epoch != newest {
+			return true
 		}
-	})
-	healed := false
-	h.ops(func(int, time.Duration, Op) { healed = true }, OpProgress)
-	for _, name := range slices.Sorted(maps.Keys(last)) {
-		l := last[name]
-		if !healed || !slices.Contains(up, name) {
-			continue
-		}
-		// A table that was written within the last lease may not have arrived
-		// yet, and a node that was started within it may not have joined yet.
-		at, restarted := started[name]
-		if h.End()-h.firstTook(newest) < h.Cluster.Lease || restarted && h.End()-at < h.Cluster.Lease {
-			v.Checks++
-			continue
-		}
-		v.check(l.v.Epoch == newest, h, h.End(), []int{l.i}, "%s ends with table %s, others with %s", name, l.v.Epoch, newest)
 	}
+	return false
 }
 
 func (h *History) firstTook(epoch conclave.Epoch) time.Duration {

@@ -36,6 +36,7 @@ type fakeCluster struct {
 	noEvents    bool          // the nodes' events do not reach the gate
 	noSuccessor bool          // there is no leader once the first one was killed
 	silentAfter time.Duration // no push is sent after this time, if not zero
+	tookAfter   time.Duration // data-1 takes a table that long after it has resumed, if not zero
 
 	pushing sync.Mutex // held from the draw of a version to the end of its calls
 
@@ -83,8 +84,21 @@ func (b *fakeCluster) Do(_ context.Context, a testbed.Action) error {
 		b.down[a.Node] = true
 	case testbed.Start:
 		delete(b.down, a.Node)
+	case testbed.Pause:
+		if b.tookAfter > 0 {
+			b.took(a.Node, 1)
+			b.took("session-1", 2)
+		}
+	case testbed.Resume:
+		if b.tookAfter > 0 {
+			time.AfterFunc(b.tookAfter, func() { b.took(a.Node, 2) })
+		}
 	}
 	return nil
+}
+
+func (b *fakeCluster) took(node string, seq uint64) {
+	b.gate.Sink(trace.Claim{Node: nodeID(node), Kind: trace.Took, Epoch: conclave.Epoch{Term: 1, Seq: seq}})
 }
 
 func (b *fakeCluster) Observe(context.Context) testbed.Snapshot {
@@ -297,6 +311,15 @@ func TestPlay_ChecksShortListsTwice(t *testing.T) {
 		}
 	}
 	assert.Equal(t, []time.Duration{18 * time.Second, 43 * time.Second}, at)
+}
+
+// A node that was healed last has one lease to take the table of the others (L15).
+func TestPlay_HealedNodeHasALeaseToCatchUp(t *testing.T) {
+	for _, late := range []time.Duration{300 * time.Millisecond, time.Second, 5 * time.Second} {
+		r := play(t, &fakeCluster{tookAfter: late}, "at 1s pause data-1 for 9s\nuntil 10s")
+		lease := r.Scenario.Cluster.Lease
+		assert.Equal(t, late < lease, r.Ok(), "%s of %s: %v", late, lease, r.Problems())
+	}
 }
 
 func TestPlay_SkipsWhatTheClusterCannotDo(t *testing.T) {
