@@ -94,6 +94,14 @@ var burstForgeries = map[string]forgery{
 			f.burst(nil).claim("data-1", trace.Claim{Kind: trace.OwnerGone, Peer: id("session-1")}).pause(9 * time.Second).leader("meta-1")
 		},
 	},
+	"L24 session of before": { // it was restarted before the burst, and what it had had may go
+		func(f *forger) {
+			f.took("session-1'", 1).burst(nil).claim("data-1", trace.Claim{Kind: trace.OwnerGone, Peer: id("session-1'"), Count: 3}).pause(9 * time.Second).leader("meta-1")
+		},
+		func(f *forger) {
+			f.took("session-1'", 1).burst(nil).claim("data-1", trace.Claim{Kind: trace.OwnerGone, Peer: id("session-1"), Count: 3}).pause(9 * time.Second).leader("meta-1")
+		},
+	},
 	"L24 slot granted": {
 		func(f *forger) {
 			f.burst(nil).claim("meta-1", trace.Claim{Kind: trace.Granted, Peer: id("data-2"), Key: string(slot.Crash)}).pause(9 * time.Second).leader("meta-1")
