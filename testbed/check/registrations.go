@@ -229,7 +229,7 @@ func nothingEmpty(h *History, v *Verdict) {
 // liveCopies are the copies that a read must find.
 type liveCopies struct {
 	by        map[string]map[liveCopy]settledCopy // by dataId
-	withdrawn map[string]seenAt[int64]            // by registration: the highest version that withdrew it
+	withdrawn map[string]seenAt[int64]            // by registration: the highest version that was withdrawn, or dropped with its client
 }
 
 type liveCopy struct {
@@ -275,10 +275,10 @@ func (l *liveCopies) apply(i int, e Entry) {
 		}
 		l.by[c.Key][liveCopy{c.Node, c.Subject}] = this
 	case trace.Accepted, trace.Dropped:
-		if c.Flag && c.Version > l.withdrawn[c.Subject].v {
-			l.withdrawn[c.Subject] = seenAt[int64]{c.Version, i}
-		}
 		if c.Flag || c.Kind == trace.Dropped {
+			if c.Version > l.withdrawn[c.Subject].v {
+				l.withdrawn[c.Subject] = seenAt[int64]{c.Version, i}
+			}
 			forget(func(x liveCopy) bool { return x.id == c.Subject })
 		}
 	}
