@@ -41,8 +41,8 @@ func (a *app) consoleCommand() *cobra.Command {
 		Long: `Serve a page with the map of a running cluster, its slots, its terms and its events.
 On a loopback address everyone may watch; elsewhere the printed address has a token. A
 console that did not start the cluster only watches it; with --allow-actions it prints a
-one-time link with which one can act, and runs clients of its own, whose lists are
-checked. "conclave up --console" starts both: then the nodes' events are checked too.
+one-time link with which one can act (and the next one when that was used), and runs
+clients of its own, whose lists are checked. "conclave up --console" starts both: then the nodes' events are checked too.
 With --on compose it is the cluster in containers that "make compose-up" or "docker
 compose up" has started.
 
@@ -203,8 +203,12 @@ func (a *app) serveConsole(ctx context.Context, listen string, hosts []string, s
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		cfg.Watch = rand.Text()
 	}
+	address := shownAddress(ln.Addr(), hosts)
+	if !a.asJSON {
+		cfg.Opened = func(next string) { a.showLink(address, next) }
+	}
 	server := console.NewServer(cfg)
-	a.showConsole(server, shownAddress(ln.Addr(), hosts), cfg)
+	a.showConsole(server, address, cfg)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	shown := make(chan error, 1)
@@ -250,8 +254,13 @@ func (a *app) showConsole(s *console.Server, address string, c console.Config) {
 	}
 	fmt.Fprintf(a.stdout, "\nconsole: %s\n", watch)
 	if acts {
-		fmt.Fprintf(a.stdout, "to act:  http://%s%s (once, in one browser)\n", address, s.Link())
+		a.showLink(address, s.Link())
 	}
+}
+
+// showLink prints a one-time link. When it was used, the next one is printed.
+func (a *app) showLink(address, link string) {
+	fmt.Fprintf(a.stdout, "to act:  http://%s%s (once, in one browser)\n", address, link)
 }
 
 // upWithConsole runs a cluster and its console in this process until a signal or

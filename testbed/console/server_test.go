@@ -88,6 +88,25 @@ func TestServer_OnlyTheHolderOfTheLinkActs(t *testing.T) {
 	assert.Len(t, a.done, 2)
 }
 
+// A link that a second person needs, or that something has fetched before its reader.
+func TestServer_UsedLinkIsFollowedByAnother(t *testing.T) {
+	var next []string
+	s := NewServer(Config{Hub: NewHub(), Actor: &actor{}, Opened: func(link string) { next = append(next, link) }})
+	opens := func(path string) int {
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1"+path, nil))
+		return w.Code
+	}
+	first := s.Link()
+	assert.Equal(t, http.StatusForbidden, opens("/open/x"))
+	assert.Empty(t, next, "nothing was used")
+	assert.Equal(t, http.StatusSeeOther, opens(first))
+	require.Len(t, next, 1)
+	assert.Equal(t, http.StatusForbidden, opens(first))
+	assert.Equal(t, http.StatusSeeOther, opens(next[0]))
+	assert.Len(t, next, 2)
+}
+
 func TestServer_CookiesAreStrict(t *testing.T) {
 	s := NewServer(Config{Hub: NewHub(), Actor: &actor{}, Watch: "w"})
 	for _, path := range []string{s.Link(), "/?token=w"} {

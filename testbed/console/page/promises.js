@@ -18,7 +18,7 @@ export function show(s, changed, all) {
     set(tr, 'data-promise', id);
     text(tr.children[0], id);
     text(tr.children[1], p.says);
-    text(tr.children[2], p.checks ? number(p.checks) : 'none yet');
+    text(tr.children[2], p.checks ? number(p.checks) : s.mode === 'recording' ? 'none' : 'none yet');
     text(tr.children[3], p.broken ? `✗ ${p.broken}` : p.checks ? '✓ 0' : '-');
     set(tr.children[3], 'class', 'n ' + (p.broken ? 'bad' : p.checks ? 'ok' : 'dim'));
     text(tr.children[4], clock(p.since, s.mode === 'recording').slice(0, 8));

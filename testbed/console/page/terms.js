@@ -78,6 +78,12 @@ function render() {
     led.set(key, {...b, to: Math.min(to, next)});
     if (to > next) only.set(key, {...b, from: Math.max(b.from, next), to});
   }
+  if (state.mode !== 'recording') for (const t of Object.values(state.terms)) { // what was before the console, by the history
+    const key = `${t.owner} ${t.term}`, b = state.believed[key], next = state.terms[t.term + 1];
+    const to = b ? b.from : next ? next.at - next.leaderlessMs : t.at;
+    if (to <= t.at || to < from || t.at > view.to || !lanes.includes(t.owner)) continue;
+    led.set(key, {node: t.owner, term: t.term, to, ...led.get(key), from: t.at});
+  }
   for (const t of Object.values(state.terms)) if (t.cause !== 'first' && t.at >= from && t.at - t.leaderlessMs <= view.to) none.set(String(t.term), t);
   const bar = kind => (g, b) => {
     const r = g.children[0];
