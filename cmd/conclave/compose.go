@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"conclave/client"
 	"conclave/testbed"
 	"conclave/testbed/containers"
 	"conclave/testbed/containers/compose"
@@ -21,7 +22,7 @@ import (
 // composeOptions are the flags for containers, and --tls.
 type composeOptions struct {
 	db, takeover, project, dir, logLevel, logs string
-	tls                                        bool // of processes
+	tls                                        bool // also of processes
 }
 
 // bind adds the flags. project is the default project of the command, and kept
@@ -32,7 +33,7 @@ func (o *composeOptions) bind(f *pflag.FlagSet, project, kept string) {
 	f.StringVar(&o.project, "project", project, "with --on compose: name of the project; what an earlier run has left of it is removed")
 	f.StringVar(&o.dir, "compose-dir", ".", "with --on compose: folder of docker-compose.yml")
 	f.StringVar(&o.logs, "logs", "", "with --on compose: folder for the logs of all containers (default: a temporary one, "+kept+")")
-	f.BoolVar(&o.tls, "tls", false, "with --on local: use TLS on every port of a node, as conclave up --tls does")
+	f.BoolVar(&o.tls, "tls", false, "use TLS on every port of a node, as conclave up --tls or compose/tls.yml do")
 	f.StringVar(&o.logLevel, "log-level", "info", "with --on compose: log level of the metas")
 }
 
@@ -44,9 +45,6 @@ func (o *composeOptions) validate(on string) error {
 	case "compose":
 	default:
 		return fmt.Errorf("invalid --on %q (want local or compose)", on)
-	}
-	if o.tls {
-		return errors.New("--tls does not apply to --on compose: bring a cluster up with compose/tls.yml (docs/compose.md)")
 	}
 	switch o.takeover {
 	case "witness", "lease":
@@ -70,12 +68,17 @@ var databaseImages = map[string][]string{
 // is opened.
 type project struct {
 	*compose.Project
-	image string // of the database
+	image  string // of the database
+	tlsDir string // the certificates of clients; "" without TLS
 }
 
 // tool returns the call of the tool that asks these containers.
 func (p *project) tool() string {
-	return program() + " --meta " + strings.Join(p.Published("meta-"), ",")
+	call := program()
+	if p.tlsDir != "" {
+		call += " --tls-dir " + p.tlsDir
+	}
+	return call + " --meta " + strings.Join(p.Published("meta-"), ",")
 }
 
 // containersConfig starts and ends a new project, whose logs are written to the
@@ -85,13 +88,13 @@ func containersConfig(dir, logs string, o composeOptions) (containers.Config, *p
 	p := &project{}
 	return containers.Config{
 		Dir: dir, Logs: logs,
-		Start: func(ctx context.Context, c testbed.Size, nodes []string, file string) (*compose.Project, string, error) {
+		Start: func(ctx context.Context, c testbed.Size, nodes []string, file string) (*compose.Project, containers.Access, error) {
 			services = append([]string{testbed.Database}, nodes...)
-			token, err := p.start(ctx, c, nodes, file, logs, o)
+			access, err := p.start(ctx, c, nodes, file, logs, o)
 			if err != nil && p.Project != nil {
 				err = errors.Join(err, p.end(logs, services))
 			}
-			return p.Project, token, err
+			return p.Project, access, err
 		},
 		End: func(context.Context) error {
 			if p.Project == nil {
@@ -102,10 +105,10 @@ func containersConfig(dir, logs string, o composeOptions) (containers.Config, *p
 	}, p
 }
 
-// start starts the nodes and returns the operator's token when all are ready.
-func (p *project) start(ctx context.Context, c testbed.Size, nodes []string, file, logs string, o composeOptions) (token string, err error) {
+// start starts the nodes and returns when all are ready.
+func (p *project) start(ctx context.Context, c testbed.Size, nodes []string, file, logs string, o composeOptions) (access containers.Access, err error) {
 	if err := compose.Available(ctx); err != nil {
-		return "", err
+		return access, err
 	}
 	env := []string{
 		"CONCLAVE_META_TAKEOVER=" + c.Takeover, "CONCLAVE_META_LOG_LEVEL=" + o.logLevel,
@@ -118,33 +121,38 @@ func (p *project) start(ctx context.Context, c testbed.Size, nodes []string, fil
 		env = append(env, "DB_IMAGE="+image)
 	}
 	if err := os.MkdirAll(logs, 0o755); err != nil {
-		return "", err
+		return access, err
 	}
 	out, err := os.Create(filepath.Join(logs, "compose.log"))
 	if err != nil {
-		return "", err
+		return access, err
 	}
 	defer out.Close()
+	more := []string{file}
+	if o.tls {
+		p.tlsDir = composeCertificates(o.dir)
+		more = []string{filepath.Join("compose", "tls.yml"), file}
+	}
 	p.Project, err = compose.New(compose.Config{
-		Name: o.project, Dir: o.dir, More: []string{file}, Env: env, Services: append([]string{testbed.Database}, nodes...), Out: out,
+		Name: o.project, Dir: o.dir, More: more, Env: env, Services: append([]string{testbed.Database}, nodes...), Out: out,
 	})
 	if err != nil {
-		return "", err
+		return access, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*readyWait)
 	defer cancel()
 	if err := p.Up(ctx); err != nil {
-		return "", err
+		return access, err
 	}
-	if token, err = composeToken(o.dir); err != nil {
-		return "", err
+	if access, err = composeAccess(o.dir, o.tls); err != nil {
+		return access, err
 	}
-	if err := p.AwaitReady(ctx, nodes...); err != nil {
-		return "", err
+	if err := p.AwaitReady(ctx, access.HTTP(nil), nodes...); err != nil {
+		return access, err
 	}
 	db, err := p.Container(ctx, testbed.Database)
 	p.image = db.Image
-	return token, err
+	return access, err
 }
 
 // end writes the logs of all containers and removes the project, also when the
@@ -201,15 +209,23 @@ func databaseImage(ctx context.Context, kind string) string {
 	return images[0]
 }
 
-// composeToken returns the token that the project's containers created at their
-// first start.
-func composeToken(dir string) (string, error) {
+// composeAccess returns the token that the project's containers created at their
+// first start, and, if they use TLS, the certificates of clients.
+func composeAccess(dir string, secured bool) (access containers.Access, err error) {
 	token, err := os.ReadFile(filepath.Join(composeSecrets(dir), tokenSecret))
 	if err != nil {
-		return "", fmt.Errorf("read token of the cluster: %w", err)
+		return access, fmt.Errorf("read token of the cluster: %w", err)
 	}
-	return strings.TrimSpace(string(token)), nil
+	access.Token = strings.TrimSpace(string(token))
+	if secured {
+		access.TLS, err = client.TLSFolder(composeCertificates(dir), nil)
+	}
+	return access, err
 }
+
+// composeCertificates returns the folder with the certificates of clients of a project
+// that uses TLS.
+func composeCertificates(dir string) string { return filepath.Join(composeSecrets(dir), "tls", "client") }
 
 // composeSecrets returns the folder of the secrets of a project with its files in dir.
 func composeSecrets(dir string) string {

@@ -3,19 +3,16 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
 
-	"conclave/client"
 	"conclave/testbed"
 	"conclave/testbed/console"
 	"conclave/testbed/console/live"
@@ -78,17 +75,11 @@ func (p composeProject) attach(ctx context.Context) (_ *containers.Cluster, s su
 	s.Takeover = meta.Env["CONCLAVE_META_TAKEOVER"]
 	s.Lease, _ = time.ParseDuration(meta.Env["CONCLAVE_META_LEASE"]) // "": the default
 	s.NodeLease, _ = time.ParseDuration(meta.Env["CONCLAVE_META_NODE_LEASE"])
-	token, err := composeToken(p.dir)
+	access, err := composeAccess(p.dir, meta.Env["CONCLAVE_META_TLS_DIR"] != "")
 	if err != nil {
 		return nil, s, err
 	}
-	var secured func() *tls.Config
-	if meta.Env["CONCLAVE_META_TLS_DIR"] != "" {
-		if secured, err = client.TLSFolder(filepath.Join(composeSecrets(p.dir), "tls", "client"), nil); err != nil {
-			return nil, s, err
-		}
-	}
-	cluster, err := containers.Attach(ctx, project, token, secured)
+	cluster, err := containers.Attach(ctx, project, access)
 	return cluster, s, err
 }
 

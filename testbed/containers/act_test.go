@@ -61,9 +61,9 @@ func driver(t *testing.T, events ...string) (d *containers.Cluster, docker strin
 	require.NoError(t, err)
 	d = containers.New(containers.Config{
 		Dir: t.TempDir(),
-		Start: func(_ context.Context, _ testbed.Size, _ []string, file string) (*compose.Project, string, error) {
+		Start: func(_ context.Context, _ testbed.Size, _ []string, file string) (*compose.Project, containers.Access, error) {
 			assert.FileExists(t, file)
-			return project, "", nil
+			return project, containers.Access{}, nil
 		},
 		End: func(context.Context) error { return nil },
 	})
@@ -191,12 +191,12 @@ func TestOpen_WritesOverlayAndTracesAreRead(t *testing.T) {
 		}
 	}, nodes []string, d *containers.Cluster) {
 		d = containers.New(containers.Config{Dir: dir, End: func(context.Context) error { return nil },
-			Start: func(_ context.Context, _ testbed.Size, got []string, file string) (*compose.Project, string, error) {
+			Start: func(_ context.Context, _ testbed.Size, got []string, file string) (*compose.Project, containers.Access, error) {
 				nodes = got
 				text, err := os.ReadFile(file)
 				require.NoError(t, err)
 				require.NoError(t, json.Unmarshal(text, &doc))
-				return nil, "", errors.New("not today")
+				return nil, containers.Access{}, errors.New("not today")
 			}})
 		require.ErrorContains(t, d.Open(t.Context(), c, nil), "not today")
 		return doc, nodes, d

@@ -2,7 +2,6 @@ package containers
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"slices"
 
@@ -10,13 +9,12 @@ import (
 	"conclave/testbed/containers/compose"
 )
 
-// Attach returns a cluster of the containers of a project that is up, with the
-// operator's token and, if it uses TLS, the clients' certificates. Its size is that
+// Attach returns a cluster of the containers of a project that is up. Its size is that
 // of the project. Close ends the cuts that were made here, which no other process
 // knows, and leaves the project as it is otherwise.
-func Attach(ctx context.Context, p *compose.Project, token string, secured func() *tls.Config) (*Cluster, error) {
+func Attach(ctx context.Context, p *compose.Project, access Access) (*Cluster, error) {
 	d := New(Config{End: func(context.Context) error { return nil }})
-	d.project, d.token, d.tls, d.found = p, token, secured, true
+	d.project, d.access, d.found = p, access, true
 	all, err := p.Find(ctx)
 	if err != nil {
 		return nil, err

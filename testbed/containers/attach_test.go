@@ -44,7 +44,7 @@ func attached(t *testing.T) (d *containers.Cluster, docker string) {
 	t.Setenv("PATH", filepath.Dir(docker)+":"+os.Getenv("PATH"))
 	project, err := compose.New(compose.Config{Name: "p", Dir: t.TempDir()})
 	require.NoError(t, err)
-	d, err = containers.Attach(t.Context(), project, "secret", nil)
+	d, err = containers.Attach(t.Context(), project, containers.Access{Token: "secret"})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, d.Close(context.Background())) })
 	return d, docker

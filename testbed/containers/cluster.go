@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -19,14 +20,14 @@ import (
 	"conclave/testbed"
 	"conclave/testbed/containers/compose"
 	"conclave/testbed/outside"
+	"conclave/wire"
 )
 
 // Config describes how the project is started and ended.
 type Config struct {
 	// Start starts these nodes of the project, with the named compose file
-	// added to the project's own. It returns when every node answers; token is
-	// the operator's token.
-	Start func(ctx context.Context, c testbed.Size, nodes []string, file string) (p *compose.Project, token string, err error)
+	// added to the project's own. It returns when every node answers.
+	Start func(ctx context.Context, c testbed.Size, nodes []string, file string) (*compose.Project, Access, error)
 	// End ends the project.
 	End func(ctx context.Context) error
 	// Dir is a folder of this machine into which the nodes write their trace
@@ -39,12 +40,30 @@ type Config struct {
 	NoEvents bool
 }
 
+// Access is how the nodes of a project are reached.
+type Access struct {
+	Token string             // the operator's
+	TLS   func() *tls.Config // of clients; nil without TLS
+}
+
+// HTTP returns a client that uses the certificates of clients, if there are some, and
+// a new connection for each request.
+func (a Access) HTTP(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Client {
+	return &http.Client{Transport: a.secure(&http.Transport{DisableKeepAlives: true, DialContext: dial})}
+}
+
+func (a Access) secure(t *http.Transport) http.RoundTripper {
+	if a.TLS == nil {
+		return t
+	}
+	return wire.SecureTransport(t, a.TLS)
+}
+
 // Cluster is a testbed.Cluster of containers.
 type Cluster struct {
 	cfg     Config
 	project *compose.Project
-	token   string
-	tls     func() *tls.Config // of clients; nil without TLS
+	access  Access
 	view    *outside.View
 
 	nodes  []string // services
@@ -95,7 +114,7 @@ func (d *Cluster) Open(ctx context.Context, c testbed.Size, _ *trace.Gate) error
 	if err != nil {
 		return err
 	}
-	if d.project, d.token, err = d.cfg.Start(ctx, c, d.nodes, file); err != nil {
+	if d.project, d.access, err = d.cfg.Start(ctx, c, d.nodes, file); err != nil {
 		return err
 	}
 	d.observe()
@@ -106,8 +125,8 @@ func (d *Cluster) Open(ctx context.Context, c testbed.Size, _ *trace.Gate) error
 func (d *Cluster) observe() {
 	d.view = &outside.View{
 		Nodes: d.published,
-		HTTP:  &http.Client{Transport: d.Secure(&http.Transport{DisableKeepAlives: true, DialContext: d.Dial})},
-		Token: func() string { return d.token },
+		HTTP:  d.access.HTTP(d.Dial),
+		Token: d.Token,
 	}
 }
 
@@ -209,7 +228,7 @@ func (d *Cluster) Client(name string) (testbed.Client, error) {
 		}
 	}
 	slices.Sort(sessions)
-	c, err := outside.NewClient(client.Config{Name: name, Sessions: sessions, Network: d.project.Outside(), Token: d.token, TLSFrom: d.tls}, func() { d.forget(name) })
+	c, err := outside.NewClient(client.Config{Name: name, Sessions: sessions, Network: d.project.Outside(), Token: d.access.Token, TLSFrom: d.access.TLS}, func() { d.forget(name) })
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package containers
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -18,7 +17,6 @@ import (
 	"conclave/meta/metaclient"
 	"conclave/testbed"
 	"conclave/testbed/outside"
-	"conclave/wire"
 )
 
 // ports are the roles' HTTP ports inside the containers.
@@ -44,7 +42,7 @@ func (d *Cluster) Dial(ctx context.Context, network, address string) (net.Conn, 
 // ClientConfig returns the configuration of a client on this machine that knows
 // every session.
 func (d *Cluster) ClientConfig(name string) (client.Config, error) {
-	c := client.Config{Name: name, Network: d.project.Outside(), Token: d.token, TLSFrom: d.tls}
+	c := client.Config{Name: name, Network: d.project.Outside(), Token: d.access.Token, TLSFrom: d.access.TLS}
 	for _, node := range d.nodes {
 		if address, isSession := d.Addresses()[node], strings.HasPrefix(node, "session-"); isSession {
 			c.Sessions = append(c.Sessions, address)
@@ -55,21 +53,14 @@ func (d *Cluster) ClientConfig(name string) (client.Config, error) {
 
 // AwaitReady waits until every node is ready.
 func (d *Cluster) AwaitReady(ctx context.Context) error {
-	return d.project.AwaitReady(ctx, d.nodes...)
+	return d.project.AwaitReady(ctx, d.access.HTTP(nil), d.nodes...)
 }
 
 // Secure returns a transport that uses the cluster's certificates, if it has some.
-func (d *Cluster) Secure(t *http.Transport) http.RoundTripper {
-	return wire.SecureTransport(t, func() *tls.Config {
-		if d.tls == nil {
-			return nil
-		}
-		return d.tls()
-	})
-}
+func (d *Cluster) Secure(t *http.Transport) http.RoundTripper { return d.access.secure(t) }
 
 // Token returns the operator's token.
-func (d *Cluster) Token() string { return d.token }
+func (d *Cluster) Token() string { return d.access.Token }
 
 // stopGrace is how long a container may take to stop.
 const stopGrace = 20 * time.Second
@@ -86,7 +77,7 @@ func (d *Cluster) Stop(ctx context.Context) error {
 			others = append(others, address)
 		}
 	}
-	admin := metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: d.view.HTTP, TokenFor: func(string) string { return d.token }})
+	admin := metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: d.view.HTTP, TokenFor: func(string) string { return d.access.Token }})
 	admin.AnnounceStop(ctx, others, 4*stopGrace, "testbed") // a node that it does not reach stops as if it stopped alone
 	var err error
 	for _, role := range []string{"session", "data", "meta", testbed.Database} {

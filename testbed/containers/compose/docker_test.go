@@ -16,6 +16,9 @@ import (
 	"conclave/testbed/containers/compose"
 )
 
+// prober uses a new connection for each request.
+var prober = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
 // TestProject_UpToDown runs everything on real containers: a meta and its
 // database.
 func TestProject_UpToDown(t *testing.T) {
@@ -37,7 +40,7 @@ func TestProject_UpToDown(t *testing.T) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
-		require.NoError(t, p.AwaitReady(ctx, "meta-1"))
+		require.NoError(t, p.AwaitReady(ctx, prober, "meta-1"))
 	}
 	ready()
 	web := &http.Client{Transport: &http.Transport{DialContext: p.Outside().DialContext, DisableKeepAlives: true}, Timeout: 2 * time.Second}
@@ -54,7 +57,7 @@ func TestProject_UpToDown(t *testing.T) {
 		require.Eventually(t, func() bool { return leads() == want }, 30*time.Second, 20*time.Millisecond, what)
 	}
 	eventually(true, "it leads")
-	before, err := compose.Probe(ctx, p.Published("meta-1")[0])
+	before, err := compose.Probe(ctx, prober, p.Published("meta-1")[0])
 	require.NoError(t, err)
 	assert.Equal(t, "meta-1", before.Name)
 
@@ -66,10 +69,10 @@ func TestProject_UpToDown(t *testing.T) {
 	assert.Equal(t, 137, c.ExitCode)
 	assert.WithinDuration(t, time.Now(), c.Finished, 10*time.Second)
 	assert.ErrorContains(t, p.Kill(ctx, "meta-1"), "is not running")
-	assert.ErrorContains(t, p.AwaitReady(ctx, "meta-1"), "meta-1 has ended with code 137")
+	assert.ErrorContains(t, p.AwaitReady(ctx, prober, "meta-1"), "meta-1 has ended with code 137")
 	require.NoError(t, p.Start(ctx, "meta-1"))
 	ready()
-	after, err := compose.Probe(ctx, p.Published("meta-1")[0])
+	after, err := compose.Probe(ctx, prober, p.Published("meta-1")[0])
 	require.NoError(t, err)
 	assert.NotEqual(t, before.Incarnation, after.Incarnation)
 	eventually(true, "it leads again")
@@ -97,7 +100,7 @@ func TestProject_UpToDown(t *testing.T) {
 	again, err := compose.New(cfg)
 	require.NoError(t, err)
 	require.NoError(t, again.Up(ctx))
-	require.NoError(t, again.AwaitReady(ctx, "meta-1"))
+	require.NoError(t, again.AwaitReady(ctx, prober, "meta-1"))
 
 	t.Log("stopped")
 	require.NoError(t, again.Stop(ctx, "meta-1", 20*time.Second))

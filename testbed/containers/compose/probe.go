@@ -19,35 +19,33 @@ type Condition struct {
 	Incarnation string
 }
 
-// prober uses a new connection for each request: on an old one the answer could
-// come from a node that was suspended or replaced.
-var prober = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-
 const probeLimit = time.Second
 
 // Probe requests /healthz and /readyz from the node at a published address. It
-// returns an error if the node does not answer.
-func Probe(ctx context.Context, address string) (Condition, error) {
+// returns an error if the node does not answer. via must use a new connection for
+// each request: on an old one the answer could come from a node that was suspended
+// or replaced.
+func Probe(ctx context.Context, via *http.Client, address string) (Condition, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
 	var c Condition
 	var health struct{ Name, Incarnation string }
-	if _, err := get(ctx, "http://"+address+"/healthz", &health); err != nil {
+	if _, err := get(ctx, via, "http://"+address+"/healthz", &health); err != nil {
 		return c, err
 	}
 	c.Name, c.Incarnation = health.Name, health.Incarnation
 	var readiness struct{ Reasons []string }
-	status, err := get(ctx, "http://"+address+"/readyz", &readiness)
+	status, err := get(ctx, via, "http://"+address+"/readyz", &readiness)
 	c.Ready, c.Why = status == http.StatusOK, strings.Join(readiness.Reasons, "; ")
 	return c, err
 }
 
-func get(ctx context.Context, url string, into any) (int, error) {
+func get(ctx context.Context, via *http.Client, url string, into any) (int, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return 0, err
 	}
-	res, err := prober.Do(req)
+	res, err := via.Do(req)
 	if err != nil {
 		return 0, err
 	}
@@ -56,13 +54,13 @@ func get(ctx context.Context, url string, into any) (int, error) {
 }
 
 // AwaitReady waits until the nodes of these services are all ready at the same
-// time. If a container has ended, it returns an error with the last line of its
+// time; via is as in Probe. If a container has ended, it returns an error with the last line of its
 // log; if ctx ends, an error that names the services that were not ready.
-func (p *Project) AwaitReady(ctx context.Context, services ...string) error {
+func (p *Project) AwaitReady(ctx context.Context, via *http.Client, services ...string) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for look := 0; ; look++ {
-		waiting := p.notReady(ctx, services)
+		waiting := p.notReady(ctx, via, services)
 		if len(waiting) == 0 {
 			return nil
 		}
@@ -80,7 +78,7 @@ func (p *Project) AwaitReady(ctx context.Context, services ...string) error {
 }
 
 // notReady returns the services that are not ready, with reasons.
-func (p *Project) notReady(ctx context.Context, services []string) []string {
+func (p *Project) notReady(ctx context.Context, via *http.Client, services []string) []string {
 	why := make([]string, len(services))
 	var asking sync.WaitGroup
 	for i, s := range services {
@@ -90,7 +88,7 @@ func (p *Project) notReady(ctx context.Context, services []string) []string {
 			continue
 		}
 		asking.Go(func() {
-			switch c, err := Probe(ctx, published[0]); {
+			switch c, err := Probe(ctx, via, published[0]); {
 			case err != nil:
 				why[i] = s + " (does not answer)"
 			case c.Name != s:
