@@ -152,12 +152,7 @@ func (a *app) running() (*supervisor.Handle, error) {
 // metas.
 func (a *app) metaAddresses() ([]string, error) {
 	if len(a.metas) > 0 {
-		for _, m := range a.metas {
-			if _, _, err := net.SplitHostPort(m); err != nil {
-				return nil, usageError{fmt.Errorf("--meta %q: want HOST:PORT", m)}
-			}
-		}
-		return a.metas, nil
+		return a.metas, checkAddresses("--meta", a.metas)
 	}
 	h, err := a.running()
 	if err != nil {
@@ -213,10 +208,23 @@ func (a *app) nodeAddresses(ctx context.Context, roles ...string) (out []nodeAdd
 	return out, err
 }
 
+// checkAddresses returns a usageError if one of a flag's addresses cannot be one.
+func checkAddresses(flag string, addresses []string) error {
+	for _, address := range addresses {
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			return usageError{fmt.Errorf("%s %q: want HOST:PORT", flag, address)}
+		}
+	}
+	return nil
+}
+
 // sessionAddresses returns the sessions: those of --session, or the cluster's.
 func (a *app) sessionAddresses(ctx context.Context) (out []nodeAddress, err error) {
 	if len(a.sessionsAt) == 0 {
 		return a.nodeAddresses(ctx, "session")
+	}
+	if err := checkAddresses("--session", a.sessionsAt); err != nil {
+		return nil, err
 	}
 	for _, address := range a.sessionsAt {
 		out = append(out, nodeAddress{address, address})

@@ -225,7 +225,9 @@ func composeAccess(dir string, secured bool) (access containers.Access, err erro
 
 // composeCertificates returns the folder with the certificates of clients of a project
 // that uses TLS.
-func composeCertificates(dir string) string { return filepath.Join(composeSecrets(dir), "tls", "client") }
+func composeCertificates(dir string) string {
+	return filepath.Join(composeSecrets(dir), "tls", "client")
+}
 
 // composeSecrets returns the folder of the secrets of a project with its files in dir.
 func composeSecrets(dir string) string {

@@ -85,6 +85,8 @@ func TestUsageError_ExitsWithTwoAndOneLine(t *testing.T) {
 		`signal "7": want -9, -15, -STOP`:                {"kill", "meta-1", "-7"},
 		`unknown role "chief" (want meta`:                {"--meta", "127.0.0.1:1", "nodes", "--role", "chief"},
 		`--meta "nowhere": want HOST:PORT`:               {"--meta", "nowhere", "leader"},
+		`--session "nowhere": want HOST:PORT`:            {"publish", "--session", "nowhere", "a=b"},
+		`--session "there": want HOST:PORT`:              {"services", "--session", "there"},
 		"--count is -1: want 0 or more":                  {"subscribe", "x", "--count", "-1"},
 		"--wait is -1s: want 0 or more":                  {"leader", "--wait", "-1s"},
 		"--lease 0s: want at least 100ms":                {"lead", "--lease", "0s", "--dsn", "u@tcp(127.0.0.1:1)/d", "--", "true"},

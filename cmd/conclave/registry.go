@@ -40,10 +40,12 @@ func (f *registryFlags) check(dataID string) error {
 // local cluster, even if no meta answers, or those that the metas list.
 func (a *app) sessions() (func(context.Context) ([]string, error), error) {
 	a.takeTokenOfSessions()
+	err := checkAddresses("--session", a.sessionsAt)
 	if len(a.sessionsAt) == 0 { // the addresses that metas list may not be reachable from here
-		if _, err := a.metaAddresses(); err != nil {
-			return nil, err
-		}
+		_, err = a.metaAddresses()
+	}
+	if err != nil {
+		return nil, err
 	}
 	return func(ctx context.Context) (out []string, err error) {
 		nodes, err := a.sessionAddresses(ctx)
