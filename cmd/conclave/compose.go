@@ -22,7 +22,7 @@ import (
 // composeOptions are the flags for containers, and --tls.
 type composeOptions struct {
 	db, takeover, project, dir, logLevel, logs string
-	tls                                        bool // also of processes
+	tls                                        bool // of the cluster, in containers or of processes
 }
 
 // bind adds the flags. project is the default project of the command, and kept
@@ -130,7 +130,9 @@ func (p *project) start(ctx context.Context, c testbed.Size, nodes []string, fil
 	defer out.Close()
 	more := []string{file}
 	if o.tls {
-		p.tlsDir = composeCertificates(o.dir)
+		if p.tlsDir, err = filepath.Abs(composeCertificates(o.dir)); err != nil {
+			return access, err
+		}
 		more = []string{filepath.Join("compose", "tls.yml"), file}
 	}
 	p.Project, err = compose.New(compose.Config{

@@ -41,8 +41,8 @@ func (a *app) consoleCommand() *cobra.Command {
 		Long: `Serve a page with the map of a running cluster, its slots, its terms and its events.
 On a loopback address everyone may watch; elsewhere the printed address has a token. A
 console that did not start the cluster only watches it; with --allow-actions it prints a
-one-time link with which one can act (and the next one when that was used), and runs
-clients of its own, whose lists are checked. "conclave up --console" starts both: then the nodes' events are checked too.
+one-time link with which one can act (and without --json the next one when that was
+used), and runs clients of its own, whose lists are checked. "conclave up --console" starts both: then the nodes' events are checked too.
 With --on compose it is the cluster in containers that "make compose-up" or "docker
 compose up" has started.
 
@@ -205,7 +205,7 @@ func (a *app) serveConsole(ctx context.Context, listen string, hosts []string, s
 	}
 	address := shownAddress(ln.Addr(), hosts)
 	if !a.asJSON {
-		cfg.Opened = func(next string) { a.showLink(address, next) }
+		cfg.Opened = func(by, next string) { a.showLink("used from "+by+"; another browser: ", address, next) }
 	}
 	server := console.NewServer(cfg)
 	a.showConsole(server, address, cfg)
@@ -254,13 +254,13 @@ func (a *app) showConsole(s *console.Server, address string, c console.Config) {
 	}
 	fmt.Fprintf(a.stdout, "\nconsole: %s\n", watch)
 	if acts {
-		a.showLink(address, s.Link())
+		a.showLink("to act:  ", address, s.Link())
 	}
 }
 
 // showLink prints a one-time link. When it was used, the next one is printed.
-func (a *app) showLink(address, link string) {
-	fmt.Fprintf(a.stdout, "to act:  http://%s%s (once, in one browser)\n", address, link)
+func (a *app) showLink(what, address, link string) {
+	fmt.Fprintf(a.stdout, "%shttp://%s%s (once, in one browser)\n", what, address, link)
 }
 
 // upWithConsole runs a cluster and its console in this process until a signal or
@@ -312,7 +312,7 @@ func (a *app) watchOwn(ctx context.Context, cluster *local.Cluster, cfg supervis
 	}
 	a.takeToken(h)
 	source := live.New(live.Config{
-		Title: "the cluster in " + a.dir, Processes: h.Processes, HTTP: a.http, TokenFor: a.tokensFor(), Cluster: cluster, Traces: filepath.Join(cfg.Dir, "traces"), Settings: cfg,
+		Title: "the cluster in " + a.dir, Processes: h.Processes, HTTP: a.http, TokenFor: a.tokensFor(), Cluster: cluster, Traces: filepath.Join(cfg.Dir, "traces"), Settings: cfg, Ends: true,
 	})
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

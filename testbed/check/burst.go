@@ -128,12 +128,11 @@ func (h *History) givenUp(v *Verdict, b burst, until time.Duration) {
 	if h.Resumed {
 		lastEnd = 0 // the clients of the history before have ended
 	}
-	runs := map[string]conclave.NodeID{} // the last process of each name
-	replaced := func(n conclave.NodeID) bool { last, known := runs[n.Name]; return known && last != n }
+	newest, seen := map[string]conclave.NodeID{}, map[conclave.NodeID]bool{} // the process of each name that has begun last
 	term := uint64(0)
 	for i, e := range h.Entries {
-		if e.Event != nil {
-			runs[e.Event.Node.Name] = e.Event.Node
+		if e.Event != nil && !seen[e.Event.Node] {
+			seen[e.Event.Node], newest[e.Event.Node.Name] = true, e.Event.Node
 		}
 		if e.At > until {
 			return
@@ -165,7 +164,7 @@ func (h *History) givenUp(v *Verdict, b burst, until time.Duration) {
 			bad("%s was elected in term %d", c.Node, c.Term)
 		case c.Kind == trace.Dropped && e.At-lastEnd > 2*clientLease:
 			bad("%s dropped the registration %s of %s, whose client runs", c.Node, c.Subject, c.Key)
-		case c.Kind == trace.OwnerGone && c.Count > 0 && !replaced(c.Peer): // copies of an earlier process may go at any time
+		case c.Kind == trace.OwnerGone && c.Count > 0 && (newest[c.Peer.Name] == conclave.NodeID{} || newest[c.Peer.Name] == c.Peer): // those of an earlier process may go at any time
 			bad("%s removed %d registrations of %s, which runs", c.Node, c.Count, c.Peer)
 		case c.Kind == trace.Granted && c.Key == string(slot.Crash):
 			bad("slot %d was granted to %s as if its leader had crashed", c.Slot, c.Peer)

@@ -36,7 +36,7 @@ func violated(h check.History, checker string, n int, whole time.Duration) bool 
 // the facts that it leaves behind.
 func TestResume_FindsAViolationWhoseFirstHalfIsBeforeTheCut(t *testing.T) {
 	unchecked := map[string]string{ // by forgery: what is not known after a cut
-		"L24 client gone": "whether the clients of before the cut were connected", "L24 election": "the same", "L24 session removed": "the same", "L24 session of before": "the same", "L24 slot granted": "the same",
+		"L24 client gone": "whether the clients of before the cut were connected", "L24 election": "the same", "L24 session removed": "the same", "L24 session of before": "the same", "L24 late event of a session of before": "which process was the newest", "L24 slot granted": "the same",
 		"I11 given again": "whether a client of before the cut has lost its session",
 	}
 	needWhole := map[string]string{ // by forgery: what is not known if it was more than a minute before the cut

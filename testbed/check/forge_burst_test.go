@@ -102,6 +102,16 @@ var burstForgeries = map[string]forgery{
 			f.took("session-1'", 1).burst(nil).claim("data-1", trace.Claim{Kind: trace.OwnerGone, Peer: id("session-1"), Count: 3}).pause(9 * time.Second).leader("meta-1")
 		},
 	},
+	"L24 late event of a session of before": { // which does not make it the newest
+		func(f *forger) {
+			f.took("session-1", 1).took("session-1'", 1).took("session-1", 1)
+			f.burst(nil).claim("data-1", trace.Claim{Kind: trace.OwnerGone, Peer: id("session-1'"), Count: 3}).pause(9 * time.Second).leader("meta-1")
+		},
+		func(f *forger) {
+			f.took("session-1", 1).took("session-1'", 1)
+			f.burst(nil).claim("data-1", trace.Claim{Kind: trace.OwnerGone, Peer: id("session-1"), Count: 3}).pause(9 * time.Second).leader("meta-1")
+		},
+	},
 	"L24 slot granted": {
 		func(f *forger) {
 			f.burst(nil).claim("meta-1", trace.Claim{Kind: trace.Granted, Peer: id("data-2"), Key: string(slot.Crash)}).pause(9 * time.Second).leader("meta-1")

@@ -202,12 +202,12 @@ var registrationsForgeries = map[string]forgery{
 			f.accepted("session-2", 1).withdrawn("session-1", 2).settled("session-2", 1).readEmpty()
 		},
 	},
-	"L11 dropped elsewhere": { // a removal does not show what is older, either
-		func(f *forger) {
-			f.accepted("session-2", 2).claim("session-1", trace.Claim{Kind: trace.Dropped, Subject: "r", Key: "s", Version: 2}).settled("session-2", 2).readEmpty()
-		},
+	"L11 removed with its client": { // a removal does not show what is older, but a session alone removes nothing
 		func(f *forger) {
 			f.accepted("session-2", 1).claim("session-1", trace.Claim{Kind: trace.Dropped, Subject: "r", Key: "s", Version: 2}).settled("session-2", 1).readEmpty()
+		},
+		func(f *forger) {
+			f.accepted("session-2", 1).removed("data-1", epoch(7, 1), 2).settled("session-2", 1).readEmpty()
 		},
 	},
 	"L11 registered again": {

@@ -204,7 +204,8 @@ func ownersRemove(h *History, v *Verdict) {
 // that still has the registration and that no fault has affected. A session
 // that its client has left settles its old copy with every new leader until the
 // client lease has ended; that copy is live only if its version is not below
-// the one that withdrew the registration elsewhere. A leader that does not know
+// one that was withdrawn elsewhere, or removed from data with its client: a
+// removal does not show what is older. A leader that does not know
 // yet that its slot was granted to another node cannot know what was settled at
 // a higher epoch; whether a session accepts its answer is checked by L3.
 func nothingEmpty(h *History, v *Verdict) {
@@ -229,7 +230,7 @@ func nothingEmpty(h *History, v *Verdict) {
 // liveCopies are the copies that a read must find.
 type liveCopies struct {
 	by        map[string]map[liveCopy]settledCopy // by dataId
-	withdrawn map[string]seenAt[int64]            // by registration: the highest version that was withdrawn, or dropped with its client
+	withdrawn map[string]seenAt[int64]            // by registration: the highest version that was withdrawn, or removed from data
 }
 
 type liveCopy struct {
@@ -274,13 +275,25 @@ func (l *liveCopies) apply(i int, e Entry) {
 			this.lowest, this.epoch = before.lowest, before.epoch
 		}
 		l.by[c.Key][liveCopy{c.Node, c.Subject}] = this
+	case trace.Removed:
+		l.hide(i, c)
 	case trace.Accepted, trace.Dropped:
+		switch {
+		case c.Flag:
+			l.hide(i, c)
+		case c.Kind == trace.Accepted && c.Version >= l.withdrawn[c.Subject].v: // it is there again, and hides what is older itself
+			delete(l.withdrawn, c.Subject)
+		}
 		if c.Flag || c.Kind == trace.Dropped {
-			if c.Version > l.withdrawn[c.Subject].v {
-				l.withdrawn[c.Subject] = seenAt[int64]{c.Version, i}
-			}
 			forget(func(x liveCopy) bool { return x.id == c.Subject })
 		}
+	}
+}
+
+// hide notes that copies of a registration below a claim's version are not shown.
+func (l *liveCopies) hide(i int, c *trace.Claim) {
+	if c.Version > l.withdrawn[c.Subject].v {
+		l.withdrawn[c.Subject] = seenAt[int64]{c.Version, i}
 	}
 }
 

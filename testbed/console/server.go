@@ -45,9 +45,10 @@ type Config struct {
 	// Hosts are host names under which a browser may address the server, besides
 	// localhost and addresses.
 	Hosts []string
-	// Opened is called when the one-time link was used, with the path of the next one,
-	// for another browser; nil: there is no next one. Calls may be concurrent.
-	Opened func(next string)
+	// Opened is called when the one-time link was used, with the address that has used it
+	// and the path of the next one, for another browser; nil: there is no next one. Calls
+	// may be concurrent.
+	Opened func(by, next string)
 }
 
 // Server serves the page, its stream, and the actions.
@@ -118,11 +119,12 @@ func (s *Server) open(w http.ResponseWriter, r *http.Request) {
 		serve.WriteError(w, wire.Errorf(wire.CodeForbidden, "this link was used already, or is not the newest one"))
 		return
 	}
-	if s.cfg.Opened != nil {
-		s.cfg.Opened(s.Link())
-	}
 	grant(w, r, s.access.actCookie, s.access.key)
 	http.Redirect(w, r, "/", http.StatusSeeOther)
+	if s.cfg.Opened != nil {
+		_ = http.NewResponseController(w).Flush() // the answer does not wait for a terminal
+		s.cfg.Opened(r.RemoteAddr, s.Link())
+	}
 }
 
 // rights answers whether this viewer may act.

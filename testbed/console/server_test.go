@@ -91,7 +91,7 @@ func TestServer_OnlyTheHolderOfTheLinkActs(t *testing.T) {
 // A link that a second person needs, or that something has fetched before its reader.
 func TestServer_UsedLinkIsFollowedByAnother(t *testing.T) {
 	var next []string
-	s := NewServer(Config{Hub: NewHub(), Actor: &actor{}, Opened: func(link string) { next = append(next, link) }})
+	s := NewServer(Config{Hub: NewHub(), Actor: &actor{}, Opened: func(_, link string) { next = append(next, link) }})
 	opens := func(path string) int {
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1"+path, nil))

@@ -93,6 +93,11 @@ func TestTraffic_TimeBetweenLooksIsNotThatOfAChange(t *testing.T) {
 		assert.Equal(t, []string{"client-1 service-1"}, traffic.Look(), "the same one, for more than a second")
 		sees("client-1/1#1", "client-2/2#1", "client-2/3#1")
 		assert.Empty(t, traffic.Look())
+
+		sees("client-1/1#1", "client-2/2#1", "client-2/2#2", "client-2/3#1")
+		assert.Empty(t, traffic.Look())
+		time.Sleep(2 * changing)
+		assert.Equal(t, []string{"client-1 service-1"}, traffic.Look(), "one of them twice")
 	})
 }
 

@@ -18,7 +18,7 @@ type Traffic struct {
 	wrong map[difference]time.Time // since which look each list has differed so
 }
 
-// difference is a registration that is in a list or published, but not both.
+// difference is a registration that is not in a list as often as it is published.
 type difference struct{ list, tag string }
 
 // NewTraffic returns clients that have not started.
@@ -76,9 +76,15 @@ func (t *Traffic) differences() map[difference]bool {
 	out := map[difference]bool{}
 	for client, name := range l.short() {
 		list := check.ListName(client, name)
-		seen, want := tags(l.settled(l.last[[2]string{client, name}])), tags(l.wanted(name))
-		for _, tag := range slices.Concat(seen, want) {
-			if slices.Contains(seen, tag) != slices.Contains(want, tag) {
+		more := map[string]int{} // by tag: how many more are in the list than are published
+		for _, tag := range tags(l.settled(l.last[[2]string{client, name}])) {
+			more[tag]++
+		}
+		for _, tag := range tags(l.wanted(name)) {
+			more[tag]--
+		}
+		for tag, n := range more {
+			if n != 0 {
 				out[difference{list, tag}] = true
 			}
 		}

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -24,12 +25,13 @@ import (
 // cluster notes what is done to it. No link can be cut.
 type cluster struct {
 	testbed.Cluster
-	done []testbed.Action
+	done    []testbed.Action
+	refuses error
 }
 
-func (c *cluster) Do(_ context.Context, a testbed.Action) error {
+func (c *cluster) Do(ctx context.Context, a testbed.Action) error {
 	c.done = append(c.done, a)
-	return nil
+	return cmp.Or(c.refuses, ctx.Err())
 }
 
 func (c *cluster) Capabilities() *testbed.Capabilities {
@@ -165,6 +167,23 @@ func TestHealStopped_AlsoWhenTheConsoleEnds(t *testing.T) {
 	s.healStopped()
 	s.running.Wait()
 	assert.Contains(t, c.done, testbed.Action{Verb: testbed.Resume, Node: "meta-1"})
+	assert.Empty(t, s.active.List())
+	assert.NoError(t, s.unhealed())
+
+	require.NoError(t, s.perform(t.Context(), testbed.Action{Verb: testbed.Pause, Node: "meta-1"}))
+	c.refuses = errors.New("no such process")
+	s.healStopped()
+	assert.ErrorContains(t, s.unhealed(), "heal what the scenario has left: no such process")
+}
+
+// A healing that has begun does not end with the console.
+func TestHeal_GoesOnWhenTheConsoleEnds(t *testing.T) {
+	c := &cluster{}
+	s := source(c)
+	ctx, cancel := context.WithCancel(t.Context())
+	require.NoError(t, s.perform(ctx, testbed.Action{Verb: testbed.Pause, Node: "meta-1"}))
+	cancel()
+	assert.NoError(t, s.heal(ctx))
 	assert.Empty(t, s.active.List())
 }
 

@@ -43,6 +43,9 @@ type Config struct {
 	Cluster testbed.Cluster
 	// Traces is the folder of the nodes' trace files; "": there are none.
 	Traces string
+	// Ends says that the cluster ends with the console: what a scenario has left is
+	// not healed then.
+	Ends bool
 	// Settings are those with which the cluster was started; what is zero has its
 	// default.
 	Settings supervisor.Config
@@ -75,6 +78,7 @@ type Source struct {
 	played   int
 	seen     *sight
 	ended    bool
+	left     error // why what a scenario has left was not healed at the end
 }
 
 var (

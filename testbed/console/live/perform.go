@@ -72,22 +72,25 @@ func (s *Source) reconnected(node string) {
 	}
 }
 
-// healWithin limits the healing after a scenario that ended with the console.
+// healWithin limits a healing, which goes on when the console ends.
 const healWithin = 15 * time.Second
 
-// healStopped heals what a scenario that was stopped has left. A console that ends
-// does not leave the cluster so either, because nothing else knows of it then.
+// healStopped heals what a scenario that was stopped has left. If the console ends,
+// nobody else knows of it: it is healed before Run returns.
 func (s *Source) healStopped() {
-	if s.begin("heal all, after the scenario was stopped", false, s.heal) == nil {
+	if s.begin("heal all, after the scenario was stopped", false, s.heal) == nil || s.cfg.Ends {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), healWithin)
-	defer cancel()
-	_ = s.heal(ctx) // perform has recorded and shown each step
+	err := s.heal(context.Background())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left = err
 }
 
 // heal ends what was injected here, links first, and starts what is down.
 func (s *Source) heal(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healWithin)
+	defer cancel()
 	s.mu.Lock()
 	open := s.active.List()
 	s.mu.Unlock()

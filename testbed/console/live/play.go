@@ -97,13 +97,20 @@ func (s *Source) beginPlay(r console.Request) error {
 	s.mu.Unlock()
 	p := &playing{of: s, shown: console.Play{Name: of.Name, About: summary(of.About), Began: time.Now().UnixMilli(), Lasts: of.Until.Milliseconds(), State: "starting", Steps: planned(of)}}
 	p.show()
-	return s.spawn(func(context.Context) {
-		defer stop()
-		p.play(ctx, of, number)
+	ended := func() {
+		stop()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.stop = nil
+	}
+	err = s.spawn(func(context.Context) {
+		defer ended()
+		p.play(ctx, of, number)
 	})
+	if err != nil {
+		ended()
+	}
+	return err
 }
 
 // planned returns the lines of a scenario as steps.

@@ -25,15 +25,19 @@ const (
 	termsKept = 200
 )
 
-// Run shows the cluster until ctx ends.
-func (s *Source) Run(ctx context.Context, hub *console.Hub) error {
+// Run shows the cluster until ctx ends. It fails if what a scenario has left could
+// not be healed.
+func (s *Source) Run(ctx context.Context, hub *console.Hub) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s.mu.Lock()
 	s.work = ctx
 	s.mu.Unlock()
 	follow := &follower{http: s.cfg.HTTP, tokenFor: s.cfg.TokenFor, each: s.event, nodes: map[string]bool{}}
 	var all sync.WaitGroup
-	defer s.running.Wait()
+	defer func() {
+		s.running.Wait()
+		err = s.unhealed()
+	}()
 	defer all.Wait()
 	defer func() { follow.all.Wait() }()
 	defer s.end()
@@ -82,6 +86,16 @@ func (s *Source) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
+}
+
+// unhealed returns why what a scenario has left was not healed at the end.
+func (s *Source) unhealed() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.left == nil {
+		return nil
+	}
+	return fmt.Errorf("heal what the scenario has left: %w", s.left)
 }
 
 // first looks until the processes are known, and returns nil if ctx ends before.

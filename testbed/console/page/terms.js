@@ -63,6 +63,8 @@ function render() {
   set($('lanes'), 'viewBox', `0 0 ${width} ${height}`);
   const k = (width - left) / view.span, from = view.to - view.span;
   if (!origin || Math.abs(from - origin) > 20 * view.span) origin = from;
+  // A browser does not know the place of what is thousands of views away.
+  const near = at => Math.min(Math.max(at, origin - 22 * view.span), origin + 22 * view.span);
   const x = at => (at - origin) * k, y = node => top + lane * lanes.indexOf(node);
   const shift = `translate(${(left - (from - origin) * k).toFixed(1)} 0)`;
   set(body, 'transform', shift);
@@ -72,23 +74,24 @@ function render() {
     set(g.children[1], 'x2', width); set(g.children[1], 'y1', y(n) + lane - 1); set(g.children[1], 'y2', y(n) + lane - 1);
   }, names);
   const led = new Map(), only = new Map(), none = new Map();
+  const live = state.mode !== 'recording';
   for (const [key, b] of Object.entries(state.believed)) {
-    const to = b.open ? state.now : b.to, next = state.terms[b.term + 1]?.at ?? Infinity;
-    if (to < from || b.from > view.to) continue;
-    led.set(key, {...b, to: Math.min(to, next)});
+    const to = b.open ? state.now : b.to, t = state.terms[b.term], next = state.terms[b.term + 1]?.at ?? Infinity;
+    const began = live && t?.owner === b.node ? Math.min(b.from, t.at) : b.from; // the console may have come later
+    if (to < from || began > view.to) continue;
+    led.set(key, {...b, from: began, to: Math.min(to, next)});
     if (to > next) only.set(key, {...b, from: Math.max(b.from, next), to});
   }
-  if (state.mode !== 'recording') for (const t of Object.values(state.terms)) { // what was before the console, by the history
-    const key = `${t.owner} ${t.term}`, b = state.believed[key], next = state.terms[t.term + 1];
-    const to = b ? b.from : next ? next.at - next.leaderlessMs : t.at;
-    if (to <= t.at || to < from || t.at > view.to || !lanes.includes(t.owner)) continue;
-    led.set(key, {node: t.owner, term: t.term, to, ...led.get(key), from: t.at});
+  if (live) for (const t of Object.values(state.terms)) { // those that ended before the console began, by the history
+    const key = `${t.owner} ${t.term}`, next = state.terms[t.term + 1], to = next ? next.at - next.leaderlessMs : 0;
+    if (!state.believed[key] && lanes.includes(t.owner) && to > Math.max(from, t.at) && t.at <= view.to) led.set(key, {node: t.owner, term: t.term, from: t.at, to});
   }
   for (const t of Object.values(state.terms)) if (t.cause !== 'first' && t.at >= from && t.at - t.leaderlessMs <= view.to) none.set(String(t.term), t);
   const bar = kind => (g, b) => {
     const r = g.children[0];
-    set(r, 'class', kind); set(r, 'x', x(b.from).toFixed(1)); set(r, 'y', y(b.node) + 3);
-    set(r, 'width', Math.max(1.5, (b.to - b.from) * k).toFixed(1)); set(r, 'height', lane - 8); set(r, 'rx', 2);
+    const begins = near(b.from);
+    set(r, 'class', kind); set(r, 'x', x(begins).toFixed(1)); set(r, 'y', y(b.node) + 3);
+    set(r, 'width', Math.max(1.5, (near(b.to) - begins) * k).toFixed(1)); set(r, 'height', lane - 8); set(r, 'rx', 2);
   };
   const box = () => draw('g', {}, draw('rect'), draw('title'), draw('text', {class: 'label'}));
   const sorted = m => [...m.keys()].sort(natural);
