@@ -271,7 +271,7 @@ func (a *app) upWithConsole(ctx context.Context, cfg supervisor.Config, listen s
 		return err
 	}
 	if h, err := supervisor.Open(cfg.Dir); err == nil && h.Running() {
-		return fmt.Errorf("a cluster is running in %s: show it with %s", cfg.Dir, a.hint("console"))
+		return fmt.Errorf("a cluster is running in %s: show it with %s", cfg.Dir, a.hint("console --allow-actions"))
 	}
 	traces := filepath.Join(cfg.Dir, "traces")
 	if err := errors.Join(os.RemoveAll(traces), os.MkdirAll(traces, 0o700)); err != nil { // those of an earlier run

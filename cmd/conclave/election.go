@@ -117,7 +117,8 @@ func (a *app) electionListCommand(use string) *cobra.Command {
 		Use: use, Short: "List the elections, newest first", Args: want(),
 		Long: `List the elections, newest first. LEADERLESS is the time without a leader: from the
 previous leader's last valid moment (its resignation, the breaking of its connection,
-or the end of its lease) to the new leader's first write under its term.`,
+or the end of its lease) to the new leader's first write under its term. Of a time in
+which no meta ran it has only what the winner has seen.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return query(a, cmd, (*metaclient.Admin).Elections, writeElections)
 		},

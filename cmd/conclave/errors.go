@@ -128,7 +128,7 @@ func (a *app) classify(cmd *cobra.Command, err error) failure {
 	case wire.CodeUnavailable:
 		f.Advice = "check that the cluster is running: " + a.hint("nodes")
 		if len(a.metas) == 0 {
-			f.Advice = "check that the cluster is running: " + a.hint("ps") + ", " + a.hint("up") + ", or --meta ADDR,..."
+			f.Advice = "see what runs with " + a.hint("ps") + ", start a node that is down with " + a.hint("start NAME") + ", or name the metas of another cluster with --meta"
 		}
 	}
 	return f

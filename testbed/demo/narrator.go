@@ -119,7 +119,7 @@ func (n *Narrator) Open(ctx context.Context, size testbed.Size, gate *trace.Gate
 		return err
 	}
 	n.figure("all processes ready after", ms(time.Since(n.began)), n.cfg.Database())
-	n.look("the whole time, in another terminal: " + n.cfg.Tool() + " events -f")
+	n.look("as long as this demo runs, in another terminal: " + n.cfg.Tool() + " events -f")
 	return nil
 }
 

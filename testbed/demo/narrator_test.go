@@ -93,7 +93,7 @@ func TestNarrator_TellsScenesWithTheirFigures(t *testing.T) {
 	require.NoError(t, n.Close(t.Context()))
 	assert.True(t, c.stopped && c.closed)
 	for _, want := range []string{
-		"3 metas, 3 data nodes, 2 sessions and a MySQL server, each a fake", "mysql:8.4", "look at: the whole time, in another terminal: tool events -f",
+		"3 metas, 3 data nodes, 2 sessions and a MySQL server, each a fake", "mysql:8.4", "look at: as long as this demo runs, in another terminal: tool events -f",
 		"30 ms   2 slots, data-1 leads 2", "2. ONE\n         It dies.\n         - kill meta-1\n", "1.5 ms   meta-2, which leads term 7",
 		"1000 ms   from the end of one leader's trust", "publishers missing at subscribers            0   0 looked for so far", "look at: tool a, tool b",
 		"MISSED   no node leads", "down meta-1                                 1s   meta-1 has ended", "start meta-1: no way", "all processes ended in",
