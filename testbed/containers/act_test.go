@@ -2,9 +2,12 @@ package containers_test
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -182,6 +185,26 @@ func TestEffectTime_ReturnsTimeOfEnginesEvent(t *testing.T) {
 
 // The overlay has the scenario's sizes and times and a folder for the trace
 // files, from which Events reads the events.
+// The soak's operator makes its client before the cluster is open.
+func TestSecure_UsesCertificatesThatOpenHasFound(t *testing.T) {
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	d := containers.New(containers.Config{
+		Dir: t.TempDir(), End: func(context.Context) error { return nil },
+		Start: func(context.Context, testbed.Size, []string, string) (*compose.Project, containers.Access, error) {
+			return nil, containers.Access{TLS: func() *tls.Config {
+				return server.Client().Transport.(*http.Transport).TLSClientConfig
+			}}, errors.New("not today")
+		},
+	})
+	web := &http.Client{Transport: d.Secure(&http.Transport{DisableKeepAlives: true})}
+	require.Error(t, d.Open(t.Context(), ordinary, nil))
+	res, err := web.Get("http://" + server.Listener.Addr().String())
+	require.NoError(t, err)
+	assert.NoError(t, res.Body.Close())
+	assert.Equal(t, http.StatusNotFound, res.StatusCode)
+}
+
 func TestOpen_WritesOverlayAndTracesAreRead(t *testing.T) {
 	dir := t.TempDir()
 	read := func(c testbed.Size) (doc struct {

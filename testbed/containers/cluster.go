@@ -49,14 +49,15 @@ type Access struct {
 // HTTP returns a client that uses the certificates of clients, if there are some, and
 // a new connection for each request.
 func (a Access) HTTP(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Client {
-	return &http.Client{Transport: a.secure(&http.Transport{DisableKeepAlives: true, DialContext: dial})}
+	return &http.Client{Transport: wire.SecureTransport(&http.Transport{DisableKeepAlives: true, DialContext: dial}, a.settings)}
 }
 
-func (a Access) secure(t *http.Transport) http.RoundTripper {
+// settings returns the settings of a new connection, or nil without TLS.
+func (a Access) settings() *tls.Config {
 	if a.TLS == nil {
-		return t
+		return nil
 	}
-	return wire.SecureTransport(t, a.TLS)
+	return a.TLS()
 }
 
 // Cluster is a testbed.Cluster of containers.

@@ -2,6 +2,7 @@ package containers
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"conclave/meta/metaclient"
 	"conclave/testbed"
 	"conclave/testbed/outside"
+	"conclave/wire"
 )
 
 // ports are the roles' HTTP ports inside the containers.
@@ -56,8 +58,11 @@ func (d *Cluster) AwaitReady(ctx context.Context) error {
 	return d.project.AwaitReady(ctx, d.access.HTTP(nil), d.nodes...)
 }
 
-// Secure returns a transport that uses the cluster's certificates, if it has some.
-func (d *Cluster) Secure(t *http.Transport) http.RoundTripper { return d.access.secure(t) }
+// Secure returns a transport that uses the cluster's certificates, if it has some. They
+// may be known only when the cluster is open.
+func (d *Cluster) Secure(t *http.Transport) http.RoundTripper {
+	return wire.SecureTransport(t, func() *tls.Config { return d.access.settings() })
+}
 
 // Token returns the operator's token.
 func (d *Cluster) Token() string { return d.access.Token }
