@@ -42,9 +42,9 @@ func (a *app) consoleCommand() *cobra.Command {
 On a loopback address everyone may watch; elsewhere the printed address has a token. A
 console that did not start the cluster only watches it; with --allow-actions it prints a
 one-time link with which one can act (and without --json the next one when that was
-used), and runs clients of its own, whose lists are checked. "conclave up --console" starts both: then the nodes' events are checked too.
-With --on compose it is the cluster in containers that "make compose-up" or "docker
-compose up" has started.
+used), and runs clients of its own, whose lists are checked. "conclave up --console"
+starts both: then the nodes' events are checked too. With --on compose it is the cluster
+in containers that "make compose-up" or "docker compose up" has started.
 
 With --recording it plays a run of the simulator ("make sim SEED=n RECORD=FILE") instead:
 forwards and backwards, message by message.`,

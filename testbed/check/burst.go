@@ -129,6 +129,7 @@ func (h *History) givenUp(v *Verdict, b burst, until time.Duration) {
 		lastEnd = 0 // the clients of the history before have ended
 	}
 	newest, seen := map[string]conclave.NodeID{}, map[conclave.NodeID]bool{} // the process of each name that has begun last
+	replaced := func(n conclave.NodeID) bool { last, known := newest[n.Name]; return known && last != n }
 	term := uint64(0)
 	for i, e := range h.Entries {
 		if e.Event != nil && !seen[e.Event.Node] {
@@ -164,7 +165,7 @@ func (h *History) givenUp(v *Verdict, b burst, until time.Duration) {
 			bad("%s was elected in term %d", c.Node, c.Term)
 		case c.Kind == trace.Dropped && e.At-lastEnd > 2*clientLease:
 			bad("%s dropped the registration %s of %s, whose client runs", c.Node, c.Subject, c.Key)
-		case c.Kind == trace.OwnerGone && c.Count > 0 && (newest[c.Peer.Name] == conclave.NodeID{} || newest[c.Peer.Name] == c.Peer): // those of an earlier process may go at any time
+		case c.Kind == trace.OwnerGone && c.Count > 0 && !replaced(c.Peer): // those of an earlier process may go at any time
 			bad("%s removed %d registrations of %s, which runs", c.Node, c.Count, c.Peer)
 		case c.Kind == trace.Granted && c.Key == string(slot.Crash):
 			bad("slot %d was granted to %s as if its leader had crashed", c.Slot, c.Peer)

@@ -43,8 +43,8 @@ type Config struct {
 	Cluster testbed.Cluster
 	// Traces is the folder of the nodes' trace files; "": there are none.
 	Traces string
-	// Ends says that the cluster ends with the console: what a scenario has left is
-	// not healed then.
+	// Ends: the cluster ends with the console, which then leaves what a scenario has
+	// done as it is.
 	Ends bool
 	// Settings are those with which the cluster was started; what is zero has its
 	// default.

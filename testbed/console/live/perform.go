@@ -75,8 +75,8 @@ func (s *Source) reconnected(node string) {
 // healWithin limits a healing, which goes on when the console ends.
 const healWithin = 15 * time.Second
 
-// healStopped heals what a scenario that was stopped has left. If the console ends,
-// nobody else knows of it: it is healed before Run returns.
+// healStopped heals what a scenario that was stopped has left. If the console ends, no
+// other process knows of it: it is healed before Run returns.
 func (s *Source) healStopped() {
 	if s.begin("heal all, after the scenario was stopped", false, s.heal) == nil || s.cfg.Ends {
 		return

@@ -54,8 +54,9 @@ func get(ctx context.Context, via *http.Client, url string, into any) (int, erro
 }
 
 // AwaitReady waits until the nodes of these services are all ready at the same
-// time; via is as in Probe. If a container has ended, it returns an error with the last line of its
-// log; if ctx ends, an error that names the services that were not ready.
+// time; via is as in Probe. If a container has ended, it returns an error with the
+// last line of its log; if ctx ends, an error that names the services that were not
+// ready.
 func (p *Project) AwaitReady(ctx context.Context, via *http.Client, services ...string) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
