@@ -23,7 +23,7 @@ LINT_VERSION     := v2.15.0
 SBOM_VERSION     := v1.10.0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo play pictures test-browser soak eight test test-all test-hostile test-real test-compose test-replicated test-zookeeper sim diagram mutate check up down lint generate bench fuzz cover clean
+.PHONY: help build demo play pictures test-browser soak eight test test-all test-long test-hostile test-real test-containers test-compose test-replicated test-zookeeper sim diagram mutate check up down lint generate bench fuzz cover clean
 .PHONY: need-docker image image-source compose-up compose-demo compose-down
 
 help: ## list the targets
@@ -57,9 +57,13 @@ EIGHT := handed-over-while-a-session-is-slow the-last-copy-is-being-drained all-
 eight: build ## the defects that were found from outside, on processes: each scenario TIMES=n (20), PARALLEL=n (3) clusters at once; ONLY=NAMES
 	@$(BIN)/conclave chaos run $(or $(ONLY),$(EIGHT)) --times $(or $(TIMES),20) --parallel $(or $(PARALLEL),3) --seed $(or $(SEED),1)
 
+# Packages in which the race detector finds nothing: one goroutine reads source code.
+PLAIN := ./internal/archtest ./testbed/simulated/mutate
+
 test: ## all tests that need only Go
 	@echo '$(SAY_RACE)'
-	$(TEST_ENV) $(GO) test -timeout 30m $(RACE) ./...
+	$(TEST_ENV) $(GO) test -timeout 30m $(RACE) $$($(GO) list ./... | grep -v $(patsubst ./%,-e /%$$$$,$(PLAIN)))
+	CGO_ENABLED=0 $(GO) test -short $(PLAIN)
 	$(if $(RACE),CGO_ENABLED=0 $(GO) test ./testbed/simulated/,@true) # all stories; the race detector sees four
 	@$(MAKE) --no-print-directory sim SEEDS=100
 	cd internal/devdb/goregex && $(TEST_ENV) $(GO) test $(RACE) ./...
@@ -67,7 +71,19 @@ test: ## all tests that need only Go
 # The packages whose tests also run on real servers, one package at a time because
 # each starts its own servers. Their tests mostly wait, so up to four run at once.
 REAL := ./internal/mysqltest/ ./testbed/containers/compose/ ./sql/... ./elector/ ./elector/termcas/ ./elector/versioncas/ ./elector/rowlock/ ./elector/sofaloop/ ./elector/fence/ ./lab/...
-test-all: test test-hostile test-browser test-real test-zookeeper ## those, the page in a browser, and the tests on real servers in containers: MySQL, MariaDB, ZooKeeper; lists what it skipped (REQUIRE_DOCKER=1: fails)
+test-all: test test-long test-hostile test-browser test-real test-zookeeper test-containers ## those, the slow suites, the page in a browser, and the tests on real servers in containers: MySQL, MariaDB, ZooKeeper; lists what it skipped (REQUIRE_DOCKER=1: fails); hours
+
+test-long: ## the suites that take minutes each: storms, one seed one trace, fuzz, soak, the tree under another path
+	$(GO) test -count=1 ./internal/archtest
+	@for suite in 'sim SEEDS=2000' 'sim TWICE=20' 'sim RACED=1 SEEDS=50' 'fuzz FUZZTIME=60s' 'soak FOR=5m'; do \
+	  echo "== make $$suite"; $(MAKE) --no-print-directory $$suite || exit 1; done
+
+test-containers: ## the image by every builder, the demo on both databases, and a cluster with TLS that consoles watch and break
+	.ci/check-image
+	@for suite in compose-demo 'compose-demo DB=mariadb'; do echo "== make $$suite"; $(MAKE) --no-print-directory $$suite || exit 1; done
+	$(BIN)/conclave chaos run f16-kill-a-data-node --on compose --tls
+	@export COMPOSE_PROFILES=console; $(MAKE) --no-print-directory compose-up TLS=1 && $(MAKE) --no-print-directory test-compose; code=$$?; \
+	  $(MAKE) --no-print-directory compose-down; exit $$code
 
 test-hostile: ## the hostile-client suite, with the race detector in the programs if there is a C compiler
 	TEST_ALL=1 $(if $(RACE),RACED=1,) $(TEST_ENV) $(GO) test -count=1 -v $(RACE) ./testbed/hostile/
@@ -75,7 +91,7 @@ test-hostile: ## the hostile-client suite, with the race detector in the program
 test-browser: ## the test of test-all that needs a browser (chromium); REQUIRE_BROWSER=1: fails without one
 	@$(call on-real-servers,-run '^TestConsole' ./cmd/conclave)
 
-test-real: ## the tests of test-all that need a real MySQL and MariaDB
+test-real: ## the tests of test-all that need a real MySQL and MariaDB; SERVERS=mysql,mariadb,group,galera: on some; REAL=PACKAGES: of some
 	@$(call on-real-servers,$(REAL))
 
 test-compose: ## the console's tests on the cluster that make compose-up has started; with COMPOSE_PROFILES=console, on its service too
@@ -88,7 +104,7 @@ test-replicated: ## the scenarios on replicated databases, TIMES=n (20) each on 
 test-zookeeper: ## the tests of test-all that need a real ZooKeeper
 	@$(call on-real-servers,./internal/zktest/ ./elector/zklatch/...)
 
-on-real-servers = echo '$(SAY_RACE)'; { TEST_ALL=1 $(TEST_ENV) $(GO) test -json -p 1 -parallel 4 -count=1 -timeout 30m $(RACE) $(1); \
+on-real-servers = echo '$(SAY_RACE)'; { TEST_ALL=1 $(if $(SERVERS),TEST_SERVERS=$(SERVERS)) $(TEST_ENV) $(GO) test -json -p 1 -parallel 4 -count=1 -timeout 30m $(RACE) $(1); \
 	  printf '{"Action":"exit","Elapsed":%d}\n' $$?; } | $(GO) run .ci/testreport.go
 
 # Two processes of one processor each, which share the seeds. With the overlay one

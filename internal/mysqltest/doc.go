@@ -18,8 +18,9 @@
 //	mariadb    likewise: MARIADB_DSN, MARIADB_IMAGE
 //
 // A real server is started by the first test that needs it, and only with
-// TEST_ALL=1; without it, tests need only Go. Each test has its own database on
-// the server, which is dropped when the test ends. The default image of MySQL
+// TEST_ALL=1; without it, tests need only Go. TEST_SERVERS chooses some of the kinds,
+// separated by commas (mysql, mariadb, group, galera). Each test has its own database
+// on the server, which is dropped when the test ends. The default image of MySQL
 // is mysql:8.4, or mysql-local:9 if the engine does not have it
 // (.ci/mysql-image builds the latter without a registry); that of MariaDB is
 // mariadb:10.11 or mariadb-local:10.11. The server's version is printed on

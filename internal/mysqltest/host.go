@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -60,8 +61,8 @@ func (s *started[T]) of(kind Kind) *attempt[T] {
 // test as New does.
 func (s *started[T]) find(t testing.TB, kind Kind, start func(Kind) (T, error), what func(T) string) T {
 	t.Helper()
-	if !Wanted() {
-		t.Skipf("%s is not requested: set TEST_ALL=1 to run this test on real servers", kind)
+	if !wanted(kind) {
+		t.Skipf("%s is not requested: TEST_ALL=1 runs this test on real servers, TEST_SERVERS chooses some", kind)
 	}
 	a := s.of(kind)
 	a.run(kind, start, what)
@@ -141,11 +142,8 @@ func find(t testing.TB, kind Kind) *host {
 
 // startAll starts those of the servers that are missing, at the same time.
 func startAll(kinds []Kind) {
-	if !Wanted() {
-		return
-	}
 	var starting sync.WaitGroup
-	for _, kind := range kinds {
+	for _, kind := range slices.DeleteFunc(slices.Clone(kinds), func(k Kind) bool { return !wanted(k) }) {
 		starting.Go(func() { hosts.of(kind).run(kind, start, (*host).String) })
 	}
 	starting.Wait()

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -65,6 +67,13 @@ func AtOnce(t *testing.T, test func(t *testing.T, s *Server)) {
 
 // Wanted reports whether real servers are requested (TEST_ALL=1).
 func Wanted() bool { return os.Getenv("TEST_ALL") == "1" }
+
+// wanted reports whether servers of a kind are requested: TEST_SERVERS lists the kinds,
+// separated by commas; without it, all are.
+func wanted(kind Kind) bool {
+	kinds, some := os.LookupEnv("TEST_SERVERS")
+	return Wanted() && (!some || slices.Contains(strings.Split(kinds, ","), string(kind)))
+}
 
 // New returns a server with a database for the test, which is dropped when the
 // test ends. If there is no such server, the test is skipped with a message, or
