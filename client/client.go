@@ -53,6 +53,7 @@ type Client struct {
 	resent     int64                    // likewise
 	advertised []string                 // sessions that take clients, as the last session reported
 	resolved   []string                 // the last result of Resolve
+	dropped    error                    // why a Close has ended Run before everything was withdrawn
 	refusal    error                    // why the sessions refuse the token, until one accepts it
 	welcomed   bool                     // a session has taken this client at least once
 	idle       chan struct{}            // closed when every publication is stored; nil while no caller waits
@@ -93,15 +94,43 @@ func (c *Client) newID() string {
 // first, Run returns its error without a good-bye, as if the process had died:
 // the session keeps the registrations for its client lease, or for Linger if
 // that was announced and everything is known to be stored. Losing sessions,
-// even all of them, does not end Run: the client retries for ever.
+// even all of them, does not end Run: the client retries for ever. A client runs
+// once: after Close or another Run it returns ErrClosed, while it runs another error.
 func (c *Client) Run(ctx context.Context) error {
-	c.mu.Lock()
-	again := c.running
-	c.running = true
-	c.mu.Unlock()
-	if again {
-		return errors.New("client: Run was called twice")
+	if err := c.begin(func() {}); err != nil {
+		return err
 	}
+	return c.run(ctx)
+}
+
+// Start calls Run in the background, until Close. After Close, or a second time, it
+// only logs an error.
+func (c *Client) Start() {
+	err := c.begin(func() {
+		c.background.Go(func() { _ = c.run(context.Background()) }) // nil: only Close ends it
+	})
+	if err != nil {
+		c.log.Error("the client was not started", "error", err)
+	}
+}
+
+// begin calls start if the client may run. It is decided under the lock, so that a
+// Close at the same time either prevents the run or ends it.
+func (c *Client) begin(start func()) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return ErrClosed
+	case c.running:
+		return errors.New("client: it is running already")
+	}
+	c.running = true
+	start()
+	return nil
+}
+
+func (c *Client) run(ctx context.Context) error {
 	defer close(c.ended)
 	defer c.peers.Close()
 	err := c.runLinks(ctx)
@@ -112,33 +141,27 @@ func (c *Client) Run(ctx context.Context) error {
 	return err
 }
 
-// Start calls Run in the background, until Close.
-func (c *Client) Start() {
-	c.background.Go(func() {
-		if err := c.Run(context.Background()); err != nil {
-			c.log.Error("the client stopped", "error", err)
-		}
-	})
-}
-
 // Close withdraws everything, waits until data has that, says good-bye and ends
-// Run. If no session has ever taken the client, because its token is refused, there
-// is nothing to withdraw, and Close returns at once. If ctx ends first, the rest is dropped as if the process had died: the
-// session withdraws it when its client lease expires, and Close returns an
-// error.
+// Run. Before Run and Start it only makes them fail. If no session has ever taken
+// the client, because its token is refused, there is nothing to withdraw, and Close
+// returns at once.
+//
+// If ctx ends first, the rest is dropped as if the process had died: the session
+// withdraws it when its client lease expires. Close then returns an error, within two
+// seconds of the end of ctx, also while a callback is running. It may be called
+// again, also at the same time; the first ctx that ends is that of all calls.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
-	if c.closed && !c.running {
-		c.mu.Unlock()
-		return nil
-	}
 	first := !c.closed
 	c.closed = true
 	if c.room != nil {
 		close(c.room)
 		c.room = nil
 	}
-	if !c.running { // never started: nothing was sent
+	if !c.running { // nothing was sent
+		if first {
+			close(c.ended)
+		}
 		c.mu.Unlock()
 		return nil
 	}
@@ -150,19 +173,31 @@ func (c *Client) Close(ctx context.Context) error {
 	idle := c.whenIdle()
 	c.mu.Unlock()
 
-	var err error
 	select {
 	case <-idle:
 	case <-c.ended:
 	case <-ctx.Done():
-		err = fmt.Errorf("close %s: not everything is known to be withdrawn: %w", c.config.Name, ctx.Err())
+		c.mu.Lock()
+		if c.idle != nil && !isDone(c.ended) {
+			c.dropped = ctx.Err()
+		}
+		c.mu.Unlock()
 	}
-	if first {
-		c.beginClosing()
+	c.beginClosing()
+	late := make(chan struct{})
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(3*leaveLimit/2, func() { close(late) }) })()
+	select {
+	case <-c.ended:
+		c.background.Wait()
+	case <-late: // a good-bye does not take as long
+		return fmt.Errorf("close %s: it has not ended yet, a callback may be running: %w", c.config.Name, ctx.Err())
 	}
-	<-c.ended
-	c.background.Wait()
-	return err
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dropped != nil {
+		return fmt.Errorf("close %s: not everything is known to be withdrawn: %w", c.config.Name, c.dropped)
+	}
+	return nil
 }
 
 // whenIdle returns a channel that is closed when every publication is stored.

@@ -354,6 +354,11 @@ func TestRunEndsWithItsContext(t *testing.T) {
 
 		idle, err := client.New(client.Config{Sessions: []string{s.address}, Network: w.net.Host("app")})
 		require.NoError(t, err)
+		p, err = idle.Publish(t.Context(), "svc", nil)
+		require.NoError(t, err)
+		ctx, cancel = within(time.Second)
+		defer cancel()
+		require.ErrorContains(t, p.Stored(ctx), "svc is not stored yet: context deadline exceeded (the client was not started: call Start or Run)")
 		require.NoError(t, idle.Close(t.Context()))
 	})
 }

@@ -144,14 +144,14 @@ func (c *Client) moveFrom(ctx context.Context, old *link, move *wirev1.Move) *li
 				c.leave(old)
 				return next
 			}
-			if isDone(next) {
+			if isDone(next.done) {
 				break
 			}
 		}
-		if isDone(next) {
+		if isDone(next.done) {
 			continue // the new one was lost too early: the old one is still held
 		}
-		if isDone(old) {
+		if isDone(old.done) {
 			c.countLost()
 		}
 		c.leave(old)
@@ -167,9 +167,9 @@ func (c *Client) countLost() {
 	c.lost++
 }
 
-func isDone(l *link) bool {
+func isDone(done <-chan struct{}) bool {
 	select {
-	case <-l.done:
+	case <-done:
 		return true
 	default:
 		return false
@@ -263,6 +263,9 @@ func (c *Client) candidates(ctx context.Context, not, first string) []string {
 	reported, known := slices.Clone(c.advertised), slices.Concat(c.config.Sessions, c.resolved)
 	c.mu.Unlock()
 	if c.config.Resolve != nil && len(reported) == 0 {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(c.closing, cancel)()
 		if resolved, err := c.config.Resolve(ctx); err != nil {
 			c.log.Warn("cannot resolve the sessions", "error", err)
 			c.noteRefusal(err)

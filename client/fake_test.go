@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -40,6 +41,7 @@ type fakeSession struct {
 	full   bool                            // answers pings, and no registrations
 	called []*wirev1.PingRequest           // received
 	refuse error                           // refuses every Connect
+	lease  int64                           // of its clients, in milliseconds; 0: 5,000
 	waits  bool                            // sends each client that it must wait, and welcomes none
 	check  func(id string) *wirev1.Refusal // may refuse registrations and subscriptions
 	finds  func(id string) bool            // if not nil, digests are taken, and found or wanted
@@ -228,7 +230,7 @@ func (l *fakeLink) push(dataID string, version int64, values ...string) {
 func (s *fakeSession) Connect(ctx context.Context, stream *connect.BidiStream[wirev1.ClientMessage, wirev1.ServerMessage]) error {
 	l := &fakeLink{session: s, out: make(chan *wirev1.ServerMessage, 1000)}
 	s.mu.Lock()
-	lease := int64(5000)
+	lease := cmp.Or(s.lease, 5000)
 	if s.alone != nil { // in real time a slow machine must not make a client look silent
 		lease = 120_000
 	}
@@ -270,6 +272,9 @@ func (s *fakeSession) Connect(ctx context.Context, stream *connect.BidiStream[wi
 			l.mu.Lock()
 			l.last = errors.Is(err, io.EOF)
 			l.mu.Unlock()
+			if s.hangs() {
+				<-ctx.Done()
+			}
 			return nil
 		}
 		l.mu.Lock()
@@ -279,10 +284,17 @@ func (s *fakeSession) Connect(ctx context.Context, stream *connect.BidiStream[wi
 		if answer := s.answer(m); answer != nil {
 			l.out <- answer
 		}
-		if m.GetGoodbye() {
+		if m.GetGoodbye() && !s.hangs() {
 			return nil
 		}
 	}
+}
+
+// hangs reports whether the session does not even end a stream.
+func (s *fakeSession) hangs() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.silent
 }
 
 // pushAll does what a cluster does: it pushes every change to all subscribers.

@@ -214,7 +214,8 @@ func (l *link) watch(ctx context.Context, calls *sync.WaitGroup) error {
 			silent = 0
 			continue
 		case <-leaving: // if the session does not end the stream in time, this does
-			leaving, silent, limit = nil, 0, max(1, int(2*leaveLimit/l.ping))
+			leaving, silent, limit = nil, 0, 1
+			round.Reset(leaveLimit)
 			continue
 		case <-ctx.Done():
 			return nil // the cause is set

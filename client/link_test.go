@@ -99,6 +99,7 @@ func TestLink_OwnLatenessIsNotSilence(t *testing.T) {
 			ctx, cancel := within(time.Second)
 			defer cancel()
 			_ = c.Close(ctx)
+			time.Sleep(3 * time.Second) // until the goroutines had their turns
 		}()
 		w.eventually("connected", func() bool { return one.link() != nil })
 		one.link().out <- &wirev1.ServerMessage{Sessions: []string{one.address, two.address}}

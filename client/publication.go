@@ -99,7 +99,7 @@ func (c *Client) waitForRoom(ctx context.Context) error {
 		}
 		c.mu.Lock()
 		if err != nil {
-			return fmt.Errorf("%d bytes wait for a session to accept them: %w", c.waiting, err)
+			return fmt.Errorf("%d bytes wait for a session to accept them: %w", c.waiting, c.because(err))
 		}
 	}
 	if c.closed {

@@ -84,11 +84,14 @@ func (c *Client) noteAccepted() {
 	c.refusal, c.welcomed = nil, true
 }
 
-// because adds the refusal of the token, if there is one, to the error of a wait.
-// The lock is held.
+// because adds to the error of a wait why no session has answered, as far as that is
+// known. The lock is held.
 func (c *Client) because(err error) error {
-	if c.refusal == nil {
-		return err
+	switch {
+	case !c.running:
+		return fmt.Errorf("%w (the client was not started: call Start or Run)", err)
+	case c.refusal != nil:
+		return fmt.Errorf("%w (%w)", err, c.refusal)
 	}
-	return fmt.Errorf("%w (%w)", err, c.refusal)
+	return err
 }

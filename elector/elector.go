@@ -37,7 +37,7 @@ type Elector struct {
 	cfg Config
 	log *slog.Logger
 
-	started  atomic.Bool
+	started  atomic.Int32  // whether Run was called; see the constants below
 	wake     signal.Signal // a round is worth playing now
 	rearm    signal.Signal // the time of the next round has changed
 	commands chan func()   // run by the loop between two rounds; never closed
@@ -52,6 +52,13 @@ type Elector struct {
 	mu     sync.Mutex // guards shared; never held across I/O, a sleep or a channel operation
 	shared shared
 }
+
+// The values of Elector.started.
+const (
+	notRun = iota
+	hasRun
+	neverRuns // Shutdown came first
+)
 
 // shared is what the loop shares with the methods that other goroutines call.
 type shared struct {
@@ -126,7 +133,11 @@ func New(cfg Config) (*Elector, error) {
 // crash: it resigns nothing, notifies no peer, closes the connections, and
 // returns ctx's error. After Shutdown it returns nil. It may be called once.
 func (e *Elector) Run(ctx context.Context) error {
-	if !e.started.CompareAndSwap(false, true) {
+	switch {
+	case e.started.CompareAndSwap(notRun, hasRun):
+	case e.started.Load() == neverRuns:
+		return nil
+	default:
 		return errors.New("elector: Run was called twice")
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -182,10 +193,10 @@ func (e *Elector) end(cancel context.CancelFunc) {
 
 // Shutdown leaves the election: a leader resigns first, then Run returns nil. If
 // ctx ends before that, Run ends without a hand-over, and the other nodes wait
-// for the lease.
+// for the lease. Before Run, Shutdown only makes Run return at once.
 func (e *Elector) Shutdown(ctx context.Context) error {
-	if !e.started.Load() {
-		return nil
+	if e.started.CompareAndSwap(notRun, neverRuns) {
+		e.end(func() {})
 	}
 	err := e.Quit(ctx)
 	e.stopping.Do(func() { close(e.stop) })

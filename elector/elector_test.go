@@ -2,12 +2,14 @@ package elector_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"conclave/elector"
 )
@@ -94,5 +96,65 @@ func TestTrustedUntil_IsSetUntilLeadHasReturned(t *testing.T) {
 		close(linger)
 		require.Error(t, <-resigned, "the term was lost before it could be handed over")
 		assert.Zero(t, e.TrustedUntil())
+	})
+}
+
+// Whatever is called before, in whatever order or at the same moment: after Shutdown
+// the node takes no part, what it led is handed over, no goroutine is left (which the
+// bubble checks), and a later Run returns at once.
+func TestShutdown_EndsTheElectorInEveryOrderOfCalls(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		type call struct {
+			what string
+			at   time.Duration
+		}
+		calls := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) call {
+			return call{
+				rapid.SampledFrom([]string{"Run", "Run", "Shutdown", "Resign", "Quit", "JoinElection"}).Draw(t, "call"),
+				rapid.SampledFrom([]time.Duration{0, 0, time.Millisecond, 4 * time.Second}).Draw(t, "at"),
+			}
+		}), 0, 6).Draw(rt, "calls")
+		synctest.Test(t, func(t *testing.T) {
+			s := &store{}
+			e, _ := prepare(t, s, "a", func(c *elector.Config) {
+				c.Lead = func(ctx context.Context, _ elector.Term) error { <-ctx.Done(); return nil }
+			})
+			var made sync.WaitGroup
+			for _, x := range calls {
+				made.Go(func() {
+					time.Sleep(x.at)
+					switch x.what {
+					case "Run":
+						_ = e.Run(context.Background())
+					case "Shutdown":
+						assert.NoError(t, e.Shutdown(context.Background()))
+					case "Resign":
+						_ = e.Resign(context.Background())
+					case "Quit":
+						_ = e.Quit(context.Background())
+					case "JoinElection":
+						_ = e.JoinElection(context.Background())
+					}
+				})
+			}
+			time.Sleep(4 * time.Second)
+			require.NoError(t, e.Shutdown(t.Context()))
+			synctest.Wait()
+			rounds, began := s.played(), time.Now()
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			_ = e.Run(ctx)
+			assert.Zero(t, time.Since(began), "Run after Shutdown")
+			assert.ErrorIs(t, e.Resign(ctx), elector.ErrStopped)
+			time.Sleep(time.Minute)
+			assert.Equal(t, rounds, s.played())
+			_, leading := e.Leading()
+			assert.False(t, leading)
+			assert.Zero(t, s.term.Leader, "it was handed over")
+			made.Wait()
+		})
+		if t.Failed() {
+			rt.Fatalf("%v", calls)
+		}
 	})
 }

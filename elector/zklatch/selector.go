@@ -78,8 +78,8 @@ func (s *Selector) Start() error {
 func (s *Selector) Close() {
 	s.mu.Lock()
 	started := s.started
-	s.mu.Unlock()
 	s.stop()
+	s.mu.Unlock()
 	if started {
 		<-s.done
 	}
