@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -177,6 +178,8 @@ func TestRoll_NamesWhatIsDown(t *testing.T) {
 	assert.NoError(t, (&app{}).checkRunning(nil))
 }
 
+// While the first data node is restarted a session crashes and is started again: it
+// is another process then, for which the roll waits as for any other.
 func TestRoll_RestartsEveryNodeOnce(t *testing.T) {
 	if testing.Short() {
 		t.Log("short: without real processes")
@@ -187,8 +190,43 @@ func TestRoll_RestartsEveryNodeOnce(t *testing.T) {
 	conclave := func(args ...string) result { return tool(t, append([]string{"--dir", dir, "--json"}, args...)...) }
 	defer conclave("down", "--now")
 	before := decode[[]supervisor.Process](t, conclave("up", "--detach", "--meta-nodes", "2", "--data-nodes", "2", "--slots", "16"))
+	h, err := supervisor.Open(dir)
+	require.NoError(t, err)
+	done, leastSessions := make(chan struct{}), 2
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		crashed := false
+		for ; ; time.Sleep(time.Millisecond) {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			rows, err := h.Rows()
+			assert.NoError(t, err)
+			sessions := 0
+			for _, p := range rows {
+				if p.Role == "session" && p.PID != 0 {
+					sessions++
+				}
+			}
+			leastSessions = min(leastSessions, sessions)
+			if crashed {
+				continue
+			}
+			data, err := h.Process(t.Context(), "data-1")
+			assert.NoError(t, err)
+			if crashed = data.State != "ready"; crashed {
+				assert.NoError(t, h.Kill(t.Context(), "session-1", syscall.SIGKILL))
+				assert.NoError(t, h.Start(t.Context(), "session-1"))
+			}
+		}
+	})
 	r := conclave("roll")
+	close(done)
+	watching.Wait()
 	require.Equal(t, exitDone, r.code, r.stderr)
+	assert.Equal(t, 1, leastSessions, "sessions that run")
 	assert.Equal(t, len(before)-1, strings.Count(r.stdout, "\n"), "each node but the database: %s", r.stdout)
 	pids := make(map[string]int)
 	for _, p := range before {

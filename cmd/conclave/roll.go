@@ -3,11 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,27 +67,24 @@ func (a *app) roll(ctx context.Context, h *supervisor.Handle, role string) error
 	if err != nil {
 		return err
 	}
-	if err := a.checkRunning(ps); err != nil {
-		return err
-	}
-	if err := h.AwaitReady(ctx); err != nil {
-		return fmt.Errorf("not every process is ready, as roll requires: %w", err)
-	}
-	leader, err := admin.Leader(ctx)
-	if err != nil {
-		return err
-	}
 	order := map[string]int{"data": 1, "session": 2, "meta": 3}
 	ps = slices.DeleteFunc(ps, func(p supervisor.Process) bool { return order[p.Role] == 0 || role != "" && p.Role != role })
-	place := func(p supervisor.Process) int {
-		if p.Name == leader.Leader {
-			return len(order) + 1
+	for len(ps) > 0 {
+		if err := a.awaitWhole(ctx, h); err != nil {
+			return err
 		}
-		return order[p.Role]
-	}
-	slices.SortStableFunc(ps, func(x, y supervisor.Process) int { return cmp.Compare(place(x), place(y)) })
-	for _, p := range ps {
-		r, err := a.rollOne(ctx, h, admin, p)
+		leader, err := admin.Leader(ctx)
+		if err != nil {
+			return err
+		}
+		place := func(p supervisor.Process) int {
+			if p.Name == leader.Leader {
+				return len(order) + 1
+			}
+			return order[p.Role]
+		}
+		slices.SortStableFunc(ps, func(x, y supervisor.Process) int { return cmp.Compare(place(x), place(y)) })
+		r, err := a.rollOne(ctx, h, admin, ps[0].Name)
 		if err != nil {
 			return err
 		}
@@ -97,8 +94,33 @@ func (a *app) roll(ctx context.Context, h *supervisor.Handle, role string) error
 		if err != nil {
 			return err
 		}
+		ps = ps[1:]
 	}
 	return nil
+}
+
+// awaitWhole waits until every process is ready, so that the next one can be stopped.
+// It returns an error if one is down and is not started again by the supervisor.
+func (a *app) awaitWhole(ctx context.Context, h *supervisor.Handle) error {
+	cfg, err := h.Config()
+	if err != nil {
+		return err
+	}
+	return poll(ctx, func() (bool, error) {
+		ps, err := h.Processes(ctx)
+		if err != nil {
+			return false, err
+		}
+		if err = a.checkRunning(ps); err == nil {
+			if err = h.AwaitReady(ctx); err == nil {
+				return true, nil
+			}
+		}
+		if cfg.Restart > 0 && ctx.Err() == nil {
+			err = nil
+		}
+		return false, err
+	})
 }
 
 // checkRunning returns an error that names the processes that are down or suspended,
@@ -119,27 +141,27 @@ func (a *app) checkRunning(ps []supervisor.Process) error {
 	return fmt.Errorf("roll requires that every process is ready: %s", strings.Join(down, "; "))
 }
 
-func (a *app) rollOne(ctx context.Context, h *supervisor.Handle, admin *metaclient.Admin, p supervisor.Process) (rolled, error) {
-	r := rolled{Name: p.Name}
+// rollOne restarts one node of a cluster whose processes are all ready.
+func (a *app) rollOne(ctx context.Context, h *supervisor.Handle, admin *metaclient.Admin, name string) (rolled, error) {
+	r := rolled{Name: name}
 	start := time.Now()
-	if err := h.Kill(ctx, p.Name, syscall.SIGTERM); err != nil {
+	pid, err := h.Terminate(name)
+	if err != nil {
 		return r, err
 	}
-	ended, err := h.AwaitEnd(ctx, p.Name, p.PID)
+	ended, err := h.AwaitEnd(ctx, name, pid)
 	if err != nil {
 		return r, err
 	}
 	r.StopMs = time.Since(start).Milliseconds()
 	if ended.Code != 0 {
-		return r, fmt.Errorf("%s stopped with exit code %d, roll aborted; see %s", p.Name, ended.Code, a.hint("logs "+p.Name))
+		return r, fmt.Errorf("%s stopped with exit code %d, roll aborted; see %s", name, ended.Code, a.hint("logs "+name))
 	}
 	start = time.Now()
-	if ended.PID == 0 { // with --restart the supervisor starts it
-		if err := h.Start(ctx, p.Name); err != nil {
-			return r, err
-		}
+	if err := h.Start(ctx, name); err != nil && !errors.Is(err, supervisor.ErrRunning) { // with --restart the supervisor may have started it
+		return r, err
 	}
-	if err := h.AwaitReady(ctx); err != nil {
+	if err := a.awaitWhole(ctx, h); err != nil {
 		return r, err
 	}
 	err = poll(ctx, func() (bool, error) {

@@ -75,10 +75,11 @@ func (d *Cluster) is(ctx context.Context, service, state string) bool {
 	return err == nil && c.State == state
 }
 
-// lives reports whether a service has not ended: it runs or is paused.
-func (d *Cluster) lives(ctx context.Context, service string) bool {
+// lives reports whether a service has not ended, in that it runs or is paused, and
+// returns the id of its process.
+func (d *Cluster) lives(ctx context.Context, service string) (pid int, yes bool) {
 	c, err := d.project.Container(ctx, service)
-	return err == nil && (c.State == "running" || c.State == "paused")
+	return c.PID, err == nil && (c.State == "running" || c.State == "paused")
 }
 
 // end kills a container or a client, or asks a container to stop without
@@ -91,25 +92,28 @@ func (d *Cluster) end(ctx context.Context, a testbed.Action) error {
 		c.Kill()
 		return nil
 	}
-	if !d.lives(ctx, a.Node) {
+	pid, lives := d.lives(ctx, a.Node)
+	if !lives {
 		return nil
 	}
 	if a.Verb == testbed.Kill {
 		return d.project.Kill(ctx, a.Node)
 	}
-	d.stopping[a.Node] = true
+	d.stopping[a.Node] = pid
 	return d.project.Signal(ctx, a.Node, "TERM")
 }
 
 // start starts a new incarnation. A node that is still stopping is killed
 // first, as an orchestrator does after its timeout.
 func (d *Cluster) start(ctx context.Context, service string) error {
-	if d.lives(ctx, service) {
-		if !d.stopping[service] {
+	if pid, lives := d.lives(ctx, service); lives {
+		if asked, stopping := d.stopping[service]; !stopping || pid != asked {
 			return nil
 		}
-		if err := d.project.Kill(ctx, service); err != nil && d.lives(ctx, service) {
-			return err
+		if err := d.project.Kill(ctx, service); err != nil {
+			if _, lives := d.lives(ctx, service); lives {
+				return err
+			}
 		}
 	}
 	began := time.Now()

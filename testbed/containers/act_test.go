@@ -44,7 +44,7 @@ inspect*)
 	state=running
 	[ ! -e "$0.dead" ] || state=exited
 	[ ! -e "$0.frozen" ] || state=paused
-	echo '[{"Id":"0123","Config":{"Labels":{"com.docker.compose.service":"'$(cat "$0.service" 2>/dev/null)'"}},"State":{"Status":"'$state'","FinishedAt":"2026-01-02T03:04:05.5Z"},"NetworkSettings":{"Networks":{'"${nets#,}"'}}}]' ;;
+	echo '[{"Id":"0123","Config":{"Labels":{"com.docker.compose.service":"'$(cat "$0.service" 2>/dev/null)'"}},"State":{"Status":"'$state'","Pid":'$(cat "$0.pid" 2>/dev/null || echo 7)',"FinishedAt":"2026-01-02T03:04:05.5Z"},"NetworkSettings":{"Networks":{'"${nets#,}"'}}}]' ;;
 "network disconnect "*) touch "$0.$3" ;;
 "network connect "*p_database*) [ ! -e "$0.fails" ] || { echo "no way" >&2; exit 1; }; rm "$0.p_database" ;;
 "network connect "*p_cluster*) [ ! -e "$0.fails" ] || { echo "no way" >&2; exit 1; }; rm "$0.p_cluster" ;;
@@ -146,6 +146,15 @@ func TestStart_KillsNodeThatIsStillStopping(t *testing.T) {
 	require.NoError(t, d.Do(t.Context(), start))
 	assert.Equal(t, 1, asked("kill --signal KILL"))
 	assert.Equal(t, 1, asked("start"))
+}
+
+// The container that was asked to stop has ended, and others have started it again.
+func TestStart_LeavesNodeThatWasReplacedWhileStopping(t *testing.T) {
+	d, docker, asked := driver(t)
+	require.NoError(t, d.Do(t.Context(), testbed.Action{Verb: testbed.Stop, Node: "data-1"}))
+	require.NoError(t, os.WriteFile(docker+".pid", []byte("8"), 0o644))
+	require.NoError(t, d.Do(t.Context(), testbed.Action{Verb: testbed.Start, Node: "data-1"}))
+	assert.Zero(t, asked("KILL"))
 }
 
 // A paused container does not end when it is asked to stop, so a start kills

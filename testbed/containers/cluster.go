@@ -74,7 +74,7 @@ type Cluster struct {
 	doing    sync.Mutex                   // held by Do: one action at a time, apart from an operator's commands
 	logged   time.Time                    // until when LogFiles has read the logs; only LogFiles uses it
 	cables   map[cable]compose.Membership // disconnected; only with doing held, as
-	stopping map[string]bool              // services that were asked to stop
+	stopping map[string]int               // pids of services that were asked to stop
 
 	watching sync.WaitGroup
 	unwatch  context.CancelFunc
@@ -93,7 +93,7 @@ var _ testbed.RealCluster = (*Cluster)(nil)
 
 // New returns a cluster for one run.
 func New(c Config) *Cluster {
-	return &Cluster{cfg: c, clients: map[string]*outside.Client{}, states: map[string]Status{}, killed: map[string]time.Time{}, cables: map[cable]compose.Membership{}, stopping: map[string]bool{}}
+	return &Cluster{cfg: c, clients: map[string]*outside.Client{}, states: map[string]Status{}, killed: map[string]time.Time{}, cables: map[cable]compose.Membership{}, stopping: map[string]int{}}
 }
 
 // Open starts the project.

@@ -76,7 +76,7 @@ func (d *Cluster) Do(ctx context.Context, a testbed.Action) error {
 	case testbed.Kill:
 		return d.kill(ctx, a.Node)
 	case testbed.Stop:
-		return d.stop(ctx, a.Node)
+		return d.stop(a.Node)
 	case testbed.Pause:
 		return d.signal(ctx, a.Node, syscall.SIGSTOP)
 	case testbed.Resume:
@@ -168,13 +168,15 @@ func (d *Cluster) kill(ctx context.Context, name string) error {
 }
 
 // stop asks a node to stop and does not wait until it has ended.
-func (d *Cluster) stop(ctx context.Context, name string) error {
-	pid, err := d.pid(name)
-	if err != nil || pid == 0 {
-		return err
+func (d *Cluster) stop(name string) error {
+	pid, err := d.nodes.Terminate(name)
+	switch {
+	case err == nil:
+		d.stopping[name] = pid
+	case errors.Is(err, supervisor.ErrDown):
+		return nil
 	}
-	d.stopping[name] = pid
-	return d.signal(ctx, name, syscall.SIGTERM)
+	return err
 }
 
 // start starts a new incarnation. A node that is still stopping is killed

@@ -126,17 +126,20 @@ func (c *child) wait(cmd *exec.Cmd) {
 
 // start starts the process; ErrRunning if it is running.
 func (c *child) start(ctx context.Context) error {
-	if rec := c.record(); rec.State == stateRunning {
-		return fmt.Errorf("%w: %s runs as pid %d", ErrRunning, c.spec.Name, rec.PID)
-	}
 	answer := make(chan error, 1)
-	select {
-	case c.starts <- answer:
-		return <-answer
-	case <-c.stopping:
-		return fmt.Errorf("start %s: the cluster is stopping", c.spec.Name)
-	case <-ctx.Done():
-		return ctx.Err()
+	for {
+		if rec := c.record(); rec.State == stateRunning {
+			return fmt.Errorf("%w: %s runs as pid %d", ErrRunning, c.spec.Name, rec.PID)
+		}
+		select {
+		case c.starts <- answer:
+			return <-answer
+		case <-time.After(20 * time.Millisecond): // it may have been started again meanwhile
+		case <-c.stopping:
+			return fmt.Errorf("start %s: the cluster is stopping", c.spec.Name)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }
 

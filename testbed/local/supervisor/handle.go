@@ -224,25 +224,21 @@ func orElse(s, other string) string {
 	return s
 }
 
+// Terminate sends SIGTERM to one process and returns its pid, for AwaitEnd: a pid
+// that was read before may be that of a process which was replaced since. It
+// returns ErrDown if the process is not running.
+func (h *Handle) Terminate(name string) (pid int, err error) {
+	_, r, err := h.signal(name, syscall.SIGTERM)
+	return r.PID, err
+}
+
 // Kill sends a signal to one process. After SIGKILL it waits until the process
 // has ended and is recorded as killed. It returns ErrDown if the process is not
 // running.
 func (h *Handle) Kill(ctx context.Context, name string, sig syscall.Signal) error {
-	s, r, err := h.record(name)
-	if err != nil {
+	s, r, err := h.signal(name, sig)
+	if err != nil || sig != syscall.SIGKILL {
 		return err
-	}
-	if r.State != stateRunning {
-		return fmt.Errorf("%w: %s is %s", ErrDown, name, r.State)
-	}
-	switch err := r.signal(sig); {
-	case errors.Is(err, os.ErrProcessDone):
-		return fmt.Errorf("%w: %s (pid %d) has ended", ErrDown, name, r.PID)
-	case err != nil:
-		return fmt.Errorf("signal %s (pid %d): %w", name, r.PID, err)
-	}
-	if sig != syscall.SIGKILL {
-		return nil
 	}
 	if err := awaitEnd(ctx, []record{r}, 5*time.Second); err != nil {
 		return err
@@ -250,11 +246,30 @@ func (h *Handle) Kill(ctx context.Context, name string, sig syscall.Signal) erro
 	if s.supervised() {
 		return h.awaitNoted(ctx, r)
 	}
-	return h.update(func(kept *record) {
+	return h.update(name, func(kept *record, _ state) error {
 		if kept.processID == r.processID {
 			kept.State, kept.Signal = stateKilled, sig.String()
 		}
-	}, name)
+		return nil
+	})
+}
+
+// signal sends a signal to one process and returns the record of that process.
+func (h *Handle) signal(name string, sig syscall.Signal) (state, record, error) {
+	s, r, err := h.record(name)
+	if err != nil {
+		return s, r, err
+	}
+	if r.State != stateRunning {
+		return s, r, fmt.Errorf("%w: %s is %s", ErrDown, name, r.State)
+	}
+	switch err := r.signal(sig); {
+	case errors.Is(err, os.ErrProcessDone):
+		return s, r, fmt.Errorf("%w: %s (pid %d) has ended", ErrDown, name, r.PID)
+	case err != nil:
+		return s, r, fmt.Errorf("signal %s (pid %d): %w", name, r.PID, err)
+	}
+	return s, r, nil
 }
 
 // awaitNoted waits until the supervisor has recorded that the process has
@@ -299,37 +314,34 @@ func (h *Handle) AwaitEnd(ctx context.Context, name string, pid int) (Process, e
 // Start starts one process that is down, without waiting until it is ready. It
 // returns ErrNone if the cluster was stopped.
 func (h *Handle) Start(ctx context.Context, name string) error {
-	s, r, err := h.record(name)
+	s, _, err := h.record(name)
 	if err != nil {
 		return err
 	}
 	if s.supervised() {
 		return h.ask(ctx, s, "/start/"+name)
 	}
-	if s.Stopped {
-		return fmt.Errorf("%w: it was stopped, in %s", ErrNone, h.dir)
-	}
-	if r.alive() {
-		return fmt.Errorf("%w: %s runs as pid %d", ErrRunning, name, r.PID)
-	}
-	out, err := os.OpenFile(LogPath(h.dir, name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
-		return err
-	}
-	defer out.Close()
-	cmd := exec.Command(r.Program, r.Args...)
-	cmd.Stdout, cmd.Stderr = out, out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // without a supervisor it must outlive this tool
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start %s: %w", name, err)
-	}
-	id := identify(cmd.Process.Pid)
-	if err := writePid(h.dir, name, id.PID); err != nil {
-		return err
-	}
-	return h.update(func(kept *record) {
-		*kept = record{spec: r.spec, processID: id, State: stateRunning}
-	}, name)
+	return h.update(name, func(kept *record, s state) error {
+		if s.Stopped {
+			return fmt.Errorf("%w: it was stopped, in %s", ErrNone, h.dir)
+		}
+		if kept.alive() {
+			return fmt.Errorf("%w: %s runs as pid %d", ErrRunning, name, kept.PID)
+		}
+		out, err := os.OpenFile(LogPath(h.dir, name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+		if err != nil {
+			return err
+		}
+		defer out.Close()
+		cmd := exec.Command(kept.Program, kept.Args...)
+		cmd.Stdout, cmd.Stderr = out, out
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // without a supervisor it must outlive this tool
+		if err := cmd.Start(); err != nil {
+			return fmt.Errorf("start %s: %w", name, err)
+		}
+		*kept = record{spec: kept.spec, processID: identify(cmd.Process.Pid), State: stateRunning}
+		return writePid(h.dir, name, kept.PID)
+	})
 }
 
 // Down stops the cluster and waits until all its processes have ended. It
@@ -344,14 +356,14 @@ func (h *Handle) Down(ctx context.Context, now bool) error {
 		return ErrNone
 	}
 	if !supervised {
-		return h.downByPids(ctx, s, now)
+		return h.downByPids(ctx, now)
 	}
 	if err := h.ask(ctx, s, fmt.Sprintf("/stop?now=%t", now)); err != nil {
 		if !now {
 			return fmt.Errorf("supervisor (pid %d) does not answer: %w; kill it and all processes with `conclave down --now --dir %s`", s.Supervisor.PID, err, h.dir)
 		}
 		_ = s.Supervisor.signal(syscall.SIGKILL) // fails only if it has ended
-		return h.downByPids(ctx, s, true)
+		return h.downByPids(ctx, true)
 	}
 	if err := h.awaitStopped(ctx); err != nil {
 		return err
@@ -384,28 +396,35 @@ func (h *Handle) awaitStopped(ctx context.Context) error {
 }
 
 // downByPids stops the processes of a supervisor that was killed.
-func (h *Handle) downByPids(ctx context.Context, s state, now bool) error {
-	lock, err := lockDir(h.dir)
-	if errors.Is(err, errLocked) {
-		return busy(h.dir)
-	}
-	if err != nil {
-		return err
-	}
-	defer lock.Close()
-	err = stop(ctx, s.Processes, s.Config, now)
-	for i, r := range s.Processes {
-		if r.State == stateRunning && !r.alive() {
-			s.Processes[i].State = stateExited
-			_ = os.Remove(pidPath(h.dir, r.Name)) // it may never have been written
+func (h *Handle) downByPids(ctx context.Context, now bool) error {
+	return h.locked(func(s *state) error {
+		err := stop(ctx, s.Processes, s.Config, now)
+		for i, r := range s.Processes {
+			if r.State == stateRunning && !r.alive() {
+				s.Processes[i].State = stateExited
+				_ = os.Remove(pidPath(h.dir, r.Name)) // it may never have been written
+			}
 		}
-	}
-	s.Stopped = err == nil
-	return errors.Join(err, s.save(h.dir))
+		s.Stopped = err == nil
+		return err
+	})
 }
 
 // update changes one record of a cluster whose supervisor was killed.
-func (h *Handle) update(change func(*record), name string) error {
+func (h *Handle) update(name string, change func(*record, state) error) error {
+	return h.locked(func(s *state) error {
+		i := slices.IndexFunc(s.Processes, func(r record) bool { return r.Name == name })
+		if i < 0 {
+			return noProcess(name, s.Processes)
+		}
+		return change(&s.Processes[i], *s)
+	})
+}
+
+// locked changes the state of a cluster whose supervisor was killed. The state is
+// read while the folder is locked: two callers that had read it before would both
+// start a process, and the one that is recorded last would hide the other.
+func (h *Handle) locked(change func(*state) error) error {
 	lock, err := lockDir(h.dir)
 	if errors.Is(err, errLocked) {
 		return busy(h.dir)
@@ -414,16 +433,11 @@ func (h *Handle) update(change func(*record), name string) error {
 		return err
 	}
 	defer lock.Close()
-	s, _, err := h.record(name)
+	s, err := load(h.dir)
 	if err != nil {
 		return err
 	}
-	for i := range s.Processes {
-		if s.Processes[i].Name == name {
-			change(&s.Processes[i])
-		}
-	}
-	return s.save(h.dir)
+	return errors.Join(change(&s), s.save(h.dir))
 }
 
 // ask sends a POST request to the supervisor's socket.

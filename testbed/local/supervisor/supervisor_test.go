@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -203,6 +204,15 @@ func TestKill_ProcessStaysDownUntilStarted(t *testing.T) {
 	require.NoError(t, err)
 	assert.NotEqual(t, before.Incarnation, after.Incarnation)
 	assert.Equal(t, before.HTTP, after.HTTP, "the address stays")
+
+	pid, err := h.Terminate("data-2")
+	require.NoError(t, err)
+	assert.Equal(t, after.PID, pid, "that of the process which was sent the signal")
+	ended, err := h.AwaitEnd(ctx, "data-2", pid)
+	require.NoError(t, err)
+	assert.Equal(t, "exited", ended.State)
+	_, err = h.Terminate("data-2")
+	assert.ErrorIs(t, err, supervisor.ErrDown)
 }
 
 func TestProcesses_SuspendedProcessIsShown(t *testing.T) {
@@ -341,7 +351,17 @@ func TestHandle_SupervisorWasKilled(t *testing.T) {
 
 	require.NoError(t, h.Kill(ctx, "data-1", syscall.SIGKILL))
 	assert.Equal(t, "killed", states(t, h)["data-1"])
-	require.NoError(t, h.Start(ctx, "data-1"))
+	var started atomic.Int32
+	var starting sync.WaitGroup
+	for range 4 {
+		starting.Go(func() {
+			if h.Start(ctx, "data-1") == nil {
+				started.Add(1)
+			}
+		})
+	}
+	starting.Wait()
+	assert.EqualValues(t, 1, started.Load(), "two would be recorded as one, and nobody would stop the other")
 	require.NoError(t, h.AwaitReady(ctx))
 
 	require.NoError(t, h.Down(ctx, false))
