@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -18,6 +21,7 @@ import (
 	"conclave/slot"
 	"conclave/testbed"
 	"conclave/testbed/check"
+	"conclave/testbed/local/supervisor"
 	"conclave/testbed/report"
 	"conclave/testbed/scenario"
 )
@@ -257,4 +261,48 @@ func TestChaosPlay_KeepsFailureWhenCleanUpIsInterrupted(t *testing.T) {
 	_, keep, err = stage.play(ctx, scenario, &calm{opens: ctx.Err(), ending: func() {}}, &stderr)
 	assert.Equal(t, errInterrupted, err, "the scenario did not run")
 	assert.False(t, keep)
+}
+
+// `conclave chaos run NAME | head -2` ends as with Ctrl-C: no process and no folder is
+// left.
+func TestRun_ReaderOfTheOutputEnds(t *testing.T) {
+	if testing.Short() {
+		t.Log("short: without real processes")
+		return
+	}
+	realPrograms(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), self, "chaos", "run", "f16")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	lines := bufio.NewReader(out)
+	for range 2 { // the second is printed when the processes have been started
+		_, err := lines.ReadString('\n')
+		require.NoError(t, err)
+	}
+	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), "conclave-chaos-*", "cluster"))
+	require.NoError(t, err)
+	require.Len(t, dirs, 1)
+	h, err := supervisor.Open(dirs[0])
+	require.NoError(t, err)
+	rows, err := h.Rows()
+	require.NoError(t, err)
+	require.NoError(t, out.Close())
+
+	var exit *exec.ExitError
+	require.ErrorAs(t, cmd.Wait(), &exit)
+	assert.Equal(t, exitPipe, exit.ExitCode(), stderr.String())
+	assert.Contains(t, stderr.String(), "left nothing behind")
+	left, err := os.ReadDir(os.TempDir())
+	require.NoError(t, err)
+	assert.Empty(t, left)
+	for _, p := range rows {
+		require.NotZero(t, p.PID, p.Name)
+		assert.Error(t, syscall.Kill(p.PID, 0), "%s is still running", p.Name)
+	}
 }

@@ -81,14 +81,16 @@
 //
 // They are those of the processes (package internal/cli): 0 success, 1 failure,
 // 2 invalid usage, 4 timeout; and 3, no leader. `lead --once` exits with the
-// code of its command, `db` with that of devdb. An error is one line on
+// code of its command, `db` with that of devdb. 141 is that of a call that the end of
+// the output's reader has ended. An error is one line on
 // standard error, with advice if possible. A violated invariant is a failure.
 //
 // # Signals
 //
 // The first SIGINT, SIGTERM or SIGHUP ends the call gracefully: `up` stops its
 // cluster, `publish --hold` withdraws, `lead` hands over, and demo, chaos,
-// soak, bench and lab stop everything that they have started. In `up` and
+// soak, bench and lab stop everything that they have started. So does the end of
+// the program that reads the output through a pipe, as in `conclave demo | head`. In `up` and
 // `lead` a second SIGINT or SIGTERM kills the processes that are still running;
 // other commands ignore it.
 //

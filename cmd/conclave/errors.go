@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -21,6 +22,7 @@ const (
 	exitUsage    = 2
 	exitNoLeader = 3
 	exitTimedOut = 4
+	exitPipe     = 128 + int(syscall.SIGPIPE) // the reader of the output has ended: as of a program that the signal ends
 )
 
 // usageError is an error in the command line.
@@ -54,6 +56,8 @@ func (a *app) report(cmd *cobra.Command, err error) int {
 		return exitDone
 	case errors.As(err, &exit):
 		return exit.code
+	case errors.Is(context.Cause(cmd.Context()), errReaderEnded) && (errors.Is(err, context.Canceled) || errors.Is(err, syscall.EPIPE)):
+		return exitPipe
 	}
 	f := a.classify(cmd, err)
 	f.Message = strings.Join(strings.Fields(message(err)), " ")
