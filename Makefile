@@ -29,8 +29,12 @@ SBOM_VERSION     := v1.10.0
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-15s %s\n", $$1, $$2}'
 
+# The embedded MySQL server is most of the code; later builds have it in Go's cache.
+FIRST := building the embedded MySQL server: minutes at the first time, seconds after that
+
 build: ## the programs, into bin/
 	@mkdir -p $(BIN)
+	@[ -e $(BIN)/devdb ] || echo '$(FIRST)'
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ $(addprefix ./cmd/,$(PROGRAMS))
 
 demo: build ## run a cluster through half a minute of faults: elect, publish, kill, drain, kill, kill, stop
@@ -117,6 +121,7 @@ SIM_RECORD = $(if $(RECORD),-recording '$(abspath $(RECORD))',)
 sim: ## storms in virtual time: SEEDS=N (100) of them; SHRINK=0 as they are; SEED=n one, in full; SCENARIO=NAME a story; RECORD=FILE: of one, for the console; TWICE=N compared; COVER=1; RACED=1
 	@$(if $(RECORD),$(if $(SEED)$(SCENARIO),true,echo 'RECORD needs SEED=n or SCENARIO=NAME'; exit 2),true)
 	@mkdir -p '$(SIM)'
+	@[ -e '$(SIM)/sim.test' ] || echo '$(FIRST)'
 	@if [ -z '$(RACED)' ] && $(GO) run ./testbed/simulated/onetrace -out '$(SIM)/overlay'; then set -- -overlay '$(SIM)/overlay/overlay.json' -tags onetrace; else set --; fi; \
 	  CGO_ENABLED=$(if $(RACED),1,0) $(GO) test "$$@" $(if $(RACED),-race,) $(if $(COVER),-coverpkg=$(SIM_CODE),) -c -o '$(SIM)/sim.test' ./testbed/simulated
 ifdef SCENARIO

@@ -84,9 +84,9 @@ func refuseNegative(flags *pflag.FlagSet) error {
 	return err
 }
 
-// refuseMissingFolders returns an error if the file of a report cannot be created
-// because its folder does not exist, before what it would report is done.
-func refuseMissingFolders(flags *pflag.FlagSet) error {
+// refuseUnwritable returns an error if the file of a report cannot be written,
+// before what it would report is done. It changes no file, and leaves none.
+func refuseUnwritable(flags *pflag.FlagSet) error {
 	for _, name := range []string{"html", "report"} {
 		f := flags.Lookup(name)
 		if f == nil || f.Value.String() == "" {
@@ -95,6 +95,15 @@ func refuseMissingFolders(flags *pflag.FlagSet) error {
 		file := f.Value.String()
 		if info, err := os.Stat(filepath.Dir(file)); err != nil || !info.IsDir() {
 			return usageError{fmt.Errorf("--%s %q: no folder %s", name, file, filepath.Dir(file))}
+		}
+		_, missing := os.Stat(file)
+		out, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY, 0o644)
+		if err != nil {
+			return usageError{fmt.Errorf("--%s: %w", name, err)}
+		}
+		out.Close()
+		if missing != nil {
+			_ = os.Remove(file) // it is written again at the end
 		}
 	}
 	return nil

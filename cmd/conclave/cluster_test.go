@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -16,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -119,7 +123,7 @@ func TestCluster_UpToDown(t *testing.T) {
 	require.GreaterOrEqual(t, len(elections), 2)
 	assert.Equal(t, second.Term, elections[0].Term)
 	assert.Equal(t, "killed", elections[0].Cause)
-	require.Equal(t, exitDone, conclave("start", killed.Name).code)
+	assert.Equal(t, "ready", decode[supervisor.Process](t, conclave("start", killed.Name)).State)
 
 	// Resign; observe and become a candidate again.
 	third := decode[metaclient.LeaderInfo](t, conclave("resign"))
@@ -300,6 +304,32 @@ func TestUp_ForegroundEndsWithContext(t *testing.T) {
 	}
 }
 
+func TestSayStopping_LogsOnlyIfTheContextEnds(t *testing.T) {
+	for _, interrupted := range []bool{true, false} {
+		var log bytes.Buffer
+		ctx, interrupt := context.WithCancel(t.Context())
+		done := sayStopping(ctx, hclog.New(&hclog.LoggerOptions{Output: &log}))
+		if interrupted {
+			interrupt()
+		}
+		done()
+		interrupt()
+		assert.Equal(t, interrupted, strings.Contains(log.String(), "stopping the cluster; a second Ctrl-C"), log.String())
+	}
+}
+
+func TestUp_ConsoleAddressInUseIsRefusedBeforeTheStart(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
+	dir := filepath.Join(t.TempDir(), "c")
+	r := tool(t, "--dir", dir, "up", "--console="+ln.Addr().String())
+	assert.Equal(t, exitFailed, r.code)
+	assert.Contains(t, r.stderr, "choose another address with --console=HOST:PORT")
+	assert.Empty(t, r.stdout)
+	assert.NoDirExists(t, dir)
+}
+
 // listening returns the TCP ports on which a process listens, sorted; known is false
 // where the kernel has no /proc.
 func listening(t *testing.T, pid int) (ports []string, known bool) {
@@ -431,7 +461,8 @@ func TestUp_DrawsTokens(t *testing.T) {
 	assert.Equal(t, exitDone, tool(t, "--dir", dir, "switch", "set", "arrange", "on").code)
 	require.Equal(t, exitDone, tool(t, "--dir", dir, "down").code)
 
-	start()
+	before := maps.Clone(at)
+	assert.Equal(t, before, start(), "a restart keeps the ports")
 	again, err := os.ReadFile(supervisor.AppTokenPath(dir))
 	require.NoError(t, err)
 	assert.Equal(t, string(text), string(again), "a restart keeps the tokens")

@@ -189,18 +189,32 @@ func hostOf(flag, address string) (string, error) {
 	return host, nil
 }
 
-// serveConsole serves the page until ctx ends. actor is nil if the page only watches.
+// listenConsole listens at the address of a flag.
+func listenConsole(ctx context.Context, flag, address string) (net.Listener, error) {
+	if _, err := hostOf(flag, address); err != nil {
+		return nil, err
+	}
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("the console cannot listen: %w; choose another address with %s=HOST:PORT", err, flag)
+	}
+	return ln, nil
+}
+
+// serveConsole serves the page at the address of --listen until ctx ends. actor is nil
+// if the page only watches.
 func (a *app) serveConsole(ctx context.Context, listen string, hosts []string, source console.Source, actor console.Actor) error {
-	host, err := hostOf("--listen", listen)
+	ln, err := listenConsole(ctx, "--listen", listen)
 	if err != nil {
 		return err
 	}
-	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
-	if err != nil {
-		return fmt.Errorf("listen for the console: %w", err)
-	}
+	return a.serveConsoleAt(ctx, ln, hosts, source, actor)
+}
+
+// serveConsoleAt is serveConsole with a listener, which it closes.
+func (a *app) serveConsoleAt(ctx context.Context, ln net.Listener, hosts []string, source console.Source, actor console.Actor) error {
 	cfg := console.Config{Hub: console.NewHub(), Actor: actor, Hosts: hosts}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if at, ok := ln.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
 		cfg.Watch = rand.Text()
 	}
 	address := shownAddress(ln.Addr(), hosts)
@@ -216,7 +230,7 @@ func (a *app) serveConsole(ctx context.Context, listen string, hosts []string, s
 		defer cancel()
 		shown <- source.Run(ctx, cfg.Hub)
 	}()
-	err = server.Serve(ctx, ln)
+	err := server.Serve(ctx, ln)
 	cancel()
 	return errors.Join(err, <-shown)
 }
@@ -267,9 +281,11 @@ func (a *app) showLink(what, address, link string) {
 // `down`. The cluster's processes are connected through proxies, so that the network
 // can be cut, and write their events for the checks.
 func (a *app) upWithConsole(ctx context.Context, cfg supervisor.Config, listen string) error {
-	if _, err := hostOf("--console", listen); err != nil {
+	ln, err := listenConsole(ctx, "--console", listen)
+	if err != nil {
 		return err
 	}
+	defer ln.Close() // the console has closed it, unless it was never started
 	if h, err := supervisor.Open(cfg.Dir); err == nil && h.Running() {
 		return fmt.Errorf("a cluster is running in %s: show it with %s", cfg.Dir, a.hint("console --allow-actions"))
 	}
@@ -286,7 +302,8 @@ func (a *app) upWithConsole(ctx context.Context, cfg supervisor.Config, listen s
 	if err := cluster.Open(ctx, testbed.Size{}, nil); err != nil {
 		return err
 	}
-	err := a.watchOwn(ctx, cluster, cfg, listen)
+	defer sayStopping(ctx, cfg.Logger)()
+	err = a.watchOwn(ctx, cluster, cfg, ln)
 	stopping, cancel := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt, syscall.SIGTERM) // the second signal
 	defer cancel()
 	return errors.Join(err, cluster.Stop(stopping), cluster.Close(stopping))
@@ -294,7 +311,7 @@ func (a *app) upWithConsole(ctx context.Context, cfg supervisor.Config, listen s
 
 // watchOwn shows a cluster that this process has started, until ctx ends or it
 // was stopped.
-func (a *app) watchOwn(ctx context.Context, cluster *local.Cluster, cfg supervisor.Config, listen string) error {
+func (a *app) watchOwn(ctx context.Context, cluster *local.Cluster, cfg supervisor.Config, ln net.Listener) error {
 	ready, cancel := context.WithTimeout(ctx, readyWait)
 	defer cancel()
 	if err := cluster.AwaitReady(ready); err != nil {
@@ -307,7 +324,7 @@ func (a *app) watchOwn(ctx context.Context, cluster *local.Cluster, cfg supervis
 	if _, err := a.adopt(h, nil); err != nil {
 		return err
 	}
-	if err := a.printProcesses(ctx, h); err != nil {
+	if err := a.showStarted(ctx, h); err != nil {
 		return err
 	}
 	a.takeToken(h)
@@ -322,7 +339,7 @@ func (a *app) watchOwn(ctx context.Context, cluster *local.Cluster, cfg supervis
 		awaitDown(ctx, h)
 		stop()
 	}()
-	err := a.serveConsole(ctx, listen, nil, source, source)
+	err := a.serveConsoleAt(ctx, ln, nil, source, source)
 	stop()
 	<-watched
 	return err

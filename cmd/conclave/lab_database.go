@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -19,9 +18,9 @@ import (
 // errLabInterrupted is the error of a run whose context has ended.
 var errLabInterrupted = errors.New("interrupted")
 
-// checkLab checks the flags of both labs before anything is started: the DSN,
-// whether ZooKeeper can be reached, and whether the report can be written.
-func checkLab(ctx context.Context, db, zookeeper, html string) error {
+// checkLab checks the flags of both labs before anything is started: the DSN, and
+// whether ZooKeeper can be reached.
+func checkLab(ctx context.Context, db, zookeeper string) error {
 	if err := checkDatabase(db); err != nil {
 		return err
 	}
@@ -35,14 +34,7 @@ func checkLab(ctx context.Context, db, zookeeper, html string) error {
 		}
 		conn.Close()
 	}
-	if html == "" {
-		return nil
-	}
-	page, err := os.OpenFile(html, os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		return fmt.Errorf("--html: %w", err)
-	}
-	return page.Close()
+	return nil
 }
 
 // labDatabase returns the database of --db: an existing server, or an embedded

@@ -101,7 +101,7 @@ func (a *app) labElections(ctx context.Context, o labElections) (err error) {
 	if err := o.cfg.Validate(); err != nil {
 		return usageError{err}
 	}
-	if err := checkLab(ctx, o.db, o.zookeeper, o.html); err != nil {
+	if err := checkLab(ctx, o.db, o.zookeeper); err != nil {
 		return err
 	}
 	dsn, name, end, err := a.labDatabase(ctx, o.db)

@@ -48,7 +48,7 @@ func (a *app) oversell(ctx context.Context, cfg oversell.Config, db, html string
 	if err := cfg.Validate(); err != nil { // before a database is started
 		return usageError{err}
 	}
-	if err := checkLab(ctx, db, cfg.ZooKeeper, html); err != nil {
+	if err := checkLab(ctx, db, cfg.ZooKeeper); err != nil {
 		return err
 	}
 	dsn, name, end, err := a.labDatabase(ctx, db)

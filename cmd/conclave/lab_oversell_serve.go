@@ -57,7 +57,7 @@ func (a *app) oversellServe(ctx context.Context, cfg oversell.StoreConfig, db, l
 	if host, err := hostOf("--listen", listen); err != nil || host == "" {
 		return usageError{fmt.Errorf("--listen %q: want HOST:PORT, for example 127.0.0.1:8080", listen)}
 	}
-	if err := checkLab(ctx, db, cfg.ZooKeeper, ""); err != nil {
+	if err := checkLab(ctx, db, cfg.ZooKeeper); err != nil {
 		return err
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)

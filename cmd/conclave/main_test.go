@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -103,6 +104,9 @@ func TestUsageError_ExitsWithTwoAndOneLine(t *testing.T) {
 		"--recording: open /dev/null/none":               {"console", "--recording", "/dev/null/none"},
 		"--dsn-file: open /dev/null/none":                {"lead", "--dsn-file", "/dev/null/none", "--", "true"},
 		`--html "/dev/null/none/x": no folder`:           {"chaos", "run", "f01", "--html", "/dev/null/none/x"},
+		"--html: open /dev: is a directory":              {"lab", "elections", "--html", "/dev"},
+		"--report: open /dev: is a directory":            {"soak", "--report", "/dev"},
+		"ports is 70000: want 1 to 65000":                {"--dir", t.TempDir(), "up", "--ports", "70000"},
 		`--report "/dev/null/none/x": no folder`:         {"soak", "--report", "/dev/null/none/x"},
 	} {
 		r := tool(t, args...)
@@ -111,6 +115,17 @@ func TestUsageError_ExitsWithTwoAndOneLine(t *testing.T) {
 		assert.Equal(t, 1, strings.Count(r.stderr, "\n"), "one line: %q", r.stderr)
 		assert.Empty(t, r.stdout)
 	}
+}
+
+func TestReport_FileIsNotTouchedBeforeTheEnd(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "r.html")
+	require.Equal(t, exitUsage, tool(t, "chaos", "run", "no-such-scenario", "--html", file).code)
+	assert.NoFileExists(t, file)
+	require.NoError(t, os.WriteFile(file, []byte("that of an earlier run"), 0o600))
+	require.Equal(t, exitUsage, tool(t, "chaos", "run", "no-such-scenario", "--html", file).code)
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Equal(t, "that of an earlier run", string(text))
 }
 
 func TestNoCluster_ErrorNamesUp(t *testing.T) {

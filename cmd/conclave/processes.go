@@ -68,13 +68,18 @@ func (a *app) showProcess(ctx context.Context, h *supervisor.Handle, name string
 
 func (a *app) startCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "start NAME", Short: "Start one local process that is down", Args: want("NAME"),
+		Use: "start NAME", Short: "Start one local process and wait until it is ready", Args: want("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			h, err := a.local()
 			if err != nil {
 				return err
 			}
 			if err := h.Start(cmd.Context(), args[0]); err != nil {
+				return err
+			}
+			ready, cancel := context.WithTimeout(cmd.Context(), readyWait)
+			defer cancel()
+			if err := a.awaitReady(ready, h, args[0]); err != nil {
 				return err
 			}
 			return a.showProcess(cmd.Context(), h, args[0])

@@ -49,7 +49,7 @@ Exit codes: 0 success, 1 failure, 2 invalid usage, 3 no leader, 4 timeout.`,
 			if err := refuseNegative(cmd.Flags()); err != nil {
 				return err
 			}
-			if err := refuseMissingFolders(cmd.Flags()); err != nil {
+			if err := refuseUnwritable(cmd.Flags()); err != nil {
 				return err
 			}
 			if top := topCommand(cmd); len(a.metas) > 0 && (top.GroupID == "local" || top.GroupID == "break") && !usesGlobal(cmd, "meta") {

@@ -80,6 +80,7 @@ commands find them there. Applications read the one in the file "app-token".`,
 	f.IntVar(&cfg.Datas, "data-nodes", cfg.Datas, "number of data nodes")
 	f.IntVar(&cfg.Slots, "slots", 0, "number of slots, a power of two (default 256)")
 	f.IntVar(&cfg.Replicas, "replicas", 0, "copies of each slot including the leader's, 1 to 16 (default 2); fewer while there are fewer data nodes")
+	f.IntVar(&cfg.Ports, "ports", 0, "first port of the cluster; 9600 gives sessions 9603, metas 9615, data nodes 9622 (default: those that the folder had, or free ones)")
 	f.StringVar(&cfg.Profile, "profile", "", "conclave, or sofa for the timings and statements of SOFARegistry (default conclave)")
 	f.DurationVar(&cfg.Lease, "lease", 0, "how long a leader without renewals keeps its term (default 3s)")
 	f.DurationVar(&cfg.NodeLease, "node-lease", 0, "how long a node without heartbeats stays a member (default 3s)")
@@ -122,6 +123,7 @@ func (a *app) upHere(ctx context.Context, cfg supervisor.Config) error {
 	go func() { ended <- c.Run(ctx) }() // joined on every return
 	stopWatching := hurryOnSignal(ctx, c)
 	defer stopWatching()
+	defer sayStopping(ctx, cfg.Logger)()
 
 	ready, cancel := context.WithTimeout(ctx, readyWait)
 	defer cancel()
@@ -133,7 +135,7 @@ func (a *app) upHere(ctx context.Context, cfg supervisor.Config) error {
 		return err
 	}
 	if ctx.Err() == nil {
-		if err := a.printProcesses(ctx, c.Handle()); err != nil {
+		if err := a.showStarted(ctx, c.Handle()); err != nil {
 			c.Stop(false)
 			return errors.Join(err, <-ended)
 		}
@@ -145,6 +147,30 @@ func (a *app) upHere(ctx context.Context, cfg supervisor.Config) error {
 		}
 	}
 	return <-ended
+}
+
+// sayStopping logs, when ctx ends before done is called, that the cluster is being
+// stopped.
+func sayStopping(ctx context.Context, log hclog.Logger) (done func()) {
+	said := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		log.Info("stopping the cluster; a second Ctrl-C kills what is still running")
+		close(said)
+	})
+	return func() {
+		if !stop() {
+			<-said
+		}
+	}
+}
+
+// showStarted prints the processes of a cluster that has just become ready, and says so
+// if a new one did not get the ports that clients try first.
+func (a *app) showStarted(ctx context.Context, h *supervisor.Handle) error {
+	if moved := h.Moved(); moved != "" {
+		a.warn(failure{Code: "ports", Message: moved + ": this cluster has other ports than the default ones, and keeps them; --ports chooses them"})
+	}
+	return a.printProcesses(ctx, h)
 }
 
 // hurryOnSignal kills the remaining processes at the second signal. The first
@@ -222,12 +248,12 @@ func (a *app) upDetached(ctx context.Context, cfg supervisor.Config) error {
 	if err := a.awaitReady(ready, h); err != nil {
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		if down := h.Down(undo, true); down != nil && !errors.Is(down, supervisor.ErrNone) {
+		if down := h.Down(undo, true); down != nil && !errors.Is(down, supervisor.ErrNone) && down.Error() != err.Error() {
 			err = errors.Join(err, down)
 		}
 		return err
 	}
-	if err := a.printProcesses(ctx, h); err != nil {
+	if err := a.showStarted(ctx, h); err != nil {
 		return err
 	}
 	if !a.asJSON && cfg.Token == "" && cfg.OwnTokens {
@@ -241,8 +267,9 @@ func (a *app) showAppToken(dir string) {
 	fmt.Fprintf(a.stdout, "\nApplications need a token: export CONCLAVE_TOKEN=$(cat %s)\n", quoted(supervisor.AppTokenPath(dir)))
 }
 
-// awaitReady waits until every process is ready, and shows which are not.
-func (a *app) awaitReady(ctx context.Context, h *supervisor.Handle) error {
+// awaitReady waits until every process is ready, or those named, and shows which are
+// not.
+func (a *app) awaitReady(ctx context.Context, h *supervisor.Handle, names ...string) error {
 	show, done := a.progress()
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -269,7 +296,7 @@ func (a *app) awaitReady(ctx context.Context, h *supervisor.Handle) error {
 			show(fmt.Sprintf("%d of %s ready; waiting for %s", len(ps)-len(waiting), plural(len(ps), "process"), strings.Join(waiting, ", ")))
 		}
 	}()
-	err := h.AwaitReady(ctx)
+	err := h.AwaitReady(ctx, names...)
 	cancel()
 	<-ended
 	done()

@@ -78,9 +78,19 @@ func (p *Project) Name() string { return p.cfg.Name }
 // Available returns an error that wraps ErrNoDocker if docker compose or its
 // engine is not available.
 func Available(ctx context.Context) error {
-	for _, args := range [][]string{{"compose", "version", "--short"}, {"version", "--format", "{{.Server.Version}}"}} {
-		if _, err := docker(ctx, callLimit, call{args: args}); err != nil {
-			return fmt.Errorf("%w: %w", ErrNoDocker, err)
+	for _, needed := range []struct {
+		args    []string
+		without string
+	}{
+		{[]string{"compose", "version", "--short"}, "docker has no plugin compose: install it, for example the package docker-compose-plugin"},
+		{[]string{"version", "--format", "{{.Server.Version}}"}, "the engine does not answer"},
+	} {
+		_, err := docker(ctx, callLimit, call{args: needed.args})
+		switch {
+		case errors.Is(err, ErrNoDocker): // the program is missing
+			return err
+		case err != nil:
+			return fmt.Errorf("%w: %s (%w)", ErrNoDocker, needed.without, err)
 		}
 	}
 	return nil

@@ -49,6 +49,11 @@ func TestErrNoDocker(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	assert.ErrorIs(t, compose.Available(t.Context()), compose.ErrNoDocker)
 	assert.ErrorIs(t, project(t, nil).Down(t.Context()), compose.ErrNoDocker)
+
+	fakeEngine(t, "compose", "exit 125")
+	err := compose.Available(t.Context())
+	require.ErrorIs(t, err, compose.ErrNoDocker)
+	assert.ErrorContains(t, err, "docker has no plugin compose: install it")
 }
 
 func TestCall_EndsWithItsContext(t *testing.T) {

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,10 +17,22 @@ import (
 // ports on which its processes still listen are not free.
 type claims struct {
 	dir   string
+	owner string // the cluster's folder, which each file names
 	files []*os.File
 }
 
-func newClaims() *claims { return &claims{dir: filepath.Join(os.TempDir(), "conclave-ports")} }
+func newClaims(owner string) *claims {
+	return &claims{dir: filepath.Join(os.TempDir(), "conclave-ports"), owner: owner}
+}
+
+// holder returns who has a port that could not be claimed, as far as it is known.
+func (c *claims) holder(port int) string {
+	owner, err := os.ReadFile(filepath.Join(c.dir, strconv.Itoa(port)))
+	if err != nil || len(owner) == 0 {
+		return "another program"
+	}
+	return fmt.Sprintf("the cluster in %q", owner)
+}
 
 // folder creates the folder. The last supervisor to release its claims removes
 // it.
@@ -44,7 +57,7 @@ func (c *claims) folder() error {
 func (c *claims) take(port int) bool {
 	path := filepath.Join(c.dir, strconv.Itoa(port))
 	for {
-		f, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE|syscall.O_NOFOLLOW, 0o644)
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o644)
 		if errors.Is(err, os.ErrNotExist) && c.folder() == nil {
 			continue
 		}
@@ -67,6 +80,9 @@ func (c *claims) take(port int) bool {
 			return false
 		}
 		c.files = append(c.files, f)
+		if err := f.Truncate(0); err == nil { // not another user's file
+			_, _ = f.WriteString(c.owner) // it is only shown
+		}
 		return true
 	}
 }

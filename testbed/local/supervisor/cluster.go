@@ -37,6 +37,7 @@ type Cluster struct {
 	lock     *os.File
 	claims   *claims // of its ports
 	dsn      string  // of the database, for its migration
+	moved    string  // ports.moved
 	listener net.Listener
 	children []*child
 	self     processID
@@ -85,7 +86,7 @@ func New(cfg Config) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{
-		cfg: cfg, lock: lock, claims: newClaims(),
+		cfg: cfg, lock: lock, claims: newClaims(cfg.Dir),
 		started: make(chan struct{}), stopping: make(chan struct{}),
 		hurry: make(chan struct{}), saves: make(chan saveRequest),
 	}
@@ -99,7 +100,8 @@ func New(cfg Config) (*Cluster, error) {
 
 // prepare is the part of New that needs the folder's lock.
 func (c *Cluster) prepare() error {
-	if old, err := load(c.cfg.Dir); err == nil {
+	old, err := load(c.cfg.Dir)
+	if err == nil {
 		if orphans := old.living(); len(orphans) > 0 {
 			return fmt.Errorf("%w: its supervisor (pid %d) was killed, but these processes are still running: %s; stop them with `conclave down --dir %s`",
 				ErrBusy, old.Supervisor.PID, strings.Join(orphans, ", "), c.cfg.Dir)
@@ -107,11 +109,15 @@ func (c *Cluster) prepare() error {
 	} else if !errors.Is(err, ErrNone) {
 		return err
 	}
-	specs, dsn, err := plan(c.cfg, c.claims)
+	ports, err := newPorts(c.cfg, c.claims, old.Processes)
 	if err != nil {
 		return err
 	}
-	c.dsn = dsn
+	specs, dsn, err := plan(c.cfg, ports)
+	if err != nil {
+		return err
+	}
+	c.dsn, c.moved = dsn, ports.moved
 	for _, s := range specs {
 		c.children = append(c.children, newChild(s, c.cfg, c.stopping, c.save))
 	}
@@ -297,7 +303,7 @@ func noProcess(name string, records []record) error {
 
 // state returns the state to save.
 func (c *Cluster) state() state {
-	return state{Supervisor: c.self, Control: c.listener.Addr().String(), Config: c.cfg, Failed: c.failed, Processes: c.records()}
+	return state{Supervisor: c.self, Control: c.listener.Addr().String(), Config: c.cfg, Failed: c.failed, Moved: c.moved, Processes: c.records()}
 }
 
 type saveRequest struct {

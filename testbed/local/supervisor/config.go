@@ -39,6 +39,9 @@ type Config struct {
 	// AnyPorts does not use the preferred ports, so that they stay free for
 	// another cluster.
 	AnyPorts bool `json:"anyPorts,omitempty"`
+	// Ports is the first of the cluster's ports; 0: those that the folder had before,
+	// or the preferred ones if they are free.
+	Ports int `json:"ports,omitempty"`
 
 	// DB is Embedded or the DSN of an existing MySQL server.
 	DB string `json:"db"`
@@ -118,12 +121,22 @@ func (c Config) Validate() error {
 		return wrong("takeover is %q: want witness or lease", c.Takeover)
 	case c.Profile != "" && c.Profile != "conclave" && c.Profile != "sofa":
 		return wrong("profile is %q: want conclave or sofa", c.Profile)
+	case c.Ports < 0 || c.Ports > 65000:
+		return wrong("ports is %d: want 1 to 65000", c.Ports)
 	case c.DB == "":
 		return wrong("db is empty: want %s or a DSN", Embedded)
 	case c.Lease < 0 || c.NodeLease < 0 || c.Restart < 0 || c.StopWait < 0:
 		return wrong("lease, node-lease or restart is negative: want 0 or more")
 	}
 	return nil
+}
+
+// count returns the number of processes of a role that listen.
+func (c Config) count(role string) int {
+	if role == roleDB && c.DB != Embedded {
+		return 0
+	}
+	return map[string]int{roleMeta: c.Metas, roleSession: c.Sessions, roleData: c.Datas, roleDB: 1}[role]
 }
 
 // tlsDir returns the folder with the certificates of a role, or "" without TLS.

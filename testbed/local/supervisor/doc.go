@@ -18,6 +18,7 @@
 //	DIR/tokens         the cluster's own tokens, if it has any
 //	DIR/app-token      the one of them for applications
 //
+// A folder keeps its ports, with which clients find the cluster again after a stop.
 // Ports are claimed by locked files in a folder that all supervisors of the
 // machine share (claims.go), from before the processes listen until the cluster
 // has ended. Two clusters that start at the same moment therefore get different

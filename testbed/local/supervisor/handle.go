@@ -136,6 +136,16 @@ func (h *Handle) Config() (Config, error) {
 	return s.Config, err
 }
 
+// Moved returns why the cluster, in a new folder, did not get the preferred ports, and
+// "" if it has them or did not ask for them.
+func (h *Handle) Moved() string {
+	s, err := load(h.dir)
+	if err != nil {
+		return ""
+	}
+	return s.Moved
+}
+
 // TLSDir returns the folder with the certificates of clients, or "" if the cluster
 // does not use TLS.
 func (h *Handle) TLSDir() string {
@@ -158,11 +168,15 @@ func (h *Handle) record(name string) (state, record, error) {
 	return s, s.Processes[i], nil
 }
 
-// AwaitReady waits until every process is ready. If one ends before, it returns
-// an error with the last line of its log, or the one for which the supervisor gave
-// up. If ctx ends, it returns a
-// NotReadyError.
-func (h *Handle) AwaitReady(ctx context.Context) error { return h.awaitReady(ctx, h.Processes) }
+// AwaitReady waits until every process is ready, or those named. If one ends before,
+// it returns an error with the last line of its log, or the one for which the
+// supervisor gave up. If ctx ends, it returns a NotReadyError.
+func (h *Handle) AwaitReady(ctx context.Context, names ...string) error {
+	return h.awaitReady(ctx, func(ctx context.Context) ([]Process, error) {
+		ps, err := h.Processes(ctx)
+		return slices.DeleteFunc(ps, func(p Process) bool { return len(names) > 0 && !slices.Contains(names, p.Name) }), err
+	})
+}
 
 // awaitReady is AwaitReady with the source of the processes' states as a
 // parameter.
@@ -183,7 +197,7 @@ func (h *Handle) awaitReady(ctx context.Context, look func(context.Context) ([]P
 				if s, err := load(h.dir); err == nil && s.Failed != "" {
 					return errors.New(s.Failed)
 				}
-				return fmt.Errorf("%s ended while the cluster was starting (%s): %s", p.Name, p.State, lastLine(LogPath(h.dir, p.Name)))
+				return fmt.Errorf("%s ended before it was ready (%s): %s", p.Name, p.State, lastLine(LogPath(h.dir, p.Name)))
 			case "ready":
 			default:
 				waiting = append(waiting, p.Name+" ("+orElse(p.Why, p.State)+")")
@@ -358,11 +372,14 @@ func (h *Handle) Down(ctx context.Context, now bool) error {
 	if !supervised {
 		return h.downByPids(ctx, now)
 	}
-	if err := h.ask(ctx, s, fmt.Sprintf("/stop?now=%t", now)); err != nil {
+	if err := h.ask(ctx, s, fmt.Sprintf("/stop?now=%t", now)); err != nil && !h.finishes(ctx) {
 		if !now {
 			return fmt.Errorf("supervisor (pid %d) does not answer: %w; kill it and all processes with `conclave down --now --dir %s`", s.Supervisor.PID, err, h.dir)
 		}
 		_ = s.Supervisor.signal(syscall.SIGKILL) // fails only if it has ended
+		if err := awaitEnd(ctx, []record{{processID: s.Supervisor}}, 5*time.Second); err != nil {
+			return err
+		}
 		return h.downByPids(ctx, true)
 	}
 	if err := h.awaitStopped(ctx); err != nil {
@@ -372,6 +389,14 @@ func (h *Handle) Down(ctx context.Context, now bool) error {
 		err = errors.New(s.Failed)
 	}
 	return err
+}
+
+// finishes reports whether the supervisor, which does not answer, ends by itself: at
+// its end it closes its socket before it unlocks the folder.
+func (h *Handle) finishes(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	return h.awaitStopped(ctx) == nil
 }
 
 // awaitStopped waits until the supervisor has unlocked the folder, which is the

@@ -3,10 +3,34 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"os/exec"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
+
+// At its end a supervisor closes its socket, and then records how it has ended.
+func TestDown_SupervisorIsFinishing(t *testing.T) {
+	other := exec.Command("sleep", "600")
+	require.NoError(t, other.Start())
+	defer func() { _ = other.Process.Kill(); _ = other.Wait() }()
+	dir := t.TempDir()
+	lock, err := lockDir(dir)
+	require.NoError(t, err)
+	s := state{Supervisor: identify(other.Process.Pid), Control: filepath.Join(dir, "closed.sock")}
+	require.NoError(t, s.save(dir))
+	finishing := time.AfterFunc(50*time.Millisecond, func() {
+		s.Failed, s.Stopped = "no such privilege", true
+		assert.NoError(t, s.save(dir))
+		lock.Close()
+	})
+	defer finishing.Stop()
+	assert.EqualError(t, (&Handle{dir: dir}).Down(t.Context(), true), "no such privilege")
+	assert.True(t, s.Supervisor.alive(), "it was not killed")
+}
 
 // If the context ends during a look, the result of that look counts if a
 // process has ended or all are ready. Otherwise the processes could not be
@@ -26,7 +50,7 @@ func TestAwaitReady_ContextEndsDuringALook(t *testing.T) {
 		},
 		"one has ended": {
 			looks(Process{Name: "data-1", State: stateExited}, Process{Name: "db", State: "starting"}),
-			"data-1 ended while the cluster was starting (exited): no log", false,
+			"data-1 ended before it was ready (exited): no log", false,
 		},
 		"all are ready": {
 			looks(Process{Name: "data-1", State: "ready"}, Process{Name: "db", State: "ready"}),

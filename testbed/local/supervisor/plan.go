@@ -24,9 +24,12 @@ const (
 	roleClient  = "client"
 )
 
-// preferred are the ports of SOFARegistry and MySQL, which are used if they are
-// free.
-var preferred = map[string]int{roleMeta: 9615, roleSession: 9603, roleData: 9622, roleDB: 3306}
+// preferred are the first ports of each role, those of SOFARegistry and MySQL, which
+// are used if all are free. above are those of Config.Ports, from that port on.
+var (
+	preferred = map[string]int{roleMeta: 9615, roleSession: 9603, roleData: 9622, roleDB: 3306}
+	above     = map[string]int{roleMeta: 15, roleSession: 3, roleData: 22, roleDB: 0}
+)
 
 // spec is all that is needed to start a process.
 type spec struct {
@@ -42,11 +45,10 @@ type spec struct {
 func (s spec) advertised() string { return orElse(s.Advertised, s.Address) }
 
 // plan returns the processes of a configuration in the order in which ps shows
-// them, and the DSN with which the supervisor migrates the database. It writes the
+// them, with the ports that the folder's processes had before, and the DSN with which the supervisor migrates the database. It writes the
 // files that the arguments name. Secrets are in files because every user can read
 // the arguments of a process.
-func plan(cfg Config, claims *claims) (specs []spec, migrate string, err error) {
-	ports := newPorts(cfg, claims)
+func plan(cfg Config, ports *ports) (specs []spec, migrate string, err error) {
 	dir := cfg.Dir
 	common, err := tokenArgs(cfg)
 	if err != nil {
@@ -91,11 +93,11 @@ func plan(cfg Config, claims *claims) (specs []spec, migrate string, err error) 
 	}
 
 	node := func(role string, i int, more ...string) error {
-		address, err := ports.take(role)
+		name := nameOf(role, i)
+		address, err := ports.take(name)
 		if err != nil {
 			return err
 		}
-		name := role + "-" + strconv.Itoa(i)
 		advertise, from, err := cfg.detour(name, address)
 		if err != nil {
 			return err
@@ -218,57 +220,100 @@ func (c Config) detour(name, listens string) (advertise, dialFrom string, err er
 
 // ports picks loopback addresses for one cluster.
 type ports struct {
-	claims    *claims
-	wellKnown bool // all preferred ports were free, and are claimed
-	taken     map[int]bool
-	next      int // the port after which the search continues
+	claims *claims
+	fixed  map[string]int // by the name of the process; claimed
+	next   int            // the port after which others are searched
+	moved  string         // why a new folder did not get the preferred ports
 }
 
-// newPorts claims the preferred ports only if the whole cluster gets them. If
-// only some of them are free, the others are in use by another cluster, and a
-// free one may be the port of a process of that cluster that was killed and
-// will be started again. Otherwise ports are searched below the range from
+// newPorts claims the ports that are known before: those of Config.Ports, or those
+// that the folder's processes had, with which clients find them again, or the preferred
+// ones. The preferred ones are used only if the whole cluster gets them: if some are in
+// use by another cluster, a free one may be the port of a process of that cluster that
+// was killed and will be started again. Other ports are searched below the range from
 // which the kernel takes the ports of outgoing connections, because a
 // connection could use the port of a node while it is down. The search begins
 // at a random port, so that clusters that start at the same moment do not
 // collide.
-func newPorts(cfg Config, claims *claims) *ports {
-	p := &ports{claims: claims, wellKnown: !cfg.AnyPorts, taken: make(map[int]bool), next: 10000 + mathrand.IntN(20000)}
-	need := map[string]int{roleMeta: cfg.Metas, roleData: cfg.Datas, roleSession: cfg.Sessions}
-	if cfg.DB == Embedded {
-		need[roleDB] = 1
-	}
-	for _, role := range slices.Sorted(maps.Keys(need)) { // in a fixed order, so that of two supervisors at most one gives up
-		for i := range need[role] {
-			p.wellKnown = p.wellKnown && claims.take(preferred[role]+i)
+func newPorts(cfg Config, claims *claims, before []record) (*ports, error) {
+	p := &ports{claims: claims, next: 10000 + mathrand.IntN(20000)}
+	switch {
+	case cfg.Ports > 0:
+		first := map[string]int{}
+		for role, n := range above {
+			first[role] = cfg.Ports + n
 		}
-	}
-	if !p.wellKnown {
-		claims.release()
-	}
-	return p
-}
-
-func (p *ports) take(role string) (string, error) {
-	if p.wellKnown {
-		for port := preferred[role]; ; port++ {
-			if !p.taken[port] {
-				return p.took(port), nil
+		if taken := p.fix(layout(cfg, first)); taken != "" {
+			return nil, fmt.Errorf("%s: choose other ports than those from %d on with --ports", taken, cfg.Ports)
+		}
+	case len(before) > 0 && !cfg.AnyPorts:
+		had, needed := map[string]int{}, layout(cfg, preferred)
+		p.next = 0
+		for _, r := range before {
+			if _, port, err := net.SplitHostPort(r.Address); err == nil && needed[r.Name] != 0 {
+				had[r.Name], _ = strconv.Atoi(port) // it was made from a number
+				p.next = max(p.next, had[r.Name])
 			}
 		}
+		if taken := p.fix(had); taken != "" {
+			return nil, fmt.Errorf("%s, and clients know the ports that the cluster in %s has had: stop what uses it, or choose others with --ports", taken, cfg.Dir)
+		}
+	case !cfg.AnyPorts:
+		p.moved = p.fix(layout(cfg, preferred))
+	}
+	return p, nil
+}
+
+// layout returns a port for each process, from the first one of its role on.
+func layout(cfg Config, first map[string]int) map[string]int {
+	out, used := map[string]int{}, map[int]bool{}
+	for _, role := range []string{roleDB, roleMeta, roleData, roleSession} {
+		port := first[role]
+		for i := range cfg.count(role) {
+			for used[port] {
+				port++
+			}
+			used[port] = true
+			out[nameOf(role, i+1)] = port
+		}
+	}
+	return out
+}
+
+// fix claims a port for each of these processes, or none. It returns which one is
+// taken, and by whom.
+func (p *ports) fix(want map[string]int) (taken string) {
+	names := slices.SortedFunc(maps.Keys(want), compareNames) // in a fixed order, so that of two supervisors at most one gives up
+	for _, name := range names {
+		if !p.claims.take(want[name]) {
+			taken = fmt.Sprintf("port %d of %s is in use by %s", want[name], name, p.claims.holder(want[name]))
+			p.claims.release()
+			return taken
+		}
+	}
+	p.fixed = want
+	return ""
+}
+
+func (p *ports) take(name string) (string, error) {
+	if port := p.fixed[name]; port != 0 {
+		return loopback(port), nil
 	}
 	const tries = 2000
 	for range tries {
-		if p.next++; !p.taken[p.next] && p.claims.take(p.next) {
-			return p.took(p.next), nil
+		if p.next++; p.claims.take(p.next) {
+			return loopback(p.next), nil
 		}
 	}
-	return "", fmt.Errorf("no free port for role %s (tried %d to %d)", role, p.next-tries, p.next)
+	return "", fmt.Errorf("no free port for %s (tried %d to %d)", name, p.next-tries, p.next)
 }
 
-func (p *ports) took(port int) string {
-	p.taken[port] = true
-	return loopback(port)
+// nameOf returns the name of the i-th process of a role, from 1.
+func nameOf(role string, i int) string {
+	if role == roleDB {
+		return roleDB
+	}
+	return role + "-" + strconv.Itoa(i)
 }
 
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -402,6 +403,7 @@ func TestPorts_SecondClusterGetsOthers(t *testing.T) {
 	ctx := within(t, time.Minute)
 	require.NoError(t, one.Kill(ctx, "data-2", syscall.SIGKILL))
 	_, two, _ := up(t, well)
+	assert.Contains(t, two.Moved(), "is in use by ")
 	for _, role := range []string{"meta", "data", "session", "db"} {
 		mine, err := one.Addresses(role)
 		require.NoError(t, err)
@@ -481,4 +483,57 @@ func TestPorts_ClustersPlannedAtOnceShareNone(t *testing.T) {
 			require.NoError(t, c.Run(t.Context()))
 		}
 	}
+}
+
+// Clients find a cluster again that was stopped and started.
+func TestPorts_FolderKeepsThem(t *testing.T) {
+	bin, dir, other := programs(t), t.TempDir(), t.TempDir()
+	start := func(dir string, change func(*supervisor.Config)) (*supervisor.Cluster, map[string]string, error) {
+		cfg := supervisor.DefaultConfig()
+		cfg.Dir, cfg.Bin = dir, bin
+		if change != nil {
+			change(&cfg)
+		}
+		c, err := supervisor.New(cfg)
+		if err != nil {
+			return nil, nil, err
+		}
+		rows, err := c.Handle().Rows()
+		require.NoError(t, err)
+		at := map[string]string{}
+		for _, p := range rows {
+			at[p.Name] = p.HTTP + p.SQL
+		}
+		return c, at, nil
+	}
+	stop := func(c *supervisor.Cluster) {
+		c.Stop(true)
+		require.NoError(t, c.Run(t.Context()))
+	}
+	const base = 28_400
+	chosen := func(cfg *supervisor.Config) { cfg.Ports = base }
+	c, at, err := start(dir, chosen)
+	require.NoError(t, err)
+	assert.Empty(t, c.Handle().Moved())
+	assert.Equal(t, []string{"127.0.0.1:28400", "127.0.0.1:28404", "127.0.0.1:28415", "127.0.0.1:28424"}, []string{at["db"], at["session-2"], at["meta-1"], at["data-3"]})
+	_, _, err = start(other, chosen)
+	assert.EqualError(t, err, fmt.Sprintf("port 28422 of data-1 is in use by the cluster in %q: choose other ports than those from 28400 on with --ports", dir))
+	stop(c)
+
+	c, again, err := start(dir, func(cfg *supervisor.Config) { cfg.Datas, cfg.Sessions = 4, 1 })
+	require.NoError(t, err)
+	assert.Equal(t, "127.0.0.1:28425", again["data-4"], "a new one")
+	delete(again, "data-4")
+	delete(at, "session-2")
+	assert.Equal(t, at, again)
+	stop(c)
+
+	ln, err := net.Listen("tcp", at["session-1"])
+	require.NoError(t, err)
+	_, _, err = start(dir, nil)
+	assert.ErrorContains(t, err, "port 28403 of session-1 is in use by another program, and clients know the ports that the cluster in "+dir+" has had")
+	require.NoError(t, ln.Close())
+	c, _, err = start(dir, func(cfg *supervisor.Config) { cfg.Ports = base + 100 })
+	require.NoError(t, err)
+	stop(c)
 }
