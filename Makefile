@@ -67,7 +67,7 @@ PLAIN := ./internal/archtest ./testbed/simulated/mutate
 test: ## all tests that need only Go
 	@echo '$(SAY_RACE)'
 	$(TEST_ENV) $(GO) test -timeout 30m $(RACE) $$($(GO) list ./... | grep -v $(patsubst ./%,-e /%$$$$,$(PLAIN)))
-	CGO_ENABLED=0 $(GO) test -short $(PLAIN)
+	CGO_ENABLED=0 $(GO) test $(PLAIN)
 	$(if $(RACE),CGO_ENABLED=0 $(GO) test ./testbed/simulated/,@true) # all stories; the race detector sees four
 	@$(MAKE) --no-print-directory sim SEEDS=100
 	cd internal/devdb/goregex && $(TEST_ENV) $(GO) test $(RACE) ./...
@@ -78,7 +78,7 @@ REAL := ./internal/mysqltest/ ./testbed/containers/compose/ ./sql/... ./elector/
 test-all: test test-long test-hostile test-browser test-real test-zookeeper test-containers ## those, the slow suites, the page in a browser, and the tests on real servers in containers: MySQL, MariaDB, ZooKeeper; lists what it skipped (REQUIRE_DOCKER=1: fails); hours
 
 test-long: ## the suites that take minutes each: storms, one seed one trace, fuzz, soak, the tree under another path
-	$(GO) test -count=1 ./internal/archtest
+	TEST_ALL=1 $(GO) test -count=1 ./internal/archtest
 	@for suite in 'sim SEEDS=2000' 'sim TWICE=20' 'sim RACED=1 SEEDS=50' 'fuzz FUZZTIME=60s' 'soak FOR=5m'; do \
 	  echo "== make $$suite"; $(MAKE) --no-print-directory $$suite || exit 1; done
 
