@@ -1,10 +1,11 @@
 package main
 
 import (
-	"bytes"
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -304,18 +305,14 @@ func TestUp_ForegroundEndsWithContext(t *testing.T) {
 	}
 }
 
-func TestSayStopping_LogsOnlyIfTheContextEnds(t *testing.T) {
-	for _, interrupted := range []bool{true, false} {
-		var log bytes.Buffer
-		ctx, interrupt := context.WithCancel(t.Context())
-		done := sayStopping(ctx, hclog.New(&hclog.LoggerOptions{Output: &log}))
-		if interrupted {
-			interrupt()
-		}
-		done()
-		interrupt()
-		assert.Equal(t, interrupted, strings.Contains(log.String(), "stopping the cluster; a second Ctrl-C"), log.String())
-	}
+func TestHurryOnSignal_LogsThatTheClusterStops(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	out, log := io.Pipe()
+	defer hurryOnSignal(ctx, nil, hclog.New(&hclog.LoggerOptions{Output: log}))()
+	interrupt()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	assert.Contains(t, line, "stopping the cluster; a second Ctrl-C")
 }
 
 func TestUp_ConsoleAddressInUseIsRefusedBeforeTheStart(t *testing.T) {

@@ -302,11 +302,11 @@ func (a *app) upWithConsole(ctx context.Context, cfg supervisor.Config, listen s
 	if err := cluster.Open(ctx, testbed.Size{}, nil); err != nil {
 		return err
 	}
-	defer sayStopping(ctx, cfg.Logger)()
 	err = a.watchOwn(ctx, cluster, cfg, ln)
-	stopping, cancel := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt, syscall.SIGTERM) // the second signal
+	cfg.Logger.Info(stopping)
+	hurry, cancel := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt, syscall.SIGTERM) // the second signal
 	defer cancel()
-	return errors.Join(err, cluster.Stop(stopping), cluster.Close(stopping))
+	return errors.Join(err, cluster.Stop(hurry), cluster.Close(hurry))
 }
 
 // watchOwn shows a cluster that this process has started, until ctx ends or it

@@ -112,14 +112,12 @@ func (a *app) awaitWhole(ctx context.Context, h *supervisor.Handle) error {
 			return false, err
 		}
 		if err = a.checkRunning(ps); err == nil {
-			if err = h.AwaitReady(ctx); err == nil {
-				return true, nil
-			}
+			err = h.AwaitReady(ctx)
 		}
-		if cfg.Restart > 0 && ctx.Err() == nil {
-			err = nil
+		if err != nil && cfg.Restart > 0 && ctx.Err() == nil {
+			return false, nil
 		}
-		return false, err
+		return err == nil, err
 	})
 }
 

@@ -121,9 +121,8 @@ func (a *app) upHere(ctx context.Context, cfg supervisor.Config) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }() // joined on every return
-	stopWatching := hurryOnSignal(ctx, c)
+	stopWatching := hurryOnSignal(ctx, c, cfg.Logger)
 	defer stopWatching()
-	defer sayStopping(ctx, cfg.Logger)()
 
 	ready, cancel := context.WithTimeout(ctx, readyWait)
 	defer cancel()
@@ -149,33 +148,21 @@ func (a *app) upHere(ctx context.Context, cfg supervisor.Config) error {
 	return <-ended
 }
 
-// sayStopping logs, when ctx ends before done is called, that the cluster is being
-// stopped.
-func sayStopping(ctx context.Context, log hclog.Logger) (done func()) {
-	said := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		log.Info("stopping the cluster; a second Ctrl-C kills what is still running")
-		close(said)
-	})
-	return func() {
-		if !stop() {
-			<-said
-		}
-	}
-}
-
 // showStarted prints the processes of a cluster that has just become ready, and says so
 // if a new one did not get the ports that clients try first.
 func (a *app) showStarted(ctx context.Context, h *supervisor.Handle) error {
-	if moved := h.Moved(); moved != "" {
-		a.warn(failure{Code: "ports", Message: moved + ": this cluster has other ports than the default ones, and keeps them; --ports chooses them"})
+	if cfg, err := h.Config(); err == nil && cfg.Moved != "" {
+		a.warn(failure{Code: "ports", Message: cfg.Moved + ": this cluster has other ports than the default ones, and keeps them; --ports chooses them"})
 	}
 	return a.printProcesses(ctx, h)
 }
 
+// stopping is logged at the first signal.
+const stopping = "stopping the cluster; a second Ctrl-C kills what is still running"
+
 // hurryOnSignal kills the remaining processes at the second signal. The first
-// one has ended ctx.
-func hurryOnSignal(ctx context.Context, c *supervisor.Cluster) (stop func()) {
+// one has ended ctx, which it logs.
+func hurryOnSignal(ctx context.Context, c *supervisor.Cluster, log hclog.Logger) (stop func()) {
 	again := make(chan os.Signal, 1)
 	done := make(chan struct{})
 	go func() {
@@ -184,6 +171,7 @@ func hurryOnSignal(ctx context.Context, c *supervisor.Cluster) (stop func()) {
 		case <-done:
 			return
 		}
+		log.Info(stopping)
 		signal.Notify(again, os.Interrupt, syscall.SIGTERM)
 		select {
 		case <-again:
@@ -328,7 +316,7 @@ func (a *app) superviseCommand() *cobra.Command {
 				report.Close()
 				return err
 			}
-			stopWatching := hurryOnSignal(cmd.Context(), c)
+			stopWatching := hurryOnSignal(cmd.Context(), c, cfg.Logger)
 			defer stopWatching()
 			fmt.Fprint(report, supervising)
 			report.Close()

@@ -78,19 +78,16 @@ func (p *Project) Name() string { return p.cfg.Name }
 // Available returns an error that wraps ErrNoDocker if docker compose or its
 // engine is not available.
 func Available(ctx context.Context) error {
-	for _, needed := range []struct {
-		args    []string
-		without string
-	}{
-		{[]string{"compose", "version", "--short"}, "docker has no plugin compose: install it, for example the package docker-compose-plugin"},
-		{[]string{"version", "--format", "{{.Server.Version}}"}, "the engine does not answer"},
+	for _, needed := range [][]string{
+		{"docker has no plugin compose: install it, for example the package docker-compose-plugin", "compose", "version", "--short"},
+		{"the engine does not answer", "version", "--format", "{{.Server.Version}}"},
 	} {
-		_, err := docker(ctx, callLimit, call{args: needed.args})
+		_, err := docker(ctx, callLimit, call{args: needed[1:]})
 		switch {
 		case errors.Is(err, ErrNoDocker): // the program is missing
 			return err
 		case err != nil:
-			return fmt.Errorf("%w: %s (%w)", ErrNoDocker, needed.without, err)
+			return fmt.Errorf("%w: %s (%w)", ErrNoDocker, needed[0], err)
 		}
 	}
 	return nil

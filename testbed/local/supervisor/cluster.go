@@ -37,7 +37,6 @@ type Cluster struct {
 	lock     *os.File
 	claims   *claims // of its ports
 	dsn      string  // of the database, for its migration
-	moved    string  // ports.moved
 	listener net.Listener
 	children []*child
 	self     processID
@@ -109,7 +108,7 @@ func (c *Cluster) prepare() error {
 	} else if !errors.Is(err, ErrNone) {
 		return err
 	}
-	ports, err := newPorts(c.cfg, c.claims, old.Processes)
+	ports, err := newPorts(&c.cfg, c.claims, old.Processes)
 	if err != nil {
 		return err
 	}
@@ -117,7 +116,7 @@ func (c *Cluster) prepare() error {
 	if err != nil {
 		return err
 	}
-	c.dsn, c.moved = dsn, ports.moved
+	c.dsn = dsn
 	for _, s := range specs {
 		c.children = append(c.children, newChild(s, c.cfg, c.stopping, c.save))
 	}
@@ -303,7 +302,7 @@ func noProcess(name string, records []record) error {
 
 // state returns the state to save.
 func (c *Cluster) state() state {
-	return state{Supervisor: c.self, Control: c.listener.Addr().String(), Config: c.cfg, Failed: c.failed, Moved: c.moved, Processes: c.records()}
+	return state{Supervisor: c.self, Control: c.listener.Addr().String(), Config: c.cfg, Failed: c.failed, Processes: c.records()}
 }
 
 type saveRequest struct {

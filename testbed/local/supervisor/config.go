@@ -42,6 +42,8 @@ type Config struct {
 	// Ports is the first of the cluster's ports; 0: those that the folder had before,
 	// or the preferred ones if they are free.
 	Ports int `json:"ports,omitempty"`
+	// Moved is set by New: why a new folder did not get the preferred ports.
+	Moved string `json:"moved,omitempty"`
 
 	// DB is Embedded or the DSN of an existing MySQL server.
 	DB string `json:"db"`
@@ -129,14 +131,6 @@ func (c Config) Validate() error {
 		return wrong("lease, node-lease or restart is negative: want 0 or more")
 	}
 	return nil
-}
-
-// count returns the number of processes of a role that listen.
-func (c Config) count(role string) int {
-	if role == roleDB && c.DB != Embedded {
-		return 0
-	}
-	return map[string]int{roleMeta: c.Metas, roleSession: c.Sessions, roleData: c.Datas, roleDB: 1}[role]
 }
 
 // tlsDir returns the folder with the certificates of a role, or "" without TLS.

@@ -136,16 +136,6 @@ func (h *Handle) Config() (Config, error) {
 	return s.Config, err
 }
 
-// Moved returns why the cluster, in a new folder, did not get the preferred ports, and
-// "" if it has them or did not ask for them.
-func (h *Handle) Moved() string {
-	s, err := load(h.dir)
-	if err != nil {
-		return ""
-	}
-	return s.Moved
-}
-
 // TLSDir returns the folder with the certificates of clients, or "" if the cluster
 // does not use TLS.
 func (h *Handle) TLSDir() string {

@@ -25,11 +25,11 @@ const (
 )
 
 // preferred are the first ports of each role, those of SOFARegistry and MySQL, which
-// are used if all are free. above are those of Config.Ports, from that port on.
-var (
-	preferred = map[string]int{roleMeta: 9615, roleSession: 9603, roleData: 9622, roleDB: 3306}
-	above     = map[string]int{roleMeta: 15, roleSession: 3, roleData: 22, roleDB: 0}
-)
+// are used if all are free. With Config.Ports they are as far from that port as these
+// are from preferredBase; the database has that port itself.
+var preferred = map[string]int{roleMeta: 9615, roleSession: 9603, roleData: 9622, roleDB: 3306}
+
+const preferredBase = 9600
 
 // spec is all that is needed to start a process.
 type spec struct {
@@ -45,7 +45,7 @@ type spec struct {
 func (s spec) advertised() string { return orElse(s.Advertised, s.Address) }
 
 // plan returns the processes of a configuration in the order in which ps shows
-// them, with the ports that the folder's processes had before, and the DSN with which the supervisor migrates the database. It writes the
+// them, and the DSN with which the supervisor migrates the database. It writes the
 // files that the arguments name. Secrets are in files because every user can read
 // the arguments of a process.
 func plan(cfg Config, ports *ports) (specs []spec, migrate string, err error) {
@@ -93,7 +93,7 @@ func plan(cfg Config, ports *ports) (specs []spec, migrate string, err error) {
 	}
 
 	node := func(role string, i int, more ...string) error {
-		name := nameOf(role, i)
+		name := role + "-" + strconv.Itoa(i)
 		address, err := ports.take(name)
 		if err != nil {
 			return err
@@ -223,7 +223,6 @@ type ports struct {
 	claims *claims
 	fixed  map[string]int // by the name of the process; claimed
 	next   int            // the port after which others are searched
-	moved  string         // why a new folder did not get the preferred ports
 }
 
 // newPorts claims the ports that are known before: those of Config.Ports, or those
@@ -235,19 +234,16 @@ type ports struct {
 // connection could use the port of a node while it is down. The search begins
 // at a random port, so that clusters that start at the same moment do not
 // collide.
-func newPorts(cfg Config, claims *claims, before []record) (*ports, error) {
+func newPorts(cfg *Config, claims *claims, before []record) (*ports, error) {
 	p := &ports{claims: claims, next: 10000 + mathrand.IntN(20000)}
+	cfg.Moved = ""
 	switch {
 	case cfg.Ports > 0:
-		first := map[string]int{}
-		for role, n := range above {
-			first[role] = cfg.Ports + n
-		}
-		if taken := p.fix(layout(cfg, first)); taken != "" {
+		if taken := p.fix(layout(*cfg)); taken != "" {
 			return nil, fmt.Errorf("%s: choose other ports than those from %d on with --ports", taken, cfg.Ports)
 		}
 	case len(before) > 0 && !cfg.AnyPorts:
-		had, needed := map[string]int{}, layout(cfg, preferred)
+		had, needed := map[string]int{}, layout(*cfg)
 		p.next = 0
 		for _, r := range before {
 			if _, port, err := net.SplitHostPort(r.Address); err == nil && needed[r.Name] != 0 {
@@ -259,24 +255,37 @@ func newPorts(cfg Config, claims *claims, before []record) (*ports, error) {
 			return nil, fmt.Errorf("%s, and clients know the ports that the cluster in %s has had: stop what uses it, or choose others with --ports", taken, cfg.Dir)
 		}
 	case !cfg.AnyPorts:
-		p.moved = p.fix(layout(cfg, preferred))
+		cfg.Moved = p.fix(layout(*cfg))
 	}
 	return p, nil
 }
 
-// layout returns a port for each process, from the first one of its role on.
-func layout(cfg Config, first map[string]int) map[string]int {
+// layout returns a port for each process that listens, by its name.
+func layout(cfg Config) map[string]int {
 	out, used := map[string]int{}, map[int]bool{}
-	for _, role := range []string{roleDB, roleMeta, roleData, roleSession} {
-		port := first[role]
-		for i := range cfg.count(role) {
+	add := func(role string, n int) {
+		port := preferred[role]
+		if cfg.Ports > 0 {
+			port = cfg.Ports + max(port-preferredBase, 0)
+		}
+		for i := range n {
 			for used[port] {
 				port++
 			}
 			used[port] = true
-			out[nameOf(role, i+1)] = port
+			name := role
+			if role != roleDB {
+				name += "-" + strconv.Itoa(i+1)
+			}
+			out[name] = port
 		}
 	}
+	if cfg.DB == Embedded {
+		add(roleDB, 1)
+	}
+	add(roleMeta, cfg.Metas)
+	add(roleData, cfg.Datas)
+	add(roleSession, cfg.Sessions)
 	return out
 }
 
@@ -306,14 +315,6 @@ func (p *ports) take(name string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("no free port for %s (tried %d to %d)", name, p.next-tries, p.next)
-}
-
-// nameOf returns the name of the i-th process of a role, from 1.
-func nameOf(role string, i int) string {
-	if role == roleDB {
-		return roleDB
-	}
-	return role + "-" + strconv.Itoa(i)
 }
 
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

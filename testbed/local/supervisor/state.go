@@ -36,7 +36,6 @@ type state struct {
 	Config     Config    `json:"config"`
 	Stopped    bool      `json:"stopped"`          // the cluster was stopped and the supervisor has finished
 	Failed     string    `json:"failed,omitempty"` // the error of the stop
-	Moved      string    `json:"moved,omitempty"`  // ports.moved
 	Processes  []record  `json:"processes"`
 }
 
