@@ -112,6 +112,9 @@ func (env *environment) joined(strategy elector.Strategy, err error, statement s
 	})
 }
 
+// direct uses no proxy of the environment, and a connection for each request.
+var direct = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
 // askLeader asks at a leader's port whether it leads a term. A refused
 // connection counts as the answer no.
 func askLeader(ctx context.Context, address string, term uint64, lock string) (alive, answered bool) {
@@ -120,8 +123,7 @@ func askLeader(ctx context.Context, address string, term uint64, lock string) (a
 	if err != nil {
 		return false, false
 	}
-	request.Close = true
-	reply, err := http.DefaultClient.Do(request)
+	reply, err := direct.Do(request)
 	if err != nil {
 		return false, errors.Is(err, syscall.ECONNREFUSED)
 	}

@@ -255,7 +255,7 @@ func (n *narrator) say(text string) {
 	if n.began.IsZero() {
 		n.began = time.Now()
 	}
-	fmt.Fprintf(n.out, "%6.1f s  %s\n", time.Since(n.began).Seconds(), text)
+	line(n.out, "%6.1f s  %s", time.Since(n.began).Seconds(), text)
 }
 
 // Do prints the action and, if it fails, the error.

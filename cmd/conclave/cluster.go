@@ -42,11 +42,8 @@ func (a *app) slotsCommand() *cobra.Command {
 // writeSlots prints one row for all slots in the same state, because 256 rows
 // would be hard to read.
 func writeSlots(w io.Writer, s metaclient.SlotsInfo) {
-	fmt.Fprintf(w, "table %s, %s, %s", s.Epoch, plural(len(s.Slots), "slot"), either(s.Stable, "stable", "slots are moving"))
-	if s.Protected {
-		fmt.Fprintf(w, ", protected: %s", s.Reason)
-	}
-	fmt.Fprint(w, "\n\n")
+	line(w, "table %s, %s, %s%s", s.Epoch, plural(len(s.Slots), "slot"), either(s.Stable, "stable", "slots are moving"), either(s.Protected, ", protected: "+s.Reason, ""))
+	fmt.Fprintln(w)
 	type row struct{ leader, followers, state, way string }
 	count := make(map[row][]int)
 	var order []row
@@ -169,7 +166,7 @@ func (a *app) blacklistCommand() *cobra.Command {
 					return err
 				}
 				if !a.asJSON {
-					fmt.Fprintln(a.stdout, args[0], "is readmitted")
+					line(a.stdout, "%s is readmitted", args[0])
 				}
 				return list(cmd)
 			},

@@ -70,7 +70,7 @@ needs no token. It is not for secrets.`,
 				return admin.RemoveConfig(ctx, args[0], options...)
 			}
 			return a.act(cmd, &removing, remove, func() error {
-				return a.show(map[string]string{"id": args[0]}, func(w io.Writer) { fmt.Fprintf(w, "removed %s\n", args[0]) })
+				return a.show(map[string]string{"id": args[0]}, func(w io.Writer) { line(w, "removed %s", args[0]) })
 			})
 		},
 	}
@@ -84,7 +84,7 @@ needs no token. It is not for secrets.`,
 		},
 		&cobra.Command{
 			Use: "get ID", Short: "Print one value", Args: want("ID"),
-			Long: `Print one value as it was set. Control characters are replaced on a terminal only.`,
+			Long: `Print one value as it was set. Control characters are escaped on a terminal only.`,
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error {
 					values, err := admin.Config(ctx)

@@ -49,10 +49,10 @@ func (a *app) drainCommand() *cobra.Command {
 			}
 			return a.show(d, func(w io.Writer) {
 				if d.Observes {
-					fmt.Fprintf(w, "%s drained in %s: it only observes elections now; %s ends that\n", d.Name, ms(d.TookMs), a.hint("election join "+d.Name))
+					line(w, "%s drained in %s: it only observes elections now; %s ends that", d.Name, ms(d.TookMs), a.hint("election join "+d.Name))
 					return
 				}
-				fmt.Fprintf(w, "%s drained in %s: moved %s and %s\n",
+				line(w, "%s drained in %s: moved %s and %s",
 					d.Name, ms(d.TookMs), plural(d.MovedSlots, "slot"), plural(d.MovedClients, "client"))
 			})
 		},

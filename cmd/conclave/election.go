@@ -25,7 +25,7 @@ func (a *app) leaderCommand() *cobra.Command {
 				return err
 			}
 			return a.show(leader, func(w io.Writer) {
-				fmt.Fprintf(w, "%s leads term %d at %s since %s (%s), beat %d, lease expires in %s\n",
+				line(w, "%s leads term %d at %s since %s (%s), beat %d, lease expires in %s",
 					leader.Leader, leader.Term, leader.Address, clock(leader.Since), leader.Cause, leader.Beat, ms(leader.LeaseRemainingMs))
 			})
 		},
@@ -151,7 +151,7 @@ func (a *app) resignCommand() *cobra.Command {
 					return err
 				}
 				return a.show(after, func(w io.Writer) {
-					fmt.Fprintf(w, "%s resigned term %d; %s leads term %d\n", before.Leader, before.Term, after.Leader, after.Term)
+					line(w, "%s resigned term %d; %s leads term %d", before.Leader, before.Term, after.Leader, after.Term)
 				})
 			})
 		},
@@ -179,7 +179,7 @@ func (a *app) electionCommand() *cobra.Command {
 					return do(admin, ctx, args[0], options...)
 				}
 				return a.act(cmd, &how, doTo, func() error {
-					return a.show(map[string]string{"name": args[0], "election": cmd.CalledAs()}, func(w io.Writer) { fmt.Fprintln(w, args[0], done) })
+					return a.show(map[string]string{"name": args[0], "election": cmd.CalledAs()}, func(w io.Writer) { line(w, "%s %s", args[0], done) })
 				})
 			},
 		}

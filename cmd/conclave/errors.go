@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -60,10 +61,13 @@ func (a *app) report(cmd *cobra.Command, err error) int {
 		return exitPipe
 	}
 	f := a.classify(cmd, err)
-	f.Message = strings.Join(strings.Fields(message(err)), " ")
+	f.Message = strings.Join(strings.Fields(joined.ReplaceAllString(message(err), "$1; $2")), " ")
 	a.explain("error", f)
 	return f.Exit
 }
+
+// joined finds the line break between two errors of errors.Join.
+var joined = regexp.MustCompile(`([^\s:])\n(\S)`)
 
 // warn writes what is wrong with a result that is printed all the same.
 func (a *app) warn(f failure) { a.explain("warning", f) }
@@ -84,7 +88,7 @@ func (a *app) explain(what string, f failure) {
 	case f.Advice != "":
 		advice = "; " + f.Advice
 	}
-	fmt.Fprintf(a.stderr, "conclave: %s%s\n", f.Message, advice)
+	line(a.stderr, "conclave: %s%s", f.Message, advice)
 }
 
 // message returns the text of err for people: without a node's code, and

@@ -305,6 +305,6 @@ func (p *eventPrinter) line(run []wire.Event) error {
 		if n := len(run); n > 1 {
 			text = fmt.Sprintf("%d times in %s: %s ... %s", n, ms(run[n-1].At.Sub(e.At).Milliseconds()), e.Text, run[n-1].Text)
 		}
-		fmt.Fprintf(w, "%s  %-10s %-8s %-20s %s\n", clock(e.At), e.Node, term, e.Type, text)
+		line(w, "%s  %-10s %-8s %-20s %s", clock(e.At), e.Node, term, e.Type, text)
 	})
 }

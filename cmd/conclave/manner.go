@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -62,9 +61,9 @@ func (a *app) act(cmd *cobra.Command, how *manner, do func(context.Context, *met
 func (a *app) showEffect(e metaclient.Effect) error {
 	return a.show(e, func(w io.Writer) {
 		if e.Refused {
-			fmt.Fprintf(w, "refused without --force: %s\n", e.Effect)
+			line(w, "refused without --force: %s", e.Effect)
 			return
 		}
-		fmt.Fprintln(w, e.Effect)
+		line(w, "%s", e.Effect)
 	})
 }

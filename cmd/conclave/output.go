@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -44,17 +45,29 @@ func (a *app) show(v any, human func(w io.Writer)) error {
 	}
 	var buf bytes.Buffer
 	human(&buf)
-	_, err := a.stdout.Write(bytes.Map(printable, buf.Bytes()))
+	_, err := io.WriteString(a.stdout, printable(buf.String(), "\n\t"))
 	return err
 }
 
-// printable replaces control characters. Names and values come from clients, and
-// must not command the terminal on which they are shown.
-func printable(r rune) rune {
-	if unicode.IsControl(r) && r != '\n' && r != '\t' {
-		return unicode.ReplacementChar
+// line writes one line of text, whatever its arguments contain.
+func line(w io.Writer, format string, args ...any) {
+	fmt.Fprintln(w, printable(fmt.Sprintf(format, args...), ""))
+}
+
+// printable escapes the characters that have no glyph, as Go does in a string
+// literal, except those of layout. Names and values come from clients: they must not
+// forge a line, command the terminal, or reverse the text around them. --json prints
+// them as they are.
+func printable(s, layout string) string {
+	var out strings.Builder
+	for _, r := range s {
+		if unicode.IsPrint(r) || strings.ContainsRune(layout, r) {
+			out.WriteRune(r)
+		} else {
+			out.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
 	}
-	return r
+	return out.String()
 }
 
 // isTerminal reports whether what is written to w appears on a terminal.
@@ -98,7 +111,7 @@ func newTable(head ...string) *table { return &table{head: head} }
 func (t *table) add(cells ...any) {
 	row := make([]string, len(cells))
 	for i, c := range cells {
-		if row[i] = fmt.Sprint(c); row[i] == "" {
+		if row[i] = printable(fmt.Sprint(c), ""); row[i] == "" {
 			row[i] = "-"
 		}
 	}

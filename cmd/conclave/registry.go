@@ -189,7 +189,7 @@ func (a *app) publish(ctx context.Context, c *client.Client, f registryFlags, or
 			ID: p.ID(), DataID: order[i], Group: f.group, Instance: f.instance, Values: values[order[i]], At: now(),
 		}
 		err := a.show(out, func(w io.Writer) {
-			fmt.Fprintf(w, "%s  %s  %s\n", clock(out.At), out.DataID, strings.Join(out.Values, ", "))
+			line(w, "%s  %s  %s", clock(out.At), out.DataID, strings.Join(out.Values, ", "))
 		})
 		if err != nil {
 			return err
@@ -339,9 +339,9 @@ func (a *app) printPush(d conclave.Datum) error {
 		p.Values = []string{}
 	}
 	return a.show(p, func(w io.Writer) {
-		fmt.Fprintf(w, "%s  %s  version %d  %s: %s\n", clock(p.At), p.DataID, p.Version, plural(len(p.Values), "value"), strings.Join(p.Values, ", "))
+		line(w, "%s  %s  version %d  %s: %s", clock(p.At), p.DataID, p.Version, plural(len(p.Values), "value"), strings.Join(p.Values, ", "))
 		if p.UnconfirmedMs > 0 {
-			fmt.Fprintf(w, "  unconfirmed: missing registrations are expected again within %s\n", d.Unconfirmed.Round(100*time.Millisecond))
+			line(w, "  unconfirmed: missing registrations are expected again within %s", d.Unconfirmed.Round(100*time.Millisecond))
 		}
 	})
 }

@@ -89,7 +89,7 @@ func (a *app) roll(ctx context.Context, h *supervisor.Handle, role string) error
 			return err
 		}
 		err = a.show(r, func(w io.Writer) {
-			fmt.Fprintf(w, "%-10s stopped in %s, ready again in %s\n", r.Name, ms(r.StopMs), ms(r.ReadyMs))
+			line(w, "%-10s stopped in %s, ready again in %s", r.Name, ms(r.StopMs), ms(r.ReadyMs))
 		})
 		if err != nil {
 			return err

@@ -98,12 +98,6 @@ func TestRegistrations_AreShownOnce(t *testing.T) {
 	assert.Equal(t, []publisher{at("session-2", 4)}, newestOf([]publisher{at("session-1", 3), at("session-2", 4), at("session-3", 4)}))
 }
 
-// What clients choose cannot command the terminal.
-func TestTables_ShowNoControlCharacters(t *testing.T) {
-	meta := fakeMeta(t, map[string]any{"GET /v1/nodes": []metaclient.NodeInfo{{Name: "session-1", Role: "session", Address: fakeSession(t, "h", "\x1b[2Jx")}}})
-	assert.Contains(t, tool(t, "--meta", meta, "describe", "app").stdout, "\uFFFD[2Jx")
-}
-
 func TestClients_AreListedWithTheirSessions(t *testing.T) {
 	meta := twoSessions(t)
 	rows := decode[[]clientRow](t, tool(t, "--meta", meta, "clients", "--json"))

@@ -37,7 +37,7 @@ func (a *app) workload(ctx context.Context, count int) error {
 	say := func(format string, args ...any) {
 		printing.Lock()
 		defer printing.Unlock()
-		fmt.Fprintf(a.stdout, clock(now())+"  "+format+"\n", args...)
+		line(a.stdout, clock(now())+"  "+format, args...)
 	}
 	errs := make([]error, 2*count)
 	var running sync.WaitGroup
