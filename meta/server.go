@@ -108,6 +108,7 @@ func (s *Server) assemble(address string) (http.Handler, error) {
 // the elector runs, and closed after it has ended: a follower that acquired the
 // leader's lock asks at this port. The loops beside the elector end after it.
 func (s *Server) elect(ctx context.Context) error {
+	s.Events().Add(wire.Event{Type: "meta.started", Term: s.Fence.Highest(), Text: fmt.Sprintf("meta %s started", s.config.Node)})
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	beside, end := context.WithCancel(context.WithoutCancel(ctx))

@@ -40,7 +40,7 @@ func TestChaosList_NamesEveryScenario(t *testing.T) {
 
 func TestChaosList_FitsInATerminal(t *testing.T) {
 	for line := range strings.Lines(tool(t, "chaos", "list").stdout) {
-		assert.LessOrEqual(t, utf8.RuneCountInString(line), tableWidth+1, line)
+		assert.LessOrEqual(t, utf8.RuneCountInString(line), usualWidth+1, line)
 	}
 }
 

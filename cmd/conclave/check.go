@@ -28,6 +28,11 @@ func want(names ...string) cobra.PositionalArgs {
 		case len(args) == len(names):
 			return nil
 		case len(names) == 0:
+			for _, arg := range args { // of a flag whose value may be left out
+				if f := cmd.Flags().Lookup("console"); f != nil && f.Changed && strings.Contains(arg, ":") {
+					return fmt.Errorf("%s takes no arguments; the address follows --console after a =: --console=%s", commandName(cmd), arg)
+				}
+			}
 			return fmt.Errorf("%s takes no arguments, got %q", commandName(cmd), args)
 		}
 		return fmt.Errorf("%s takes %s, got %s", commandName(cmd), strings.Join(names, " "), plural(len(args), "argument"))

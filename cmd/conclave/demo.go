@@ -72,7 +72,7 @@ func (a *app) playDemo(ctx context.Context, o demoOptions) error {
 	if !a.asJSON {
 		out = a.stdout
 	}
-	line := strings.Repeat("=", tableWidth-20)
+	line := strings.Repeat("=", usualWidth-20)
 	fmt.Fprintf(out, "%s\nConclave: a service registry cluster, broken on purpose\nSubscribers check every push.\n%s\n", line, line)
 	n := demo.New(demo.Config{
 		Cluster: stage.cluster, Scenario: s, Each: either(o.on == "compose", "a container of its own", "a separate process"),

@@ -25,8 +25,8 @@ func (a *app) leaderCommand() *cobra.Command {
 				return err
 			}
 			return a.show(leader, func(w io.Writer) {
-				line(w, "%s leads term %d at %s since %s (%s), beat %d, lease expires in %s",
-					leader.Leader, leader.Term, leader.Address, clock(leader.Since), leader.Cause, leader.Beat, ms(leader.LeaseRemainingMs))
+				line(w, "%s leads term %d at %s for %s (%s), beat %d, lease expires in %s",
+					leader.Leader, leader.Term, leader.Address, ms(since(leader.Since)), leader.Cause, leader.Beat, ms(leader.LeaseRemainingMs))
 			})
 		},
 	}
@@ -117,8 +117,9 @@ func (a *app) electionListCommand(use string) *cobra.Command {
 		Use: use, Short: "List the elections, newest first", Args: want(),
 		Long: `List the elections, newest first. LEADERLESS is the time without a leader: from the
 previous leader's last valid moment (its resignation, the breaking of its connection,
-or the end of its lease) to the new leader's first write under its term. Of a time in
-which no meta ran it has only what the winner has seen.`,
+or the end of its lease) to the new leader's first write under its term. AT is the time
+of that write, by the database's clock. Of a time in which no meta ran LEADERLESS has
+only what the winner has seen.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return query(a, cmd, (*metaclient.Admin).Elections, writeElections)
 		},

@@ -19,7 +19,7 @@ import (
 // eventTypes are the first words of the types, and the types themselves.
 var eventTypes = []string{
 	"act", "act.forced", "blacklist", "blacklist.added", "blacklist.removed", "config", "config.removed", "config.set", "copy", "copy.differs", "data", "data.draining", "data.started",
-	"freeze", "freeze.begun", "freeze.ended", "leader", "leader.elected", "leader.lost", "leader.resigned",
+	"freeze", "freeze.begun", "freeze.ended", "leader", "leader.elected", "leader.lost", "leader.resigned", "meta", "meta.started",
 	"node", "node.evicted", "node.joined", "node.left", "node.lost", "node.refused", "node.suspect",
 	"session", "session.clients-gone", "session.draining", "session.gone", "session.last", "session.open", "session.stopping",
 	"slot", "slot.finished", "slot.partial", "slot.serving", "slot.table", "stop", "stop.announced", "stop.ended", "switch", "switch.set",
@@ -253,8 +253,9 @@ func (a *app) incarnation(ctx context.Context, address string) string {
 
 // eventPrinter prints events, many of a kind as one line.
 type eventPrinter struct {
-	app  *app
-	each bool
+	app   *app
+	each  bool
+	begun bool // the head of the columns is printed
 }
 
 // runLength is how long after the previous one an event may be of the same
@@ -294,17 +295,23 @@ func nextRun(events []wire.Event) (run, rest []wire.Event) {
 	return run, rest
 }
 
+const eventColumns = "%-12s  %-10s %-5s %-20s %s"
+
 // line prints one event, or several of a kind.
 func (p *eventPrinter) line(run []wire.Event) error {
 	e := run[0]
 	return p.app.show(e, func(w io.Writer) {
 		term, text := "", e.Text
 		if e.Term > 0 {
-			term = fmt.Sprintf("term %d", e.Term)
+			term = fmt.Sprint(e.Term)
 		}
 		if n := len(run); n > 1 {
 			text = fmt.Sprintf("%d times in %s: %s ... %s", n, ms(run[n-1].At.Sub(e.At).Milliseconds()), e.Text, run[n-1].Text)
 		}
-		line(w, "%s  %-10s %-8s %-20s %s", clock(e.At), e.Node, term, e.Type, text)
+		if !p.begun {
+			p.begun = true
+			line(w, eventColumns, "TIME", "NODE", "TERM", "TYPE", "TEXT")
+		}
+		line(w, eventColumns, clock(e.At), e.Node, term, e.Type, text)
 	})
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -46,13 +47,14 @@ func TestEvents_ADrainIsOneLineForEachNode(t *testing.T) {
 	lines := func(args ...string) []string {
 		r := tool(t, append([]string{"--meta", meta, "events"}, args...)...)
 		require.Equal(t, exitDone, r.code, r.stderr)
-		return strings.Split(strings.TrimSpace(r.stdout), "\n")
+		_, rows, _ := strings.Cut("\n"+r.stdout, "TEXT\n") // below the head, with --json all
+		return strings.Split(strings.TrimSpace(cmp.Or(rows, r.stdout)), "\n")
 	}
 	all := lines()
 	require.Len(t, all, 3, all)
 	assert.Contains(t, all[0], "leader.elected")
-	assert.Regexp(t, `data-1 +term 3 +slot\.finished +8 times in 70 ms: slot 0 finished for data-2 \.\.\. slot 7 finished for data-2$`, all[1])
-	assert.Regexp(t, `data-2 +term 3 +slot\.serving +8 times`, all[2])
+	assert.Regexp(t, `data-1 +3 +slot\.finished +8 times in 70 ms: slot 0 finished for data-2 \.\.\. slot 7 finished for data-2$`, all[1])
+	assert.Regexp(t, `data-2 +3 +slot\.serving +8 times`, all[2])
 	assert.Len(t, lines("--each"), 17)
 	assert.Len(t, lines("--json"), 17)
 	assert.Len(t, lines("--type", "leader"), 1)
@@ -72,14 +74,14 @@ func TestEvents_FollowBeginsWithTheSortedPast(t *testing.T) {
 	var stderr bytes.Buffer
 	code := make(chan int, 1)
 	go func() { code <- run(ctx, []string{"--meta", meta, "events", "-f"}, &out, &stderr) }()
-	require.Eventually(t, func() bool { return strings.Count(out.String(), "\n") == 3 }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Count(out.String(), "\n") == 4 }, 20*time.Second, 10*time.Millisecond)
 	add(wire.Event{Type: "leader.resigned", Term: 3, Text: "resigned"})
 	require.Eventually(t, func() bool { return strings.Contains(out.String(), "leader.resigned") }, 20*time.Second, 10*time.Millisecond)
 	stop()
 	assert.Equal(t, exitDone, <-code, stderr.String())
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	require.Len(t, lines, 4, out.String())
-	for i, want := range []string{"leader.elected", "slot.finished", "slot.serving", "leader.resigned"} {
+	require.Len(t, lines, 5, out.String())
+	for i, want := range []string{"TEXT", "leader.elected", "slot.finished", "slot.serving", "leader.resigned"} {
 		assert.Contains(t, lines[i], want)
 	}
 }

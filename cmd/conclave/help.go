@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -90,7 +92,13 @@ func showGlobalsInUse(root *cobra.Command) {
 		for name := range strings.FieldsSeq(globals["cluster"]) {
 			root.PersistentFlags().Lookup(name).Hidden = cmd.HasParent() && !usesGlobal(cmd, name)
 		}
+		var text bytes.Buffer
+		out := root.OutOrStdout()
+		root.SetOut(&text)
 		help(cmd, args)
+		root.SetOut(out)
+		const ofBool = "[=true|false]" // pflag adds it to every flag without a value
+		_, _ = io.WriteString(out, strings.ReplaceAll(text.String(), ofBool, strings.Repeat(" ", len(ofBool))))
 	})
 }
 

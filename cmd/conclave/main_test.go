@@ -82,6 +82,7 @@ func TestUsageError_ExitsWithTwoAndOneLine(t *testing.T) {
 		"blacklist needs a subcommand (one of list, add": {"blacklist"},
 		`ps takes no arguments, got ["x"]`:               {"ps", "x"},
 		"unknown flag: --sloots":                         {"up", "--sloots", "3"},
+		"--console=127.0.0.1:9":                          {"up", "--console", "127.0.0.1:9"},
 		"slots is 3: want a power of two":                {"--dir", t.TempDir(), "up", "--slots", "3"},
 		`signal "7": want -9, -15, -STOP`:                {"kill", "meta-1", "-7"},
 		`unknown role "chief" (want meta`:                {"--meta", "127.0.0.1:1", "nodes", "--role", "chief"},

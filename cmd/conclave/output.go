@@ -11,9 +11,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
 )
 
 // printJSON writes v as one line of JSON.
@@ -97,8 +100,17 @@ func (a *app) progress() (show func(string), done func()) {
 	}, func() { fmt.Fprint(f, "\r\033[K") }
 }
 
-// tableWidth is how wide a table may be: a longer last column is wrapped.
-const tableWidth = 120
+// usualWidth is how wide a table may be without a terminal: a longer last column is
+// wrapped.
+const usualWidth = 120
+
+// tableWidth returns usualWidth, or the width of the terminal on standard output.
+var tableWidth = sync.OnceValue(func() int {
+	if size, err := unix.IoctlGetWinsize(unix.Stdout, unix.TIOCGWINSZ); err == nil && size.Col > 0 {
+		return int(size.Col)
+	}
+	return usualWidth
+})
 
 // table is a table of aligned columns. Columns of numbers are aligned right.
 type table struct {
@@ -130,9 +142,12 @@ func (t *table) write(w io.Writer) {
 			numeric[i] = numeric[i] && (cell == "-" || strings.Trim(cell, "0123456789.,") == "")
 		}
 	}
-	left := 0 // the width of all columns but the last
+	left, gap := 0, "   " // left is the width of all columns but the last
 	for _, n := range widths[:len(widths)-1] {
-		left += n + 3
+		left += n + len(gap)
+	}
+	if left+widths[len(widths)-1] > tableWidth() {
+		left, gap = left-len(widths)+1, "  "
 	}
 	for _, row := range append([][]string{t.head}, t.rows...) {
 		var line strings.Builder
@@ -140,11 +155,11 @@ func (t *table) write(w io.Writer) {
 			pad := strings.Repeat(" ", max(0, widths[i]-utf8.RuneCountInString(cell)))
 			switch {
 			case numeric[i]:
-				line.WriteString(pad + cell + "   ")
+				line.WriteString(pad + cell + gap)
 			case i == len(row)-1:
-				line.WriteString(wrap(cell, max(tableWidth-left, 40), "\n"+strings.Repeat(" ", left)))
+				line.WriteString(wrap(cell, max(tableWidth()-left, 20), "\n"+strings.Repeat(" ", left)))
 			default:
-				line.WriteString(cell + pad + "   ")
+				line.WriteString(cell + pad + gap)
 			}
 		}
 		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))

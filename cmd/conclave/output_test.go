@@ -27,7 +27,7 @@ const forging = "x\n00:00:00.000;forged\r\x1b[2J\u009b2J\u202e\u2066\u2028\ufeff
 func clusterWith(t *testing.T, s string) (meta string) {
 	id := map[string]any{"dataId": "demo", "instance": s, "group": s}
 	session := fakeMeta(t, map[string]any{
-		"GET /v1/publishers":  []any{map[string]any{"id": "p1", "data": id, "version": 1, "values": []string{s, s}, "client": s, "address": s}},
+		"GET /v1/publishers":  []any{map[string]any{"id": "p1", "data": id, "version": 1, "values": []string{s}, "client": s, "address": s}},
 		"GET /v1/subscribers": []any{map[string]any{"dataId": "demo", "instance": s, "group": s, "id": "s1", "client": s, "address": s, "version": 1, "values": 1}},
 		"GET /v1/clients":     []any{map[string]any{"client": "c1", "name": s, "address": s}},
 	})
@@ -82,7 +82,7 @@ func TestOutput_EscapesTextOfOthers(t *testing.T) {
 	}
 	assert.Contains(t, tool(t, "--meta", hostile, "describe", "demo").stdout, `x\n00:00:00.000;forged\r\x1b[2J\u009b2J\u202e\u2066\u2028\ufeff\x00`)
 	got := decode[description](t, tool(t, "--meta", hostile, "describe", "demo", "--json"))
-	assert.Equal(t, []string{forging, forging}, got.Publishers[0].Values)
+	assert.Equal(t, []string{forging}, got.Publishers[0].Values)
 	assert.Equal(t, forging+"\n", tool(t, "--meta", hostile, "config", "get", "demo").stdout)
 }
 
@@ -110,4 +110,19 @@ func TestReport_SeparatesJoinedErrors(t *testing.T) {
 	var out bytes.Buffer
 	(&app{stderr: &out}).report((&app{}).root(), errors.Join(errors.New("no answer"), fmt.Errorf("close: %w", errors.New("too late"))))
 	assert.Equal(t, "conclave: no answer; close: too late\n", out.String())
+}
+
+// A table that is wider than the screen has less space between its columns, and its
+// last one is wrapped.
+func TestTable_FitsTheWidth(t *testing.T) {
+	table := newTable("NAME", "N", "VALUES")
+	table.add("a", 1, strings.TrimSpace(strings.Repeat("12345678 ", 20)))
+	var out bytes.Buffer
+	table.write(&out)
+	lines := strings.Split(out.String(), "\n")
+	assert.Equal(t, "NAME  N  VALUES", lines[0])
+	assert.Len(t, lines, 4)
+	for _, line := range lines {
+		assert.LessOrEqual(t, len(line), usualWidth)
+	}
 }

@@ -247,7 +247,7 @@ func (a *app) getCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "get DATAID", Short: "Print the published values", Args: want("DATAID"),
 		Long: `Print the published values and end. Exit with 1 if nothing is published under DATAID;
-with --json the document with an empty list is printed all the same.`,
+with --json the document with an empty list is printed, and no error.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			found := 0
 			print := func(d conclave.Datum) error {
@@ -257,7 +257,11 @@ with --json the document with an empty list is printed all the same.`,
 				return a.printPush(d)
 			}
 			err := a.subscribe(cmd.Context(), f, args, 1, timeout, print, client.HoldAtMost(min(getHeld, timeout/2)))
-			if err == nil && found == 0 && cmd.Context().Err() == nil {
+			switch {
+			case err != nil || found > 0 || cmd.Context().Err() != nil:
+			case a.asJSON:
+				err = exitError{exitFailed} // the document says it
+			default:
 				err = fmt.Errorf("nothing is published under %s; list what is with %s", args[0], a.hint("services"))
 			}
 			return err

@@ -270,7 +270,10 @@ func (a *app) describeCommand() *cobra.Command {
 		Long: `Show the publishers and subscribers of a dataId with their clients, and the session
 through which each is registered. If there is no such dataId, show those of the clients
 with that name, or those with a value or a client at that address (HOST or HOST:PORT).
-Exit with 1 if there is nothing.`,
+Exit with 1 if there is nothing.
+
+REVISION counts the changes of one registration by its publisher. VERSION is that of the
+list that the subscriber has, as "subscribe" prints it.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all, err := a.registrations(cmd.Context())
 			if err != nil {
@@ -310,9 +313,9 @@ func (r registrations) of(name string) description {
 }
 
 func writeDescription(w io.Writer, d description) {
-	t := newTable("DATAID", "VALUES", "PUBLISHER", "ADDRESS", "SESSION", "SLOT", "VERSION", "STORED")
+	t := newTable("DATAID", "PUBLISHER", "ADDRESS", "SESSION", "SLOT", "REVISION", "STORED", "VALUES")
 	for _, p := range d.Publishers {
-		t.add(shownID(p.Data), strings.Join(p.Values, ", "), p.Client, p.Address, p.Session, p.Slot, p.Version, either(p.Stored.IsZero(), "not yet", "yes"))
+		t.add(shownID(p.Data), p.Client, p.Address, p.Session, p.Slot, p.Version, either(p.Stored.IsZero(), "not yet", "yes"), strings.Join(p.Values, ", "))
 	}
 	if len(d.Publishers) > 0 {
 		t.write(w)
@@ -323,9 +326,9 @@ func writeDescription(w io.Writer, d description) {
 	if len(d.Publishers) > 0 {
 		fmt.Fprintln(w)
 	}
-	t = newTable("DATAID", "SUBSCRIBER", "ADDRESS", "SESSION", "LIST")
+	t = newTable("DATAID", "SUBSCRIBER", "ADDRESS", "SESSION", "VERSION", "LIST")
 	for _, s := range d.Subscribers {
-		t.add(shownID(s.DataInfoID), s.Client, s.Address, s.Session, either(s.Version == 0, "none yet", plural(s.Values, "value"))+either(s.Held, ", a newer one is held back", ""))
+		t.add(shownID(s.DataInfoID), s.Client, s.Address, s.Session, s.Version, either(s.Version == 0, "none yet", plural(s.Values, "value"))+either(s.Held, ", a newer one is held back", ""))
 	}
 	t.write(w)
 }

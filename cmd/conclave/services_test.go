@@ -82,8 +82,8 @@ func TestDescribe_FindsByNameClientAndAddress(t *testing.T) {
 	assert.Equal(t, [2]int{1, 0}, count("192.168.0.2:80"), "of a value")
 
 	r := tool(t, "--meta", meta, "describe", "shop.cart")
-	assert.Regexp(t, `shop\.cart +192\.168\.0\.1:80 +app +10\.0\.0\.1:5001 +session-1 +7 +3 +yes`, r.stdout)
-	assert.Regexp(t, `shop\.cart +reader +10\.0\.0\.2:5002 +session-2 +2 values`, r.stdout)
+	assert.Regexp(t, `shop\.cart +app +10\.0\.0\.1:5001 +session-1 +7 +3 +yes +192\.168\.0\.1:80`, r.stdout)
+	assert.Regexp(t, `shop\.cart +reader +10\.0\.0\.2:5002 +session-2 +9 +2 values`, r.stdout)
 	r = tool(t, "--meta", meta, "describe", "nothing")
 	assert.Equal(t, exitFailed, r.code)
 	assert.Contains(t, r.stderr, "`conclave services --meta "+meta+"`")
