@@ -3,6 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
+	"path"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -25,27 +28,42 @@ const stormName = "storm"
 // scenarioRow is one row of the list.
 type scenarioRow struct {
 	Name  string   `json:"name"`
-	On    []string `json:"on"` // where it can run: simulator, local, compose
+	On    []string `json:"on"` // where it can run: simulator, local, local --tls, compose
 	About string   `json:"about"`
 }
 
 func (a *app) chaosListCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List the built-in scenarios", Args: want(),
-		RunE: func(*cobra.Command, []string) error {
-			var rows []scenarioRow
+		Use: "list [WORD...]", Short: "List the built-in scenarios", Args: cobra.ArbitraryArgs,
+		Long: `List the built-in scenarios: the faults F1 to F24, then the others by name. With WORDs
+only those whose name or description has each of them; "f0*" and the like are patterns of
+names.`,
+		RunE: func(_ *cobra.Command, words []string) error {
+			rows := []scenarioRow{}
+			add := func(name, about string, on []string) {
+				if !slices.ContainsFunc(words, func(word string) bool { return !mentions(name, about, word) }) {
+					rows = append(rows, scenarioRow{Name: name, On: on, About: summary(about)})
+				}
+			}
 			for _, name := range scenario.Names() {
 				s, err := scenario.Builtin(name)
 				if err != nil {
 					return err
 				}
-				rows = append(rows, scenarioRow{Name: name, On: playableOn(s), About: summary(s.About)})
+				add(name, s.About, playableOn(s))
 			}
-			rows = append(rows, scenarioRow{Name: stormName, On: []string{"simulator", "local", "compose"}, About: "Random faults, made from --seed."})
+			add(stormName, "Random faults, made from --seed.", []string{"simulator", "local", "compose"})
+			if len(rows) == 0 {
+				return fmt.Errorf("no scenario has %q in its name or description", words)
+			}
+			isFault := regexp.MustCompile(`^f[0-9]`).MatchString
+			slices.SortStableFunc(rows, func(x, y scenarioRow) int {
+				return strings.Compare(either(isFault(x.Name), "", "-"), either(isFault(y.Name), "", "-"))
+			})
 			return a.show(rows, func(w io.Writer) {
 				t := newTable("NAME", "ON", "ABOUT")
 				for _, r := range rows {
-					t.add(r.Name, on(r), r.About)
+					t.add(r.Name, strings.Join(r.On, ","), r.About)
 				}
 				t.write(w)
 			})
@@ -53,16 +71,10 @@ func (a *app) chaosListCommand() *cobra.Command {
 	}
 }
 
-// on returns where a scenario can run, in the words of the table: the simulator
-// plays almost all.
-func on(r scenarioRow) string {
-	switch {
-	case len(r.On) == 0:
-		return "local --tls"
-	case len(r.On) > 1 && r.On[0] == "simulator":
-		return strings.Join(r.On[1:], ",")
-	}
-	return strings.Join(r.On, ",")
+// mentions reports whether a scenario has a word, or its name matches a pattern.
+func mentions(name, about, word string) bool {
+	matches, err := path.Match(word, name)
+	return err == nil && matches || strings.Contains(strings.ToLower(name+" "+about), strings.ToLower(word))
 }
 
 // playableOn returns where a scenario can run, as far as its actions show.
@@ -76,7 +88,21 @@ func playableOn(s scenario.Scenario) []string {
 			on = append(on, name)
 		}
 	}
+	if len(on) == 0 {
+		on = append(on, "local --tls")
+	}
 	return on
+}
+
+// playCommand returns the command that plays a scenario there.
+func playCommand(name, on string) string {
+	switch on {
+	case "simulator":
+		return "`make sim SCENARIO=" + name + "`"
+	case "compose":
+		on = "--on compose"
+	}
+	return "`" + strings.TrimSpace(program()+" chaos run "+name+" "+strings.TrimPrefix(on, "local")) + "`"
 }
 
 func (a *app) chaosRunCommand() *cobra.Command {

@@ -113,7 +113,11 @@ func (a *app) playChaos(ctx context.Context, name string, attach bool, o chaosOp
 		s.Cluster = stage.can.Size(s.Cluster) // the size of the running cluster
 	}
 	if why := s.Refusals(stage.can); len(why) > 0 {
-		return nil, fmt.Errorf("%s cannot run on %s: it needs %s; run it in the simulator with `make sim SCENARIO=%s`", s.Name, o.on, strings.Join(why, ", "), s.Name)
+		var commands []string
+		for _, on := range playableOn(s) {
+			commands = append(commands, playCommand(name, on))
+		}
+		return nil, fmt.Errorf("%s cannot run on %s (missing there: %s); play it with %s", s.Name, o.on, strings.Join(why, ", "), strings.Join(commands, " or "))
 	}
 	fmt.Fprintf(out, "%s, seed %d, on %s: %s\n", s.Name, s.Cluster.Seed, o.on, firstSentence(s.About))
 	var r *scenario.Result

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -29,13 +30,29 @@ import (
 func TestChaosList_NamesEveryScenario(t *testing.T) {
 	rows := decode[[]scenarioRow](t, tool(t, "chaos", "list", "--json"))
 	require.Len(t, rows, len(scenario.Names())+1)
+	var names []string
 	for i, r := range rows {
-		assert.Equal(t, append(scenario.Names(), stormName)[i], r.Name)
+		names = append(names, r.Name)
+		assert.Equal(t, i < 24, regexp.MustCompile(`^f\d\d-`).MatchString(r.Name), "F1 to F24 are the first: %s", r.Name)
 		assert.NotEmpty(t, r.About, r.Name)
 		if !strings.HasSuffix(r.Name, "-are-replaced") { // the simulator has neither tokens nor certificates
 			assert.Contains(t, r.On, "simulator", r.Name)
 		}
 	}
+	assert.ElementsMatch(t, append(scenario.Names(), stormName), names)
+}
+
+func TestChaosList_ChoosesByWordsAndPatterns(t *testing.T) {
+	names := func(words ...string) (out []string) {
+		for _, r := range decode[[]scenarioRow](t, tool(t, append([]string{"chaos", "list", "--json"}, words...)...)) {
+			out = append(out, r.Name)
+		}
+		return out
+	}
+	assert.Equal(t, []string{"f01-kill-the-leader", "f02-stop-the-leader", "f03-pause-the-leader"}, names("f0[123]*"))
+	assert.Equal(t, []string{"all-sessions-are-frozen"}, names("ALL-sessions", "incarnations"))
+	assert.Equal(t, exitFailed, tool(t, "chaos", "list", "no such word").code)
+	assert.Contains(t, tool(t, "chaos", "list", "certificates-are").stdout, "local --tls")
 }
 
 func TestChaosList_FitsInATerminal(t *testing.T) {
@@ -71,7 +88,7 @@ func TestChaos_RefusesInvalidArguments(t *testing.T) {
 		"more than one":           {[]string{"f0"}, exitUsage, `9 scenarios begin with "f0"`},
 		"a folder":                {[]string{filepath.Dir(file)}, exitUsage, "is a directory"},
 		"a word that is none":     {[]string{file}, exitUsage, "story.txt:3"},
-		"an act of the simulator": {[]string{held}, exitFailed, "skew"},
+		"an act of the simulator": {[]string{held}, exitFailed, "cannot run on local (missing there: skew); play it with `make sim SCENARIO="},
 		"nowhere":                 {[]string{"f01", "--on", "moon"}, exitUsage, "moon"},
 		"never":                   {[]string{"f01", "--times", "0"}, exitUsage, "--times"},
 		"none at once":            {[]string{"f01", "--parallel", "0"}, exitUsage, "--parallel"},

@@ -226,7 +226,10 @@ conclave demo --on compose                in containers (first: make image)`,
 	"chaos": `
 conclave chaos list
 conclave chaos run f01`,
-	"chaos list": "conclave chaos list",
+	"chaos list": `
+conclave chaos list
+conclave chaos list 'f0*'
+conclave chaos list session frozen        those whose name or description has both words`,
 	"scenario": `
 conclave scenario grammar
 conclave scenario check mine.txt`,

@@ -180,7 +180,7 @@ func TestRefusals_GiveReasons(t *testing.T) {
 	assert.Equal(t, []string{"a cluster of 3 metas, 1 sessions and 3 data nodes", "skew"}, s.Refusals(g))
 	assert.Empty(t, s.Refusals((*testbed.Capabilities)(nil)))
 	s.Bubble = true
-	assert.Contains(t, s.Refusals(g), "only in the bubble")
+	assert.Contains(t, s.Refusals(g), "virtual time")
 }
 
 // The shrunk scenario keeps only the steps that the failure needs, and shortens

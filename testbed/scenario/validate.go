@@ -86,7 +86,7 @@ func (s Scenario) Refusals(g *testbed.Capabilities) []string {
 	}
 	why := map[string]bool{}
 	if s.Bubble {
-		why["only in the bubble"] = true
+		why["virtual time"] = true
 	}
 	if s.Cluster.Budgets != (testbed.Budgets{}) && g.Usage == nil {
 		why[errBudgets] = true
