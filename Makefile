@@ -125,7 +125,7 @@ sim: ## storms in virtual time: SEEDS=N (100) of them; SHRINK=0 as they are; SEE
 	@if [ -z '$(RACED)' ] && $(GO) run ./testbed/simulated/onetrace -out '$(SIM)/overlay'; then set -- -overlay '$(SIM)/overlay/overlay.json' -tags onetrace; else set --; fi; \
 	  CGO_ENABLED=$(if $(RACED),1,0) $(GO) test "$$@" $(if $(RACED),-race,) $(if $(COVER),-coverpkg=$(SIM_CODE),) -c -o '$(SIM)/sim.test' ./testbed/simulated
 ifdef SCENARIO
-	@$(SIM_RUN) -test.v -test.run '^TestStories$$' -scenario '$(SCENARIO)' -seed '$(or $(SEED),1)' -record '$(SIM)' $(SIM_RECORD); code=$$?; [ $$code = 2 ] || echo "logs and histories: $(SIM)"; exit $$code
+	@$(SIM_RUN) -test.run '^TestStories$$' -timeline -scenario '$(or $(abspath $(wildcard $(SCENARIO))),$(SCENARIO))' -seed '$(or $(SEED),1)' -record '$(SIM)' $(SIM_RECORD); code=$$?; [ $$code = 2 ] || ls -1 '$(SIM)/$(basename $(notdir $(SCENARIO)))'.*; exit $$code
 else ifdef TWICE
 	@$(SIM_RUN) -test.v -test.run '^(TestOneSeedOneTrace|TestDiagram)$$' -twice '$(TWICE)'
 else ifeq ($(SEED)$(SEEDS),$(or $(SEED),none))

@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"conclave/testbed"
 	"conclave/testbed/check"
@@ -121,7 +119,8 @@ func (a *app) playChaos(ctx context.Context, name string, attach bool, o chaosOp
 	}
 	fmt.Fprintf(out, "%s, seed %d, on %s: %s\n", s.Name, s.Cluster.Seed, o.on, firstSentence(s.About))
 	var r *scenario.Result
-	r, keep, err = stage.play(ctx, s, &narrator{Cluster: stage.cluster, out: out}, stderr)
+	timeline := scenario.NewTimeline(stage.cluster, out)
+	r, keep, err = stage.play(ctx, s, timeline, stderr, timeline)
 	switch {
 	case err != nil:
 		return nil, &playError{err}
@@ -239,93 +238,6 @@ func (a *app) newStage(command string, attach bool, o *chaosOptions) (*runStage,
 		return nil, errors.Join(err, os.Remove(dir))
 	}
 	return s, nil
-}
-
-// narrator is a driver that prints its actions, changes of the cluster's state,
-// and the active faults.
-type narrator struct {
-	testbed.Cluster
-	out io.Writer
-
-	mu    sync.Mutex // guards the fields below
-	began time.Time
-	last  string
-	open  testbed.ActiveFaults
-}
-
-func (n *narrator) say(text string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.began.IsZero() {
-		n.began = time.Now()
-	}
-	line(n.out, "%6.1f s  %s", time.Since(n.began).Seconds(), text)
-}
-
-// Do prints the action and, if it fails, the error.
-func (n *narrator) Do(ctx context.Context, a testbed.Action) error {
-	n.say("> " + a.String())
-	if err := n.Cluster.Do(ctx, a); err != nil {
-		n.say("  refused: " + err.Error())
-		return err
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.open.Note(a)
-	return nil
-}
-
-// Observe prints the state if it has changed.
-func (n *narrator) Observe(ctx context.Context) testbed.Snapshot {
-	s := n.Cluster.Observe(ctx)
-	n.mu.Lock()
-	now := sightLine(s, n.open.List())
-	changed := now != n.last
-	n.last = now
-	n.mu.Unlock()
-	if changed {
-		n.say("  " + now)
-	}
-	return s
-}
-
-// sightLine formats the observed state in one line.
-func sightLine(s testbed.Snapshot, open []testbed.Action) string {
-	now := "no leader"
-	if s.Leader != "" {
-		now = fmt.Sprintf("%s leads term %d", s.Leader, s.Term)
-	}
-	if s.Leads > 1 {
-		now += fmt.Sprintf(", %d report that they lead", s.Leads)
-	}
-	now += fmt.Sprintf(", %d of %d up are ready", len(s.Ready), len(s.Up))
-	unserved := 0
-	for _, x := range s.Table.Slots {
-		if x.Phase == "crash" || x.Phase == "switching" {
-			unserved++
-		}
-	}
-	if unserved > 0 {
-		now += fmt.Sprintf(", %s without a leader", plural(unserved, "slot"))
-	}
-	if s.Frozen {
-		now += ", protected"
-	}
-	for i, a := range open {
-		now += either(i == 0, "; active: ", ", ") + lasting(a)
-	}
-	return now
-}
-
-// lasting describes an active fault.
-func lasting(a testbed.Action) string {
-	switch a.Verb {
-	case testbed.Kill, testbed.Stop:
-		return a.Node + " is down"
-	case testbed.Pause:
-		return a.Node + " is suspended"
-	}
-	return a.String()
 }
 
 // firstSentence returns the first sentence of a comment in one line.

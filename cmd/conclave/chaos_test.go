@@ -123,14 +123,6 @@ func TestSummary_AddsASentenceToAShortOne(t *testing.T) {
 	assert.Equal(t, long, summary(long+" More."))
 }
 
-func TestSightLine(t *testing.T) {
-	s := testbed.Snapshot{Leader: "meta-2", Term: 7, Leads: 2, Up: []string{"data-1", "meta-2"}, Ready: []string{"meta-2"}, Frozen: true,
-		Table: slot.Table{Slots: []slot.Slot{{Phase: slot.Crash}, {Phase: slot.Stable}}}}
-	assert.Equal(t, "meta-2 leads term 7, 2 report that they lead, 1 of 2 up are ready, 1 slot without a leader, protected; active: data-3 is down, cut meta-1 from db",
-		sightLine(s, []testbed.Action{{Verb: testbed.Kill, Node: "data-3"}, {Verb: testbed.Cut, Node: "meta-1", Peer: "db"}}))
-	assert.Equal(t, "no leader, 0 of 0 up are ready", sightLine(testbed.Snapshot{}, nil))
-}
-
 // An interrupted run reports it and leaves nothing behind.
 func TestChaosRun_InterruptedLeavesNothing(t *testing.T) {
 	if testing.Short() {

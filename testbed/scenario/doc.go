@@ -146,6 +146,7 @@
 //   - expect.go: the player decides expectations.
 //   - player.go: what the player knows.
 //   - narrator.go: who follows a run.
+//   - timeline.go: a narrator that prints what is done and what changes.
 //   - validate.go: what cannot be played.
 //   - burst.go: bursts of load, and what they do to the nodes.
 //   - load.go: the clients of a run.

@@ -34,6 +34,8 @@ type Options struct {
 	// millionths, which no ordinary quartz exceeds. A negative value means no
 	// drift.
 	Drift float64
+	// Timeline, if not nil, receives the actions and the changes of the state.
+	Timeline io.Writer
 	// Tap, if not nil, is called with everything that is sent.
 	Tap func(simnet.Sent)
 	// Recording, if not nil, gets the messages and states of the cluster.

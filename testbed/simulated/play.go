@@ -25,7 +25,13 @@ func Play(t *testing.T, s scenario.Scenario, o Options) (*scenario.Result, error
 	cryptotest.SetGlobalRandom(t, s.Cluster.Seed) // the database's handshake has random bytes
 	synctest.Test(t, func(*testing.T) {
 		seedBubble(s.Cluster.Seed)
-		result, err = scenario.Play(context.Background(), s, New(o))
+		cluster := New(o)
+		if o.Timeline != nil {
+			t := scenario.NewTimeline(cluster, o.Timeline)
+			result, err = scenario.Play(context.Background(), s, t, t)
+			return
+		}
+		result, err = scenario.Play(context.Background(), s, cluster)
 	})
 	return result, err
 }

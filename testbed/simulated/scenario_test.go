@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -19,6 +20,7 @@ var (
 	only   = flag.String("scenario", "", "play only this scenario: a built-in one or a file")
 	seed   = flag.Uint64("seed", 0, "the seed to play")
 	record = flag.String("record", "", "write logs and histories to this folder")
+	tell   = flag.Bool("timeline", false, "print what is done and what changes, and the result")
 	tape   = flag.String("recording", "", "record the run in this file, which `conclave console` plays")
 )
 
@@ -66,11 +68,17 @@ func playAndCheck(t *testing.T, s scenario.Scenario) *scenario.Result {
 		defer f.Close()
 		o.Log = f
 	}
+	if *tell {
+		o.Timeline = os.Stdout
+	}
 	if *tape != "" {
 		o.Recording = &simulated.Recording{}
 	}
 	r, err := simulated.Play(t, s, o)
 	assert.NoError(t, err) // if only the end of the cluster failed, the result is complete
+	if *tell {
+		conclude(s, r)
+	}
 	if r.Skipped != "" {
 		t.Skip(r.Skipped)
 	}
@@ -94,6 +102,25 @@ func playAndCheck(t *testing.T, s scenario.Scenario) *scenario.Result {
 		t.Log(f)
 	}
 	return r
+}
+
+// conclude prints the result of a run.
+func conclude(s scenario.Scenario, r *scenario.Result) {
+	fmt.Println()
+	for _, f := range r.Figures {
+		fmt.Println(f)
+	}
+	checks, result := 0, "all invariants held"
+	for _, v := range r.Verdicts {
+		checks += v.Checks
+	}
+	switch {
+	case r.Skipped != "":
+		result = "not played: " + r.Skipped
+	case !r.Ok():
+		result = "FAILED:\n" + strings.Join(r.Problems(), "\n")
+	}
+	fmt.Printf("%s, seed %d: %s (%d checks)\n", s.Name, s.Cluster.Seed, result, checks)
 }
 
 // keep writes a recording to a file.
