@@ -27,7 +27,7 @@ func (a *app) slotsCommand() *cobra.Command {
 				for _, arg := range args {
 					i := slices.IndexFunc(slots.Slots, func(s metaclient.SlotInfo) bool { return fmt.Sprint(s.ID) == arg })
 					if i < 0 {
-						return slots, usageError{fmt.Errorf("unknown slot %q: want 0 to %d", arg, len(slots.Slots)-1)}
+						return slots, fmt.Errorf("unknown slot %q: want 0 to %d", arg, len(slots.Slots)-1)
 					}
 					chosen = append(chosen, slots.Slots[i])
 				}

@@ -37,7 +37,8 @@ func (a *app) root() *cobra.Command {
 		Long: `Start a local cluster of the registry, query and operate any cluster, publish and
 subscribe, inject faults and measure.
 
-Exit codes: 0 success, 1 failure, 2 invalid usage, 3 no leader, 4 timeout.`,
+Exit codes: 0 success; 1 failure, also if the cluster has no node, slot or value of that
+name; 2 invalid usage, which is wrong on every cluster; 3 no leader; 4 timeout.`,
 		Version:       version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
