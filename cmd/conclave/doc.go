@@ -84,7 +84,8 @@
 // have is a failure; a name that is wrong on every cluster, as of a scenario or a
 // type of events, is invalid usage. `lead --once` exits with the code of its command,
 // `db` with that of devdb. 141 is that of a call that the end of the output's reader
-// has ended. An error is one line on standard error, with advice if possible. A violated invariant is a failure.
+// has ended. An error is one line on standard error, with advice if possible. A
+// violated invariant is a failure.
 //
 // # Signals
 //

@@ -108,7 +108,9 @@ func TestLog_EscapesTextOfOthers(t *testing.T) {
 
 func TestReport_SeparatesJoinedErrors(t *testing.T) {
 	var out bytes.Buffer
-	(&app{stderr: &out}).report((&app{}).root(), errors.Join(errors.New("no answer"), fmt.Errorf("close: %w", errors.New("too late"))))
+	root := (&app{}).root()
+	root.SetContext(t.Context())
+	(&app{stderr: &out}).report(root, errors.Join(errors.New("no answer"), fmt.Errorf("close: %w", errors.New("too late"))))
 	assert.Equal(t, "conclave: no answer; close: too late\n", out.String())
 }
 
