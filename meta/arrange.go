@@ -35,6 +35,9 @@ func (a *arranger) arrange(ctx context.Context) (until time.Time, err error) {
 		return now.Add(examineTime / 10), nil
 	}
 	in := a.input()
+	in.Live = slices.DeleteFunc(in.Live, func(n conclave.NodeID) bool { // no node knows the address of one that could not be listed
+		return !slices.ContainsFunc(a.state.Members.List, func(m wire.Member) bool { return m.Node == n })
+	})
 	if len(in.Live) == 0 {
 		return time.Time{}, nil
 	}

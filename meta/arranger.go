@@ -32,7 +32,7 @@ func (a *arranger) run(ctx context.Context) error {
 		case errors.Is(err, errAgain):
 			next = time.Now().Add(time.Millisecond)
 		case err != nil:
-			a.log.Warn("could not decide, will retry", "error", err)
+			a.complain("could not decide, will retry", err)
 			next = time.Now().Add(a.config.Beat / 4)
 		}
 		timer := time.NewTimer(time.Until(next))
@@ -72,21 +72,22 @@ func (a *arranger) round(ctx context.Context) (next time.Time, err error) {
 			next = earliest(next, expiry)
 		}
 	}
-	recovery, err := a.protect(ctx)
-	if err != nil {
-		return next, err
+	// What cannot be written keeps nothing else from being decided, but for the
+	// slots, which wait for the protection that they may need.
+	var unwritten error
+	list := func(ctx context.Context) (time.Time, error) { return time.Time{}, a.list(ctx) }
+	steps := []func(context.Context) (time.Time, error){a.protect, list, a.expireStop, a.arrange}
+	for i := 0; i < len(steps); i++ {
+		due, err := steps[i](ctx)
+		if err != nil && !errors.Is(err, errUnwritten) {
+			return next, err
+		}
+		if err != nil && i == 0 {
+			steps = steps[:3]
+		}
+		next, unwritten = earliest(next, due), errors.Join(unwritten, err)
 	}
-	next = earliest(next, recovery)
-	if err := a.list(ctx); err != nil {
-		return next, err
-	}
-	stops, err := a.expireStop(ctx)
-	if err != nil {
-		return next, err
-	}
-	next = earliest(next, stops)
-	settled, err := a.arrange(ctx)
-	return earliest(next, settled), err
+	return next, unwritten
 }
 
 // earliest returns the first of two moments; a zero b never comes.

@@ -6,7 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
+	"unicode"
+
+	"github.com/hashicorp/go-hclog"
 
 	"conclave"
 	"conclave/blacklist"
@@ -45,6 +49,8 @@ type arranger struct {
 	// adoptWait: until then the leaders of an adopted table may still join,
 	// since the restored member list does not name them all.
 	adoptWait time.Time
+	// logged has the reason that complain has last logged for each of its texts.
+	logged map[string]string
 }
 
 // fetchState reads the state that the node at an address holds.
@@ -69,6 +75,11 @@ var errRestored = errors.New("the database holds less than this leader has writt
 // last of the term before: it was read from a server that lags behind.
 var errOldRead = errors.New("the database was read as it was before its last change")
 
+// errUnwritten reports a write that the database has refused, or could not do for
+// a beat: the row is as it was, and so is the leader's memory. It concerns this row
+// only; others can be written.
+var errUnwritten = errors.New("not written")
+
 // errAgain reports that the row was not as expected. It has been read again,
 // and the decision must be repeated.
 var errAgain = errors.New("an earlier write of this term has landed late")
@@ -78,6 +89,7 @@ func newArranger(t *tenure, nonces *rand.Rand, announcer *announcer, fetch fetch
 		tenure: t, announcer: announcer, fetch: fetch,
 		fence: conclavesql.Fence{Owner: t.config.Node.String(), Term: t.term.Number},
 		rand:  nonces, commands: make(chan command), quits: map[conclave.NodeID]bool{}, lastContact: time.Now(),
+		logged: map[string]string{},
 	}
 }
 
@@ -94,12 +106,17 @@ func (a *arranger) ask(ctx context.Context, do func(ctx context.Context) error) 
 		return wire.Errorf(wire.CodeUnavailable, "%s has just begun to lead and is waiting for the members", a.config.Node.Name)
 	}
 	select {
-	case err := <-c.done:
+	case err := <-c.done: // also at the end of the leadership: a command that was taken is answered
 		var e *wire.Error
-		if err != nil && !errors.As(err, &e) {
-			return wire.Errorf(wire.CodeUnavailable, "not done: %v", err)
+		switch {
+		case err == nil || errors.As(err, &e):
+			return err
+		case errors.Is(err, conclavesql.ErrTooLarge):
+			return wire.Errorf(wire.CodeTooLarge, "not done: %v", err)
+		case errors.Is(err, conclavesql.ErrStatement):
+			return wire.Errorf(wire.CodeInternal, "not done: %v", err)
 		}
-		return err // also at the end of the leadership: a command that was taken is answered
+		return wire.Errorf(wire.CodeUnavailable, "not done: %v", err)
 	case <-ctx.Done():
 		return wire.Errorf(wire.CodeUnavailable, "the database did not answer in time: the request may have been done, repeat it")
 	}
@@ -113,6 +130,9 @@ func (a *arranger) ask(ctx context.Context, do func(ctx context.Context) error) 
 //  3. Without an answer it writes and publishes nothing until it has read the
 //     row and compared the nonce. Then it repeats the same write from the same
 //     old row; at most one of the two takes effect.
+//  4. It does not repeat a write that the database refuses for what it
+//     contains, nor any for longer than a beat: the error is errUnwritten. If
+//     one of them takes effect later, the next write finds it and adopts it.
 func (a *arranger) write(ctx context.Context, kind conclavesql.Kind, body any) error {
 	text, err := encode(body)
 	if err != nil {
@@ -159,25 +179,46 @@ func (a *arranger) take(rows map[conclavesql.Kind]conclavesql.State) error {
 	return nil
 }
 
-// settle repeats a write until its outcome is known.
+// settle repeats a write until its outcome is known, and it has taken effect or
+// will not.
 func (a *arranger) settle(ctx context.Context, old, next conclavesql.State, write func() (conclavesql.Outcome, error)) (conclavesql.Outcome, error) {
+	began, why := time.Now(), "cannot write "+string(old.Kind)
 	for try := 0; ; try++ {
 		if err := a.mayAct(ctx); err != nil {
 			return conclavesql.Unknown, err
 		}
 		outcome, err := write()
-		for outcome == conclavesql.Unknown {
-			a.log.Warn("the outcome of a write is unknown, reading the row", "kind", old.Kind, "seq", next.Seq, "error", err)
+		for reading := err; outcome == conclavesql.Unknown; try++ {
+			a.complain(why, reading)
 			if err := sleep.For(ctx, min(10*time.Millisecond<<min(try, 6), a.config.Beat/4)); err != nil {
 				return outcome, err
 			}
-			try++
-			outcome, _, err = a.config.Store.Settle(ctx, a.fence, old, next)
+			outcome, _, reading = a.config.Store.Settle(ctx, a.fence, old, next)
 		}
-		if outcome != conclavesql.Unwritten {
+		switch {
+		case outcome != conclavesql.Unwritten:
+			delete(a.logged, why)
 			return outcome, nil
+		case errors.Is(err, conclavesql.ErrStatement) || time.Since(began) >= a.config.Beat:
+			a.complain(why, err)
+			return outcome, fmt.Errorf("%w: %w", errUnwritten, err)
 		}
 	}
+}
+
+// complain logs why something fails, as a warning if it did not fail for the same
+// reason before. Numbers do not count: ports and sizes change.
+func (a *arranger) complain(what string, err error) {
+	level, reason := hclog.Debug, strings.Map(func(r rune) rune {
+		if unicode.IsDigit(r) {
+			return '#'
+		}
+		return r
+	}, err.Error())
+	if a.logged[what] != reason {
+		level, a.logged[what] = hclog.Warn, reason
+	}
+	a.log.Log(level, what, "error", err)
 }
 
 // mayAct waits while the leadership is suspended.

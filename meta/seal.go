@@ -28,7 +28,7 @@ func (a *arranger) sealAll(ctx context.Context) error {
 		case conclavesql.Deposed:
 			return errDeposed
 		case conclavesql.Unknown:
-			a.log.Warn("the outcome of the seal is unknown, repeating it", "error", err)
+			a.complain("the outcome of the seal is unknown, repeating it", err)
 			if err := sleep.For(ctx, min(10*time.Millisecond<<min(try, 6), a.config.Beat/4)); err != nil {
 				return err
 			}

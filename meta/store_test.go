@@ -2,7 +2,6 @@ package meta_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -26,7 +25,7 @@ type lossyStore struct {
 	writes int
 }
 
-var errLost = errors.New("the answer was lost")
+var errLost = fmt.Errorf("%w: the answer was lost", conclavesql.ErrUnavailable)
 
 func (s *lossyStore) count() int {
 	s.mu.Lock()

@@ -29,7 +29,7 @@ func (a *arranger) load(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		a.log.Warn("cannot read the cluster's state, will retry", "error", err)
+		a.complain("cannot read the cluster's state, will retry", err)
 		if err := sleep.For(ctx, min(20*time.Millisecond<<min(try, 5), a.config.Beat/2)); err != nil {
 			return err
 		}
@@ -108,7 +108,7 @@ func (a *arranger) warmUp(ctx context.Context) error {
 			}
 			continue
 		}
-		a.log.Warn("could not seal the state, will retry", "try", try, "error", err)
+		a.complain("could not seal the state, will retry", err)
 		if try%10 == 0 { // the node with the newer table cannot be read: ask another one
 			a.evidence.forget()
 		}

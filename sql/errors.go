@@ -24,9 +24,19 @@ var (
 
 	// ErrUnavailable reports that the server could not be reached, has not the
 	// TLS or the certificate that the DSN requires, broke the connection, is
-	// starting or stopping, or did not answer within the deadline. The caller may retry; but the statement that failed may have
+	// starting or stopping, cannot write at the moment, or did not answer within
+	// the deadline. The caller may retry; but the statement that failed may have
 	// been applied, or may be applied later.
 	ErrUnavailable = errors.New("database unavailable")
+
+	// ErrStatement reports that the server has read the statement and refused it
+	// for what it contains, or that it was not sent because the server would do
+	// so. It was not applied, and a retry is refused again.
+	ErrStatement = errors.New("the database refuses the statement")
+
+	// ErrTooLarge is the ErrStatement of one that is larger than the server's
+	// max_allowed_packet.
+	ErrTooLarge = fmt.Errorf("%w as too large", ErrStatement)
 
 	// ErrUnsuitable reports that the servers of a DSN with several hosts are
 	// replicated in a way that can elect two leaders or lose a term: with several
@@ -43,49 +53,64 @@ var (
 	ErrSchemaNewer = errors.New("schema is newer than this program")
 )
 
-// MySQL's error numbers for conditions of the server, as opposed to the
-// statement. The texts differ between servers, the numbers do not.
+// MySQL's error numbers that are not answers to the contents of a statement. The
+// texts differ between servers, the numbers do not.
 const (
-	errTooManyConns   = 1040
-	errDBDenied       = 1044
-	errUserDenied     = 1045
-	errNotReady       = 1047 // Galera: the node is not part of the cluster
-	errUnknownDB      = 1049
-	errShutdown       = 1053
-	errUserConns      = 1203
-	errTableDenied    = 1142
-	errNoSuchTable    = 1146
-	errLockWait       = 1205
-	errKilled         = 1317
-	errConnKilled     = 1927 // MariaDB: the connection was killed
-	errPasswordExpiry = 1820
-	errNoBackend      = 9001 // ProxySQL: no backend server within its time limit
-	errOffline        = 3032 // a member that has left its group with OFFLINE_MODE
-	errGroupHook      = 3100 // the group did not answer before the commit; the others may have it
-	errGroupRollback  = 3101 // rolled back in the commit, by the group's decision or because the member left it
+	errTableDenied = 1142
+	errNoSuchTable = 1146
+	errPacketSize  = 1153
+	errLockWait    = 1205
+
+	errNotReady      = 1047 // Galera: the node is not part of the cluster
+	errOffline       = 3032 // a member that has left its group with OFFLINE_MODE
+	errGroupHook     = 3100 // the group did not answer before the commit; the others may have it
+	errGroupRollback = 3101 // rolled back in the commit, by the group's decision or because the member left it
 )
 
-// classify wraps an error of the driver in one of the sentinels above. It
-// returns the error unchanged if the server has read the statement and refused
-// it.
+// noAccess are the errors of a login, which come before any statement: the
+// database or the user is denied or unknown, the password has expired.
+var noAccess = []uint16{1044, 1045, 1049, 1820}
+
+// notNow are the errors that say nothing about the statement: another moment, or
+// another server, has another answer. Most of them mean that it was not applied.
+// Those of a commit, and of a connection that was killed, leave it open: one that
+// is held back for the other servers may still be applied.
+var notNow = []uint16{
+	1040, 1129, 1203, 1226, // too many connections, a blocked host, a limit of the user
+	1053, 1927, 1317, // a shutdown, KILL of the connection (MariaDB) or of the statement
+	1290, 1792, 1836, // read-only: the server, the session
+	errLockWait, 1213, 1206, // a lock wait, a deadlock, too many locks
+	3, 1020, 1021, 1026, 1030, 1114, // the disk or the table is full, a file cannot be written, the row has changed
+	1037, 1038, 1041, 1135, // out of memory or threads
+	1158, 1159, 1160, 1161, // the server could not read the statement or send its answer
+	1180, 1181, // an error in the commit or the rollback
+	errNotReady, errOffline, errGroupHook, errGroupRollback, // replication
+	9001, // ProxySQL: no backend server within its time limit
+}
+
+// classify wraps an error of the driver in one of the sentinels above
+// (docs/databases.md, "What an answer says about a write").
 func classify(err error) error {
 	if err == nil {
 		return nil
 	}
-	var refused *mysql.MySQLError
-	if errors.As(err, &refused) {
-		switch refused.Number {
-		case errDBDenied, errUserDenied, errUnknownDB, errPasswordExpiry:
+	var answer *mysql.MySQLError
+	if errors.As(err, &answer) {
+		switch {
+		case slices.Contains(noAccess, answer.Number):
 			return fmt.Errorf("%w: %w", ErrRefused, err)
-		case errTooManyConns, errShutdown, errUserConns, errKilled, errConnKilled, errNotReady, errNoBackend,
-			errOffline, errGroupHook, errGroupRollback:
+		case slices.Contains(notNow, answer.Number):
 			return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		case answer.Number == errPacketSize:
+			return fmt.Errorf("%w: %w", ErrTooLarge, err)
 		}
-		return err
+		return fmt.Errorf("%w: %w", ErrStatement, err)
 	}
 	var network net.Error
 	var certificate *tls.CertificateVerificationError
 	switch {
+	case errors.Is(err, mysql.ErrPktTooLarge):
+		return fmt.Errorf("%w: %w", ErrTooLarge, err)
 	case errors.As(err, &network),
 		errors.As(err, &certificate),
 		errors.Is(err, errCertificate),

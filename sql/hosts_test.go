@@ -190,7 +190,7 @@ func TestHosts_FormerWriterIsLeft(t *testing.T) {
 
 func TestHosts_NoneIsUsable(t *testing.T) {
 	h := newHosts([]string{"a", "b"}, time.Second)
-	denied := &mysql.MySQLError{Number: errUserDenied}
+	denied := &mysql.MySQLError{Number: 1045}
 	assert.ErrorIs(t, classify(h.none([]error{denied, denied})), ErrRefused)
 	assert.ErrorIs(t, classify(h.none([]error{denied, errors.New("is a secondary")})), ErrUnavailable)
 	assert.ErrorIs(t, h.none([]error{errors.New("x"), ErrUnsuitable}), ErrUnsuitable)
@@ -213,4 +213,19 @@ func TestHosts_OfADSN(t *testing.T) {
 	_, _, err = Hosts("u:secret@tcp(db1,db1)/d")
 	require.ErrorIs(t, err, ErrBadDSN)
 	assert.NotContains(t, err.Error(), "secret")
+}
+
+func TestClassify_AnswerSaysWhetherARetryHelps(t *testing.T) {
+	for number, want := range map[uint16]error{
+		1153: ErrTooLarge, 1064: ErrStatement, 1366: ErrStatement, 1406: ErrStatement, 1146: ErrStatement,
+		1045: ErrRefused,
+		1205: ErrUnavailable, 1213: ErrUnavailable, 1290: ErrUnavailable, 1836: ErrUnavailable, 1021: ErrUnavailable, 1317: ErrUnavailable, 1180: ErrUnavailable,
+	} {
+		err := classify(&mysql.MySQLError{Number: number})
+		for _, kind := range []error{ErrStatement, ErrRefused, ErrUnavailable} {
+			assert.Equal(t, errors.Is(want, kind), errors.Is(err, kind), "%d: %v", number, kind)
+		}
+	}
+	assert.ErrorIs(t, classify(mysql.ErrPktTooLarge), ErrTooLarge)
+	assert.NotErrorIs(t, classify(mysql.ErrMalformPkt), ErrStatement, "no answer")
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 )
@@ -64,8 +66,9 @@ const (
 	Unknown Outcome = iota
 	// Written: the row has the new state. Publish it.
 	Written
-	// Unwritten (only from Settle): the row has the old state. Write again, from
-	// the same old state; at most one of the two writes is applied.
+	// Unwritten: the row has the old state. Write again, from the same old state;
+	// at most one of the two writes is applied. From Write it comes with
+	// ErrStatement: the statement was not sent.
 	Unwritten
 	// Conflict: the fence holds but the row is not as read, because an earlier
 	// write of this node was applied late. Read, adopt the row, decide again.
@@ -91,12 +94,15 @@ func (o Outcome) String() string {
 // StateStore reads and writes the state of one cluster. A process must not use
 // it for two writes at once; between processes the database decides.
 type StateStore struct {
-	db   *DB
-	lock Lock
+	db     *DB
+	lock   Lock
+	packet atomic.Int64 // the server's max_allowed_packet, as last read; 0: not known yet
 }
 
 // NewStateStore returns the store of the cluster that lock elects for.
-func NewStateStore(db *DB, lock Lock) *StateStore { return &StateStore{db, lock} }
+func NewStateStore(db *DB, lock Lock) *StateStore {
+	return &StateStore{db: db, lock: lock}
+}
 
 // Read returns all kinds, as they were at one moment. If a kind has no row (in
 // an emptied database), Read creates it at epoch (0, 0), as Migrate does,
@@ -122,9 +128,11 @@ func (s *StateStore) read(ctx context.Context) (map[Kind]State, error) {
 	states := make(map[Kind]State)
 	err := s.db.Query(ctx, StateRead, []any{s.lock.DataCenter, s.lock.Name}, func(scan func(...any) error) error {
 		var st State
-		if err := scan(&st.Kind, &st.Body, &st.Term, &st.Seq, &st.Nonce, &st.Modified); err != nil {
+		var packet int64
+		if err := scan(&st.Kind, &st.Body, &st.Term, &st.Seq, &st.Nonce, &st.Modified, &packet); err != nil {
 			return err
 		}
+		s.packet.Store(packet)
 		states[st.Kind] = st
 		return nil
 	})
@@ -136,14 +144,30 @@ func (s *StateStore) read(ctx context.Context) (map[Kind]State, error) {
 
 // Write replaces old by next, under the fence: one statement that joins the
 // lock row. It takes Body, Seq and Nonce from next, Kind from old and Term from
-// the fence. The error is non-nil only with Unknown.
+// the fence. The error is non-nil with Unknown and Unwritten. After ErrStatement
+// the outcome is Unknown as well, until Settle has read that nothing has changed.
 func (s *StateStore) Write(ctx context.Context, fence Fence, old, next State) (Outcome, error) {
 	if !utf8.ValidString(next.Body) {
-		return Unknown, fmt.Errorf("write %s: the body is not UTF-8", old.Kind)
+		return Unwritten, fmt.Errorf("write %s: %w: the body is not UTF-8", old.Kind, ErrStatement)
+	}
+	if size, most := sentSize(next.Body), s.packet.Load(); most > 0 && size > most {
+		return Unwritten, fmt.Errorf("write %s: %w: it would have %d bytes, max_allowed_packet is %d", old.Kind, ErrTooLarge, size, most)
 	}
 	n, err := s.db.Exec(ctx, StateWrite, next.Body, fence.Term, next.Seq, next.Nonce,
 		s.lock.DataCenter, s.lock.Name, string(old.Kind), old.Term, old.Seq, fence.Owner, fence.Term)
 	return s.outcome(ctx, "write", fence, old.Kind, n, err)
+}
+
+// sentSize returns at most how many bytes a write with this body has: the driver
+// escapes some characters, and the rest of the statement has less than a KiB.
+func sentSize(body string) int64 {
+	size := len(body) + 1<<10
+	for i := range len(body) {
+		if strings.IndexByte("\x00\n\r\x1a'\"\\", body[i]) >= 0 {
+			size++
+		}
+	}
+	return int64(size)
 }
 
 // Seal raises every decision of an older term to the fence's term, without

@@ -1,5 +1,6 @@
--- All kinds of one cluster in one statement, so that they are consistent.
-SELECT kind, body, term, seq, nonce, gmt_modified
+-- All kinds of one cluster in one statement, so that they are consistent, and
+-- the largest statement that the server takes.
+SELECT kind, body, term, seq, nonce, gmt_modified, @@max_allowed_packet
 FROM cluster_state
 WHERE data_center = ? AND lock_name = ?
 ORDER BY kind
