@@ -45,6 +45,11 @@ const (
 	ClosePort Verb = "close port"
 	OpenPort  Verb = "open port"
 
+	// Refuse: the database answers statements of the kind Of with the error Number
+	// and does not execute them. Accept ends it.
+	Refuse Verb = "database refuses"
+	Accept Verb = "database accepts"
+
 	LoseNext Verb = "lose-next" // B executes A's next request, and the connection breaks before the answer
 
 	// Clocks. Only wall clocks can be set; monotonic clocks are not affected.
@@ -88,8 +93,13 @@ const (
 // SwitchDefaults are the switches that a scenario can set, and their defaults.
 var SwitchDefaults = map[string]string{"stop-push": "off", "push-guard": "on", "push-window-ms": "10", "protection-floor": "0"}
 
-// HealAll ends every fault: it mends links, resumes and releases nodes, sets
-// the clocks right, and starts dead nodes.
+// Statements are the kinds of statements that a database can refuse: all, also
+// those of a login; all that write; those of the election; those of the leader; and
+// those of the leader to one row.
+var Statements = []string{"statements", "writes", "elections", "decisions", "blacklist", "config", "freeze", "members", "switches", "table"}
+
+// HealAll ends every fault: it mends links, resumes and releases nodes, lets the
+// database accept everything, sets the clocks right, and starts dead nodes.
 const HealAll Verb = "heal all"
 
 // Action is one action on one node at one moment. A fault that lasts is ended by
@@ -102,9 +112,11 @@ type Action struct {
 	Jitter   time.Duration
 	Rate     int // bytes per second
 	Point    trace.Kind
-	Factor   int  // of Burst
-	Arrivals int  // of Burst
-	Force    bool // also a command that the leader would refuse as unsafe
+	Of       string // of Refuse and Accept: one of Statements
+	Number   int    // of Refuse: MySQL's number of the error
+	Factor   int    // of Burst
+	Arrivals int    // of Burst
+	Force    bool   // also a command that the leader would refuse as unsafe
 
 	// MustRefuse marks a command that the leader must refuse as unsafe. A Cluster
 	// sends it like any other; the player checks the result.
@@ -116,7 +128,7 @@ type Action struct {
 var undo = map[Verb]Verb{
 	Kill: Start, Stop: Start, Pause: Resume, Cut: Mend, CutOne: Mend, Slow: Mend, Skew: Skew,
 	Hold: Release, HoldOne: Release, Quit: Join, Forbid: Allow, Freeze: Unfreeze, Switch: Switch,
-	StartWrong: Start, ClosePort: OpenPort, Burst: EndBurst,
+	StartWrong: Start, ClosePort: OpenPort, Burst: EndBurst, Refuse: Accept,
 }
 
 // Undo returns the verb that ends what v begins, or "" if the effect does not
@@ -129,7 +141,7 @@ func (v Verb) IsCommand() bool { return slices.Contains(operatorVerbs, v) }
 
 // Undo returns the act that ends a, or an empty one.
 func (a Action) Undo() Action {
-	end := Action{Verb: a.Verb.Undo(), Node: a.Node, Peer: a.Peer, Point: a.Point}
+	end := Action{Verb: a.Verb.Undo(), Node: a.Node, Peer: a.Peer, Point: a.Point, Of: a.Of}
 	if a.Verb == Kill && strings.HasPrefix(a.Node, "client-") {
 		return Action{} // a client stays dead
 	}
@@ -164,7 +176,7 @@ func (a Action) Key() string {
 	if verb == Switch {
 		a.Peer = "" // one fault, whatever the value
 	}
-	return fmt.Sprint(verb, "/", a.Node, "/", a.Peer, "/", a.Point)
+	return fmt.Sprint(verb, "/", a.Node, "/", a.Peer, "/", a.Point, a.Of)
 }
 
 // operatorVerbs are the commands of an operator, which the leader accepts or

@@ -34,6 +34,8 @@ type Step struct {
 	Jitter    time.Duration
 	Rate      int
 	Point     trace.Kind
+	Of        string
+	Number    int
 	Factor    int  // of Burst: how many times as many changes, or
 	Arrivals  int  // of Burst: how many new registrations of each client
 	Force     bool // resign, quit, forbid: also if the leader would refuse it as unsafe
@@ -84,6 +86,10 @@ func (d Step) String() string {
 		out = fmt.Sprintf("skew clock of %s by %s", d.Who, d.By)
 	case Hold, HoldOne, Release:
 		out = fmt.Sprintf("%s %s at %s", d.Verb, d.Who, d.Point)
+	case Refuse:
+		out = fmt.Sprintf("%s %s with %d", d.Verb, d.Of, d.Number)
+	case Accept:
+		out = fmt.Sprintf("%s %s", d.Verb, d.Of)
 	case StartWrong:
 		out = fmt.Sprintf("start %s at a wrong address", d.Who)
 	case ClosePort, OpenPort:
@@ -122,7 +128,7 @@ func (d Step) String() string {
 
 // String returns the act in the words of the language.
 func (a Action) String() string {
-	d := Step{Verb: a.Verb, Who: Selector(a.Node), Whom: Selector(a.Peer), By: a.By, Jitter: a.Jitter, Rate: a.Rate, Point: a.Point, Factor: a.Factor, Arrivals: a.Arrivals, Force: a.Force, MustRefuse: a.MustRefuse, MustAccept: a.MustAccept}
+	d := Step{Verb: a.Verb, Who: Selector(a.Node), Whom: Selector(a.Peer), By: a.By, Jitter: a.Jitter, Rate: a.Rate, Point: a.Point, Of: a.Of, Number: a.Number, Factor: a.Factor, Arrivals: a.Arrivals, Force: a.Force, MustRefuse: a.MustRefuse, MustAccept: a.MustAccept}
 	if d.Whom == "" && (a.Verb == Cut || a.Verb == CutOne || a.Verb == Mend) {
 		d.Whom = "everyone"
 	}

@@ -18,15 +18,15 @@ import (
 func TestAround_StatementIsExecutedWithoutItsClient(t *testing.T) {
 	arrived, goOn, reported := make(chan string, 1), make(chan bool), make(chan uint64, 1)
 	var once sync.Once
-	s, _ := serve(t, devdb.Config{Around: func(from net.Addr, query string) func(uint64, error) {
+	s, _ := serve(t, devdb.Config{Around: func(from net.Addr, query string) (func(uint64, error), error) {
 		if !strings.HasPrefix(query, "UPDATE") {
-			return nil
+			return nil, nil
 		}
 		once.Do(func() { arrived <- from.String(); <-goOn })
 		return func(changed uint64, err error) {
 			assert.NoError(t, err)
 			reported <- changed
-		}
+		}, nil
 	}})
 	db := open(t, s)
 	run(t, db, "CREATE TABLE shelf (id int PRIMARY KEY, n int)")
@@ -41,4 +41,19 @@ func TestAround_StatementIsExecutedWithoutItsClient(t *testing.T) {
 	close(goOn)
 	assert.Equal(t, uint64(1), <-reported)
 	assert.Eventually(t, func() bool { return one[int](t, db, "SELECT n FROM shelf") == 2 }, 30*time.Second, time.Millisecond)
+}
+
+// An error of Around is the answer, and nothing is executed.
+func TestAround_RefusedStatementIsNotExecuted(t *testing.T) {
+	s, _ := serve(t, devdb.Config{Around: func(_ net.Addr, query string) (func(uint64, error), error) {
+		if strings.HasPrefix(query, "INSERT") {
+			return nil, devdb.Refusal(1366, "refused")
+		}
+		return nil, nil
+	}})
+	db := open(t, s)
+	run(t, db, "CREATE TABLE shelf (id int PRIMARY KEY, n int)")
+	_, err := db.ExecContext(t.Context(), "INSERT INTO shelf VALUES (1, 1)")
+	assert.ErrorContains(t, err, "Error 1366 (HY000): refused")
+	assert.Equal(t, 0, one[int](t, db, "SELECT COUNT(*) FROM shelf"))
 }

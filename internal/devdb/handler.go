@@ -149,7 +149,10 @@ func (h *handler) execute(conn *mysql.Conn, query string, send mysql.ResultSpool
 	case refused:
 		return mysql.NewSQLError(mysql.ERNotSupportedYet, "42000", "This embedded server does not support: %s", firstWords(query))
 	}
-	done := s.around(c.socket.RemoteAddr(), query)
+	done, err := s.around(c.socket.RemoteAddr(), query)
+	if err != nil {
+		return err
+	}
 	// 1. Enter the gate.
 	if err := s.gate.enter(c); err != nil {
 		return err
@@ -159,7 +162,7 @@ func (h *handler) execute(conn *mysql.Conn, query string, send mysql.ResultSpool
 	// reuses, and a client that does not read its answer must not keep the
 	// gate.
 	var answer results
-	err := run(answer.keep)
+	err = run(answer.keep)
 	if err != nil && strings.Contains(err.Error(), context.Canceled.Error()) {
 		err = errInterrupted // only KILL QUERY cancels the engine's own waits
 	}
@@ -185,13 +188,14 @@ func (h *handler) execute(conn *mysql.Conn, query string, send mysql.ResultSpool
 
 // around calls Config.Around before a statement, and returns the function to
 // call after it.
-func (s *Server) around(from net.Addr, query string) func(changed uint64, err error) {
+func (s *Server) around(from net.Addr, query string) (done func(changed uint64, err error), refusal error) {
 	if s.cfg.Around != nil {
-		if done := s.cfg.Around(from, query); done != nil {
-			return done
-		}
+		done, refusal = s.cfg.Around(from, query)
 	}
-	return func(uint64, error) {}
+	if done == nil {
+		done = func(uint64, error) {}
+	}
+	return done, refusal
 }
 
 // leave ends a statement. Changes of a statement outside a transaction are

@@ -54,10 +54,16 @@ type Config struct {
 	// for the gate, with the client's address, and may block it. The function
 	// that it returns, unless nil, is called with the number of changed rows
 	// before any other statement is executed. It is for simulations: a
-	// statement is executed even if its connection breaks.
-	Around func(from net.Addr, query string) (done func(changed uint64, err error))
+	// statement is executed even if its connection breaks. If it returns an
+	// error, that is the answer, and the statement is not executed.
+	Around func(from net.Addr, query string) (done func(changed uint64, err error), refusal error)
 	// Logger is optional.
 	Logger hclog.Logger
+}
+
+// Refusal returns an error with one of MySQL's numbers, for Config.Around.
+func Refusal(number int, text string) error {
+	return mysql.NewSQLError(number, "HY000", "%s", text)
 }
 
 func (c Config) withDefaults() Config {

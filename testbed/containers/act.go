@@ -34,6 +34,8 @@ func can(d testbed.Step) error {
 			return nil
 		}
 		return fmt.Errorf("%s %s from %s (containers can only be cut off as a meta from db, or as a host from everyone): %w", d.Verb, d.Who, d.Whom, testbed.ErrUnsupported)
+	case testbed.Refuse, testbed.Accept:
+		return fmt.Errorf("%s (only the simulated database can be told to): %w", d.Verb, testbed.ErrUnsupported)
 	}
 	return fmt.Errorf("%s: %w", d.Verb, testbed.ErrUnsupported)
 }

@@ -12,13 +12,15 @@ import (
 )
 
 // Capabilities describes what is possible on processes that a Cluster has started:
-// all acts except setting clocks, holding nodes at points of their code and, without
-// Config.TLS, rotating certificates.
+// all acts except setting clocks, holding nodes at points of their code, statements
+// that the database refuses and, without Config.TLS, rotating certificates.
 func Capabilities() *testbed.Capabilities {
 	return &testbed.Capabilities{ProcessesEvery: 250 * time.Millisecond, Can: func(d testbed.Step) error {
 		switch d.Verb {
 		case testbed.Skew, testbed.Hold, testbed.HoldOne, testbed.Release:
 			return fmt.Errorf("%s: %w", d.Verb, testbed.ErrUnsupported)
+		case testbed.Refuse, testbed.Accept:
+			return fmt.Errorf("%s (only the simulated database can be told to): %w", d.Verb, testbed.ErrUnsupported)
 		case testbed.RotateCertificates:
 			return fmt.Errorf("%s (in a cluster without TLS): %w", d.Verb, testbed.ErrUnsupported)
 		}

@@ -55,6 +55,8 @@
 //	reset links of X to Y
 //	half-open links of X to Y
 //	lose the next answer of X to Y
+//	database refuses STATEMENTS with N     with MySQL's error of that number
+//	database accepts STATEMENTS
 //	skew clock of X by D
 //	step database clock by D
 //	set clock of X to TIME
@@ -73,9 +75,14 @@
 //	rotate certificates                    with their CA; with --tls
 //	heal all
 //
+// STATEMENTS are the kinds of statements that the database refuses: statements
+// (all of them), writes, elections (of the lock row), decisions (of the leader), or
+// the leader's decisions of one kind: blacklist, config, freeze, members, switches,
+// table.
+//
 // An operator's command can end with "at once", which sends it to all nodes
 // that X selects at the same moment, and with "and be refused", which demands
-// that the leader refuses it, or "and be accepted". Most actions can end with
+// that the leader refuses it, also because the database does, or "and be accepted". Most actions can end with
 // "for D". The expectations are in expect.go; Grammar lists them after this
 // text, with the points of the code and the figures. X and Y are selectors:
 //
@@ -124,7 +131,8 @@
 // faults with at most one session in trouble at a time; single faults and
 // episodes; outages of one or two whole roles, shorter and longer than each
 // grace; drains while a node is paused; commands of an operator at any moment;
-// clients that withdraw and leave while copies are lost. Every eighth storm of the
+// clients that withdraw and leave while copies are lost. In every fourth storm the
+// database refuses statements for a while. Every eighth storm of the
 // simulator also gives its nodes budgets, and ends with a burst of 10 to 100 times
 // what the sessions serve, for L23 and L24. Shrink reduces a
 // failing scenario until no step can be removed.

@@ -44,6 +44,8 @@ func (p *parser) action() (*testbed.Step, error) {
 		if err == nil {
 			who()
 		}
+	case "database":
+		err = p.refusal(d)
 	case "announce":
 		d.Verb = testbed.AnnounceStop
 		word("stop", "to")
@@ -143,6 +145,31 @@ func (p *parser) action() (*testbed.Step, error) {
 		}
 	}
 	return d, err
+}
+
+// refusal reads "refuses KIND with NUMBER" or "accepts KIND".
+func (p *parser) refusal(d *testbed.Step) (err error) {
+	d.Verb, d.Who = testbed.Accept, testbed.Database
+	refuses := p.accept("refuses")
+	if !refuses {
+		if err = p.want("accepts"); err != nil {
+			return err
+		}
+	}
+	if d.Of = p.next(); !slices.Contains(testbed.Statements, d.Of) {
+		return fmt.Errorf("unknown statements %q (want one of %s)", d.Of, strings.Join(testbed.Statements, ", "))
+	}
+	if !refuses {
+		return nil
+	}
+	d.Verb = testbed.Refuse
+	if err = p.want("with"); err != nil {
+		return err
+	}
+	if d.Number, err = p.number(); err == nil && (d.Number < 1 || d.Number > 65535) {
+		err = fmt.Errorf("error %d: want 1 to 65535", d.Number)
+	}
+	return err
 }
 
 // burst reads "by N" or "of N".

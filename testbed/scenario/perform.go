@@ -68,7 +68,7 @@ func (p *player) perform(ctx context.Context, d testbed.Step) error {
 		for _, b := range whom {
 			if a != b {
 				acts = append(acts, testbed.Action{
-					Verb: d.Verb, Node: a, Peer: b, By: by, Jitter: d.Jitter, Rate: d.Rate, Point: d.Point, Force: d.Force, MustRefuse: d.MustRefuse && !d.AtOnce, MustAccept: d.MustAccept,
+					Verb: d.Verb, Node: a, Peer: b, By: by, Jitter: d.Jitter, Rate: d.Rate, Point: d.Point, Of: d.Of, Number: d.Number, Force: d.Force, MustRefuse: d.MustRefuse && !d.AtOnce, MustAccept: d.MustAccept,
 				})
 			}
 		}
@@ -189,10 +189,9 @@ func (p *player) done(ctx context.Context, a testbed.Action, began time.Time, er
 }
 
 // refused reports whether err is the leader's refusal of a command after which
-// the cluster would not serve.
+// the cluster would not serve, or that the database refuses for what it contains.
 func refused(err error) bool {
-	code := wire.CodeOf(err)
-	return code == wire.CodeNoSuccessor || code == wire.CodeUnsafe
+	return slices.Contains([]wire.Code{wire.CodeNoSuccessor, wire.CodeUnsafe, wire.CodeTooLarge, wire.CodeInternal}, wire.CodeOf(err))
 }
 
 // account updates the faults that last and the nodes that are down.
@@ -218,10 +217,10 @@ func (p *player) account(a testbed.Action) {
 }
 
 // healAll ends all faults: the network first, so that no node starts behind a
-// cut; then clocks, held and paused nodes; then it starts the dead nodes; last
+// cut; then what the database refuses, clocks, held and paused nodes; then it starts the dead nodes; last
 // it takes back the operator's commands, which needs a leader.
 func (p *player) healAll(ctx context.Context) error {
-	for _, verb := range []testbed.Verb{testbed.EndBurst, testbed.Mend, testbed.OpenPort, testbed.Skew, testbed.Release, testbed.Resume, testbed.Start, testbed.Unfreeze, testbed.Allow, testbed.Join, testbed.Switch} {
+	for _, verb := range []testbed.Verb{testbed.EndBurst, testbed.Mend, testbed.OpenPort, testbed.Accept, testbed.Skew, testbed.Release, testbed.Resume, testbed.Start, testbed.Unfreeze, testbed.Allow, testbed.Join, testbed.Switch} {
 		for _, k := range slices.Sorted(maps.Keys(p.active)) {
 			a, lasts := p.active[k]
 			if !lasts || a.Verb != verb {

@@ -50,6 +50,13 @@ func Storm(seed uint64, on *testbed.Capabilities) Scenario {
 	t := themes[r.IntN(len(themes))]
 	s.About = fmt.Sprintf("Storm of seed %d: %s.", seed, t.about)
 	t.build(&b)
+	// The seeds that docs and mutations name have no refusal with this stream.
+	b.r = rand.New(rand.NewPCG(seed, 0x102cb))
+	if b.r.IntN(4) == 0 {
+		for range 1 + b.r.IntN(3) {
+			b.refusal()
+		}
+	}
 	b.r = rand.New(rand.NewPCG(seed, 0x570b))
 	if b.r.IntN(8) == 0 && !b.limited {
 		misconfigured[b.r.IntN(len(misconfigured))](&b)
@@ -58,7 +65,7 @@ func Storm(seed uint64, on *testbed.Capabilities) Scenario {
 	if b.r.IntN(8) == 0 && !b.limited {
 		b.oneSessionLeft()
 	}
-	// The seeds that docs and mutations name have no load with this stream.
+	// Nor have they load with this one.
 	b.r = rand.New(rand.NewPCG(seed, 0x5716))
 	if b.r.IntN(8) == 0 && on.HasBudgets() {
 		b.load()

@@ -32,7 +32,7 @@ func TestStorm_IsReproducible(t *testing.T) {
 	for _, v := range []testbed.Verb{
 		testbed.Kill, testbed.Stop, testbed.Pause, testbed.Cut, testbed.CutOne, testbed.Slow, testbed.Reset, testbed.HalfOpen,
 		testbed.LoseNext, testbed.Skew, testbed.Hold, testbed.Resign,
-		testbed.Forbid, testbed.Quit, testbed.Freeze, testbed.Switch,
+		testbed.Forbid, testbed.Quit, testbed.Freeze, testbed.Switch, testbed.Refuse,
 	} {
 		assert.True(t, seen[v], "no storm has ever %s", v)
 	}

@@ -249,6 +249,21 @@ func (b *stormBuilder) oneSessionLeft() {
 	}
 }
 
+// refusals are errors with which a database refuses statements: for what they
+// contain, for now, and as it is being stopped.
+var refusals = []int{1064, 1153, 1366, 1406, 1021, 1040, 1205, 1213, 1290, 1836, 1053, 1317}
+
+// refusal has the database refuse statements of one kind, in every fourth storm. Every
+// other time a data node is killed meanwhile, which is when something must be written.
+func (b *stormBuilder) refusal() {
+	at, last := between(b.r, time.Second, max(2*time.Second, b.s.Until-14*time.Second)), between(b.r, 300*time.Millisecond, 9*time.Second)
+	kind, number := testbed.Statements[b.r.IntN(len(testbed.Statements))], refusals[b.r.IntN(len(refusals))]
+	b.add(at, testbed.Step{Verb: testbed.Refuse, Who: testbed.Database, Of: kind, Number: number, For: last})
+	if b.r.IntN(2) == 0 && !b.limited {
+		b.add(at+between(b.r, 0, last), testbed.Step{Verb: testbed.Kill, Who: testbed.Selector(b.any("data")), For: between(b.r, time.Second, 8*time.Second)})
+	}
+}
+
 // load gives the nodes of every eighth storm budgets, adds a burst to the faults of
 // every other one of these, and ends all of them with a burst when nothing else has
 // failed for long enough that L23 and L24 check what is left of it. A session serves

@@ -78,6 +78,12 @@ func (c *Cluster) Do(ctx context.Context, a testbed.Action) error {
 		for _, peer := range c.peers(a) {
 			c.net.LoseNext(peer, a.Node)
 		}
+	case testbed.Refuse, testbed.Accept:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if delete(c.refusals, a.Of); a.Verb == testbed.Refuse {
+			c.refusals[a.Of] = a.Number
+		}
 	case testbed.Resign:
 		if m := c.meta(a.Node); m == nil || !leads(m) {
 			return nil

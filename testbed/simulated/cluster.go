@@ -68,6 +68,7 @@ type Cluster struct {
 	clocks   map[string]time.Duration    // the offset of a host's wall clock
 	standing map[string][]testbed.Action // cuts and delays between a host and all others, including later ones
 	starts   uint64
+	refusals map[string]int // by the kind of the statements, the number of the error
 
 	operators map[string]bool // hosts of operators at work
 }
@@ -99,7 +100,7 @@ type server interface {
 func New(o Options) *Cluster {
 	return &Cluster{
 		o: o.withDefaults(), tables: devdb.NewTables(), nodes: map[string]*process{}, clients: map[string]*Client{},
-		clocks: map[string]time.Duration{}, standing: map[string][]testbed.Action{}, operators: map[string]bool{},
+		clocks: map[string]time.Duration{}, standing: map[string][]testbed.Action{}, operators: map[string]bool{}, refusals: map[string]int{},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"conclave"
+	"conclave/internal/devdb"
 	"conclave/internal/trace"
 )
 
@@ -15,11 +16,14 @@ import (
 // scenario hold it in between: MySQL executes a statement even if its client
 // has died in the meantime, and may wait for a row lock for any time. It
 // returns nil for statements that change neither the lock row nor the leader's
-// rows.
-func (c *Cluster) interceptStatement(from net.Addr, query string) (done func(changed uint64, err error)) {
+// rows, and the error of those that the database is told to refuse.
+func (c *Cluster) interceptStatement(from net.Addr, query string) (done func(changed uint64, err error), refusal error) {
 	of := subject(query)
+	if err := c.refusal(of, query); err != nil {
+		return nil, err
+	}
 	if of == "" || c.gate == nil {
-		return nil
+		return nil, nil
 	}
 	host, _, _ := strings.Cut(from.String(), ":")
 	claim := trace.Claim{Node: conclave.NodeID{Name: host}, Kind: trace.Landing, Subject: of}
@@ -42,8 +46,40 @@ func (c *Cluster) interceptStatement(from net.Addr, query string) (done func(cha
 	return func(changed uint64, err error) {
 		claim.Kind, claim.Count, claim.Err = trace.Landed, int(changed), err
 		c.gate.Sink(claim)
-	}
+	}, nil
 }
+
+// refusal returns the error with which the database answers a statement with this
+// subject, or nil if it executes it.
+func (c *Cluster) refusal(of, query string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.refusals) == 0 {
+		return nil
+	}
+	kinds := []string{"statements"}
+	if strings.HasPrefix(query, "UPDATE ") || strings.HasPrefix(query, "INSERT ") {
+		kinds = append(kinds, "writes")
+	}
+	switch {
+	case strings.HasPrefix(query, lockRow):
+		kinds = append(kinds, "elections")
+	case of != "":
+		kinds = append(kinds, "decisions")
+		if m := rows.FindAllStringSubmatch(query, -1); len(m) > 0 {
+			kinds = append(kinds, m[len(m)-1][3])
+		}
+	}
+	for _, kind := range kinds {
+		if number, refused := c.refusals[kind]; refused {
+			return devdb.Refusal(number, "the scenario refuses "+kind)
+		}
+	}
+	return nil
+}
+
+// lockRow begins every statement that changes the lock row alone.
+const lockRow = "UPDATE distribute_lock FORCE INDEX (uk_data_center_lock_name)\nSET "
 
 // rows matches the epoch that a statement writes to the leader's rows, and the
 // kind of the row if the statement changes only one.
@@ -57,7 +93,7 @@ var won = regexp.MustCompile(`term = GREATEST\(term, (\d+)\) \+ 1, (?s:.*)\n  AN
 // subject returns what a statement does to the lock row ("win", "resign") or to
 // the leader's rows ("write", "seal"), or "" for any other statement.
 func subject(query string) string {
-	set, ok := strings.CutPrefix(query, "UPDATE distribute_lock FORCE INDEX (uk_data_center_lock_name)\nSET ")
+	set, ok := strings.CutPrefix(query, lockRow)
 	switch {
 	case ok && strings.HasPrefix(set, "owner = '', "):
 		return "resign"

@@ -3,6 +3,7 @@ package simulated
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,14 +41,19 @@ func TestInterceptStatement_RecognizesStatements(t *testing.T) {
 	from, err := net.ResolveTCPAddr("tcp", "127.0.0.1:40001")
 	require.NoError(t, err)
 	body := "s.term = 1, s.seq = 1, s.nonce = 'x'"
-	done := c.interceptStatement(from, interpolate(conclavesql.StateWrite, body, 7, 3, "nonce", "dc", "META", "table", 7, 2, "meta-1@a", 7))
+	intercept := func(query string) func(uint64, error) {
+		done, err := c.interceptStatement(from, query)
+		require.NoError(t, err)
+		return done
+	}
+	done := intercept(interpolate(conclavesql.StateWrite, body, 7, 3, "nonce", "dc", "META", "table", 7, 2, "meta-1@a", 7))
 	require.Len(t, claims, 1, "claimed before the statement is executed")
 	done(1, nil)
-	c.interceptStatement(from, interpolate(conclavesql.StateSeal, 8, 1, "nonce", "dc", "META", 8, "meta-1@a", 8))(4, nil)
-	require.Nil(t, c.interceptStatement(from, conclavesql.StateRead))
+	intercept(interpolate(conclavesql.StateSeal, 8, 1, "nonce", "dc", "META", 8, "meta-1@a", 8))(4, nil)
+	require.Nil(t, intercept(conclavesql.StateRead))
 	for _, win := range []string{conclavesql.LockWinVacant, conclavesql.LockWinOwn, conclavesql.LockWinExpired, conclavesql.LockWinOverdue, conclavesql.LockWinWitness} {
 		won := interpolate(win, "meta-1@a", "http://meta-1", 9, 3000, "nonce", "", 0, "dc", "META", "meta-2@a", 8, "older")
-		c.interceptStatement(from, won)(1, nil)
+		intercept(won)(1, nil)
 		last := claims[len(claims)-1]
 		assert.Equal(t, []any{trace.Landed, "win", uint64(10)}, []any{last.Kind, last.Subject, last.Term}, win)
 	}
@@ -62,4 +68,22 @@ func TestInterceptStatement_RecognizesStatements(t *testing.T) {
 		want[i].Node.Name = "127.0.0.1"
 	}
 	assert.Equal(t, want, claims)
+}
+
+// Each kind of statement that a scenario can have refused is recognized.
+func TestRefusal_RecognizesStatements(t *testing.T) {
+	write := interpolate(conclavesql.StateWrite, "s.kind = 'x'", 7, 3, "nonce", "dc", "META", "config", 7, 2, "meta-1@a", 7)
+	seal := interpolate(conclavesql.StateSeal, 8, 1, "nonce", "dc", "META", 8, "meta-1@a", 8)
+	renew := interpolate(conclavesql.LockRenew, "owner")
+	for kind, refused := range map[string][]string{
+		"statements": {write, seal, renew, conclavesql.StateRead, conclavesql.HistoryRecord},
+		"writes":     {write, seal, renew, conclavesql.HistoryRecord},
+		"elections":  {renew}, "decisions": {write, seal}, "config": {write}, "table": nil,
+	} {
+		c := &Cluster{refusals: map[string]int{kind: 1366}}
+		for _, query := range []string{write, seal, renew, conclavesql.StateRead, conclavesql.HistoryRecord} {
+			_, err := c.interceptStatement(nil, query)
+			assert.Equal(t, slices.Contains(refused, query), err != nil, "%s: %s", kind, query)
+		}
+	}
 }
