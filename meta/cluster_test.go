@@ -39,6 +39,7 @@ type cluster struct {
 	net   *simnet.Net
 	log   hclog.Logger
 	lines atomic.Int64 // logged so far
+	warns sync.Map     // how often each WARN was logged, by its text
 	rand  *rand.Rand
 	metas map[string]*metaNode
 	nodes map[string]*fakeNode
@@ -76,7 +77,7 @@ func newCluster(t *testing.T, metas int, setup ...func(*meta.Config)) *cluster {
 			}
 		},
 	}
-	c.log = hclog.New(&hclog.LoggerOptions{Output: logWriter{t, &c.lines}, Level: hclog.Info, IndependentLevels: true})
+	c.log = hclog.New(&hclog.LoggerOptions{Output: logWriter{t, &c.lines, &c.warns}, Level: hclog.Info, IndependentLevels: true})
 	for i := range metas {
 		c.addrs = append(c.addrs, fmt.Sprintf("meta-%d:9615", i+1))
 	}
@@ -95,12 +96,28 @@ func newCluster(t *testing.T, metas int, setup ...func(*meta.Config)) *cluster {
 type logWriter struct {
 	t     *testing.T
 	lines *atomic.Int64
+	warns *sync.Map
 }
 
 func (w logWriter) Write(p []byte) (int, error) {
 	w.lines.Add(1)
+	if _, text, warns := strings.Cut(string(p), "[WARN]"); warns {
+		n, _ := w.warns.LoadOrStore(text, new(atomic.Int64))
+		n.(*atomic.Int64).Add(1)
+	}
 	w.t.Log(strings.TrimRight(string(p), "\n"))
 	return len(p), nil
+}
+
+// warned returns how many WARNs with a text were logged.
+func (c *cluster) warned(text string) (n int64) {
+	c.warns.Range(func(line, count any) bool {
+		if strings.Contains(line.(string), text) {
+			n += count.(*atomic.Int64).Load()
+		}
+		return true
+	})
+	return n
 }
 
 // serveDB starts the embedded server; it ends with the test.

@@ -190,7 +190,9 @@ func TestEmptiedState_IsAdoptedFromTheNodes(t *testing.T) {
 		c.startNodes(3, 1)
 		before, _ := c.stable(10 * time.Second)
 		term := c.term()
-		_, err := c.db.Exec(t.Context(), "DELETE FROM cluster_state")
+		_, err := c.admin.SetConfig(t.Context(), "color", "red")
+		require.NoError(t, err)
+		_, err = c.db.Exec(t.Context(), "DELETE FROM cluster_state")
 		require.NoError(t, err)
 
 		ask, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -207,5 +209,9 @@ func TestEmptiedState_IsAdoptedFromTheNodes(t *testing.T) {
 			_, err := c.admin.SetSwitch(t.Context(), wire.SwitchPushWindow, "8")
 			return err == nil
 		})
+		list, err := c.admin.Config(t.Context())
+		require.NoError(t, err)
+		assert.Empty(t, list, "only operators know it")
+		assert.Equal(t, int64(1), c.warned("must be set again: kind=config"))
 	})
 }

@@ -36,7 +36,21 @@ func (a *arranger) load(ctx context.Context) error {
 	}
 	// As a follower this node may have seen more than the database has now.
 	a.evidence.see(a.view.TableEpoch(), a.address)
-	a.staleStop = a.view.State().Members.Epoch.IsZero()
+	seen := a.view.State()
+	a.staleStop = seen.Members.Epoch.IsZero()
+	for _, row := range []struct {
+		kind         conclavesql.Kind
+		seen, stored conclave.Epoch
+	}{
+		{conclavesql.KindBlacklist, seen.Blacklist.Epoch, a.state.Blacklist.Epoch},
+		{conclavesql.KindConfig, seen.Config.Epoch, a.state.Config.Epoch},
+		{conclavesql.KindSwitches, seen.Switches.Epoch, a.state.Switches.Epoch},
+	} {
+		if row.stored.Less(row.seen) { // nodes hold the table and join again; only operators know these
+			a.log.Warn("the database was restored: what operators have set since is lost and must be set again",
+				"kind", row.kind, "stored", row.stored.String(), "seen", row.seen.String())
+		}
+	}
 	if _, err := a.view.Apply(wire.StateOut(a.state, nil)); err != nil && !errors.Is(err, wire.ErrBehind) {
 		return fmt.Errorf("apply the stored state: %w", err)
 	}

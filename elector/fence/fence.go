@@ -186,7 +186,8 @@ func quoted(query string) int {
 	switch {
 	case strings.HasPrefix(query, "/*"):
 		return end(2, "*/")
-	case strings.HasPrefix(query, "-- "), strings.HasPrefix(query, "--\n"), strings.HasPrefix(query, "#"):
+	case strings.HasPrefix(query, "#"),
+		strings.HasPrefix(query, "--") && (len(query) == 2 || query[2] <= ' ' || query[2] == 0x7f): // white space or a control character
 		return end(1, "\n")
 	case query[0] != '\'' && query[0] != '"' && query[0] != '`':
 		return 0

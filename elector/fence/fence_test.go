@@ -102,6 +102,7 @@ func TestExec_EveryStatementFormIsFenced(t *testing.T) {
 			{"INSERT INTO orders (id, state) SELECT ?, ? FROM {fence} ON DUPLICATE KEY UPDATE state = ?", []any{4, "x", "again"}, "1 paid 7, 2 new 0, 3 new 7, 4 again 0"},
 			{"DELETE orders FROM orders JOIN {fence} WHERE id = ?", []any{2}, "1 paid 7, 3 new 7, 4 again 0"},
 			{"UPDATE orders, {fence} SET state = 'what? {fence}' WHERE id = ? /* ? */", []any{3}, "1 paid 7, 3 what? {fence} 7, 4 again 0"},
+			{"UPDATE orders --\tis it?\n JOIN {fence} SET state = ? WHERE id = ?", []any{"mine", 3}, "1 paid 7, 3 mine 7, 4 again 0"},
 		}
 		token := elect(t, db, "a@1", 7)
 		for _, st := range statements {
@@ -154,6 +155,7 @@ func TestExec_RefusesUnfencedStatement(t *testing.T) {
 	token := fence.Token{Lock: lock, Owner: "a@1", Term: 7}
 	for _, query := range []string{
 		"UPDATE orders SET state = ?", "UPDATE orders SET state = '{fence}'", "UPDATE o /* {fence} */ SET x = 1", "UPDATE o -- {fence}\n SET x = 1",
+		"UPDATE o --\t{fence}\n SET x = 1", "UPDATE o --\r{fence}\n SET x = 1", "UPDATE o --\x01{fence}\n SET x = 1",
 		"UPDATE `{fence}` SET x = 1", "UPDATE o # {fence}", `UPDATE o SET x = "\"{fence}"`, "UPDATE a JOIN {fence} JOIN {fence} SET x = 1", "", "'{fence}",
 	} {
 		_, err := fence.Exec(t.Context(), db, token, query, 1)

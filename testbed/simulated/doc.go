@@ -22,6 +22,7 @@
 //	Cut, Slow, Reset, HalfOpen, LoseNext      see simnet
 //	Hold      a node between check and action; a request that has arrived, before it is handled; and at the database
 //	          a statement of the leader, which is executed even if its connection breaks (statements.go)
+//	Refuse    the database answers statements of a kind with an error, and does not execute them (statements.go)
 //	Skew      Config.Now of a node; NOW() of the database
 //	budget    a node has one processor, on which its connections take turns, and queues form (simnet.Budget)
 //	drift     every start draws a factor for all durations of the process, 1 plus or minus up to 200 millionths
