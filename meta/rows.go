@@ -2,21 +2,15 @@ package meta
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
-	"unicode"
-
-	"github.com/hashicorp/go-hclog"
 
 	"conclave"
 	"conclave/blacklist"
 	"conclave/internal/sleep"
 	"conclave/internal/trace"
-	"conclave/slot"
 	conclavesql "conclave/sql"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
@@ -49,8 +43,6 @@ type arranger struct {
 	// adoptWait: until then the leaders of an adopted table may still join,
 	// since the restored member list does not name them all.
 	adoptWait time.Time
-	// logged has the reason that complain has last logged for each of its texts.
-	logged map[string]string
 }
 
 // fetchState reads the state that the node at an address holds.
@@ -89,7 +81,6 @@ func newArranger(t *tenure, nonces *rand.Rand, announcer *announcer, fetch fetch
 		tenure: t, announcer: announcer, fetch: fetch,
 		fence: conclavesql.Fence{Owner: t.config.Node.String(), Term: t.term.Number},
 		rand:  nonces, commands: make(chan command), quits: map[conclave.NodeID]bool{}, lastContact: time.Now(),
-		logged: map[string]string{},
 	}
 }
 
@@ -206,21 +197,6 @@ func (a *arranger) settle(ctx context.Context, old, next conclavesql.State, writ
 	}
 }
 
-// complain logs why something fails, as a warning if it did not fail for the same
-// reason before. Numbers do not count: ports and sizes change.
-func (a *arranger) complain(what string, err error) {
-	level, reason := hclog.Debug, strings.Map(func(r rune) rune {
-		if unicode.IsDigit(r) {
-			return '#'
-		}
-		return r
-	}, err.Error())
-	if a.logged[what] != reason {
-		level, a.logged[what] = hclog.Warn, reason
-	}
-	a.log.Log(level, what, "error", err)
-}
-
 // mayAct waits while the leadership is suspended.
 func (a *arranger) mayAct(ctx context.Context) error {
 	for {
@@ -275,68 +251,4 @@ func (a *arranger) publish() {
 // nextEpoch returns the epoch of the next write.
 func (a *arranger) nextEpoch() conclave.Epoch {
 	return conclave.Epoch{Term: a.fence.Term, Seq: a.seq + 1}
-}
-
-// decode reads a row into the state. A kind that was never written reads as
-// empty, with its epoch. The slot table is an exception: no table is published
-// before there is one.
-func (a *arranger) decode(row conclavesql.State) error {
-	epoch := conclave.Epoch{Term: row.Term, Seq: row.Seq}
-	read := func(into any) error {
-		if row.Body == "" {
-			return nil
-		}
-		if err := json.Unmarshal([]byte(row.Body), into); err != nil {
-			return fmt.Errorf("the stored %s of epoch %s cannot be read: %w", row.Kind, epoch, err)
-		}
-		return nil
-	}
-	switch row.Kind {
-	case conclavesql.KindTable:
-		var b tableBody
-		if err := read(&b); err != nil {
-			return err
-		}
-		a.state.Table, a.state.Replicas = slot.Table{}, b.Replicas
-		if len(b.Slots) > 0 {
-			t := slot.Table{Epoch: epoch, Slots: b.Slots}
-			if err := t.Validate(); err != nil {
-				return fmt.Errorf("the stored slot table of epoch %s: %w", epoch, err)
-			}
-			a.state.Table = t
-		}
-	case conclavesql.KindMembers:
-		var b membersBody
-		if err := read(&b); err != nil {
-			return err
-		}
-		a.state.Members = wire.Members{Epoch: epoch, List: b.List, Lost: b.Lost}
-	case conclavesql.KindBlacklist:
-		var set blacklist.Set
-		if err := read(&set); err != nil {
-			return err
-		}
-		a.black = set.At(epoch)
-		a.state.Blacklist = wire.Blacklist{Epoch: epoch, Entries: set.List()}
-	case conclavesql.KindSwitches:
-		var b switchesBody
-		if err := read(&b); err != nil {
-			return err
-		}
-		a.state.Switches = wire.Switches{Epoch: epoch, List: b.List}
-	case conclavesql.KindConfig:
-		var b configBody
-		if err := read(&b); err != nil {
-			return err
-		}
-		a.state.Config = wire.ConfigValues{Epoch: epoch, List: b.List}
-	case conclavesql.KindFreeze:
-		var b freezeBody
-		if err := read(&b); err != nil {
-			return err
-		}
-		a.watch.of = b.Of
-		a.state.Freeze = wire.Freeze{Epoch: epoch, Frozen: b.Frozen, Reason: b.Reason}
-	}
-	return nil
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -43,8 +45,9 @@ type tenure struct {
 	warm        atomic.Bool      // this term has written: no node can hold more than was published
 	propagation propagation
 	deltas      deltas
-	helpers     group  // short tasks: announcing, examining suspects
-	background  *group // tasks that end with the node, not with the term
+	logged      map[string]string // by its text, the reason that complain has logged last; used by the arranger only
+	helpers     group             // short tasks: announcing, examining suspects
+	background  *group            // tasks that end with the node, not with the term
 }
 
 // election is what a leader needs of the elector.
@@ -78,6 +81,21 @@ func (t *tenure) runRounds() {
 // event records an event of this term.
 func (t *tenure) event(what string, epoch *conclave.Epoch, data map[string]any, format string, args ...any) {
 	t.events.Add(wire.Event{Type: what, Term: t.term.Number, Epoch: epoch, Text: fmt.Sprintf(format, args...), Data: data})
+}
+
+// complain logs why something fails, as a warning if it did not fail for the same
+// reason before. Numbers do not count: ports and sizes change.
+func (t *tenure) complain(what string, err error) {
+	level, reason := hclog.Debug, strings.Map(func(r rune) rune {
+		if unicode.IsDigit(r) {
+			return '#'
+		}
+		return r
+	}, err.Error())
+	if t.logged[what] != reason {
+		level, t.logged[what] = hclog.Warn, reason
+	}
+	t.log.Log(level, what, "error", err)
 }
 
 // outranked reports whether highest is above this term, and passes such a term
