@@ -111,7 +111,7 @@
 //   - join.go: the stream to every node; which nodes become members, and which are dead.
 //   - arranger.go: the one goroutine that decides, and what one round does.
 //   - warmup.go: how a new leader learns before it decides.
-//   - seal.go: the first write of a term, and the read after it.
+//   - seal.go: the first write of a term, the read after it, and how rows are read.
 //   - protection.go: when no slot may move, and when this leader is of no use.
 //   - arrange.go: slots are assigned to data nodes.
 //   - effects.go: what a request would do, and whether the cluster would still serve.
