@@ -18,7 +18,7 @@ import (
 // AdminConfig configures an Admin.
 type AdminConfig struct {
 	Metas []string     // addresses, tried in turn: any meta answers for the leader
-	HTTP  *http.Client // for instance Peers.HTTP(); nil: http.DefaultClient
+	HTTP  *http.Client // for instance Peers.HTTP(); nil: one that uses no proxy
 	// TokenFor returns what is sent to an address, as rights.TokenFor does; nil if
 	// the cluster has no token.
 	TokenFor func(address string) string
@@ -30,10 +30,13 @@ type AdminConfig struct {
 // that one was, but no node leads.
 type Admin struct{ AdminConfig }
 
+// direct uses no proxy of the environment: requests carry tokens.
+var direct = &http.Client{Transport: &http.Transport{}}
+
 // NewAdmin returns a client that has sent nothing yet.
 func NewAdmin(c AdminConfig) *Admin {
 	if c.HTTP == nil {
-		c.HTTP = http.DefaultClient
+		c.HTTP = direct
 	}
 	return &Admin{c}
 }

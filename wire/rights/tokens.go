@@ -8,7 +8,6 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
 
@@ -96,11 +95,6 @@ func (s *Set) bare() bool {
 	return len(s.entries) == 1 && s.entries[0].Identity == Identity{BareName, Operator}
 }
 
-func readableByOthers(info fs.FileInfo) bool {
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	return info.Mode().Perm()&0o077 != 0 && (!ok || int(stat.Uid) == os.Geteuid())
-}
-
 // Run reloads the file until ctx ends: at each value from now, and when its
 // modification has changed. A change counts when the next check finds the same, so
 // that a file that is being written is not read in the middle.
@@ -142,9 +136,7 @@ func modificationOf(file string) (m modification) {
 		return m
 	}
 	m.at, m.size, m.mode = info.ModTime(), info.Size(), info.Mode()
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-		m.inode = stat.Ino
-	}
+	m.inode = inodeOf(info)
 	return m
 }
 

@@ -17,7 +17,7 @@ var roleGuards = []guard{
 	{name: "a token file that cannot be read removes the tokens", test: unit{"./wire/rights", "TestReload_BadFileChangesNothing"}, patch: patch{
 		"wire/rights/tokens.go", "\t\tt.report(err)\n\t\treturn\n", "\t\tt.report(err)\n\t\ts = &Set{}\n"}},
 	{name: "a token file may be read by others", test: unit{"./wire/rights", "TestReadFile_RefusesWhatOthersCanRead"}, patch: patch{
-		"wire/rights/tokens.go", "info.Mode().Perm()&0o077 != 0 &&", "info.Mode().Perm()&0o077 == 0o777 &&"}},
+		"wire/rights/stat_unix.go", "info.Mode().Perm()&0o077 != 0 &&", "info.Mode().Perm()&0o077 == 0o777 &&"}},
 	{name: "a token file is read while it is written", test: unit{"./wire/rights", "TestRun_ReloadsByTimeAndSignal"}, patch: patch{
 		"wire/rights/tokens.go", "if found == seen && found != read {", "if (found == seen || seen == read) && found != read {"}},
 	{name: "an error of the token file shows the token", test: unit{"./wire/rights", "TestParse_NamesTheLineAndNoToken"}, patch: patch{

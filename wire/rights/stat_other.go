@@ -1,0 +1,10 @@
+//go:build !unix
+
+package rights
+
+import "io/fs"
+
+// readableByOthers returns false: the mode of a file does not say there.
+func readableByOthers(fs.FileInfo) bool { return false }
+
+func inodeOf(fs.FileInfo) uint64 { return 0 }
