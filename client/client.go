@@ -28,6 +28,7 @@ type Client struct {
 
 	callbacks  sync.WaitGroup
 	background sync.WaitGroup // the goroutines of Start and of the links
+	attempts   sync.WaitGroup // to connect; Run joins them
 	ended      chan struct{}  // closed when Run has returned
 
 	turns func() // waits until the other goroutines of the process have run
@@ -52,6 +53,8 @@ type Client struct {
 	named      int64                    // bytes of values, see Replayed
 	resent     int64                    // likewise
 	advertised []string                 // sessions that take clients, as the last session reported
+	lease      time.Duration            // of a client, as the last session reported; 0: not known
+	unreached  error                    // of the last attempt to connect, if no session is reached
 	resolved   []string                 // the last result of Resolve
 	dropped    error                    // why a Close has ended Run before everything was withdrawn
 	refusal    error                    // why the sessions refuse the token, until one accepts it
@@ -132,6 +135,7 @@ func (c *Client) begin(start func()) error {
 
 func (c *Client) run(ctx context.Context) error {
 	defer close(c.ended)
+	defer c.attempts.Wait()
 	defer c.peers.Close()
 	err := c.runLinks(ctx)
 	c.mu.Lock()

@@ -134,7 +134,7 @@ func (c Config) withDefaults() Config {
 		c.TLSFrom = func() *tls.Config { return settings }
 	}
 	if c.Network == nil {
-		c.Network = &wire.TCP{} // dial limits the time
+		c.Network = wire.NewTCP()
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -1,23 +1,37 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
+	"connectrpc.com/connect"
+
+	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
 
-// Pauses between attempts to reach a session, and how long a session may take to
-// welcome the client. Both double with each round in which no session did, so
-// that sessions to which thousands of clients connect at once are not kept busy
-// with those that have given up.
+// Times of a search for a session. The pause doubles with each round of attempts in
+// which no session took the client, so that sessions to which thousands of clients
+// connect at once are not kept busy with those that have given up. The time that a
+// session may take to answer doubles, for that session alone, if it was silent for as
+// long. All are for a client lease of usualLease or more, and shorter with a shorter
+// one: one session that answers is found within half of the lease.
 const (
 	firstPause   = 20 * time.Millisecond
 	maxPause     = 2 * time.Second
 	welcomeFirst = 2 * time.Second
-	welcomeMost  = 8 * time.Second
+	welcomeMost  = 4 * time.Second
+	usualLease   = 5 * time.Second
+
+	// The log reports a client without a session after warnFirst, and then every
+	// warnAgain.
+	warnFirst = 1500 * time.Millisecond
+	warnAgain = 30 * time.Second
 
 	// moveLimit is how long a client tries to move to a session that has fewer
 	// clients. The session that asked takes it for staying after ten seconds.
@@ -39,29 +53,21 @@ const (
 // between attempts. This one reacts to the end of the stream.
 func (c *Client) runLinks(ctx context.Context) error {
 	var held *link
-	avoid := "" // the session that was lost or left last; it is tried last
-	pause, limit := time.Duration(0), welcomeFirst
+	avoid := ""                                    // the session that was lost or left last; it is tried last
 	refused, since := time.Duration(0), time.Now() // the pause after a refusal on a connection, and the begin of that
 	for {
 		if held == nil {
-			l, err := c.seek(ctx, avoid, limit)
+			l, err := c.seek(ctx, nil, avoid, "")
 			switch {
 			case c.isClosing():
 				if l != nil {
 					c.goodbye(l)
 				}
 				return nil
-			case ctx.Err() != nil:
-				c.drop(l)
-				return ctx.Err()
 			case err != nil:
-				c.noteRefusal(err)
-				pause, limit = min(max(2*pause, firstPause), maxPause), min(2*limit, welcomeMost)
-				c.log.Debug("no session yet", "error", err, "pause", pause)
-				c.sleep(ctx, c.jittered(pause))
-				continue
+				return ctx.Err()
 			}
-			held, pause, limit, since = l, 0, welcomeFirst, time.Now()
+			held, since = l, time.Now()
 			c.noteAccepted()
 			c.log.Info("connected", "session", l.session.String(), "address", l.address)
 		}
@@ -103,32 +109,16 @@ func (c *Client) runLinks(ctx context.Context) error {
 // what it was sent.
 func (c *Client) moveFrom(ctx context.Context, old *link, move *wirev1.Move) *link {
 	c.log.Info("asked to move", "from", old.session.Name, "reason", move.GetReason())
-	seeking, cancel := ctx, func() {}
-	if move.GetTo() != "" {
-		seeking, cancel = context.WithTimeout(ctx, moveLimit)
-	}
-	defer func() { cancel() }()
-	pause, limit := time.Duration(0), welcomeFirst
-	for {
-		next, err := c.seekOther(seeking, old.address, move.GetTo(), limit)
-		if err != nil {
-			pause, limit = min(max(2*pause, firstPause), maxPause), min(2*limit, welcomeMost)
-			timer := time.NewTimer(c.jittered(pause))
-			select {
-			case <-timer.C:
-				continue
-			case <-old.done:
-				timer.Stop()
-				c.countLost()
-				return nil
-			case <-c.closing.Done():
-			case <-seeking.Done():
-			}
-			timer.Stop()
+	for to := move.GetTo(); ; to = "" {
+		next, err := c.seek(ctx, old, old.address, to)
+		switch {
+		case err == nil:
+		case isDone(old.done):
+			c.countLost()
+			return nil
+		default:
 			return old
 		}
-		cancel()
-		seeking = ctx
 		c.log.Info("connected", "session", next.session.String(), "address", next.address)
 		for !next.complete() {
 			select {
@@ -217,42 +207,191 @@ func (c *Client) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-var errNoSession = errors.New("no other session is known")
+var (
+	errNoSession = errors.New("no other session is known")
+	errNoAnswer  = errors.New("no session has answered yet")
+)
 
-// seek tries every known session in random order, and the one to avoid last.
-// limit is how long each may take to welcome the client.
-func (c *Client) seek(ctx context.Context, avoid string, limit time.Duration) (*link, error) {
-	l, err := c.seekOther(ctx, avoid, "", limit)
-	if err != nil { // no session on the list took the client: start again from those configured and resolved
-		c.mu.Lock()
-		c.advertised = nil
-		c.mu.Unlock()
-	}
-	if err == nil || avoid == "" || ctx.Err() != nil || c.isClosing() {
-		return l, err
-	}
-	return c.dial(ctx, avoid, limit)
+// search is what a client does to be welcomed by a session: attempts in a race. One
+// after the other is begun, the next when the last one has failed, or has been silent
+// for a share of half a client lease; the first session that welcomes the client wins.
+// One that has answered that the client must wait holds further attempts back:
+// thousands that arrive at once do not open more than one connection each.
+type search struct {
+	c       *Client
+	results chan *attempt
+	trying  map[string]*attempt
+	limits  map[string]time.Duration // of the answer, where it is not welcomeFirst
+	left    []string                 // of this round
+	stagger time.Duration            // between two attempts of it
+	pause   time.Duration            // after the last round
+	err     error                    // of the last attempt that failed
 }
 
-// seekOther tries every session but one. A client that is asked to move keeps
-// the list of the session that it is still connected to: a session on it that
-// is not open yet may be the only one to move to.
-func (c *Client) seekOther(ctx context.Context, not, first string, limit time.Duration) (*link, error) {
-	err := errNoSession
-	for _, address := range c.candidates(ctx, not, first) {
-		if c.isClosing() {
-			return nil, ErrClosed
+// attempt is one try to be welcomed by a session.
+type attempt struct {
+	address string
+	since   time.Time
+	begun   atomic.Int64 // the time from since until it was begun; 0: not yet
+	waits   atomic.Bool  // the session has answered that the client must wait
+	ctx     context.Context
+	link    *link
+	welcome *wirev1.ServerMessage
+	err     error
+}
+
+// seek connects to a session: any one, but to the one to avoid last. While old is
+// held, it is not avoided but left out, and if the session named by to has not been
+// reached within moveLimit, seek gives up. It returns an error only then, or when ctx
+// ends or the client closes.
+func (c *Client) seek(ctx context.Context, old *link, avoid, to string) (*link, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the attempts that have lost
+	defer context.AfterFunc(c.closing, cancel)()
+	var lost <-chan struct{}
+	var giveUp <-chan time.Time
+	warn := time.NewTimer(warnFirst)
+	defer warn.Stop()
+	if old != nil {
+		lost = old.done
+		if to != "" {
+			giveUp = time.After(moveLimit)
 		}
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		var l *link
-		if l, err = c.dial(ctx, address, limit); err == nil {
-			return l, nil
-		}
-		c.log.Debug("session not reached", "address", address, "error", err)
 	}
-	return nil, err
+	s := &search{c: c, results: make(chan *attempt), trying: map[string]*attempt{}, limits: map[string]time.Duration{}, err: errNoAnswer}
+	next := time.NewTimer(0)
+	defer next.Stop()
+	for planned := true; ; {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-giveUp:
+			return nil, s.err
+		case <-lost: // the attempts go on, and a new round begins, of all sessions
+			old, lost, giveUp, s.left, planned = nil, nil, nil, nil, true
+			next.Reset(0)
+		case <-warn.C:
+			if warn.Reset(warnAgain); old == nil {
+				c.warnUnreached(slices.Sorted(maps.Keys(s.limits)), s.err)
+			}
+		case a := <-s.results:
+			if a.err == nil {
+				return c.adopt(a)
+			}
+			s.failed(a)
+			if len(s.left) > 0 {
+				next.Reset(0)
+			} else if !planned {
+				planned = true
+				next.Reset(s.endRound(old == nil))
+			}
+		case <-next.C:
+			if s.holds() {
+				next.Reset(s.stagger / 4)
+				continue
+			}
+			planned = s.begin(ctx, old == nil, avoid, to)
+			switch {
+			case len(s.left) > 0:
+				planned = false
+				next.Reset(s.stagger)
+			case planned:
+				next.Reset(s.endRound(old == nil))
+			}
+		}
+	}
+}
+
+// begin begins the next attempt, of a new round if that is necessary. It reports
+// whether there was none to begin and none is in progress.
+func (s *search) begin(ctx context.Context, any bool, avoid, to string) (none bool) {
+	if len(s.left) == 0 {
+		all := s.c.candidates(ctx, avoid, to)
+		if any && avoid != "" {
+			all = append(all, avoid)
+		}
+		s.stagger = s.c.scaled(welcomeFirst) / time.Duration(max(2, len(all)))
+		s.left = slices.DeleteFunc(all, func(address string) bool { return s.trying[address] != nil })
+	}
+	if len(s.left) == 0 {
+		if len(s.trying) == 0 {
+			s.err = errNoSession
+		}
+		return len(s.trying) == 0
+	}
+	a := &attempt{address: s.left[0], since: time.Now()}
+	s.left = s.left[1:]
+	limit := cmp.Or(s.limits[a.address], s.c.scaled(welcomeFirst))
+	s.trying[a.address], s.limits[a.address] = a, limit
+	s.c.attempts.Go(func() {
+		s.c.greet(ctx, a, limit)
+		select {
+		case s.results <- a:
+		case <-ctx.Done():
+			a.abandon()
+		}
+	})
+	return false
+}
+
+// holds reports whether an attempt holds the next one back.
+func (s *search) holds() bool {
+	for _, a := range s.trying {
+		if begun := time.Duration(a.begun.Load()); begun == 0 || a.waits.Load() || time.Since(a.since)-begun < s.stagger {
+			return true
+		}
+	}
+	return false
+}
+
+// failed records that an attempt has failed.
+func (s *search) failed(a *attempt) {
+	delete(s.trying, a.address)
+	s.err = a.err
+	if errors.Is(a.err, errSilent) {
+		s.limits[a.address] = min(2*s.limits[a.address], s.c.scaled(welcomeMost))
+	}
+	s.c.log.Debug("session not reached", "address", a.address, "error", a.err)
+}
+
+// endRound returns the pause until the next round. If the client has no session, it
+// starts again from those configured and resolved, since none on the list took it.
+func (s *search) endRound(seeking bool) time.Duration {
+	if seeking {
+		s.c.mu.Lock()
+		s.c.advertised = nil
+		s.c.mu.Unlock()
+		s.c.noteRefusal(s.err)
+	}
+	s.pause = min(max(2*s.pause, firstPause), s.c.scaled(maxPause))
+	return s.c.jittered(s.pause)
+}
+
+// scaled returns d, or less if the client lease is short.
+func (c *Client) scaled(d time.Duration) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lease > 0 && c.lease < usualLease {
+		d = time.Duration(float64(d) * float64(c.lease) / float64(usualLease))
+	}
+	return d
+}
+
+// warnUnreached logs that no session has taken the client for a while.
+func (c *Client) warnUnreached(tried []string, err error) {
+	c.mu.Lock()
+	c.unreached = err
+	c.mu.Unlock()
+	hint := "are these addresses of sessions, and does the cluster run?"
+	switch {
+	case wire.Refused(err):
+		hint = "no process listens there: does the cluster run, and at these ports?"
+	case errors.Is(err, errSilent), errors.Is(err, errNoAnswer):
+		hint = "no answer: is a process suspended, a firewall in between, or TLS used at one end only?"
+	case connect.CodeOf(err) == connect.CodeUnimplemented:
+		hint = "the process there is no session: is it the address of a meta or data node?"
+	}
+	c.log.Warn("no session reached", "tried", tried, "error", err, "hint", hint)
 }
 
 // candidates returns the sessions that the last session reported, in random
@@ -263,9 +402,6 @@ func (c *Client) candidates(ctx context.Context, not, first string) []string {
 	reported, known := slices.Clone(c.advertised), slices.Concat(c.config.Sessions, c.resolved)
 	c.mu.Unlock()
 	if c.config.Resolve != nil && len(reported) == 0 {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(c.closing, cancel)()
 		if resolved, err := c.config.Resolve(ctx); err != nil {
 			c.log.Warn("cannot resolve the sessions", "error", err)
 			c.noteRefusal(err)

@@ -1,13 +1,21 @@
 package client_test
 
 import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"conclave"
+	"conclave/client"
+	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -59,6 +67,91 @@ func TestLost_CountsASessionThatDiesDuringAMove(t *testing.T) {
 				return len(at) == 1 && at[0] != conclave.NodeID{Name: "s1", Incarnation: "i"}
 			})
 			assert.EqualValues(t, 1, c.Lost())
+		})
+	}
+}
+
+// While one session answers, a client that has lost its network is back within half
+// of its lease, whatever the others do and however long the network was away, and it
+// has left nothing at any other session.
+func TestSeek_ASessionThatAnswersIsFoundInTime(t *testing.T) {
+	for _, away := range []time.Duration{0, 100 * time.Millisecond, time.Second, 4 * time.Second, 20 * time.Second} {
+		for _, others := range []string{"frozen", "cut", "refuse", "gone"} {
+			t.Run(fmt.Sprintf("%s, %v", others, away), func(t *testing.T) {
+				bubble(t, func(t *testing.T, w *world) {
+					good, bad := w.session("s1"), []*fakeSession{w.session("s2"), w.session("s3")}
+					c := w.client(good)
+					ctx, cancel := within(time.Minute)
+					defer cancel()
+					p := stored(ctx, t, c, "svc", "a")
+					good.link().out <- &wirev1.ServerMessage{Sessions: []string{good.address, bad[0].address, bad[1].address}}
+					time.Sleep(time.Millisecond)
+					refused := []string{"s1", "s2", "s3"}
+					for _, name := range refused {
+						w.net.Refuse(name)
+					}
+					w.net.Reset("app", "s1")
+					time.Sleep(away)
+					for _, s := range bad {
+						switch others {
+						case "frozen":
+							w.net.Freeze(s.name)
+							defer w.net.Thaw(s.name)
+						case "cut":
+							w.net.Cut("app", s.name)
+						case "refuse":
+							s.set(func() { s.refuse = wire.Errorf(wire.CodeUnavailable, "draining") })
+						case "gone":
+							w.net.Kill(s.name)
+						}
+					}
+					for _, name := range refused {
+						w.net.Accept(name)
+					}
+					began := time.Now()
+					w.eventually("it is back", func() bool { return good.link() != nil && len(good.link().registered()) == 1 })
+					assert.LessOrEqual(t, time.Since(began), 2500*time.Millisecond)
+					assert.NoError(t, p.Err())
+					time.Sleep(time.Second)
+					for _, s := range bad {
+						assert.Nil(t, s.link())
+					}
+				})
+			})
+		}
+	}
+}
+
+// A client that reaches no session says so within two seconds, and again now and then:
+// with the addresses, the error, and what may be wrong.
+func TestSeek_ReportsThatNoSessionIsReached(t *testing.T) {
+	for want, prepare := range map[string]func(w *world, s *fakeSession){
+		"does the cluster run, and at these ports?": func(w *world, _ *fakeSession) { w.net.Kill("s1") },
+		"is a process suspended":                    func(w *world, _ *fakeSession) { w.net.Freeze("s1") },
+		"is it the address of a meta or data node?": func(_ *world, s *fakeSession) { s.server.Handler = http.NotFoundHandler() },
+	} {
+		bubble(t, func(t *testing.T, w *world) {
+			s := w.session("s1")
+			prepare(w, s)
+			var log strings.Builder
+			c, err := client.New(client.Config{Sessions: []string{s.address}, Network: w.net.Host("app"), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			require.NoError(t, err)
+			c.Start()
+			p, err := c.Publish(t.Context(), "svc", nil)
+			require.NoError(t, err)
+			ctx, cancel := within(2 * time.Second)
+			defer cancel()
+			assert.ErrorContains(t, p.Stored(ctx), "no session is reached: ")
+			synctest.Wait()
+			assert.Equal(t, 1, strings.Count(log.String(), "level=WARN msg=\"no session reached\" tried=[s1:9603] error="), log.String())
+			assert.Contains(t, log.String(), want)
+			time.Sleep(5 * time.Minute)
+			synctest.Wait()
+			assert.Equal(t, 11, strings.Count(log.String(), "no session reached"))
+			over, cancel := context.WithCancel(t.Context())
+			cancel()
+			_ = c.Close(over)
+			w.net.Thaw("s1")
 		})
 	}
 }

@@ -66,54 +66,68 @@ var (
 	errLeft   = errors.New("left")
 )
 
-// dial opens a link and waits until the session has welcomed the client.
-// Everything is then queued on it, and it is one of the client's links until
-// its done is closed. ctx, limit and the end of the client limit the dialling
-// only.
-func (c *Client) dial(ctx context.Context, address string, limit time.Duration) (*link, error) {
-	caller := ctx
+// greet opens a link and waits until the session has welcomed the client, to which it
+// has sent no more than its name. ctx, limit and the end of the client limit the
+// greeting only. Afterwards either adopt or abandon must be called.
+func (c *Client) greet(caller context.Context, a *attempt, limit time.Duration) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(caller))
 	stopWaiting := context.AfterFunc(caller, func() { cancel(context.Cause(caller)) })
-	stopClosing := context.AfterFunc(c.closing, func() { cancel(ErrClosed) })
+	defer stopWaiting()
 	l := &link{
-		client: c, address: address, cancel: cancel, ready: signal.New(), move: make(chan *wirev1.Move, 1), settled: signal.New(), pings: signal.New(),
+		client: c, address: a.address, cancel: cancel, ready: signal.New(), move: make(chan *wirev1.Move, 1), settled: signal.New(), pings: signal.New(),
 		received: signal.New(), leave: make(chan struct{}), done: make(chan struct{}),
 		owed: map[*Publication]bool{}, digests: digests{}, unfit: map[*Subscription]bool{}, parts: map[*Subscription]*parts{},
 	}
 	connected, err := c.pace(ctx)
+	a.begun.Store(max(1, int64(time.Since(a.since))))
 	if err != nil {
-		stopWaiting()
-		stopClosing()
 		cancel(nil)
-		return nil, fmt.Errorf("connect to %s: %w", address, err)
+		a.err = fmt.Errorf("connect to %s: %w", a.address, err)
+		return
 	}
 	defer connected()
 	c.readToken()
 	timeout := time.AfterFunc(limit, func() { cancel(errSilent) })
-	l.stream = c.peers.Client(address).Connect(ctx)
+	defer timeout.Stop()
+	l.stream = c.peers.Client(a.address).Connect(ctx)
 	// net/http notices the end of the context only when it is not waiting for
 	// more of the request's body. Closing the request here, as a last message,
 	// has no effect, since nothing has been registered yet.
 	abort := context.AfterFunc(ctx, func() { _ = l.stream.CloseRequest() })
-	welcome, err := l.hello(func(d time.Duration) { timeout.Reset(d) })
+	a.ctx, a.link = ctx, l
+	a.welcome, err = l.hello(func(d time.Duration) { a.waits.Store(true); timeout.Reset(d) })
 	abort() // before anything is registered: from now on only run ends the link
-	stopWaiting()
-	stopClosing()
-	timeout.Stop()
-	if err != nil {
-		cancel(nil)
-		_ = l.stream.CloseRequest()
-		if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
-			err = cause
-		}
-		return nil, fmt.Errorf("connect to %s: %w", address, wire.FromConnect(err))
+	if err == nil {
+		return
 	}
+	cancel(nil)
+	_ = l.stream.CloseRequest()
+	if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
+		err = cause
+	}
+	a.err = fmt.Errorf("connect to %s: %w", a.address, wire.FromConnect(err))
+}
+
+// abandon ends the link of an attempt that another one has overtaken.
+func (a *attempt) abandon() {
+	if a.err == nil {
+		a.link.abort()
+		_ = a.link.stream.CloseRequest()
+		_ = a.link.stream.CloseResponse()
+	}
+}
+
+// adopt queues everything on the link of an attempt that has won. It is one of the
+// client's links until its done is closed.
+func (c *Client) adopt(a *attempt) (*link, error) {
+	l, welcome := a.link, a.welcome
 	l.session = wire.NodeIn(welcome.GetWelcome().GetSession())
 	l.number = welcome.GetWelcome().GetConnection()
 	l.ping = max(wire.FromMs(welcome.GetWelcome().GetClientLeaseMs())/5, 50*time.Millisecond)
 	l.windows = newWindows(l.ping / 4)
 
 	c.mu.Lock()
+	c.lease = wire.FromMs(welcome.GetWelcome().GetClientLeaseMs())
 	c.remember = wire.FromMs(welcome.GetWelcome().GetRememberMs())
 	c.seq++
 	l.seq = c.seq
@@ -128,10 +142,10 @@ func (c *Client) dial(ctx context.Context, address string, limit time.Duration) 
 	c.links = append(c.links, l)
 	c.mu.Unlock()
 	if err := l.take(welcome); err != nil { // the welcome carries a refusal for now
-		cancel(err)
+		l.cancel(err)
 	}
 	l.settled.Set()
-	c.background.Go(func() { l.run(ctx) })
+	c.background.Go(func() { l.run(a.ctx) })
 	return l, nil
 }
 

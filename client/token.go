@@ -81,7 +81,7 @@ func (c *Client) noteRefusal(err error) bool {
 func (c *Client) noteAccepted() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.refusal, c.welcomed = nil, true
+	c.refusal, c.unreached, c.welcomed = nil, nil, true
 }
 
 // because adds to the error of a wait why no session has answered, as far as that is
@@ -92,6 +92,8 @@ func (c *Client) because(err error) error {
 		return fmt.Errorf("%w (the client was not started: call Start or Run)", err)
 	case c.refusal != nil:
 		return fmt.Errorf("%w (%w)", err, c.refusal)
+	case c.unreached != nil:
+		return fmt.Errorf("%w (no session is reached: %w)", err, c.unreached)
 	}
 	return err
 }
