@@ -7,7 +7,7 @@ var arrivalGuards = []guard{
 	{name: "a client that has just broken off makes a mass of one that expires", test: unit{"./session", "TestLeases_ClientThatHasJustBrokenOffIsNoMass"}, patch: patch{
 		"session/leases.go", "n > 0 && !b.until.After(together)", "n > 0 && !together.IsZero()"}},
 	{name: "a move to a session with fewer clients has no end", test: unit{"./client", "TestMove_ToASessionWithFewerClientsHasALimit"}, patch: patch{
-		"client/connect.go", "if move.GetTo() != \"\" {", "if move.GetTo() == \"nowhere\" {"}},
+		"client/connect.go", "if to != \"\" {", "if to == \"nowhere\" {"}},
 	{name: "who comes last is welcomed first", test: unit{"./session", "TestPlaces_AreGivenInOrder"}, patch: patch{
 		"session/arrivals.go", "\tp := a.queue[0]\n\ta.queue[0] = nil\n\ta.queue = a.queue[1:]\n", "\tp := a.queue[len(a.queue)-1]\n\ta.queue = a.queue[:len(a.queue)-1]\n"}},
 	{name: "a process sets up any number of connections at a time", test: unit{"./wire", "TestTCP_PacesConnections"}, patch: patch{

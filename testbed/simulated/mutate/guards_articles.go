@@ -144,7 +144,7 @@ var articleGuards = []guard{
 	{name: "002: a stopping session is not marked first", test: unit{"./session", "TestArticleSessionStopsInOrder"}, patch: patch{
 		"session/stop.go", "\t\t\t{Name: \"mark draining\", Do: func(ctx context.Context) error { return s.markDraining(ctx, until) }},\n", ""}},
 	{name: "002: clients that leave a session count as gone", test: unit{"./session", "TestArticleLeavingClientsAreNotTakenForGone"}, patch: patch{
-		"client/connect.go", "\tfor {\n\t\tnext, err := c.seekOther", "\tc.leave(old)\n\tc.sleep(ctx, 100*time.Millisecond)\n\tfor {\n\t\tnext, err := c.seekOther"}, more: []patch{{
+		"client/connect.go", "\tfor to := move.GetTo(); ; to = \"\" {\n\t\tnext, err := c.seek", "\tc.leave(old)\n\tc.sleep(ctx, 100*time.Millisecond)\n\tfor to := move.GetTo(); ; to = \"\" {\n\t\tnext, err := c.seek"}, more: []patch{{
 		"session/clients.go", "until: now.Add(conn.linger), asked", "until: now, asked"}}},
 	{name: "002: a data node stops with its slots", test: unit{"./data", "TestArticleAStopKeepsItsOrder"}, patch: patch{
 		"data/stop.go", "\t\t\t\t{Name: \"hand the slots over\", Do: s.handOver},\n", ""}},

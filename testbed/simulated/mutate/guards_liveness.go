@@ -12,7 +12,7 @@ var livenessGuards = []guard{
 	{name: "clients that were asked to move are put back", test: unit{"./session", "TestLeases_ExpectedEndsAreNoMassDeath"}, patch: patch{
 		"session/clients.go", "if b.expected() || b.again {", "if b.again {"}},
 	{name: "Close waits for a welcome", test: unit{"./client", "TestClose_EndsAtOnceWhileASessionMakesItWait"}, patch: patch{
-		"client/link.go", "stopClosing := context.AfterFunc(c.closing, func() { cancel(ErrClosed) })", "stopClosing := func() bool { return true }"}},
+		"client/connect.go", "\tdefer context.AfterFunc(c.closing, cancel)()\n", ""}},
 	{name: "beats wait for their report", test: unit{"./meta/metaclient", "TestRun_BeatsDoNotWaitForTheReport"}, patch: patch{
 		"meta/metaclient/join.go", "return c.reporter.next(ctx, c.Beat/reportLimit)", "return c.reporter.next(ctx, 1000*c.Beat)"}},
 	{name: "a report that came late is not sent", test: unit{"./meta/metaclient", "TestRun_BeatsDoNotWaitForTheReport"}, patch: patch{
