@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -133,7 +134,7 @@ func TestSeek_ReportsThatNoSessionIsReached(t *testing.T) {
 		bubble(t, func(t *testing.T, w *world) {
 			s := w.session("s1")
 			prepare(w, s)
-			var log strings.Builder
+			var log lockedLog
 			c, err := client.New(client.Config{Sessions: []string{s.address}, Network: w.net.Host("app"), Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			require.NoError(t, err)
 			c.Start()
@@ -154,4 +155,22 @@ func TestSeek_ReportsThatNoSessionIsReached(t *testing.T) {
 			w.net.Thaw("s1")
 		})
 	}
+}
+
+// lockedLog is a log that a test reads while it is written.
+type lockedLog struct {
+	mu   sync.Mutex // guards text
+	text strings.Builder
+}
+
+func (l *lockedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
