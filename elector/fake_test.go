@@ -1,6 +1,7 @@
 package elector_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -24,6 +25,7 @@ type store struct {
 	term   elector.Term
 	rounds []time.Time
 	broken bool
+	reason error         // of a broken store; nil is errBroken
 	block  chan struct{} // if not nil, rounds wait until it is closed
 }
 
@@ -58,7 +60,7 @@ func (s strategy) Round(ctx context.Context, me elector.Candidate, last elector.
 	mine := s.term.Leader == me.ID
 	switch {
 	case s.broken:
-		return elector.Term{}, errBroken
+		return elector.Term{}, cmp.Or(s.reason, errBroken)
 	case me.Holding != 0 && mine && me.Holding == s.term.Number:
 		s.term.Beat++
 	case me.Observer || me.Holding != 0:

@@ -3,7 +3,9 @@ package elector
 import (
 	"context"
 	"math"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // round plays one round of the election and applies its result. It is the only
@@ -52,7 +54,7 @@ func (e *Elector) round(ctx context.Context) {
 	if s.failures > 0 {
 		e.note(e.log.Info, "the store answers again", "failures", s.failures)
 	}
-	s.failures = 0
+	s.failures, s.reasons = 0, nil
 	s.highest = max(s.highest, next.Number)
 	var begun, renewed *leadership
 	switch {
@@ -127,18 +129,34 @@ func (e *Elector) candidate() Candidate {
 	return me
 }
 
-// failed counts and logs a round without an answer.
+// failed counts a round without an answer. It is a WARN if its reason is new, or was
+// logged ten leases ago. Two errors that differ in digits only, such as a port, have
+// the same reason.
 func (e *Elector) failed(me Candidate, err error) {
 	e.mu.Lock()
 	defer e.unlock()
-	e.shared.failures++
+	s := &e.shared
+	s.failures++
 	e.stats.failed.Add(1)
-	if e.shared.failures == 1 {
-		e.note(e.log.Warn, "round failed, will retry", "holding", me.Holding, "error", err)
-	} else {
-		e.note(e.log.Debug, "round failed again", "holding", me.Holding, "failures", e.shared.failures, "error", err)
+	reason := strings.Map(func(r rune) rune {
+		if unicode.IsDigit(r) {
+			return -1
+		}
+		return r
+	}, err.Error())
+	level := e.log.Debug
+	if at, logged := s.reasons[reason]; !logged || time.Since(at) >= 10*e.cfg.Lease {
+		if s.reasons == nil || len(s.reasons) == maxReasons {
+			s.reasons = map[string]time.Time{}
+		}
+		s.reasons[reason] = time.Now()
+		level = e.log.Warn
 	}
+	e.note(level, "round failed, will retry", "holding", me.Holding, "failures", s.failures, "error", err)
 }
+
+// maxReasons bounds the reasons that are kept.
+const maxReasons = 16
 
 // stamp returns t with the times at which this node saw it; mu is held.
 func (e *Elector) stamp(t Term) Term {

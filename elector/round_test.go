@@ -1,6 +1,10 @@
 package elector_test
 
 import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,4 +89,49 @@ func TestLeading_StoreErrorsDeposeNoLeader(t *testing.T) {
 		assert.Equal(t, uint64(1), term.Number)
 		assert.NotZero(t, e.Stats().Failed)
 	})
+}
+
+// An operator sees why rounds fail now, not only why they failed first.
+func TestRound_ChangedReasonIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := ledBy(7, 0)
+		var log lockedBuffer
+		run(t, s, "a", func(c *elector.Config) {
+			c.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		})
+		failing := func(last time.Duration, reasons ...string) {
+			t.Helper()
+			for began, i := time.Now(), 0; time.Since(began) < last; i++ {
+				s.mu.Lock()
+				s.broken, s.reason = true, fmt.Errorf("from port %d: %s", 40000+i, reasons[i%len(reasons)])
+				s.mu.Unlock()
+				time.Sleep(time.Second)
+			}
+		}
+		failing(29*time.Second, "no answer")
+		assert.Equal(t, 1, strings.Count(log.String(), "no answer"))
+		failing(5*time.Second, "host is blocked")
+		assert.Equal(t, 1, strings.Count(log.String(), "host is blocked"), "a new reason")
+		failing(60*time.Second, "host is blocked", "no answer")
+		assert.InDelta(t, 3, strings.Count(log.String(), "no answer"), 1, "each again after ten leases")
+		assert.InDelta(t, 3, strings.Count(log.String(), "host is blocked"), 1)
+	})
+}
+
+// lockedBuffer collects log lines.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	all strings.Builder
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.all.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.all.String()
 }

@@ -7,19 +7,18 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
 )
 
-// connector opens connections and applies settings that some servers do not
-// know or do not allow a session to change; their refusal is ignored. (In the
-// DSN, a refused setting would make the connection fail.)
+// connector opens connections and applies the settings. The refusal of an optional
+// one is ignored. (In the DSN, a refused setting would make the connection fail.)
 type connector struct {
 	servers  []driver.Connector // one for each host of the DSN
 	hosts    *hosts             // which of them is the writer; nil if there is one
-	settings []string           // "name = value"
+	settings []setting
 	known    *accepted
 	limit    time.Duration // of Connect, for each host
 	stall    *stall        // of each answer; nil if the driver has a time limit for it
@@ -44,34 +43,9 @@ func newConnector(configs []*mysql.Config, rest time.Duration) (*connector, erro
 	return c, nil
 }
 
-// accepted holds the settings that the server has accepted, as one statement, so
-// that later connections need one round trip for all of them.
-type accepted struct {
-	statements atomic.Pointer[map[string]string]
-}
-
-// get returns the statement for these settings; false if it is not known yet.
-func (a *accepted) get(settings []string) (string, bool) {
-	m := a.statements.Load()
-	if m == nil {
-		return "", false
-	}
-	statement, ok := (*m)[strings.Join(settings, ", ")]
-	return statement, ok
-}
-
-// put records the statement for these settings. Of two calls at the same time
-// one may be lost: it is made again with the next connection.
-func (a *accepted) put(settings []string, statement string) {
-	next := map[string]string{}
-	if m := a.statements.Load(); m != nil {
-		for k, v := range *m {
-			next[k] = v
-		}
-	}
-	next[strings.Join(settings, ", ")] = statement
-	a.statements.Store(&next)
-}
+// accepted holds the settings that the server has accepted, as one statement for
+// each list of settings, so that later connections need one round trip for all.
+type accepted struct{ statements sync.Map }
 
 var _ driver.Connector = (*connector)(nil)
 
@@ -120,32 +94,42 @@ func (c *connector) attempt(ctx context.Context, i int) (conn driver.Conn, err e
 }
 
 // apply sends the settings: all that are known to be accepted in one statement,
-// or, if they are not known or the statement is refused, one after the other.
-func (c *connector) apply(ctx context.Context, conn driver.ExecerContext, settings []string) error {
-	if statement, ok := c.known.get(settings); ok {
-		if statement == "" {
-			return nil
-		}
-		took, err := set(ctx, conn, statement)
+// or, if they are not known or the statement is refused, the optional ones one after
+// the other.
+func (c *connector) apply(ctx context.Context, conn driver.ExecerContext, settings []setting) error {
+	key := fmt.Sprint(settings)
+	if statement, ok := c.known.statements.Load(key); ok {
+		took, err := set(ctx, conn, statement.(string))
 		if err != nil || took {
 			return err
 		}
 	}
 	var taken []string
-	for _, setting := range settings {
-		took, err := set(ctx, conn, "SET SESSION "+setting)
+	for _, s := range settings {
+		if !s.optional {
+			taken = append(taken, "SESSION "+s.text)
+		}
+	}
+	if len(taken) > 0 {
+		if _, err := conn.ExecContext(ctx, "SET "+strings.Join(taken, ", "), nil); err != nil {
+			return fmt.Errorf("set the session's variables: %w", err)
+		}
+	}
+	for _, s := range settings {
+		if !s.optional {
+			continue
+		}
+		took, err := set(ctx, conn, "SET SESSION "+s.text)
 		if err != nil {
 			return err
 		}
 		if took {
-			taken = append(taken, "SESSION "+setting)
+			taken = append(taken, "SESSION "+s.text)
 		}
 	}
-	statement := ""
 	if len(taken) > 0 {
-		statement = "SET " + strings.Join(taken, ", ")
+		c.known.statements.Store(key, "SET "+strings.Join(taken, ", "))
 	}
-	c.known.put(settings, statement)
 	return nil
 }
 

@@ -21,8 +21,9 @@ var (
 	schemaSeed = statement("schema/seed_version.sql")
 	schemaSet  = statement("schema/set_version.sql")
 
-	schemaRows   = statement("schema/rows.sql")
-	schemaNarrow = statement("schema/narrow.sql")
+	schemaRows    = statement("schema/rows.sql")
+	schemaNarrow  = statement("schema/narrow.sql")
+	schemaEngines = statement("schema/engines.sql")
 
 	LockSeed       = statement("lock/seed.sql")
 	LockLook       = statement("lock/look.sql")

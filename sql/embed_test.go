@@ -93,3 +93,26 @@ func RuntimeGrants(database, user string) (out []string) {
 	}
 	return out
 }
+
+// The engine of a table is never the server's default.
+func TestStatements_CreateTablesOnInnoDB(t *testing.T) {
+	for _, path := range SQLFiles(t) {
+		text, err := os.ReadFile(filepath.Join("..", path))
+		require.NoError(t, err)
+		if strings.Contains(string(text), "\nCREATE TABLE") {
+			assert.Contains(t, string(text), "\n) ENGINE=InnoDB", path)
+		}
+	}
+}
+
+// Settings returns the session variables that each connection sets, "name = value".
+func Settings() (out []string) {
+	o, err := Options{}.withDefaults()
+	if err != nil {
+		panic(err)
+	}
+	for _, s := range o.settings() {
+		out = append(out, s.text)
+	}
+	return out
+}

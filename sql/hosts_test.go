@@ -129,14 +129,14 @@ func TestMember_AdviceAndSettings(t *testing.T) {
 	m.variables["group_replication_consistency"] = "EVENTUAL"
 	m.variables["group_replication_unreachable_majority_timeout"] = "0"
 	assert.Len(t, m.advice(3), 3)
-	assert.Equal(t, []string{"group_replication_consistency = 'BEFORE_ON_PRIMARY_FAILOVER'"}, m.settings())
+	assert.Equal(t, []setting{{"group_replication_consistency = 'BEFORE_ON_PRIMARY_FAILOVER'", true}}, m.settings())
 	m.variables["group_replication_consistency"] = "AFTER"
 	assert.Empty(t, m.settings(), "what is stronger stays")
 	assert.Contains(t, m.advice(0)[0], "names 0 of 1 members")
 	g := member{kind: Galera, status: map[string]string{"wsrep_cluster_size": "2"}}
 	assert.Len(t, g.advice(3), 1)
 	assert.Len(t, g.advice(1), 2)
-	assert.Contains(t, g.settings(), "wsrep_sync_wait = 7")
+	assert.Contains(t, g.settings(), setting{"wsrep_sync_wait = 7", true})
 }
 
 // Each half of a cluster that was split by force has a quorum of its own.

@@ -147,16 +147,16 @@ func (m member) takesPart(hosts int) error {
 
 // settings returns what sessions with this server set, so that a read after a
 // change of the writer does not see less than was written.
-func (m member) settings() []string {
+func (m member) settings() []setting {
 	switch m.kind {
 	case GroupReplication:
 		if m.variables["group_replication_consistency"] == "EVENTUAL" {
-			return []string{"group_replication_consistency = 'BEFORE_ON_PRIMARY_FAILOVER'"}
+			return []setting{{"group_replication_consistency = 'BEFORE_ON_PRIMARY_FAILOVER'", true}}
 		}
 	case Galera:
 		// 1 reads, 2 UPDATE and DELETE, 4 INSERT: each waits until this node has
 		// applied what the cluster had accepted before.
-		return []string{"wsrep_sync_wait = 7", "wsrep_dirty_reads = 0"}
+		return []setting{{"wsrep_sync_wait = 7", true}, {"wsrep_dirty_reads = 0", true}}
 	}
 	return nil
 }

@@ -121,7 +121,23 @@ func (db *DB) Migrate(ctx context.Context, lock Lock) error {
 			return err
 		}
 	}
+	if err := onInnoDB(ctx, conn); err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
 	return seed(ctx, conn, lock)
+}
+
+// onInnoDB returns an error if a table has another engine: those that were created by
+// an older program, or by hand, have the server's default.
+func onInnoDB(ctx context.Context, conn Querier) error {
+	var other string
+	if err := conn.QueryRow(ctx, schemaEngines, nil, &other); err != nil {
+		return fmt.Errorf("read the engines of the tables: %w", err)
+	}
+	if other != "" {
+		return fmt.Errorf("table %s, want InnoDB: change it with ALTER TABLE ... ENGINE=InnoDB", other)
+	}
+	return nil
 }
 
 // Check returns nil if Migrate has nothing to do, ErrSchemaOlder if it has, and
@@ -148,6 +164,9 @@ func (db *DB) Check(ctx context.Context, lock Lock) error {
 			return fmt.Errorf("%w: it has no schema", ErrSchemaOlder)
 		}
 		return fmt.Errorf("%w: it has version %d, this program needs %d", ErrSchemaOlder, have, want)
+	}
+	if err := onInnoDB(ctx, conn); err != nil {
+		return fmt.Errorf("check the schema: %w", err)
 	}
 	var rows int
 	if err := conn.QueryRow(ctx, schemaRows, []any{lock.DataCenter, lock.Name, lock.DataCenter, lock.Name}, &rows); err != nil {

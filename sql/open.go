@@ -111,9 +111,9 @@ type DB struct {
 //
 // Open overrides these settings of the DSN: every connection interpolates
 // parameters on the client (so that a statement is a single packet, which at a
-// timeout was either sent or not), has the time zone +00:00 and reads times as
-// UTC, counts changed and not matched rows, commits each statement by itself,
-// and waits at most LockWait for a row.
+// timeout was either sent or not), reads times as UTC, counts changed and not
+// matched rows, and sets the session variables that the statements rely on
+// (settings.go), whatever the DSN and the server say of them.
 func Open(dsn string, opts Options) (*DB, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -132,7 +132,7 @@ func Open(dsn string, opts Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	inner.settings, inner.known, inner.limit, db.hosts = lockWaits(opts), db.known, opts.Connect, inner.hosts
+	inner.settings, inner.known, inner.limit, db.hosts = opts.settings(), db.known, opts.Connect, inner.hosts
 	db.pool = stdsql.OpenDB(inner)
 	db.pool.SetMaxOpenConns(opts.MaxConns)
 	db.pool.SetMaxIdleConns(opts.MaxConns)
@@ -147,6 +147,7 @@ func Open(dsn string, opts Options) (*DB, error) {
 // session sets what every connection has in common.
 func (o Options) session(config *mysql.Config) {
 	config.InterpolateParams = true
+	config.Collation = "" // with it, the driver may refuse to interpolate; settings has another
 	config.ParseTime = true
 	config.Loc = time.UTC
 	config.ClientFoundRows = false
@@ -158,11 +159,6 @@ func (o Options) session(config *mysql.Config) {
 	config.WriteTimeout = o.Deadline
 	config.DialFunc = o.Dial
 	config.Logger = quiet{}
-	if config.Params == nil {
-		config.Params = map[string]string{}
-	}
-	config.Params["autocommit"] = "1"
-	config.Params["time_zone"] = "'+00:00'"
 }
 
 // parseDSN parses a DSN, and returns a configuration for each of its hosts. It hides the driver's error if that may quote a part
@@ -222,15 +218,6 @@ func parseOne(dsn, form string) (*mysql.Config, error) {
 		return nil, fmt.Errorf("%w: there is no database after the slash, %s", ErrBadDSN, form)
 	}
 	return config, nil
-}
-
-// lockWaits returns the settings that bound the waits for a lock of a row, and of
-// a table or the whole server. Without the second, whose default is a year, each
-// statement that is given up during a backup's FLUSH TABLES WITH READ LOCK would
-// leave a waiting connection in the server.
-func lockWaits(opts Options) []string {
-	seconds := opts.LockWait / time.Second
-	return []string{fmt.Sprintf("innodb_lock_wait_timeout = %d", seconds), fmt.Sprintf("lock_wait_timeout = %d", seconds)}
 }
 
 // Addr returns network, addresses and database, for logs. It contains no secrets.

@@ -86,13 +86,10 @@ func (db *DB) pin(ctx context.Context, lost func(error), limit, step time.Durati
 			return nil, fmt.Errorf("pin a connection: %w", err)
 		}
 	}
-	// A server-wide limit of the execution time would end the waits. MySQL and
-	// MariaDB have different names for it; each refuses the other's.
-	settings := append(lockWaits(db.opts), "max_execution_time = 0", "max_statement_time = 0")
 	if limit == 0 {
 		limit = math.MaxInt64 // ctx is the only limit
 	}
-	p.one = stdsql.OpenDB(&connector{servers: servers, hosts: db.hosts, settings: settings, known: db.known, limit: limit, stall: stalls})
+	p.one = stdsql.OpenDB(&connector{servers: servers, hosts: db.hosts, settings: db.opts.settings(), known: db.known, limit: limit, stall: stalls})
 	p.one.SetMaxOpenConns(1)
 	var err error
 	if p.conn, err = p.one.Conn(ctx); err != nil {

@@ -18,23 +18,27 @@ const (
 // OpenPool returns a pool for a program's own statements. It reads the DSN as Open
 // does: of several hosts, each connection is to the one that accepts writes. Otherwise
 // the sessions are as the DSN and the server set them, and only the contexts of the
-// statements limit them. set, if it is not nil, changes the configuration of each host.
+// statements limit them; where the driver interpolates parameters, texts are UTF-8. set, if it is not nil, changes the configuration of each host.
 func OpenPool(dsn string, set func(*mysql.Config)) (*stdsql.DB, error) {
 	configs, err := parseDSN(dsn)
 	if err != nil {
 		return nil, err
 	}
+	var texts []setting
 	for _, config := range configs {
 		config.Logger = quiet{}
 		if set != nil {
 			set(config)
+		}
+		if config.InterpolateParams {
+			config.Collation, texts = "", utf8Texts
 		}
 	}
 	c, err := newConnector(configs, poolRest)
 	if err != nil {
 		return nil, err
 	}
-	c.known, c.limit = &accepted{}, poolConnect
+	c.settings, c.known, c.limit = texts, &accepted{}, poolConnect
 	pool := stdsql.OpenDB(c)
 	if c.hosts != nil {
 		pool.SetConnMaxLifetime(poolLifetime)

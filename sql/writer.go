@@ -82,7 +82,7 @@ func (c *connector) connectToWriter(ctx context.Context) (driver.Conn, error) {
 
 // asMember asks a new connection whether its server accepts writes, and returns the
 // settings for it.
-func (c *connector) asMember(ctx context.Context, conn driver.Conn, i int) (*memberConn, []string, error) {
+func (c *connector) asMember(ctx context.Context, conn driver.Conn, i int) (*memberConn, []setting, error) {
 	full, ok := conn.(fullConn)
 	if !ok {
 		return nil, nil, fmt.Errorf("the driver's connection is a %T", conn)

@@ -229,3 +229,12 @@ func TestExitCodes(t *testing.T) {
 	err = cli.Execute(t.Context(), p.spec(), []string{"--name", "m"}, nil, &out, &out)
 	assert.Equal(t, cli.CodeFailed, cli.Code(err))
 }
+
+// Editors of Windows begin a file with a byte order mark.
+func TestDSNFile_ByteOrderMarkIsNotOfTheUser(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "dsn")
+	require.NoError(t, os.WriteFile(file, []byte("\ufeffc:p@tcp(db:3306)/c\r\n"), 0o600))
+	dsn, err := cli.DSNFile("dsn-file", file)
+	require.NoError(t, err)
+	assert.Equal(t, "c:p@tcp(db:3306)/c", dsn)
+}

@@ -181,7 +181,7 @@ func firstLine(file string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	first, _, _ := strings.Cut(string(b), "\n")
+	first, _, _ := strings.Cut(strings.TrimPrefix(string(b), "\ufeff"), "\n") // without a byte order mark
 	if first = strings.TrimSpace(first); first == "" {
 		return "", fmt.Errorf("the first line of %s is empty", file)
 	}

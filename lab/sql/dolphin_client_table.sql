@@ -5,4 +5,4 @@ CREATE TABLE IF NOT EXISTS lab_dolphin_client (
   name varchar(55)  NOT NULL,
   beat bigint       NOT NULL,
   PRIMARY KEY (lab, name)
-) CHARACTER SET ascii COLLATE ascii_bin
+) ENGINE=InnoDB CHARACTER SET ascii COLLATE ascii_bin

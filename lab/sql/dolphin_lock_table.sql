@@ -6,4 +6,4 @@ CREATE TABLE IF NOT EXISTS lab_dolphin_lock (
   client   varchar(55)  NOT NULL,
   PRIMARY KEY (id),
   UNIQUE KEY uk_lock_key (lock_key)
-) CHARACTER SET ascii COLLATE ascii_bin
+) ENGINE=InnoDB CHARACTER SET ascii COLLATE ascii_bin

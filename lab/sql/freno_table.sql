@@ -4,4 +4,4 @@ CREATE TABLE IF NOT EXISTS lab_freno (
   service_id       varchar(128) NOT NULL,
   last_seen_active timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP,
   PRIMARY KEY (domain)
-) CHARACTER SET ascii COLLATE ascii_bin
+) ENGINE=InnoDB CHARACTER SET ascii COLLATE ascii_bin

@@ -5,4 +5,4 @@ CREATE TABLE IF NOT EXISTS lab_leadership (
   name varchar(255)    NOT NULL,
   PRIMARY KEY (id),
   UNIQUE KEY uk_name (name)
-) CHARACTER SET ascii COLLATE ascii_bin
+) ENGINE=InnoDB CHARACTER SET ascii COLLATE ascii_bin

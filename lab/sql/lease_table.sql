@@ -8,4 +8,4 @@ CREATE TABLE IF NOT EXISTS lab_lease (
   transitions bigint       NOT NULL,
   version     bigint       NOT NULL,
   PRIMARY KEY (name)
-) CHARACTER SET ascii COLLATE ascii_bin
+) ENGINE=InnoDB CHARACTER SET ascii COLLATE ascii_bin

@@ -6,4 +6,4 @@ CREATE TABLE IF NOT EXISTS lab_polaris (
   leader    varchar(128) NOT NULL,
   mtime     timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
   PRIMARY KEY (elect_key)
-) CHARACTER SET ascii COLLATE ascii_bin
+) ENGINE=InnoDB CHARACTER SET ascii COLLATE ascii_bin

@@ -7,4 +7,4 @@ CREATE TABLE IF NOT EXISTS lab_river (
   elected_at datetime(3)  NOT NULL,
   expires_at datetime(3)  NOT NULL,
   PRIMARY KEY (name)
-) CHARACTER SET ascii COLLATE ascii_bin
+) ENGINE=InnoDB CHARACTER SET ascii COLLATE ascii_bin

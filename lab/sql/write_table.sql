@@ -14,4 +14,4 @@ CREATE TABLE IF NOT EXISTS lab_write (
   fenced       bigint          NOT NULL DEFAULT 0,
   fenced_stale bigint          NOT NULL DEFAULT 0,
   PRIMARY KEY (lab)
-) CHARACTER SET ascii COLLATE ascii_bin
+) ENGINE=InnoDB CHARACTER SET ascii COLLATE ascii_bin

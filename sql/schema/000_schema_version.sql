@@ -7,4 +7,4 @@ CREATE TABLE IF NOT EXISTS schema_version (
   version      int          NOT NULL,
   gmt_modified datetime(3)  NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
   PRIMARY KEY (id)
-)
+) ENGINE=InnoDB

@@ -34,4 +34,4 @@ CREATE TABLE IF NOT EXISTS distribute_lock (
   PRIMARY KEY (id),
   UNIQUE KEY uk_data_center_lock_name (data_center, lock_name),
   KEY idx_owner (owner)
-) CHARACTER SET ascii COLLATE ascii_bin
+) ENGINE=InnoDB CHARACTER SET ascii COLLATE ascii_bin

@@ -16,4 +16,4 @@ CREATE TABLE IF NOT EXISTS cluster_state (
   nonce        varchar(64)     CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
   gmt_modified datetime(3)     NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
   PRIMARY KEY (data_center, lock_name, kind)
-)
+) ENGINE=InnoDB

@@ -16,4 +16,4 @@ CREATE TABLE IF NOT EXISTS election_history (
   at            datetime(3)     NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
   PRIMARY KEY (id),
   UNIQUE KEY uk_term (data_center, lock_name, term)
-) CHARACTER SET ascii COLLATE ascii_bin
+) ENGINE=InnoDB CHARACTER SET ascii COLLATE ascii_bin

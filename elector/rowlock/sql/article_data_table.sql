@@ -12,4 +12,4 @@ CREATE TABLE IF NOT EXISTS t_ds_jdbc_registry_data (
   create_time      timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP,
   PRIMARY KEY (id),
   UNIQUE KEY uk_data_key (data_key)
-)
+) ENGINE=InnoDB

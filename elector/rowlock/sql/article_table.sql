@@ -11,4 +11,4 @@ CREATE TABLE IF NOT EXISTS t_ds_jdbc_registry_lock (
   create_time      timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP,
   PRIMARY KEY (id),
   UNIQUE KEY uk_lock_key (lock_key)
-) CHARACTER SET ascii COLLATE ascii_bin
+) ENGINE=InnoDB CHARACTER SET ascii COLLATE ascii_bin

@@ -17,4 +17,4 @@ CREATE TABLE IF NOT EXISTS row_lock (
   refreshed datetime(3)     NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
   PRIMARY KEY (id),
   UNIQUE KEY uk_lock_key (lock_key)
-) CHARACTER SET ascii COLLATE ascii_bin
+) ENGINE=InnoDB CHARACTER SET ascii COLLATE ascii_bin

@@ -10,4 +10,4 @@ CREATE TABLE IF NOT EXISTS leader_election (
   update_time datetime     NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
   PRIMARY KEY (elect_key),
   KEY idx_version (version)
-) CHARACTER SET ascii COLLATE ascii_bin
+) ENGINE=InnoDB CHARACTER SET ascii COLLATE ascii_bin

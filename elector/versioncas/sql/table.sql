@@ -19,4 +19,4 @@ CREATE TABLE IF NOT EXISTS leader_version (
   tick_time   datetime(3)     NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
   create_time datetime(3)     NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
   PRIMARY KEY (elect_key)
-) CHARACTER SET ascii COLLATE ascii_bin
+) ENGINE=InnoDB CHARACTER SET ascii COLLATE ascii_bin

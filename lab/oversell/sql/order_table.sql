@@ -7,4 +7,4 @@ CREATE TABLE IF NOT EXISTS lab_goods_order (
   buyer    int             NOT NULL,
   PRIMARY KEY (id),
   KEY k_goods_no (goods_no)
-) CHARACTER SET ascii COLLATE ascii_bin
+) ENGINE=InnoDB CHARACTER SET ascii COLLATE ascii_bin

@@ -12,4 +12,4 @@ CREATE TABLE IF NOT EXISTS lab_goods_stock (
   token     bigint unsigned NOT NULL DEFAULT 0,
   PRIMARY KEY (id),
   UNIQUE KEY uk_goods_no (goods_no)
-) CHARACTER SET ascii COLLATE ascii_bin
+) ENGINE=InnoDB CHARACTER SET ascii COLLATE ascii_bin
