@@ -3,6 +3,7 @@ package sql
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -78,7 +79,7 @@ type stall struct {
 }
 
 // watch returns a context that ends when the server stalls. end releases it, and
-// returns err, or context.DeadlineExceeded if the stall was the reason.
+// returns err, as a context.DeadlineExceeded if the stall was the reason.
 func (s *stall) watch(ctx context.Context) (watched context.Context, end func(error) error) {
 	if s == nil {
 		return ctx, func(err error) error { return err }
@@ -91,7 +92,7 @@ func (s *stall) watch(ctx context.Context) (watched context.Context, end func(er
 		cause := context.Cause(watched)
 		cancel(nil)
 		if errors.Is(err, context.Canceled) && errors.Is(cause, context.DeadlineExceeded) {
-			return cause
+			return fmt.Errorf("%w: %v", cause, err)
 		}
 		return err
 	}

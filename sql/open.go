@@ -79,6 +79,7 @@ type DB struct {
 	configs []*mysql.Config // of the pool, one for each host; Pin clones them
 	hosts   *hosts          // which host is the writer; nil if there is one
 	pool    *stdsql.DB
+	greeter *greeter      // makes the connections
 	sent    atomic.Uint64 // statements sent
 
 	known  *accepted  // settings of a session that the server accepts
@@ -125,8 +126,12 @@ func Open(dsn string, opts Options) (*DB, error) {
 	}
 	db := &DB{opts: opts, configs: configs, known: &accepted{}, trips: &tripTimes{}}
 	db.open, db.end = context.WithCancel(context.Background())
+	db.greeter = &greeter{dial: opts.Dial, silent: map[string]*greetedConn{}}
 	for _, config := range configs {
 		opts.session(config)
+		config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return db.greeter.connect(ctx, network, addr, opts.Deadline, func() {})
+		}
 	}
 	inner, err := newConnector(configs, 10*opts.Deadline)
 	if err != nil {
@@ -154,10 +159,9 @@ func (o Options) session(config *mysql.Config) {
 	config.MultiStatements = false
 	config.AllowAllFiles = false
 	config.RejectReadOnly = true // on a demoted primary drop the connection; nothing was applied
-	config.Timeout = o.Deadline  // of the dial; each answer after it has ReadTimeout
+	config.Timeout = 0           // the greeter limits the dial
 	config.ReadTimeout = o.Deadline
 	config.WriteTimeout = o.Deadline
-	config.DialFunc = o.Dial
 	config.Logger = quiet{}
 }
 
@@ -241,6 +245,7 @@ func (db *DB) Close() error {
 	db.beside.Unlock()
 	db.end()
 	_ = db.pool.Close()
+	db.greeter.close()
 	db.running.Wait()
 	return nil
 }

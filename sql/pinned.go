@@ -63,11 +63,10 @@ func (db *DB) pin(ctx context.Context, lost func(error), limit, step time.Durati
 		stalls = &stall{after: step}
 	}
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := db.opts.Dial(ctx, network, addr)
+		conn, err := db.greeter.connect(ctx, network, addr, step, stalls.answered)
 		if err != nil {
 			return nil, err
 		}
-		stalls.answered()
 		t := newWatchedConn(conn, p.ended, stalls.answered)
 		p.mu.Lock()
 		p.socket, p.early = t, nil // an earlier one was to a host that cannot be used
@@ -77,7 +76,6 @@ func (db *DB) pin(ctx context.Context, lost func(error), limit, step time.Durati
 	servers := make([]driver.Connector, len(db.configs))
 	for i, config := range db.configs {
 		config = config.Clone()
-		config.Timeout = step
 		config.ReadTimeout, config.WriteTimeout = 0, 0
 		config.CheckConnLiveness = false // watchedConn does that, without a delay
 		config.DialFunc = dial
