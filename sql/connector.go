@@ -85,6 +85,8 @@ func (c *connector) attempt(ctx context.Context, i int) (conn driver.Conn, err e
 			return nil, err
 		}
 		conn, settings = m, slices.Concat(settings, more)
+	} else if full, ok := conn.(fullConn); ok {
+		conn = &memberConn{fullConn: full, made: time.Now(), young: c.limit / 3}
 	}
 	if err := c.apply(ctx, conn.(driver.ExecerContext), settings); err != nil {
 		conn.Close()

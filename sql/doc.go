@@ -65,7 +65,7 @@
 //	the network, silently      the deadline of the statement; TCP keep-alive for idle connections
 //	a process, in a statement  the server completes or rolls back the autocommit statement
 //	a process, between two     nothing is left half done: no decision takes two statements
-//	a primary, with failover   statements fail (RejectReadOnly drops the connection) until the
+//	a primary, with failover   statements fail, and connections are made again, until the
 //	                           new primary is reached: behind one address, or, with several
 //	                           hosts in the DSN, the first one that accepts writes (hosts.go)
 //

@@ -75,10 +75,9 @@ var noAccess = []uint16{1044, 1045, 1049, 1820}
 // another server, has another answer. Most of them mean that it was not applied.
 // Those of a commit, and of a connection that was killed, leave it open: one that
 // is held back for the other servers may still be applied.
-var notNow = []uint16{
+var notNow = append([]uint16{
 	1040, 1129, 1203, 1226, // too many connections, a blocked host, a limit of the user
 	1053, 1927, 1317, // a shutdown, KILL of the connection (MariaDB) or of the statement
-	1290, 1792, 1836, // read-only: the server, the session
 	errLockWait, 1213, 1206, // a lock wait, a deadlock, too many locks
 	3, 1020, 1021, 1026, 1030, 1114, // the disk or the table is full, a file cannot be written, the row has changed
 	1037, 1038, 1041, 1135, // out of memory or threads
@@ -86,7 +85,11 @@ var notNow = []uint16{
 	1180, 1181, // an error in the commit or the rollback
 	errNotReady, errOffline, errGroupHook, errGroupRollback, // replication
 	9001, // ProxySQL: no backend server within its time limit
-}
+}, readOnlyErrors...)
+
+// readOnlyErrors are the errors of a server that an operator has made read-only, or of
+// such a session. Nothing was applied.
+var readOnlyErrors = []uint16{1290, 1792, 1836}
 
 // classify wraps an error of the driver in one of the sentinels above
 // (docs/databases.md, "What an answer says about a write").

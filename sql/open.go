@@ -158,7 +158,7 @@ func (o Options) session(config *mysql.Config) {
 	config.ClientFoundRows = false
 	config.MultiStatements = false
 	config.AllowAllFiles = false
-	config.RejectReadOnly = true // on a demoted primary drop the connection; nothing was applied
+	config.RejectReadOnly = false // it discards the server's error; memberConn ends such a connection
 	config.Timeout = 0           // the greeter limits the dial
 	config.ReadTimeout = o.Deadline
 	config.WriteTimeout = o.Deadline

@@ -21,20 +21,29 @@ type fullConn interface {
 	driver.Validator
 }
 
-// memberConn is a connection to one of several hosts. It is valid while its host is
-// the writer, and until the server answers that the group did not take a statement.
+// memberConn is a connection of the pool, or a pinned one. It is valid while its host
+// is the writer, and until the server answers that the group did not take a statement,
+// or that it is read-only, as a former primary is.
 type memberConn struct {
 	fullConn
-	hosts  *hosts
+	hosts  *hosts // nil if there is one
 	host   int
-	failed bool // by the goroutine that uses the connection
+	made   time.Time
+	young  time.Duration // for which a new connection would meet the same server
+	failed bool          // by the goroutine that uses the connection
 }
 
 var _ fullConn = (*memberConn)(nil)
 
 // IsValid reports whether the connection may be used again.
 func (c *memberConn) IsValid() bool {
-	return !c.failed && c.hosts.isWriter(c.host) && c.fullConn.IsValid()
+	return !c.failed && (c.hosts == nil || c.hosts.isWriter(c.host)) && c.fullConn.IsValid()
+}
+
+// leave makes the connection invalid if its server refuses what another one may take.
+func (c *memberConn) leave(err error) {
+	readOnly := RefusedAs(err, readOnlyErrors...) && (c.hosts != nil || time.Since(c.made) >= c.young)
+	c.failed = c.failed || readOnly || refusedByGroup(err)
 }
 
 // ResetSession refuses a connection that waited in the pool while another host
@@ -50,14 +59,14 @@ func (c *memberConn) ResetSession(ctx context.Context) error {
 // used again: its server is leaving, or has lost the others.
 func (c *memberConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	result, err := c.fullConn.ExecContext(ctx, query, args)
-	c.failed = c.failed || refusedByGroup(err)
+	c.leave(err)
 	return result, err
 }
 
 // QueryContext runs a query, as ExecContext does.
 func (c *memberConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	rows, err := c.fullConn.QueryContext(ctx, query, args)
-	c.failed = c.failed || refusedByGroup(err)
+	c.leave(err)
 	return rows, err
 }
 
@@ -97,7 +106,7 @@ func (c *connector) asMember(ctx context.Context, conn driver.Conn, i int) (*mem
 	for _, p := range c.hosts.found(i, m) {
 		p.move()
 	}
-	return &memberConn{fullConn: full, hosts: c.hosts, host: i}, m.settings(), nil
+	return &memberConn{fullConn: full, hosts: c.hosts, host: i, made: time.Now()}, m.settings(), nil
 }
 
 // Replication returns how the servers of a DSN with several hosts are replicated,
