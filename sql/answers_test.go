@@ -22,6 +22,7 @@ import (
 
 	"conclave/internal/mysqltest"
 	"conclave/meta/metaclient"
+	"conclave/slot"
 	"conclave/testbed"
 	"conclave/testbed/local"
 	"conclave/testbed/local/supervisor"
@@ -36,6 +37,7 @@ type answering struct {
 	root   *stdsql.Conn  // open all the time
 	admin  *metaclient.Admin
 	values int
+	read   map[string]int64 // how much of each log logs has returned
 }
 
 // exec runs statements as the administrator.
@@ -198,7 +200,7 @@ func answeringCluster(t *testing.T, bin string, s *mysqltest.Server) *answering 
 	s.Exec(t, "CREATE USER 'plain'@'%' IDENTIFIED BY 'plain'")
 	t.Cleanup(func() { s.Exec(t, "DROP USER 'plain'@'%'") })
 	s.Exec(t, "GRANT ALL ON "+config.DBName+".* TO 'plain'@'%'")
-	c := &answering{t: t, server: s, config: config, root: connection(t, s.DSN)}
+	c := &answering{t: t, server: s, config: config, root: connection(t, s.DSN), read: map[string]int64{}}
 	config.User, config.Passwd = "plain", "plain"
 	c.Cluster = local.New(local.Config{Bin: bin, Dir: t.TempDir(), Logger: hclog.NewNullLogger(), Direct: true, NoEvents: true,
 		Settings: func(set *supervisor.Config) { set.DB, set.AnyPorts = config.FormatDSN(), true }})
@@ -224,7 +226,7 @@ func (c *answering) act(limit time.Duration) error {
 
 // serves reports whether a data node leads slots.
 func (c *answering) serves(name string) bool {
-	return slices.ContainsFunc(c.Observe(context.Background()).Table.Slots, func(s slotOf) bool { return s.Leader.Name == name })
+	return slices.ContainsFunc(c.Observe(context.Background()).Table.Slots, func(s slot.Slot) bool { return s.Leader.Name == name })
 }
 
 func (c *answering) until(limit time.Duration, what string, is func() bool) time.Duration {
@@ -239,7 +241,8 @@ func (c *answering) play(a answer) {
 	c.until(time.Minute, "a calm cluster", func() bool {
 		return c.serves("data-1") && c.act(2*time.Second) == nil
 	})
-	before, aborted := c.logs(), c.status("Aborted_connects")
+	aborted := c.status("Aborted_connects")
+	c.logs()
 	made := c.status("Connections")
 	end := a.begin(c)
 	began := time.Now()
@@ -251,7 +254,7 @@ func (c *answering) play(a answer) {
 	for time.Since(began) < lasts {
 		now := c.Observe(ctx)
 		leads = now.Leader != ""
-		if failed == 0 && leads && !slices.ContainsFunc(now.Table.Slots, func(s slotOf) bool { return s.Leader.Name == "data-1" }) {
+		if failed == 0 && leads && !slices.ContainsFunc(now.Table.Slots, func(s slot.Slot) bool { return s.Leader.Name == "data-1" }) {
 			failed = time.Since(began)
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -262,7 +265,7 @@ func (c *answering) play(a answer) {
 	c.until(time.Minute, "acts succeed", func() bool { return c.act(2*time.Second) == nil })
 	c.until(time.Minute, "the killed node's slots are served", func() bool { return !c.serves("data-1") })
 	all := time.Since(ended)
-	log := strings.TrimPrefix(c.logs(), before)
+	log := c.logs()
 	t.Logf("%s, %s: act: %v after %.1f s; leader at the end: %v; failover after %.1f s (0: not meanwhile); a leader %.1f s, all as before %.1f s after its end; connections made %d, aborted %d",
 		c.server.Kind, a.name, actErr, acted.Seconds(), leads, failed.Seconds(), led.Seconds(), all.Seconds(), c.status("Connections")-made, c.status("Aborted_connects")-aborted)
 	for _, line := range warnings(log) {
@@ -295,7 +298,7 @@ func (c *answering) status(name string) (n int) {
 	return n
 }
 
-// logs returns what the metas have logged, one after the other.
+// logs returns what the metas have logged since the last call.
 func (c *answering) logs() string {
 	files, err := c.LogFiles(context.Background())
 	require.NoError(c.t, err)
@@ -303,7 +306,10 @@ func (c *answering) logs() string {
 	for _, name := range []string{"meta-1", "meta-2", "meta-3"} {
 		f, err := os.Open(files[name])
 		require.NoError(c.t, err)
-		_, err = io.Copy(&all, f)
+		_, err = f.Seek(c.read[name], io.SeekStart)
+		require.NoError(c.t, err)
+		n, err := io.Copy(&all, f)
+		c.read[name] += n
 		f.Close()
 		require.NoError(c.t, err)
 	}

@@ -130,6 +130,9 @@ func classify(err error) error {
 	return err
 }
 
+// IsReadOnly reports whether the server, or the session, is read-only.
+func IsReadOnly(err error) bool { return RefusedAs(err, readOnlyErrors...) }
+
 // RefusedAs reports whether the server has read the statement and refused it
 // with one of these error numbers.
 func RefusedAs(err error, numbers ...uint16) bool {

@@ -159,7 +159,7 @@ func (o Options) session(config *mysql.Config) {
 	config.MultiStatements = false
 	config.AllowAllFiles = false
 	config.RejectReadOnly = false // it discards the server's error; memberConn ends such a connection
-	config.Timeout = 0           // the greeter limits the dial
+	config.Timeout = 0            // the greeter limits the dial
 	config.ReadTimeout = o.Deadline
 	config.WriteTimeout = o.Deadline
 	config.Logger = quiet{}

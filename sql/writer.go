@@ -42,7 +42,7 @@ func (c *memberConn) IsValid() bool {
 
 // leave makes the connection invalid if its server refuses what another one may take.
 func (c *memberConn) leave(err error) {
-	readOnly := RefusedAs(err, readOnlyErrors...) && (c.hosts != nil || time.Since(c.made) >= c.young)
+	readOnly := IsReadOnly(err) && (c.hosts != nil || time.Since(c.made) >= c.young)
 	c.failed = c.failed || readOnly || refusedByGroup(err)
 }
 

@@ -14,6 +14,7 @@ import (
 // renews. The named locks taken on it are held until it is closed.
 type witnessConn struct {
 	pinned *conclavesql.Pinned
+	made   time.Time
 	lost   atomic.Bool // broken, or its lock was given to a peer; never false again
 }
 
@@ -27,7 +28,7 @@ func (s *Strategy) open(ctx context.Context, me elector.Candidate) (*witnessConn
 		}
 		c.close()
 	}
-	c := &witnessConn{}
+	c := &witnessConn{made: time.Now()}
 	pinned, err := s.cfg.DB.Pin(ctx, func(error) {
 		c.lost.Store(true)
 		s.wake.Set()
@@ -78,12 +79,12 @@ func (s *Strategy) checkBinlog(ctx context.Context, me elector.Candidate, c *wit
 }
 
 // exec executes one statement within the limit. After an error the connection is
-// lost.
+// lost, except from a read-only server, which is still there.
 func (c *witnessConn) exec(ctx context.Context, limit time.Duration, statement string, args ...any) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	n, err := c.pinned.Exec(ctx, statement, args...)
-	if err != nil {
+	if err != nil && !conclavesql.IsReadOnly(err) {
 		c.lost.Store(true)
 	}
 	return n, err
@@ -104,6 +105,18 @@ func (c *witnessConn) query(ctx context.Context, limit time.Duration, statement 
 func (s *Strategy) keepSpare(c *witnessConn) {
 	s.dropSpare()
 	s.spare = c
+}
+
+// refused closes a connection after an error. If the server is read-only, another
+// would meet the same one, so that it is kept for a beat.
+func (s *Strategy) refused(me elector.Candidate, c *witnessConn, err error) {
+	if conclavesql.IsReadOnly(err) && time.Since(c.made) < me.Beat {
+		if s.waiting == nil || s.waiting.conn != c {
+			s.keepSpare(c)
+		}
+		return
+	}
+	s.dropConn(c)
 }
 
 // dropSpare closes the spare connection, if there is one.

@@ -68,7 +68,7 @@ func (s *Strategy) reacquire(ctx context.Context, me elector.Candidate, term uin
 		}
 		switch {
 		case err != nil:
-			c.close()
+			s.refused(me, c, err)
 			return elector.Term{}, fmt.Errorf("reacquire the witness in term %d: %w", term, err)
 		case n == 1:
 			s.beat = r.beat + 2

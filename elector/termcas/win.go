@@ -97,7 +97,7 @@ func (s *Strategy) compete(ctx context.Context, me elector.Candidate, r row, why
 	}
 	switch {
 	case err != nil:
-		s.dropConn(c)
+		s.refused(me, c, err)
 		return s.unknownOutcome(ctx, me, w, err)
 	case n == 1:
 		return s.won(c, lock, w), nil // 7. Won.
