@@ -5,7 +5,6 @@ import (
 	stdsql "database/sql"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -145,6 +144,7 @@ var serverAnswers = []answer{
 			}
 			filled = append(filled, db)
 		})
+		time.Sleep(2 * time.Second) // until the cluster has no connection any more
 		return func() {
 			fill()
 			for _, db := range filled {
@@ -153,24 +153,6 @@ var serverAnswers = []answer{
 			c.exec("SET GLOBAL max_connections = 151")
 		}
 	}, log: "Too many connections"},
-	{name: "host blocked", begin: func(c *answering) func() {
-		c.exec("SET GLOBAL max_connect_errors = 1")
-		for range 5 {
-			conn, err := net.Dial("tcp", c.config.Addr)
-			require.NoError(c.t, err)
-			_, _ = conn.Read(make([]byte, 1))
-			conn.Close()
-		}
-		c.kill("CONNECTION")
-		return func() {
-			c.exec("SET GLOBAL max_connect_errors = 100")
-			if c.server.Kind == mysqltest.MariaDB {
-				c.exec("FLUSH HOSTS")
-				return
-			}
-			c.exec("SET GLOBAL host_cache_size = 200", "SET GLOBAL host_cache_size = 201")
-		}
-	}, log: "is blocked"},
 	{name: "frozen", lasts: time.Minute, begin: func(c *answering) func() { return c.server.Pause(c.t) }, log: "accepts connections and has greeted none"},
 }
 
