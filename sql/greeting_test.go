@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	_ "conclave/internal/bubble"
 )
 
 // frozen is a server whose machine accepts connections, and that greets none until it
