@@ -35,9 +35,11 @@ type Datum struct {
 	// 2^53, so that clients in JavaScript can represent it.
 	Version int64    `json:"version"`
 	Values  []string `json:"values"`
-	// Unconfirmed is the time for which missing values are still expected. It
-	// is not zero only if values may be missing and the subscription asked not
-	// to wait for them (client.HoldAtMost).
+	// Unconfirmed is the time for which values may be missing that are expected
+	// to come back; 0: none are. The session waits for them before it pushes a
+	// first list that is empty, for as long as the subscription allows
+	// (client.HoldAtMost), or one that lacks much of what a subscriber has. Any
+	// other list is pushed at once.
 	Unconfirmed time.Duration `json:"-"`
 }
 

@@ -26,6 +26,20 @@ func (s *Store) markDatum(id string, m mark) {
 	s.marked[id] = m
 }
 
+// markOf returns what is marked of a datum: its own mark and that of the slot,
+// those of them that are valid.
+func (s *Store) markOf(id string, now time.Time) (m mark) {
+	for _, x := range []mark{s.marked[id], {s.unexplained, s.until}} {
+		if now.Before(x.until) {
+			m.unexplained = max(m.unexplained, x.unexplained)
+			if x.until.After(m.until) {
+				m.until = x.until
+			}
+		}
+	}
+	return m
+}
+
 // Marks are how much longer the marks of a slot last: what a hand-over, a
 // snapshot and a holder's copy pass on.
 type Marks struct{ Unconfirmed, Incomplete time.Duration }

@@ -349,6 +349,10 @@ func (m *storeMachine) check(t *rapid.T) {
 		assert.Equal(t, wire.ContentHash(want), f.GetHash())
 		assert.True(t, m.leader.Read(data, 0, f.GetHash(), m.now).GetSame())
 		visible += len(want)
+		d, found := m.leader.Datum(data, m.now)
+		if assert.Equal(t, len(want) > 0, found); found {
+			assert.Equal(t, f.GetUnconfirmedMs(), wire.Ms(d.Unconfirmed), "operators are shown the same mark as sessions")
+		}
 		v := f.GetDatum().GetVersion()
 		assert.GreaterOrEqual(t, v, m.versions[data], "versions only rise")
 		if !slices.Equal(want, m.contents[data]) {

@@ -41,12 +41,8 @@ func (s *Store) Read(data string, version int64, hash uint64, now time.Time) *wi
 
 // noteMarks adds what may be missing from the datum to an answer.
 func (s *Store) noteMarks(out *wirev1.Fetched, d *datum, now time.Time) {
-	if m := s.marked[d.id]; now.Before(m.until) {
+	if m := s.markOf(d.id, now); now.Before(m.until) {
 		out.UnexplainedVersion, out.UnconfirmedMs = m.unexplained, wire.Ms(m.until.Sub(now))
-	}
-	if now.Before(s.until) {
-		out.UnexplainedVersion = max(out.UnexplainedVersion, s.unexplained)
-		out.UnconfirmedMs = max(out.UnconfirmedMs, wire.Ms(s.until.Sub(now)))
 	}
 	if left := s.Incomplete(now); left > 0 {
 		out.IncompleteMs, out.Withdrawn = wire.Ms(left), d.withdrawn()
@@ -91,7 +87,7 @@ type Datum struct {
 	Version     int64
 	Values      []string
 	Publishers  int
-	Unconfirmed time.Duration // how long its last removal stays unconfirmed
+	Unconfirmed time.Duration // how much longer it is marked, as Read reports it
 }
 
 // IDs returns the ids that begin with prefix and under which subscribers see
@@ -119,7 +115,7 @@ func (s *Store) Datum(id string, now time.Time) (Datum, bool) {
 			n++
 		}
 	}
-	return Datum{ID: id, Version: d.version, Values: values, Publishers: n, Unconfirmed: max(0, s.marked[id].until.Sub(now))}, n > 0
+	return Datum{ID: id, Version: d.version, Values: values, Publishers: n, Unconfirmed: max(0, s.markOf(id, now).until.Sub(now))}, n > 0
 }
 
 // Of returns one owner's copies, in no order.

@@ -79,17 +79,6 @@ func (g guard) hold(m mark, s *subscription, d *datum, now time.Time) (reread ti
 // that the slot's leader had.
 func (s *subscription) known() int64 { return max(s.version, s.sure) }
 
-// unconfirmed returns how much longer d, which hold let pass, would be held back
-// if the subscription had set no limit.
-func (g guard) unconfirmed(m mark, s *subscription, d *datum, now time.Time) time.Duration {
-	free := *s
-	free.limit = 0
-	if end, hold := g.hold(m, &free, d, now); hold {
-		return end.Sub(now)
-	}
-	return 0
-}
-
 // shrinks reports whether a list of count values is empty, or under half of
 // what the subscription had before the present mark.
 func (s *subscription) shrinks(count int, now time.Time) bool {

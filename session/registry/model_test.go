@@ -337,6 +337,12 @@ func (m *machine) read(t *rapid.T, n int, outcome string) {
 		answer = nil
 	}
 	m.r.Retry(reads, len(answer), m.now)
+	for _, p := range pushes {
+		if !p.again {
+			left := max(0, m.datums[p.datum.message.DataInfoId].until.Sub(m.now))
+			assert.InDelta(t, left, p.datum.unconfirmed, float64(time.Millisecond), "for as long as the leader reports")
+		}
+	}
 	m.pushed(t, pushes)
 }
 

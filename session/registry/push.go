@@ -179,7 +179,7 @@ func (r *Registry) offer(pushes []Push, s *subscription, now time.Time) []Push {
 		return pushes
 	}
 	given := d
-	if left := r.guard.unconfirmed(tp.mark, s, d, now); left > 0 {
+	if left := tp.mark.until.Sub(now); left > 0 { // as the leader reports it, whatever this subscriber had
 		unconfirmed := *d
 		unconfirmed.unconfirmed = left
 		given = &unconfirmed

@@ -146,7 +146,7 @@ type datum struct {
 	deltas     map[contentKey]*wirev1.Delta // from earlier contents; see since
 	publishers map[uint32]bool              // of the message; made by set
 
-	unconfirmed time.Duration // how much longer the push guard would have held it back without the subscription's limit
+	unconfirmed time.Duration // how much longer it is marked
 }
 
 func newDatum(m *wirev1.Datum, hash uint64) *datum {
