@@ -95,7 +95,7 @@ func (c *Client) newID() string {
 
 // Run keeps the client connected until Close, and then returns nil. If ctx ends
 // first, Run returns its error without a good-bye, as if the process had died:
-// the session keeps the registrations for its client lease, or for Linger if
+// the session keeps the registrations for at most its client lease, or for Linger if
 // that was announced and everything is known to be stored. Losing sessions,
 // even all of them, does not end Run: the client retries for ever. A client runs
 // once: after Close or another Run it returns ErrClosed, while it runs another error.

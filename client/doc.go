@@ -73,8 +73,13 @@
 //
 //   - A push for every version: changes in quick succession are merged.
 //   - Immediate removal: an application that dies without Close stays visible for
-//     the client lease (5 s by default), or for the session grace (15 s) if its
-//     session dies as well. Its silence looks the same as a broken network.
+//     a quarter of the client lease if its kernel closes its connection and no
+//     other client of its session was lost at that time (1.3 s by default, measured
+//     from the kill to the last subscriber; 50 µs more for each registration). A
+//     host that dies is silent, which looks the same as a broken network: then it is
+//     two client leases (10 s) at most, one until the session notices and one to
+//     come back. If its session dies as well it is the session grace (15 s), and
+//     the push guard may hold a mass loss back for longer.
 //   - A withdrawn publication may be visible again, for a session grace, if the
 //     session and the slot's leader are lost together, the follower has an older
 //     copy, and this client has ended or withdrew it longer ago than a session

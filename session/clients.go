@@ -23,7 +23,7 @@ import (
 //	              silent |   | connection owns what it sends again
 //	                     v   |
 //	                   broken ---- client lease expires ------> removed, with what
-//	                                                            it still owns
+//	                          or, earlier, the end is confirmed it still owns
 type clients struct {
 	grace time.Duration // removals within it are counted together
 
@@ -34,7 +34,7 @@ type clients struct {
 	open     map[*registry.Owner]*connection
 	byNumber map[uint64]*connection // the same
 	broken   []broken               // sorted by the end of their lease
-	removals []removalCount         // those within the last grace
+	removals []removal              // those within the last grace
 	empty    chan struct{}          // closed when open is empty
 	changed  signal.Signal          // broken has grown
 	ran      time.Duration          // how long this process has run, not counting times in which it was suspended
@@ -42,8 +42,10 @@ type clients struct {
 
 type broken struct {
 	conn  *connection
+	at    time.Time     // when it broke
 	until time.Time     // end of its lease
 	asked bool          // it left because it was asked to move
+	seen  bool          // its end was seen: until is closeSpan after it, and leases.confirm decides
 	again bool          // postpone has given it one more lease
 	ran   time.Duration // clients.ran when it broke
 }
@@ -52,9 +54,27 @@ type broken struct {
 // of a fault.
 func (b broken) expected() bool { return b.asked || b.conn.Announced }
 
-type removalCount struct {
-	at    time.Time
-	count int
+// massSpan is the time within which a session notices that clients are gone that
+// went at the same moment: it notices silence one lease after the last ping, and
+// clients ping five times in a lease. A client that has only just broken off says
+// nothing about one whose lease expires.
+func massSpan(lease time.Duration) time.Duration { return lease / 4 }
+
+// closeSpan is how long the registrations of a client stay whose connection was
+// seen to be closed, if nothing else is lost: the time in which it connects again
+// if a device between them has reset its connection, and sends its registrations.
+func closeSpan(lease time.Duration, registrations int) time.Duration {
+	return min(lease, massSpan(lease)+time.Duration(registrations)*replayTime)
+}
+
+// replayTime is the time that a replay takes for each registration, at most.
+const replayTime = 50 * time.Microsecond
+
+// removal is how many registrations of a client were removed.
+type removal struct {
+	at     time.Time
+	client string
+	count  int
 }
 
 func newClients(grace time.Duration) *clients {
@@ -98,11 +118,11 @@ func (c *clients) whyNot() error {
 	return wire.Errorf(wire.CodeUnavailable, "this session takes no clients: %s", c.refusing)
 }
 
-// release removes a connection that has ended. With holds, it leaves
-// registrations, which are kept for the client to come back until its lease
-// ends; set changed then. With left, its client ended the stream in order, so
-// that an announced linger counts. The registry's lock is held.
-func (c *clients) release(conn *connection, holds, left bool, now time.Time) {
+// release removes a connection that has ended. The registrations that it leaves
+// are kept for the client to come back until its lease ends; set changed if there
+// are any. With left, its client ended the stream in order, so that an announced
+// linger counts. The registry's lock is held.
+func (c *clients) release(conn *connection, leaves int, left bool, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.open, conn.Owner)
@@ -113,8 +133,11 @@ func (c *clients) release(conn *connection, holds, left bool, now time.Time) {
 	if len(c.open) == 0 {
 		close(c.empty)
 	}
-	if holds {
-		b := broken{conn: conn, until: now.Add(conn.linger), asked: conn.asked, ran: c.ran}
+	if leaves > 0 {
+		b := broken{conn: conn, at: now, until: now.Add(conn.linger), asked: conn.asked, ran: c.ran}
+		if b.seen = conn.closed && !b.expected(); b.seen {
+			b.until = now.Add(closeSpan(conn.linger, leaves))
+		}
 		at, _ := slices.BinarySearchFunc(c.broken, b, func(a, b broken) int { return cmp.Or(a.until.Compare(b.until), -1) })
 		c.broken = slices.Insert(c.broken, at, b)
 	}
@@ -265,7 +288,7 @@ func (c *clients) postpone(expired []broken, now time.Time) (due []broken) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, b := range expired {
-		if b.expected() || b.again {
+		if b.expected() || b.seen || b.again {
 			due = append(due, b)
 			continue
 		}
@@ -274,6 +297,16 @@ func (c *clients) postpone(expired []broken, now time.Time) (due []broken) {
 	}
 	c.sortBroken()
 	return due
+}
+
+// await puts back a connection that expired has returned, and whose end was seen,
+// for the rest of its lease.
+func (c *clients) await(b broken) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b.seen, b.until = false, b.at.Add(b.conn.linger)
+	c.broken = append(c.broken, b)
+	c.sortBroken()
 }
 
 // sortBroken restores the order of broken; mu is held.
@@ -331,19 +364,34 @@ func (c *clients) waiting() (out []broken) {
 	return out
 }
 
-// addRemovals records removed registrations and returns how many there were
-// within the last grace.
-func (c *clients) addRemovals(count int, now time.Time) (within int) {
+// removed records that registrations of a client were removed.
+func (c *clients) removed(client string, count int, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.removals = slices.DeleteFunc(c.removals, func(d removalCount) bool { return now.Sub(d.at) > c.grace })
-	if count > 0 {
-		c.removals = append(c.removals, removalCount{now, count})
+	c.removals = append(c.removals, removal{now, client, count})
+}
+
+// removedLately adds to lost how many registrations of each client were removed
+// within the last grace.
+func (c *clients) removedLately(lost map[string]int, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.removals = slices.DeleteFunc(c.removals, func(r removal) bool { return now.Sub(r.at) > c.grace })
+	for _, r := range c.removals {
+		lost[r.client] += r.count
 	}
-	for _, d := range c.removals {
-		within += d.count
+}
+
+// isBack reports whether a client whose connection has ended has another one.
+func (c *clients) isBack(ended *connection) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.open {
+		if conn.Client == ended.Client {
+			return true
+		}
 	}
-	return within
+	return false
 }
 
 // snapshot returns the open connections in the order in which they were

@@ -22,7 +22,7 @@ func TestLeases_AreNotRenewedForEver(t *testing.T) {
 		c, now := newClients(15*time.Second), time.Unix(0, 0)
 		conn := &connection{Owner: &registry.Owner{}, linger: linger}
 		c.open[conn.Owner], c.empty = conn, make(chan struct{})
-		c.release(conn, true, false, now)
+		c.release(conn, 1, false, now)
 		for ; n < 100; n++ {
 			c.addRunTime(ran, 0)
 			now = now.Add(ran + 3*time.Second)
@@ -58,7 +58,7 @@ func TestFreshness_LastsForTheLingerOfAClientThatLeft(t *testing.T) {
 			require.NoError(t, c.admit(conn, &wirev1.Welcome{}))
 			_, err := r.Put(conn.Owner, conclave.Publisher{ID: x.id, Data: data, Version: 1}, time.Now())
 			require.NoError(t, err)
-			c.release(conn, true, x.left, time.Now())
+			c.release(conn, 1, x.left, time.Now())
 		}
 		published := func() (ids []string) {
 			res, _, err := r.Diff(&wirev1.DiffRequest{LeaderEpoch: &wirev1.Epoch{Term: 1, Seq: 1}}, time.Now())

@@ -18,7 +18,8 @@ type Config struct {
 	node.Config
 
 	// ClientLease is how long the registrations of a broken connection are kept
-	// for their client to come back, and how long a silent connection counts as
+	// for their client to come back (a quarter of it if the client's end was seen
+	// and no other client was lost), and how long a silent connection counts as
 	// open. It is at least three times the client's ping interval, which is a
 	// fifth of it. Default 5 s.
 	ClientLease time.Duration

@@ -179,9 +179,10 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	}
 	conn.out.wait()
 	c.endSubscriptions(conn)
+	conn.closed = request.body.broken && time.Since(conn.LastPing()) < c.config.ClientLease/2 // otherwise it was silent before
 	left := with(c.registry, func(r *registry.Registry) int {
 		left := r.Release(conn.Owner)
-		c.clients.release(conn, left > 0, err == nil, time.Now())
+		c.clients.release(conn, left, err == nil, time.Now())
 		return left
 	})
 	if left > 0 {

@@ -87,20 +87,24 @@
 //   - Persistence. All state is in memory. A restarted session is another owner
 //     (its incarnation differs) and starts empty; its clients are connected to
 //     other sessions by then.
-//   - Immediate detection of a client's death. A closed connection may be a
-//     network fault; only a good-bye and a withdrawal take effect at once.
+//   - Immediate detection of a client's death. A closed connection may have been
+//     reset by a device between the two, and the client be on its way back; only a
+//     good-bye and a withdrawal take effect at once.
 //   - A push for every version.
 //   - A list that is exact at the moment when a session dies together with its
 //     clients: their registrations stay visible for the session grace.
 //
 // # When a part fails
 //
-//   - A client dies: its registrations are removed after the client lease. If
-//     more than 30 % of all registrations are removed within a grace, data
-//     marks the removals as unconfirmed, and pushes that would empty or halve a
-//     list are held back. If they are of more than one client, the clients first
-//     have one more lease to come back: that many deaths at once are evidence
-//     against this session (docs/adr/0071).
+//   - A client dies: its registrations are removed after the client lease, or
+//     after a quarter of it if its connection was seen to be closed soon after a
+//     ping, no other client was lost at that time, it is not back here, and this
+//     session has contact with the meta leader. If clients that were lost within a
+//     grace had more than 30 % of all registrations, of which the largest counts no
+//     more than the second, data marks the removals as unconfirmed, and pushes that
+//     would empty or halve a list are held back; but first the clients have one more
+//     lease to come back: that many deaths at once are evidence against this session
+//     (docs/adr/0071). One client is never that many.
 //   - This session is killed: data keeps its copies for the session grace; its
 //     clients replay at other sessions within milliseconds.
 //   - This session is suspended, or cut off from every other node: for the

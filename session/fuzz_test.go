@@ -83,7 +83,7 @@ func FuzzTake(f *testing.F) {
 			s.service.watches.leave(c)
 			c.End()
 			s.registry.Withdraw(s.registry.Holdings(c.Owner), 1<<20, now)
-			s.clients.release(c, s.registry.Release(c.Owner) > 0, true, now)
+			s.clients.release(c, s.registry.Release(c.Owner), true, now)
 			assert.Zero(t, s.registry.LiveOf(c.Owner))
 		}
 	})

@@ -1,7 +1,9 @@
 package session
 
 import (
+	"errors"
 	"io"
+	"os"
 	"sync"
 
 	"conclave/wire"
@@ -58,6 +60,7 @@ type incoming struct {
 	host   string
 	bytes  int // that it has taken
 	full   bool
+	broken bool // the client's side has reset the stream or closed the connection
 }
 
 // errIntake ends a stream that exceeds the intake. Its code lets the client connect
@@ -67,6 +70,7 @@ var errIntake = wire.Errorf(wire.CodeUnavailable, "too many bytes of messages th
 // Read implements io.Reader.
 func (b *incoming) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
+	b.broken = err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded)
 	if n > 0 {
 		if !b.intake.take(b.host, n) {
 			b.full = true

@@ -2,6 +2,8 @@ package session
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -34,6 +36,7 @@ type leases struct {
 	registry    *locked
 	clients     *clients
 	events      *serve.Events
+	leaderLost  func() bool        // no meta leader has answered for a lease
 	expirations prometheus.Counter // of clients that had registrations
 	wakeWriters func()
 }
@@ -75,12 +78,6 @@ func (l *leases) run(ctx context.Context) {
 // every disconnect as proof of death).
 const massShare = 0.3
 
-// massSpan is the time within which a session notices that clients are gone that
-// went at the same moment: it notices silence one lease after the last ping, and
-// clients ping five times in a lease. A client that has only just broken off says
-// nothing about one whose lease expires.
-func massSpan(lease time.Duration) time.Duration { return lease / 4 }
-
 // expire removes the registrations of connections whose lease has expired. If
 // that is a mass of them, the clients get one more lease to come back, once:
 // what looks like the death of many clients at the same moment may be a fault of
@@ -94,6 +91,7 @@ func (l *leases) expire(expired []broken, now time.Time) {
 		l.clients.restore(expired) // the process was suspended after reading the time: see leases
 		return
 	}
+	expired = l.confirm(expired)
 	mass, clients := l.isMass(expired, now)
 	if mass && clients > 1 {
 		due := l.clients.postpone(expired, now)
@@ -112,7 +110,7 @@ func (l *leases) expire(expired []broken, now time.Time) {
 		switch {
 		case b.conn.Announced:
 			why = wirev1.Cause_CAUSE_WITHDRAWN
-		case b.asked:
+		case b.asked, b.seen:
 			why = wirev1.Cause_CAUSE_CLIENT_GONE
 		}
 		n := l.registry.inParts(b.conn.Owner, func(r *registry.Registry, h *registry.Holdings) (int, bool) { return r.Disown(h, why, partAtOnce) })
@@ -120,11 +118,11 @@ func (l *leases) expire(expired []broken, now time.Time) {
 			l.expirations.Inc()
 			l.config.Logger.Info("client lease expired", "client", b.conn.Name, "registrations", n, "mass", why == wirev1.Cause_CAUSE_CLIENTS_GONE)
 		}
-		if !b.expected() {
+		if !b.expected() && !b.seen {
 			gone, went = gone+1, went+n
+			l.clients.removed(b.conn.Client, n, now)
 		}
 	}
-	l.clients.addRemovals(went, now)
 	if cause == wirev1.Cause_CAUSE_CLIENTS_GONE && went > 0 {
 		l.events.Add(wire.Event{
 			Type: "session.clients-gone", Text: "many registrations were removed with their clients: unconfirmed, pushes may be held back",
@@ -134,28 +132,71 @@ func (l *leases) expire(expired []broken, now time.Time) {
 	l.wakeWriters()
 }
 
+// confirm returns the connections whose registrations may be removed now. It puts
+// those back for the rest of the lease whose end was seen but does not prove that
+// the client is gone: the client is back here, others were lost at the same time,
+// or this session has no contact with the cluster, which may be a fault of its
+// network.
+func (l *leases) confirm(expired []broken) (due []broken) {
+	lost := append(l.clients.waiting(), expired...)
+	span := massSpan(l.config.ClientLease)
+	l.registry.do(func(r *registry.Registry) {
+		for _, b := range expired {
+			other := func(x broken) bool {
+				return !x.expected() && x.conn.Client != b.conn.Client && x.at.Sub(b.at).Abs() <= span && r.LiveOf(x.conn.Owner) > 0
+			}
+			if b.seen && (l.leaderLost() || slices.ContainsFunc(lost, other) || l.clients.isBack(b.conn)) {
+				l.clients.await(b)
+				continue
+			}
+			due = append(due, b)
+		}
+	})
+	return due
+}
+
 // isMass reports whether the share of this session's registrations that expire
 // is above massShare, and how many clients with registrations have gone at the
 // same time: those that expire, and those that expire within massSpan. To the share
-// all broken connections and the removals within the last grace are counted.
+// all broken connections and the removals within the last grace are counted,
+// except those of clients whose end was confirmed.
 func (l *leases) isMass(expired []broken, now time.Time) (mass bool, clients int) {
 	gone := l.clients.waiting()
 	for _, b := range expired {
-		if !b.expected() {
+		if !b.expected() && !b.seen {
 			gone = append(gone, b)
 		}
 	}
-	before := l.clients.addRemovals(0, now)
 	together := now.Add(massSpan(l.config.ClientLease))
-	var all, going int
+	lost := map[string]int{}
+	l.clients.removedLately(lost, now)
+	var left int
 	l.registry.do(func(r *registry.Registry) {
-		all = r.Live()
+		left = r.Live()
 		for _, b := range gone {
 			n := r.LiveOf(b.conn.Owner)
-			if going += n; n > 0 && !b.until.After(together) {
+			lost[b.conn.Client] += n
+			if left -= n; n > 0 && !b.until.After(together) {
 				clients++
 			}
 		}
 	})
-	return float64(before+going) > massShare*float64(before+all), clients
+	return isMass(slices.Collect(maps.Values(lost)), left), clients
+}
+
+// isMass reports whether the loss of clients with these numbers of registrations
+// is a mass loss for a session that has some left. One client's silence is no
+// evidence against the session, however much the client has registered: the
+// largest one counts no more than the second.
+func isMass(lost []int, left int) bool {
+	slices.Sort(lost)
+	last, sum := len(lost)-1, 0
+	if last < 1 {
+		return false
+	}
+	lost[last] = lost[last-1]
+	for _, n := range lost {
+		sum += n
+	}
+	return float64(sum) > massShare*float64(sum+left)
 }

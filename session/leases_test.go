@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"conclave"
 	"conclave/internal/trace"
@@ -31,6 +33,7 @@ type leaseTest struct {
 	registry *locked
 	clients  *clients
 	starve   atomic.Bool // the loop is late by 900 ms in each round
+	cutOff   atomic.Bool // no meta leader answers
 }
 
 // withLeases runs a test in virtual time.
@@ -46,7 +49,7 @@ func withLeases(t *testing.T, test func(t *testing.T, x *leaseTest)) {
 		x.registry.Resize(1, time.Now())
 		x.clients.refuse("")
 		x.leases = &leases{
-			config: config, registry: x.registry, clients: x.clients, events: serve.NewEvents("session-1", time.Now), wakeWriters: func() {},
+			config: config, registry: x.registry, clients: x.clients, events: serve.NewEvents("session-1", time.Now), wakeWriters: func() {}, leaderLost: x.cutOff.Load,
 			expirations: prometheus.NewCounter(prometheus.CounterOpts{}),
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -74,9 +77,17 @@ func (x *leaseTest) connect(name string) *connection {
 // breakOff breaks connections.
 func (x *leaseTest) breakOff(all ...*connection) {
 	for _, conn := range all {
-		x.registry.do(func(r *registry.Registry) { x.clients.release(conn, r.Release(conn.Owner) > 0, false, time.Now()) })
+		x.registry.do(func(r *registry.Registry) { x.clients.release(conn, r.Release(conn.Owner), false, time.Now()) })
 	}
 	x.clients.changed.Set()
+}
+
+// close breaks connections, and their end is seen.
+func (x *leaseTest) close(all ...*connection) {
+	for _, conn := range all {
+		conn.closed = true
+	}
+	x.breakOff(all...)
 }
 
 // live returns the number of registrations.
@@ -110,6 +121,77 @@ func TestLeases_OneClientIsRemovedAtTheEndOfItsLease(t *testing.T) {
 		assert.Equal(t, 1, x.live())
 		time.Sleep(time.Millisecond)
 		assert.Zero(t, x.live())
+	})
+}
+
+// One client whose connection was seen to be closed is removed a quarter of a
+// lease later, and its removal is confirmed however much of the session it had.
+func TestLeases_ClientThatWasSeenToEndIsRemovedSoon(t *testing.T) {
+	withLeases(t, func(t *testing.T, x *leaseTest) {
+		span := closeSpan(x.leases.config.ClientLease, 1)
+		for i := range 3 { // one after the other: these are no mass either
+			name := fmt.Sprint("client-", i)
+			x.close(x.connect(name))
+			time.Sleep(span - time.Millisecond)
+			assert.Equal(t, 1, x.live(), name)
+			time.Sleep(time.Millisecond)
+			assert.Zero(t, x.live(), name)
+			time.Sleep(massSpan(x.leases.config.ClientLease))
+		}
+		assert.Empty(t, x.clients.removals)
+	})
+}
+
+// It is kept for its lease if that is not certain.
+func TestLeases_SeenEndIsNoProofWhileOthersAreLost(t *testing.T) {
+	keeps := func(name string, lose func(x *leaseTest, gone *connection), before, after int) {
+		t.Run(name, func(t *testing.T) {
+			withLeases(t, func(t *testing.T, x *leaseTest) {
+				lease := x.leases.config.ClientLease
+				gone := x.connect("client-1")
+				x.close(gone)
+				time.Sleep(lease / 8)
+				lose(x, gone)
+				time.Sleep(lease - lease/8 - time.Millisecond)
+				assert.Equal(t, before, x.live())
+				time.Sleep(2 * lease)
+				assert.Equal(t, after, x.live(), "not for ever")
+			})
+		})
+	}
+	keeps("another client is lost", func(x *leaseTest, _ *connection) { x.breakOff(x.connect("client-2")); x.connect("client-3") }, 3, 1)
+	keeps("another client's end is seen", func(x *leaseTest, _ *connection) { x.close(x.connect("client-2")); x.connect("client-3") }, 3, 1)
+	keeps("the client is back", func(x *leaseTest, gone *connection) {
+		again := &connection{Owner: &registry.Owner{Client: gone.Client}, out: &outbox{}}
+		require.NoError(t, x.clients.admit(again, &wirev1.Welcome{}))
+	}, 1, 0)
+	keeps("no contact with the cluster", func(x *leaseTest, _ *connection) { x.cutOff.Store(true) }, 1, 0)
+}
+
+// A client with much to replay has more time, but never more than its lease.
+func TestCloseSpan_GrowsWithTheReplay(t *testing.T) {
+	assert.Less(t, closeSpan(5*time.Second, 1000), 1500*time.Millisecond)
+	assert.Equal(t, 3750*time.Millisecond, closeSpan(5*time.Second, 50_000))
+	assert.Equal(t, 5*time.Second, closeSpan(5*time.Second, 1_000_000))
+}
+
+// A mass needs two clients at least, and the largest one does not count for more
+// than the second. Equal clients are a mass above 30 %.
+func TestIsMass_CountsTheLargestClientAsTheSecond(t *testing.T) {
+	assert.False(t, isMass(nil, 0))
+	assert.False(t, isMass([]int{100}, 0), "all that the session had, of one client")
+	assert.False(t, isMass([]int{5, 1000}, 100), "one large client and a small one")
+	assert.True(t, isMass([]int{400, 500}, 100))
+	rapid.Check(t, func(t *rapid.T) {
+		size, lost, left := rapid.IntRange(1, 1000).Draw(t, "size"), rapid.IntRange(2, 20).Draw(t, "lost"), rapid.IntRange(0, 40).Draw(t, "left")
+		equal := slices.Repeat([]int{size}, lost)
+		if want := float64(lost) > massShare*float64(lost+left); isMass(slices.Clone(equal), left*size) != want {
+			t.Fatalf("%d of %d equal clients: mass %t", lost, lost+left, !want)
+		}
+		equal[rapid.IntRange(0, lost-1).Draw(t, "at")] *= 1000
+		if isMass(slices.Clone(equal), left*size) != isMass(slices.Repeat([]int{size}, lost), left*size) {
+			t.Fatal("that one client was larger made a difference")
+		}
 	})
 }
 

@@ -83,6 +83,9 @@ func (o *Owner) Renew(now time.Time, silence time.Duration) bool {
 	return true
 }
 
+// LastPing returns when the last ping of the client arrived.
+func (o *Owner) LastPing() time.Time { return *o.last.Load() }
+
 // count adds a registration to the numbers of those that o owns, or, with -1,
 // removes it.
 func (o *Owner) count(reg *registration, n int) {

@@ -45,13 +45,23 @@ var registrationsForgeries = map[string]forgery{
 		func(f *forger) { listIsShort(published(f, 1), 2, 30*time.Second) }, // two are published, the list has three
 		func(f *forger) { listIsShort(f, 2, 30*time.Second) },
 	},
-	"I10 held without a lost session": { // removed after the client lease
-		func(f *forger) { guestsDie(f, 2).pause(30 * time.Second).op(short) },
-		func(f *forger) { guestsDie(f, 2).pause(20 * time.Second).op(short) },
+	"I10 held without a lost session": { // removed after two client leases
+		func(f *forger) { guestsDie(anotherDies(f), 2).pause(31 * time.Second).op(short) },
+		func(f *forger) { guestsDie(anotherDies(f), 2).pause(20 * time.Second).op(short) },
 	},
-	"I10 held for one client that was killed": { // only a mass of them is removed a lease later
-		func(f *forger) { isKilled(f).pause(27 * time.Second).op(short) },
-		func(f *forger) { isKilled(f).pause(24 * time.Second).op(short) },
+	"I10 held for one client that was killed": { // its session confirms that it is gone
+		func(f *forger) { isKilled(f).pause(7 * time.Second).op(short) },
+		func(f *forger) { isKilled(f).pause(5 * time.Second).op(short) },
+	},
+	"I10 held for one client soon after a fault": { // what has changed since may be compared again
+		func(f *forger) {
+			f.fault(testbed.Action{Verb: testbed.Reset, Node: "data-1", Peer: "data-2"}).pause(16 * time.Second)
+			isKilled(f).pause(20 * time.Second).op(short)
+		},
+		func(f *forger) {
+			f.fault(testbed.Action{Verb: testbed.Reset, Node: "data-1", Peer: "data-2"}).pause(14 * time.Second)
+			isKilled(f).pause(20 * time.Second).op(short)
+		},
 	},
 	"I10 held for one client, beside other faults": {
 		func(f *forger) {
@@ -69,10 +79,10 @@ var registrationsForgeries = map[string]forgery{
 		func(f *forger) {
 			o := short
 			o.Values = []string{"client-2 s", "client-3 s"}
-			guestsDie(f, 2).pause(20 * time.Second).op(o)
+			guestsDie(anotherDies(f), 2).pause(20 * time.Second).op(o)
 		},
 		func(f *forger) {
-			push(guestsDie(f, 2), "client-3", 5, "guest-1/1#1", "guest-1/2#1", "client-1/3#1").pause(20 * time.Second)
+			push(guestsDie(anotherDies(f), 2), "client-3", 5, "guest-1/1#1", "guest-1/2#1", "client-1/3#1").pause(20 * time.Second)
 			o := short
 			o.Values = []string{"client-2 s", "client-3 s"}
 			f.op(o)
@@ -297,6 +307,11 @@ var registrationsForgeries = map[string]forgery{
 // short is what the player records when client-2's list of s is not full in
 // time.
 var short = check.Op{Kind: check.OpProgress, Name: "full", Values: []string{"client-2 s"}, Err: errors.New("client-2 sees s as [], published are [client-1/3#2]")}
+
+// anotherDies kills a client of which no list shows anything.
+func anotherDies(f *forger) *forger {
+	return f.fault(testbed.Action{Verb: testbed.Kill, Node: "client-9"})
+}
 
 // guestsDie: client-2 is pushed two registrations of a guest and one of
 // client-1. Then the guest dies with some of its registrations and withdraws

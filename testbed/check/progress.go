@@ -133,8 +133,24 @@ func (g *guarded) mayHold(h *History, list string, at time.Duration) bool {
 		tag, _, ok := ParseValue(value)
 		since, died := g.died[tag]
 		client, _, _ := strings.Cut(tag, "/")
-		return ok && (marked && !g.live[name][tag] || half && died && at <= h.goneBy(client, since)+SessionGrace+GuardGrace)
+		return ok && (marked && !g.live[name][tag] || half && died && at <= h.heldUntil(client, since))
 	})
+}
+
+// heldUntil returns until when the push guard may hold back a list without the
+// registrations of a client that ended at a given time: not at all once they are
+// gone, if it was alone and no node had failed for a session grace, since then its
+// session confirms that it is gone.
+func (h *History) heldUntil(client string, ended time.Duration) time.Duration {
+	gone, faults := h.goneBy(client, ended), h.faultSpans()
+	sure := gone == ended+clientLease
+	for host := range faults {
+		sure = sure && (strings.HasPrefix(host, "client-") || !faults.any(ended-SessionGrace, gone, host))
+	}
+	if sure {
+		return gone + time.Second
+	}
+	return gone + SessionGrace + GuardGrace
 }
 
 // markedUntil returns when the mark of a slot that was served incomplete ends:
