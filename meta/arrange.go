@@ -41,6 +41,10 @@ func (a *arranger) arrange(ctx context.Context) (until time.Time, err error) {
 	if len(in.Live) == 0 {
 		return time.Time{}, nil
 	}
+	if !slices.Equal(in.Unheard, a.unheard) {
+		a.unheard = in.Unheard
+		a.log.Warn("data nodes that most sessions do not hear lead no slot", "nodes", a.unheard)
+	}
 	if lost := a.roster.lost(time.Now()); !in.Frozen && len(lost) >= trigger(len(in.Live)+len(lost)) {
 		a.changed.Set() // they were lost after protect had run
 		return time.Time{}, nil
@@ -155,7 +159,7 @@ func (a *arranger) input() slot.Input {
 	live, silent, reports := a.roster.dataNodes()
 	return slot.Input{
 		Next: a.nextEpoch(), Live: live, Silent: silent, Forbidden: a.black.Names(), Replicas: a.replicas(), Frozen: a.state.Freeze.Frozen,
-		Reports: reports, FloorBase: max(0, int64(a.config.Now().Sub(versionOrigin)/time.Second)) * conclave.VersionBase,
+		Unheard: a.roster.unheardNodes(trigger(len(live)), time.Now()), Reports: reports, FloorBase: max(0, int64(a.config.Now().Sub(versionOrigin)/time.Second)) * conclave.VersionBase,
 		Limits: a.config.Limits,
 	}
 }

@@ -88,6 +88,8 @@
 //	a data node, killed   two refused dials, removed from the list, its slots granted
 //	                      to their followers: about 100 ms
 //	a data node, paused   removed from the list when its lease expires
+//	a data node that      other nodes lead its slots until it is heard again; it stays
+//	sessions do not hear  a member and keeps its copies (docs/adr/0117)
 //	the path to all nodes the leader resigns after a lease and abstains: a leader that
 //	                      reaches only the database is of no use
 //

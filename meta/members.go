@@ -37,6 +37,7 @@ type roster struct {
 	left       map[conclave.NodeID]bool // have left: a late beat does not bring them back
 	undialable map[string]wire.Member   // by name: the last one refused because it could not be dialed
 	losses     []loss                   // of data nodes, the latest last
+	unheard    map[string]time.Time     // data nodes that most sessions do not hear, by name: until when they lead no slot
 	absent     []wire.Member            // sessions that were removed and are not known to be dead, the latest last
 	joined     time.Time                // when a data node last registered; zero: none has
 	first      time.Time                // when the first one did
@@ -65,6 +66,7 @@ type rosterEntry struct {
 	ready        bool
 	table        conclave.Epoch // of the slot table that it holds, as reported
 	draining     bool           // as reported
+	unheard      []string       // addresses of the data nodes that a session does not hear, as reported
 	broke        time.Time      // when its stream ended
 	lastBeat     time.Time      // when its last beat arrived
 }
@@ -85,7 +87,7 @@ type departure struct {
 func newRoster(nodeLease, round time.Duration, now time.Time) *roster {
 	same := func(a, b conclave.NodeID) bool { return a == b }
 	return &roster{
-		nodeLease: nodeLease, round: round, nodes: map[string]*rosterEntry{}, metas: map[string]*rosterEntry{}, left: map[conclave.NodeID]bool{}, undialable: map[string]wire.Member{},
+		nodeLease: nodeLease, round: round, nodes: map[string]*rosterEntry{}, metas: map[string]*rosterEntry{}, left: map[conclave.NodeID]bool{}, undialable: map[string]wire.Member{}, unheard: map[string]time.Time{},
 		leases: lease.New(strings.Compare, same), lateness: lease.NewLateness(now, round), lastBeat: now,
 	}
 }
@@ -205,7 +207,7 @@ func (r *roster) beat(st *stream, m *wirev1.JoinRequest, at time.Time) (news, ok
 	reports := reportsIn(st.id, m.GetReports())
 	news = m.GetMember().GetDraining() != n.draining || !sameNews(n.reports, reports)
 	n.load, n.ready, n.draining = m.GetLoad(), m.GetReady(), m.GetMember().GetDraining()
-	n.reports, n.reported = reports, true
+	n.reports, n.reported, n.unheard = reports, true, m.GetUnheard()
 	return news, true
 }
 

@@ -129,3 +129,50 @@ func TestOpenSessions_ThoseThatTakeClients(t *testing.T) {
 	assert.Equal(t, "ready:1", open[0].GetAddress())
 	assert.EqualValues(t, 7, open[0].GetClients())
 }
+
+// A data node leads no slot while more than half of the sessions do not hear it,
+// and for a short time after that. A session that hears no data node is not asked,
+// and as few nodes are found so as may be lost without protection.
+func TestRoster_UnheardNodes(t *testing.T) {
+	type reports map[string][]string // by session: addresses
+	for name, c := range map[string]struct {
+		datas   int
+		reports reports
+		want    []string
+	}{
+		"all sessions":                {3, reports{"s1": {"d1"}, "s2": {"d1"}}, []string{"d1"}},
+		"half of them":                {3, reports{"s1": {"d1"}, "s2": nil}, nil},
+		"most of them":                {3, reports{"s1": {"d1"}, "s2": {"d1"}, "s3": nil}, []string{"d1"}},
+		"the only one":                {3, reports{"s1": {"d1"}}, []string{"d1"}},
+		"the only one hears none":     {3, reports{"s1": {"d1", "d2", "d3"}}, nil},
+		"one that hears none":         {3, reports{"s1": {"d1", "d2", "d3"}, "s2": {"d2"}}, []string{"d2"}},
+		"too many":                    {3, reports{"s1": {"d1", "d2"}, "s2": {"d1", "d2"}}, []string{"d1"}},
+		"two of eight":                {8, reports{"s1": {"d1", "d2", "d7"}, "s2": {"d1", "d2", "d7"}}, []string{"d1", "d2"}},
+		"a node that has left":        {3, reports{"s1": {"d9"}, "s2": {"d9"}}, nil},
+		"the only data node there is": {1, reports{"s1": {"d1"}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, now := newRoster(time.Second, time.Hour, time.Now()), time.Now()
+			join := func(name string, role conclave.Role) *stream {
+				st := &stream{id: conclave.NodeID{Name: name, Incarnation: "x"}, role: role, stop: func(error) {}}
+				_, ok := r.admit(wire.Member{Node: st.id, Role: role, Address: name}, conclave.NodeID{}, st, now)
+				require.True(t, ok)
+				return st
+			}
+			for i := range c.datas {
+				join(fmt.Sprint("d", i+1), conclave.RoleData)
+			}
+			sessions := map[string]*stream{}
+			for session, unheard := range c.reports {
+				sessions[session] = join(session, conclave.RoleSession)
+				r.beat(sessions[session], &wirev1.JoinRequest{AllReports: true, Unheard: unheard}, now)
+			}
+			assert.Equal(t, c.want, r.unheardNodes(trigger(c.datas), now))
+			for session := range c.reports {
+				r.beat(sessions[session], &wirev1.JoinRequest{AllReports: true}, now)
+			}
+			assert.Equal(t, c.want, r.unheardNodes(trigger(c.datas), now.Add(unheardFor*time.Second-1)))
+			assert.Empty(t, r.unheardNodes(trigger(c.datas), now.Add(unheardFor*time.Second)))
+		})
+	}
+}

@@ -113,6 +113,42 @@ func (r *roster) dataNodes() (live, silent []conclave.NodeID, reports []slot.Rep
 	return live, silent, reports
 }
 
+// unheardFor is for how many node leases a data node leads no slot after most
+// sessions have reported that they do not hear it: a link that fails again and
+// again moves its slots once in that time.
+const unheardFor = 2
+
+// unheardNodes returns the names of the data nodes that more than half of the
+// sessions do not hear, or did not until a short time ago, sorted. A session that
+// hears no data node is cut off itself, and not counted. Fewer nodes than the given
+// number are returned.
+func (r *roster) unheardNodes(fewer int, now time.Time) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	sessions, count, silent := 0, 0, map[string]int{} // silent: by address
+	for _, n := range r.nodes {
+		if n.member.Role == conclave.RoleData {
+			count++
+		}
+	}
+	for _, n := range r.nodes {
+		if n.member.Role == conclave.RoleSession && n.stream != nil && len(n.unheard) < count {
+			sessions++
+			for _, address := range n.unheard {
+				silent[address]++
+			}
+		}
+	}
+	maps.DeleteFunc(r.unheard, func(_ string, until time.Time) bool { return !until.After(now) })
+	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
+		_, already := r.unheard[name]
+		if 2*silent[r.nodes[name].member.Address] > sessions && (already || len(r.unheard)+1 < fewer) {
+			r.unheard[name] = now.Add(unheardFor * r.nodeLease)
+		}
+	}
+	return slices.Sorted(maps.Keys(r.unheard))
+}
+
 // otherSession reports whether a session other than the named one takes
 // clients: it holds its stream, is ready, does not drain and is not on the
 // blacklist.

@@ -46,7 +46,7 @@ func (a *arranger) traceCopies(in slot.Input, moves []slot.Move) {
 			continue
 		}
 		known := trace.Claim{Kind: trace.Copied, Term: a.fence.Term, Base: in.Next, Slot: m.Slot}
-		row := slices.DeleteFunc(a.state.Table.Slots[m.Slot].Holders(), func(n conclave.NodeID) bool { return n == m.To || !slices.Contains(in.Live, n) })
+		row := slices.DeleteFunc(a.state.Table.Slots[m.Slot].Holders(), func(n conclave.NodeID) bool { return n == m.To || n == m.From || !slices.Contains(in.Live, n) })
 		for i, n := range append([]conclave.NodeID{m.To}, row...) {
 			known.Flag, known.Peer = i == 0, n
 			known.Key, known.Epoch, known.Count = "none", conclave.Epoch{}, 0

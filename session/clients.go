@@ -89,7 +89,7 @@ func newClients(grace time.Duration) *clients {
 func (c *clients) admit(conn *connection, welcome *wirev1.Welcome) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.whyNot(); err != nil {
+	if err := c.whyNot(conn.Client); err != nil {
 		return err
 	}
 	if len(c.open) == 0 {
@@ -103,16 +103,20 @@ func (c *clients) admit(conn *connection, welcome *wirev1.Welcome) error {
 	return nil
 }
 
-// refusal returns why clients are refused, or nil.
-func (c *clients) refusal() error {
+// refusal returns why a client is refused, or nil.
+func (c *clients) refusal(client string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.whyNot()
+	return c.whyNot(client)
 }
 
-// whyNot is refusal with the lock held.
-func (c *clients) whyNot() error {
-	if c.refusing == "" {
+// cutOff is why a session that hears no other node refuses clients.
+const cutOff = "it hears no other node"
+
+// whyNot is refusal with the lock held. A session that is cut off takes back its
+// own clients, which may find no other one.
+func (c *clients) whyNot(client string) error {
+	if c.refusing == "" || c.refusing == cutOff && slices.ContainsFunc(c.broken, func(b broken) bool { return b.conn.Client == client }) {
 		return nil
 	}
 	return wire.Errorf(wire.CodeUnavailable, "this session takes no clients: %s", c.refusing)
@@ -216,7 +220,7 @@ func (c *clients) askToMove(reason string) (asked int) {
 func (c *clients) askOneToMove(conn *connection, reason, to string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.refusing != "" || c.open[conn.Owner] != conn {
+	if c.refusing != "" && c.refusing != cutOff || c.open[conn.Owner] != conn {
 		return false
 	}
 	conn.asked = true

@@ -111,7 +111,7 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	if id, name := first.GetHello().GetClient(), first.GetHello().GetName(); id == "" || len(id) > maxNameBytes || len(name) > maxNameBytes {
 		return wire.Errorf(wire.CodeBadRequest, "the first message must be a hello that names the client, in at most %d bytes", maxNameBytes)
 	}
-	if err := c.clients.refusal(); err != nil {
+	if err := c.clients.refusal(first.Hello.Client); err != nil {
 		return err // at once, instead of after a wait
 	}
 	reading.set(time.Time{}) // the client waits for its welcome

@@ -74,7 +74,8 @@
 //   - Time in which this session did not run is no silence of its clients, of the
 //     leader or of data nodes (docs/adr/0071).
 //   - An outage of meta stops nothing here: the last slot table and member list
-//     are used for as long as it lasts, and /readyz reports `stale`.
+//     are used for as long as it lasts, and /readyz reports `stale`. That holds
+//     while a data node is heard; see below.
 //
 // # How clients spread again
 //
@@ -107,8 +108,12 @@
 //     (docs/adr/0071). One client is never that many.
 //   - This session is killed: data keeps its copies for the session grace; its
 //     clients replay at other sessions within milliseconds.
-//   - This session is suspended, or cut off from every other node: for the
-//     others it looks killed. When it is back, the leases of its clients start
+//   - This session is cut off from every other node, but not from its clients: for
+//     the others it looks killed, and data nodes remove its copies after the session
+//     grace. Before that it asks its clients to move, takes no new ones, and its
+//     /readyz is 503, until it hears a node again (spread.go, docs/adr/0117). If
+//     no other session takes them, as after a power cut, they stay.
+//   - This session is suspended: for the others it looks killed. When it is back, the leases of its clients start
 //     again, since no client could renew one, and their registrations are held
 //     back until the clients ping again. A slot that has lost all its copies
 //     waits for that, for two client leases at most, and for a third one if many
@@ -120,6 +125,8 @@
 //   - This session is stopped: it is taken off the lists given to clients, its
 //     clients move, it leaves the member list, and its port closes. No client
 //     loses anything.
+//   - A data node is not heard for a node lease: the beats report it, and if most
+//     sessions do, the meta leader gives its slots to others.
 //   - A data node dies: its slots get new leaders at new epochs. Registrations
 //     that were not stored are written there, those that were stored are in the
 //     diff; subscribers keep their lists until the new leader serves.

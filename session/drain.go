@@ -19,6 +19,7 @@ const (
 	stays      drainState = iota // takes clients
 	drains                       // takes no clients, and asks its own to move
 	servesLast                   // should drain, and serves because no other session takes clients
+	evacuates                    // hears no other node: takes no new clients, and asks its own to move while that succeeds
 )
 
 // drain decides whether this session takes clients, and whether its own are
@@ -29,6 +30,7 @@ type drain struct {
 	clients *clients
 	events  *serve.Events
 	log     hclog.Logger
+	cutOff  func() bool // this session hears no other node
 
 	mu          sync.Mutex // guards the rest
 	opened      bool       // clients have been taken
@@ -78,6 +80,8 @@ func (d *drain) ready() (ready bool, reason string) {
 	switch {
 	case d.leaving == drains:
 		return false, "draining"
+	case d.leaving == evacuates:
+		return false, cutOff
 	case !d.opened:
 		return false, "not on the member list yet"
 	case d.leaving == servesLast || d.refused && !d.marked:
@@ -106,7 +110,7 @@ func (d *drain) reported() (opened, marked bool) {
 // sessions: each of them then serves as the last one.
 func (d *drain) advertise() {
 	d.mu.Lock()
-	leaves := d.shouldDrain()
+	leaves := d.shouldDrain() || d.leaving == evacuates
 	d.mu.Unlock()
 	out, _ := d.openSessions(d.view.State(), leaves)
 	d.clients.advertise(out)
@@ -143,8 +147,10 @@ func (d *drain) shouldDrain() bool { return d.marked || d.onBlacklist }
 // it stops, and only while another session takes clients. As the last session
 // it serves until another one is back, and drains then; a stop, however, ends
 // at its deadline. A blacklist entry that an earlier incarnation made for its
-// own stop does not count: this one removes it.
-func (d *drain) update() {
+// own stop does not count: this one removes it. A session that hears no other
+// node evacuates if it knows of another session, which may take clients again by
+// now; see spread.
+func (d *drain) update() drainState {
 	d.mu.Lock()
 	state := d.view.State() // read under the lock, so that of two calls the later one has the newer state
 	onBlacklist, reason := false, ""
@@ -158,6 +164,8 @@ func (d *drain) update() {
 	leaves := d.shouldDrain()
 	_, others := d.openSessions(state, leaves)
 	switch {
+	case !leaves && d.opened && len(state.Members.Of(conclave.RoleSession)) > 1 && d.cutOff():
+		d.leaving = evacuates
 	case !leaves:
 		d.leaving = stays
 	case others || d.closing:
@@ -168,7 +176,7 @@ func (d *drain) update() {
 	now, stopping := d.leaving, d.stopping
 	d.mu.Unlock()
 	if now == was {
-		return
+		return now
 	}
 	d.admission()
 	if stopping {
@@ -176,8 +184,11 @@ func (d *drain) update() {
 	}
 	switch now {
 	case stays:
-		d.events.Add(wire.Event{Type: "session.open", Text: "off the blacklist: takes clients again"})
-		d.log.Info("off the blacklist: taking clients again")
+		d.events.Add(wire.Event{Type: "session.open", Text: "takes clients again"})
+		d.log.Info("taking clients again")
+	case evacuates:
+		d.events.Add(wire.Event{Type: "session.cutoff", Text: cutOff + ": clients are asked to move"})
+		d.log.Warn("no meta and no data node is heard: clients are asked to move, and new ones refused")
 	case servesLast:
 		d.events.Add(wire.Event{Type: "session.last", Text: "the last session: serves until another takes clients", Data: map[string]any{"reason": reason}})
 		d.log.Warn("no other session takes clients: serving until one does", "should drain because", reason)
@@ -186,6 +197,7 @@ func (d *drain) update() {
 		d.events.Add(wire.Event{Type: "session.draining", Text: "clients are asked to move", Data: map[string]any{"reason": reason, "clients": asked}})
 		d.log.Info("clients are asked to move", "reason", reason, "clients", asked)
 	}
+	return now
 }
 
 // admission admits or refuses clients according to the session's state. It does
@@ -200,6 +212,8 @@ func (d *drain) admission() {
 		why = "starting"
 	case d.leaving == drains:
 		why = "draining"
+	case d.leaving == evacuates:
+		why = cutOff
 	}
 	d.clients.refuse(why)
 }

@@ -31,6 +31,7 @@ func (f *feeds) run(ctx context.Context, n *dataNode, random *rand.Rand) {
 	wait := first
 	for {
 		received, err := f.watch(ctx, n)
+		f.nodes.hear(n, false)
 		if ctx.Err() != nil {
 			return
 		}
@@ -78,6 +79,7 @@ func (f *feeds) watch(ctx context.Context, n *dataNode) (received bool, err erro
 		messages.Set()
 		if !received {
 			received = true
+			f.nodes.hear(n, true)
 			select {
 			case <-n.open:
 			default:

@@ -29,6 +29,7 @@ type dataNode struct {
 	reads   signal.Signal // a topic may be due for reading
 	open    chan struct{} // closed when the first message of its feed has arrived
 	cancel  context.CancelFunc
+	silent  time.Time // since when its feed cannot be opened; zero: it is open; guarded by nodes.mu
 
 	searching signal.Signal // values are searched there
 	searches  []*search     // those that the loop has not taken; guarded by nodes.mu
@@ -67,6 +68,39 @@ func (ns *nodes) set(wanted map[string]bool) (ended, begun []*dataNode) {
 		}
 	}
 	return ended, begun
+}
+
+// hear records that a data node's feed is open, or that it has ended or could not be
+// opened. Once one node is heard, the silence of the others counts from now if no
+// node was heard before: this session was cut off.
+func (ns *nodes) hear(n *dataNode, open bool) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	alone := open
+	for _, other := range ns.byAddress {
+		alone = alone && !other.silent.IsZero()
+	}
+	for _, other := range ns.byAddress {
+		if alone || other == n && n.silent.IsZero() {
+			other.silent = time.Now()
+		}
+	}
+	if open {
+		n.silent = time.Time{}
+	}
+}
+
+// unheard returns the addresses of the data nodes whose feeds could not be opened
+// for a time, sorted, and whether these are all.
+func (ns *nodes) unheard(limit time.Duration) (addresses []string, all bool) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	for _, a := range slices.Sorted(maps.Keys(ns.byAddress)) {
+		if n := ns.byAddress[a]; !n.silent.IsZero() && time.Since(n.silent) > limit {
+			addresses = append(addresses, a)
+		}
+	}
+	return addresses, len(addresses) == len(ns.byAddress)
 }
 
 func (ns *nodes) wakeWriters() {

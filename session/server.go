@@ -51,7 +51,7 @@ func New(c Config) (*Server, error) {
 	c.Trace = c.Trace.Of(c.Node)
 	b := node.New(c.Config, conclave.RoleSession)
 	s := &Server{Base: b, config: c, log: b.Log, view: b.View(), events: b.Events(), meta: b.Meta}
-	s.meta.Report = s.report
+	s.meta.Report, s.meta.Unheard = s.report, s.unheard
 	s.connectParts()
 	return s, nil
 }
@@ -63,7 +63,7 @@ func (s *Server) connectParts() {
 	s.registry.Limit(registry.Limits{Subscriptions: c.MaxSubscriptions, Registrations: c.MaxRegistrations, Bytes: int(c.MaxClientBytes), AddressBytes: int(c.MaxAddressBytes), ListBytes: int(c.MaxListBytes)})
 	s.clients, s.nodes = newClients(c.SessionGrace), newNodes()
 	counters := exportMetrics(s.Metrics, s.registry, s.clients)
-	s.drain = &drain{node: c.Node, view: s.view, clients: s.clients, events: s.events, log: s.log}
+	s.drain = &drain{node: c.Node, view: s.view, clients: s.clients, events: s.events, log: s.log, cutOff: s.isCutOff}
 	watches := &watches{sent: map[*connection]map[string]conclave.Epoch{}}
 	s.state = &state{config: c, view: s.view, registry: s.registry, book: book, nodes: s.nodes, drain: s.drain, watches: watches}
 	s.leases = &leases{config: c, registry: s.registry, clients: s.clients, events: s.events, leaderLost: s.LeaderLost, expirations: counters.expired, wakeWriters: s.nodes.wakeWriters}
@@ -140,6 +140,20 @@ func (s *Server) routes(string) (http.Handler, error) {
 	path, handler = wirev1connect.NewClientServiceHandler(s.service, serve.ClientHandlerOptions())
 	serve.Mount(r, path, withRequest(handler, newIntake(intakeAll, intakeEach)))
 	return r, nil
+}
+
+// isCutOff reports whether no meta leader and no data node has been heard for a node
+// lease.
+func (s *Server) isCutOff() bool {
+	_, all := s.nodes.unheard(s.meta.NodeLease())
+	return all && s.LeaderLost()
+}
+
+// unheard returns the data nodes that each beat reports. The meta leader finds a
+// dead one first.
+func (s *Server) unheard() []string {
+	addresses, _ := s.nodes.unheard(s.meta.NodeLease())
+	return addresses
 }
 
 // report returns what each beat carries.

@@ -38,6 +38,12 @@ const (
 //
 // The numbers of the other sessions' clients come with the leader's beats. A
 // client that is asked loses nothing: see Client.moveFrom in package client.
+//
+// A session that hears no other node asks its clients to move, too: data nodes
+// remove what they registered when the session grace has ended. It cannot know
+// whether another session is better off, after a power cut for instance. So it asks
+// one client in spreadShare each second, and all of them once one of these has
+// left: a client leaves when data has everything from the other session.
 type spread struct {
 	node     conclave.NodeID
 	beat     time.Duration
@@ -71,6 +77,13 @@ func (s *spread) run(ctx context.Context) {
 	for {
 		select {
 		case now := <-tick.C:
+			state := s.drain.update()
+			s.drain.advertise()
+			if state == evacuates {
+				s.evacuate(b, now)
+				continue
+			}
+			b.left = false
 			s.round(b, now)
 		case <-ctx.Done():
 			return
@@ -86,10 +99,7 @@ func (s *spread) round(b *balance, now time.Time) {
 		return
 	}
 	open := s.clients.snapshot()
-	targets, stayed := b.plan(open, others, now)
-	for _, conn := range stayed {
-		s.clients.stays(conn)
-	}
+	targets := s.plan(b, open, others, now)
 	if len(targets) == 0 {
 		return
 	}
@@ -104,6 +114,32 @@ func (s *spread) round(b *balance, now time.Time) {
 		return
 	}
 	s.log.Info("clients are asked to move to sessions with fewer", "asked", count, "clients", len(open))
+}
+
+// plan returns an address for each client that is to move now, and notes those that
+// were asked and have stayed.
+func (s *spread) plan(b *balance, open []*connection, others map[string]int, now time.Time) []string {
+	targets, stayed := b.plan(open, others, now)
+	for _, conn := range stayed {
+		s.clients.stays(conn)
+	}
+	return targets
+}
+
+// evacuate asks a few clients to move, or all once one of them has left.
+func (s *spread) evacuate(b *balance, now time.Time) {
+	open, count := s.clients.snapshot(), 0
+	s.plan(b, open, nil, now)
+	addresses, _ := s.drain.openSessions(s.view.State(), true)
+	for _, i := range b.rand.Perm(len(open)) {
+		conn, to := open[i], addresses[b.rand.IntN(len(addresses))]
+		if _, moving := b.asked[conn]; moving || count > len(open)/spreadShare && !b.left {
+			continue
+		}
+		if s.clients.askOneToMove(conn, cutOff, to) {
+			b.asked[conn], count = move{to: to, at: now}, count+1
+		}
+	}
 }
 
 // others returns the number of clients of each other session that takes clients,
@@ -157,6 +193,7 @@ func (s *spread) choose(b *balance, open []*connection, n int) []*connection {
 type balance struct {
 	since time.Time            // since when this session has had too many clients; zero: it has not
 	asked map[*connection]move // clients that were asked less than spreadMoving ago
+	left  bool                 // one of these has left; while this session hears no other node
 	rand  *rand.Rand
 }
 
@@ -180,6 +217,7 @@ func (b *balance) plan(open []*connection, others map[string]int, now time.Time)
 	}
 	for conn, m := range b.asked {
 		age := now.Sub(m.at)
+		b.left = b.left || !here[conn]
 		if age > spreadMoving || !here[conn] && age > spreadCounts {
 			delete(b.asked, conn)
 			if here[conn] {

@@ -1,14 +1,24 @@
 package session
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"conclave"
 	"conclave/session/registry"
+	"conclave/wire"
+	"conclave/wire/serve"
 )
 
 // crowd is one session of a test of balances.
@@ -142,4 +152,83 @@ func TestBalance_FewOrBalancedClientsStay(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A session that hears no other node asks few clients to move, and all of them once
+// one of these has left. It takes no clients but its own that come back.
+func TestSpread_CutOffSessionAsksAllClientsOnceOneHasLeft(t *testing.T) {
+	withLeases(t, func(t *testing.T, x *leaseTest) {
+		here, there := conclave.NodeID{Name: "session-1", Incarnation: "x"}, conclave.NodeID{Name: "session-2", Incarnation: "x"}
+		view, silent := wire.NewView(), atomic.Bool{}
+		silent.Store(true)
+		_, err := view.Apply(wire.StateOut(wire.State{Members: wire.Members{Epoch: conclave.Epoch{Term: 1, Seq: 1}, List: []wire.Member{
+			{Node: here, Role: conclave.RoleSession, Address: "a"}, {Node: there, Role: conclave.RoleSession, Address: "b"},
+		}}}, nil))
+		require.NoError(t, err)
+		log := hclog.NewNullLogger()
+		d := &drain{node: here, view: view, clients: x.clients, events: serve.NewEvents("session-1", time.Now), log: log, opened: true, cutOff: func() bool { return silent.Load() }}
+		s := &spread{node: here, view: view, drain: d, clients: x.clients, registry: x.registry, stopping: func() bool { return false }, log: log}
+		open := map[int]*connection{}
+		for i := range 20 {
+			open[i] = x.connect(fmt.Sprint("client-", i))
+		}
+		asked := func() (all []int) {
+			for i, conn := range open {
+				if conn.asked {
+					all = append(all, i)
+				}
+			}
+			return all
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { s.run(ctx) })
+		defer running.Wait()
+		defer cancel()
+		time.Sleep(3*spreadRound + spreadRound/2)
+		require.Len(t, asked(), 3, "one in each round")
+		ready, why := d.ready()
+		assert.False(t, ready)
+		assert.Equal(t, cutOff, why)
+		assert.ErrorContains(t, x.clients.refusal("other"), cutOff)
+
+		gone := asked()[0]
+		x.breakOff(open[gone])
+		assert.NoError(t, x.clients.refusal(open[gone].Client), "it may find no other session")
+		delete(open, gone)
+		time.Sleep(spreadRound)
+		assert.Len(t, asked(), 19)
+
+		silent.Store(false)
+		time.Sleep(spreadRound)
+		assert.NoError(t, x.clients.refusal("other"))
+		assert.True(t, d.isOpen())
+		time.Sleep(spreadMoving)
+	})
+}
+
+// A data node is not heard once its feed could not be opened for the limit.
+func TestNodes_UnheardForTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ns := newNodes()
+		_, begun := ns.set(map[string]bool{"a": true, "b": true})
+		unheard := func() string { addresses, all := ns.unheard(time.Second); return fmt.Sprint(addresses, all) }
+		time.Sleep(time.Hour)
+		assert.Equal(t, "[] false", unheard(), "no feed has failed")
+		ns.hear(begun[0], false)
+		time.Sleep(time.Second)
+		ns.hear(begun[0], false)
+		assert.Equal(t, "[] false", unheard())
+		time.Sleep(1)
+		assert.Equal(t, "[a] false", unheard())
+		ns.hear(begun[1], false)
+		time.Sleep(2 * time.Second)
+		assert.Equal(t, "[a b] true", unheard())
+		ns.hear(begun[0], true)
+		assert.Equal(t, "[] false", unheard(), "this session was cut off: it has heard no other node for an instant")
+		time.Sleep(2 * time.Second)
+		assert.Equal(t, "[b] false", unheard())
+		ns.hear(begun[1], true)
+		assert.Equal(t, "[] false", unheard())
+	})
 }

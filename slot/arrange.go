@@ -19,10 +19,10 @@ import (
 // cluster.
 //
 // The steps, each on the result of those before:
-//  1. remove the dead: dead leaders' slots are granted to others, dead followers
-//     leave
+//  1. remove the dead: dead leaders' slots, and those of unheard leaders, are
+//     granted to others, dead followers leave
 //  2. apply reports: hand-overs advance
-//  3. drain: leaders on forbidden nodes get a successor
+//  3. drain: leaders on forbidden and unheard nodes get a successor
 //  4. replicate: missing followers are added, superfluous ones leave
 //  5. balance, when every slot is stable: leaders first, then followers
 func Arrange(t Table, in Input) (Table, []Move, error) {
@@ -60,6 +60,7 @@ type arranger struct {
 
 	live      map[string]conclave.NodeID // by name
 	forbidden map[string]bool            // by name
+	unheard   map[string]bool            // by name
 	silent    map[conclave.NodeID]bool
 	open      []conclave.NodeID // live and not forbidden, sorted: the nodes that may be given slots
 	reports   map[reportKey]Report
@@ -80,6 +81,7 @@ func newArranger(t Table, in Input) *arranger {
 		in: in, t: t.Clone().At(in.Next),
 		live:      make(map[string]conclave.NodeID, len(in.Live)),
 		forbidden: make(map[string]bool, len(in.Forbidden)),
+		unheard:   make(map[string]bool, len(in.Unheard)),
 		silent:    make(map[conclave.NodeID]bool, len(in.Silent)),
 		reports:   make(map[reportKey]Report, len(in.Reports)),
 		counters:  make(map[int]int64),
@@ -88,6 +90,9 @@ func newArranger(t Table, in Input) *arranger {
 	}
 	for _, name := range in.Forbidden {
 		a.forbidden[name] = true
+	}
+	for _, name := range in.Unheard {
+		a.unheard[name] = true
 	}
 	for _, n := range in.Silent {
 		a.silent[n] = true
@@ -120,32 +125,36 @@ func newArranger(t Table, in Input) *arranger {
 // lost only briefly returns with it.
 func (a *arranger) removeDead() {
 	for i := range a.t.Slots {
-		if s := a.t.Slots[i]; !a.up(s.Leader) {
-			a.regrant(s)
+		switch s := a.t.Slots[i]; {
+		case !a.up(s.Leader):
+			a.regrant(s, a.replacement)
+		case a.unheard[s.Leader.Name] && !a.in.Frozen:
+			a.regrant(s, a.heardCopy)
 		}
 		if !a.up(a.t.Slots[i].Leader) {
 			continue
 		}
-		if s := a.t.Slots[i]; s.Phase == Preparing && !a.mayHold(s.Successor) {
+		if s := a.t.Slots[i]; s.Phase == Preparing && !a.mayLead(s.Successor) {
 			a.abandon(s)
 		}
 		a.removeDeadFollowers(a.t.Slots[i])
 	}
 }
 
-// regrant grants the slot of a dead leader to its replacement, in phase crash.
-// All live copies in the row stay as followers, because it is not known yet
-// which of them are needed. In a frozen table the newer incarnation of the dead
-// leader follows, since no other node replaces the copy. If there is no
-// replacement, the row keeps its dead leader.
-func (a *arranger) regrant(s Slot) {
-	replacement, why := a.replacement(s)
+// regrant grants the slot of a dead or unheard leader to the replacement that
+// choose returns, in phase crash. All live copies in the row stay as followers,
+// the unheard leader's included, because it is not known yet which of them are
+// needed. In a frozen table the newer incarnation of the dead leader follows,
+// since no other node replaces the copy. If there is no replacement, the row
+// keeps its leader.
+func (a *arranger) regrant(s Slot, choose func(Slot) (conclave.NodeID, string)) {
+	replacement, why := choose(s)
 	if replacement.IsZero() {
 		return
 	}
 	a.change(Move{Slot: s.ID, Kind: Granted, From: s.Leader, To: replacement, Why: why}, func(s *Slot) {
-		for _, n := range [...]conclave.NodeID{s.Successor, s.Source} {
-			if a.up(n) {
+		for _, n := range [...]conclave.NodeID{s.Leader, s.Successor, s.Source} {
+			if a.up(n) && n != replacement {
 				s.follow(n)
 			}
 		}
@@ -161,12 +170,14 @@ func (a *arranger) regrant(s Slot) {
 	}
 }
 
-// abandon returns a slot to stable when its successor has died or was
-// forbidden. A live successor with a complete copy stays as a follower if the
+// abandon returns a slot to stable when its successor has died, was forbidden or
+// is unheard. A live successor with a complete copy stays as a follower if the
 // slot has too few others.
 func (a *arranger) abandon(s Slot) {
 	why := "successor forbidden"
-	if !a.up(s.Successor) {
+	if a.mayHold(s.Successor) {
+		why = "successor unheard"
+	} else if !a.up(s.Successor) {
 		why = "successor lost"
 	}
 	keeps := a.up(s.Successor) && a.caughtUp(s, s.Successor) && a.completeSince(s, s.LeaderEpoch) < a.in.Replicas-1

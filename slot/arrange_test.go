@@ -365,3 +365,27 @@ func TestArrange_InvalidInputIsAnError(t *testing.T) {
 		assert.True(t, next.Equal(broken))
 	}
 }
+
+// Other nodes lead the slots of a live node that most sessions do not hear. It
+// keeps its copy, and leads again when it is heard.
+func TestArrange_UnheardNodeKeepsItsCopyAndDoesNotLead(t *testing.T) {
+	caughtUp := []slot.Report{{Node: node("b"), Epoch: epoch(1, 1), State: slot.CaughtUp}}
+	unheard := slot.Input{Live: nodes("a", "b", "c"), Unheard: []string{"a"}, Reports: caughtUp}
+	w, moves := step(t, one(t, 2), unheard)
+	require.Equal(t, []string{"slot 0 granted a@1 -> b@1 (leader unheard, best copy)"}, moves)
+	assert.Equal(t, slot.Crash, w.Slots[0].Phase)
+	assert.Equal(t, nodes("a"), w.Slots[0].Followers, "its copy may be further: the new leader asks for it")
+	unheard.Reports = []slot.Report{{Node: node("b"), Epoch: w.Epoch, State: slot.Serving}, {Node: node("a"), Epoch: w.Epoch, State: slot.CaughtUp}}
+	w, moves = step(t, w, unheard)
+	assert.Equal(t, []string{"slot 0 settled  -> b@1 (leader serves)"}, moves)
+	_, moves = step(t, w, slot.Input{Live: nodes("a", "b", "c"), Unheard: []string{"b"}})
+	assert.Equal(t, []string{"slot 0 prepared b@1 -> a@1 (drain)"}, moves, "no copy is known to be complete: the successor loads it first")
+
+	_, moves = step(t, one(t, 2), slot.Input{Live: nodes("a", "b", "c"), Unheard: []string{"a"}, Reports: caughtUp, Frozen: true})
+	assert.Empty(t, moves)
+	_, moves = step(t, one(t, 3), slot.Input{Live: nodes("b", "c"), Unheard: []string{"b"}, Replicas: 3, Reports: append(caughtUp, slot.Report{Node: node("c"), Epoch: epoch(1, 1), State: slot.CaughtUp})})
+	assert.Contains(t, moves[0], "granted a@1 -> c@1")
+	preparing, _ := step(t, one(t, 2), slot.Input{Live: nodes("a", "b", "c"), Forbidden: []string{"a"}})
+	_, moves = step(t, preparing, slot.Input{Live: nodes("a", "b", "c"), Unheard: []string{"b"}, Reports: caughtUp})
+	assert.Equal(t, "slot 0 abandoned b@1 -> a@1 (successor unheard)", moves[0])
+}

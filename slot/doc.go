@@ -64,6 +64,10 @@
 //	                               have not reported to this meta leader yet; then it
 //	                               goes to an allowed follower that is loading, or to
 //	                               the node that leads the fewest slots
+//	stable     its sessions' links crash, at a new leader epoch, to an allowed node with a
+//	           to the leader       complete copy, and the leader follows (Input.Unheard).
+//	                               If there is none, a successor is prepared as in a
+//	                               drain. Slots move back when the node is heard again
 //	stable     a follower          it leaves the row and another is added; a restarted
 //	                               follower keeps its place as its new incarnation.
 //	                               While the leader is dead too and has no replacement,
@@ -91,14 +95,14 @@
 // forbidden nodes, and the nodes' reports. In one write it changes the leader
 // of a slot at most once, for any number of slots:
 //
-//  1. remove the dead: their slots are granted to others, at once, without
-//     limit
+//  1. remove the dead: their slots, and those of leaders that most sessions do
+//     not hear, are granted to others, at once, without limit
 //  2. apply reports: a successor that has caught up leads; a slot whose leader
 //     serves is stable
-//  3. drain: slots led by forbidden nodes get successors, while fewer than
+//  3. drain: slots led by forbidden or unheard nodes get successors, while fewer than
 //     Limits.Drains hand-overs are in progress
 //  4. replicate: missing followers are added, superfluous ones leave
-//  5. balance, if every slot is stable: up to Limits.LeaderMoves hand-overs,
+//  5. balance, if every slot is stable and every node heard: up to Limits.LeaderMoves hand-overs,
 //     and if the leaders are even, up to Limits.FollowerMoves followers
 //
 // Protection (a frozen table) forbids steps 3 to 5, and no slot leaves the nodes
@@ -167,8 +171,8 @@
 //   - The slot of a dead leader goes to a complete copy of the newest leader
 //     epoch that a live holder has reported, if there is one. In a frozen table
 //     it waits until the leader's node is back.
-//   - A live leader loses its slot only to a successor that has caught up, and
-//     the source stays in the row until the new leader has reported that it
+//   - A live leader that is heard loses its slot only to a successor that has
+//     caught up, and the source stays in the row until the new leader has reported that it
 //     serves.
 //   - Once reports arrive and some node is allowed, every slot becomes stable,
 //     leaders become even, copies complete and forbidden nodes drained; after

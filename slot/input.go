@@ -100,6 +100,9 @@ type Input struct {
 	// new except the slot of a dead leader of which no allowed node has a
 	// complete copy.
 	Forbidden []string
+	// Unheard are the names of live nodes that most sessions do not hear: they
+	// cannot serve. They keep their copies, and other nodes lead their slots.
+	Unheard []string
 	// Replicas is the number of copies that each slot should have, its leader's
 	// included.
 	Replicas int

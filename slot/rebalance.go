@@ -8,7 +8,7 @@ import (
 	"conclave"
 )
 
-// drain is step 3: slots whose leader is forbidden get successors, as long as
+// drain is step 3: slots whose leader is forbidden or unheard get successors, as long as
 // fewer hand-overs are in progress than the limit. The node leaves slot by slot
 // while it still serves (article 002). A live leader keeps a slot for which
 // there is no successor.
@@ -23,7 +23,7 @@ func (a *arranger) drain() {
 		if inProgress >= a.in.Limits.Drains {
 			return
 		}
-		if s.Phase != Stable || !a.up(s.Leader) || !a.forbidden[s.Leader.Name] {
+		if s.Phase != Stable || !a.up(s.Leader) || a.mayLead(s.Leader) {
 			continue
 		}
 		if successor := a.successor(s); !successor.IsZero() {
@@ -37,7 +37,7 @@ func (a *arranger) drain() {
 // follower that has caught up, otherwise any follower, otherwise the node that
 // leads the fewest slots.
 func (a *arranger) successor(s Slot) conclave.NodeID {
-	followers := slices.DeleteFunc(slices.Clone(s.Followers), func(n conclave.NodeID) bool { return !a.mayHold(n) })
+	followers := slices.DeleteFunc(slices.Clone(s.Followers), func(n conclave.NodeID) bool { return !a.mayLead(n) })
 	if len(followers) > 0 {
 		return slices.MinFunc(followers, func(m, n conclave.NodeID) int {
 			return cmp.Or(
@@ -47,7 +47,7 @@ func (a *arranger) successor(s Slot) conclave.NodeID {
 			)
 		})
 	}
-	return a.fewest(a.leads, s, func(n conclave.NodeID) bool { return !s.Names(n.Name) })
+	return a.fewest(a.leads, s, func(n conclave.NodeID) bool { return !s.Names(n.Name) && a.mayLead(n) })
 }
 
 // replicate is step 4: it adds all missing followers in one write, first to the
@@ -107,9 +107,9 @@ func (a *arranger) trim(s Slot) {
 
 // balance is step 5. It runs only when every slot is stable, so that each batch
 // of moves is complete before the next one starts (as in the picture of article
-// 002).
+// 002), and waits while a node is unheard.
 func (a *arranger) balance() {
-	if !a.t.StableAll() || len(a.open) < 2 {
+	if !a.t.StableAll() || len(a.open) < 2 || len(a.unheard) > 0 {
 		return
 	}
 	if a.balanceLeaders() == 0 {

@@ -53,11 +53,17 @@ func (a *arranger) replacement(s Slot) (n conclave.NodeID, why string) {
 	return a.fewest(a.leads, s, func(conclave.NodeID) bool { return true }), "leader lost, no copy left"
 }
 
+// heardCopy returns the node that gets the slot of a live leader that sessions do
+// not hear, or the zero NodeID: only a complete copy is better than waiting.
+func (a *arranger) heardCopy(s Slot) (n conclave.NodeID, why string) {
+	return a.bestCopy(s, slices.DeleteFunc(s.Holders()[1:], func(n conclave.NodeID) bool { return !a.mayLead(n) })), "leader unheard, best copy"
+}
+
 // bestCopy returns the holder with the best complete copy of s, or the zero
 // NodeID if no copy is complete. Only copies of the newest leader epoch are
 // considered, and of these only copies whose lag is at most MaxLagMs above the
-// smallest one. Among the rest an allowed node is preferred to a forbidden one,
-// whatever their positions: positions come from the nodes' last heartbeats,
+// smallest one. Among the rest a node that may lead is preferred to one that may
+// not, whatever their positions: positions come from the nodes' last heartbeats,
 // which were not sent at the same moment. The node that is chosen takes the
 // furthest copy of the row's other live holders (data/holders.go).
 func (a *arranger) bestCopy(s Slot, holders []conclave.NodeID) conclave.NodeID {
@@ -78,7 +84,7 @@ func (a *arranger) bestCopy(s Slot, holders []conclave.NodeID) conclave.NodeID {
 	least := lag(slices.MinFunc(copies, func(m, n conclave.NodeID) int { return cmp.Compare(lag(m), lag(n)) }))
 	copies = slices.DeleteFunc(copies, func(n conclave.NodeID) bool { return lag(n) > least+MaxLagMs })
 	return slices.MinFunc(copies, func(m, n conclave.NodeID) int {
-		return cmp.Or(compareBool(a.forbidden[m.Name], a.forbidden[n.Name]), a.compareCopies(s, m, n))
+		return cmp.Or(compareBool(a.mayLead(n), a.mayLead(m)), a.compareCopies(s, m, n))
 	})
 }
 

@@ -91,6 +91,9 @@ func (a *arranger) up(n conclave.NodeID) bool { return !n.IsZero() && a.live[n.N
 // mayHold reports whether n is alive and not forbidden.
 func (a *arranger) mayHold(n conclave.NodeID) bool { return a.up(n) && !a.forbidden[n.Name] }
 
+// mayLead reports whether n may hold a copy and is heard.
+func (a *arranger) mayLead(n conclave.NodeID) bool { return a.mayHold(n) && !a.unheard[n.Name] }
+
 func (a *arranger) report(slot int, n conclave.NodeID) Report { return a.reports[reportKey{slot, n}] }
 
 func (a *arranger) caughtUp(s Slot, n conclave.NodeID) bool {

@@ -46,6 +46,9 @@ type Config struct {
 	// its load, whether it serves, and whether it is draining. It is called
 	// from one goroutine at a time, which no beat waits for. Nil: always ready.
 	Report func() (reports []*wirev1.SlotReport, load uint32, ready, draining bool)
+	// Unheard, if set, returns the addresses of the data nodes that a session does
+	// not hear, for each beat with a report; it must not block.
+	Unheard func() []string
 	// OnMessage, if set, is called with every message of a leader, after its state
 	// went to View; it must not block. Metas pass the beats to their elector
 	// with it.

@@ -190,6 +190,9 @@ func (c *Client) beat(n uint64, r report, reports bool) *wirev1.JoinRequest {
 	if reports {
 		out.AllReports, out.Reports, out.Ready, out.Load = true, r.slots, r.ready, r.load
 		self.Draining = r.draining
+		if c.Unheard != nil {
+			out.Unheard = c.Unheard()
+		}
 	}
 	out.Member = wire.MemberOut(self)
 	return out

@@ -132,7 +132,8 @@
 // episodes; outages of one or two whole roles, shorter and longer than each
 // grace; drains while a node is paused; commands of an operator at any moment;
 // clients that withdraw and leave while copies are lost. In every fourth storm the
-// database refuses statements for a while. Every eighth storm of the
+// database refuses statements for a while. About every seventh cuts a session off
+// from everything but its clients, or a data node from all sessions. Every eighth storm of the
 // simulator also gives its nodes budgets, and ends with a burst of 10 to 100 times
 // what the sessions serve, for L23 and L24. Shrink reduces a
 // failing scenario until no step can be removed.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/testbed"
+	"conclave/testbed/check"
 	"conclave/testbed/scenario"
 )
 
@@ -205,4 +206,21 @@ func TestShrink_KeepsWhatTheFailureNeeds(t *testing.T) {
 	assert.Equal(t, "at 29s kill data-2 for 2s", short.Lines[1].String())
 	assert.Less(t, plays, 80)
 	assert.Equal(t, 8*time.Second, s.Lines[11].Step.For, "what was given is not changed")
+}
+
+// Storms cut a session off from all other nodes for longer than its grace, and a
+// data node from all sessions.
+func TestStorm_CutsNodesOff(t *testing.T) {
+	drawn := map[string]bool{}
+	for seed := range uint64(300) {
+		for _, line := range scenario.Storm(seed, nil).Lines {
+			role, _, _ := strings.Cut(string(line.Step.Who), "-")
+			if line.Step.For > check.SessionGrace+3*time.Second || role == "data" {
+				drawn[fmt.Sprint(role, " ", line.Step.Whom)] = true
+			}
+		}
+	}
+	for _, what := range []string{"session metas", "session datas", "data sessions", "data datas"} {
+		assert.True(t, drawn[what], "no storm has ever cut %s", what)
+	}
 }

@@ -232,6 +232,25 @@ func (b *stormBuilder) unreachable() {
 	b.add(at+between(b.r, 0, 2*time.Second), testbed.Step{Verb: testbed.Kill, Who: testbed.Selector(b.any("data")), For: last})
 }
 
+// cutOffStream is the stream of cutOff. The seeds that docs and mutations name have
+// none of it.
+const cutOffStream = 0x5d1e
+
+// cutOff cuts a session from all other nodes, but not from its clients, or a data
+// node from all sessions, and sometimes from the other data nodes; in both
+// directions or in one, for less than a session grace or for longer.
+func (b *stormBuilder) cutOff() {
+	verb := []testbed.Verb{testbed.Cut, testbed.Cut, testbed.CutOne}[b.r.IntN(3)]
+	role, from := "session", []testbed.Selector{"metas", "datas"}
+	if b.r.IntN(2) == 0 {
+		role, from = "data", [][]testbed.Selector{{"sessions"}, {"sessions", "datas"}}[b.r.IntN(2)]
+	}
+	who, at, last := testbed.Selector(b.any(role)), between(b.r, time.Second, 20*time.Second), between(b.r, 4*time.Second, 40*time.Second)
+	for _, whom := range from {
+		b.add(at, testbed.Step{Verb: verb, Who: who, Whom: whom, For: last})
+	}
+}
+
 // oneSessionLeft drains one session and kills the others, in either order,
 // after the faults of the storm and for long enough that L22 checks what the
 // session that is left does. About every tenth storm ends with it.

@@ -36,6 +36,7 @@ type JoinRequest struct {
 	Ready         bool                   `protobuf:"varint,7,opt,name=ready,proto3" json:"ready,omitempty"`                                // the node serves
 	Beat          uint64                 `protobuf:"varint,8,opt,name=beat,proto3" json:"beat,omitempty"`                                  // number of this heartbeat in the stream
 	DataCenter    string                 `protobuf:"bytes,9,opt,name=data_center,json=dataCenter,proto3" json:"data_center,omitempty"`     // the leader refuses a node of another one; "": unknown
+	Unheard       []string               `protobuf:"bytes,10,rep,name=unheard,proto3" json:"unheard,omitempty"`                            // session: the addresses of the data nodes from which it has received nothing for a node lease
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -131,6 +132,13 @@ func (x *JoinRequest) GetDataCenter() string {
 		return x.DataCenter
 	}
 	return ""
+}
+
+func (x *JoinRequest) GetUnheard() []string {
+	if x != nil {
+		return x.Unheard
+	}
+	return nil
 }
 
 // SlotReport is the state of one slot at a data node. Every heartbeat repeats
@@ -962,7 +970,7 @@ var File_wire_v1_meta_proto protoreflect.FileDescriptor
 
 const file_wire_v1_meta_proto_rawDesc = "" +
 	"\n" +
-	"\x12wire/v1/meta.proto\x12\vconclave.v1\x1a\x14wire/v1/common.proto\"\xb9\x02\n" +
+	"\x12wire/v1/meta.proto\x12\vconclave.v1\x1a\x14wire/v1/common.proto\"\xd3\x02\n" +
 	"\vJoinRequest\x12+\n" +
 	"\x06member\x18\x01 \x01(\v2\x13.conclave.v1.MemberR\x06member\x12'\n" +
 	"\x04have\x18\x02 \x01(\v2\x13.conclave.v1.EpochsR\x04have\x12!\n" +
@@ -974,7 +982,9 @@ const file_wire_v1_meta_proto_rawDesc = "" +
 	"\x05ready\x18\a \x01(\bR\x05ready\x12\x12\n" +
 	"\x04beat\x18\b \x01(\x04R\x04beat\x12\x1f\n" +
 	"\vdata_center\x18\t \x01(\tR\n" +
-	"dataCenter\"\xba\x01\n" +
+	"dataCenter\x12\x18\n" +
+	"\aunheard\x18\n" +
+	" \x03(\tR\aunheard\"\xba\x01\n" +
 	"\n" +
 	"SlotReport\x12\x12\n" +
 	"\x04slot\x18\x01 \x01(\rR\x04slot\x125\n" +
