@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/internal/reason"
 	"conclave/internal/signal"
 )
 
@@ -75,12 +76,12 @@ type shared struct {
 	abstainPast  uint64    // or until a term above this one is seen; 0: only the time counts
 	abstained    time.Time // when Abstain last resigned
 
-	sent      time.Time            // before the last round began
-	pushed    time.Time            // when the leader's last new beat was pushed to this node
-	unsettled bool                 // the stream to the leader broke: read the store more often
-	sightings int                  // beats seen in the store while unsettled
-	failures  int                  // rounds in a row that failed
-	reasons   map[string]time.Time // why, and when that was logged
+	sent      time.Time   // before the last round began
+	pushed    time.Time   // when the leader's last new beat was pushed to this node
+	unsettled bool        // the stream to the leader broke: read the store more often
+	sightings int         // beats seen in the store while unsettled
+	failures  int         // rounds in a row that failed
+	reasons   reason.Seen // why
 
 	resigned    uint64    // the term that a peer has reported as resigned,
 	resignedDue time.Time // and when a round is due for that reason; zero: none is

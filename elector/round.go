@@ -3,9 +3,7 @@ package elector
 import (
 	"context"
 	"math"
-	"strings"
 	"time"
-	"unicode"
 )
 
 // round plays one round of the election and applies its result. It is the only
@@ -54,7 +52,8 @@ func (e *Elector) round(ctx context.Context) {
 	if s.failures > 0 {
 		e.note(e.log.Info, "the store answers again", "failures", s.failures)
 	}
-	s.failures, s.reasons = 0, nil
+	s.failures = 0
+	s.reasons.Forget("round")
 	s.highest = max(s.highest, next.Number)
 	var begun, renewed *leadership
 	switch {
@@ -130,33 +129,18 @@ func (e *Elector) candidate() Candidate {
 }
 
 // failed counts a round without an answer. It is a WARN if its reason is new, or was
-// logged ten leases ago. Two errors that differ in digits only, such as a port, have
-// the same reason.
+// one ten leases ago.
 func (e *Elector) failed(me Candidate, err error) {
 	e.mu.Lock()
 	defer e.unlock()
-	s := &e.shared
-	s.failures++
+	e.shared.failures++
 	e.stats.failed.Add(1)
-	reason := strings.Map(func(r rune) rune {
-		if unicode.IsDigit(r) {
-			return -1
-		}
-		return r
-	}, err.Error())
 	level := e.log.Debug
-	if at, logged := s.reasons[reason]; !logged || time.Since(at) >= 10*e.cfg.Lease {
-		if s.reasons == nil || len(s.reasons) == maxReasons {
-			s.reasons = map[string]time.Time{}
-		}
-		s.reasons[reason] = time.Now()
+	if e.shared.reasons.New("round", err, 10*e.cfg.Lease) {
 		level = e.log.Warn
 	}
-	e.note(level, "round failed, will retry", "holding", me.Holding, "failures", s.failures, "error", err)
+	e.note(level, "round failed, will retry", "holding", me.Holding, "failures", e.shared.failures, "error", err)
 }
-
-// maxReasons bounds the reasons that are kept.
-const maxReasons = 16
 
 // stamp returns t with the times at which this node saw it; mu is held.
 func (e *Elector) stamp(t Term) Term {

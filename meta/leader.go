@@ -63,7 +63,7 @@ func (s *leaders) lead(ctx context.Context, term elector.Term) error {
 	t := &tenure{
 		config: s.config, log: s.log.Named("leader"), address: s.address, term: term, began: time.Now(), ctx: ctx, elector: s.elector,
 		view: s.view, events: s.events, knock: s.calls.peers.Knock, background: s.background,
-		roster: newRoster(s.config.NodeLease, s.config.Beat/2, time.Now()), changed: signal.New(), loaded: make(chan struct{}), logged: map[string]string{},
+		roster: newRoster(s.config.NodeLease, s.config.Beat/2, time.Now()), changed: signal.New(), loaded: make(chan struct{}),
 	}
 	t.beat.Store(term.Beat)
 	announcer := &announcer{tenure: t, metas: s.knownMetas, call: s.calls.announce}

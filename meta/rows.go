@@ -189,7 +189,7 @@ func (a *arranger) settle(ctx context.Context, old, next conclavesql.State, writ
 		}
 		switch {
 		case outcome != conclavesql.Unwritten:
-			delete(a.logged, why)
+			a.failures.Forget(why)
 			return outcome, nil
 		case errors.Is(err, conclavesql.ErrStatement) || time.Since(began) >= a.config.Beat:
 			a.complain(why, err)

@@ -4,16 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode"
 
 	"github.com/hashicorp/go-hclog"
 
 	"conclave"
 	"conclave/elector"
+	"conclave/internal/reason"
 	"conclave/internal/signal"
 	"conclave/internal/sleep"
 	"conclave/internal/trace"
@@ -45,9 +44,9 @@ type tenure struct {
 	warm        atomic.Bool      // this term has written: no node can hold more than was published
 	propagation propagation
 	deltas      deltas
-	logged      map[string]string // by its text, the reason that complain has logged last; used by the arranger only
-	helpers     group             // short tasks: announcing, examining suspects
-	background  *group            // tasks that end with the node, not with the term
+	failures    reason.Seen // what complain has logged; used by the arranger only
+	helpers     group       // short tasks: announcing, examining suspects
+	background  *group      // tasks that end with the node, not with the term
 }
 
 // election is what a leader needs of the elector.
@@ -83,17 +82,12 @@ func (t *tenure) event(what string, epoch *conclave.Epoch, data map[string]any, 
 	t.events.Add(wire.Event{Type: what, Term: t.term.Number, Epoch: epoch, Text: fmt.Sprintf(format, args...), Data: data})
 }
 
-// complain logs why something fails, as a warning if it did not fail for the same
-// reason before. Numbers do not count: ports and sizes change.
+// complain logs why something fails: as a warning if the reason is new, or was a
+// warning ten leases ago.
 func (t *tenure) complain(what string, err error) {
-	level, reason := hclog.Debug, strings.Map(func(r rune) rune {
-		if unicode.IsDigit(r) {
-			return '#'
-		}
-		return r
-	}, err.Error())
-	if t.logged[what] != reason {
-		level, t.logged[what] = hclog.Warn, reason
+	level := hclog.Debug
+	if t.failures.New(what, err, 10*t.config.NodeLease) {
+		level = hclog.Warn
 	}
 	t.log.Log(level, what, "error", err)
 }

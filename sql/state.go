@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -156,18 +155,6 @@ func (s *StateStore) Write(ctx context.Context, fence Fence, old, next State) (O
 	n, err := s.db.Exec(ctx, StateWrite, next.Body, fence.Term, next.Seq, next.Nonce,
 		s.lock.DataCenter, s.lock.Name, string(old.Kind), old.Term, old.Seq, fence.Owner, fence.Term)
 	return s.outcome(ctx, "write", fence, old.Kind, n, err)
-}
-
-// sentSize returns at most how many bytes a write with this body has: the driver
-// escapes some characters, and the rest of the statement has less than a KiB.
-func sentSize(body string) int64 {
-	size := len(body) + 1<<10
-	for i := range len(body) {
-		if strings.IndexByte("\x00\n\r\x1a'\"\\", body[i]) >= 0 {
-			size++
-		}
-	}
-	return int64(size)
 }
 
 // Seal raises every decision of an older term to the fence's term, without

@@ -4,6 +4,7 @@ import (
 	"context"
 	stdsql "database/sql"
 	"errors"
+	"strings"
 )
 
 // ErrNoRows reports that a query for one row found none.
@@ -87,4 +88,16 @@ func changed(result stdsql.Result, err error) (int64, error) {
 	}
 	n, err := result.RowsAffected()
 	return n, classify(err)
+}
+
+// sentSize returns at most how many bytes a write with this body has: the driver
+// escapes some characters, and the rest of the statement has less than a KiB.
+func sentSize(body string) int64 {
+	size := len(body) + 1<<10
+	for i := range len(body) {
+		if strings.IndexByte("\x00\n\r\x1a'\"\\", body[i]) >= 0 {
+			size++
+		}
+	}
+	return int64(size)
 }

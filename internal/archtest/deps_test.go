@@ -29,6 +29,7 @@ const rules = `
 	internal/signal < elector, wire, lab;
 	NONE < internal/contain < wire/serve, internal/node, meta, session;
 	NONE < internal/random < elector, client, internal/node;
+	NONE < internal/reason < elector, meta;
 	NONE < internal/bubble < elector/electortest, elector/electortest/sqlworld;
 	conclave < sql;
 
