@@ -385,6 +385,8 @@ func TestArrange_UnheardNodeKeepsItsCopyAndDoesNotLead(t *testing.T) {
 	assert.Empty(t, moves)
 	_, moves = step(t, one(t, 3), slot.Input{Live: nodes("b", "c"), Unheard: []string{"b"}, Replicas: 3, Reports: append(caughtUp, slot.Report{Node: node("c"), Epoch: epoch(1, 1), State: slot.CaughtUp})})
 	assert.Contains(t, moves[0], "granted a@1 -> c@1")
+	_, moves = step(t, one(t, 3), slot.Input{Live: nodes("b", "c"), Unheard: []string{"c"}, Forbidden: []string{"b"}, Replicas: 3, Reports: append(caughtUp, slot.Report{Node: node("c"), Epoch: epoch(1, 1), State: slot.CaughtUp})})
+	assert.Contains(t, moves[0], "granted a@1 -> c@1", "a forbidden node gets only the last complete copy")
 	preparing, _ := step(t, one(t, 2), slot.Input{Live: nodes("a", "b", "c"), Forbidden: []string{"a"}})
 	_, moves = step(t, preparing, slot.Input{Live: nodes("a", "b", "c"), Unheard: []string{"b"}, Reports: caughtUp})
 	assert.Equal(t, "slot 0 abandoned b@1 -> a@1 (successor unheard)", moves[0])

@@ -62,10 +62,11 @@ func (a *arranger) heardCopy(s Slot) (n conclave.NodeID, why string) {
 // bestCopy returns the holder with the best complete copy of s, or the zero
 // NodeID if no copy is complete. Only copies of the newest leader epoch are
 // considered, and of these only copies whose lag is at most MaxLagMs above the
-// smallest one. Among the rest a node that may lead is preferred to one that may
-// not, whatever their positions: positions come from the nodes' last heartbeats,
-// which were not sent at the same moment. The node that is chosen takes the
-// furthest copy of the row's other live holders (data/holders.go).
+// smallest one. Among the rest a node that may lead is preferred to one that is
+// unheard, and that to one that is forbidden, whatever their positions: positions
+// come from the nodes' last heartbeats, which were not sent at the same moment.
+// The node that is chosen takes the furthest copy of the row's other live holders
+// (data/holders.go).
 func (a *arranger) bestCopy(s Slot, holders []conclave.NodeID) conclave.NodeID {
 	var newest conclave.Epoch
 	for _, n := range holders {
@@ -84,7 +85,7 @@ func (a *arranger) bestCopy(s Slot, holders []conclave.NodeID) conclave.NodeID {
 	least := lag(slices.MinFunc(copies, func(m, n conclave.NodeID) int { return cmp.Compare(lag(m), lag(n)) }))
 	copies = slices.DeleteFunc(copies, func(n conclave.NodeID) bool { return lag(n) > least+MaxLagMs })
 	return slices.MinFunc(copies, func(m, n conclave.NodeID) int {
-		return cmp.Or(compareBool(a.mayLead(n), a.mayLead(m)), a.compareCopies(s, m, n))
+		return cmp.Or(compareBool(a.mayLead(n), a.mayLead(m)), compareBool(a.mayHold(n), a.mayHold(m)), a.compareCopies(s, m, n))
 	})
 }
 
