@@ -49,7 +49,7 @@ func exportMetrics(m *node.Metrics, elector *elector.Elector, view *wire.View, l
 	gauge("conclave_sql_round_trip_seconds", "Shortest answer time of the latest SQL statements; a lease needs room for twelve.",
 		func() float64 { return db.RoundTrip().Seconds() })
 	for _, kind := range conclavesql.BlockKinds() {
-		m.LabelledGauge("conclave_sql_blocked", "1 while another client's lock holds up the election's statements.", prometheus.Labels{"by": string(kind)},
+		m.LabelledGauge("conclave_sql_blocked", "1 while the election's statements wait for a lock, or in the server itself.", prometheus.Labels{"by": string(kind)},
 			func() float64 {
 				b, blocked := db.Blocked()
 				return yes(blocked && b.By == kind)

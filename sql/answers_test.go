@@ -125,7 +125,7 @@ var serverAnswers = []answer{
 	{name: "lock wait", begin: func(c *answering) func() {
 		c.exec("SET autocommit = 0", "SELECT 1 FROM "+c.config.DBName+".distribute_lock FOR UPDATE")
 		return func() { c.exec("ROLLBACK", "SET autocommit = 1") }
-	}, log: "another client holds up the election"},
+	}, log: "the election's statements wait"},
 	{name: "access denied", begin: func(c *answering) func() {
 		c.exec("ALTER USER 'plain'@'%' IDENTIFIED BY 'another'")
 		c.kill("CONNECTION")

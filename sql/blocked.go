@@ -12,29 +12,32 @@ import (
 type Block struct {
 	By BlockKind
 	// Holder is the connection that holds the lock, for instance "connection 42
-	// (app@10.0.0.7:5512), 120s"; empty if this user may not see it.
+	// (app@10.0.0.7:5512), 120s"; empty if this user may not see it. For BlockServer
+	// it is what the server reports.
 	Holder string
 	At     time.Time // when it was found, by this process's clock
 }
 
-// BlockKind is the kind of a lock that another client holds.
+// BlockKind is the kind of a block.
 type BlockKind string
 
-// The kinds of locks that hold statements up.
+// The kinds of blocks.
 const (
 	BlockRow    BlockKind = "row"    // a transaction holds the row
 	BlockTable  BlockKind = "table"  // LOCK TABLES, or a change of the table
 	BlockBackup BlockKind = "backup" // FLUSH TABLES WITH READ LOCK, or a backup's lock
+	BlockServer BlockKind = "server" // no client: the server itself waits, for free space on its disk or for a replica
 )
 
 // BlockKinds returns all kinds.
-func BlockKinds() []BlockKind { return []BlockKind{BlockRow, BlockTable, BlockBackup} }
+func BlockKinds() []BlockKind { return []BlockKind{BlockRow, BlockTable, BlockBackup, BlockServer} }
 
 func (b Block) String() string {
 	text := map[BlockKind]string{
-		BlockRow:    "another transaction holds the row",
+		BlockRow:    "a transaction holds the row",
 		BlockTable:  "another client has locked the table",
 		BlockBackup: "a backup holds the global read lock (FLUSH TABLES WITH READ LOCK)",
+		BlockServer: "no client: the server itself waits",
 	}[b.By]
 	if b.Holder != "" {
 		text += ": " + b.Holder
@@ -49,8 +52,8 @@ var (
 	diagnosisGlobal = statement("diagnosis/global.sql")
 )
 
-// MayBeBlocked reports whether an error of a statement may come from a lock that
-// another client holds, so that Diagnose may find it.
+// MayBeBlocked reports whether an error of a statement may come from a block, so that
+// Diagnose may find it.
 func MayBeBlocked(err error) bool {
 	return RefusedAs(err, errLockWait) || errors.Is(err, context.DeadlineExceeded)
 }
@@ -68,7 +71,9 @@ func (db *DB) Diagnose(ctx context.Context, cause error) (Block, bool) {
 			return err
 		}
 		if kind := kindOfWait(state, info); block.By == "" || block.By == BlockRow && kind != "" {
-			block.By = kind
+			if block.By = kind; kind == BlockServer {
+				block.Holder = state
+			}
 		}
 		return nil
 	})
@@ -89,8 +94,8 @@ func (db *DB) Diagnose(ctx context.Context, cause error) (Block, bool) {
 	return block, true
 }
 
-// kindOfWait returns which lock a statement in this state waits for; empty if it
-// waits for none. A wait for a row has no state of its own, but the statements of
+// kindOfWait returns what a statement in this state waits for; empty if it does not
+// wait. A wait for a row has no state of its own, but the statements of
 // this package take far less than the deadline after which a diagnosis is made.
 func kindOfWait(state, info string) BlockKind {
 	state = strings.ToLower(state)
@@ -99,6 +104,8 @@ func kindOfWait(state, info string) BlockKind {
 		return BlockBackup
 	case strings.Contains(state, "metadata lock"), strings.Contains(state, "table level lock"), strings.Contains(state, "table flush"):
 		return BlockTable
+	case strings.HasPrefix(state, "waiting for "): // "someone to free space" (MariaDB), "disk space" (MySQL), "semi-sync ACK from replica"
+		return BlockServer
 	case strings.HasPrefix(strings.ToUpper(strings.TrimSpace(info)), "UPDATE"):
 		return BlockRow
 	}

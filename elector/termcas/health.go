@@ -75,7 +75,7 @@ func (h *health) diagnose(cause error, limit time.Duration) {
 		before, was := h.s.cfg.DB.Blocked()
 		block, found := h.s.cfg.DB.Diagnose(ctx, cause)
 		if found && (!was || before.By != block.By || before.Holder == "" && block.Holder != "") {
-			h.s.log.Warn("the database answers, but another client holds up the election", "blockedBy", string(block.By), "detail", block.String())
+			h.s.log.Warn("the database answers, but the election's statements wait", "blockedBy", string(block.By), "detail", block.String())
 		}
 		h.mu.Lock()
 		h.looking = false
