@@ -219,7 +219,7 @@ func TestNodes_UnheardForTheLimit(t *testing.T) {
 		time.Sleep(time.Second)
 		ns.hear(begun[0], false)
 		assert.Equal(t, "[] false", unheard())
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		assert.Equal(t, "[a] false", unheard())
 		ns.hear(begun[1], false)
 		time.Sleep(2 * time.Second)

@@ -54,6 +54,7 @@ func (c *answering) exec(statements ...string) {
 func (c *answering) kill(what string) (n int) {
 	rows, err := c.root.QueryContext(context.Background(), "SELECT id FROM information_schema.processlist WHERE user = 'plain'")
 	require.NoError(c.t, err)
+	defer rows.Close()
 	var ids []int64
 	for rows.Next() {
 		var id int64
@@ -61,7 +62,6 @@ func (c *answering) kill(what string) (n int) {
 		ids = append(ids, id)
 	}
 	require.NoError(c.t, rows.Err())
-	rows.Close()
 	for _, id := range ids {
 		_, _ = c.root.ExecContext(context.Background(), fmt.Sprintf("KILL %s %d", what, id)) // it may have ended
 	}

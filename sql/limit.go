@@ -92,7 +92,7 @@ func (s *stall) watch(ctx context.Context) (watched context.Context, end func(er
 		cause := context.Cause(watched)
 		cancel(nil)
 		if errors.Is(err, context.Canceled) && errors.Is(cause, context.DeadlineExceeded) {
-			return fmt.Errorf("%w: %v", cause, err)
+			return fmt.Errorf("%w: %s", cause, err.Error()) // not a cancellation
 		}
 		return err
 	}
