@@ -39,15 +39,8 @@
 // reentrant), [ReadWrite] and [Latch] (LeaderLatch) differ in their rule and in the
 // owner. [Selector] (LeaderSelector) is built on Mutex. Revocation is a request in the
 // holder's node, which the holder may ignore ([Mutex.MakeRevocable],
-// [Client.AttemptRevoke]). [SimpleDistributedQueue] and [DistributedQueue] keep items in
-// persistent sequential nodes.
-//
-// # More after Curator
-//
-// Article 004 says only that Curator has more than locks and elections. What it does not
-// describe is after Curator's own classes: [MultiLock], [Barrier], [DoubleBarrier], a
-// shared value or count ([Shared]) and [AtomicLong]. All but MultiLock are a node that the
-// clients write at the version that they have read, or watch.
+// [Client.AttemptRevoke]). [SimpleDistributedQueue] keeps its items in persistent
+// sequential nodes.
 //
 // # How long a holder may rely on its hold
 //

@@ -81,7 +81,13 @@ func (m *Mutex) Acquire(ctx context.Context) error {
 // TryAcquire is Acquire with a time limit. It returns false if the lock was not
 // acquired in time; the place in the queue is deleted then.
 func (m *Mutex) TryAcquire(ctx context.Context, limit time.Duration) (bool, error) {
-	return within(ctx, limit, m.Acquire)
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := m.Acquire(limited)
+	if ctx.Err() == nil && limited.Err() != nil && errors.Is(err, limited.Err()) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // Release undoes one Acquire; the last one releases the lock. If that fails, it is

@@ -3,27 +3,7 @@ package zklatch
 import (
 	"context"
 	"errors"
-	"strings"
 )
-
-// createNode creates a node, and its missing parents, which are persistent. create is
-// how the request for the node itself is repeated: callWithRetry or callOnce.
-func (c *Client) createNode(ctx context.Context, path string, data []byte, kind Kind, create func(ctx context.Context, request func() error) error) error {
-	parent := path[:max(0, strings.LastIndexByte(path, '/'))]
-	for {
-		err := create(ctx, func() error {
-			_, err := c.tree.Create(ctx, path, data, kind)
-			return err
-		})
-		if !errors.Is(err, ErrNoNode) || parent == "" {
-			return err
-		}
-		err = c.callWithRetry(ctx, func() error { return c.makePath(ctx, parent, Persistent) })
-		if err != nil && !errors.Is(err, ErrNoNode) { // a container above was deleted meanwhile
-			return err
-		}
-	}
-}
 
 // makeContainers creates a container at path, and containers as its parents, where none
 // exist (creatingParentContainersIfNeeded in article 004). The servers delete them when

@@ -11,8 +11,8 @@ import (
 
 // ErrPlaceLost is returned if the own node does not exist any more, mostly because its
 // session has ended, or cannot be created because the queue itself was deleted
-// (NoNodeException in article 004): by DoubleBarrier.Leave, and, together with
-// ErrRetryRefused, by calls that wait. It is an ErrNoNode.
+// (NoNodeException in article 004): by calls that wait, together with ErrRetryRefused.
+// It is an ErrNoNode.
 var ErrPlaceLost = fmt.Errorf("the place is lost: %w", ErrNoNode)
 
 // A queue is a node with numbered, ephemeral children, of which each watches only the

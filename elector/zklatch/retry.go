@@ -19,11 +19,10 @@ var ErrRetryRefused = errors.New("the retry policy allows no other try")
 // article 004). The types below are those of Curator; any goroutine may use them.
 //
 // A policy is asked only where a second execution does no harm: for reads, for deletions,
-// for the creation of a node that is recognised by its name or its data, and for the
-// members of a DoubleBarrier, which have unique names. After a lost answer, the write of
-// a shared value or number, a conditional write and the creation of a queue's item are
-// not repeated, whatever the policy. After ErrSessionExpired, which means that a request
-// was not executed, the policy is asked for these, too.
+// and for the creation of a node that is recognised by its name or its data. After a lost
+// answer, a conditional write and the creation of a queue's item are not repeated,
+// whatever the policy. After ErrSessionExpired, which means that a request was not
+// executed, the policy is asked for an item, too.
 type RetryPolicy interface {
 	// AllowRetry returns the pause before the next try, or false if there must be none
 	// (allowRetry in article 004, which sleeps itself). retryCount is how often the
@@ -160,20 +159,9 @@ func retryable(err error) bool {
 // callWithRetry makes a request that may be executed twice, until it is answered, or
 // the policy refuses another try (callWithRetry of Curator's RetryLoop).
 func (c *Client) callWithRetry(ctx context.Context, request func() error) error {
-	return c.callWhile(ctx, retryable, request)
-}
-
-// callOnce is callWithRetry for a request that must not be executed twice: it is
-// repeated only if it was not executed.
-func (c *Client) callOnce(ctx context.Context, request func() error) error {
-	return c.callWhile(ctx, func(err error) bool { return errors.Is(err, ErrSessionExpired) }, request)
-}
-
-// callWhile repeats a request after the errors given, as the policy allows.
-func (c *Client) callWhile(ctx context.Context, again func(error) bool, request func() error) error {
 	for r := c.retries(); ; {
 		err := request()
-		if !again(err) || errors.Is(err, ErrRetryRefused) {
+		if !retryable(err) {
 			return err
 		}
 		if err := r.next(ctx, err); err != nil {

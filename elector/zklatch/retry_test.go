@@ -181,64 +181,6 @@ func TestArticleRequestsAreRepeatedAsThePolicyAllows(t *testing.T) {
 	})
 }
 
-// What a Client has beside locks and queues asks its policy, too, for each request.
-func TestRetry_BarriersValuesAndNumbersAskThePolicy(t *testing.T) {
-	const barrier, double, value, number = "/barrier", "/double", "/value", "/number"
-	set := func(path string) func(*bench, *zklatch.Client) error {
-		return func(b *bench, c *zklatch.Client) error { return c.Barrier(b.path + path).Set(b.limited()) }
-	}
-	remove := func(b *bench, c *zklatch.Client) error { return c.Barrier(b.path + barrier).Remove(b.limited()) }
-	wait := func(b *bench, c *zklatch.Client) error { return c.Barrier(b.path + "/none").Wait(b.limited()) }
-	enter := func(b *bench, c *zklatch.Client) error { return c.DoubleBarrier(b.path+double, 1).Enter(b.limited()) }
-	read := func(b *bench, c *zklatch.Client) error {
-		_, err := c.AtomicLong(b.path+number, zklatch.AtomicLongConfig{}).Get(b.limited())
-		return err
-	}
-	start := func(b *bench, c *zklatch.Client) error {
-		s := c.SharedCount(b.path+value, 1)
-		defer s.Close()
-		return s.Start(b.limited())
-	}
-	for name, r := range map[string]struct {
-		op      memtree.Op
-		path    string
-		request func(*bench, *zklatch.Client) error
-	}{
-		"set a barrier":   {memtree.Create, barrier, set(barrier)},
-		"its parents":     {memtree.Create, "/parent", set("/parent/barrier")},
-		"remove it":       {memtree.Delete, barrier, remove},
-		"wait for one":    {memtree.Get, "/none", wait},
-		"create a member": {memtree.Create, double, enter},
-		"read a barrier":  {memtree.Get, double, enter},
-		"list members":    {memtree.Children, double, enter},
-		"join":            {memtree.Set, double, enter},
-		"read a number":   {memtree.Get, number, read},
-		"read a value":    {memtree.Get, value, start},
-		"create a value":  {memtree.Create, value, start},
-	} {
-		t.Run(name, func(t *testing.T) {
-			for drops, want := range []error{nil, nil, nil, zklatch.ErrRetryRefused} {
-				inMemory(t, func(t *testing.T, b *bench) {
-					u := b.user()
-					for range drops {
-						b.server.DropRequest(r.op, r.path)
-					}
-					began := time.Now()
-					err := r.request(b, b.client(u.Tree, zklatch.RetryNTimes{N: 2, Pause: time.Second}))
-					assert.GreaterOrEqual(t, time.Since(began), time.Duration(min(drops, 2))*time.Second)
-					assert.Zero(t, b.server.Faults())
-					if want == nil {
-						assert.NoError(t, err)
-						return
-					}
-					assert.ErrorIs(t, err, want)
-					assert.ErrorIs(t, err, zklatch.ErrConnectionLost)
-				})
-			}
-		})
-	}
-}
-
 // A pause of the policy ends with the caller's context.
 func TestRetry_PauseEndsWithContext(t *testing.T) {
 	inMemory(t, func(t *testing.T, b *bench) {

@@ -313,32 +313,8 @@ var articleGuards = []guard{
 		"elector/zklatch/items.go", "return cmp.Compare(numberOf(a), numberOf(b))", "return cmp.Compare(numberOf(b), numberOf(a))"}},
 	{name: "004: an offer whose answer was lost is repeated", test: unit{"./elector/zklatch", "TestSimpleDistributedQueue_LostAnswers"}, patch: patch{
 		"elector/zklatch/items.go", "case errors.Is(err, ErrSessionExpired): // nothing was created", "case retryable(err):"}},
-	{name: "004: an item without a lock is handled, then deleted", test: unit{"./elector/zklatch", "TestArticleAConsumerHandlesInOrder"}, patch: patch{
-		"elector/zklatch/distqueue.go", "\tmine, err := q.items.take(q.ctx, name)\n\tif errors", "\tmine := true\n\tdefer q.items.take(q.ctx, name)\n\tif errors"}},
-	{name: "004: an item with a lock is deleted, then handled", test: unit{"./elector/zklatch", "TestArticleAConsumerHandlesInOrder"}, patch: patch{
-		"elector/zklatch/distqueue.go", "\tfailed := q.cfg.Consume(ctx, item)\n", "\t_, _ = q.items.take(ctx, name)\n\tfailed := q.cfg.Consume(ctx, item)\n"}},
-	{name: "004: the item of a dead consumer is forgotten", test: unit{"./elector/zklatch", "TestArticleAnItemOfADeadConsumer"}, patch: patch{
-		"elector/zklatch/distqueue.go", "\tif !others {\n\t\tunlocked = nil\n", "\tif others {\n\t\tunlocked = nil\n"}},
 	{name: "004: a listener cannot cancel the leadership", test: unit{"./elector/zklatch", "TestArticleAListenerCancelsTheLeadership"}, patch: patch{
 		"elector/zklatch/state.go", "if errors.Is(err, ErrCancelLeadership) {", "if errors.Is(err, ErrCancelLeadership) && state == Lost {"}},
-	{name: "004: a multi-lock keeps what it has acquired", test: unit{"./elector/zklatch", "TestMultiLock_AllOrNone"}, patch: patch{
-		"elector/zklatch/multilock.go", "failed := release(last, m.locks[:i])", "failed := release(last, m.locks[i:i])"}},
-	{name: "004: a barrier lets all pass", test: unit{"./elector/zklatch", "TestBarrier_WaitsUntilItIsRemoved"}, patch: patch{
-		"elector/zklatch/barrier.go", "return !n.exists || n.stat.Czxid != first, nil", "return n.stat.Czxid == first, nil"}},
-	{name: "004: a double barrier opens one member early", test: unit{"./elector/zklatch", "TestDoubleBarrier_TimeLimits"}, patch: patch{
-		"elector/zklatch/doublebarrier.go", "len(r.Members) >= b.n", "len(r.Members) >= b.n-1"}},
-	{name: "004: a double barrier is left alone", test: unit{"./elector/zklatch", "TestDoubleBarrier_TimeLimits"}, patch: patch{
-		"elector/zklatch/doublebarrier.go", "for err == nil && r.Round == round && r.Open {", "for err == nil && r.Round == round && !r.Open {"}},
-	{name: "004: a set with an old version is written", test: unit{"./elector/zklatch", "TestSharedCount_TrySetIsConditional"}, patch: patch{
-		"elector/zklatch/shared.go", "s.write(ctx, value, previous.Version)", "s.write(ctx, value, AnyVersion)"}},
-	{name: "004: a set does not see that the node was created again", test: unit{"./elector/zklatch", "TestSharedCount_TrySetIsConditional"}, patch: patch{
-		"elector/zklatch/shared.go", "if mzxid != previous.Mzxid {", "if mzxid == 0 {"}},
-	{name: "004: shared values are read whatever the policy", test: unit{"./elector/zklatch", "TestRetry_BarriersValuesAndNumbersAskThePolicy"}, patch: patch{
-		"elector/zklatch/node.go", "\terr = c.callWithRetry(ctx, func() (err error) {\n\t\tdata, stat, err", "\terr = (&Client{policy: RetryForever{}}).callWithRetry(ctx, func() (err error) {\n\t\tdata, stat, err"}},
-	{name: "004: listeners of a value are not called", test: unit{"./elector/zklatch", "TestSharedValue_NotifiesListeners"}, patch: patch{
-		"elector/zklatch/shared.go", "for _, changed := range listeners {", "for _, changed := range listeners[:0] {"}},
-	{name: "004: a number is not tried under the mutex", test: unit{"./elector/zklatch", "TestAtomicLong_TriesThenLocks"}, patch: patch{
-		"elector/zklatch/atomiclong.go", "if try() || a.cfg.Lock == \"\" {", "if try() || a.path != \"\" {"}},
 	{name: "004: an old term's write is accepted", test: unit{"./elector/zklatch", "TestConformance"}, patch: patch{
 		"elector/zklatch/record.go", "if r.Number != term || r.Leader != owner.String() || r.Resigned {", "if r.Number < term {"}},
 }
