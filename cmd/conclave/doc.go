@@ -83,8 +83,8 @@
 // 2 invalid usage, 4 timeout; and 3, no leader. A name that this cluster does not
 // have is a failure; a name that is wrong on every cluster, as of a scenario or a
 // type of events, is invalid usage. `lead --once` exits with the code of its command,
-// `db` with that of devdb. 141 is that of a call that the end of the output's reader
-// has ended. An error is one line on standard error, with advice if possible. A
+// `db` with that of devdb. A call that is ended because the reader of its output has
+// ended (`conclave demo | head`) exits with 141. An error is one line on standard error, with advice if possible. A
 // violated invariant is a failure.
 //
 // # Signals

@@ -25,6 +25,9 @@ func main() {
 		}()
 	}
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	if code != exitDone && errors.Is(context.Cause(ctx), errReaderEnded) {
+		code = exitPipe
+	}
 	stop()
 	os.Exit(code)
 }
