@@ -101,7 +101,10 @@ func refuseUnwritable(flags *pflag.FlagSet) error {
 		if info, err := os.Stat(filepath.Dir(file)); err != nil || !info.IsDir() {
 			return usageError{fmt.Errorf("--%s %q: no folder %s", name, file, filepath.Dir(file))}
 		}
-		_, missing := os.Stat(file)
+		info, missing := os.Lstat(file)
+		if missing == nil && !info.Mode().IsRegular() {
+			continue // a link, or a device such as /dev/stdout
+		}
 		out, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY, 0o644)
 		if err != nil {
 			return usageError{fmt.Errorf("--%s: %w", name, err)}

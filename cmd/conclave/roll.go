@@ -15,6 +15,7 @@ import (
 	"conclave"
 	"conclave/meta/metaclient"
 	"conclave/testbed/local/supervisor"
+	"conclave/wire"
 )
 
 func (a *app) rollCommand() *cobra.Command {
@@ -100,7 +101,8 @@ func (a *app) roll(ctx context.Context, h *supervisor.Handle, role string) error
 }
 
 // awaitWhole waits until every process is ready, so that the next one can be stopped.
-// It returns an error if one is down and is not started again by the supervisor.
+// It returns an error if one is suspended, or down and not started again by the
+// supervisor.
 func (a *app) awaitWhole(ctx context.Context, h *supervisor.Handle) error {
 	cfg, err := h.Config()
 	if err != nil {
@@ -114,8 +116,9 @@ func (a *app) awaitWhole(ctx context.Context, h *supervisor.Handle) error {
 		if err = a.checkRunning(ps); err == nil {
 			err = h.AwaitReady(ctx)
 		}
-		if err != nil && cfg.Restart > 0 && ctx.Err() == nil {
-			return false, nil
+		suspended := slices.ContainsFunc(ps, func(p supervisor.Process) bool { return p.State == "suspended" })
+		if err != nil && cfg.Restart > 0 && !suspended {
+			return false, wire.Errorf(wire.CodeUnavailable, "%v", err) // the reason, if the time limit comes first
 		}
 		return err == nil, err
 	})
