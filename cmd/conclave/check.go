@@ -102,7 +102,7 @@ func refuseUnwritable(flags *pflag.FlagSet) error {
 			return usageError{fmt.Errorf("--%s %q: no folder %s", name, file, filepath.Dir(file))}
 		}
 		info, missing := os.Lstat(file)
-		if missing == nil && !info.Mode().IsRegular() {
+		if missing == nil && !info.Mode().IsRegular() && !info.IsDir() {
 			continue // a link, or a device such as /dev/stdout
 		}
 		out, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY, 0o644)
