@@ -26,7 +26,8 @@ type Config struct {
 	Sessions []string
 	// Resolve returns addresses of sessions, instead of or in addition to
 	// Sessions. It is called at the start, and again whenever no known session
-	// can be reached.
+	// can be reached. While a call takes long, the Sessions are asked; it may be called
+	// again before a call has returned whose context has ended.
 	Resolve func(ctx context.Context) ([]string, error)
 	// Bind sends to the addresses of Resolve what is sent to those that sessions
 	// report: not the token itself, but one that is bound to the address, which is of
@@ -138,7 +139,7 @@ func (c Config) withDefaults() Config {
 		c.TLSFrom = func() *tls.Config { return settings }
 	}
 	if c.Network == nil {
-		c.Network = wire.NewTCP()
+		c.Network = &wire.TCP{} // an attempt has a limit, which grows
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -19,13 +19,16 @@ import (
 // which no session took the client, so that sessions to which thousands of clients
 // connect at once are not kept busy with those that have given up. The time that a
 // session may take to answer doubles, for that session alone, if it was silent for as
-// long. All are for a client lease of usualLease or more, and shorter with a shorter
-// one: one session that answers is found within half of the lease.
+// long; others are asked meanwhile. All are for a client lease of usualLease or more,
+// and shorter with a shorter one: one session of eight that answers is found within
+// half of the lease, and with more addresses leastStagger later for each.
 const (
 	firstPause   = 20 * time.Millisecond
 	maxPause     = 2 * time.Second
 	welcomeFirst = 2 * time.Second
-	welcomeMost  = 4 * time.Second
+	welcomeMost  = 8 * time.Second
+	leastStagger = 250 * time.Millisecond
+	againAfter   = 500 * time.Millisecond // see search.again
 	usualLease   = 5 * time.Second
 
 	// The log reports a client without a session after warnFirst, and then every
@@ -53,11 +56,11 @@ const (
 // between attempts. This one reacts to the end of the stream.
 func (c *Client) runLinks(ctx context.Context) error {
 	var held *link
-	avoid := ""                                    // the session that was lost or left last; it is tried last
+	avoid, again := "", false                      // the session that was lost or left last, see search
 	refused, since := time.Duration(0), time.Now() // the pause after a refusal on a connection, and the begin of that
 	for {
 		if held == nil {
-			l, err := c.seek(ctx, nil, avoid, "")
+			l, err := c.seek(ctx, nil, avoid, "", again)
 			switch {
 			case c.isClosing():
 				if l != nil {
@@ -68,8 +71,6 @@ func (c *Client) runLinks(ctx context.Context) error {
 				return ctx.Err()
 			}
 			held, since = l, time.Now()
-			c.noteAccepted()
-			c.log.Info("connected", "session", l.session.String(), "address", l.address)
 		}
 		select {
 		case <-held.done:
@@ -82,11 +83,11 @@ func (c *Client) runLinks(ctx context.Context) error {
 				refused = min(max(2*refused, firstPause), maxPause)
 				c.sleep(ctx, c.jittered(refused))
 			}
-			avoid, held = held.address, nil
+			avoid, again, held = held.address, broke(held.err), nil
 		case move := <-held.move:
 			old := held
 			held = c.moveFrom(ctx, old, move)
-			avoid = old.address
+			avoid, again = old.address, false
 		case <-c.closing.Done():
 			c.goodbye(held)
 			return nil
@@ -110,7 +111,7 @@ func (c *Client) runLinks(ctx context.Context) error {
 func (c *Client) moveFrom(ctx context.Context, old *link, move *wirev1.Move) *link {
 	c.log.Info("asked to move", "from", old.session.Name, "reason", move.GetReason())
 	for to := move.GetTo(); ; to = "" {
-		next, err := c.seek(ctx, old, old.address, to)
+		next, err := c.seek(ctx, old, old.address, to, false)
 		switch {
 		case err == nil:
 		case isDone(old.done):
@@ -119,7 +120,6 @@ func (c *Client) moveFrom(ctx context.Context, old *link, move *wirev1.Move) *li
 		default:
 			return old
 		}
-		c.log.Info("connected", "session", next.session.String(), "address", next.address)
 		for !next.complete() {
 			select {
 			case <-next.settled.C():
@@ -214,18 +214,26 @@ var (
 
 // search is what a client does to be welcomed by a session: attempts in a race. One
 // after the other is begun, the next when the last one has failed, or has been silent
-// for a share of half a client lease; the first session that welcomes the client wins.
-// One that has answered that the client must wait holds further attempts back:
-// thousands that arrive at once do not open more than one connection each.
+// for the stagger, a share of half a client lease; the first session that welcomes the
+// client wins. A round asks each session that is not being asked already, and last
+// those that were silent. One that has answered that the client must wait holds further
+// attempts back: thousands that arrive at once do not open more than one connection
+// each, and one more to a session whose connection broke.
 type search struct {
-	c       *Client
-	results chan *attempt
-	trying  map[string]*attempt
-	limits  map[string]time.Duration // of the answer, where it is not welcomeFirst
-	left    []string                 // of this round
-	stagger time.Duration            // between two attempts of it
-	pause   time.Duration            // after the last round
-	err     error                    // of the last attempt that failed
+	c         *Client
+	old       *link  // still held, and left out; nil: the client has no session
+	avoid     string // the session that was lost or left last; it is tried last
+	again     bool   // it is tried second, after againAfter: if it saw the connection end, it keeps what it has for a quarter of the lease
+	to        string // is tried first
+	results   chan *attempt
+	trying    map[string]*attempt
+	limits    map[string]time.Duration // of the next answer
+	left      []string                 // of this round
+	resolving chan struct{}            // closed when Resolve has returned; nil: it is not called
+	resolved  bool                     // its result is for the next round
+	stagger   time.Duration            // between two attempts
+	pause     time.Duration            // after the last round
+	err       error                    // of the last attempt that failed
 }
 
 // attempt is one try to be welcomed by a session.
@@ -244,7 +252,7 @@ type attempt struct {
 // held, it is not avoided but left out, and if the session named by to has not been
 // reached within moveLimit, seek gives up. It returns an error only then, or when ctx
 // ends or the client closes.
-func (c *Client) seek(ctx context.Context, old *link, avoid, to string) (*link, error) {
+func (c *Client) seek(ctx context.Context, old *link, avoid, to string, again bool) (*link, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the attempts that have lost
 	defer context.AfterFunc(c.closing, cancel)()
@@ -258,66 +266,68 @@ func (c *Client) seek(ctx context.Context, old *link, avoid, to string) (*link, 
 			giveUp = time.After(moveLimit)
 		}
 	}
-	s := &search{c: c, results: make(chan *attempt), trying: map[string]*attempt{}, limits: map[string]time.Duration{}, err: errNoAnswer}
+	s := &search{
+		c: c, old: old, avoid: avoid, again: again, to: to, results: make(chan *attempt), trying: map[string]*attempt{},
+		limits: map[string]time.Duration{}, stagger: c.scaled(welcomeFirst) / 2, err: errNoAnswer,
+	}
 	next := time.NewTimer(0)
 	defer next.Stop()
-	for planned := true; ; {
+	for planned := true; ; { // whether the next round is, after a pause
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-giveUp:
 			return nil, s.err
 		case <-lost: // the attempts go on, and a new round begins, of all sessions
-			old, lost, giveUp, s.left, planned = nil, nil, nil, nil, true
+			s.old, lost, giveUp, s.left, planned = nil, nil, nil, nil, true
 			next.Reset(0)
 		case <-warn.C:
-			if warn.Reset(warnAgain); old == nil {
+			if warn.Reset(warnAgain); s.old == nil {
 				c.warnUnreached(slices.Sorted(maps.Keys(s.limits)), s.err)
 			}
 		case a := <-s.results:
 			if a.err == nil {
-				return c.adopt(a)
+				return c.adopt(a), nil
 			}
 			s.failed(a)
 			if len(s.left) > 0 {
 				next.Reset(0)
 			} else if !planned {
 				planned = true
-				next.Reset(s.endRound(old == nil))
+				next.Reset(s.endRound())
+			}
+		case <-s.resolving:
+			if s.resolving, s.resolved = nil, true; len(s.left) == 0 {
+				next.Reset(0)
 			}
 		case <-next.C:
-			if s.holds() {
-				next.Reset(s.stagger / 4)
-				continue
-			}
-			planned = s.begin(ctx, old == nil, avoid, to)
-			switch {
-			case len(s.left) > 0:
-				planned = false
+			switch d := s.held(); {
+			case d > 0:
+				next.Reset(d)
+			case s.resolves(ctx): // a round without the result begins if that takes long
 				next.Reset(s.stagger)
-			case planned:
-				next.Reset(s.endRound(old == nil))
+			case s.begin(ctx):
+				planned = false
+				next.Reset(s.patience())
+			default:
+				planned = true
+				next.Reset(s.endRound())
 			}
 		}
 	}
 }
 
 // begin begins the next attempt, of a new round if that is necessary. It reports
-// whether there was none to begin and none is in progress.
-func (s *search) begin(ctx context.Context, any bool, avoid, to string) (none bool) {
+// whether one is in progress.
+func (s *search) begin(ctx context.Context) bool {
 	if len(s.left) == 0 {
-		all := s.c.candidates(ctx, avoid, to)
-		if any && avoid != "" {
-			all = append(all, avoid)
-		}
-		s.stagger = s.c.scaled(welcomeFirst) / time.Duration(max(2, len(all)))
-		s.left = slices.DeleteFunc(all, func(address string) bool { return s.trying[address] != nil })
+		s.newRound()
 	}
 	if len(s.left) == 0 {
-		if len(s.trying) == 0 {
+		if len(s.trying) == 0 && s.resolving == nil {
 			s.err = errNoSession
 		}
-		return len(s.trying) == 0
+		return len(s.trying) > 0
 	}
 	a := &attempt{address: s.left[0], since: time.Now()}
 	s.left = s.left[1:]
@@ -331,17 +341,62 @@ func (s *search) begin(ctx context.Context, any bool, avoid, to string) (none bo
 			a.abandon()
 		}
 	})
-	return false
+	return true
 }
 
-// holds reports whether an attempt holds the next one back.
-func (s *search) holds() bool {
+// newRound sets which sessions are asked next, in their order.
+func (s *search) newRound() {
+	all := s.c.candidates(s.avoid, s.to)
+	switch {
+	case s.old != nil || s.avoid == "":
+	case s.again:
+		all = slices.Insert(all, min(1, len(all)), s.avoid)
+	default:
+		all = append(all, s.avoid)
+	}
+	s.resolved = false
+	s.stagger = max(s.c.scaled(welcomeFirst)/time.Duration(max(2, len(all))), s.c.scaled(leastStagger))
+	s.left = slices.DeleteFunc(all, func(address string) bool { return s.trying[address] != nil })
+	slices.SortStableFunc(s.left, func(a, b string) int { return cmp.Compare(s.limits[a], s.limits[b]) })
+}
+
+// resolves calls Resolve before a new round if no session is known to be there, and
+// reports whether it does.
+func (s *search) resolves(ctx context.Context) bool {
+	if len(s.left) > 0 || s.resolving != nil || s.resolved || !s.c.mustResolve() {
+		return false
+	}
+	done := make(chan struct{})
+	s.resolving = done
+	s.c.attempts.Go(func() {
+		defer close(done)
+		s.c.resolve(ctx)
+	})
+	return true
+}
+
+// returns reports whether the next attempt is at the session whose connection broke.
+func (s *search) returns() bool { return s.again && len(s.left) > 0 && s.left[0] == s.avoid }
+
+// patience is how long the attempts in progress may be silent before the next begins.
+func (s *search) patience() time.Duration {
+	if s.returns() {
+		return min(s.stagger, s.c.scaled(againAfter))
+	}
+	return s.stagger
+}
+
+// held returns for how long the attempts in progress hold the next one back.
+func (s *search) held() (d time.Duration) {
+	patience := s.patience()
 	for _, a := range s.trying {
-		if begun := time.Duration(a.begun.Load()); begun == 0 || a.waits.Load() || time.Since(a.since)-begun < s.stagger {
-			return true
+		if begun := time.Duration(a.begun.Load()); begun == 0 || a.waits.Load() && !s.returns() {
+			d = max(d, patience/4)
+		} else {
+			d = max(d, patience-(time.Since(a.since)-begun))
 		}
 	}
-	return false
+	return d
 }
 
 // failed records that an attempt has failed.
@@ -356,8 +411,8 @@ func (s *search) failed(a *attempt) {
 
 // endRound returns the pause until the next round. If the client has no session, it
 // starts again from those configured and resolved, since none on the list took it.
-func (s *search) endRound(seeking bool) time.Duration {
-	if seeking {
+func (s *search) endRound() time.Duration {
+	if s.old == nil {
 		s.c.mu.Lock()
 		s.c.advertised = nil
 		s.c.mu.Unlock()
@@ -390,31 +445,51 @@ func (c *Client) warnUnreached(tried []string, err error) {
 		hint = "no answer: is a process suspended, a firewall in between, or TLS used at one end only?"
 	case connect.CodeOf(err) == connect.CodeUnimplemented:
 		hint = "the process there is no session: is it the address of a meta or data node?"
+	case wire.CodeOf(err) == wire.CodeUnauthorized, wire.CodeOf(err) == wire.CodeForbidden, wire.CodeOf(err) != "" && !broke(err):
+		hint = "a session has answered that it does not take this client"
 	}
 	c.log.Warn("no session reached", "tried", tried, "error", err, "hint", hint)
+}
+
+// broke reports whether err is of the connection and not an answer of the session.
+func broke(err error) bool {
+	var e *connect.Error
+	return errors.As(err, &e) && !connect.IsWireError(e)
+}
+
+// mustResolve reports whether there is a Resolve to call, since no session has
+// reported others.
+func (c *Client) mustResolve() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.config.Resolve != nil && len(c.advertised) == 0
+}
+
+// resolve calls Resolve and keeps the result, unless the search is over by then.
+func (c *Client) resolve(ctx context.Context) {
+	resolved, err := c.config.Resolve(ctx)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		c.log.Warn("cannot resolve the sessions", "error", err)
+		c.noteRefusal(err)
+	default:
+		c.mu.Lock()
+		c.resolved = resolved
+		if !c.config.Bind {
+			c.given.Store(&resolved)
+		}
+		c.mu.Unlock()
+	}
 }
 
 // candidates returns the sessions that the last session reported, in random
 // order but the given one first if it is among them, then those that were
 // configured or resolved, in random order.
-func (c *Client) candidates(ctx context.Context, not, first string) []string {
+func (c *Client) candidates(not, first string) []string {
 	c.mu.Lock()
 	reported, known := slices.Clone(c.advertised), slices.Concat(c.config.Sessions, c.resolved)
 	c.mu.Unlock()
-	if c.config.Resolve != nil && len(reported) == 0 {
-		if resolved, err := c.config.Resolve(ctx); err != nil {
-			c.log.Warn("cannot resolve the sessions", "error", err)
-			c.noteRefusal(err)
-		} else {
-			known = append(known, resolved...)
-			c.mu.Lock()
-			c.resolved = resolved
-			if !c.config.Bind {
-				c.given.Store(&resolved)
-			}
-			c.mu.Unlock()
-		}
-	}
 	c.shuffle(reported)
 	c.shuffle(known)
 	if at := slices.Index(reported, first); at > 0 {

@@ -123,12 +123,121 @@ func TestSeek_ASessionThatAnswersIsFoundInTime(t *testing.T) {
 	}
 }
 
+// A client whose connection was reset is back at its session before that removes
+// what it has, although the others are silent or let it wait.
+func TestSeek_ComesBackToTheSessionWhoseConnectionBroke(t *testing.T) {
+	for _, others := range []string{"frozen", "waits"} {
+		bubble(t, func(t *testing.T, w *world) {
+			own, bad := w.session("s1"), []*fakeSession{w.session("s2"), w.session("s3")}
+			c := w.client(own)
+			w.eventually("it is connected", func() bool { return len(c.Connected()) == 1 })
+			own.link().out <- &wirev1.ServerMessage{Sessions: []string{own.address, bad[0].address, bad[1].address}}
+			time.Sleep(time.Millisecond)
+			for _, s := range bad {
+				if others == "waits" {
+					s.set(func() { s.waits = true })
+					continue
+				}
+				w.net.Freeze(s.name)
+				defer w.net.Thaw(s.name)
+			}
+			w.net.Reset("app", "s1")
+			began := time.Now()
+			synctest.Wait()
+			w.eventually("it is back", func() bool { return own.link() != nil && len(c.Connected()) == 1 })
+			assert.LessOrEqual(t, time.Since(began), 5*time.Second/8)
+		})
+	}
+}
+
+// A session that refuses connections while it restarts is asked again, although
+// another one is silent: it is found within half of the lease, however long it was away.
+func TestSeek_RefusedSessionIsAskedAgainBesideASilentOne(t *testing.T) {
+	for _, away := range []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, 600 * time.Millisecond, 2 * time.Second, 3 * time.Second, 7 * time.Second, 20 * time.Second} {
+		t.Run(away.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				frozen, restarts := w.session("s1"), w.session("s2")
+				w.net.Freeze("s1")
+				defer w.net.Thaw("s1")
+				w.net.Refuse("s2")
+				c := w.client(frozen, restarts)
+				time.Sleep(away)
+				w.net.Accept("s2")
+				began := time.Now()
+				w.eventually("it is connected", func() bool { return len(c.Connected()) == 1 })
+				assert.LessOrEqual(t, time.Since(began), 2500*time.Millisecond)
+			})
+		})
+	}
+}
+
+// A Resolve that hangs keeps neither the sessions that are known waiting nor the log.
+func TestSeek_ResolveMayHang(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		bubble(t, func(t *testing.T, w *world) {
+			s := w.session("s1")
+			var log lockedLog
+			config := client.Config{Network: w.net.Host("app"), Logger: slog.New(slog.NewTextHandler(&log, nil))}
+			hangs := make(chan struct{})
+			config.Resolve = func(context.Context) ([]string, error) {
+				<-hangs
+				return []string{s.address}, nil
+			}
+			if known {
+				config.Sessions = []string{s.address}
+			}
+			c, err := client.New(config)
+			require.NoError(t, err)
+			c.Start()
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			assert.Equal(t, known, len(c.Connected()) == 1)
+			assert.Equal(t, !known, strings.Contains(log.String(), "no session reached"), log.String())
+			close(hangs)
+			synctest.Wait()
+			assert.Len(t, c.Connected(), 1)
+			require.NoError(t, c.Close(t.Context()))
+		})
+	}
+}
+
+// A client that has lost both sessions during a move, and is welcomed by a third one,
+// does not say any more that it reaches none.
+func TestMove_ThatLostBothSessionsForgetsTheError(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		from, to, third := w.session("s1"), w.session("s2"), w.session("s3")
+		to.set(func() { to.waits = true })
+		third.set(func() { third.accept = true })
+		w.net.Refuse("s3")
+		c := w.client(third, from)
+		w.eventually("it is connected", func() bool { return len(c.Connected()) == 1 })
+		from.link().out <- &wirev1.ServerMessage{Sessions: []string{to.address, third.address}, Move: &wirev1.Move{Reason: "drain", To: to.address}}
+		w.eventually("it has come", func() bool { return to.link() != nil })
+		w.net.Kill("s1")
+		w.net.Kill("s2")
+		p, err := c.Publish(t.Context(), "svc", nil)
+		require.NoError(t, err)
+		time.Sleep(2 * time.Second)
+		ctx, cancel := within(time.Millisecond)
+		defer cancel()
+		require.ErrorContains(t, p.Stored(ctx), "no session is reached")
+		w.net.Accept("s3")
+		w.eventually("it is at the third", func() bool { return len(c.Connected()) == 1 })
+		ctx, cancel = within(time.Millisecond)
+		defer cancel()
+		assert.NotContains(t, p.Stored(ctx).Error(), "no session is reached")
+	})
+}
+
 // A client that reaches no session says so within two seconds, and again now and then:
 // with the addresses, the error, and what may be wrong.
 func TestSeek_ReportsThatNoSessionIsReached(t *testing.T) {
 	for want, prepare := range map[string]func(w *world, s *fakeSession){
 		"does the cluster run, and at these ports?": func(w *world, _ *fakeSession) { w.net.Kill("s1") },
 		"is a process suspended":                    func(w *world, _ *fakeSession) { w.net.Freeze("s1") },
+		"a session has answered": func(_ *world, s *fakeSession) {
+			s.set(func() { s.refuse = wire.Errorf(wire.CodeUnavailable, "draining") })
+		},
 		"is it the address of a meta or data node?": func(_ *world, s *fakeSession) { s.server.Handler = http.NotFoundHandler() },
 	} {
 		bubble(t, func(t *testing.T, w *world) {

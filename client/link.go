@@ -119,7 +119,7 @@ func (a *attempt) abandon() {
 
 // adopt queues everything on the link of an attempt that has won. It is one of the
 // client's links until its done is closed.
-func (c *Client) adopt(a *attempt) (*link, error) {
+func (c *Client) adopt(a *attempt) *link {
 	l, welcome := a.link, a.welcome
 	l.session = wire.NodeIn(welcome.GetWelcome().GetSession())
 	l.number = welcome.GetWelcome().GetConnection()
@@ -141,12 +141,14 @@ func (c *Client) adopt(a *attempt) (*link, error) {
 	l.watches = c.watchedIDs()
 	c.links = append(c.links, l)
 	c.mu.Unlock()
+	c.noteAccepted()
+	c.log.Info("connected", "session", l.session.String(), "address", l.address)
 	if err := l.take(welcome); err != nil { // the welcome carries a refusal for now
 		l.cancel(err)
 	}
 	l.settled.Set()
 	c.background.Go(func() { l.run(a.ctx) })
-	return l, nil
+	return l
 }
 
 // pace waits until the network lets this client connect, and returns what is to be

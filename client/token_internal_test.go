@@ -20,7 +20,7 @@ func TestTokenFor_ReportedSessionsAreSentABoundToken(t *testing.T) {
 		})
 		require.NoError(t, err)
 		c.readToken()
-		c.candidates(t.Context(), "", "")
+		c.resolve(t.Context())
 		bound := func(address string) string { return rights.Bind("secret", address) }
 		resolved := "secret"
 		if bind {

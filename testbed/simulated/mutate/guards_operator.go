@@ -16,7 +16,7 @@ var operatorGuards = []guard{
 	{name: "a stop of the last session does not wait", test: unit{"./session", "TestStop_OfTheLastSessionGoesOnWhenAnotherComes"}, patch: patch{
 		"session/stop.go", "case !refused:\n", "case !refused || first:\n"}},
 	{name: "a client that is asked to move forgets its list", test: unit{"./session", "TestDrain_OfTheSessionThatIsLeftWaits"}, patch: patch{
-		"client/connect.go", "\tif seeking {\n", "\tif seeking || true {\n"}},
+		"client/connect.go", "\tif s.old == nil {\n\t\ts.c.mu.Lock()", "\tif s.old == nil || true {\n\t\ts.c.mu.Lock()"}},
 	{name: "the last candidate quits", by: on("all-candidates-are-asked-to-quit"), test: unit{"./meta", "TestElectionQuit_OfTheLastCandidateIsRefusedUnlessForced"}, patch: patch{
 		"meta/effects.go", "if !a.otherCandidate(name) {\n\t\treturn unsafe", "if name == \"\" {\n\t\treturn unsafe"}},
 	{name: "a meta that was granted to quit counts as a candidate", test: unit{"./meta", "TestElectionQuit_LeavesACandidate"}, patch: patch{
