@@ -22,14 +22,15 @@ import (
 //	 draining     broken,|   | the client comes back, here or elsewhere: its new
 //	              silent |   | connection owns what it sends again
 //	                     v   |
-//	                   broken ---- client lease expires ------> removed, with what
-//	                          or, earlier, the end is confirmed it still owns
+//	                   broken ---- client lease expires,  -----> removed, with
+//	                               or its end is confirmed       what it still owns
 type clients struct {
 	grace time.Duration // removals within it are counted together
 
-	mu       sync.Mutex // guards the rest
-	refusing string     // why clients are refused; "" when they are taken
-	sessions []string   // addresses given to clients
+	mu       sync.Mutex      // guards the rest
+	refusing string          // why clients are refused; "" when they are taken
+	own      map[string]bool // ids of the clients that were here when refusing became cutOff
+	sessions []string        // addresses given to clients
 	next     uint64
 	open     map[*registry.Owner]*connection
 	byNumber map[uint64]*connection // the same
@@ -45,7 +46,8 @@ type broken struct {
 	at    time.Time     // when it broke
 	until time.Time     // end of its lease
 	asked bool          // it left because it was asked to move
-	seen  bool          // its end was seen: until is closeSpan after it, and leases.confirm decides
+	seen  bool          // its end was seen: until is a span after it, and leases.confirm decides
+	span  time.Duration // with seen: closeSpan, or the whole lease after renew
 	again bool          // postpone has given it one more lease
 	ran   time.Duration // clients.ran when it broke
 }
@@ -114,9 +116,9 @@ func (c *clients) refusal(client string) error {
 const cutOff = "it hears no other node"
 
 // whyNot is refusal with the lock held. A session that is cut off takes back its
-// own clients, which may find no other one.
+// own clients, which may find no other one, also those that only subscribe.
 func (c *clients) whyNot(client string) error {
-	if c.refusing == "" || c.refusing == cutOff && slices.ContainsFunc(c.broken, func(b broken) bool { return b.conn.Client == client }) {
+	if c.refusing == "" || c.refusing == cutOff && c.own[client] {
 		return nil
 	}
 	return wire.Errorf(wire.CodeUnavailable, "this session takes no clients: %s", c.refusing)
@@ -140,7 +142,8 @@ func (c *clients) release(conn *connection, leaves int, left bool, now time.Time
 	if leaves > 0 {
 		b := broken{conn: conn, at: now, until: now.Add(conn.linger), asked: conn.asked, ran: c.ran}
 		if b.seen = conn.closed && !b.expected(); b.seen {
-			b.until = now.Add(closeSpan(conn.linger, leaves))
+			b.span = closeSpan(conn.linger, leaves)
+			b.until = now.Add(b.span)
 		}
 		at, _ := slices.BinarySearchFunc(c.broken, b, func(a, b broken) int { return cmp.Or(a.until.Compare(b.until), -1) })
 		c.broken = slices.Insert(c.broken, at, b)
@@ -201,7 +204,19 @@ func (c *clients) answer(to *registry.Owner, stored []registry.Ack, refused []*w
 func (c *clients) refuse(why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.refusing = why
+	if why == c.refusing {
+		return
+	}
+	c.refusing, c.own = why, map[string]bool{}
+	if why != cutOff {
+		return
+	}
+	for _, conn := range c.open {
+		c.own[conn.Client] = true
+	}
+	for _, b := range c.broken {
+		c.own[b.conn.Client] = true
+	}
 }
 
 // askToMove asks every connected client to go to another session.
@@ -303,13 +318,15 @@ func (c *clients) postpone(expired []broken, now time.Time) (due []broken) {
 	return due
 }
 
-// await puts back a connection that expired has returned, and whose end was seen,
-// for the rest of its lease.
-func (c *clients) await(b broken) {
+// await puts back connections that expired has returned, and whose ends were seen,
+// for the rest of their leases.
+func (c *clients) await(seen []broken) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	b.seen, b.until = false, b.at.Add(b.conn.linger)
-	c.broken = append(c.broken, b)
+	for _, b := range seen {
+		b.seen, b.until = false, b.until.Add(b.conn.linger-b.span)
+		c.broken = append(c.broken, b)
+	}
 	c.sortBroken()
 }
 
@@ -349,7 +366,7 @@ func (c *clients) renew(now time.Time) {
 	for i, b := range c.broken {
 		had := c.ran - b.ran
 		if until := now.Add(b.conn.linger); !b.conn.Announced && had < renewedFor*b.conn.linger && until.After(b.until) {
-			c.broken[i].until = until
+			c.broken[i].until, c.broken[i].span = until, b.conn.linger
 		}
 	}
 	c.sortBroken()
@@ -384,18 +401,6 @@ func (c *clients) removedLately(lost map[string]int, now time.Time) {
 	for _, r := range c.removals {
 		lost[r.client] += r.count
 	}
-}
-
-// isBack reports whether a client whose connection has ended has another one.
-func (c *clients) isBack(ended *connection) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, conn := range c.open {
-		if conn.Client == ended.Client {
-			return true
-		}
-	}
-	return false
 }
 
 // snapshot returns the open connections in the order in which they were

@@ -37,6 +37,48 @@ func TestLeases_AreNotRenewedForEver(t *testing.T) {
 	assert.Equal(t, 3, suspensions(4*time.Second))
 }
 
+// The rest of a lease begins where the time ends in which its connection was seen
+// to be closed: it keeps what was added because this session was late or suspended.
+func TestAwait_KeepsWhatTheLeaseWasGiven(t *testing.T) {
+	const linger, late = 5 * time.Second, 700 * time.Millisecond
+	begun := time.Unix(100, 0)
+	ends := func(given func(c *clients)) time.Duration {
+		c, conn := newClients(15*time.Second), &connection{Owner: &registry.Owner{}, linger: linger, closed: true}
+		c.empty = make(chan struct{})
+		c.release(conn, 1, false, begun)
+		given(c)
+		seen, _ := c.expired(begun.Add(time.Hour))
+		c.await(seen)
+		again, next := c.expired(begun)
+		require.Empty(t, again)
+		return next.Sub(begun)
+	}
+	assert.Equal(t, linger, ends(func(*clients) {}))
+	assert.Equal(t, linger+late, ends(func(c *clients) { c.addRunTime(time.Second, late) }))
+	assert.Equal(t, time.Minute+linger, ends(func(c *clients) { c.renew(begun.Add(time.Minute)) }))
+}
+
+// A session that is cut off takes back all clients that were here, also one that
+// has registered nothing, and no others.
+func TestClients_CutOffSessionTakesBackASubscriber(t *testing.T) {
+	c := newClients(15 * time.Second)
+	c.refuse("")
+	conn := &connection{Owner: &registry.Owner{Client: "reader"}, out: &outbox{}}
+	require.NoError(t, c.admit(conn, &wirev1.Welcome{}))
+	c.refuse(cutOff)
+	for range 2 { // it breaks off and comes back
+		c.release(conn, 0, false, time.Now())
+		require.NoError(t, c.refusal("reader"))
+		require.NoError(t, c.admit(conn, &wirev1.Welcome{}))
+		c.refuse(cutOff) // this changes nothing
+	}
+	require.ErrorContains(t, c.refusal("other"), cutOff)
+	c.release(conn, 0, false, time.Now())
+	c.refuse("")
+	c.refuse(cutOff)
+	require.ErrorContains(t, c.refusal("reader"), cutOff, "it was not here this time")
+}
+
 // A client that announced a linger and left keeps its registrations fresh for
 // that time. If its connection broke instead, the client may be at another
 // session: its registrations are held back like any other's, but a diff does

@@ -179,6 +179,7 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	}
 	conn.out.wait()
 	c.endSubscriptions(conn)
+	conn.moved = err == nil && !goodbye
 	conn.closed = request.body.broken && time.Since(conn.LastPing()) < c.config.ClientLease/2 // otherwise it was silent before
 	left := with(c.registry, func(r *registry.Registry) int {
 		left := r.Release(conn.Owner)

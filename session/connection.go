@@ -25,6 +25,7 @@ type connection struct {
 	abort           func()        // ends the stream from this side; any goroutine may call it
 	settled         signal.Signal // data has more of what it registered
 	asked           bool          // asked to move; guarded by clients.mu
+	moved           bool          // its client ended it in order and without a good-bye, as one that has moved does; set before clients.release
 	closed          bool          // its end was seen: the client's side closed it soon after a ping; set before clients.release
 }
 

@@ -92,7 +92,7 @@ func (l *leases) expire(expired []broken, now time.Time) {
 		return
 	}
 	expired = l.confirm(expired)
-	mass, clients := l.isMass(expired, now)
+	mass, clients := l.lossWith(expired, now)
 	if mass && clients > 1 {
 		due := l.clients.postpone(expired, now)
 		if n := len(expired) - len(due); n > 0 {
@@ -138,29 +138,56 @@ func (l *leases) expire(expired []broken, now time.Time) {
 // or this session has no contact with the cluster, which may be a fault of its
 // network.
 func (l *leases) confirm(expired []broken) (due []broken) {
+	if !slices.ContainsFunc(expired, func(b broken) bool { return b.seen }) {
+		return expired
+	}
+	owns := map[*connection]bool{} // only these count
 	lost := append(l.clients.waiting(), expired...)
-	span := massSpan(l.config.ClientLease)
 	l.registry.do(func(r *registry.Registry) {
-		for _, b := range expired {
-			other := func(x broken) bool {
-				return !x.expected() && x.conn.Client != b.conn.Client && x.at.Sub(b.at).Abs() <= span && r.LiveOf(x.conn.Owner) > 0
-			}
-			if b.seen && (l.leaderLost() || slices.ContainsFunc(lost, other) || l.clients.isBack(b.conn)) {
-				l.clients.await(b)
-				continue
-			}
+		lost = slices.DeleteFunc(lost, func(b broken) bool {
+			owns[b.conn] = r.LiveOf(b.conn.Owner) > 0
+			return b.expected() || !owns[b.conn]
+		})
+	})
+	unproven, back := lostTogether(lost, massSpan(l.config.ClientLease)), map[string]bool{}
+	for _, conn := range l.clients.all() {
+		back[conn.Client] = true
+	}
+	alone := l.leaderLost()
+	var kept []broken
+	for _, b := range expired {
+		if b.seen && owns[b.conn] && (alone || unproven[b.conn] || back[b.conn.Client]) {
+			kept = append(kept, b)
+		} else {
 			due = append(due, b)
 		}
-	})
+	}
+	l.clients.await(kept)
 	return due
 }
 
-// isMass reports whether the share of this session's registrations that expire
+// lostTogether returns those connections that broke within a span before or after
+// one of another client. It sorts them by that time.
+func lostTogether(lost []broken, span time.Duration) map[*connection]bool {
+	slices.SortFunc(lost, func(a, b broken) int { return a.at.Compare(b.at) })
+	together := map[*connection]bool{}
+	for first, next := 0, 0; first < len(lost); first = next {
+		for next = first; next < len(lost) && lost[next].conn.Client == lost[first].conn.Client; {
+			next++
+		}
+		for _, b := range lost[first:next] { // of one client, between those of two others
+			together[b.conn] = first > 0 && b.at.Sub(lost[first-1].at) <= span || next < len(lost) && lost[next].at.Sub(b.at) <= span
+		}
+	}
+	return together
+}
+
+// lossWith reports whether the share of this session's registrations that expire
 // is above massShare, and how many clients with registrations have gone at the
 // same time: those that expire, and those that expire within massSpan. To the share
 // all broken connections and the removals within the last grace are counted,
 // except those of clients whose end was confirmed.
-func (l *leases) isMass(expired []broken, now time.Time) (mass bool, clients int) {
+func (l *leases) lossWith(expired []broken, now time.Time) (mass bool, clients int) {
 	gone := l.clients.waiting()
 	for _, b := range expired {
 		if !b.expected() && !b.seen {

@@ -32,8 +32,10 @@ type leaseTest struct {
 	leases   *leases
 	registry *locked
 	clients  *clients
-	starve   atomic.Bool // the loop is late by 900 ms in each round
-	cutOff   atomic.Bool // no meta leader answers
+	starve   atomic.Bool  // the loop is late by 900 ms in each round
+	cutOff   atomic.Bool  // no meta leader answers
+	judged   atomic.Int64 // how often it was asked whether one does
+	expiring []int        // how many connections expired in each round
 }
 
 // withLeases runs a test in virtual time.
@@ -45,11 +47,15 @@ func withLeases(t *testing.T, test func(t *testing.T, x *leaseTest)) {
 			if c.Kind == trace.Leasing && x.starve.Load() {
 				time.Sleep(900 * time.Millisecond)
 			}
+			if c.Kind == trace.Expiring {
+				x.expiring = append(x.expiring, c.Count)
+			}
 		}
 		x.registry.Resize(1, time.Now())
 		x.clients.refuse("")
 		x.leases = &leases{
-			config: config, registry: x.registry, clients: x.clients, events: serve.NewEvents("session-1", time.Now), wakeWriters: func() {}, leaderLost: x.cutOff.Load,
+			config: config, registry: x.registry, clients: x.clients, events: serve.NewEvents("session-1", time.Now), wakeWriters: func() {},
+			leaderLost:  func() bool { x.judged.Add(1); return x.cutOff.Load() },
 			expirations: prometheus.NewCounter(prometheus.CounterOpts{}),
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -166,6 +172,49 @@ func TestLeases_SeenEndIsNoProofWhileOthersAreLost(t *testing.T) {
 		require.NoError(t, x.clients.admit(again, &wirev1.Welcome{}))
 	}, 1, 0)
 	keeps("no contact with the cluster", func(x *leaseTest, _ *connection) { x.cutOff.Store(true) }, 1, 0)
+}
+
+// A device between the clients and the session resets all their connections: one
+// round of the loop judges all of them, and puts them back together.
+func TestLeases_ManyResetsAreJudgedInOneRound(t *testing.T) {
+	withLeases(t, func(t *testing.T, x *leaseTest) {
+		const many = 10_000
+		lease := x.leases.config.ClientLease
+		var all []*connection
+		for i := range many {
+			all = append(all, x.connect(fmt.Sprint("client-", i)))
+		}
+		x.close(all...)
+		time.Sleep(lease - time.Millisecond)
+		assert.Equal(t, many, x.live())
+		assert.Equal(t, []int{many}, x.expiring)
+		assert.EqualValues(t, 1, x.judged.Load())
+		time.Sleep(time.Millisecond)
+		assert.Equal(t, many, x.live(), "a mass has one more lease")
+		time.Sleep(lease)
+		assert.Zero(t, x.live())
+		assert.Equal(t, []int{many, many, many}, x.expiring)
+		assert.EqualValues(t, 1, x.judged.Load())
+	})
+}
+
+// Connections of one client are not lost together, those of two within the span are.
+func TestLostTogether_ComparesWithOtherClients(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const span = 4
+		var lost []broken
+		for range rapid.IntRange(0, 12).Draw(t, "lost") {
+			client, at := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "client"), rapid.IntRange(0, 30).Draw(t, "at")
+			lost = append(lost, broken{conn: &connection{Owner: &registry.Owner{Client: client}}, at: time.Unix(0, int64(at))})
+		}
+		together := lostTogether(slices.Clone(lost), span)
+		for _, b := range lost {
+			other := func(x broken) bool { return x.conn.Client != b.conn.Client && x.at.Sub(b.at).Abs() <= span }
+			if want := slices.ContainsFunc(lost, other); together[b.conn] != want {
+				t.Fatalf("%s at %d: %t, want %t", b.conn.Client, b.at.UnixNano(), !want, want)
+			}
+		}
+	})
 }
 
 // A client with much to replay has more time, but never more than its lease.

@@ -43,7 +43,8 @@ const (
 // remove what they registered when the session grace has ended. It cannot know
 // whether another session is better off, after a power cut for instance. So it asks
 // one client in spreadShare each second, and all of them once one of these has
-// left: a client leaves when data has everything from the other session.
+// moved: a client does so when data has everything from the other session. The
+// first ones have announced no linger: with one, an end in order is no move.
 type spread struct {
 	node     conclave.NodeID
 	beat     time.Duration
@@ -83,7 +84,7 @@ func (s *spread) run(ctx context.Context) {
 				s.evacuate(b, now)
 				continue
 			}
-			b.left = false
+			b.moved = false
 			s.round(b, now)
 		case <-ctx.Done():
 			return
@@ -126,18 +127,21 @@ func (s *spread) plan(b *balance, open []*connection, others map[string]int, now
 	return targets
 }
 
-// evacuate asks a few clients to move, or all once one of them has left.
+// evacuate asks a few clients to move, or all once one of them has done so.
 func (s *spread) evacuate(b *balance, now time.Time) {
 	open, count := s.clients.snapshot(), 0
 	s.plan(b, open, nil, now)
 	addresses, _ := s.drain.openSessions(s.view.State(), true)
+	if len(addresses) == 0 {
+		return // the state has changed since drain.update
+	}
 	for _, i := range b.rand.Perm(len(open)) {
 		conn, to := open[i], addresses[b.rand.IntN(len(addresses))]
-		if _, moving := b.asked[conn]; moving || count > len(open)/spreadShare && !b.left {
+		if _, moving := b.asked[conn]; moving || !b.moved && (conn.Announced || count >= max(1, len(open)/spreadShare)) {
 			continue
 		}
 		if s.clients.askOneToMove(conn, cutOff, to) {
-			b.asked[conn], count = move{to: to, at: now}, count+1
+			b.asked[conn], count = move{to: to, at: now, cutOff: true}, count+1
 		}
 	}
 }
@@ -193,14 +197,15 @@ func (s *spread) choose(b *balance, open []*connection, n int) []*connection {
 type balance struct {
 	since time.Time            // since when this session has had too many clients; zero: it has not
 	asked map[*connection]move // clients that were asked less than spreadMoving ago
-	left  bool                 // one of these has left; while this session hears no other node
+	moved bool                 // one of these that evacuate asked has moved; while this session hears no other node
 	rand  *rand.Rand
 }
 
 // move is one client that was asked to move.
 type move struct {
-	to string // address
-	at time.Time
+	to     string // address
+	at     time.Time
+	cutOff bool // because this session hears no other node
 }
 
 // plan returns an address for each client that is to move now, and the clients that
@@ -217,7 +222,7 @@ func (b *balance) plan(open []*connection, others map[string]int, now time.Time)
 	}
 	for conn, m := range b.asked {
 		age := now.Sub(m.at)
-		b.left = b.left || !here[conn]
+		b.moved = b.moved || m.cutOff && !here[conn] && conn.moved
 		if age > spreadMoving || !here[conn] && age > spreadCounts {
 			delete(b.asked, conn)
 			if here[conn] {

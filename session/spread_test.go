@@ -155,7 +155,7 @@ func TestBalance_FewOrBalancedClientsStay(t *testing.T) {
 }
 
 // A session that hears no other node asks few clients to move, and all of them once
-// one of these has left. It takes no clients but its own that come back.
+// one of these has moved. It takes no clients but its own that come back.
 func TestSpread_CutOffSessionAsksAllClientsOnceOneHasLeft(t *testing.T) {
 	withLeases(t, func(t *testing.T, x *leaseTest) {
 		here, there := conclave.NodeID{Name: "session-1", Incarnation: "x"}, conclave.NodeID{Name: "session-2", Incarnation: "x"}
@@ -171,6 +171,7 @@ func TestSpread_CutOffSessionAsksAllClientsOnceOneHasLeft(t *testing.T) {
 		open := map[int]*connection{}
 		for i := range 20 {
 			open[i] = x.connect(fmt.Sprint("client-", i))
+			open[i].Announced = i < 10
 		}
 		asked := func() (all []int) {
 			for i, conn := range open {
@@ -187,6 +188,9 @@ func TestSpread_CutOffSessionAsksAllClientsOnceOneHasLeft(t *testing.T) {
 		defer cancel()
 		time.Sleep(3*spreadRound + spreadRound/2)
 		require.Len(t, asked(), 3, "one in each round")
+		for _, i := range asked() {
+			assert.False(t, open[i].Announced, "its end would show nothing")
+		}
 		ready, why := d.ready()
 		assert.False(t, ready)
 		assert.Equal(t, cutOff, why)
@@ -197,13 +201,51 @@ func TestSpread_CutOffSessionAsksAllClientsOnceOneHasLeft(t *testing.T) {
 		assert.NoError(t, x.clients.refusal(open[gone].Client), "it may find no other session")
 		delete(open, gone)
 		time.Sleep(spreadRound)
-		assert.Len(t, asked(), 19)
+		require.Len(t, asked(), 3, "one that is lost has not moved")
+
+		gone = asked()[0]
+		open[gone].moved = true
+		x.breakOff(open[gone])
+		delete(open, gone)
+		time.Sleep(spreadRound)
+		assert.Len(t, asked(), 18)
 
 		silent.Store(false)
 		time.Sleep(spreadRound)
 		assert.NoError(t, x.clients.refusal("other"))
 		assert.True(t, d.isOpen())
 		time.Sleep(spreadMoving)
+	})
+}
+
+// Only a client that was asked because nobody is heard, and that has moved, shows
+// that another session is better off.
+func TestBalance_OtherEndsDoNotShowAWayOut(t *testing.T) {
+	for _, test := range []struct{ cutOff, moved, here, want bool }{
+		{true, true, false, true},
+		{false, true, false, false}, // the ordinary balance had asked it
+		{true, false, false, false}, // it died, or said good-bye
+		{true, true, true, false},
+	} {
+		b, conn, now := newCrowd(0, 0).balance, &connection{Owner: &registry.Owner{}, moved: test.moved}, time.Unix(100, 0)
+		b.asked[conn] = move{to: "b", at: now, cutOff: test.cutOff}
+		var open []*connection
+		if test.here {
+			open = append(open, conn)
+		}
+		b.plan(open, nil, now)
+		assert.Equal(t, test.want, b.moved, "%+v", test)
+	}
+}
+
+// The other sessions may have left the member list since the session found itself
+// cut off: nobody is asked then.
+func TestEvacuate_WithoutAnAddressAsksNobody(t *testing.T) {
+	withLeases(t, func(t *testing.T, x *leaseTest) {
+		conn, view := x.connect("client-1"), wire.NewView()
+		s := &spread{view: view, drain: &drain{view: view}, clients: x.clients, registry: x.registry}
+		s.evacuate(newCrowd(0, 0).balance, time.Now())
+		assert.False(t, conn.asked)
 	})
 }
 

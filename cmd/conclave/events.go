@@ -21,7 +21,7 @@ var eventTypes = []string{
 	"act", "act.forced", "blacklist", "blacklist.added", "blacklist.removed", "config", "config.removed", "config.set", "copy", "copy.differs", "data", "data.draining", "data.started",
 	"freeze", "freeze.begun", "freeze.ended", "leader", "leader.elected", "leader.lost", "leader.resigned", "meta", "meta.started",
 	"node", "node.evicted", "node.joined", "node.left", "node.lost", "node.refused", "node.suspect",
-	"session", "session.clients-gone", "session.draining", "session.gone", "session.last", "session.open", "session.stopping",
+	"session", "session.clients-gone", "session.cutoff", "session.draining", "session.gone", "session.last", "session.open", "session.stopping",
 	"slot", "slot.finished", "slot.partial", "slot.serving", "slot.table", "stop", "stop.announced", "stop.ended", "switch", "switch.set",
 }
 

@@ -5,7 +5,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io/fs"
 	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -90,4 +94,23 @@ func TestEventFilter_TypeIsAWordOrAll(t *testing.T) {
 	f := eventFilter{types: []string{"slot"}}
 	assert.True(t, f.wants(wire.Event{Type: "slot.serving"}))
 	assert.False(t, f.wants(wire.Event{Type: "slots"}))
+}
+
+// Each type of event that a node writes may be given to events --type.
+func TestEvents_TypesAreThoseOfTheTree(t *testing.T) {
+	written, found := regexp.MustCompile(`(?:Type: *|\.event\()"([a-z]+\.[a-z-]+)"`), 0
+	for _, dir := range []string{"meta", "data", "session"} {
+		require.NoError(t, filepath.WalkDir("../../"+dir, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			for _, m := range written.FindAllSubmatch(text, -1) {
+				found++
+				assert.Contains(t, eventTypes, string(m[1]), path)
+			}
+			return err
+		}))
+	}
+	assert.Greater(t, found, 30)
 }
