@@ -7,7 +7,7 @@ var databaseGuards = []guard{
 	{name: "connecting counts as the statement's time", test: unit{"./sql", "TestConnect_TakesLongerThanAStatementMay"}, patch: patch{
 		"sql/limit.go", "if !ok || !l.timer.Stop() {", "if !ok || l != nil {"}},
 	{name: "statements that were given up wait for ever", test: unit{"./sql", "TestBackup_AbandonedStatementsEndInTheServer"}, patch: patch{
-		"sql/open.go", `fmt.Sprintf("lock_wait_timeout = %d", seconds)}`, `"lock_wait_timeout = 31536000"}`}},
+		"sql/settings.go", `fmt.Sprintf("lock_wait_timeout = %d", wait), true}`, `"lock_wait_timeout = 31536000", true}`}},
 	{name: "a meta starts on an older schema", test: unit{"./cmd/meta", "TestStart_NeedsAMigratedDatabase"}, patch: patch{
 		"sql/migrate.go", "if want := SchemaVersion(); have < want {\n\t\tif have < 0 {", "if want := SchemaVersion(); have < want-99 {\n\t\tif have < 0 {"}},
 	{name: "metas of a local cluster start before the migration", test: unit{"./testbed/local/supervisor", "TestMigration_ComesBeforeTheMetas"}, patch: patch{

@@ -9,7 +9,7 @@ var slotGuards = []guard{
 	{name: "a copy that is still loading inherits like a complete one", test: unit{"./slot", "TestArrange_GrantsSlotToForbiddenNodeWithLastCompleteCopy"}, patch: patch{
 		"slot/replacement.go", "return !r.complete() || r.Epoch != newest", "return r.Epoch != newest"}},
 	{name: "a forbidden node inherits though an allowed one has a complete copy", test: unit{"./slot", "TestArrange_GrantsSlotToForbiddenNodeWithLastCompleteCopy"}, patch: patch{
-		"slot/replacement.go", "cmp.Or(compareBool(a.mayLead(n), a.mayLead(m)), a.compareCopies(s, m, n))", "cmp.Or(0, a.compareCopies(s, m, n))"}},
+		"slot/replacement.go", "cmp.Or(compareBool(a.mayLead(n), a.mayLead(m)), compareBool(a.mayHold(n), a.mayHold(m)), a.compareCopies(s, m, n))", "cmp.Or(0, a.compareCopies(s, m, n))"}},
 	{name: "a replacement is chosen before all holders have reported", test: unit{"./slot", "TestArrange_EachPartDies"}, patch: patch{
 		"slot/replacement.go", "return a.silent[n] }", "return a.silent[n] && !a.up(n) }"}},
 	{name: "a row without a replacement forgets its places", test: unit{"./slot", "TestArrange_RowWithoutReplacementStays"}, patch: patch{
