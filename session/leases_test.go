@@ -35,7 +35,7 @@ type leaseTest struct {
 	starve   atomic.Bool  // the loop is late by 900 ms in each round
 	cutOff   atomic.Bool  // no meta leader answers
 	judged   atomic.Int64 // how often it was asked whether one does
-	expiring []int        // how many connections expired in each round
+	expiring []int        // how many connections expired in each round; guarded by clients.mu
 }
 
 // withLeases runs a test in virtual time.
@@ -48,7 +48,9 @@ func withLeases(t *testing.T, test func(t *testing.T, x *leaseTest)) {
 				time.Sleep(900 * time.Millisecond)
 			}
 			if c.Kind == trace.Expiring {
+				x.clients.mu.Lock()
 				x.expiring = append(x.expiring, c.Count)
+				x.clients.mu.Unlock()
 			}
 		}
 		x.registry.Resize(1, time.Now())
@@ -94,6 +96,13 @@ func (x *leaseTest) close(all ...*connection) {
 		conn.closed = true
 	}
 	x.breakOff(all...)
+}
+
+// rounds returns how many connections expired in each round.
+func (x *leaseTest) rounds() []int {
+	x.clients.mu.Lock()
+	defer x.clients.mu.Unlock()
+	return slices.Clone(x.expiring)
 }
 
 // live returns the number of registrations.
@@ -187,13 +196,13 @@ func TestLeases_ManyResetsAreJudgedInOneRound(t *testing.T) {
 		x.close(all...)
 		time.Sleep(lease - time.Millisecond)
 		assert.Equal(t, many, x.live())
-		assert.Equal(t, []int{many}, x.expiring)
+		assert.Equal(t, []int{many}, x.rounds())
 		assert.EqualValues(t, 1, x.judged.Load())
 		time.Sleep(time.Millisecond)
 		assert.Equal(t, many, x.live(), "a mass has one more lease")
 		time.Sleep(lease)
 		assert.Zero(t, x.live())
-		assert.Equal(t, []int{many, many, many}, x.expiring)
+		assert.Equal(t, []int{many, many, many}, x.rounds())
 		assert.EqualValues(t, 1, x.judged.Load())
 	})
 }

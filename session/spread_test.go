@@ -174,6 +174,8 @@ func TestSpread_CutOffSessionAsksAllClientsOnceOneHasLeft(t *testing.T) {
 			open[i].Announced = i < 10
 		}
 		asked := func() (all []int) {
+			x.clients.mu.Lock()
+			defer x.clients.mu.Unlock()
 			for i, conn := range open {
 				if conn.asked {
 					all = append(all, i)
