@@ -35,17 +35,23 @@ func (a *arranger) arrange(ctx context.Context) (until time.Time, err error) {
 		return now.Add(examineTime / 10), nil
 	}
 	in := a.input()
-	in.Live = slices.DeleteFunc(in.Live, func(n conclave.NodeID) bool { // no node knows the address of one that could not be listed
+	up := len(in.Live)
+	// No node knows the address of one that could not be listed.
+	in.Live = slices.DeleteFunc(in.Live, func(n conclave.NodeID) bool {
 		return !slices.ContainsFunc(a.state.Members.List, func(m wire.Member) bool { return m.Node == n })
 	})
 	if len(in.Live) == 0 {
 		return time.Time{}, nil
 	}
-	if !slices.Equal(in.Unheard, a.unheard) {
+	if !in.Frozen && !slices.Equal(in.Unheard, a.unheard) {
+		if slices.ContainsFunc(in.Unheard, func(name string) bool { return !slices.Contains(a.unheard, name) }) {
+			a.log.Warn("data nodes that most sessions do not hear lead no slot", "nodes", in.Unheard)
+		} else {
+			a.log.Info("data nodes are heard again", "not yet", in.Unheard)
+		}
 		a.unheard = in.Unheard
-		a.log.Warn("data nodes that most sessions do not hear lead no slot", "nodes", a.unheard)
 	}
-	if lost := a.roster.lost(time.Now()); !in.Frozen && len(lost) >= trigger(len(in.Live)+len(lost)) {
+	if lost := a.roster.lost(time.Now()); !in.Frozen && len(lost) >= trigger(up+len(lost)) { // as in protect
 		a.changed.Set() // they were lost after protect had run
 		return time.Time{}, nil
 	}

@@ -40,9 +40,11 @@ func (a *arranger) run(ctx context.Context) error {
 		case <-a.changed.C():
 		case <-timer.C:
 		case c := <-a.commands:
-			err := c.do(ctx)
-			for errors.Is(err, errAgain) { // decide again, on the rows as read
-				err = c.do(ctx)
+			err := errAgain
+			for errors.Is(err, errAgain) { // decide, also again on the rows as read
+				if err = a.sure(ctx); err == nil {
+					err = c.do(ctx)
+				}
 			}
 			c.done <- err
 			if errors.Is(err, errRestored) {
@@ -72,18 +74,19 @@ func (a *arranger) round(ctx context.Context) (next time.Time, err error) {
 			next = earliest(next, expiry)
 		}
 	}
-	// What cannot be written keeps nothing else from being decided, but for the
-	// slots, which wait for the protection that they may need.
+	// A row that cannot be written does not stop the other steps. Only a failed
+	// freeze skips arrange.
 	var unwritten error
 	list := func(ctx context.Context) (time.Time, error) { return time.Time{}, a.list(ctx) }
-	steps := []func(context.Context) (time.Time, error){a.protect, list, a.expireStop, a.arrange}
+	sure := func(ctx context.Context) (time.Time, error) { return time.Time{}, a.sure(ctx) }
+	steps := []func(context.Context) (time.Time, error){a.protect, list, a.expireStop, sure, a.arrange}
 	for i := 0; i < len(steps); i++ {
 		due, err := steps[i](ctx)
 		if err != nil && !errors.Is(err, errUnwritten) {
 			return next, err
 		}
 		if err != nil && i == 0 {
-			steps = steps[:3]
+			steps = steps[:4]
 		}
 		next, unwritten = earliest(next, due), errors.Join(unwritten, err)
 	}

@@ -39,7 +39,11 @@ type freezeBody struct {
 	Of     []string `json:"of,omitempty"`
 }
 
+// encode returns the text of a body. A string is the text of a row already.
 func encode(body any) (string, error) {
+	if text, ok := body.(string); ok {
+		return text, nil
+	}
 	b, err := json.Marshal(body)
 	if err != nil {
 		return "", fmt.Errorf("encode a %T: %w", body, err)

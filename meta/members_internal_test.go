@@ -176,3 +176,29 @@ func TestRoster_UnheardNodes(t *testing.T) {
 		})
 	}
 }
+
+// A session that is restarting is no reason to believe the other one. A data node
+// that is gone is not unheard.
+func TestRoster_UnheardIsCountedAmongAllSessions(t *testing.T) {
+	r, now := newRoster(time.Second, time.Hour, time.Now()), time.Now()
+	streams := map[string]*stream{}
+	for name, role := range map[string]conclave.Role{"d1": conclave.RoleData, "d2": conclave.RoleData, "d3": conclave.RoleData, "s1": conclave.RoleSession, "s2": conclave.RoleSession} {
+		st := &stream{id: conclave.NodeID{Name: name, Incarnation: "x"}, role: role, stop: func(error) {}}
+		_, ok := r.admit(wire.Member{Node: st.id, Role: role, Address: name}, conclave.NodeID{}, st, now)
+		require.True(t, ok)
+		streams[name] = st
+	}
+	r.beat(streams["s1"], &wirev1.JoinRequest{AllReports: true, Unheard: []string{"d1"}}, now)
+	r.streamEnded(streams["s2"])
+	assert.Empty(t, r.unheardNodes(trigger(3), now))
+
+	now = now.Add(600 * time.Millisecond)
+	for _, name := range []string{"s1", "d2", "d3"} {
+		r.beat(streams[name], &wirev1.JoinRequest{AllReports: true, Unheard: map[string][]string{"s1": {"d1"}}[name]}, now)
+	}
+	now = now.Add(500 * time.Millisecond)
+	lost := r.expire(now)
+	require.Len(t, lost, 2, "s2 and d1")
+	r.unheard["d1"] = now.Add(time.Hour)
+	assert.Empty(t, r.unheardNodes(trigger(2), now))
+}

@@ -120,8 +120,8 @@ const unheardFor = 2
 
 // unheardNodes returns the names of the data nodes that more than half of the
 // sessions do not hear, or did not until a short time ago, sorted. A session that
-// hears no data node is cut off itself, and not counted. Fewer nodes than the given
-// number are returned.
+// hears no data node is cut off itself, and not counted; one without a stream counts
+// as hearing all. Fewer nodes than the given number are returned.
 func (r *roster) unheardNodes(fewer int, now time.Time) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -132,14 +132,17 @@ func (r *roster) unheardNodes(fewer int, now time.Time) []string {
 		}
 	}
 	for _, n := range r.nodes {
-		if n.member.Role == conclave.RoleSession && n.stream != nil && len(n.unheard) < count {
-			sessions++
+		if n.member.Role != conclave.RoleSession || n.stream != nil && len(n.unheard) >= count {
+			continue
+		}
+		sessions++
+		if n.stream != nil {
 			for _, address := range n.unheard {
 				silent[address]++
 			}
 		}
 	}
-	maps.DeleteFunc(r.unheard, func(_ string, until time.Time) bool { return !until.After(now) })
+	maps.DeleteFunc(r.unheard, func(name string, until time.Time) bool { return !until.After(now) || r.nodes[name] == nil })
 	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
 		_, already := r.unheard[name]
 		if 2*silent[r.nodes[name].member.Address] > sessions && (already || len(r.unheard)+1 < fewer) {

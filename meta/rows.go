@@ -31,6 +31,7 @@ type arranger struct {
 	seq   uint64                                 // the last that this term has used
 	state wire.State                             // the same as rows, decoded
 	black blacklist.Set                          // the same as state.Blacklist
+	open  map[conclavesql.Kind]bool              // rows of which a write was given up that may still be executed
 	watch protection
 	// quits are the metas that were granted to quit the election in this term.
 	quits map[conclave.NodeID]bool
@@ -68,9 +69,9 @@ var errRestored = errors.New("the database holds less than this leader has writt
 // last of the term before: it was read from a server that lags behind.
 var errOldRead = errors.New("the database was read as it was before its last change")
 
-// errUnwritten reports a write that the database has refused, or could not do for
-// a beat: the row is as it was, and so is the leader's memory. It concerns this row
-// only; others can be written.
+// errUnwritten reports a write that the database has refused, for what it contains
+// or for a beat: the row is as it was, and so is the leader's memory, unless it is
+// errOpen. It concerns this row only; others can be written.
 var errUnwritten = errors.New("not written")
 
 // errAgain reports that the row was not as expected. It has been read again,
@@ -81,7 +82,7 @@ func newArranger(t *tenure, nonces *rand.Rand, announcer *announcer, fetch fetch
 	return &arranger{
 		tenure: t, announcer: announcer, fetch: fetch,
 		fence: conclavesql.Fence{Owner: t.config.Node.String(), Term: t.term.Number},
-		rand:  nonces, commands: make(chan command), quits: map[conclave.NodeID]bool{}, lastContact: time.Now(),
+		rand:  nonces, commands: make(chan command), quits: map[conclave.NodeID]bool{}, open: map[conclavesql.Kind]bool{}, lastContact: time.Now(),
 	}
 }
 
@@ -99,16 +100,7 @@ func (a *arranger) ask(ctx context.Context, do func(ctx context.Context) error) 
 	}
 	select {
 	case err := <-c.done: // also at the end of the leadership: a command that was taken is answered
-		var e *wire.Error
-		switch {
-		case err == nil || errors.As(err, &e):
-			return err
-		case errors.Is(err, conclavesql.ErrTooLarge):
-			return wire.Errorf(wire.CodeTooLarge, "not done: %v", err)
-		case errors.Is(err, conclavesql.ErrStatement):
-			return wire.Errorf(wire.CodeInternal, "not done: %v", err)
-		}
-		return wire.Errorf(wire.CodeUnavailable, "not done: %v", err)
+		return answer(err)
 	case <-ctx.Done():
 		return wire.Errorf(wire.CodeUnavailable, "the database did not answer in time: the request may have been done, repeat it")
 	}
@@ -122,9 +114,10 @@ func (a *arranger) ask(ctx context.Context, do func(ctx context.Context) error) 
 //  3. Without an answer it writes and publishes nothing until it has read the
 //     row and compared the nonce. Then it repeats the same write from the same
 //     old row; at most one of the two takes effect.
-//  4. It does not repeat a write that the database refuses for what it
-//     contains, nor any for longer than a beat: the error is errUnwritten. If
-//     one of them takes effect later, the next write finds it and adopts it.
+//  4. It gives up a write that the database refuses for what it contains, or for
+//     a beat with answers which prove that it was not executed: the error is
+//     errUnwritten. If an earlier try of it had no answer, that one may still be
+//     executed (errOpen), and sure comes before the next decision on the row.
 func (a *arranger) write(ctx context.Context, kind conclavesql.Kind, body any) error {
 	text, err := encode(body)
 	if err != nil {
@@ -137,14 +130,14 @@ func (a *arranger) write(ctx context.Context, kind conclavesql.Kind, body any) e
 	outcome, err := a.settle(ctx, old, next, func() (conclavesql.Outcome, error) {
 		return a.traced(old, next, func() (conclavesql.Outcome, error) { return a.config.Store.Write(ctx, a.fence, old, next) })
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		err = a.applyOutcome(ctx, outcome, next)
 	}
-	if err := a.applyOutcome(ctx, outcome, next); err != nil {
-		return err
+	a.noteOpen(kind, err)
+	if err == nil {
+		a.publish()
 	}
-	a.publish()
-	return nil
+	return err
 }
 
 // reread takes over the rows from the database.
@@ -174,26 +167,31 @@ func (a *arranger) take(rows map[conclavesql.Kind]conclavesql.State) error {
 // settle repeats a write until its outcome is known, and it has taken effect or
 // will not.
 func (a *arranger) settle(ctx context.Context, old, next conclavesql.State, write func() (conclavesql.Outcome, error)) (conclavesql.Outcome, error) {
-	began, why := time.Now(), "cannot write "+string(old.Kind)
+	why := "cannot write " + string(old.Kind)
+	began, unanswered := time.Now(), false // began: since when every try is refused
 	for try := 0; ; try++ {
 		if err := a.mayAct(ctx); err != nil {
 			return conclavesql.Unknown, err
 		}
 		outcome, err := write()
+		proved := conclavesql.NotExecuted(err)
+		unanswered = unanswered || err != nil && !proved
 		for reading := err; outcome == conclavesql.Unknown; try++ {
 			a.complain(why, reading)
 			if err := sleep.For(ctx, min(10*time.Millisecond<<min(try, 6), a.config.Beat/4)); err != nil {
 				return outcome, err
 			}
-			outcome, _, reading = a.config.Store.Settle(ctx, a.fence, old, next)
+			if outcome, _, reading = a.config.Store.Settle(ctx, a.fence, old, next); !proved || reading != nil {
+				began = time.Now()
+			}
 		}
 		switch {
 		case outcome != conclavesql.Unwritten:
 			a.failures.Forget(why)
 			return outcome, nil
-		case errors.Is(err, conclavesql.ErrStatement) || time.Since(began) >= a.config.Beat:
+		case errors.Is(err, conclavesql.ErrStatement) || proved && time.Since(began) >= a.config.Beat:
 			a.complain(why, err)
-			return outcome, fmt.Errorf("%w: %w", errUnwritten, err)
+			return outcome, givenUp(unanswered, err)
 		}
 	}
 }

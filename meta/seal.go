@@ -72,6 +72,60 @@ func (a *arranger) readSealed(ctx context.Context) error {
 	return a.take(sealed)
 }
 
+// errOpen is the errUnwritten of a write whose earlier try had no answer: that one
+// may still be executed.
+var errOpen = fmt.Errorf("%w, and an earlier try had no answer", errUnwritten)
+
+func givenUp(unanswered bool, err error) error {
+	if unanswered {
+		return fmt.Errorf("%w: %w", errOpen, err)
+	}
+	return fmt.Errorf("%w: %w", errUnwritten, err)
+}
+
+// noteOpen records whether a try of a write that ended with err may still be
+// executed. None can be once the row has changed.
+func (a *arranger) noteOpen(kind conclavesql.Kind, err error) {
+	switch {
+	case err == nil || errors.Is(err, errAgain):
+		delete(a.open, kind)
+	case errors.Is(err, errOpen) || !errors.Is(err, errUnwritten):
+		a.open[kind] = true
+	}
+}
+
+// sure makes the leader's memory of every row certain, so that a decision may be
+// compared with it: if a write of a row may still be executed, it writes the row
+// as it is again. Then either that write can match nothing any more, or it was
+// executed, and the row has been read (errAgain).
+func (a *arranger) sure(ctx context.Context) error {
+	for _, kind := range conclavesql.Kinds() {
+		if a.open[kind] {
+			if err := a.write(ctx, kind, a.rows[kind].Body); err != nil {
+				return fmt.Errorf("write the %s again, after a try without an answer: %w", kind, err)
+			}
+		}
+	}
+	return nil
+}
+
+// answer returns the answer to a command that ended with err.
+func answer(err error) error {
+	code := wire.CodeUnavailable
+	var e *wire.Error
+	switch {
+	case err == nil || errors.As(err, &e):
+		return err
+	case errors.Is(err, errOpen) || !errors.Is(err, errUnwritten):
+		return wire.Errorf(code, "the request may have been done, repeat it: %v", err)
+	case errors.Is(err, conclavesql.ErrTooLarge):
+		code = wire.CodeTooLarge
+	case errors.Is(err, conclavesql.ErrStatement):
+		code = wire.CodeInternal
+	}
+	return wire.Errorf(code, "not done: %v", err)
+}
+
 // decode reads a row into the state. A kind that was never written reads as
 // empty, with its epoch. The slot table is an exception: no table is published
 // before there is one.

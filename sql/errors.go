@@ -84,12 +84,30 @@ var notNow = append([]uint16{
 	1158, 1159, 1160, 1161, // the server could not read the statement or send its answer
 	1180, 1181, // an error in the commit or the rollback
 	errNotReady, errOffline, errGroupHook, errGroupRollback, // replication
-	9001, // ProxySQL: no backend server within its time limit
 }, readOnlyErrors...)
 
 // readOnlyErrors are the errors of a server that an operator has made read-only, or of
 // such a session. Nothing was applied.
 var readOnlyErrors = []uint16{1290, 1792, 1836}
+
+// notExecuted are those of notNow with which the server has certainly rolled the
+// statement back, or has not begun it. The others leave it open, because they come
+// in a commit, from a killed connection, or from a proxy that has lost one.
+var notExecuted = append([]uint16{
+	errLockWait, 1213, 1206, // a lock wait, a deadlock, too many locks
+	1020, 1021, 1030, 1114, // the row has changed, the disk or the table is full
+}, readOnlyErrors...)
+
+// NotExecuted reports whether an error proves that the statement was not executed
+// and will not be.
+func NotExecuted(err error) bool {
+	return errors.Is(err, ErrStatement) || RefusedAs(err, notExecuted...)
+}
+
+// fromProxy reports whether an error number is not one of a server: those of the
+// client library, with which a proxy reports that it has lost the server, and
+// ProxySQL's own. They say nothing about the statement.
+func fromProxy(number uint16) bool { return number/1000 == 2 || number/1000 == 9 }
 
 // classify wraps an error of the driver in one of the sentinels above
 // (docs/databases.md, "What an answer says about a write").
@@ -102,7 +120,7 @@ func classify(err error) error {
 		switch {
 		case slices.Contains(noAccess, answer.Number):
 			return fmt.Errorf("%w: %w", ErrRefused, err)
-		case slices.Contains(notNow, answer.Number):
+		case slices.Contains(notNow, answer.Number), fromProxy(answer.Number):
 			return fmt.Errorf("%w: %w", ErrUnavailable, err)
 		case answer.Number == errPacketSize:
 			return fmt.Errorf("%w: %w", ErrTooLarge, err)

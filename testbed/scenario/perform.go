@@ -96,7 +96,7 @@ func (p *player) actAtOnce(ctx context.Context, acts []testbed.Action, mustRefus
 		operators.Go(func() { errs[i] = p.cluster.Do(ctx, a) })
 	}
 	operators.Wait()
-	if mustRefuse && !slices.ContainsFunc(errs, func(err error) bool { return refused(err) || wire.CodeOf(err) == wire.CodeNoLeader }) {
+	if mustRefuse && !slices.ContainsFunc(errs, func(err error) bool { return p.isRefusal(err) || wire.CodeOf(err) == wire.CodeNoLeader }) {
 		p.failures = append(p.failures, fmt.Sprintf("%s and %d more at once: want a refusal, got %v", acts[0], len(acts)-1, errs))
 	}
 	for i, a := range acts {
@@ -154,7 +154,7 @@ func (p *player) done(ctx context.Context, a testbed.Action, began time.Time, er
 		p.rec.Fault(check.Fault{Action: a, Undo: a.EndsFault(), Err: err})
 	}
 	if a.MustRefuse {
-		if refused(err) {
+		if p.isRefusal(err) {
 			return nil
 		}
 		p.failures = append(p.failures, fmt.Sprintf("%s: want a refusal, got %v", a, err))
@@ -188,10 +188,21 @@ func (p *player) done(ctx context.Context, a testbed.Action, began time.Time, er
 	return nil
 }
 
-// refused reports whether err is the leader's refusal of a command after which
-// the cluster would not serve, or that the database refuses for what it contains.
-func refused(err error) bool {
-	return slices.Contains([]wire.Code{wire.CodeNoSuccessor, wire.CodeUnsafe, wire.CodeTooLarge, wire.CodeInternal}, wire.CodeOf(err))
+// isRefusal reports whether err is the leader's refusal of a command after which
+// the cluster would not serve, or, while the database refuses statements, one that
+// the database refuses for what it contains.
+func (p *player) isRefusal(err error) bool {
+	switch wire.CodeOf(err) {
+	case wire.CodeNoSuccessor, wire.CodeUnsafe:
+		return true
+	case wire.CodeTooLarge, wire.CodeInternal:
+		for _, end := range p.active {
+			if end.Verb == testbed.Accept {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // account updates the faults that last and the nodes that are down.

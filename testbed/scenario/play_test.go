@@ -346,10 +346,12 @@ func TestPlay_FailsWhenAFaultFails(t *testing.T) {
 }
 
 // A command that must be refused fails the scenario if it is accepted or fails
-// for another reason. Of several at once, one refusal is enough. One that must be
+// for another reason. An internal error is a refusal only while the database
+// refuses statements. Of several at once, one refusal is enough. One that must be
 // accepted fails it if it is refused.
 func TestPlay_FailsWhenACommandIsNotRefused(t *testing.T) {
 	refusal := wire.Errorf(wire.CodeNoSuccessor, "no other session")
+	broken := wire.Errorf(wire.CodeInternal, "a bug")
 	const single, several = "at 1s forbid session-1 and be refused", "at 1s forbid metas at once and be refused for 2s"
 	const accepted = "at 1s forbid session-1 and be accepted"
 	for _, c := range []struct {
@@ -362,6 +364,8 @@ func TestPlay_FailsWhenACommandIsNotRefused(t *testing.T) {
 		{single, &fakeCluster{}, "forbid session-1 and be refused: want a refusal, got <nil>"},
 		{single, &fakeCluster{fails: testbed.Forbid}, "forbid session-1 and be refused: want a refusal, got the engine does not answer"},
 		{several, &fakeCluster{fails: testbed.Forbid, failsAfter: 1, failsWith: refusal}, ""},
+		{single, &fakeCluster{fails: testbed.Forbid, failsWith: broken}, "forbid session-1 and be refused: want a refusal, got " + broken.Error()},
+		{"at 500ms database refuses decisions with 1366 for 2s\n" + single, &fakeCluster{fails: testbed.Forbid, failsWith: broken}, ""},
 		{accepted, &fakeCluster{}, ""},
 		{accepted, &fakeCluster{fails: testbed.Forbid, failsWith: refusal}, "forbid session-1 and be accepted: " + refusal.Error()},
 		{several, &fakeCluster{}, "forbid meta-1 and 1 more at once: want a refusal, got [<nil> <nil>]"},
