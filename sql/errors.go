@@ -96,6 +96,7 @@ var readOnlyErrors = []uint16{1290, 1792, 1836}
 var notExecuted = append([]uint16{
 	errLockWait, 1213, 1206, // a lock wait, a deadlock, too many locks
 	1020, 1021, 1030, 1114, // the row has changed, the disk or the table is full
+	1040, 1129, 1203, 1226, 1135, // before a statement: too many connections, no thread
 }, readOnlyErrors...)
 
 // NotExecuted reports whether an error proves that the statement was not executed
