@@ -367,7 +367,7 @@ func TestArrange_InvalidInputIsAnError(t *testing.T) {
 }
 
 // Other nodes lead the slots of a live node that most sessions do not hear. It
-// keeps its copy, and leads again when it is heard.
+// keeps its copy.
 func TestArrange_UnheardNodeKeepsItsCopyAndDoesNotLead(t *testing.T) {
 	caughtUp := []slot.Report{{Node: node("b"), Epoch: epoch(1, 1), State: slot.CaughtUp}}
 	unheard := slot.Input{Live: nodes("a", "b", "c"), Unheard: []string{"a"}, Reports: caughtUp}
@@ -390,4 +390,68 @@ func TestArrange_UnheardNodeKeepsItsCopyAndDoesNotLead(t *testing.T) {
 	preparing, _ := step(t, one(t, 2), slot.Input{Live: nodes("a", "b", "c"), Forbidden: []string{"a"}})
 	_, moves = step(t, preparing, slot.Input{Live: nodes("a", "b", "c"), Unheard: []string{"b"}, Reports: caughtUp})
 	assert.Equal(t, "slot 0 abandoned b@1 -> a@1 (successor unheard)", moves[0])
+}
+
+// A node that was unheard leads again when it is heard.
+func TestArrange_HeardNodeLeadsAgain(t *testing.T) {
+	w := table(t, 2, 2, "a", "b")
+	in := slot.Input{Live: nodes("a", "b"), Unheard: []string{"a"}}
+	// until lets the nodes report until nothing moves, and returns the leaders.
+	until := func() (leaders []string) {
+		for range 10 {
+			in.Reports = answers(w)
+			var moves []string
+			if w, moves = step(t, w, in); len(moves) == 0 {
+				break
+			}
+		}
+		for _, s := range w.Slots {
+			require.Equal(t, slot.Stable, s.Phase)
+			leaders = append(leaders, s.Leader.Name)
+		}
+		return leaders
+	}
+	require.Equal(t, []string{"b", "b"}, until())
+	in.Unheard = nil
+	assert.ElementsMatch(t, []string{"a", "b"}, until())
+}
+
+// An unheard node leads the fewest slots. It is given none for that, as long as a
+// node is heard.
+func TestArrange_UnheardNodeIsNoReplacement(t *testing.T) {
+	for _, c := range []struct {
+		why      string
+		replicas int
+		in       slot.Input
+		move     string
+	}{
+		{"no copy left", 1, slot.Input{Live: nodes("b", "c"), Unheard: []string{"b"}}, "slot 0 granted a@1 -> c@1 (leader lost, no copy left)"},
+		{"no copy left", 1, slot.Input{Live: nodes("b", "c"), Unheard: []string{"c"}}, "slot 0 granted a@1 -> b@1 (leader lost, no copy left)"},
+		{"both are loading", 3, slot.Input{Live: nodes("b", "c"), Unheard: []string{"b"}}, "slot 0 granted a@1 -> c@1 (leader lost, best copy)"},
+		{"it is loading, the other has no copy", 2, slot.Input{Live: nodes("b", "c"), Unheard: []string{"b"}}, "slot 0 granted a@1 -> c@1 (leader lost, no copy left)"},
+		{"all are unheard, one is loading", 2, slot.Input{Live: nodes("b", "c"), Unheard: []string{"b", "c"}}, "slot 0 granted a@1 -> b@1 (leader lost, best copy)"},
+		{"the other is forbidden", 1, slot.Input{Live: nodes("b", "c"), Unheard: []string{"b"}, Forbidden: []string{"c"}}, "slot 0 granted a@1 -> b@1 (leader lost, no copy left)"},
+	} {
+		c.in.Replicas = c.replicas
+		next, moves := step(t, one(t, c.replicas), c.in)
+		require.NotEmpty(t, moves, c.why)
+		assert.Equal(t, c.move, moves[0], c.why)
+		for _, n := range one(t, c.replicas).Slots[0].Followers {
+			assert.True(t, next.Slots[0].Holds(n), "%s: %s stays in the row", c.why, n)
+		}
+	}
+}
+
+func TestNew_UnheardNodeOnlyFollows(t *testing.T) {
+	in := slot.Input{Next: epoch(1, 1), Live: nodes("a", "b", "c"), Unheard: []string{"a"}, Replicas: 2}
+	w, err := slot.New(8, in)
+	require.NoError(t, err)
+	require.NoError(t, w.Validate())
+	loads := w.Loads(in.Live...)
+	assert.Equal(t, []int{0, 4, 4}, []int{loads[0].Leaders, loads[1].Leaders, loads[2].Leaders})
+	assert.Positive(t, loads[0].Followers)
+	in.Unheard = []string{"a", "b", "c"}
+	w, err = slot.New(8, in)
+	require.NoError(t, err)
+	assert.True(t, w.Even(in.Live), "nothing is better than another")
 }

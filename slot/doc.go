@@ -19,15 +19,15 @@
 // # Epochs and incarnations
 //
 // A table is identified by its epoch: the term of the meta leader that wrote it
-// and a sequence number in that term. Each slot has a leader epoch too, the epoch
-// of the table that made its leader the leader. It changes exactly when the
+// and a sequence number in that term. Each slot has a leader epoch too, the
+// epoch of the table that made its leader the leader. It changes exactly when the
 // leader does, so it identifies one leadership. Positions in the feed,
 // acknowledgements, reports and diffs carry the leader epoch that they refer
 // to, and are ignored under any other.
 //
-// The leader of a slot is a name with an incarnation. A restarted node has lost its memory;
-// in the table it is a different node, and it gets its own slots back only as a
-// new leadership. (In the original a node is its IP address: a node that is
+// The leader of a slot is a name with an incarnation. A restarted node has lost
+// its memory; in the table it is a different node, and it gets its own slots
+// back only as a new leadership. (In the original a node is its IP address: a node that is
 // killed and restarted within its lease continues to lead at its old epoch,
 // with an empty memory.)
 //
@@ -63,11 +63,13 @@
 //	                               copy is complete, the slot waits for holders that
 //	                               have not reported to this meta leader yet; then it
 //	                               goes to an allowed follower that is loading, or to
-//	                               the node that leads the fewest slots
-//	stable     its sessions' links crash, at a new leader epoch, to an allowed node with a
-//	           to the leader       complete copy, and the leader follows (Input.Unheard).
-//	                               If there is none, a successor is prepared as in a
-//	                               drain. Slots move back when the node is heard again
+//	                               the node that leads the fewest slots, to an unheard
+//	                               one only if all are
+//	stable     its sessions' links crash, at a new leader epoch, to an allowed node with
+//	           to the leader       a complete copy, and the leader follows
+//	                               (Input.Unheard). If there is none, a successor is
+//	                               prepared as in a drain. Balancing gives the node
+//	                               slots again when it is heard
 //	stable     a follower          it leaves the row and another is added; a restarted
 //	                               follower keeps its place as its new incarnation.
 //	                               While the leader is dead too and has no replacement,
@@ -83,8 +85,8 @@
 //	                               after a crash; if a session does not answer, it
 //	                               waits until the source is evicted
 //	crash      the leader          crash again, at another leader epoch
-//	any        all data nodes      no change: the row records which node had what, until a
-//	                               node returns and can be granted the slot
+//	any        all data nodes      no change: the row records which node had what, until
+//	                               a node returns and can be granted the slot
 //	any        the meta leader     nothing is lost: the phases are in the table, and
 //	                               each heartbeat repeats the reports, so the next
 //	                               meta leader takes the next step
@@ -99,11 +101,12 @@
 //     not hear, are granted to others, at once, without limit
 //  2. apply reports: a successor that has caught up leads; a slot whose leader
 //     serves is stable
-//  3. drain: slots led by forbidden or unheard nodes get successors, while fewer than
-//     Limits.Drains hand-overs are in progress
+//  3. drain: slots led by forbidden or unheard nodes get successors, while fewer
+//     than Limits.Drains hand-overs are in progress
 //  4. replicate: missing followers are added, superfluous ones leave
-//  5. balance, if every slot is stable and every node heard: up to Limits.LeaderMoves hand-overs,
-//     and if the leaders are even, up to Limits.FollowerMoves followers
+//  5. balance, if every slot is stable and every node heard: up to
+//     Limits.LeaderMoves hand-overs, and if the leaders are even, up to
+//     Limits.FollowerMoves followers
 //
 // Protection (a frozen table) forbids steps 3 to 5, and no slot leaves the nodes
 // of its row (docs/adr/0063). The slot of a missing leader waits for its node. If
@@ -170,10 +173,11 @@
 //     has a complete copy of the newest leader epoch.
 //   - The slot of a dead leader goes to a complete copy of the newest leader
 //     epoch that a live holder has reported, if there is one. In a frozen table
-//     it waits until the leader's node is back.
+//     it waits until the leader's node is back. Without such a copy it goes to an
+//     unheard node only if every allowed node is unheard.
 //   - A live leader that is heard loses its slot only to a successor that has
-//     caught up, and the source stays in the row until the new leader has reported that it
-//     serves.
+//     caught up, and the source stays in the row until the new leader has
+//     reported that it serves.
 //   - Once reports arrive and some node is allowed, every slot becomes stable,
 //     leaders become even, copies complete and forbidden nodes drained; after
 //     that nothing changes.

@@ -8,11 +8,12 @@ import (
 )
 
 // New returns the first table, with that many slots: leaders and followers are
-// spread evenly over the live, allowed nodes. Each slot is in phase crash,
-// since its leader must compare with every session before it may serve.
-// Versions start above in.FloorBase and above every reported counter. The error
-// reports an invalid count or input, or ErrNoSuccessor if no node may lead; the
-// caller should then wait for data nodes.
+// spread evenly over the live, allowed nodes; an unheard node leads only if all
+// are unheard. Each slot is in phase crash, since its leader must compare with
+// every session before it may serve. Versions start above in.FloorBase and
+// above every reported counter. The error reports an invalid count or input, or
+// ErrNoSuccessor if every live node is forbidden; the caller should then wait
+// for data nodes.
 func New(slots int, in Input) (Table, error) {
 	if err := ValidateCount(slots); err != nil {
 		return Table{}, err
@@ -27,10 +28,14 @@ func New(slots int, in Input) (Table, error) {
 	if len(a.open) == 0 {
 		return Table{}, fmt.Errorf("make a slot table: %w: %d data nodes are live, all of them are forbidden", ErrNoSuccessor, len(in.Live))
 	}
+	leaders := slices.DeleteFunc(slices.Clone(a.open), func(n conclave.NodeID) bool { return !a.mayLead(n) })
+	if len(leaders) == 0 {
+		leaders = a.open
+	}
 	a.t.Slots = make([]Slot, slots)
 	for i := range a.t.Slots {
 		a.t.Slots[i] = Slot{ID: i, Followers: []conclave.NodeID{}, VersionBase: in.FloorBase}
-		a.grant(&a.t.Slots[i], Crash, a.open[i%len(a.open)])
+		a.grant(&a.t.Slots[i], Crash, leaders[i%len(leaders)])
 		a.t.Slots[i].First = true
 		a.count(i, +1)
 	}

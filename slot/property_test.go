@@ -46,6 +46,8 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		},
 		"forbid":   func(t *rapid.T) { w.forbidden[anyName(t)] = true },
 		"allow":    func(t *rapid.T) { delete(w.forbidden, anyName(t)) },
+		"unheard":  func(t *rapid.T) { w.unheard[anyName(t)] = true },
+		"heard":    func(t *rapid.T) { delete(w.unheard, anyName(t)) },
 		"freeze":   func(t *rapid.T) { w.frozen = !w.frozen },
 		"deliver":  func(t *rapid.T) { w.deliver(pickUp(t)) },
 		"arrange":  func(t *rapid.T) { w.arrange() },
@@ -87,6 +89,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 func (w *world) calm() {
 	t := w.t
 	w.frozen, w.handBacks = false, make(map[int]int)
+	clear(w.unheard)
 	defer func() { w.handBacks = nil }()
 	w.settle()
 	open := w.open()

@@ -8,10 +8,10 @@ import (
 	"conclave"
 )
 
-// drain is step 3: slots whose leader is forbidden or unheard get successors, as long as
-// fewer hand-overs are in progress than the limit. The node leaves slot by slot
-// while it still serves (article 002). A live leader keeps a slot for which
-// there is no successor.
+// drain is step 3: slots whose leader is forbidden or unheard get successors, as
+// long as fewer hand-overs are in progress than the limit. The node leaves slot
+// by slot while it still serves (article 002). A live leader keeps a slot for
+// which there is no successor.
 func (a *arranger) drain() {
 	inProgress := 0
 	for _, s := range a.t.Slots {

@@ -15,16 +15,19 @@ import (
 //  1. One of the complete copies in the row, see bestCopy. A forbidden node is
 //     chosen only if no allowed node has such a copy; drain hands the slot on as
 //     soon as the node serves.
-//  2. No node, while a holder has not reported: its first report or the end of its
-//     lease is still to come, and it may have the missing copy.
+//  2. No node, while a holder has not reported: its first report or the end of
+//     its lease is still to come, and it may have the missing copy.
 //  3. An allowed node that is loading a copy: the one that has got furthest.
 //  4. The allowed node that leads the fewest slots.
 //
+// For 3 and 4 an unheard node counts only if every allowed node is unheard: it
+// leads few slots because it cannot serve them. Its copy stays in the row.
+//
 // If the table is frozen, a slot stays with the nodes of its row. It waits until
-// its leader's node is back: a leader that is only missing may still serve. A newer
-// incarnation proves that the old one's memory is lost; then the first of these is
-// chosen: a complete copy, no node while a holder has not reported, the newer
-// incarnation.
+// its leader's node is back: a leader that is only missing may still serve. A
+// newer incarnation proves that the old one's memory is lost; then the first of
+// these is chosen: a complete copy, no node while a holder has not reported, the
+// newer incarnation.
 func (a *arranger) replacement(s Slot) (n conclave.NodeID, why string) {
 	own := a.live[s.Leader.Name]
 	if a.in.Frozen && own.IsZero() {
@@ -46,11 +49,16 @@ func (a *arranger) replacement(s Slot) (n conclave.NodeID, why string) {
 		}
 		return conclave.NodeID{}, ""
 	}
-	holders = slices.DeleteFunc(holders, func(n conclave.NodeID) bool { return a.forbidden[n.Name] })
-	if len(holders) > 0 {
-		return slices.MinFunc(holders, func(m, n conclave.NodeID) int { return a.compareCopies(s, m, n) }), "leader lost, best copy"
+	for _, may := range [...]func(conclave.NodeID) bool{a.mayLead, a.mayHold} {
+		loading := slices.DeleteFunc(slices.Clone(holders), func(n conclave.NodeID) bool { return !may(n) })
+		if len(loading) > 0 {
+			return slices.MinFunc(loading, func(m, n conclave.NodeID) int { return a.compareCopies(s, m, n) }), "leader lost, best copy"
+		}
+		if n := a.fewest(a.leads, s, may); !n.IsZero() {
+			return n, "leader lost, no copy left"
+		}
 	}
-	return a.fewest(a.leads, s, func(conclave.NodeID) bool { return true }), "leader lost, no copy left"
+	return conclave.NodeID{}, ""
 }
 
 // heardCopy returns the node that gets the slot of a live leader that sessions do

@@ -27,6 +27,7 @@ type world struct {
 	nodes     map[string]*dataNode // every name that ever joined
 	starts    int                  // incarnations started
 	forbidden map[string]bool
+	unheard   map[string]bool
 	reported  map[conclave.NodeID][]slot.Report // from each node's newest heartbeat
 	late      []beat                            // heartbeats in transit
 	handBacks map[int]int                       // by slot: grants to forbidden nodes since calm began; nil before
@@ -61,6 +62,7 @@ func newWorld(t *rapid.T) *world {
 		replicas:  rapid.IntRange(1, 3).Draw(t, "replicas"),
 		nodes:     make(map[string]*dataNode),
 		forbidden: make(map[string]bool),
+		unheard:   make(map[string]bool),
 		reported:  make(map[conclave.NodeID][]slot.Report),
 	}
 	w.limits = rapid.SampledFrom([]slot.Limits{{}, {LeaderMoves: 1, FollowerMoves: 1, Drains: 1}, {LeaderMoves: 3, FollowerMoves: 2, Drains: 4}}).Draw(t, "limits")
@@ -101,6 +103,8 @@ func (w *world) up(id conclave.NodeID) bool { return slices.Contains(w.live(), i
 
 func (w *world) mayHold(id conclave.NodeID) bool { return slices.Contains(w.open(), id) }
 
+func (w *world) mayLead(id conclave.NodeID) bool { return w.mayHold(id) && !w.unheard[id.Name] }
+
 func (w *world) names(up bool) []string {
 	var names []string
 	for name, n := range w.nodes {
@@ -116,6 +120,7 @@ func (w *world) input() slot.Input {
 	in := slot.Input{
 		Next: conclave.Epoch{Term: w.term, Seq: w.seq + 1}, Live: w.live(),
 		Forbidden: slices.Sorted(maps.Keys(w.forbidden)),
+		Unheard:   slices.Sorted(maps.Keys(w.unheard)),
 		Replicas:  w.replicas, Frozen: w.frozen, FloorBase: 5 * conclave.VersionBase, Limits: w.limits,
 	}
 	for _, id := range w.live() {
@@ -158,6 +163,8 @@ func (w *world) arrange() (moved bool) {
 // reports about different slots has no meaning either.
 func (w *world) shuffled(in slot.Input) slot.Input {
 	in.Live, in.Silent, in.Forbidden, in.Reports = slices.Clone(in.Live), slices.Clone(in.Silent), slices.Clone(in.Forbidden), slices.Clone(in.Reports)
+	in.Unheard = slices.Clone(in.Unheard)
+	slices.Reverse(in.Unheard)
 	slices.Reverse(in.Silent)
 	slices.Reverse(in.Live)
 	slices.Reverse(in.Forbidden)
@@ -281,7 +288,7 @@ func (w *world) check(old slot.Table, in slot.Input) {
 		if !s.Successor.IsZero() {
 			// The row of a dead leader stays as it is until there is a replacement.
 			waits := !w.up(s.Leader)
-			require.True(t, in.Frozen || waits || w.mayHold(s.Successor), "slot %d: successor %s may not lead", i, s.Successor)
+			require.True(t, in.Frozen || waits || w.mayLead(s.Successor), "slot %d: successor %s may not lead", i, s.Successor)
 		}
 		for _, n := range s.Holders() {
 			require.True(t, o.Holds(n) || w.mayHold(n), "slot %d: %s, which is dead or forbidden, was given a copy", i, n)
@@ -309,7 +316,10 @@ func (w *world) checkGrant(o, s slot.Slot, in slot.Input) {
 	}
 	switch s.Phase {
 	case slot.Crash:
-		require.False(t, w.up(o.Leader), "slot %d was taken from %s, which is alive, as crash", s.ID, o.Leader)
+		if w.up(o.Leader) {
+			require.True(t, w.unheard[o.Leader.Name] && !in.Frozen, "slot %d was taken from %s, which is alive and heard, as crash", s.ID, o.Leader)
+			require.True(t, w.mayLead(s.Leader), "slot %d was taken from %s, which is unheard, and given to %s", s.ID, o.Leader, s.Leader)
+		}
 		if in.Frozen {
 			w.checkFrozen(o, s)
 		}
@@ -318,7 +328,7 @@ func (w *world) checkGrant(o, s slot.Slot, in slot.Input) {
 		}
 		w.checkReplacement(o, s, in)
 	case slot.Switching:
-		require.True(t, w.mayHold(s.Leader), "slot %d was handed to %s, which is forbidden", s.ID, s.Leader)
+		require.True(t, w.mayLead(s.Leader), "slot %d was handed to %s, which is forbidden or unheard", s.ID, s.Leader)
 		require.False(t, in.Frozen, "slot %d moved while frozen", s.ID)
 		require.Equal(t, o.Successor, s.Leader)
 		require.Equal(t, o.Leader, s.Source)
@@ -342,12 +352,15 @@ func (w *world) checkFrozen(o, s slot.Slot) {
 }
 
 // checkReplacement checks that the slot of a dead leader goes to one of the
-// live complete copies of the newest epoch, and to a forbidden node only if no
-// allowed node has one. If no copy is complete, the slot must wait for the
-// holders that have not reported yet, and must not go to a forbidden node.
+// live complete copies of the newest epoch, to an unheard node only if no node
+// that may lead has one, and to a forbidden node only if no allowed node has
+// one. If no copy is complete, the slot must wait for the holders that have not
+// reported yet, and must not go to a forbidden node, nor to an unheard one if
+// another may lead. The slot of an unheard leader goes to a complete copy on a
+// node that may lead.
 func (w *world) checkReplacement(o, s slot.Slot, in slot.Input) {
 	t := w.t
-	holders := slices.DeleteFunc(o.Holders()[1:], func(n conclave.NodeID) bool { return !w.up(n) })
+	holders := slices.DeleteFunc(o.Holders()[1:], func(n conclave.NodeID) bool { return !w.up(n) || w.up(o.Leader) && !w.mayLead(n) })
 	complete := make(map[conclave.NodeID]conclave.Epoch)
 	var newest conclave.Epoch
 	for _, r := range in.Reports {
@@ -358,10 +371,12 @@ func (w *world) checkReplacement(o, s slot.Slot, in slot.Input) {
 			}
 		}
 	}
+	require.True(t, len(complete) > 0 || !w.up(o.Leader), "slot %d was taken from %s, though no copy is complete", s.ID, o.Leader)
 	if len(complete) > 0 {
 		require.Equal(t, newest, complete[s.Leader], "slot %d went to %s, though these copies are complete: %v", s.ID, s.Leader, complete)
 		for n, epoch := range complete {
 			require.False(t, epoch == newest && w.mayHold(n) && !w.mayHold(s.Leader), "slot %d went to %s, which is forbidden, though %s is complete too", s.ID, s.Leader, n)
+			require.False(t, epoch == newest && w.mayLead(n) && !w.mayLead(s.Leader), "slot %d went to %s, which is unheard, though %s is complete too", s.ID, s.Leader, n)
 		}
 		if w.handBacks != nil && !w.mayHold(s.Leader) {
 			w.handBacks[s.ID]++
@@ -377,7 +392,12 @@ func (w *world) checkReplacement(o, s slot.Slot, in slot.Input) {
 		require.Equal(t, o.Leader.Name, s.Leader.Name, "slot %d moved to a copy that is not complete while frozen", s.ID)
 		return
 	}
-	open := slices.DeleteFunc(holders, func(n conclave.NodeID) bool { return !w.mayHold(n) })
+	may := w.mayHold
+	if slices.ContainsFunc(w.open(), w.mayLead) {
+		may = w.mayLead
+		require.True(t, may(s.Leader), "slot %d went to %s, which is unheard, and has no complete copy", s.ID, s.Leader)
+	}
+	open := slices.DeleteFunc(holders, func(n conclave.NodeID) bool { return !may(n) })
 	require.True(t, len(open) == 0 || slices.Contains(open, s.Leader), "slot %d went to %s, though %v have begun to load it", s.ID, s.Leader, open)
 }
 
