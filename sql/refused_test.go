@@ -37,7 +37,8 @@ func TestWrite_RefusedChangesNothing(t *testing.T) {
 
 // A write that is larger than max_allowed_packet is not sent once the store has
 // read the limit: the server would close the connection, perhaps before its answer
-// is read.
+// is read. The limit is read again first, so that the same leader can write when it
+// was raised.
 func TestWrite_LargerThanThePacketIsNotSent(t *testing.T) {
 	servers(t, func(t *testing.T, dsn string) {
 		db, lock := migrated(t, dsn)
@@ -60,10 +61,18 @@ func TestWrite_LargerThanThePacketIsNotSent(t *testing.T) {
 		require.ErrorIs(t, err, conclavesql.ErrStatement)
 		assert.ErrorContains(t, err, "max_allowed_packet is 1048576")
 		assert.Equal(t, conclavesql.Unwritten, outcome)
-		assert.Equal(t, sent, through.Statements())
+		assert.Equal(t, sent+1, through.Statements(), "the limit is read again")
 
 		outcome, err = store.Write(t.Context(), fence, old, conclavesql.State{Body: strings.Repeat(`"`, limit/2-1000), Seq: 1, Nonce: "n"})
 		require.NoError(t, err, "just below it")
+		assert.Equal(t, conclavesql.Written, outcome)
+
+		_, err = db.Exec(t.Context(), "SET GLOBAL max_allowed_packet = ?", 2*limit)
+		require.NoError(t, err)
+		states, err = conclavesql.NewStateStore(db, lock).Read(t.Context())
+		require.NoError(t, err)
+		outcome, err = store.Write(t.Context(), fence, states[conclavesql.KindTable], conclavesql.State{Body: strings.Repeat(`"`, limit/2), Seq: 2, Nonce: "m"})
+		require.NoError(t, err, "the limit was raised")
 		assert.Equal(t, conclavesql.Written, outcome)
 	})
 }

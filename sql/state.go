@@ -124,20 +124,19 @@ func (s *StateStore) Read(ctx context.Context) (map[Kind]State, error) {
 }
 
 func (s *StateStore) read(ctx context.Context) (map[Kind]State, error) {
-	states := make(map[Kind]State)
+	states, packet := make(map[Kind]State), s.packet.Load()
 	err := s.db.Query(ctx, StateRead, []any{s.lock.DataCenter, s.lock.Name}, func(scan func(...any) error) error {
 		var st State
-		var packet int64
 		if err := scan(&st.Kind, &st.Body, &st.Term, &st.Seq, &st.Nonce, &st.Modified, &packet); err != nil {
 			return err
 		}
-		s.packet.Store(packet)
 		states[st.Kind] = st
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read state of %s: %w", s.lock, err)
 	}
+	s.learn(packet)
 	return states, nil
 }
 
@@ -149,8 +148,8 @@ func (s *StateStore) Write(ctx context.Context, fence Fence, old, next State) (O
 	if !utf8.ValidString(next.Body) {
 		return Unwritten, fmt.Errorf("write %s: %w: the body is not UTF-8", old.Kind, ErrStatement)
 	}
-	if size, most := sentSize(next.Body), s.packet.Load(); most > 0 && size > most {
-		return Unwritten, fmt.Errorf("write %s: %w: it would have %d bytes, max_allowed_packet is %d", old.Kind, ErrTooLarge, size, most)
+	if err := s.fits(ctx, next.Body); err != nil {
+		return Unwritten, fmt.Errorf("write %s: %w", old.Kind, err)
 	}
 	n, err := s.db.Exec(ctx, StateWrite, next.Body, fence.Term, next.Seq, next.Nonce,
 		s.lock.DataCenter, s.lock.Name, string(old.Kind), old.Term, old.Seq, fence.Owner, fence.Term)

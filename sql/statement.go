@@ -4,6 +4,7 @@ import (
 	"context"
 	stdsql "database/sql"
 	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -88,6 +89,30 @@ func changed(result stdsql.Result, err error) (int64, error) {
 	}
 	n, err := result.RowsAffected()
 	return n, classify(err)
+}
+
+// fits returns an error if a write with this body would be larger than
+// max_allowed_packet. An operator may have raised it since the last read, so it is
+// read again before a write is refused.
+func (s *StateStore) fits(ctx context.Context, body string) error {
+	size := sentSize(body)
+	exceeds := func() bool { most := s.packet.Load(); return 0 < most && most < size }
+	if exceeds() {
+		_, _ = s.read(ctx) // if it fails, the last value counts
+	}
+	if exceeds() {
+		return fmt.Errorf("%w: it would have %d bytes, max_allowed_packet is %d", ErrTooLarge, size, s.packet.Load())
+	}
+	return nil
+}
+
+// learn keeps the server's max_allowed_packet. After it was raised, the next
+// statement needs a new connection: a session has the limit with which it began.
+func (s *StateStore) learn(packet int64) {
+	if last := s.packet.Swap(packet); 0 < last && last < packet {
+		s.db.pool.SetMaxIdleConns(0) // closes those that are idle
+		s.db.pool.SetMaxIdleConns(s.db.opts.MaxConns)
+	}
 }
 
 // sentSize returns at most how many bytes a write with this body has: the driver
