@@ -141,7 +141,7 @@ func (c *connector) apply(ctx context.Context, conn driver.ExecerContext, settin
 func set(ctx context.Context, conn driver.ExecerContext, statement string) (bool, error) {
 	_, err := conn.ExecContext(ctx, statement, nil)
 	var refused *mysql.MySQLError
-	if err != nil && (!errors.As(err, &refused) || errors.Is(classify(err), ErrUnavailable)) {
+	if err != nil && (!errors.As(err, &refused) || passing(refused.Number)) {
 		return false, fmt.Errorf("%s: %w", statement, err)
 	}
 	return err == nil, nil

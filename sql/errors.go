@@ -24,9 +24,10 @@ var (
 
 	// ErrUnavailable reports that the server could not be reached, has not the
 	// TLS or the certificate that the DSN requires, broke the connection, is
-	// starting or stopping, cannot write at the moment, or did not answer within
-	// the deadline. The caller may retry; but the statement that failed may have
-	// been applied, or may be applied later.
+	// starting or stopping, cannot write at the moment, answered with an error
+	// that is not known, or did not answer within the deadline. The caller may
+	// retry; but the statement that failed may have been applied, or may be
+	// applied later.
 	ErrUnavailable = errors.New("database unavailable")
 
 	// ErrStatement reports that the server has read the statement and refused it
@@ -39,9 +40,9 @@ var (
 	ErrTooLarge = fmt.Errorf("%w as too large", ErrStatement)
 
 	// ErrUnsuitable reports that the servers of a DSN with several hosts are
-	// replicated in a way that can elect two leaders or lose a term: with several
-	// primaries, or without a quorum. A retry is useless until an operator has
-	// changed it.
+	// replicated in a way that can elect two leaders or lose a term: with
+	// several primaries, or without a quorum. A retry is useless until an
+	// operator has changed it.
 	ErrUnsuitable = errors.New("replication is not suitable")
 
 	// ErrSchemaOlder reports that Check found a schema that has to be migrated
@@ -53,8 +54,8 @@ var (
 	ErrSchemaNewer = errors.New("schema is newer than this program")
 )
 
-// MySQL's error numbers that are not answers to the contents of a statement. The
-// texts differ between servers, the numbers do not.
+// Error numbers of MySQL that have names here. The texts differ between servers,
+// the numbers do not.
 const (
 	errTableDenied = 1142
 	errNoSuchTable = 1146
@@ -63,31 +64,35 @@ const (
 
 	errNotReady      = 1047 // Galera: the node is not part of the cluster
 	errOffline       = 3032 // a member that has left its group with OFFLINE_MODE
-	errGroupHook     = 3100 // the group did not answer before the commit; the others may have it
-	errGroupRollback = 3101 // rolled back in the commit, by the group's decision or because the member left it
+	errGroupHook     = 3100 // no answer of the group before the commit; the others may have it
+	errGroupRollback = 3101 // rolled back in the commit, by the group or because the member left it
 )
 
 // noAccess are the errors of a login, which come before any statement: the
 // database or the user is denied or unknown, the password has expired.
 var noAccess = []uint16{1044, 1045, 1049, 1820}
 
-// notNow are the errors that say nothing about the statement: another moment, or
-// another server, has another answer. Most of them mean that it was not applied.
-// Those of a commit, and of a connection that was killed, leave it open: one that
-// is held back for the other servers may still be applied.
+// notNow are the errors that say nothing about the statement: another moment,
+// or another server, has another answer. Most of them mean that it was not
+// applied. Those of a commit, and of a connection that was killed, leave it open:
+// one that is held back for the other servers may still be applied.
 var notNow = append([]uint16{
 	1040, 1129, 1203, 1226, // too many connections, a blocked host, a limit of the user
 	1053, 1927, 1317, // a shutdown, KILL of the connection (MariaDB) or of the statement
 	errLockWait, 1213, 1206, // a lock wait, a deadlock, too many locks
+	1036, 1223, // the table, or the server by a lock, is read-only at the moment
 	3, 1020, 1021, 1026, 1030, 1114, // the disk or the table is full, a file cannot be written, the row has changed
 	1037, 1038, 1041, 1135, // out of memory or threads
 	1158, 1159, 1160, 1161, // the server could not read the statement or send its answer
 	1180, 1181, // an error in the commit or the rollback
 	errNotReady, errOffline, errGroupHook, errGroupRollback, // replication
+	3796, 3797, 3798, 3799, // a group's new primary has not caught up
+	3168, 3169, 4031, // the server cannot be used, the session was killed, or was idle for too long
+	9001, // ProxySQL: no backend server within its time limit
 }, readOnlyErrors...)
 
-// readOnlyErrors are the errors of a server that an operator has made read-only, or of
-// such a session. Nothing was applied.
+// readOnlyErrors are the errors of a server that an operator has made read-only,
+// or of such a session. Nothing was applied.
 var readOnlyErrors = []uint16{1290, 1792, 1836}
 
 // notExecuted are those of notNow with which the server has certainly rolled the
@@ -105,10 +110,32 @@ func NotExecuted(err error) bool {
 	return errors.Is(err, ErrStatement) || RefusedAs(err, notExecuted...)
 }
 
-// fromProxy reports whether an error number is not one of a server: those of the
-// client library, with which a proxy reports that it has lost the server, and
-// ProxySQL's own. They say nothing about the statement.
-func fromProxy(number uint16) bool { return number/1000 == 2 || number/1000 == 9 }
+// contents are the errors for the contents of a statement whose SQLSTATE has
+// another class than 22, 23 and 42, or that a server may send without one.
+var contents = []uint16{
+	1048, 1054, 1062, 1064, 1142, 1146, 1366, 1406, // of 22, 23 and 42, and the same without an SQLSTATE
+	1265, 1267, 1270, 1271, 1300, 1364, // a value or its character set does not fit the column
+	3819, 1442, 1449, // a CHECK, a trigger, the definer of one
+	1193, 1238, 1289, 1419, 1785, 3098, 3750, // the server's settings do not allow it
+}
+
+// passing reports whether an error number says nothing about the statement.
+// Proxies (ProxySQL, MaxScale) send on the errors of their own connection to a
+// server, 2000 to 2999, such as 2013 for a lost one.
+func passing(number uint16) bool {
+	return 2000 <= number && number < 3000 || slices.Contains(notNow, number)
+}
+
+// refusesContents reports whether the server refused a statement for what it
+// contains. An error that is not known is none of these: the other mistake would
+// give up a write that another moment allows.
+func refusesContents(answer *mysql.MySQLError) bool {
+	if passing(answer.Number) {
+		return false
+	}
+	class := string(answer.SQLState[:2])
+	return class == "22" || class == "23" || class == "42" || slices.Contains(contents, answer.Number)
+}
 
 // classify wraps an error of the driver in one of the sentinels above
 // (docs/databases.md, "What an answer says about a write").
@@ -121,12 +148,12 @@ func classify(err error) error {
 		switch {
 		case slices.Contains(noAccess, answer.Number):
 			return fmt.Errorf("%w: %w", ErrRefused, err)
-		case slices.Contains(notNow, answer.Number), fromProxy(answer.Number):
-			return fmt.Errorf("%w: %w", ErrUnavailable, err)
 		case answer.Number == errPacketSize:
 			return fmt.Errorf("%w: %w", ErrTooLarge, err)
+		case refusesContents(answer):
+			return fmt.Errorf("%w: %w", ErrStatement, err)
 		}
-		return fmt.Errorf("%w: %w", ErrStatement, err)
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	var network net.Error
 	var certificate *tls.CertificateVerificationError
@@ -160,8 +187,8 @@ func RefusedAs(err error, numbers ...uint16) bool {
 }
 
 // refusedByGroup reports whether a member could not have a statement accepted by
-// its group, or has left the group or the cluster. What became of the statement is
-// unknown: the others may have received it.
+// its group, or has left the group or the cluster. What became of the statement
+// is unknown: the others may have received it.
 func refusedByGroup(err error) bool {
 	return RefusedAs(err, errGroupHook, errGroupRollback, errOffline, errNotReady)
 }

