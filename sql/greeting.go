@@ -16,8 +16,8 @@ import (
 // connections. Each of them that is given up is an aborted handshake when the server
 // continues, and after 100 of those (max_connect_errors) MySQL blocks the address for
 // good. Therefore a connection without a greeting is kept, and later dials wait for
-// it. Another is made when the silence has become half as long again, because the
-// kept one may be dead.
+// it. Another is made when the silence has become half as long again, and at
+// least each 30 s: the kept one may be dead, or the name lead to another server.
 type greeter struct {
 	dial    func(ctx context.Context, network, addr string) (net.Conn, error)
 	reading sync.WaitGroup // joined by close
@@ -43,11 +43,14 @@ type greetedConn struct {
 const greetingUse = 5 * time.Second
 
 // connect returns a connection that the server has greeted. step limits the dial, and
-// then the wait for the greeting; 0 is no limit. answered is called after each.
+// then the wait for the greeting, both also when the kept connection is replaced
+// meanwhile; 0 is no limit. answered is called after each.
 func (g *greeter) connect(ctx context.Context, network, addr string, step time.Duration, answered func()) (net.Conn, error) {
 	if step == 0 {
-		step = math.MaxInt64
+		step = math.MaxInt64 / 2
 	}
+	ctx, stop := context.WithTimeout(ctx, 2*step)
+	defer stop()
 	for {
 		began, c := time.Now(), g.kept(addr)
 		if c == nil {
@@ -90,8 +93,13 @@ func (g *greeter) kept(addr string) *greetedConn {
 	if c == nil || c.greeted() || now.Before(c.next) {
 		return c
 	}
-	c.next = now.Add(now.Sub(c.since) / 2)
+	c.patience(now)
 	return nil
+}
+
+// patience sets when another connection is made.
+func (c *greetedConn) patience(now time.Time) {
+	c.next = now.Add(min(now.Sub(c.since)/2, 30*time.Second))
 }
 
 // read waits for the first bytes of a server.
@@ -130,7 +138,7 @@ func (g *greeter) settle(addr string, c *greetedConn, began time.Time) (silence 
 				c.since = last.since
 				last.Close()
 			}
-			c.next = time.Now().Add(time.Since(c.since) / 2)
+			c.patience(time.Now())
 			g.silent[addr] = c
 			if g.closed {
 				c.Close()
