@@ -168,20 +168,20 @@ func (a *arranger) take(rows map[conclavesql.Kind]conclavesql.State) error {
 // will not.
 func (a *arranger) settle(ctx context.Context, old, next conclavesql.State, write func() (conclavesql.Outcome, error)) (conclavesql.Outcome, error) {
 	why := "cannot write " + string(old.Kind)
-	began, unanswered := time.Now(), false // began: since when every try is refused
+	began, open := time.Now(), false // began: since when every try is answered with an error
 	for try := 0; ; try++ {
 		if err := a.mayAct(ctx); err != nil {
 			return conclavesql.Unknown, err
 		}
 		outcome, err := write()
-		proved := conclavesql.NotExecuted(err)
-		unanswered = unanswered || err != nil && !proved
+		answered := conclavesql.Answered(err)
+		open = open || err != nil && !conclavesql.NotExecuted(err)
 		for reading := err; outcome == conclavesql.Unknown; try++ {
 			a.complain(why, reading)
 			if err := sleep.For(ctx, min(10*time.Millisecond<<min(try, 6), a.config.Beat/4)); err != nil {
 				return outcome, err
 			}
-			if outcome, _, reading = a.config.Store.Settle(ctx, a.fence, old, next); !proved || reading != nil {
+			if outcome, _, reading = a.config.Store.Settle(ctx, a.fence, old, next); !answered || reading != nil {
 				began = time.Now()
 			}
 		}
@@ -189,9 +189,9 @@ func (a *arranger) settle(ctx context.Context, old, next conclavesql.State, writ
 		case outcome != conclavesql.Unwritten:
 			a.failures.Forget(why)
 			return outcome, nil
-		case errors.Is(err, conclavesql.ErrStatement) || proved && time.Since(began) >= a.config.Beat:
+		case errors.Is(err, conclavesql.ErrStatement) || answered && time.Since(began) >= a.config.Beat:
 			a.complain(why, err)
-			return outcome, givenUp(unanswered, err)
+			return outcome, givenUp(open, err)
 		}
 	}
 }

@@ -72,12 +72,12 @@ func (a *arranger) readSealed(ctx context.Context) error {
 	return a.take(sealed)
 }
 
-// errOpen is the errUnwritten of a write whose earlier try had no answer: that one
-// may still be executed.
-var errOpen = fmt.Errorf("%w, and an earlier try had no answer", errUnwritten)
+// errOpen is the errUnwritten of a write of which a try may still be executed: it
+// had no answer, or one that leaves that open.
+var errOpen = fmt.Errorf("%w, but it may still be", errUnwritten)
 
-func givenUp(unanswered bool, err error) error {
-	if unanswered {
+func givenUp(open bool, err error) error {
+	if open {
 		return fmt.Errorf("%w: %w", errOpen, err)
 	}
 	return fmt.Errorf("%w: %w", errUnwritten, err)
@@ -102,7 +102,7 @@ func (a *arranger) sure(ctx context.Context) error {
 	for _, kind := range conclavesql.Kinds() {
 		if a.open[kind] {
 			if err := a.write(ctx, kind, a.rows[kind].Body); err != nil {
-				return fmt.Errorf("write the %s again, after a try without an answer: %w", kind, err)
+				return fmt.Errorf("write the %s again, because an earlier try may still be executed: %w", kind, err)
 			}
 		}
 	}

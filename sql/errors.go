@@ -104,6 +104,13 @@ var notExecuted = append([]uint16{
 	1040, 1129, 1203, 1226, 1135, // before a statement: too many connections, no thread
 }, readOnlyErrors...)
 
+// Answered reports whether an error is a server's answer, as opposed to silence or a
+// broken connection.
+func Answered(err error) bool {
+	var answer *mysql.MySQLError
+	return errors.As(err, &answer)
+}
+
 // NotExecuted reports whether an error proves that the statement was not executed
 // and will not be.
 func NotExecuted(err error) bool {
