@@ -2,6 +2,7 @@ package meta_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -226,7 +227,7 @@ func TestWrite_ExecutedLateIsNotAnsweredAsNotDone(t *testing.T) {
 					_, err := admin.SetSwitch(t.Context(), wire.SwitchPushWindow, "12")
 					answered <- err
 				}()
-				if then == errNoAnswer {
+				if errors.Is(then, errNoAnswer) {
 					time.Sleep(4 * time.Second) // longer than a beat
 					l.execute(t)
 					require.NoError(t, <-answered)
@@ -246,7 +247,7 @@ func TestWrite_ExecutedLateIsNotAnsweredAsNotDone(t *testing.T) {
 
 				l.hold(conclavesql.KindBlacklist, then)
 				go func() { answered <- admin.Forbid(t.Context(), "session-2", "test", "me") }()
-				if then == errNoAnswer {
+				if errors.Is(then, errNoAnswer) {
 					time.Sleep(4 * time.Second)
 					l.execute(t)
 					require.NoError(t, <-answered)

@@ -114,7 +114,7 @@ func (q *items) read(ctx context.Context) ([]string, <-chan Event, error) {
 
 // get reads an item. It returns ErrNoNode if it was taken.
 func (q *items) get(ctx context.Context, name string) ([]byte, error) {
-	data, _, err := q.c.get(ctx, q.path(name))
+	data, err := q.c.get(ctx, q.path(name))
 	return data, err
 }
 

@@ -251,7 +251,7 @@ func (l *Latch) run() {
 		// node before.
 		mayGo, watch, err := l.queue.step(l.ctx, p, &w)
 		if mayGo {
-			_, _, watch, err = c.read(l.ctx, p.path(), w.on(p.path()))
+			_, watch, err = c.read(l.ctx, p.path(), w.on(p.path()))
 		}
 		switch {
 		case errors.Is(err, ErrPlaceLost), mayGo && errors.Is(err, ErrNoNode):

@@ -167,7 +167,7 @@ func (q queue) participants(ctx context.Context) ([]Participant, error) {
 	var list []Participant
 	for _, name := range names {
 		path := q.dir + "/" + name
-		data, _, err := q.c.get(ctx, path)
+		data, err := q.c.get(ctx, path)
 		if errors.Is(err, ErrNoNode) {
 			continue // deleted meanwhile
 		}

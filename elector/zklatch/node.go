@@ -8,12 +8,12 @@ import (
 // What the recipes share: reading and watching nodes.
 
 // get reads a node.
-func (c *Client) get(ctx context.Context, path string) (data []byte, stat Stat, err error) {
+func (c *Client) get(ctx context.Context, path string) (data []byte, err error) {
 	err = c.callWithRetry(ctx, func() (err error) {
-		data, stat, err = c.tree.Get(ctx, path)
+		data, _, err = c.tree.Get(ctx, path)
 		return err
 	})
-	return data, stat, err
+	return data, err
 }
 
 // A watch is used until it has fired: each one that is not needed any more would stay
@@ -68,13 +68,13 @@ func (w *watched) on(path string) *watch {
 }
 
 // read reads a node once, and sets a watch only if the last one has fired.
-func (c *Client) read(ctx context.Context, path string, w *watch) (data []byte, stat Stat, events <-chan Event, err error) {
+func (c *Client) read(ctx context.Context, path string, w *watch) (data []byte, events <-chan Event, err error) {
 	if events = w.pending(); events != nil {
-		data, stat, err = c.tree.Get(ctx, path)
-		return data, stat, events, err
+		data, _, err = c.tree.Get(ctx, path)
+		return data, events, err
 	}
-	if data, stat, events, err = c.tree.GetW(ctx, path); err == nil {
+	if data, _, events, err = c.tree.GetW(ctx, path); err == nil {
 		w.keep(events)
 	}
-	return data, stat, events, err
+	return data, events, err
 }

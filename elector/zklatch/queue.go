@@ -199,7 +199,7 @@ func (q queue) step(ctx context.Context, p place, w *watched) (mayGo bool, watch
 		return true, nil, nil
 	}
 	path := q.dir + "/" + previous
-	_, _, watch, err = q.c.read(ctx, path, w.on(path))
+	_, watch, err = q.c.read(ctx, path, w.on(path))
 	if errors.Is(err, ErrNoNode) {
 		return false, nil, nil // deleted between the two reads: there would be no event
 	}

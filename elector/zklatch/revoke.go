@@ -57,7 +57,7 @@ func (c *Client) waitForRequest(ctx context.Context, path string) bool {
 	var w watch
 	for {
 		_, changed := c.tree.Session()
-		data, _, events, err := c.read(ctx, path, &w)
+		data, events, err := c.read(ctx, path, &w)
 		switch {
 		case err == nil && bytes.Equal(data, revokeData):
 			return ctx.Err() == nil

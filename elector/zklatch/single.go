@@ -45,7 +45,7 @@ func (l *SingleNode) acquire(ctx context.Context, id string) error {
 		case !errors.Is(err, ErrNodeExists) && !errors.Is(err, ErrConnectionLost):
 			return fmt.Errorf("acquire %s: %w", l.path, err)
 		}
-		data, _, events, err := l.c.read(ctx, l.path, &w)
+		data, events, err := l.c.read(ctx, l.path, &w)
 		switch {
 		case err == nil && string(data) == id:
 			return nil // the answer was lost, but the node is ours
