@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	_ "conclave/internal/bubble"
 	"conclave/internal/reason"
 )
 
