@@ -73,7 +73,7 @@ func TestMissingServer_IsNamed(t *testing.T) {
 		passes bool
 		want   []string
 	}{
-		{"not requested", nil, true, []string{"--- SKIP: TestSample/mysql", "mysql is not requested: set TEST_ALL=1", "--- SKIP: TestSample/mariadb"}},
+		{"not requested", nil, true, []string{"--- SKIP: TestSample/mysql", "mysql is not requested: TEST_ALL=1", "--- SKIP: TestSample/mariadb"}},
 		{"no engine", []string{"TEST_ALL=1", "DOCKER_HOST=tcp://127.0.0.1:1"}, true,
 			[]string{"--- SKIP: TestSample/mysql", "no mysql here: no Docker engine answers at tcp://127.0.0.1:1", "--- SKIP: TestSample/mariadb", "--- PASS: TestSample/embedded"}},
 		{"no engine, but required", []string{"TEST_ALL=1", "DOCKER_HOST=tcp://127.0.0.1:1", "REQUIRE_DOCKER=1"}, false,
