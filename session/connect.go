@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -114,6 +115,10 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	if err := c.clients.refusal(first.Hello.Client); err != nil {
 		return err // at once, instead of after a wait
 	}
+	identity, _ := rights.Of(ctx)
+	if as := first.Hello.Identity; as != "" && !identity.May(rights.Node) {
+		return wire.Errorf(wire.CodeForbidden, "a hello in the name of %.100q needs the right %s", as, rights.Node)
+	}
 	reading.set(time.Time{}) // the client waits for its welcome
 	request.body.handled()
 	late := time.AfterFunc(sendLimit, reading.fail) // it may not read what it is sent meanwhile
@@ -123,9 +128,8 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 		return err
 	}
 	defer arrived()
-	identity, _ := rights.Of(ctx)
 	conn := &connection{
-		Owner: &registry.Owner{Client: first.Hello.Client, Name: first.Hello.Name, Identity: identity.Name, Address: stream.Peer().Addr, Host: request.body.host, Deltas: first.Hello.Deltas, Parts: first.Hello.Parts},
+		Owner: &registry.Owner{Client: first.Hello.Client, Name: first.Hello.Name, Identity: cmp.Or(first.Hello.Identity, identity.Name), Address: stream.Peer().Addr, Host: request.body.host, Deltas: first.Hello.Deltas, Parts: first.Hello.Parts},
 		since: c.config.Now(), linger: c.config.ClientLease, identity: identity,
 		settled: signal.New(), extend: extend, abort: abort,
 	}

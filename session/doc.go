@@ -148,6 +148,7 @@
 // is given the parts below it and the functions that it needs.
 //
 //   - stop.go: the clients move before a stop.
+//   - departed.go: what clients have left goes to other sessions before it.
 //   - server.go: the list of the parts, and how a session starts.
 //   - state.go: the loop that applies the cluster's state.
 //   - drain.go: whether clients are taken, or asked to move.

@@ -2,6 +2,8 @@ package session_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -73,5 +75,48 @@ func TestLinger_ClientThatLeftIsStillPublished(t *testing.T) {
 		kill(c, c.datas["data-1"])
 		c.startData("data-1")
 		c.eventually("data has it again", func() bool { return len(c.stored("svc")) == 1 })
+	})
+}
+
+// What a client with a linger has left outlives a session that stops, for the rest of
+// the linger: the session hands it over. The push guard, which holds back what is lost
+// with a session, has nothing to hold.
+func TestLinger_OutlivesASessionThatStops(t *testing.T) {
+	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
+		sub := c.watch(c.client("reader", "session-2"), "svc")
+		writer, leave := c.lingering("writer", 90*time.Second, "session-1")
+		want := []string{}
+		for i := range 300 { // more than one message has
+			want = append(want, fmt.Sprint(i))
+			_, err := writer.Publish(t.Context(), "svc", want[i:])
+			require.NoError(t, err)
+		}
+		slices.Sort(want)
+		gone, err := writer.Publish(t.Context(), "svc", []string{"withdrawn"})
+		require.NoError(t, err)
+		require.NoError(t, gone.Stored(t.Context()))
+		require.NoError(t, gone.Withdraw())
+		c.eventually("all are seen", sub.shows(want...))
+		leave()
+		left := time.Now()
+		time.Sleep(10 * time.Second)
+		require.NoError(t, c.sessions["session-1"].server.Shutdown(c.ctx))
+		seen := len(sub.all())
+
+		time.Sleep(time.Until(left.Add(89 * time.Second)))
+		assert.Len(t, sub.all(), seen, "no push: nothing was lost")
+		c.eventually("they go when the linger has ended", sub.shows())
+		assert.WithinDuration(t, left.Add(90*time.Second), time.Now(), 2*time.Second)
+	})
+}
+
+// A session that stops says what it could not hand over.
+func TestLinger_NoSessionTakesIt(t *testing.T) {
+	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
+		writer, leave := c.lingering("writer", time.Hour, "session-1")
+		c.published(writer, "svc", "a")
+		leave()
+		time.Sleep(time.Second)
+		require.ErrorContains(t, c.sessions["session-1"].server.Shutdown(c.ctx), "what 1 clients have left stays for the session grace: no other session takes clients")
 	})
 }

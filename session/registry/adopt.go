@@ -35,3 +35,17 @@ func (r *Registry) Sources(digests []*wirev1.PublisherDigest) []Source {
 	}
 	return out
 }
+
+// Copies returns the next live registrations in h, at most the given number and about
+// that many bytes but at least one, as they are sent, and whether there are more.
+func (r *Registry) Copies(h *Holdings, most, bytes int) (out []*wirev1.Publisher, more bool) {
+	for ; most > 0 && bytes > 0 && len(h.left) > 0; most-- {
+		for _, reg := range h.next(1) {
+			if !reg.withdrawn {
+				out = append(out, reg.message())
+				bytes -= reg.size()
+			}
+		}
+	}
+	return out, len(h.left) > 0
+}

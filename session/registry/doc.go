@@ -28,6 +28,7 @@
 //
 //	a client's messages     Sources, Put, Withdraw; Subscribe, Unsubscribe; Renew
 //	its end                 End, Linger, Release; Disown when its lease expires
+//	a stop                  Holdings, Copies
 //	the slot table          Resize, Adopt
 //	a loop that writes      Unwritten, Take, Settle, Refuse; Audit
 //	a loop that reads       Unread, TakeReads, Fetched, Retry
@@ -42,7 +43,7 @@
 //   - queue.go: the changes that data has not acknowledged.
 //   - diff.go: the answer to a data node that compares its copies.
 //   - publish.go: registrations come, change and go.
-//   - adopt.go: where the values of a registration may be found.
+//   - adopt.go: where the values of a registration may be found, and what is handed over.
 //   - subscribe.go: subscriptions come and go.
 //   - push.go: what was read is offered to the subscribers.
 //   - delta.go: how a large list is sent to a receiver that has an earlier one.

@@ -229,9 +229,13 @@ type ClientHello struct {
 	Name   string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`     // for people
 	// The client will leave without a goodbye. Its registrations stay for this
 	// time and then count as withdrawn. 0: the client lease of the session.
-	LingerMs      int64 `protobuf:"varint,3,opt,name=linger_ms,json=lingerMs,proto3" json:"linger_ms,omitempty"`
-	Deltas        bool  `protobuf:"varint,4,opt,name=deltas,proto3" json:"deltas,omitempty"` // the client can apply Push.delta
-	Parts         bool  `protobuf:"varint,5,opt,name=parts,proto3" json:"parts,omitempty"`   // the client can put lists together (Push.part), and knows ServerMessage.withheld
+	LingerMs int64 `protobuf:"varint,3,opt,name=linger_ms,json=lingerMs,proto3" json:"linger_ms,omitempty"`
+	Deltas   bool  `protobuf:"varint,4,opt,name=deltas,proto3" json:"deltas,omitempty"` // the client can apply Push.delta
+	Parts    bool  `protobuf:"varint,5,opt,name=parts,proto3" json:"parts,omitempty"`   // the client can put lists together (Push.part), and knows ServerMessage.withheld
+	// A session that stops sends what a client with a linger has left to another one,
+	// in the client's name. This is the identity that registered it. It needs the
+	// right of a node.
+	Identity      string `protobuf:"bytes,6,opt,name=identity,proto3" json:"identity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -299,6 +303,13 @@ func (x *ClientHello) GetParts() bool {
 		return x.Parts
 	}
 	return false
+}
+
+func (x *ClientHello) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
 }
 
 type Subscription struct {
@@ -994,13 +1005,14 @@ const file_wire_v1_client_proto_rawDesc = "" +
 	"\agoodbye\x18\x06 \x01(\bR\agoodbye\x12\x14\n" +
 	"\x05watch\x18\a \x03(\tR\x05watch\x12\x18\n" +
 	"\aunwatch\x18\b \x03(\tR\aunwatch\x126\n" +
-	"\adigests\x18\t \x03(\v2\x1c.conclave.v1.PublisherDigestR\adigests\"\x84\x01\n" +
+	"\adigests\x18\t \x03(\v2\x1c.conclave.v1.PublisherDigestR\adigests\"\xa0\x01\n" +
 	"\vClientHello\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\tR\x06client\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +
 	"\tlinger_ms\x18\x03 \x01(\x03R\blingerMs\x12\x16\n" +
 	"\x06deltas\x18\x04 \x01(\bR\x06deltas\x12\x14\n" +
-	"\x05parts\x18\x05 \x01(\bR\x05parts\"\xbd\x01\n" +
+	"\x05parts\x18\x05 \x01(\bR\x05parts\x12\x1a\n" +
+	"\bidentity\x18\x06 \x01(\tR\bidentity\"\xbd\x01\n" +
 	"\fSubscription\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
 	"\fdata_info_id\x18\x02 \x01(\tR\n" +
