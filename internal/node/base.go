@@ -171,7 +171,6 @@ func (b *Base) Run(ctx context.Context, grace time.Duration, setup func(address 
 		pings = wire.ClientPingTimeout
 	}
 	server := serve.NewHTTPServer(ln, requests.Handler(contain.Handler(b.Log, handler)), pings)
-	b.Metrics.Counter("conclave_reads_paused_total", "Pauses in reading a connection that had sent too many small frames, itself or with others of its address.", server.Paused)
 	defer b.Peers.Close()
 
 	ctx, end := context.WithCancelCause(ctx)

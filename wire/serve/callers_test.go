@@ -113,7 +113,6 @@ type tlsNode struct {
 	wirev1connect.UnimplementedNodeServiceHandler
 	dir, address  string
 	authorization atomic.Value // string: of the last Announce
-	paused        func() uint64
 }
 
 func (*tlsNode) Hello(context.Context, *connect.Request[wirev1.HelloRequest]) (*connect.Response[wirev1.HelloResponse], error) {
@@ -145,7 +144,6 @@ func startTLS(t *testing.T, secured bool) *tlsNode {
 	path, h := wirev1connect.NewNodeServiceHandler(n, HandlerOptions(&wire.Interceptor{}))
 	Mount(r, path, h)
 	server := NewHTTPServer(ln, r, wire.PingTimeout)
-	n.paused = server.Paused
 	done := make(chan error, 1)
 	go func() { done <- server.Serve() }()
 	t.Cleanup(func() {

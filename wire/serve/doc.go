@@ -7,8 +7,7 @@
 // has the roles that call each procedure of nodes over TLS; audit.go reports who
 // changes something; browser.go refuses what the web pages of others make browsers
 // send; reads.go limits what readers of lists take; page.go writes their lists in
-// pages; places.go limits connections and requests, in all and for each address; pace.go
-// bounds how fast small frames are read;
-// bodies.go bounds what a request sends; codec.go bounds the messages of clients;
-// events.go is a node's event log.
+// pages; places.go limits connections and requests, in all and for each address; bodies.go
+// bounds what a request sends; codec.go bounds the messages of clients; events.go is a
+// node's event log.
 package serve

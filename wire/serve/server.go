@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"io"
 	"log"
@@ -22,7 +21,6 @@ type HTTPServer struct {
 	cancel   context.CancelFunc // ends the contexts of all requests
 	done     chan struct{}      // closed by Serve when it returns
 	requests sync.WaitGroup     // running handlers
-	pace     pace               // of all connections
 
 	mu     sync.Mutex // guards closed; no handler starts while Close waits for requests
 	closed bool
@@ -33,8 +31,7 @@ type HTTPServer struct {
 // wire.PingTimeout.
 func NewHTTPServer(ln net.Listener, handler http.Handler, pings time.Duration) *HTTPServer {
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &HTTPServer{cancel: cancel, done: make(chan struct{}), pace: pace{by: map[string]*addressPace{}}}
-	s.listener = s.pace.listener(ln)
+	s := &HTTPServer{listener: ln, cancel: cancel, done: make(chan struct{})}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
@@ -45,7 +42,7 @@ func NewHTTPServer(ln net.Listener, handler http.Handler, pings time.Duration) *
 				return // the connection is being closed
 			}
 			defer s.requests.Done()
-			handler.ServeHTTP(w, overTLS(r))
+			handler.ServeHTTP(w, r)
 		}),
 		Protocols:         protocols,
 		ReadHeaderTimeout: 5 * time.Second,
@@ -53,16 +50,11 @@ func NewHTTPServer(ln net.Listener, handler http.Handler, pings time.Duration) *
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          log.New(io.Discard, "", 0), // the services report broken and frozen peers themselves
 		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ConnContext:       withConn,
 		HTTP2:             wire.HTTP2(pings),
 	}
 	s.server.HTTP2.MaxConcurrentStreams = 4096
 	return s
 }
-
-// Paused returns how often a connection was not read on for a while, because it made
-// the server read small pieces without end.
-func (s *HTTPServer) Paused() uint64 { return s.pace.paused.Load() }
 
 // Serve blocks until Close or Shutdown is called, and then returns nil.
 func (s *HTTPServer) Serve() error {
@@ -104,25 +96,6 @@ func (s *HTTPServer) begin() bool {
 	}
 	s.requests.Add(1)
 	return true
-}
-
-// connKey is the key of a request's connection in its context.
-type connKey struct{}
-
-func withConn(ctx context.Context, conn net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, conn)
-}
-
-// overTLS returns r with what is known of the caller's certificates. The HTTP server
-// does not see that a connection whose pace is bounded uses TLS.
-func overTLS(r *http.Request) *http.Request {
-	if c, ok := r.Context().Value(connKey{}).(*pacedConn); ok {
-		if conn, ok := c.Conn.(*tls.Conn); ok {
-			state := conn.ConnectionState()
-			r.TLS = &state
-		}
-	}
-	return r
 }
 
 // CheckListen returns an error if the address is not a loopback address and
