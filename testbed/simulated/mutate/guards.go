@@ -28,27 +28,11 @@ type patch struct{ file, was, is string }
 // guards lists all guards. docs/mutations.md has the result for each.
 var guards = slices.Concat(
 	electionGuards,
-	databaseGuards,
-	replicatedGuards,
 	dataGuards,
-	loadGuards,
-	linearGuards,
 	orderGuards,
-	hostileGuards,
-	trustGuards,
-	roleGuards,
-	tlsGuards,
-	livenessGuards,
-	millisGuards,
-	deltaGuards,
-	partGuards,
-	digestGuards,
-	spreadGuards,
-	arrivalGuards,
 	slotGuards,
 	sessionGuards,
 	operatorGuards,
-	consoleGuards,
 	articleGuards,
 )
 

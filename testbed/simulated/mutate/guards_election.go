@@ -53,4 +53,6 @@ var electionGuards = []guard{
 		"wire/view.go", "return c > 0\n", "return c != 0\n"}},
 	{name: "forbidden nodes are given slots", by: on("f20"), patch: patch{
 		"slot/arrange.go", "a.forbidden[name] = true", "a.forbidden[name] = false"}},
+	{name: "a connection has the time of a statement", by: on("a-database-far-away"), patch: patch{
+		"sql/open.go", "o.Connect = 6 * o.Deadline", "o.Connect = o.Deadline"}},
 }

@@ -16,6 +16,4 @@ var sessionGuards = []guard{
 		"session/registry/guard.go", "case now.Before(m.incomplete) && s.exceeds(d, m.withdrawn):", "case m.until.IsZero() && s.exceeds(d, m.withdrawn):"}},
 	{name: "lists are compared by length", test: unit{"./session/registry", "TestGuardHoldsOnlyUnexplainedShrinking"}, by: on("another-registers-while-they-are-back"), patch: patch{
 		"session/registry/guard.go", "if len(s.publishers) == 0 {", "if len(s.publishers) >= 0 {"}},
-	{name: "a new cluster is served as if copies were lost", test: unit{"./data", "TestMarks_GrantWithoutCopyIsMarked"}, patch: patch{
-		"slot/new.go", "a.t.Slots[i].First = true", "a.t.Slots[i].First = false"}},
 }
