@@ -127,18 +127,11 @@ func (a *app) serveRecording(ctx context.Context, listen string, hosts []string,
 		return usageError{fmt.Errorf("--recording: %w", err)}
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	r, err := journal.Open(f, info.Size())
+	r, err := journal.Open(f)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	player, err := recorded.New(r)
-	if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
+	player := recorded.New(r)
 	return a.serveConsole(ctx, listen, hosts, player, player)
 }
 

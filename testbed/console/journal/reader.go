@@ -1,231 +1,155 @@
 package journal
 
 import (
+	"bufio"
 	"cmp"
-	"encoding/binary"
+	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"slices"
 	"sort"
-	"sync"
 	"time"
 
+	"conclave/internal/trace"
 	"conclave/testbed"
 )
 
-// Reader reads a file. Its methods may be called from any goroutine.
+// Reader has the records of a file. Its methods may be called from any goroutine;
+// nobody changes what they return.
 type Reader struct {
-	from   io.ReaderAt
-	header Header
-	footer *footer
-	marks  []Mark
-
-	mu   sync.Mutex // guards the rest; not held while a block is read
-	kept []*decoded // the blocks that were read last, the newest first
-}
-
-// blocksKept is how many decoded blocks a reader keeps.
-const blocksKept = 4
-
-// decoded is one block.
-type decoded struct {
-	index   int
-	state   *testbed.Snapshot // at its beginning
+	header  Header
 	records []Record
+	states  []int // the records with a state
+	result  Result
+	marks   []Mark
 }
 
-// Open reads the beginning and the end of a file of that size.
-func Open(from io.ReaderAt, size int64) (*Reader, error) {
-	r := &Reader{from: from}
-	if err := r.open(size); err != nil {
+// maxBytes limits the lines of a file.
+const maxBytes = 1 << 30
+
+// What is wrong with a file that cannot be read.
+var (
+	errForeign = errors.New("it is not a recording of conclave")
+	errCut     = errors.New("it is cut short: the run that was recorded has not ended, or a copy of the file is not complete")
+	errLarge   = fmt.Errorf("it has more than %d MiB of records", maxBytes>>20)
+)
+
+// Open reads a file to its end.
+func Open(from io.Reader) (*Reader, error) {
+	r := &Reader{}
+	if err := r.read(from); err != nil {
 		return nil, fmt.Errorf("read a recording: %w", err)
 	}
-	return r, nil
-}
-
-func (r *Reader) open(size int64) error {
-	head := io.NewSectionReader(r.from, 0, size)
-	start := make([]byte, len(magic)+1)
-	if _, err := io.ReadFull(head, start); err != nil || string(start[:len(magic)]) != magic {
-		return errForeign
+	for n, x := range r.records {
+		if x.State != nil {
+			r.states = append(r.states, n)
+		}
+		r.mark(n, x)
 	}
-	if v := start[len(magic)]; v != version {
-		return fmt.Errorf("its format is version %d; this program reads version %d", v, version)
-	}
-	var err error
-	if r.footer, err = readFooter(r.from, size); err != nil {
-		return err
-	}
-	length, err := binary.ReadUvarint(byteReader{head})
-	if err != nil || length > maxHeader || length > uint64(size) {
-		return fmt.Errorf("the header: %w", errDamaged)
-	}
-	text := make([]byte, length)
-	if _, err := io.ReadFull(head, text); err != nil {
-		return fmt.Errorf("the header: %w", errDamaged)
-	}
-	if err := json.Unmarshal(text, &r.header); err != nil {
-		return fmt.Errorf("the header: %w: %w", errDamaged, err)
-	}
-	r.marks = slices.Clone(r.footer.Marks)
-	for _, v := range r.Result().Verdicts {
+	for _, v := range r.result.Verdicts {
 		for _, x := range v.Violations {
-			n, err := r.Search(x.At)
-			if err != nil {
-				return err
-			}
-			if n < r.Len() {
+			if n := r.Search(x.At); n < r.Len() {
 				r.marks = append(r.marks, Mark{Number: n, At: x.At, Kind: ViolationMark, What: v.ID + ": " + x.What})
 			}
 		}
 	}
 	slices.SortStableFunc(r.marks, func(a, b Mark) int { return cmp.Compare(a.Number, b.Number) })
-	return nil
+	return r, nil
+}
+
+func (r *Reader) read(from io.Reader) error {
+	zip, err := gzip.NewReader(bufio.NewReader(from))
+	if err != nil {
+		return errForeign
+	}
+	limited := &io.LimitedReader{R: zip, N: maxBytes}
+	lines := json.NewDecoder(limited)
+	var h head
+	if err := lines.Decode(&h); err != nil || h.Recording == 0 {
+		return errForeign
+	}
+	if h.Recording != version {
+		return fmt.Errorf("its format is version %d; this program reads version %d", h.Recording, version)
+	}
+	r.header = h.Header
+	for {
+		var l line
+		switch err := lines.Decode(&l); {
+		case err != nil && limited.N <= 0:
+			return errLarge
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return errCut
+		case err != nil:
+			return fmt.Errorf("record %d: it is damaged: %w", r.Len(), err)
+		}
+		if l.Result != nil {
+			r.result = l.Result.result()
+			if _, err := io.Copy(io.Discard, zip); err != nil { // checks the sum at the end
+				return errCut
+			}
+			return nil
+		}
+		x, ok := l.record()
+		if !ok || r.Len() > 0 && x.At < r.records[r.Len()-1].At {
+			return fmt.Errorf("record %d: it has nothing, or is not in order", r.Len())
+		}
+		r.records = append(r.records, x)
+	}
+}
+
+// mark notes a fault or an election.
+func (r *Reader) mark(n int, x Record) {
+	m := Mark{Number: n, At: x.At}
+	switch {
+	case x.Entry == nil:
+		return
+	case x.Entry.Fault != nil && x.Entry.Fault.Err == nil:
+		m.Kind, m.What = FaultMark, x.Entry.Fault.Action.String()
+	case x.Entry.Event != nil && x.Entry.Event.Kind == trace.Led:
+		m.Kind, m.What = ElectionMark, fmt.Sprintf("%s leads term %d", x.Entry.Event.Node.Name, x.Entry.Event.Term)
+	default:
+		return
+	}
+	r.marks = append(r.marks, m)
 }
 
 // Header returns what was played.
 func (r *Reader) Header() Header { return r.header }
 
 // Result returns how the run ended.
-func (r *Reader) Result() Result { return r.footer.Result.result() }
+func (r *Reader) Result() Result { return r.result }
 
 // Len returns the number of records.
-func (r *Reader) Len() int { return r.footer.Len }
+func (r *Reader) Len() int { return len(r.records) }
 
 // Span returns the times of the first and of the last record.
 func (r *Reader) Span() (from, to time.Duration) {
-	if len(r.footer.Blocks) > 0 {
-		from = r.footer.Blocks[0].From
+	if n := r.Len(); n > 0 {
+		from, to = r.records[0].At, r.records[n-1].At
 	}
-	return from, r.footer.To
+	return from, to
 }
 
-// Marks returns the faults, elections and violations, in order. The caller does
-// not change them.
+// Marks returns the faults, elections and violations, in order.
 func (r *Reader) Marks() []Mark { return r.marks }
 
-// Record returns the record of a number.
-func (r *Reader) Record(n int) (Record, error) {
-	if n < 0 || n >= r.Len() {
-		return Record{}, fmt.Errorf("record %d: want 0 to %d", n, r.Len()-1)
-	}
-	b, err := r.block(r.blockOf(n))
-	if err != nil {
-		return Record{}, err
-	}
-	return b.records[n-r.footer.Blocks[b.index].First], nil
-}
+// Record returns the record of a number from 0 to Len-1.
+func (r *Reader) Record(n int) Record { return r.records[n] }
 
 // Search returns the number of the first record that is not before the time, or
 // Len if there is none.
-func (r *Reader) Search(at time.Duration) (int, error) {
-	// The block before the first one that begins at that time or later.
-	i := max(0, sort.Search(len(r.footer.Blocks), func(i int) bool { return r.footer.Blocks[i].From >= at })-1)
-	if i >= len(r.footer.Blocks) {
-		return 0, nil
-	}
-	b, err := r.block(i)
-	if err != nil {
-		return 0, err
-	}
-	return r.footer.Blocks[i].First + sort.Search(len(b.records), func(k int) bool { return b.records[k].At >= at }), nil
+func (r *Reader) Search(at time.Duration) int {
+	return sort.Search(r.Len(), func(n int) bool { return r.records[n].At >= at })
 }
 
-// StateBefore returns the newest state among the records before n, and the number
-// of the record after it: the entries from there to n say what has happened since.
-// It returns nil if there is none.
-func (r *Reader) StateBefore(n int) (s *testbed.Snapshot, since int, err error) {
-	if n <= 0 || r.Len() == 0 {
-		return nil, 0, nil
+// StateBefore returns the newest state among the records before n, nil if there is
+// none.
+func (r *Reader) StateBefore(n int) *testbed.Snapshot {
+	i := sort.SearchInts(r.states, n)
+	if i == 0 {
+		return nil
 	}
-	b, err := r.block(r.blockOf(min(n, r.Len()) - 1))
-	if err != nil {
-		return nil, 0, err
-	}
-	first := r.footer.Blocks[b.index].First
-	for i := min(n-first, len(b.records)) - 1; i >= 0; i-- {
-		if s := b.records[i].State; s != nil {
-			return s, first + i + 1, nil
-		}
-	}
-	return b.state, r.footer.Blocks[b.index].StateOf, nil
-}
-
-// blockOf returns the index of the block with record n.
-func (r *Reader) blockOf(n int) int {
-	return sort.Search(len(r.footer.Blocks), func(i int) bool { return r.footer.Blocks[i].First > n }) - 1
-}
-
-// block returns a block, decoded.
-func (r *Reader) block(index int) (*decoded, error) {
-	r.mu.Lock()
-	for i, b := range r.kept {
-		if b.index == index {
-			r.kept = slices.Insert(slices.Delete(r.kept, i, i+1), 0, b)
-			r.mu.Unlock()
-			return b, nil
-		}
-	}
-	r.mu.Unlock()
-	b, err := r.decode(index)
-	if err != nil {
-		return nil, fmt.Errorf("read a recording: block %d: %w", index+1, err)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.kept = slices.Insert(r.kept, 0, b)
-	r.kept = r.kept[:min(len(r.kept), blocksKept)]
-	return b, nil
-}
-
-func (r *Reader) decode(index int) (*decoded, error) {
-	at, next := r.footer.Blocks[index], r.footer.Len
-	if index+1 < len(r.footer.Blocks) {
-		next = r.footer.Blocks[index+1].First
-	}
-	packed := make([]byte, at.Size)
-	if _, err := r.from.ReadAt(packed, at.Offset); err != nil {
-		return nil, err
-	}
-	if crc32.ChecksumIEEE(packed) != at.CRC {
-		return nil, fmt.Errorf("its checksum is wrong: %w", errDamaged)
-	}
-	raw, err := inflate(packed, int64(at.Raw))
-	if err != nil {
-		return nil, err
-	}
-	d := &decoder{began: r.header.Began, buf: raw}
-	out := &decoded{index: index}
-	if at.StateOf > 0 {
-		first, err := d.record()
-		if err != nil || first.State == nil {
-			return nil, fmt.Errorf("it has no state at its beginning: %w", errDamaged)
-		}
-		out.state = first.State
-	}
-	for len(d.buf) > 0 {
-		x, err := d.record()
-		if err != nil {
-			return nil, fmt.Errorf("record %d: %w: %w", at.First+len(out.records), errDamaged, err)
-		}
-		if n := len(out.records); n > 0 && x.At < out.records[n-1].At || len(out.records) == next-at.First {
-			return nil, fmt.Errorf("record %d is not in order: %w", at.First+n, errDamaged)
-		}
-		out.records = append(out.records, x)
-	}
-	if len(out.records) != next-at.First {
-		return nil, fmt.Errorf("it has %d records, not %d: %w", len(out.records), next-at.First, errDamaged)
-	}
-	return out, nil
-}
-
-// byteReader reads single bytes.
-type byteReader struct{ io.Reader }
-
-func (r byteReader) ReadByte() (byte, error) {
-	var b [1]byte
-	_, err := io.ReadFull(r, b[:])
-	return b[0], err
+	return r.records[r.states[i-1]].State
 }

@@ -84,15 +84,12 @@ var causes = map[string]string{
 }
 
 // read reads a recording from its beginning to its end.
-func read(r *journal.Reader) (*index, error) {
+func read(r *journal.Reader) *index {
 	x := &index{began: r.Header().Began, moves: map[int][]move{}}
 	hosts, wins, held := map[string]bool{}, map[string]string{}, streams{}
 	var table *testbed.Snapshot
 	for n := range r.Len() {
-		rec, err := r.Record(n)
-		if err != nil {
-			return nil, err
-		}
+		rec := r.Record(n)
 		switch {
 		case rec.Message != nil:
 			m := rec.Message
@@ -118,15 +115,11 @@ func read(r *journal.Reader) (*index, error) {
 	x.hosts = slices.SortedFunc(maps.Keys(hosts), compareHosts)
 	for _, v := range r.Result().Verdicts {
 		for _, w := range v.Violations {
-			n, err := r.Search(w.At)
-			if err != nil {
-				return nil, err
-			}
-			x.broken = append(x.broken, broken{min(n, max(0, r.Len()-1)), v.ID, w})
+			x.broken = append(x.broken, broken{min(r.Search(w.At), max(0, r.Len()-1)), v.ID, w})
 		}
 	}
 	slices.SortStableFunc(x.broken, func(a, b broken) int { return cmp.Compare(a.n, b.n) })
-	return x, nil
+	return x
 }
 
 // entry notes an entry of the history. wins are the causes for which nodes compete.

@@ -39,11 +39,8 @@ var (
 
 // New reads a recording. The player begins at its first violation or, if there is
 // none, where the scenario began.
-func New(r *journal.Reader) (*Player, error) {
-	x, err := read(r)
-	if err != nil {
-		return nil, err
-	}
+func New(r *journal.Reader) *Player {
+	x := read(r)
 	p := &Player{r: r, x: x, changed: make(chan struct{}, 1), speed: 1, paused: true}
 	for _, h := range x.hosts {
 		if strings.HasPrefix(h, "meta-") || h == testbed.Database {
@@ -51,9 +48,11 @@ func New(r *journal.Reader) (*Player, error) {
 		}
 	}
 	if len(x.broken) > 0 {
-		return p, p.to(x.broken[0].n + 1)
+		p.to(x.broken[0].n + 1)
+	} else {
+		p.seek(0)
 	}
-	return p, p.seek(0)
+	return p
 }
 
 // Run implements console.Source.
@@ -63,23 +62,16 @@ func (p *Player) Run(ctx context.Context, hub *console.Hub) error {
 	tick := time.NewTicker(frame)
 	defer tick.Stop()
 	for last := time.Now(); ; {
-		moved, err := p.advance(time.Since(last))
-		if err != nil {
-			return err
-		}
+		moved := p.advance(time.Since(last))
 		last = time.Now()
 		if moved || shown < 0 {
-			if shown, err = p.show(hub, v, shown); err != nil {
-				return err
-			}
+			shown = p.show(hub, v, shown)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-p.changed:
-			if shown, err = p.show(hub, v, shown); err != nil {
-				return err
-			}
+			shown = p.show(hub, v, shown)
 			last = time.Now()
 		case <-tick.C:
 		}
@@ -87,14 +79,11 @@ func (p *Player) Run(ctx context.Context, hub *console.Hub) error {
 }
 
 // show shows the position, and returns how many records are shown now.
-func (p *Player) show(hub *console.Hub, v *view, shown int) (int, error) {
+func (p *Player) show(hub *console.Hub, v *view, shown int) int {
 	p.mu.Lock()
 	at, speed, paused := p.p, p.speed, p.paused
 	p.mu.Unlock()
-	s, err := v.state(at)
-	if err != nil {
-		return shown, err
-	}
+	s := v.state(at)
 	from, end := p.r.Span()
 	s.Playback = &console.Playback{
 		AtMs: millis(at.at), FromMs: millis(from), LastsMs: millis(end), Speed: speed, Paused: paused, Record: at.n, Records: p.r.Len(),
@@ -105,57 +94,45 @@ func (p *Player) show(hub *console.Hub, v *view, shown int) (int, error) {
 	} else {
 		hub.Show(s, v.events(shown, at.n, eventsShown)...)
 	}
-	return at.n, nil
+	return at.n
 }
 
 // advance goes on by some time of the clock, unless the player is paused. It stops
 // at the end and behind a violation.
-func (p *Player) advance(by time.Duration) (moved bool, err error) {
+func (p *Player) advance(by time.Duration) (moved bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.paused {
-		return false, nil
+		return false
 	}
 	_, end := p.r.Span()
 	at := p.p.at + time.Duration(float64(by)*p.speed)
-	n, err := p.r.Search(at + 1)
-	if err != nil {
-		return false, err
-	}
+	n := p.r.Search(at + 1)
 	if i := before(p.x.broken, p.p.n, func(b broken) int { return b.n }); i < len(p.x.broken) && p.x.broken[i].n < n {
 		p.paused = true
-		return true, p.to(p.x.broken[i].n + 1)
+		p.to(p.x.broken[i].n + 1)
+		return true
 	}
 	p.p.n, p.p.at = n, min(at, end)
 	p.paused = n >= p.r.Len()
-	return true, nil
+	return true
 }
 
 // to moves to behind the record before n. p.mu is held, or the player is new.
-func (p *Player) to(n int) error {
+func (p *Player) to(n int) {
 	n = max(0, min(n, p.r.Len()))
 	at, _ := p.r.Span()
 	if n > 0 {
-		r, err := p.r.Record(n - 1)
-		if err != nil {
-			return err
-		}
-		at = r.At
+		at = p.r.Record(n - 1).At
 	}
 	p.p.n, p.p.at = n, at
-	return nil
 }
 
 // seek moves to a time. p.mu is held, or the player is new.
-func (p *Player) seek(at time.Duration) error {
+func (p *Player) seek(at time.Duration) {
 	from, end := p.r.Span()
 	at = max(from, min(at, end))
-	n, err := p.r.Search(at + 1)
-	if err != nil {
-		return err
-	}
-	p.p.n, p.p.at = n, at
-	return nil
+	p.p.n, p.p.at = p.r.Search(at+1), at
 }
 
 // step moves to behind the next or the previous record of a kind. p.mu is held.
@@ -173,7 +150,8 @@ func (p *Player) step(kind string, back bool) error {
 		return fmt.Errorf("there is no %s %s", map[bool]string{true: "earlier", false: "further"}[back], kind)
 	}
 	p.paused = true
-	return p.to(numbers[i] + 1)
+	p.to(numbers[i] + 1)
+	return nil
 }
 
 // numbers returns the records of a kind that a viewer can step to.
@@ -243,7 +221,7 @@ func (p *Player) do(r console.Request) error {
 		if err != nil || !(at > -1e12 && at < 1e12) {
 			return fmt.Errorf("position %q: want milliseconds", r.Value)
 		}
-		return p.seek(time.Duration(at * float64(time.Millisecond)))
+		p.seek(time.Duration(at * float64(time.Millisecond)))
 	case "next", "previous":
 		return p.step(r.Value, r.Do == "previous")
 	case "between":

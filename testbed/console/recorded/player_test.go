@@ -76,11 +76,9 @@ func player(t *testing.T, records []journal.Record, result journal.Result) *reco
 		require.NoError(t, w.Write(r))
 	}
 	require.NoError(t, w.Close(result))
-	r, err := journal.Open(bytes.NewReader(file.Bytes()), int64(file.Len()))
+	r, err := journal.Open(bytes.NewReader(file.Bytes()))
 	require.NoError(t, err)
-	p, err := recorded.New(r)
-	require.NoError(t, err)
-	return p
+	return recorded.New(r)
 }
 
 // shown is a player with its hub, in a bubble.

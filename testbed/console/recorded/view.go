@@ -54,11 +54,8 @@ func newView(r *journal.Reader, x *index) *view {
 }
 
 // state returns the state at a position.
-func (v *view) state(p position) (console.State, error) {
-	snapshot, _, err := v.r.StateBefore(p.n)
-	if err != nil {
-		return console.State{}, err
-	}
+func (v *view) state(p position) console.State {
+	snapshot := v.r.StateBefore(p.n)
 	now := p.at.Milliseconds()
 	s := console.State{
 		Mode: "recording", Title: "recording of " + v.title, Now: now, Marks: v.marks,
@@ -76,8 +73,8 @@ func (v *view) state(p position) (console.State, error) {
 	v.nodes(&s, c, snapshot, p)
 	v.promises(&s, p)
 	v.scenario(&s, p)
-	s.Messages, err = v.messages(p)
-	return s, err
+	s.Messages = v.messages(p)
+	return s
 }
 
 // nodes shows the nodes of the cluster and the database.
@@ -233,18 +230,14 @@ func (v *view) events(from, to, most int) (out []console.Event) {
 	same := func(n int) int { return n }
 	list := v.x.events[before(v.x.events, from, same):before(v.x.events, to, same)]
 	for _, n := range list[max(0, len(list)-most):] {
-		r, err := v.r.Record(n)
-		if err != nil {
-			return out // the file was read to its end before
-		}
-		e, _ := eventOf(r.Entry)
+		e, _ := eventOf(v.r.Record(n).Entry)
 		out = append(out, e)
 	}
 	return out
 }
 
 // messages returns the last messages between the hosts of the diagram.
-func (v *view) messages(p position) (out []console.Message, err error) {
+func (v *view) messages(p position) (out []console.Message) {
 	list := v.x.messages[:before(v.x.messages, p.n, func(m message) int { return m.n })]
 	for _, m := range slices.Backward(list) {
 		if len(out) == messagesShown {
@@ -253,14 +246,10 @@ func (v *view) messages(p position) (out []console.Message, err error) {
 		if !p.shows(m) {
 			continue
 		}
-		r, err := v.r.Record(m.n)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, messageOf(m.n, r, p.at))
+		out = append(out, messageOf(m.n, v.r.Record(m.n), p.at))
 	}
 	slices.Reverse(out)
-	return out, nil
+	return out
 }
 
 // shows reports whether a message is one of the sequence diagram.
