@@ -3,7 +3,6 @@ package serve
 import (
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"conclave"
 	"conclave/wire"
 	"conclave/wire/rights"
-	"conclave/wire/v1/wirev1connect"
 )
 
 // Limits of the body of a request, which is in memory before it is answered: of
@@ -26,16 +24,16 @@ const (
 // limitBody bounds the bodies of requests that do not last, in bytes and in time.
 func limitBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		key := keyOf(r)
-		if slices.Contains(lasting, key) || r.Body == nil || r.Body == http.NoBody {
+		need := routeOf(r)
+		if need.lasts || r.Body == nil || r.Body == http.NoBody {
 			next.ServeHTTP(w, r)
 			return
 		}
 		most := largeBody
-		switch need, ok := required[key]; {
-		case ok && need == rights.Open, key == wirev1connect.ClientServicePingProcedure:
+		switch {
+		case need.small, need.right == rights.Open:
 			most = smallBody
-		case r.ProtoMajor == 1, !strings.HasPrefix(key, "/"): // not between nodes
+		case r.ProtoMajor == 1, !strings.HasPrefix(keyOf(r), "/"): // not between nodes
 			most = conclave.MaxRequest
 		}
 		if r.ContentLength > int64(most) {

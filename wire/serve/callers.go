@@ -14,32 +14,6 @@ import (
 	"conclave/wire/v1/wirev1connect"
 )
 
-// callers are the roles that call each procedure of nodes. Over TLS, a caller
-// must have the certificate of one of them.
-var callers = func() map[string][]conclave.Role {
-	const meta, session, data = conclave.RoleMeta, conclave.RoleSession, conclave.RoleData
-	return map[string][]conclave.Role{
-		wirev1connect.NodeServiceHelloProcedure:      {meta, session, data},
-		wirev1connect.NodeServiceAnnounceProcedure:   {meta},
-		wirev1connect.NodeServiceFetchStateProcedure: {meta, session, data},
-		wirev1connect.MetaServiceGetLeaderProcedure:  {meta, session, data},
-		wirev1connect.MetaServiceJoinProcedure:       {meta, session, data},
-		wirev1connect.MetaServiceLeaveProcedure:      {meta, session, data},
-		wirev1connect.MetaServiceDrainProcedure:      {meta, session, data},
-		wirev1connect.MetaServiceRestoreProcedure:    {meta, session, data},
-		wirev1connect.MetaServiceWitnessProcedure:    {meta},
-		wirev1connect.MetaServiceWakeProcedure:       {meta},
-		wirev1connect.DataServiceWriteProcedure:      {session},
-		wirev1connect.DataServiceFetchProcedure:      {session},
-		wirev1connect.DataServiceWatchProcedure:      {session},
-		wirev1connect.DataServiceValuesProcedure:     {session},
-		wirev1connect.DataServiceReplicateProcedure:  {data},
-		wirev1connect.DataServiceFinishProcedure:     {data},
-		wirev1connect.DataServiceCollectProcedure:    {data},
-		wirev1connect.SessionServiceDiffProcedure:    {data},
-	}
-}()
-
 // rpcPrefix begins the path of every procedure.
 const rpcPrefix = "/conclave.v1."
 
@@ -64,7 +38,7 @@ func checkCaller(r *http.Request) error {
 	if r.TLS == nil || !strings.HasPrefix(r.URL.Path, rpcPrefix) || strings.HasPrefix(r.URL.Path, "/"+wirev1connect.ClientServiceName+"/") {
 		return nil
 	}
-	roles := callers[r.URL.Path]
+	roles := routes[r.URL.Path].roles
 	if wire.HasTerm(r.Header) {
 		roles = slices.DeleteFunc(slices.Clone(roles), func(role conclave.Role) bool { return role != conclave.RoleMeta })
 	}

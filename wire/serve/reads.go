@@ -2,7 +2,6 @@ package serve
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +24,7 @@ func limitReads() mux.MiddlewareFunc {
 	places := make(chan struct{}, readsAtOnce)
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method != http.MethodGet || !strings.HasPrefix(r.URL.Path, "/v1/") || slices.Contains(lasting, keyOf(r)) {
+			if r.Method != http.MethodGet || !strings.HasPrefix(r.URL.Path, "/v1/") || routeOf(r).lasts {
 				next.ServeHTTP(w, r)
 				return
 			}

@@ -1,0 +1,159 @@
+package serve
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gorilla/mux"
+
+	"conclave"
+	"conclave/wire/rights"
+	"conclave/wire/v1/wirev1connect"
+)
+
+// route is what there is to know of one path and method, or of one procedure.
+type route struct {
+	right rights.Right
+	roles []conclave.Role // of a procedure of nodes: those that call it. Over TLS a caller must have the certificate of one of them
+	lasts bool            // the request lasts: it ends when its token is revoked
+	acts  bool            // it is an act for the audit log, as whatever needs the right of an operator: of the others there are thousands each second
+	small bool            // its body has two numbers at most; that of a request that needs no right, too
+}
+
+const meta, session, data = conclave.RoleMeta, conclave.RoleSession, conclave.RoleData
+
+var anyNode = []conclave.Role{meta, session, data}
+
+// routes are all requests that a node answers: "METHOD path" as the router has it, or
+// the procedure of a Connect service. A request that is not in it needs the right of an
+// operator, and a node whose router has such a path does not start (CheckRoutes).
+//
+// What needs no token carries no values and changes nothing: probes, metrics, the
+// version, and the identity of a node, which a leader asks for at an address that
+// the node itself has named. A node leaves and returns by itself (Drain, Restore);
+// what an operator does to a node is an entry in the blacklist.
+var routes = map[string]route{
+	"GET /healthz": {right: rights.Open},
+	"GET /readyz":  {right: rights.Open},
+	"GET /version": {right: rights.Open},
+	"GET /metrics": {right: rights.Open},
+	"GET /leaderz": {right: rights.Open},
+
+	wirev1connect.NodeServiceHelloProcedure: {right: rights.Open, roles: anyNode},
+
+	"GET /v1/events":      {right: rights.Read, lasts: true},
+	"GET /v1/stopping":    {right: rights.Read},
+	"GET /v1/leader":      {right: rights.Read},
+	"GET /v1/elections":   {right: rights.Read},
+	"GET /v1/slots":       {right: rights.Read},
+	"GET /v1/nodes":       {right: rights.Read},
+	"GET /v1/blacklist":   {right: rights.Read},
+	"GET /v1/switches":    {right: rights.Read},
+	"GET /v1/config":      {right: rights.Read},
+	"GET /v1/datums":      {right: rights.Read},
+	"GET /v1/clients":     {right: rights.Read},
+	"GET /v1/publishers":  {right: rights.Read},
+	"GET /v1/subscribers": {right: rights.Read},
+
+	wirev1connect.ClientServiceConnectProcedure: {right: rights.Read, lasts: true}, // registering on it needs publish: see package session
+	wirev1connect.ClientServicePingProcedure:    {right: rights.Read, small: true},
+
+	"PUT /v1/observers/{name}":    {right: rights.Node, acts: true}, // a meta asks the leader
+	"DELETE /v1/observers/{name}": {right: rights.Node, acts: true},
+
+	wirev1connect.NodeServiceAnnounceProcedure:   {right: rights.Node, roles: []conclave.Role{meta}, acts: true},
+	wirev1connect.NodeServiceFetchStateProcedure: {right: rights.Node, roles: anyNode},
+	wirev1connect.MetaServiceJoinProcedure:       {right: rights.Node, roles: anyNode, acts: true, lasts: true},
+	wirev1connect.MetaServiceLeaveProcedure:      {right: rights.Node, roles: anyNode, acts: true},
+	wirev1connect.MetaServiceDrainProcedure:      {right: rights.Node, roles: anyNode, acts: true},
+	wirev1connect.MetaServiceRestoreProcedure:    {right: rights.Node, roles: anyNode, acts: true},
+	wirev1connect.MetaServiceGetLeaderProcedure:  {right: rights.Node, roles: anyNode},
+	wirev1connect.MetaServiceWitnessProcedure:    {right: rights.Node, roles: []conclave.Role{meta}, acts: true},
+	wirev1connect.MetaServiceWakeProcedure:       {right: rights.Node, roles: []conclave.Role{meta}, acts: true},
+	wirev1connect.DataServiceWriteProcedure:      {right: rights.Node, roles: []conclave.Role{session}},
+	wirev1connect.DataServiceFetchProcedure:      {right: rights.Node, roles: []conclave.Role{session}},
+	wirev1connect.DataServiceValuesProcedure:     {right: rights.Node, roles: []conclave.Role{session}},
+	wirev1connect.DataServiceWatchProcedure:      {right: rights.Node, roles: []conclave.Role{session}, lasts: true},
+	wirev1connect.DataServiceReplicateProcedure:  {right: rights.Node, roles: []conclave.Role{data}, lasts: true},
+	wirev1connect.DataServiceCollectProcedure:    {right: rights.Node, roles: []conclave.Role{data}, lasts: true},
+	wirev1connect.DataServiceFinishProcedure:     {right: rights.Node, roles: []conclave.Role{data}, acts: true},
+	wirev1connect.SessionServiceDiffProcedure:    {right: rights.Node, roles: []conclave.Role{data}},
+
+	"POST /v1/stopping":           {right: rights.Operator},
+	"DELETE /v1/stopping":         {right: rights.Operator},
+	"PUT /v1/config/{id}":         {right: rights.Operator},
+	"DELETE /v1/config/{id}":      {right: rights.Operator},
+	"PUT /v1/blacklist/{name}":    {right: rights.Operator},
+	"DELETE /v1/blacklist/{name}": {right: rights.Operator},
+	"PUT /v1/switches/{key}":      {right: rights.Operator},
+	"DELETE /v1/protection":       {right: rights.Operator},
+	"POST /v1/leader/resign":      {right: rights.Operator},
+	"GET /debug/pprof/":           {right: rights.Operator},
+
+	"POST /v1/election/{act:quit|join|force-refresh}": {right: rights.Operator},
+}
+
+// CheckRoutes returns an error that names the first path of a node's handler that
+// is missing in the table.
+func CheckRoutes(h http.Handler) error {
+	r, ok := h.(*mux.Router)
+	if !ok {
+		return fmt.Errorf("the handler is a %T: want a router of NewRouter", h)
+	}
+	return r.Walk(func(route *mux.Route, _ *mux.Router, _ []*mux.Route) error {
+		template, err := route.GetPathTemplate()
+		if err != nil {
+			return err
+		}
+		methods, err := route.GetMethods()
+		if err != nil { // a service: what has no entry is refused
+			for key := range routes {
+				if strings.HasPrefix(key, template) {
+					return nil
+				}
+			}
+			return fmt.Errorf("no right is set for the service %s: add its procedures to the table", template)
+		}
+		for _, m := range methods {
+			if _, ok := routes[m+" "+template]; !ok {
+				return fmt.Errorf("no right is set for %s %s: add it to the table", m, template)
+			}
+		}
+		return nil
+	})
+}
+
+// Procedures returns the procedures that have a right, sorted.
+func Procedures() (out []string) {
+	for key := range routes {
+		if strings.HasPrefix(key, "/") {
+			out = append(out, key)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// routeOf returns what a request needs: the right of an operator if it is not in the
+// table.
+func routeOf(r *http.Request) route {
+	if x, ok := routes[keyOf(r)]; ok {
+		return x
+	}
+	return route{right: rights.Operator}
+}
+
+// keyOf returns the key of a request in the table.
+func keyOf(r *http.Request) string {
+	route := mux.CurrentRoute(r)
+	if _, err := route.GetMethods(); err != nil {
+		return r.URL.Path
+	}
+	template, err := route.GetPathTemplate()
+	if err != nil {
+		return ""
+	}
+	return r.Method + " " + template
+}
