@@ -54,7 +54,7 @@ ifdef RACED
 endif
 	@$(BIN)/conclave soak --for $(or $(FOR),5m) --seed $(or $(SEED),1) --takeover $(or $(TAKEOVER),witness) --on $(or $(ON),local) $(if $(RACED),--bin $(BIN)/raced --raced,)
 
-# At least one scenario for each of the eight defects of issue 12 (docs/track-record.md).
+# At least one scenario for each of the eight defects of docs/track-record.md ("Why no test had found them").
 EIGHT := handed-over-while-a-session-is-slow the-last-copy-is-being-drained all-sessions-are-killed all-sessions-are-frozen \
   the-last-session-is-not-drained drained-session-is-the-last power-cut-of-data-and-sessions a-session-at-a-wrong-address \
   a-session-whose-port-is-closed stopped-after-an-announcement acts-that-end-the-service-are-refused
