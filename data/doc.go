@@ -54,12 +54,12 @@
 // what is then served is marked unconfirmed and shown as partial
 // (unreached.go, docs/adr/0035). A slot without a copy also asks the lost
 // sessions, which are off the list and may be alive, and waits for them for a
-// node lease at most (docs/adr/0037).
+// node lease at most (docs/adr/0035).
 //
 // A slot that is handed over is not served without the answer of a session, also
 // of one that was lost, while the source is a member: the source is asked again,
 // since it may be the only node that has what the session stored last (source.go,
-// docs/adr/0049).
+// docs/adr/0064).
 //
 // After a crash this node's copy may not be the furthest: the meta leader chooses
 // by heartbeats. Before the diffs, this node asks the other live holders in its
@@ -95,7 +95,7 @@
 // A slot has no goroutine of its own, and no lock is held across a call.
 //
 // From time to time a follower compares its copy with its leader's, by a digest
-// in the feed, and loads it again if they differ (docs/adr/0038).
+// in the feed, and loads it again if they differ (docs/adr/0030).
 //
 // # Guaranteed
 //
@@ -119,7 +119,7 @@
 //   - Publishers whose clients died together with their session are shown for the
 //     session grace, because they look the same as clients that are about to
 //     reconnect; for two graces if a subscriber's list would become empty or lose
-//     more than half (ADR 0048).
+//     more than half (ADR 0047).
 //   - Two leaders of a slot may be read at the same moment: one that was evicted by
 //     mistake and receives neither table nor Finish answers readers that are cut
 //     off with it. A session that knows the newer epoch ignores its answers.
@@ -136,7 +136,7 @@
 //   - This node is suspended: the time is not counted against a session's grace
 //     (docs/adr/0071).
 //   - Every session: all copies and marks stay, and their time starts again when
-//     the first session is back (ADR 0046).
+//     the first session is back (ADR 0047).
 //   - Every data node: the slots are not read until every session has answered.
 //     Then they are marked unconfirmed for a session grace, because no copy is
 //     left of what lost sessions had (ADR 0047). The slots of a new cluster are

@@ -267,7 +267,7 @@ func (s *migrations) unreached(m *migration) []conclave.NodeID {
 // slot without a copy has only what sessions answer, so it asks the lost
 // sessions as well, and waits until each has answered, a dial has failed,
 // another incarnation has answered at its address, or a node lease has passed
-// since the grant (docs/adr/0037).
+// since the grant (docs/adr/0035).
 
 // lostUntil returns until when a migration waits for the lost sessions, or zero
 // if it has a copy.

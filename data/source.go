@@ -20,7 +20,7 @@ import (
 // be with the source alone: the successor's copy ends where its feed broke. So a
 // successor does not serve without the answer of a session while the source is a
 // member. It asks the source again, follows it again, and takes what it had up to
-// its last position (needsSource, askSource; docs/adr/0049).
+// its last position (needsSource, askSource; docs/adr/0064).
 //
 // It does so for a node lease and a session grace at most, as it waits for a
 // session that cannot be dialled (unreached.go): two data nodes may be cut off

@@ -50,13 +50,13 @@
 //     measures by how much its own timer is late (docs/adr/0071).
 //   - A session that is removed because its lease ended, and is not known to be
 //     dead, is published as lost until it joins again, leaves or is replaced
-//     (the latest 16; docs/adr/0037).
+//     (the latest 16; docs/adr/0035).
 //   - There is one incarnation per name. A process that starts under the name of
 //     a living one is refused; one that replaces a dead one is a new owner.
 //   - A new leader moves no slot before every stored member has sent a beat, or
 //     before it has waited a whole lease and dialed the silent ones.
 //   - While the cluster is protected no slot leaves the nodes of its row, under
-//     later leaders too (docs/adr/0063).
+//     later leaders too (docs/adr/0025).
 //   - Commands are durable before they are answered, and may be repeated.
 //   - An operator's request after which the cluster would not serve is refused
 //     unless it is forced. It is checked and done in one command, so of two

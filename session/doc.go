@@ -81,7 +81,7 @@
 //
 // A session that has had more than its share of all clients, and 10 % more than
 // that, for 5 s asks a few of them each second to move to a session that has
-// fewer (spread.go, docs/adr/0076). They move as in a drain and lose nothing.
+// fewer (spread.go, docs/adr/0117). They move as in a drain and lose nothing.
 //
 // # What is not guaranteed
 //
@@ -120,7 +120,7 @@
 //     clients are gone at once.
 //   - All other sessions are lost while this one should drain: it keeps serving
 //     as the last session, and stays in the lists given to clients, until
-//     another one takes clients (docs/adr/0027). A stop waits in the same way
+//     another one takes clients (docs/adr/0029). A stop waits in the same way
 //     until its deadline, and then ends with an error.
 //   - This session is stopped: it is taken off the lists given to clients, its
 //     clients move, it leaves the member list, and its port closes. No client

@@ -17,7 +17,7 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// Limits of spreading (docs/adr/0076).
+// Limits of spreading (docs/adr/0117).
 const (
 	spreadRound  = time.Second      // between two rounds, each of which asks a few clients to move
 	spreadShare  = 100              // a round asks one client in this many, and at least one

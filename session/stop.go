@@ -62,7 +62,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // (addSelfToMetaBlacklist in the article). It stays a member, so that data
 // nodes still ask it for diffs. While the leader refuses because no other
 // session takes clients, this session serves and asks again: at each change of
-// the cluster's state, every second, and until the deadline (docs/adr/0033
+// the cluster's state, every second, and until the deadline (docs/adr/0029
 // describes the same for a data node). If no meta leader can be asked, the next
 // beat that arrives reports the drain.
 func (s *Server) markDraining(ctx context.Context, until time.Time) error {

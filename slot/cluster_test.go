@@ -106,7 +106,7 @@ func TestArticleDrainSlotBySlot(t *testing.T) {
 	}
 }
 
-// By default sixteen hand-overs are in progress at once (docs/adr/0032), in the
+// By default sixteen hand-overs are in progress at once (docs/adr/0110), in the
 // slots' order; with the original's limits all of them. A slot whose hand-over
 // has ended makes room for the next.
 func TestArticleDrain_SixteenSlotsAtOnceByDefault(t *testing.T) {

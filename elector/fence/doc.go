@@ -46,7 +46,7 @@
 //     renewals wait. Keep it far shorter than the lease. A process that is stopped in
 //     the middle of one blocks the elections until the server ends its connection.
 //   - That it holds on Galera while the writer changes: a statement on another node can
-//     be certified after the next win (docs/adr/0097).
+//     be certified after the next win (docs/adr/0095).
 //   - Anything about another database or service. Send Token.Term with the request,
 //     and let the receiver refuse a term lower than it has seen.
 //

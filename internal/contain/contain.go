@@ -2,7 +2,7 @@
 // handlers of requests, and in the goroutines that they start. The panic is logged
 // with its stack and counted, and the stream that it happened on ends.
 //
-// Nothing else is contained (docs/adr/0092). A panic in the election, in a loop that
+// Nothing else is contained (docs/adr/0091). A panic in the election, in a loop that
 // owns state of the node (the leader's arranger, the slots of a data node, the writers
 // and readers of a session), or at start ends the process: it is unknown what such a loop
 // would do next, and the cluster is made for processes that end.

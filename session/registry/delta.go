@@ -8,7 +8,7 @@ import (
 // A large list travels as a delta in both directions: from the slot's leader if
 // the session has an earlier content, and to each subscriber that was sent one.
 // What the registry decides about (the push guard, versions, hashes) is always
-// the whole list; a delta is only how it is sent. (ADR 0073.)
+// the whole list; a delta is only how it is sent. (ADR 0093.)
 
 // contentKey identifies what a subscriber has.
 type contentKey struct {

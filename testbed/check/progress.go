@@ -112,7 +112,7 @@ func (g *guarded) doubted(h *History, list string, at time.Duration, o Op) doubt
 
 // mayHold reports whether the push guard may hold a list back. It may in two
 // cases. Less than half of what the subscriber has is still published, and some
-// of the rest is of a client that ended without withdrawing (ADR 0048): for a
+// of the rest is of a client that ended without withdrawing (ADR 0047): for a
 // session grace and guardGrace after that client's registrations are removed.
 // What the subscriber lost in small steps before (doubted) counts as well if the
 // list did not change since the marks ended: the guard decides at each change.
@@ -155,7 +155,7 @@ func (h *History) heldUntil(client string, ended time.Duration) time.Duration {
 
 // markedUntil returns when the mark of a slot that was served incomplete ends:
 // a session grace later, or after the first session is back if none ran
-// meanwhile (ADR 0046), or after a session can be dialled again that was given
+// meanwhile (ADR 0047), or after a session can be dialled again that was given
 // up (ADR 0035).
 func (h *History) markedUntil(served time.Duration) time.Duration {
 	until := served + SessionGrace

@@ -103,7 +103,7 @@ func handlerOptions(i *wire.Interceptor, limit int) connect.HandlerOption {
 	return connect.WithHandlerOptions(
 		connect.WithInterceptors(i),
 		connect.WithReadMaxBytes(limit),
-		connect.WithCompression("gzip", nil, nil), // no node compresses: ADR 0043
+		connect.WithCompression("gzip", nil, nil), // no node compresses: ADR 0002
 		connect.WithRecover(func(ctx context.Context, _ connect.Spec, _ http.Header, v any) error {
 			return wire.ToConnect(wire.Errorf(wire.CodeInternal, "%v", contain.Reported(ctx, v)))
 		}),
