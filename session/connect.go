@@ -1,7 +1,6 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -116,8 +115,12 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 		return err // at once, instead of after a wait
 	}
 	identity, _ := rights.Of(ctx)
-	if as := first.Hello.Identity; as != "" && !identity.May(rights.Node) {
-		return wire.Errorf(wire.CodeForbidden, "a hello in the name of %.100q needs the right %s", as, rights.Node)
+	owner := &registry.Owner{Client: first.Hello.Client, Name: first.Hello.Name, Identity: identity.Name, Address: stream.Peer().Addr, Host: request.body.host, Deltas: first.Hello.Deltas, Parts: first.Hello.Parts}
+	if d := first.Hello.Departed; d != nil {
+		if err := c.mayHandOver(identity, first.Hello); err != nil {
+			return err
+		}
+		owner.Identity, owner.Address, owner.Host = d.GetIdentity(), d.GetAddress(), serve.HostOf(d.GetAddress())
 	}
 	reading.set(time.Time{}) // the client waits for its welcome
 	request.body.handled()
@@ -129,8 +132,7 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	}
 	defer arrived()
 	conn := &connection{
-		Owner: &registry.Owner{Client: first.Hello.Client, Name: first.Hello.Name, Identity: cmp.Or(first.Hello.Identity, identity.Name), Address: stream.Peer().Addr, Host: request.body.host, Deltas: first.Hello.Deltas, Parts: first.Hello.Parts},
-		since: c.config.Now(), linger: c.config.ClientLease, identity: identity,
+		Owner: owner, since: c.config.Now(), linger: c.config.ClientLease, identity: identity,
 		settled: signal.New(), extend: extend, abort: abort,
 	}
 	conn.waiting.intake, conn.waiting.host = request.body.intake, request.body.host

@@ -144,7 +144,7 @@ func TestRights_WhatIsHandedOverKeepsItsIdentity(t *testing.T) {
 	bubble(t, 0, 0, func(t *testing.T, c *cluster) {
 		c.startWith(newTokenFile(t), "session-1", "session-2")
 		as := c.rawWith("b-token", "bank", "session-2")
-		as.send(&wirev1.ClientMessage{Hello: &wirev1.ClientHello{Client: "bank", Identity: "shop"}})
+		as.send(&wirev1.ClientMessage{Hello: &wirev1.ClientHello{Client: "bank", Departed: &wirev1.Departed{Identity: "shop"}}})
 		_, err := as.stream.Receive()
 		assert.Equal(t, wire.CodeForbidden, wire.CodeOf(wire.FromConnect(err)), "%v", err)
 		as.end()

@@ -195,6 +195,8 @@ func TestOpen_SaysWhatIsWrong(t *testing.T) {
 	good := written(t, sample(3000), journal.Result{})
 	damaged := slices.Clone(good)
 	damaged[len(damaged)/2] ^= 0x40
+	wrongSum := slices.Clone(good)
+	wrongSum[len(wrongSum)-5] ^= 0x40
 	for _, c := range []struct {
 		name string
 		file []byte
@@ -207,7 +209,9 @@ func TestOpen_SaysWhatIsWrong(t *testing.T) {
 		{"cut short", good[:len(good)/2], "cut short"},
 		{"cut short by its sum", good[:len(good)-3], "cut short"},
 		{"without an end", zipped(t, `{"recording": 2}`+"\n"+`{"at": 1, "message": {}}`), "cut short"},
-		{"damaged", damaged, "record "},
+		{"damaged", damaged, "damaged"},
+		{"with a wrong sum", wrongSum, "it is damaged: its checksum is wrong"},
+		{"of the version before", []byte("conclave recording\n\x01\x02{}"), "its format is version 1; this program reads version 2"},
 		{"not in order", zipped(t, `{"recording": 2}`+"\n"+`{"at": 1, "message": {}} {"at": 0, "message": {}} {"result": {}}`), "record 1: it has nothing, or is not in order"},
 		{"nothing", zipped(t, `{"recording": 2}`+"\n"+`{"at": 1} {"result": {}}`), "record 0: it has nothing"},
 	} {

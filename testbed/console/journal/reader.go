@@ -27,11 +27,12 @@ type Reader struct {
 }
 
 // maxBytes limits the lines of a file.
-const maxBytes = 1 << 30
+const maxBytes = 256 << 20
 
 // What is wrong with a file that cannot be read.
 var (
 	errForeign = errors.New("it is not a recording of conclave")
+	errDamaged = errors.New("it is damaged: its checksum is wrong")
 	errCut     = errors.New("it is cut short: the run that was recorded has not ended, or a copy of the file is not complete")
 	errLarge   = fmt.Errorf("it has more than %d MiB of records", maxBytes>>20)
 )
@@ -60,7 +61,11 @@ func Open(from io.Reader) (*Reader, error) {
 }
 
 func (r *Reader) read(from io.Reader) error {
-	zip, err := gzip.NewReader(bufio.NewReader(from))
+	in := bufio.NewReader(from)
+	if text, _ := in.Peek(len(oldMagic)); string(text) == oldMagic {
+		return errVersion(1)
+	}
+	zip, err := gzip.NewReader(in)
 	if err != nil {
 		return errForeign
 	}
@@ -71,7 +76,7 @@ func (r *Reader) read(from io.Reader) error {
 		return errForeign
 	}
 	if h.Recording != version {
-		return fmt.Errorf("its format is version %d; this program reads version %d", h.Recording, version)
+		return errVersion(h.Recording)
 	}
 	r.header = h.Header
 	for {
@@ -86,7 +91,10 @@ func (r *Reader) read(from io.Reader) error {
 		}
 		if l.Result != nil {
 			r.result = l.Result.result()
-			if _, err := io.Copy(io.Discard, zip); err != nil { // checks the sum at the end
+			switch _, err := io.Copy(io.Discard, limited); { // checks the sum at the end
+			case errors.Is(err, gzip.ErrChecksum):
+				return errDamaged
+			case err != nil:
 				return errCut
 			}
 			return nil
@@ -97,6 +105,13 @@ func (r *Reader) read(from io.Reader) error {
 		}
 		r.records = append(r.records, x)
 	}
+}
+
+// oldMagic begins a file of version 1.
+const oldMagic = "conclave recording\n"
+
+func errVersion(v int) error {
+	return fmt.Errorf("its format is version %d; this program reads version %d", v, version)
 }
 
 // mark notes a fault or an election.
