@@ -64,10 +64,15 @@ eight: build ## the defects that were found from outside, on processes: each sce
 # Packages in which the race detector finds nothing: one goroutine reads source code.
 PLAIN := ./internal/archtest ./testbed/simulated/mutate
 
+# Tests of many virtual minutes or megabytes, which take a minute each under the race
+# detector: others bring the same goroutines together, and these are played without it.
+HEAVY := ^(TestBalance_SpreadsAndRests|TestCalm_NoElectionAcrossCalendarBoundaries|TestConfig_RefusesWhatIsInvalidAndChangesNothing|TestHandOver_CrashInEachPhase|TestMetaOutage_MembersAndTableStay|TestParts_ListLargerThanAMessageIsPushed|TestRepair_IdleClusterComparesRarely|TestStop_AnnouncementExpires)$$
+
 test: ## all tests that need only Go
 	@echo '$(SAY_RACE)'
-	$(TEST_ENV) $(GO) test -timeout 30m $(RACE) $$($(GO) list ./... | grep -v $(patsubst ./%,-e '/%$$',$(PLAIN)))
+	$(TEST_ENV) $(GO) test -timeout 30m $(RACE) $(if $(RACE),-skip '$(HEAVY)',) $$($(GO) list ./... | grep -v $(patsubst ./%,-e '/%$$',$(PLAIN)))
 	CGO_ENABLED=0 $(GO) test $(PLAIN)
+	$(if $(RACE),CGO_ENABLED=0 $(GO) test -run '$(HEAVY)' ./session ./meta ./data ./elector/termcas,@true)
 	$(if $(RACE),CGO_ENABLED=0 $(GO) test ./testbed/simulated/,@true) # all stories; the race detector sees four
 	cd internal/devdb/goregex && $(TEST_ENV) $(GO) test $(RACE) ./...
 

@@ -84,7 +84,7 @@ func TestMissingServer_IsNamed(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			again := exec.Command(os.Args[0], "-test.v", "-test.run", "^TestSample$")
-			again.Env = append(without(os.Environ(), "TEST_ALL", "REQUIRE_DOCKER", "MYSQL_DSN", "MARIADB_DSN", "DOCKER_HOST"), append(c.env, sampleEnv+"=1")...)
+			again.Env = append(without(os.Environ(), "TEST_ALL", "TEST_SERVERS", "REQUIRE_DOCKER", "MYSQL_DSN", "MARIADB_DSN", "DOCKER_HOST"), append(c.env, sampleEnv+"=1")...)
 			out, err := again.CombinedOutput()
 			assert.Equal(t, c.passes, err == nil, "%v\n%s", err, out)
 			for _, text := range c.want {
