@@ -26,8 +26,8 @@ type Reader struct {
 	marks   []Mark
 }
 
-// maxBytes limits the lines of a file.
-const maxBytes = 256 << 20
+// maxBytes limits the lines of a file; those of a storm have some 8 MiB.
+const maxBytes = 128 << 20
 
 // What is wrong with a file that cannot be read.
 var (
