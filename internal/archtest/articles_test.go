@@ -2,6 +2,7 @@ package archtest
 
 import (
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -11,11 +12,11 @@ import (
 
 // TestArticleNames_HaveACounterpart checks that docs/article-names.md leads from
 // each name of an article to what declares its counterpart, or gives the reason
-// why there is none, and that it has each name once. That the counterparts exist
-// is checked by TestPages_NameWhatExists.
+// why there is none, and that it has each name once.
 func TestArticleNames_HaveACounterpart(t *testing.T) {
 	text, err := os.ReadFile("../../docs/article-names.md")
 	require.NoError(t, err)
+	declared := declarations(t)
 	names := map[string]bool{}
 	article := ""
 	for line := range strings.Lines(string(text)) {
@@ -35,13 +36,19 @@ func TestArticleNames_HaveACounterpart(t *testing.T) {
 		}
 		found := false
 		for _, m := range quoted.FindAllStringSubmatch(cells[1], -1) {
-			found = found || tourStep.MatchString(m[1]) || namedFile.MatchString(m[1])
+			if identifier.MatchString(m[1]) && !namedFile.MatchString(m[1]) {
+				assert.True(t, declared[m[1]], "article %s: %s is not declared", article, m[1])
+			}
+			found = found || declared[m[1]] || namedFile.MatchString(m[1])
 		}
 		reason, none := strings.CutPrefix(cells[1], "none")
 		assert.True(t, found || none && len(reason) > 20, "article %s: %s has neither a counterpart nor a reason", article, cells[0])
 	}
 	assert.Greater(t, len(names), 200, "the page was understood")
 }
+
+// identifier matches a name of the code with its package.
+var identifier = regexp.MustCompile(`^[a-z]+(\.\w+)+$`)
 
 // TestArticles_QuoteNoRetelling checks that a test which names an article's claim
 // puts it in quotation marks only if the words are the article's own, which are

@@ -28,7 +28,7 @@ var (
 // tours are the pages that lead through the code, and to tests, with the least number of
 // steps that each must have.
 var tours = map[string]int{
-	"ARCHITECTURE.md": 40, "CONTRIBUTING.md": 20, "docs/articles.md": 30, "docs/article-names.md": 150, "docs/elections.md": 10, "docs/track-record.md": 10,
+	"ARCHITECTURE.md": 40, "CONTRIBUTING.md": 20, "docs/articles.md": 30, "docs/elections.md": 10, "docs/track-record.md": 10,
 }
 
 // pages returns the Markdown pages that readers are led to.
