@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	conclavesql "conclave/sql"
+	"conclave/wire"
 )
 
 // run decides until the leadership ends. Failures that may pass (mostly of the
@@ -113,10 +115,10 @@ func (a *arranger) expire(now time.Time) {
 // list writes the member list if it differs from the roster.
 func (a *arranger) list(ctx context.Context) error {
 	members, lost := a.roster.members(a.black.Names()), a.roster.lostSessions()
-	if sameMembers(members, a.state.Members.List) && sameMembers(lost, a.state.Members.Lost) {
+	if slices.Equal(members, a.state.Members.List) && slices.Equal(lost, a.state.Members.Lost) {
 		return nil
 	}
-	if err := a.write(ctx, conclavesql.KindMembers, membersBody{members, lost}); err != nil {
+	if err := a.write(ctx, conclavesql.KindMembers, wire.Members{List: members, Lost: lost}); err != nil {
 		return fmt.Errorf("write the member list: %w", err)
 	}
 	return nil

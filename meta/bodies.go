@@ -3,40 +3,27 @@ package meta
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"conclave"
+	"conclave/blacklist"
 	"conclave/slot"
+	conclavesql "conclave/sql"
 	"conclave/wire"
 )
 
-// The bodies of the rows. A row's epoch is in its columns; an epoch in a body
-// is ignored.
+// The bodies of the rows are the values of wire.State, except for the two here. A
+// row's epoch is in its columns; an epoch in a body is ignored.
 
 type tableBody struct {
 	Replicas int         `json:"replicas"`
 	Slots    []slot.Slot `json:"slots"`
 }
 
-type membersBody struct {
-	List []wire.Member `json:"list"`
-	Lost []wire.Member `json:"lost,omitempty"`
-}
-
-type switchesBody struct {
-	List []wire.Switch `json:"list"`
-}
-
-type configBody struct {
-	List []wire.ConfigValue `json:"list"`
-}
-
 // freezeBody also names the data nodes that the cluster had when protection
 // began, so that any later leader knows when enough of them are back.
 type freezeBody struct {
-	Frozen bool     `json:"frozen"`
-	Reason string   `json:"reason,omitempty"`
-	Of     []string `json:"of,omitempty"`
+	wire.Freeze
+	Of []string `json:"of,omitempty"`
 }
 
 // encode returns the text of a body. A string is the text of a row already.
@@ -51,8 +38,68 @@ func encode(body any) (string, error) {
 	return string(b), nil
 }
 
-// sameMembers reports whether two lists are equal.
-func sameMembers(a, b []wire.Member) bool { return slices.Equal(a, b) }
+// decode reads a row into the state, and what only the leader has of it: the
+// blacklist as a set, and of which data nodes protection is. A kind that was never written reads as
+// empty, with its epoch. The slot table is an exception: no table is published
+// before there is one.
+func decode(row conclavesql.State, s *wire.State, black *blacklist.Set, of *[]string) error {
+	epoch := conclave.Epoch{Term: row.Term, Seq: row.Seq}
+	switch row.Kind {
+	case conclavesql.KindTable:
+		var b tableBody
+		if err := read(row, &b); err != nil {
+			return err
+		}
+		s.Table, s.Replicas = slot.Table{}, b.Replicas
+		if len(b.Slots) > 0 {
+			t := slot.Table{Epoch: epoch, Slots: b.Slots}
+			if err := t.Validate(); err != nil {
+				return fmt.Errorf("the stored slot table of epoch %s: %w", epoch, err)
+			}
+			s.Table = t
+		}
+	case conclavesql.KindBlacklist:
+		var set blacklist.Set
+		if err := read(row, &set); err != nil {
+			return err
+		}
+		*black = set.At(epoch)
+		s.Blacklist = wire.Blacklist{Epoch: epoch, Entries: set.List()}
+	case conclavesql.KindFreeze:
+		b := freezeBody{Freeze: wire.Freeze{Epoch: epoch}}
+		if err := read(row, &b); err != nil {
+			return err
+		}
+		*of, s.Freeze = b.Of, b.Freeze
+	case conclavesql.KindMembers:
+		return replace(row, &s.Members, wire.Members{Epoch: epoch})
+	case conclavesql.KindSwitches:
+		return replace(row, &s.Switches, wire.Switches{Epoch: epoch})
+	case conclavesql.KindConfig:
+		return replace(row, &s.Config, wire.ConfigValues{Epoch: epoch})
+	}
+	return nil
+}
+
+// read reads the body of a row. An empty one leaves into as it is.
+func read(row conclavesql.State, into any) error {
+	if row.Body == "" {
+		return nil
+	}
+	if err := json.Unmarshal([]byte(row.Body), into); err != nil {
+		return fmt.Errorf("the stored %s of epoch %s cannot be read: %w", row.Kind, conclave.Epoch{Term: row.Term, Seq: row.Seq}, err)
+	}
+	return nil
+}
+
+// replace reads the body of a row into next, and makes it the value of old.
+func replace[T any](row conclavesql.State, old *T, next T) error {
+	if err := read(row, &next); err != nil {
+		return err
+	}
+	*old = next
+	return nil
+}
 
 // packedTable is the stored form of the slot table. It is written with every step
 // of every hand-over, so names are written once and each slot refers to them by

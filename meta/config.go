@@ -14,7 +14,7 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// StateStore keeps the five kinds of cluster state, each written under the term
+// StateStore keeps the six kinds of cluster state, each written under the term
 // and read with its epoch. It is implemented by conclavesql.StateStore.
 type StateStore interface {
 	Read(ctx context.Context) (map[conclavesql.Kind]conclavesql.State, error)

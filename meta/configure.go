@@ -78,7 +78,7 @@ func (a *arranger) writeConfig(ctx context.Context, id string, now ...wire.Confi
 	list := slices.DeleteFunc(slices.Clone(a.state.Config.List), func(v wire.ConfigValue) bool { return v.ID == id })
 	list = append(list, now...)
 	slices.SortFunc(list, func(x, y wire.ConfigValue) int { return strings.Compare(x.ID, y.ID) })
-	if err := a.write(ctx, conclavesql.KindConfig, configBody{list}); err != nil {
+	if err := a.write(ctx, conclavesql.KindConfig, wire.ConfigValues{List: list}); err != nil {
 		return fmt.Errorf("write the configuration: %w", err)
 	}
 	return nil

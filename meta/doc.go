@@ -28,8 +28,8 @@
 //
 // # Persist before publish
 //
-// The cluster's state is five rows: slot table, members, blacklist, switches,
-// freeze. Each write is one statement that joins the lock row, so it changes its
+// The cluster's state is six rows: slot table, members, blacklist, switches,
+// freeze (protection) and the configuration for clients. Each write is one statement that joins the lock row, so it changes its
 // row only while the lock names this leader and its term and the row is still as
 // it was read. Only then is it published to the view, and from there on every
 // stream. If the answer to a write is lost, the leader reads the row and looks
@@ -113,7 +113,7 @@
 //   - join.go: the stream to every node; which nodes become members, and which are dead.
 //   - arranger.go: the one goroutine that decides, and what one round does.
 //   - warmup.go: how a new leader learns before it decides.
-//   - seal.go: the first write of a term, the read after it, and how rows are read.
+//   - seal.go: the first write of a term, and the read after it.
 //   - protection.go: when no slot may move, and when this leader is of no use.
 //   - arrange.go: slots are assigned to data nodes.
 //   - effects.go: what a request would do, and whether the cluster would still serve.
@@ -122,7 +122,7 @@
 //   - page.go: a page of a list.
 //   - trace.go: what a test can observe of the writes.
 //   - rows.go: the state of the cluster; each change is written before it is shown.
-//   - bodies.go: how the rows are encoded.
+//   - bodies.go: how the rows are encoded and decoded.
 //   - deltas.go: what each node lacks of the state.
 //   - tenure.go: what the parts of a leader share, and its announcement.
 //   - propagation.go: how long a slot table takes to reach every member.

@@ -277,7 +277,7 @@ func (j *joins) sendUpdates(ctx context.Context, st *stream, conn *joinStream, f
 			if !state.Table.Epoch.Less(wire.EpochIn(have.GetTable())) {
 				sent = state.Table
 			}
-			have = above(have, state)
+			have = wire.EpochsAbove(have, state)
 		} else {
 			pause = j.config.Beat / 20
 		}
@@ -289,22 +289,6 @@ func (j *joins) sendUpdates(ctx context.Context, st *stream, conn *joinStream, f
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-	}
-}
-
-// above returns what the receiver holds once it has received st: never less
-// than before.
-func above(have *wirev1.Epochs, st wire.State) *wirev1.Epochs {
-	higher := func(a *wirev1.Epoch, b conclave.Epoch) *wirev1.Epoch {
-		if wire.EpochIn(a).Less(b) {
-			return wire.EpochOut(b)
-		}
-		return a
-	}
-	return &wirev1.Epochs{
-		Table: higher(have.GetTable(), st.Table.Epoch), Members: higher(have.GetMembers(), st.Members.Epoch),
-		Blacklist: higher(have.GetBlacklist(), st.Blacklist.Epoch), Switches: higher(have.GetSwitches(), st.Switches.Epoch),
-		Freeze: higher(have.GetFreeze(), st.Freeze.Epoch), Config: higher(have.GetConfig(), st.Config.Epoch),
 	}
 }
 

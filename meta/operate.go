@@ -85,7 +85,7 @@ func (a *arranger) writeSwitch(ctx context.Context, now wire.Switch) error {
 	set := slices.DeleteFunc(slices.Clone(a.state.Switches.List), func(s wire.Switch) bool { return s.Key == now.Key })
 	set = append(set, now)
 	slices.SortFunc(set, func(x, y wire.Switch) int { return strings.Compare(x.Key, y.Key) })
-	if err := a.write(ctx, conclavesql.KindSwitches, switchesBody{set}); err != nil {
+	if err := a.write(ctx, conclavesql.KindSwitches, wire.Switches{List: set}); err != nil {
 		return fmt.Errorf("write the switches: %w", err)
 	}
 	return nil

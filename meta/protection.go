@@ -8,6 +8,7 @@ import (
 	"time"
 
 	conclavesql "conclave/sql"
+	"conclave/wire"
 )
 
 // protection keeps every slot with the nodes of its row when too many data nodes
@@ -73,7 +74,7 @@ func (a *arranger) protect(ctx context.Context) (next time.Time, err error) {
 
 func (a *arranger) freeze(ctx context.Context, of []string, reason string) error {
 	slices.Sort(of)
-	if err := a.write(ctx, conclavesql.KindFreeze, freezeBody{Frozen: true, Reason: reason, Of: slices.Compact(of)}); err != nil {
+	if err := a.write(ctx, conclavesql.KindFreeze, freezeBody{wire.Freeze{Frozen: true, Reason: reason}, slices.Compact(of)}); err != nil {
 		return fmt.Errorf("write the freeze: %w", err)
 	}
 	a.watch = protection{of: of}

@@ -164,6 +164,10 @@ func (a *arranger) take(rows map[conclavesql.Kind]conclavesql.State) error {
 	return nil
 }
 
+func (a *arranger) decode(row conclavesql.State) error {
+	return decode(row, &a.state, &a.black, &a.watch.of)
+}
+
 // settle repeats a write until its outcome is known, and it has taken effect or
 // will not.
 func (a *arranger) settle(ctx context.Context, old, next conclavesql.State, write func() (conclavesql.Outcome, error)) (conclavesql.Outcome, error) {

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -167,38 +168,108 @@ func MemberIn(m *wirev1.Member) Member {
 	return Member{Node: NodeIn(m.GetNode()), Role: conclave.Role(m.GetRole()), Address: m.GetAddress(), Draining: m.GetDraining(), Dialable: m.GetDialable()}
 }
 
+// kind is one kind of the cluster's state: where it is in a State and in the
+// messages, and how it is converted.
+type kind struct {
+	epoch func(*State) conclave.Epoch
+	known func(*wirev1.Epochs) **wirev1.Epoch
+	sent  func(*wirev1.State) (epoch *wirev1.Epoch, found bool)
+	out   func(*State, *wirev1.State)
+	in    func(*wirev1.State, *State) error // replaces the kind, or leaves it as it is and returns an error
+}
+
+// kinds are all kinds. A new one is an entry here, a name in sql.Kinds and a case
+// in decode in meta/seal.go.
+var kinds = []kind{{
+	epoch: func(s *State) conclave.Epoch { return s.Table.Epoch },
+	known: func(e *wirev1.Epochs) **wirev1.Epoch { return &e.Table },
+	sent:  func(m *wirev1.State) (*wirev1.Epoch, bool) { return m.GetTable().GetEpoch(), m.GetTable() != nil },
+	out:   func(s *State, m *wirev1.State) { m.Table = TableOut(s.Table, s.Replicas) },
+	in:    tableIn,
+}, {
+	epoch: func(s *State) conclave.Epoch { return s.Members.Epoch },
+	known: func(e *wirev1.Epochs) **wirev1.Epoch { return &e.Members },
+	sent:  func(m *wirev1.State) (*wirev1.Epoch, bool) { return m.GetMembers().GetEpoch(), m.GetMembers() != nil },
+	out: func(s *State, m *wirev1.State) {
+		m.Members = &wirev1.Members{Epoch: EpochOut(s.Members.Epoch), Members: mapTo(s.Members.List, MemberOut), Lost: mapTo(s.Members.Lost, MemberOut)}
+	},
+	in: func(m *wirev1.State, s *State) error {
+		s.Members = Members{Epoch: EpochIn(m.Members.GetEpoch()), List: mapTo(m.Members.GetMembers(), MemberIn), Lost: mapTo(m.Members.GetLost(), MemberIn)}
+		return nil
+	},
+}, {
+	epoch: func(s *State) conclave.Epoch { return s.Blacklist.Epoch },
+	known: func(e *wirev1.Epochs) **wirev1.Epoch { return &e.Blacklist },
+	sent: func(m *wirev1.State) (*wirev1.Epoch, bool) {
+		return m.GetBlacklist().GetEpoch(), m.GetBlacklist() != nil
+	},
+	out: func(s *State, m *wirev1.State) {
+		m.Blacklist = &wirev1.Blacklist{Epoch: EpochOut(s.Blacklist.Epoch), Entries: mapTo(s.Blacklist.Entries, entryOut)}
+	},
+	in: func(m *wirev1.State, s *State) error {
+		s.Blacklist = Blacklist{Epoch: EpochIn(m.Blacklist.GetEpoch()), Entries: mapTo(m.Blacklist.GetEntries(), entryIn)}
+		return nil
+	},
+}, {
+	epoch: func(s *State) conclave.Epoch { return s.Switches.Epoch },
+	known: func(e *wirev1.Epochs) **wirev1.Epoch { return &e.Switches },
+	sent:  func(m *wirev1.State) (*wirev1.Epoch, bool) { return m.GetSwitches().GetEpoch(), m.GetSwitches() != nil },
+	out: func(s *State, m *wirev1.State) {
+		m.Switches = &wirev1.Switches{Epoch: EpochOut(s.Switches.Epoch), Switches: mapTo(s.Switches.List, switchOut)}
+	},
+	in: func(m *wirev1.State, s *State) error {
+		s.Switches = Switches{Epoch: EpochIn(m.Switches.GetEpoch()), List: mapTo(m.Switches.GetSwitches(), switchIn)}
+		return nil
+	},
+}, {
+	epoch: func(s *State) conclave.Epoch { return s.Freeze.Epoch },
+	known: func(e *wirev1.Epochs) **wirev1.Epoch { return &e.Freeze },
+	sent:  func(m *wirev1.State) (*wirev1.Epoch, bool) { return m.GetFreeze().GetEpoch(), m.GetFreeze() != nil },
+	out: func(s *State, m *wirev1.State) {
+		m.Freeze = &wirev1.Freeze{Epoch: EpochOut(s.Freeze.Epoch), Frozen: s.Freeze.Frozen, Reason: s.Freeze.Reason}
+	},
+	in: func(m *wirev1.State, s *State) error {
+		s.Freeze = Freeze{Epoch: EpochIn(m.Freeze.GetEpoch()), Frozen: m.Freeze.GetFrozen(), Reason: m.Freeze.GetReason()}
+		return nil
+	},
+}, {
+	epoch: func(s *State) conclave.Epoch { return s.Config.Epoch },
+	known: func(e *wirev1.Epochs) **wirev1.Epoch { return &e.Config },
+	sent:  func(m *wirev1.State) (*wirev1.Epoch, bool) { return m.GetConfig().GetEpoch(), m.GetConfig() != nil },
+	out: func(s *State, m *wirev1.State) {
+		m.Config = &wirev1.ConfigValues{Epoch: EpochOut(s.Config.Epoch), Values: mapTo(s.Config.List, configOut)}
+	},
+	in: func(m *wirev1.State, s *State) error {
+		s.Config = ConfigValues{Epoch: EpochIn(m.Config.GetEpoch()), List: mapTo(m.Config.GetValues(), configIn)}
+		return nil
+	},
+}}
+
 // StateOut returns the message with the kinds of s whose epochs are higher than
 // those in have: all that a peer lacks.
 func StateOut(s State, have *wirev1.Epochs) *wirev1.State {
-	out := &wirev1.State{}
-	if EpochIn(have.GetTable()).Less(s.Table.Epoch) {
-		out.Table = TableOut(s.Table, s.Replicas)
-	}
-	if EpochIn(have.GetMembers()).Less(s.Members.Epoch) {
-		out.Members = &wirev1.Members{Epoch: EpochOut(s.Members.Epoch), Members: mapTo(s.Members.List, MemberOut), Lost: mapTo(s.Members.Lost, MemberOut)}
-	}
-	if EpochIn(have.GetBlacklist()).Less(s.Blacklist.Epoch) {
-		out.Blacklist = &wirev1.Blacklist{Epoch: EpochOut(s.Blacklist.Epoch), Entries: mapTo(s.Blacklist.Entries, entryOut)}
-	}
-	if EpochIn(have.GetSwitches()).Less(s.Switches.Epoch) {
-		out.Switches = &wirev1.Switches{Epoch: EpochOut(s.Switches.Epoch), Switches: mapTo(s.Switches.List, switchOut)}
-	}
-	if EpochIn(have.GetFreeze()).Less(s.Freeze.Epoch) {
-		out.Freeze = &wirev1.Freeze{Epoch: EpochOut(s.Freeze.Epoch), Frozen: s.Freeze.Frozen, Reason: s.Freeze.Reason}
-	}
-	if EpochIn(have.GetConfig()).Less(s.Config.Epoch) {
-		out.Config = &wirev1.ConfigValues{Epoch: EpochOut(s.Config.Epoch), Values: mapTo(s.Config.List, configOut)}
+	have, out := cmp.Or(have, &wirev1.Epochs{}), &wirev1.State{}
+	for _, k := range kinds {
+		if EpochIn(*k.known(have)).Less(k.epoch(&s)) {
+			k.out(&s, out)
+		}
 	}
 	return out
 }
 
 // EpochsOf returns the message with the epoch of each kind in s.
-func EpochsOf(s State) *wirev1.Epochs {
-	return &wirev1.Epochs{
-		Table: EpochOut(s.Table.Epoch), Members: EpochOut(s.Members.Epoch), Blacklist: EpochOut(s.Blacklist.Epoch),
-		Switches: EpochOut(s.Switches.Epoch), Freeze: EpochOut(s.Freeze.Epoch),
-		Config: EpochOut(s.Config.Epoch),
+func EpochsOf(s State) *wirev1.Epochs { return EpochsAbove(nil, s) }
+
+// EpochsAbove returns the higher one of the epochs in have and in s for each kind:
+// what a peer that had the first has once it has received s.
+func EpochsAbove(have *wirev1.Epochs, s State) *wirev1.Epochs {
+	have, out := cmp.Or(have, &wirev1.Epochs{}), &wirev1.Epochs{}
+	for _, k := range kinds {
+		if *k.known(out) = *k.known(have); EpochIn(*k.known(have)).Less(k.epoch(&s)) {
+			*k.known(out) = EpochOut(k.epoch(&s))
+		}
 	}
+	return out
 }
 
 // TableOut returns the message for a whole table.

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -86,37 +87,21 @@ func (v *View) Apply(in *wirev1.State) (bool, error) {
 	defer v.mu.Unlock()
 	next := v.state
 	took := false
-	var tableErr error
-	if t := in.GetTable(); t != nil && v.newer(t.GetEpoch(), next.Table.Epoch) {
-		table, err := tableIn(next.Table, t)
-		if err == nil {
-			err = table.Validate()
+	var failed error
+	for _, k := range kinds {
+		if sent, found := k.sent(in); !found || !v.newer(sent, k.epoch(&next)) {
+			continue
 		}
-		if err != nil {
-			tableErr = err
+		if err := k.in(in, &next); err != nil {
+			failed = err
 		} else {
-			next.Table, next.Replicas, took = table, int(t.GetReplicas()), true
+			took = true
 		}
-	}
-	if m := in.GetMembers(); m != nil && v.newer(m.GetEpoch(), next.Members.Epoch) {
-		next.Members, took = Members{Epoch: EpochIn(m.GetEpoch()), List: mapTo(m.GetMembers(), MemberIn), Lost: mapTo(m.GetLost(), MemberIn)}, true
-	}
-	if b := in.GetBlacklist(); b != nil && v.newer(b.GetEpoch(), next.Blacklist.Epoch) {
-		next.Blacklist, took = Blacklist{Epoch: EpochIn(b.GetEpoch()), Entries: mapTo(b.GetEntries(), entryIn)}, true
-	}
-	if s := in.GetSwitches(); s != nil && v.newer(s.GetEpoch(), next.Switches.Epoch) {
-		next.Switches, took = Switches{Epoch: EpochIn(s.GetEpoch()), List: mapTo(s.GetSwitches(), switchIn)}, true
-	}
-	if f := in.GetFreeze(); f != nil && v.newer(f.GetEpoch(), next.Freeze.Epoch) {
-		next.Freeze, took = Freeze{Epoch: EpochIn(f.GetEpoch()), Frozen: f.GetFrozen(), Reason: f.GetReason()}, true
-	}
-	if c := in.GetConfig(); c != nil && v.newer(c.GetEpoch(), next.Config.Epoch) {
-		next.Config, took = ConfigValues{Epoch: EpochIn(c.GetEpoch()), List: mapTo(c.GetValues(), configIn)}, true
 	}
 	if took {
 		v.replace(next)
 	}
-	return took, tableErr
+	return took, failed
 }
 
 func (v *View) newer(theirs *wirev1.Epoch, mine conclave.Epoch) bool {
@@ -138,23 +123,28 @@ func (v *View) replace(next State) {
 	v.changed.Notify()
 }
 
-// tableIn returns the table in a message, or the result of applying the delta
-// in it to held.
-func tableIn(held slot.Table, in *wirev1.SlotTable) (slot.Table, error) {
-	out := slot.Table{Epoch: EpochIn(in.GetEpoch())}
+// tableIn takes the table in a message, or the result of applying the delta in it
+// to the table of s.
+func tableIn(m *wirev1.State, s *State) error {
+	in := m.Table
+	next := slot.Table{Epoch: EpochIn(in.GetEpoch())}
 	if in.GetBase() == nil {
-		out.Slots = mapTo(in.GetSlots(), SlotIn)
-		return out, nil
-	}
-	if EpochIn(in.GetBase()) != held.Epoch {
-		return slot.Table{}, ErrBehind
-	}
-	out.Slots = append([]slot.Slot(nil), held.Slots...)
-	for _, s := range in.GetSlots() {
-		if int(s.GetId()) >= len(out.Slots) {
-			return slot.Table{}, ErrBehind
+		next.Slots = mapTo(in.GetSlots(), SlotIn)
+	} else {
+		if EpochIn(in.GetBase()) != s.Table.Epoch {
+			return ErrBehind
 		}
-		out.Slots[s.GetId()] = SlotIn(s)
+		next.Slots = slices.Clone(s.Table.Slots)
+		for _, row := range in.GetSlots() {
+			if int(row.GetId()) >= len(next.Slots) {
+				return ErrBehind
+			}
+			next.Slots[row.GetId()] = SlotIn(row)
+		}
 	}
-	return out, nil
+	if err := next.Validate(); err != nil {
+		return err
+	}
+	s.Table, s.Replicas = next, int(in.GetReplicas())
+	return nil
 }

@@ -189,11 +189,11 @@ var articleGuards = []guard{
 	{name: "002: a follower does not compare its copy", test: unit{"./data", "TestCompare_FollowerThatLostACopyLoadsItAgain"}, patch: patch{
 		"data/follow.go", "if leaders == nil ||", "if leaders == nil || leaders != nil ||"}},
 	{name: "002: a node is sent the switches after it serves", test: unit{"./data", "TestArticleAStartingNodeHasItsSettingsBeforeItServes"}, patch: patch{
-		"wire/state.go", "if EpochIn(have.GetSwitches()).Less(s.Switches.Epoch) {", "if EpochIn(have.GetSwitches()).Less(s.Switches.Epoch) && have.GetTable().GetTerm() > 0 {"}},
+		"wire/state.go", "Less(k.epoch(&s)) {\n\t\t\tk.out(&s, out)", "Less(k.epoch(&s)) && (k.known(have) != &have.Switches || have.GetTable().GetTerm() > 0) {\n\t\t\tk.out(&s, out)"}},
 	{name: "002: a session has the configuration a second late", test: unit{"./session", "TestArticleAStartingSessionHasItsSettingsBeforeItServes"}, patch: patch{
 		"session/state.go", "\ts.watches.update(st.Config)\n", "\ttime.AfterFunc(time.Second, func() { s.watches.update(st.Config) })\n"}},
 	{name: "002: a node that starts is sent no configuration", test: unit{"./meta", "TestConfig_ReachesEveryNodeAndOutlivesItsLeader"}, patch: patch{
-		"wire/state.go", "if EpochIn(have.GetConfig()).Less(s.Config.Epoch) {", "if EpochIn(have.GetConfig()).Less(s.Config.Epoch) && have.GetConfig().GetTerm() > 0 {"}},
+		"wire/state.go", "Less(k.epoch(&s)) {\n\t\t\tk.out(&s, out)", "Less(k.epoch(&s)) && (k.known(have) != &have.Config || have.GetConfig().GetTerm() > 0) {\n\t\t\tk.out(&s, out)"}},
 
 	// 003: election with a version column.
 	{name: "003: the row has no time of its creation", test: unit{"./elector/versioncas", "TestArticleTableHasItsColumns"}, patch: patch{
