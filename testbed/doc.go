@@ -10,6 +10,7 @@
 //	check        histories, checkers and figures: invariants are stated there and nowhere else
 //	console      the page on which a cluster is watched and operated; console/live observes it
 //	demo         the demo's scenario and its narrator
+//	load         clients that publish, update and subscribe, and what they measure
 //	bench, soak  measurements and growth curves; faults under load for hours
 //	report       results as HTML and JSON
 //

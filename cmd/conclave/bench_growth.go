@@ -20,6 +20,7 @@ import (
 	"conclave/client"
 	"conclave/testbed"
 	"conclave/testbed/bench"
+	"conclave/testbed/load"
 	"conclave/testbed/local"
 	"conclave/testbed/local/supervisor"
 	"conclave/testbed/report"
@@ -61,10 +62,10 @@ func (a *app) growth(ctx context.Context, o growthOptions) (err error) {
 	interrupted := false
 	defer func() { err = closeFolder(root, interrupted, err) }()
 	starts := 0
-	cfg.Targets = []bench.Target{{Name: "conclave", Start: func(ctx context.Context, size testbed.Size) (bench.Running, error) {
+	cfg.Start = func(ctx context.Context, size testbed.Size) (bench.Running, error) {
 		starts++
-		return startTarget(ctx, tool, bin, filepath.Join(root, fmt.Sprint("point-", starts)), size, o.tls)
-	}}}
+		return startPoint(ctx, tool, bin, filepath.Join(root, fmt.Sprint("point-", starts)), size, o.tls)
+	}
 	g, err := bench.Grow(ctx, cfg)
 	interrupted = err != nil && ctx.Err() != nil
 	if len(g.Curves) == 0 {
@@ -93,9 +94,9 @@ func (o growthOptions) check() error {
 	return nil
 }
 
-// startTarget starts a cluster for one point, with TLS if secured is set, and returns
+// startPoint starts a cluster for one point, with TLS if secured is set, and returns
 // when it is ready.
-func startTarget(ctx context.Context, tool, bin, dir string, size testbed.Size, secured bool) (bench.Running, error) {
+func startPoint(ctx context.Context, tool, bin, dir string, size testbed.Size, secured bool) (bench.Running, error) {
 	c := local.New(local.Config{Bin: bin, Dir: dir, Direct: true, NoEvents: true, OwnTokens: true, TLS: secured})
 	end := func() error { return c.Close(context.WithoutCancel(ctx)) }
 	if err := c.Open(ctx, size, nil); err != nil {
@@ -110,7 +111,7 @@ func startTarget(ctx context.Context, tool, bin, dir string, size testbed.Size, 
 	if err != nil {
 		return bench.Running{}, errors.Join(err, end())
 	}
-	clients := func(ctx context.Context, part, n int) *exec.Cmd {
+	process := func(ctx context.Context, part, n int) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, tool, "bench-clients", "--token-file", supervisor.AppTokenPath(dir), "--count", strconv.Itoa(n), "--part", strconv.Itoa(part), "--sessions", strings.Join(cfg.Sessions, ","))
 		if secured {
 			cmd.Args = append(cmd.Args, "--tls-dir", c.Supervisor().TLSDir())
@@ -118,7 +119,7 @@ func startTarget(ctx context.Context, tool, bin, dir string, size testbed.Size, 
 		cmd.Stderr = os.Stderr
 		return cmd
 	}
-	return bench.Running{Driver: bench.NewSDK(nil, cfg), Cluster: c, Clients: clients, Stop: end}, nil
+	return bench.Running{Clients: load.NewPool(nil, cfg), Cluster: c, Process: process, Stop: end}, nil
 }
 
 // openFiles returns how many files a process can have open.
@@ -143,7 +144,7 @@ func (a *app) benchClientsCommand() *cobra.Command {
 			if a.certs != nil {
 				cfg.TLSFrom = a.certs.Client
 			}
-			return bench.ServeClients(cmd.Context(), bench.NewSDK(from, cfg), fmt.Sprint("part", part), count, os.Stdin, a.stdout)
+			return bench.ServeClients(cmd.Context(), load.NewPool(from, cfg), fmt.Sprint("part", part), count, os.Stdin, a.stdout)
 		},
 	}
 	cmd.Flags().IntVar(&count, "count", 1, "number of connections")

@@ -64,8 +64,8 @@ func TestBenchGrowth_WritesTableJSONAndPage(t *testing.T) {
 	assert.Contains(t, string(page), "<polyline")
 }
 
-// The driver counts the client's own report of a lost session.
-func TestSDK_CountsLostSessions(t *testing.T) {
+// The pool counts the client's own report of a lost session.
+func TestStartPoint_PoolCountsLostSessions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts real processes")
 	}
@@ -74,19 +74,19 @@ func TestSDK_CountsLostSessions(t *testing.T) {
 	defer cancel()
 	tool, bin, err := toolPath()
 	require.NoError(t, err)
-	running, err := startTarget(ctx, tool, bin, filepath.Join(t.TempDir(), "c"), testbed.Size{}, true)
+	running, err := startPoint(ctx, tool, bin, filepath.Join(t.TempDir(), "c"), testbed.Size{}, true)
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, running.Stop()) }()
-	link, err := running.Driver.Connect("one")
+	one, err := running.Clients.Connect("one")
 	require.NoError(t, err)
-	defer link.Close()
-	r, err := link.Publish(ctx, "lost", "v")
+	defer one.Kill()
+	r, err := one.Publish(ctx, "lost", []string{"v"})
 	require.NoError(t, err)
 	require.NoError(t, r.Stored(ctx))
-	assert.Zero(t, running.Driver.Lost())
-	assert.Positive(t, running.Driver.Received())
+	assert.Zero(t, running.Clients.Lost())
+	assert.Positive(t, running.Clients.Received())
 	for _, session := range []string{"session-1", "session-2"} { // the client is at one of them, and may reach the other in between
 		require.NoError(t, running.Cluster.Do(ctx, testbed.Action{Verb: testbed.Kill, Node: session}))
 	}
-	require.Eventually(t, func() bool { return running.Driver.Lost() > 0 }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return running.Clients.Lost() > 0 }, 30*time.Second, 10*time.Millisecond)
 }

@@ -25,7 +25,7 @@ const rules = `
 	slot, lease, blacklist, internal/trace, wire/rights, wire/v1/wirev1connect < wire;
 	NONE < internal/plot < testbed/report, lab;
 	NONE < internal/stage, internal/sleep, internal/signal, internal/faultnet, internal/cli/clitest;
-	internal/sleep < internal/node, meta, meta/metaclient, testbed/scenario, testbed/bench, testbed/soak, lab, cmd/conclave, elector/rowlock, elector/versioncas, elector/zklatch;
+	internal/sleep < internal/node, meta, meta/metaclient, testbed/scenario, testbed/load, testbed/soak, lab, cmd/conclave, elector/rowlock, elector/versioncas, elector/zklatch;
 	internal/signal < elector, wire, lab;
 	NONE < internal/contain < wire/serve, internal/node, meta, session;
 	NONE < internal/random < elector, client, internal/node;
@@ -66,7 +66,7 @@ const rules = `
 	wire, sql, testbed/console/journal < testbed/simulated/wiretap < testbed/simulated;
 	internal/node, meta, data, session, testbed/scenario, elector/termcas, testbed/simulated/simnet, internal/devdb, internal/logging < testbed/simulated;
 	NONE < testbed/simulated/onetrace, testbed/simulated/mutate;
-	testbed, meta/metaclient < testbed/bench < testbed/report;
+	testbed/check, testbed/outside < testbed/load < testbed/bench < testbed/report;
 	testbed < testbed/soak;
 	NONE < testbed/hostile;
 	testbed/scenario < testbed/demo;

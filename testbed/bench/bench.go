@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -59,17 +58,9 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 		return Report{}, err
 	}
 	start := time.Now()
-	report := Report{
-		Version: cfg.Version, At: start.UTC().Truncate(time.Millisecond),
-		Machine: Machine{CPUs: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version()},
-	}
-	r := &run{Config: cfg}
-	metas, err := r.addresses(ctx, "meta")
-	if err != nil {
-		return report, err
-	}
-	r.admin = newAdmin(metas, cfg.Cluster)
-	defer r.admin.HTTP.CloseIdleConnections()
+	report := Report{Version: cfg.Version, At: start.UTC().Truncate(time.Millisecond), Machine: thisMachine()}
+	r := &run{Config: cfg, cluster: newCluster(cfg.Cluster)}
+	defer r.close()
 
 	var errs []error
 	for _, m := range measurements {

@@ -3,15 +3,12 @@ package bench
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
-	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
 	"conclave/internal/sleep"
 	"conclave/testbed"
+	"conclave/testbed/load"
 )
 
 // calm measures the idle cluster: resident memory of each process, statements
@@ -23,14 +20,14 @@ func (r *run) calm(ctx context.Context) error {
 	if err := sleep.For(ctx, r.Settle); err != nil {
 		return err
 	}
-	if err := r.memory(ctx); err != nil {
+	if err := r.memoryOfEach(ctx); err != nil {
 		return err
 	}
 	before, err := r.admin.Leader(ctx)
 	if err != nil {
 		return err
 	}
-	lines, statements, err := r.counts(ctx)
+	lines, statements, err := r.usage(ctx)
 	if err != nil {
 		return err
 	}
@@ -38,7 +35,7 @@ func (r *run) calm(ctx context.Context) error {
 	if err := sleep.For(ctx, r.Calm); err != nil {
 		return err
 	}
-	linesAfter, statementsAfter, err := r.counts(ctx)
+	linesAfter, statementsAfter, err := r.usage(ctx)
 	if err != nil {
 		return err
 	}
@@ -49,21 +46,21 @@ func (r *run) calm(ctx context.Context) error {
 	}
 	r.report(Figure{
 		Name: "calm-elections", What: "elections of the idle cluster", Unit: "elections", Target: "0", Note: "in " + took.Round(time.Second).String(),
-	}, One(float64(after.Term-before.Term)), Limit{Max: 0.5})
+	}, load.One(float64(after.Term-before.Term)), Limit{Max: 0.5})
 	if r.Questions != nil {
 		r.report(Figure{Name: "sql-per-second", What: "SQL statements per second, idle", Unit: "per s"},
-			One(float64(statementsAfter-statements)/took.Seconds()), Limit{Max: 5})
+			load.One(float64(statementsAfter-statements)/took.Seconds()), Limit{Max: 5})
 	}
 	if r.LogLines != nil {
 		r.report(Figure{
 			Name: "log-lines-per-hour", What: "log lines of all processes, calm hour", Unit: "per h",
 			Note: fmt.Sprintf("%d lines in %s, extrapolated", linesAfter-lines, took.Round(time.Second)),
-		}, One(float64(linesAfter-lines)*float64(time.Hour)/float64(took)), Limit{Max: 1000})
+		}, load.One(float64(linesAfter-lines)*float64(time.Hour)/float64(took)), Limit{Max: 1000})
 	}
 	return nil
 }
 
-func (r *run) counts(ctx context.Context) (lines int, statements uint64, err error) {
+func (r *run) usage(ctx context.Context) (lines int, statements uint64, err error) {
 	if r.LogLines != nil {
 		if lines, err = r.LogLines(); err != nil {
 			return 0, 0, err
@@ -75,51 +72,31 @@ func (r *run) counts(ctx context.Context) (lines int, statements uint64, err err
 	return lines, statements, err
 }
 
-// memory reads the resident memory of each node. The sum does not include the
-// database, which is not part of SOFARegistry's figure either.
-func (r *run) memory(ctx context.Context) error {
-	ps, err := r.Cluster.Processes(ctx)
+// memoryOfEach reports the resident memory of each node, where it is known. The sum does
+// not include the database, which is not part of SOFARegistry's figure either.
+func (r *run) memoryOfEach(ctx context.Context) error {
+	ps, err := r.Processes(ctx)
 	if err != nil {
 		return err
 	}
-	each := NewDist()
+	each := load.NewDist()
 	sum := 0.0
 	var parts []string
 	for _, p := range ps {
-		mib, err := resident(ctx, p.PID)
-		if err != nil {
-			return fmt.Errorf("memory of %s: %w", p.Name, err)
-		}
+		mib := float64(p.RSS) / (1 << 20)
 		parts = append(parts, fmt.Sprintf("%s %s", p.Name, number(mib)))
 		if p.Role() != testbed.Database {
 			each.AddMs(mib)
 			sum += mib
 		}
 	}
+	if sum == 0 {
+		return nil
+	}
 	r.report(Figure{
 		Name: "memory-each", What: "resident memory of a process, idle", Unit: "MiB",
 		Note: strings.Join(parts, ", "),
 	}, each.Values(), Limit{Max: 40})
-	r.report(Figure{Name: "memory-all", What: "resident memory of all eight", Unit: "MiB"}, One(sum), Limit{Max: 320})
+	r.report(Figure{Name: "memory-all", What: "resident memory of all eight", Unit: "MiB"}, load.One(sum), Limit{Max: 320})
 	return nil
-}
-
-var vmRSS = regexp.MustCompile(`VmRSS:\s+(\d+) kB`)
-
-// resident returns a process's resident memory in MiB.
-func resident(ctx context.Context, pid int) (float64, error) {
-	kib := ""
-	if body, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status"); err == nil {
-		if m := vmRSS.FindSubmatch(body); m != nil {
-			kib = string(m[1])
-		}
-	} else {
-		out, err := exec.CommandContext(ctx, "ps", "-o", "rss=", "-p", strconv.Itoa(pid)).Output()
-		if err != nil {
-			return 0, err
-		}
-		kib = strings.TrimSpace(string(out))
-	}
-	n, err := strconv.ParseFloat(kib, 64)
-	return n / 1024, err
 }

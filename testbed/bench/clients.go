@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"conclave/internal/sleep"
+	"conclave/testbed/load"
 )
 
 // clientsServed is what a process of clients reports each second, and, with Ended,
@@ -33,7 +34,7 @@ type clientsEnded struct {
 // the curve over connections does, but only some at a time, reports how many are
 // served, keeps them until the next line or the end of in, and reports how many were
 // lost.
-func ServeClients(ctx context.Context, d Driver, prefix string, n int, in io.Reader, out io.Writer) error {
+func ServeClients(ctx context.Context, pool *load.Pool, prefix string, n int, in io.Reader, out io.Writer) error {
 	lines := bufio.NewScanner(in)
 	reports := json.NewEncoder(out)
 	if !lines.Scan() {
@@ -46,10 +47,11 @@ func ServeClients(ctx context.Context, d Driver, prefix string, n int, in io.Rea
 		for sleep.For(reporting, time.Second) == nil && reports.Encode(clientsServed{Served: len(all.ms())}) == nil {
 		}
 	})
-	l, err := serveAll(ctx, d, prefix, n, min(n, atOncePerProcess), &all)
+	var clients load.Clients
+	err := clients.ServeAll(ctx, pool, prefix, n, min(n, atOncePerProcess), all.add)
 	stop()
 	progress.Wait()
-	defer l.close()
+	defer clients.Kill()
 	report := clientsServed{Served: len(all.ms()), Ended: true, ServedMs: all.ms()}
 	if err != nil {
 		report.Error = err.Error()
@@ -58,7 +60,7 @@ func ServeClients(ctx context.Context, d Driver, prefix string, n int, in io.Rea
 		return err
 	}
 	lines.Scan()
-	return errors.Join(lines.Err(), reports.Encode(clientsEnded{d.Lost()}))
+	return errors.Join(lines.Err(), reports.Encode(clientsEnded{pool.Lost()}))
 }
 
 // timings collects single durations. It is safe for concurrent use.
@@ -67,8 +69,7 @@ type timings struct {
 	all []time.Duration
 }
 
-// Add adds a duration.
-func (t *timings) Add(d time.Duration) {
+func (t *timings) add(d time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.all = append(t.all, d)
@@ -109,7 +110,7 @@ func startClients(cmd *exec.Cmd) (*clientProcess, error) {
 }
 
 // serve makes the clients connect, and adds their times to served.
-func (c *clientProcess) serve(served *Dist) error {
+func (c *clientProcess) serve(served *load.Dist) error {
 	if _, err := fmt.Fprintln(c.in, "begin"); err != nil {
 		return err
 	}

@@ -18,13 +18,13 @@
 // # Growth curves
 //
 // Grow measures how rates, latencies and memory change with a size, and what an
-// overload does, on a new cluster for each point. It reaches the registry only
-// through a Driver, so that another registry can be measured with the same load
-// in the same run:
+// overload does, on a new cluster for each point. A curve is a row of a table
+// (curves.go): its sizes, the load (package load), and the probe that is made of the
+// loaded cluster:
 //
-//	Grow --> point (one size, one Target) --> links --> Driver: SDK, or another registry's
-//	                 |
-//	                 +--> watcher: memory, elections, evictions, clients gone (Conclave only)
+//	Grow --> point (one size) --> load: clients of a load.Pool
+//	                          --> probe: nodes are drained or killed
+//	                          --> count: memory, elections, evictions, clients gone
 //
 // A point that fails or exceeds its time limit is recorded with what was measured
 // before, and the next one begins. The overload is an open loop: an update is sent
@@ -41,31 +41,19 @@
 // A file uses what later files declare.
 //
 //   - bench.go: the measurements, in their order.
-//   - growth.go: the growth curves, in their order.
-//   - growth_overload.go: the curve over multiples of the capacity.
-//   - growth_losses.go: the curve of nodes that are killed.
-//   - growth_nodes.go: the curve over data nodes.
-//   - growth_providers.go: the curve over providers of one dataId.
-//   - growth_connections.go: the curve over connections.
-//   - growth_registrations.go: the curve over registrations.
-//   - point.go: the configuration of the curves, and one point in progress.
-//   - clients.go: connections from several processes.
-//   - machine.go: memory and load of this machine.
-//   - links.go: connections of this process, and what they publish.
-//   - openloop.go: operations that are sent when they are due, and when a rate is back.
-//   - watcher.go: what happens to a cluster under load.
-//   - driver.go: connections to any registry; the SDK as one.
-//   - curve.go: the result of the growth curves, and columns of several.
-//   - nodes.go: data and session nodes that are killed, drained, started.
-//   - secured.go: the cost of TLS.
-//   - load.go: latency and load.
-//   - leader.go: leaders that are killed or stopped.
 //   - calm.go: an idle cluster.
-//   - peer.go: clients that publish and subscribe.
-//   - ledger.go: what subscribers must see.
+//   - secured.go: the cost of TLS.
+//   - nodes.go: data and session nodes that are killed, drained, started.
+//   - leader.go: leaders that are killed or stopped.
+//   - load.go: latency and load.
 //   - run.go: the configuration, and one benchmark in progress.
+//   - growth.go: the growth curves, in their order.
+//   - curves.go: the table of the curves.
+//   - growth_loads.go: the loads and probes of the curves.
+//   - clients.go: connections from several processes.
+//   - machine.go: memory and load of this machine, and what connections need of it.
+//   - point.go: the configuration of the curves, and one point in progress.
+//   - cluster.go: what is done to a cluster and read from it.
 //   - original.go: the figures of the original.
-//   - gaps.go: how long a slot that was handed over was served by no node.
 //   - report.go: figures and their targets.
-//   - dist.go: distributions.
 package bench

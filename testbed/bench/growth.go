@@ -2,33 +2,29 @@ package bench
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime"
+	"io"
 	"slices"
 	"strings"
 	"time"
 )
 
-// curves are measured in this order.
-var curves = []struct {
-	curve Curve
-	sizes func(GrowthConfig) []size
-	take  func(*point, context.Context) error
-}{
-	{registrationsCurve, registrationSizes, (*point).registrations},
-	{connectionsCurve, connectionSizes, (*point).connections},
-	{providersCurve, providerSizes, (*point).providers},
-	{nodesCurve, nodeSizes, (*point).nodes},
-	{lossesCurve, lossSizes, (*point).losses},
-	{overloadCurve, overloadSizes, (*point).overload},
+// Growth is the result of the growth curves.
+type Growth struct {
+	Version string    `json:"version"`
+	At      time.Time `json:"at"`
+	TookMs  int64     `json:"tookMs"`
+	Machine Machine   `json:"machine"`
+	Curves  []Curve   `json:"curves"`
 }
 
 // CurveNames returns the names of the curves in their order.
 func CurveNames() []string {
 	var names []string
 	for _, c := range curves {
-		names = append(names, c.curve.Name)
+		names = append(names, c.Name)
 	}
 	return names
 }
@@ -46,7 +42,7 @@ func (c GrowthConfig) Validate() error {
 	return nil
 }
 
-// Grow measures the growth curves. Each point has its own registry, so that a
+// Grow measures the growth curves. Each point has its own cluster, so that a
 // point that fails does not affect the next. Grow returns what was measured, with
 // an error if it was ended by ctx or if the configuration is invalid; a failed
 // point is only recorded.
@@ -57,35 +53,30 @@ func Grow(ctx context.Context, cfg GrowthConfig) (Growth, error) {
 	}
 	cfg = cfg.withDefaults()
 	start := time.Now()
-	out := Growth{
-		Version: cfg.Version, At: start.UTC().Truncate(time.Millisecond),
-		Machine: Machine{CPUs: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version()},
-	}
+	out := Growth{Version: cfg.Version, At: start.UTC().Truncate(time.Millisecond), Machine: thisMachine()}
 	for _, c := range curves {
-		if len(cfg.Only) > 0 && !slices.Contains(cfg.Only, c.curve.Name) {
+		if len(cfg.Only) > 0 && !slices.Contains(cfg.Only, c.Name) {
 			continue
 		}
-		curve := c.curve
+		curve := c.Curve
 		curve.Points = []Point{}
 		for _, s := range c.sizes(cfg) {
-			for _, target := range cfg.Targets {
-				fmt.Fprintf(cfg.Progress, "%-14s %-44s ", curve.Name, curve.words(s))
-				p := measure(ctx, cfg, target, s, c.take)
-				if ctx.Err() != nil {
-					fmt.Fprintln(cfg.Progress, "interrupted")
-					out.Curves, out.TookMs = append(out.Curves, curve), time.Since(start).Milliseconds()
-					return out, ctx.Err()
-				}
-				curve.Points = append(curve.Points, p)
-				took := (time.Duration(p.TookMs) * time.Millisecond).Round(100 * time.Millisecond)
-				if p.Error != "" {
-					fmt.Fprintf(cfg.Progress, "failed after %s: %s\n", took, p.Error)
-				} else {
-					fmt.Fprintf(cfg.Progress, "%s\n", took)
-				}
+			fmt.Fprintf(cfg.Progress, "%-14s %-44s ", curve.Name, curve.words(s))
+			p := c.measure(ctx, cfg, s)
+			if ctx.Err() != nil {
+				fmt.Fprintln(cfg.Progress, "interrupted")
+				out.Curves, out.TookMs = append(out.Curves, curve), time.Since(start).Milliseconds()
+				return out, ctx.Err()
+			}
+			curve.Points = append(curve.Points, p)
+			took := (time.Duration(p.TookMs) * time.Millisecond).Round(100 * time.Millisecond)
+			if p.Error != "" {
+				fmt.Fprintf(cfg.Progress, "failed after %s: %s\n", took, p.Error)
+			} else {
+				fmt.Fprintf(cfg.Progress, "%s\n", took)
 			}
 		}
-		if slices.Contains(curve.Columns, columnRatio) {
+		if curve.has("ratio") {
 			ratios(curve.Points)
 		}
 		out.Curves = append(out.Curves, curve)
@@ -94,17 +85,17 @@ func Grow(ctx context.Context, cfg GrowthConfig) (Growth, error) {
 	return out, nil
 }
 
-// measure measures one point on a new registry.
-func measure(ctx context.Context, cfg GrowthConfig, target Target, s size, take func(*point, context.Context) error) Point {
+// measure measures one point on a new cluster.
+func (c curve) measure(ctx context.Context, cfg GrowthConfig, s size) Point {
 	start := time.Now()
-	p := &point{GrowthConfig: cfg, size: s, values: map[string]float64{}}
+	p := &point{GrowthConfig: cfg, curve: c, size: s, values: map[string]float64{}}
 	for name, v := range s {
-		p.values[name] = v
+		p.set(name, v)
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, cfg.Limit, fmt.Errorf("more than the limit of %s for a point", cfg.Limit))
 	defer cancel()
-	err := p.run(limited, target, take)
-	out := Point{Target: target.Name, Values: p.values, TookMs: time.Since(start).Milliseconds()}
+	err := p.measure(limited)
+	out := Point{Target: "conclave", Values: p.values, TookMs: time.Since(start).Milliseconds()}
 	if err != nil {
 		if cause := context.Cause(limited); cause != nil && errors.Is(err, limited.Err()) {
 			err = fmt.Errorf("%w: %w", cause, err)
@@ -114,13 +105,32 @@ func measure(ctx context.Context, cfg GrowthConfig, target Target, s size, take 
 	return out
 }
 
-// words returns a size as text: "registrations 10,000, connections 20".
-func (c Curve) words(s size) string {
-	var parts []string
-	for _, col := range c.Columns {
-		if v, ok := s[col.Name]; ok {
-			parts = append(parts, col.What+" "+number(v))
+// Write prints a table for each curve.
+func (g Growth) Write(w io.Writer) {
+	for i, c := range g.Curves {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		c.write(w)
+	}
+	writeMachine(w, g.Machine, g.Version, g.At, g.TookMs)
+}
+
+// WriteJSON writes the curves as one document.
+func (g Growth) WriteJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(g)
+}
+
+// Failed returns how many points failed.
+func (g Growth) Failed() (n int) {
+	for _, c := range g.Curves {
+		for _, p := range c.Points {
+			if p.Error != "" {
+				n++
+			}
 		}
 	}
-	return strings.ToLower(strings.Join(parts, ", "))
+	return n
 }

@@ -16,14 +16,18 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"conclave"
+	"conclave/client"
 	_ "conclave/internal/bubble"
 	"conclave/internal/sleep"
 	"conclave/testbed"
+	"conclave/testbed/load"
 )
 
 // memoryRegistry is a registry in this process. An update is stored after delay.
 type memoryRegistry struct {
-	delay time.Duration
+	delay     time.Duration // until an update is stored
+	pushAfter time.Duration // from a subscription; 0: at once
 
 	mu       sync.Mutex // guards the rest
 	lists    map[string]map[*memoryRegistration]string
@@ -32,43 +36,53 @@ type memoryRegistry struct {
 
 // memoryWatcher takes lists one at a time: a newer one replaces one that waits.
 type memoryWatcher struct {
-	pushed func([]string)
+	pushed func(conclave.Datum)
 	mu     sync.Mutex
 }
 
 type memoryRegistration struct {
+	testbed.Publication
 	of     *memoryRegistry
 	dataID string
 	stored time.Time // when the newest value is; guarded by of.mu
 }
 
-func newMemoryRegistry(delay time.Duration) *memoryRegistry {
-	return &memoryRegistry{delay: delay, lists: map[string]map[*memoryRegistration]string{}, watchers: map[string][]*memoryWatcher{}}
+// memoryClient is a client of a memoryRegistry.
+type memoryClient struct {
+	load.Client
+	*memoryRegistry
 }
 
-// inMemory returns a target that starts a memoryRegistry.
-func inMemory(name string, delay time.Duration) Target {
-	return Target{Name: name, Start: func(context.Context, testbed.Size) (Running, error) {
-		return Running{Driver: newMemoryRegistry(delay), Stop: func() error { return nil }}, nil
-	}}
+// pool returns a pool of clients of the registry.
+func (m *memoryRegistry) pool() *load.Pool {
+	m.lists, m.watchers = map[string]map[*memoryRegistration]string{}, map[string][]*memoryWatcher{}
+	p := load.NewPool(nil, client.Config{Sessions: []string{"session"}})
+	p.Start = func(client.Config) (load.Client, error) { return memoryClient{memoryRegistry: m}, nil }
+	return p
 }
 
-func (m *memoryRegistry) Connect(string) (Link, error) { return m, nil }
-func (m *memoryRegistry) Received() int64              { return 0 }
-func (m *memoryRegistry) Lost() int64                  { return 0 }
-func (m *memoryRegistry) Close()                       {}
-
-func (m *memoryRegistry) Publish(_ context.Context, dataID, value string) (Registration, error) {
-	r := &memoryRegistration{of: m, dataID: dataID}
-	return r, r.Update(value)
+// inMemory starts a memoryRegistry.
+func inMemory(delay time.Duration) func(context.Context, testbed.Size) (Running, error) {
+	return func(context.Context, testbed.Size) (Running, error) {
+		m := &memoryRegistry{delay: delay}
+		return Running{Clients: m.pool(), Stop: func() error { return nil }}, nil
+	}
 }
 
-func (m *memoryRegistry) Subscribe(dataID string, pushed func([]string)) error {
+func (c memoryClient) Lost() int64 { return 0 }
+func (c memoryClient) Kill()       {}
+
+func (c memoryClient) Publish(_ context.Context, dataID string, values []string) (testbed.Publication, error) {
+	r := &memoryRegistration{of: c.memoryRegistry, dataID: dataID}
+	return r, r.Update(values)
+}
+
+func (c memoryClient) Subscribe(dataID string, pushed func(conclave.Datum)) error {
 	w := &memoryWatcher{pushed: pushed}
-	m.mu.Lock()
-	m.watchers[dataID] = append(m.watchers[dataID], w)
-	m.mu.Unlock()
-	go m.push(dataID, w)
+	c.mu.Lock()
+	c.watchers[dataID] = append(c.watchers[dataID], w)
+	c.mu.Unlock()
+	time.AfterFunc(c.pushAfter, func() { c.push(dataID, w) })
 	return nil
 }
 
@@ -82,17 +96,17 @@ func (m *memoryRegistry) push(dataID string, w *memoryWatcher) {
 		values = append(values, v)
 	}
 	m.mu.Unlock()
-	w.pushed(values)
+	w.pushed(conclave.Datum{Values: values})
 }
 
-func (r *memoryRegistration) Update(value string) error {
+func (r *memoryRegistration) Update(values []string) error {
 	m := r.of
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.lists[r.dataID] == nil {
 		m.lists[r.dataID] = map[*memoryRegistration]string{}
 	}
-	m.lists[r.dataID][r], r.stored = value, time.Now().Add(m.delay)
+	m.lists[r.dataID][r], r.stored = values[0], time.Now().Add(m.delay)
 	for _, w := range m.watchers[r.dataID] {
 		go m.push(r.dataID, w)
 	}
@@ -110,7 +124,7 @@ func TestGrow_MeasuresEachCurve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var progress bytes.Buffer
 		g, err := Grow(t.Context(), GrowthConfig{
-			Targets:          []Target{inMemory("one", 200*time.Millisecond), inMemory("other", 400*time.Millisecond)},
+			Start:            inMemory(200 * time.Millisecond),
 			MaxRegistrations: 1000, MaxConnections: 20, For: time.Second, Progress: &progress,
 		})
 		require.NoError(t, err)
@@ -129,15 +143,14 @@ func TestGrow_MeasuresEachCurve(t *testing.T) {
 		}
 		reg := g.Curves[0].Points
 		assert.InEpsilon(t, 5000, reg[0].Values["rate"], 0.01, "1,000 in 200 ms")
-		assert.InEpsilon(t, 2500, reg[1].Values["rate"], 0.01, "the other target has the same load")
 		assert.InEpsilon(t, 200, reg[0].Values["p50Ms"], 0.01)
 		over := g.Curves[5].Points
-		require.Len(t, over, 6)
+		require.Len(t, over, 3)
 		assert.InEpsilon(t, 5000, over[0].Values["capacity"], 0.25, "1,000 loops of 200 ms")
-		assert.InEpsilon(t, 10*over[4].Values["capacity"], over[4].Values["offered"], 0.05)
-		assert.InEpsilon(t, 5000, over[4].Values["goodput"], 0.25, "merged updates do not count")
-		assert.InEpsilon(t, 90, over[4].Values["merged"], 0.2)
-		assert.LessOrEqual(t, over[4].Values["recoveredMs"], 1000.0)
+		assert.InEpsilon(t, 10*over[2].Values["capacity"], over[2].Values["offered"], 0.05)
+		assert.InEpsilon(t, 5000, over[2].Values["goodput"], 0.25, "merged updates do not count")
+		assert.InEpsilon(t, 90, over[2].Values["merged"], 0.2)
+		assert.LessOrEqual(t, over[2].Values["recoveredMs"], 1000.0)
 		var out bytes.Buffer
 		g.Write(&out)
 		assert.Contains(t, out.String(), "GOODPUT per s")
@@ -155,22 +168,22 @@ func columnNames(c Curve) (names []string) {
 func TestGrow_ContinuesAfterAFailedPoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		starts := 0
-		target := Target{Name: "x", Start: func(ctx context.Context, s testbed.Size) (Running, error) {
+		start := func(ctx context.Context, s testbed.Size) (Running, error) {
 			switch starts++; starts {
 			case 1:
 				return Running{}, errors.New("no port")
 			case 2:
-				return inMemory("", time.Hour).Start(ctx, s) // stores nothing in time
+				return inMemory(time.Hour)(ctx, s) // stores nothing in time
 			case 3:
-				r, err := inMemory("", time.Millisecond).Start(ctx, s)
+				r, err := inMemory(time.Millisecond)(ctx, s)
 				r.Stop = func() error { return errors.New("does not end") }
 				return r, err
 			}
-			return inMemory("", time.Millisecond).Start(ctx, s)
-		}}
+			return inMemory(time.Millisecond)(ctx, s)
+		}
 		began := time.Now()
 		g, err := Grow(t.Context(), GrowthConfig{
-			Targets: []Target{target}, Only: []string{"registrations"}, MaxRegistrations: 100_000, Limit: time.Minute,
+			Start: start, Only: []string{"registrations"}, MaxRegistrations: 100_000, Limit: time.Minute,
 		})
 		require.NoError(t, err)
 		p := g.Curves[0].Points
@@ -193,7 +206,7 @@ func TestGrow_EndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		g, err := Grow(ctx, GrowthConfig{Targets: []Target{inMemory("x", time.Hour)}})
+		g, err := Grow(ctx, GrowthConfig{Start: inMemory(time.Hour)})
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Len(t, g.Curves, 1)
 		assert.Empty(t, g.Curves[0].Points)
@@ -207,10 +220,11 @@ func TestGrowthConfig_ValidateNamesTheInvalidField(t *testing.T) {
 }
 
 func TestSizes_AreBounded(t *testing.T) {
-	assert.Equal(t, []int{10, 100}, bounded([]int{10, 100, 1000}, 999))
-	assert.Equal(t, []int{10, 100}, bounded([]int{10, 100}, 0), "no bound")
-	assert.Equal(t, []int{7}, bounded([]int{10, 100}, 7), "the bound itself if all are larger")
-	huge := connectionSizes(GrowthConfig{Huge: true, MaxConnections: 100, Files: 20_000})
+	a := axis{"registrations", []int{10, 100, 1000}, registrationBound}
+	assert.Equal(t, []int{10, 100}, a.within(GrowthConfig{MaxRegistrations: 999}))
+	assert.Equal(t, []int{10, 100, 1000}, a.within(GrowthConfig{}), "no bound")
+	assert.Equal(t, []int{7}, a.within(GrowthConfig{MaxRegistrations: 7}), "the bound itself if all are larger")
+	huge := curves[1].sizes(GrowthConfig{Huge: true, MaxConnections: 100, Files: 20_000})
 	require.Len(t, huge, 2)
 	assert.Equal(t, size{"connections": 100_000, "sessions": 7}, huge[1])
 	assert.Equal(t, 2, sessionsFor(1000, 20_000))
@@ -218,17 +232,17 @@ func TestSizes_AreBounded(t *testing.T) {
 }
 
 func TestRatios_AreToTheFirstWithAsManyConnections(t *testing.T) {
-	point := func(target string, connections, rate float64) Point {
+	point := func(connections, rate float64) Point {
 		v := map[string]float64{"connections": connections}
 		if rate > 0 {
 			v["rate"] = rate
 		}
-		return Point{Target: target, Values: v}
+		return Point{Values: v}
 	}
-	p := []Point{point("a", 1, 0), point("a", 1, 100), point("b", 1, 10), point("a", 1, 80), point("a", 20, 50), point("b", 1, 20)}
+	p := []Point{point(1, 0), point(1, 100), point(1, 80), point(20, 50), point(20, 100)}
 	ratios(p)
 	assert.NotContains(t, p[0].Values, "ratio", "it failed")
-	for i, want := range map[int]float64{1: 1, 2: 1, 3: 0.8, 4: 1, 5: 2} {
+	for i, want := range map[int]float64{1: 1, 2: 0.8, 3: 1, 4: 2} {
 		assert.Equal(t, want, p[i].Values["ratio"], i)
 	}
 }
@@ -238,7 +252,7 @@ func TestServeClients_ReportsTwice(t *testing.T) {
 	var out bytes.Buffer
 	done := make(chan error, 1)
 	go func() {
-		done <- ServeClients(t.Context(), newMemoryRegistry(0), "x", 5, in, &out)
+		done <- ServeClients(t.Context(), (&memoryRegistry{}).pool(), "x", 5, in, &out)
 	}()
 	_, err := io.WriteString(begin, "begin\n")
 	require.NoError(t, err)
@@ -247,43 +261,33 @@ func TestServeClients_ReportsTwice(t *testing.T) {
 	assert.Equal(t, 2, strings.Count(out.String(), "\n"))
 	assert.Contains(t, out.String(), `{"served":5,"ended":true,"servedMs":[`)
 	assert.Contains(t, out.String(), `{"lost":0}`)
-	assert.ErrorContains(t, ServeClients(t.Context(), newMemoryRegistry(0), "x", 5, strings.NewReader(""), &out), "before it was asked")
+	assert.ErrorContains(t, ServeClients(t.Context(), (&memoryRegistry{}).pool(), "x", 5, strings.NewReader(""), &out), "before it was asked")
 }
 
 // A process that ends by itself is an error, not an endless wait.
-func TestManyClients_FailWithTheirProcess(t *testing.T) {
-	p := &point{Running: Running{Clients: func(ctx context.Context, _, _ int) *exec.Cmd { return exec.CommandContext(ctx, "false") }}}
-	release, err := p.manyClients(t.Context(), 2*clientsPerProcess, NewDist())
-	assert.Error(t, err)
-	_, err = release()
+func TestServeFromProcesses_FailsWithTheProcess(t *testing.T) {
+	p := &point{Running: Running{Process: func(ctx context.Context, _, _ int) *exec.Cmd { return exec.CommandContext(ctx, "false") }}}
+	assert.Error(t, p.serveFromProcesses(t.Context(), 2*clientsPerProcess, load.NewDist()))
+	_, err := p.endProcesses()
 	assert.Error(t, err)
 }
 
 func TestServeAll_KeepsToTheNumberAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		served := NewDist()
-		d := &waitingRegistry{memoryRegistry: newMemoryRegistry(0)}
-		_, err := serveAll(t.Context(), d, "x", 20, 5, served)
-		require.NoError(t, err)
+		served := load.NewDist()
+		pool := (&memoryRegistry{pushAfter: time.Second}).pool()
+		var clients load.Clients
+		require.NoError(t, clients.ServeAll(t.Context(), pool, "x", 20, 5, served.Add))
+		assert.Len(t, clients, 20)
 		v := served.Values()
 		assert.Equal(t, 20, v.N)
 		assert.InEpsilon(t, 1000, v.Max, 0.01, "each since it was opened")
 		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
 		defer cancel()
-		_, err = serveAll(ctx, d, "y", 20, 5, served)
-		assert.ErrorContains(t, err, "10 of 20 connections had no push")
+		assert.ErrorContains(t, clients.ServeAll(ctx, pool, "y", 20, 5, served.Add), "10 of 20 connections had no push")
+		time.Sleep(time.Second)
 		synctest.Wait()
 	})
-}
-
-// waitingRegistry pushes after a second.
-type waitingRegistry struct{ *memoryRegistry }
-
-func (w *waitingRegistry) Connect(string) (Link, error) { return w, nil }
-
-func (w *waitingRegistry) Subscribe(dataID string, pushed func([]string)) error {
-	time.AfterFunc(time.Second, func() { pushed([]string{"v"}) })
-	return nil
 }
 
 func TestGrowthConfig_FitsTheMachine(t *testing.T) {
@@ -297,12 +301,12 @@ func TestGrowthConfig_FitsTheMachine(t *testing.T) {
 	assert.ErrorContains(t, GrowthConfig{CPUs: 2}.fits(huge), "not enough processors for 100000 connections: 2, want at least 9, which their pings alone keep busy")
 	assert.ErrorContains(t, GrowthConfig{Files: 20_000, Memory: 1 << 30}.fits(huge), "not enough memory for 100000 connections: 1024 MiB available, want about ")
 	started := false
-	g, err := Grow(t.Context(), GrowthConfig{Huge: true, Files: 20_000, Memory: 1, Only: []string{"connections"}, MaxConnections: 100, Targets: []Target{{
-		Name: "x", Start: func(context.Context, testbed.Size) (Running, error) {
+	g, err := Grow(t.Context(), GrowthConfig{Huge: true, Files: 20_000, Memory: 1, Only: []string{"connections"}, MaxConnections: 100,
+		Start: func(context.Context, testbed.Size) (Running, error) {
 			started = true
 			return Running{}, errors.New("started")
 		},
-	}}})
+	})
 	require.NoError(t, err)
 	assert.True(t, started, "the small point")
 	assert.Contains(t, g.Curves[0].Points[1].Error, "not enough memory")
@@ -312,7 +316,7 @@ func TestGrowthConfig_FitsTheMachine(t *testing.T) {
 func TestClientProcess_CountsWhatWasServedBeforeItEnded(t *testing.T) {
 	c, err := startClients(exec.CommandContext(t.Context(), "sh", "-c", `read begin; echo '{"served":7}'; exit 1`))
 	require.NoError(t, err)
-	assert.Error(t, c.serve(NewDist()))
+	assert.Error(t, c.serve(load.NewDist()))
 	assert.EqualValues(t, 7, c.served.Load())
 	_, err = c.end()
 	assert.ErrorContains(t, err, "exit status 1")
@@ -320,13 +324,14 @@ func TestClientProcess_CountsWhatWasServedBeforeItEnded(t *testing.T) {
 
 func TestProvider_ValuesHave100Bytes(t *testing.T) {
 	assert.Len(t, provider(9999, 20), 100)
-	assert.Len(t, value(1_000_000), 100)
+	assert.Len(t, load.Value(1_000_000), 100)
 	assert.NotEqual(t, provider(1, 11), provider(11, 1))
 }
 
-func TestProcessorTimes_SetEachDividesByRegistrations(t *testing.T) {
-	p := &point{values: map[string]float64{}}
-	before := processorTimes{cluster: time.Second, load: time.Second}
-	processorTimes{cluster: 3 * time.Second, load: time.Second}.setEach(p, before, 100_000)
-	assert.Equal(t, map[string]float64{columnClusterEach.Name: 20}, p.values, "a time that is not known has no value")
+func TestPoint_SetEachDividesByRegistrations(t *testing.T) {
+	p := &point{curve: curves[0], values: map[string]float64{}}
+	p.setEach("clusterUs", 2*time.Second, 100_000)
+	p.setEach("loadUs", 0, 100_000)
+	p.set("capacity", 7)
+	assert.Equal(t, map[string]float64{"clusterUs": 20}, p.values, "neither a time that is not known nor a column of another curve")
 }

@@ -10,6 +10,7 @@ import (
 	"conclave"
 	"conclave/meta/metaclient"
 	"conclave/testbed"
+	"conclave/testbed/load"
 )
 
 func (r *run) leaderKilled(ctx context.Context) error {
@@ -25,7 +26,7 @@ func (r *run) leaderStopped(ctx context.Context) error {
 // history has the election, and the time until every session and data node has
 // its stream to the new leader.
 func (r *run) leaderGone(ctx context.Context, verb testbed.Verb, name, what string, limit Limit) error {
-	inHistory, outside, recorded, followed := NewDist(), NewDist(), NewDist(), NewDist()
+	inHistory, outside, recorded, followed := load.NewDist(), load.NewDist(), load.NewDist(), load.NewDist()
 	for range r.N {
 		if err := r.settled(ctx); err != nil {
 			return err
@@ -61,7 +62,7 @@ func (r *run) leaderGone(ctx context.Context, verb testbed.Verb, name, what stri
 // cores more frequent queries would affect the result.
 const lookEvery = 4 * time.Millisecond
 
-func (r *run) oneLeaderGone(ctx context.Context, old metaclient.LeaderInfo, verb testbed.Verb, outside, recorded, followed *Dist) error {
+func (r *run) oneLeaderGone(ctx context.Context, old metaclient.LeaderInfo, verb testbed.Verb, outside, recorded, followed *load.Dist) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	var others []string
@@ -73,7 +74,7 @@ func (r *run) oneLeaderGone(ctx context.Context, old metaclient.LeaderInfo, verb
 	if len(others) == 0 {
 		return fmt.Errorf("%s is the only meta: no other can become leader", old.Leader)
 	}
-	admin := newAdmin(others, r.Cluster)
+	admin := r.adminOf(others)
 	defer admin.HTTP.CloseIdleConnections()
 	if _, err := admin.Leader(ctx); err != nil { // opens the connections before the measurement
 		return err
@@ -126,26 +127,4 @@ func up(nodes []metaclient.NodeInfo) int {
 		}
 	}
 	return count
-}
-
-// restart waits until a process that was killed or stopped has ended, and
-// starts it.
-func (r *run) restart(ctx context.Context, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	if err := await(ctx, 5*time.Millisecond, name+" to end", func() bool {
-		ps, err := r.Cluster.Processes(ctx)
-		if err != nil {
-			return false
-		}
-		for _, p := range ps {
-			if p.Name == name {
-				return p.PID == 0
-			}
-		}
-		return false
-	}); err != nil {
-		return err
-	}
-	return r.do(ctx, testbed.Start, name)
 }

@@ -3,8 +3,10 @@ package bench
 import (
 	"bufio"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -46,4 +48,46 @@ func machineLoad() string {
 		return ""
 	}
 	return fmt.Sprintf(" (load average %s on %d CPUs, %d MiB of memory available)", one, runtime.NumCPU(), AvailableMemory()>>20)
+}
+
+const (
+	// clientsPerProcess is how many connections one process has. Each needs a file.
+	clientsPerProcess = 10_000
+	// atOncePerProcess is how many connections of each of several processes wait for
+	// their push at the same time: if all are opened at once, the handshakes keep two
+	// cores busy for longer than any client waits, and none is served.
+	atOncePerProcess = 50
+	// memoryPerConnection is what a connection takes at both of its ends, with what
+	// the garbage collector leaves.
+	memoryPerConnection = 160 << 10
+	// pingTime is the processor time of a ping, of which each client sends one a
+	// second also when it is idle: 53 us of the session and 37 us of the client
+	// (docs/performance.md).
+	pingTime = 90 * time.Microsecond
+)
+
+// fits returns an error if the machine cannot have a number of connections: before
+// anything is started, instead of after minutes.
+func (c GrowthConfig) fits(connections int) error {
+	if connections <= clientsPerProcess {
+		return nil
+	}
+	if least := clientsPerProcess * 5 / 4; c.Files > 0 && c.Files < least {
+		return fmt.Errorf("not enough open files for %d connections: the hard limit is %d, want %d or more (ulimit -Hn)", connections, c.Files, least)
+	}
+	if needs := int64(connections) * memoryPerConnection; c.Memory > 0 && c.Memory < needs {
+		return fmt.Errorf("not enough memory for %d connections: %d MiB available, want about %d MiB", connections, c.Memory>>20, needs>>20)
+	}
+	if needs := math.Ceil((time.Duration(connections) * pingTime).Seconds()); c.CPUs > 0 && float64(c.CPUs) < needs {
+		return fmt.Errorf("not enough processors for %d connections: %d, want at least %.0f, which their pings alone keep busy", connections, c.CPUs, needs)
+	}
+	return nil
+}
+
+// fewerCollections makes the collector of this process, which is the load and not
+// what is measured, leave more of the machine to the cluster. It returns the
+// function that ends that.
+func fewerCollections() (end func()) {
+	before := debug.SetGCPercent(400)
+	return func() { debug.SetGCPercent(before) }
 }

@@ -4,49 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"conclave/internal/sleep"
-	"conclave/meta/metaclient"
 	"conclave/testbed"
+	"conclave/testbed/load"
 )
-
-// stage is the load during faults: publishers, a subscriber of all their
-// dataIds, and a ledger that checks the pushes.
-type stage struct {
-	publisher, subscriber *Peer
-	ledger                *Ledger
-	traffic               *Traffic
-}
-
-func (r *run) newStage(ctx context.Context, prefix string, n, per int, publishAt, subscribeAt string) (*stage, error) {
-	s := &stage{ledger: NewLedger()}
-	var err error
-	if s.publisher, err = r.connect("bench publishers", publishAt); err != nil {
-		return nil, err
-	}
-	if s.subscriber, err = r.connect("bench subscriber", subscribeAt); err != nil {
-		s.publisher.Leave()
-		return nil, err
-	}
-	if s.traffic, err = PublishAll(ctx, s.publisher.Client, s.ledger, prefix, n, per); err == nil {
-		if err = s.subscriber.Watch(s.ledger, "s", DataIDs(prefix, (n+per-1)/per)...); err == nil {
-			err = s.ledger.AwaitSeen(ctx)
-		}
-	}
-	if err != nil {
-		s.Leave()
-		return nil, err
-	}
-	s.ledger.Phase()
-	return s, nil
-}
-
-func (s *stage) Leave() {
-	s.publisher.Leave()
-	s.subscriber.Leave()
-}
 
 // updateEvery is the interval of updates during faults, short enough to detect
 // gaps of some milliseconds.
@@ -55,16 +18,16 @@ const updateEvery = 4 * time.Millisecond
 // dataKilled kills data nodes in turn. It measures the time until all their
 // slots are served again, and the slowest update meanwhile.
 func (r *run) dataKilled(ctx context.Context) error {
-	served, worst := NewDist(), NewDist()
-	err := r.eachData(ctx, "killed", func(ctx context.Context, s *stage, name string) error {
-		err := s.traffic.during(ctx, updateEvery, func() error {
+	served, worst := load.NewDist(), load.NewDist()
+	err := r.eachData(ctx, "killed", func(ctx context.Context, t *traffic, name string) error {
+		err := t.During(ctx, updateEvery, func() error {
 			took, err := r.killData(ctx, name)
 			if err == nil {
 				served.Add(took)
 			}
 			return err
 		})
-		worst.AddMs(s.ledger.Phase().Values().Max)
+		worst.AddMs(t.Phase().Values().Max)
 		return err
 	})
 	if err != nil {
@@ -75,60 +38,22 @@ func (r *run) dataKilled(ctx context.Context) error {
 	return nil
 }
 
-// killData kills a data node, and returns how long it took until all its slots were
-// served by others.
-func (r *run) killData(ctx context.Context, name string) (time.Duration, error) {
-	mine := func(x metaclient.SlotInfo) bool { return x.Leader == name }
-	before, err := r.admin.Slots(ctx)
-	if err != nil {
-		return 0, err
-	}
-	lost := make(map[int]bool)
-	for _, x := range before.Slots {
-		lost[x.ID] = mine(x)
-	}
-	start := time.Now()
-	if err := r.do(ctx, testbed.Kill, name); err != nil {
-		return 0, err
-	}
-	err = await(ctx, 2*time.Millisecond, "the slots of "+name+" to be served", func() bool {
-		now, err := r.admin.Slots(ctx)
-		return err == nil && !slices.ContainsFunc(now.Slots, func(x metaclient.SlotInfo) bool {
-			return lost[x.ID] && (mine(x) || x.State == "crash" || x.State == "switching")
-		})
-	})
-	return time.Since(start), err
-}
-
 // dataDrained stops data nodes with SIGTERM in turn. It measures the time until
 // the process has handed over and ended, how long each slot was served by no
 // node (as the data nodes report), and the slowest update meanwhile, which
 // shows the same from outside.
 func (r *run) dataDrained(ctx context.Context) error {
-	took, worst, slots := NewDist(), NewDist(), NewDist()
-	data, err := r.addresses(ctx, "data")
-	if err != nil {
-		return err
-	}
-	gaps := NewGaps(r.admin.HTTP, r.Cluster.Token())
-	err = r.eachData(ctx, "drained", func(ctx context.Context, s *stage, name string) error {
-		gaps.Since(ctx, data) // skips those of rebalancing before
-		err := s.traffic.during(ctx, updateEvery, func() error {
-			start := time.Now()
-			if err := r.do(ctx, testbed.Stop, name); err != nil {
-				return err
+	took, worst, slots := load.NewDist(), load.NewDist(), load.NewDist()
+	err := r.eachData(ctx, "drained", func(ctx context.Context, t *traffic, name string) error {
+		err := t.During(ctx, updateEvery, func() error {
+			lasted, gaps, err := r.drainData(ctx, name)
+			took.Add(lasted)
+			for _, ms := range gaps {
+				slots.AddMs(ms)
 			}
-			err := await(ctx, 10*time.Millisecond, name+" to end", func() bool {
-				ps, err := r.Cluster.Processes(ctx)
-				return err == nil && slices.ContainsFunc(ps, func(p testbed.Process) bool { return p.Name == name && p.PID == 0 })
-			})
-			took.Add(time.Since(start))
 			return err
 		})
-		for _, ms := range gaps.Since(ctx, data) {
-			slots.AddMs(ms)
-		}
-		worst.AddMs(s.ledger.Phase().Values().Max)
+		worst.AddMs(t.Phase().Values().Max)
 		return err
 	})
 	if err != nil {
@@ -145,29 +70,22 @@ func (r *run) dataDrained(ctx context.Context) error {
 
 // eachData calls do for the data nodes in turn, N times in all, each time on a
 // settled and complete cluster. No list of values may shrink meanwhile.
-func (r *run) eachData(ctx context.Context, prefix string, do func(context.Context, *stage, string) error) error {
-	sessions, err := r.addresses(ctx, "session")
-	if err != nil {
-		return err
-	}
+func (r *run) eachData(ctx context.Context, prefix string, do func(context.Context, *traffic, string) error) error {
 	if err := r.settled(ctx); err != nil {
 		return err
 	}
-	s, err := r.newStage(ctx, prefix, 200, 2, sessions[0], sessions[len(sessions)-1])
+	sessions, names := r.addresses("session"), r.names("data")
+	t, err := r.traffic(ctx, prefix, 200, 2, sessions[0], sessions[len(sessions)-1])
 	if err != nil {
 		return err
 	}
-	defer s.Leave()
-	names, err := r.names(ctx, "data")
-	if err != nil {
-		return err
-	}
+	defer t.leave()
 	for i := range r.N {
 		if err := r.settled(ctx); err != nil {
 			return err
 		}
 		one, cancel := context.WithTimeout(ctx, time.Minute)
-		err := do(one, s, names[i%len(names)])
+		err := do(one, t, names[i%len(names)])
 		cancel()
 		if err != nil {
 			return fmt.Errorf("%s, repetition %d: %w", names[i%len(names)], i+1, err)
@@ -176,7 +94,7 @@ func (r *run) eachData(ctx context.Context, prefix string, do func(context.Conte
 			return err
 		}
 	}
-	return broken(s.ledger)
+	return t.broken()
 }
 
 // sessionKilled kills the session of 1,000 publishers. It measures the slowest
@@ -189,11 +107,8 @@ func (r *run) sessionKilled(ctx context.Context) error {
 // sessionKilledMoving does the same while slots move: in turn a data node is put
 // on the blacklist and removed from it.
 func (r *run) sessionKilledMoving(ctx context.Context) error {
-	data, err := r.names(ctx, "data")
-	if err != nil {
-		return err
-	}
-	err = r.sessionGone(ctx, "session-killed-moving", "session killed while slots move", func(ctx context.Context, i int) error {
+	data := r.names("data")
+	err := r.sessionGone(ctx, "session-killed-moving", "session killed while slots move", func(ctx context.Context, i int) error {
 		name := data[i/2%len(data)]
 		if i%2 == 0 {
 			return r.admin.Forbid(ctx, name, "bench", "bench")
@@ -209,23 +124,19 @@ func (r *run) sessionKilledMoving(ctx context.Context) error {
 // sessionGone kills sessions, N times, each time after prepare was called with the
 // number of the repetition.
 func (r *run) sessionGone(ctx context.Context, name, what string, prepare func(ctx context.Context, i int) error) error {
-	worst := NewDist()
+	worst := load.NewDist()
 	missing := 0
 	for i := range r.N {
 		if err := r.settled(ctx); err != nil {
 			return err
 		}
-		sessions, err := r.names(ctx, "session")
-		if err != nil {
-			return err
-		}
-		at := r.Cluster.Addresses()
+		sessions, at := r.names("session"), r.Addresses()
 		victim, other := sessions[i%len(sessions)], sessions[(i+1)%len(sessions)]
-		s, err := r.newStage(ctx, fmt.Sprint(name, i), 1000, 10, at[victim], at[other])
+		t, err := r.traffic(ctx, fmt.Sprint(name, i), 1000, 10, at[victim], at[other])
 		if err != nil {
 			return err
 		}
-		err = s.traffic.during(ctx, updateEvery, func() error {
+		err = t.During(ctx, updateEvery, func() error {
 			if err := prepare(ctx, i); err != nil {
 				return err
 			}
@@ -235,11 +146,11 @@ func (r *run) sessionGone(ctx context.Context, name, what string, prepare func(c
 			return sleep.For(ctx, time.Second)
 		})
 		if err == nil {
-			worst.AddMs(s.ledger.Phase().Values().Max)
-			missing += len(s.ledger.Broken())
+			worst.AddMs(t.Phase().Values().Max)
+			missing += len(t.Broken())
 			err = r.restart(ctx, victim)
 		}
-		s.Leave()
+		t.leave()
 		if err != nil {
 			return fmt.Errorf("%s, repetition %d: %w", victim, i+1, err)
 		}
@@ -248,7 +159,7 @@ func (r *run) sessionGone(ctx context.Context, name, what string, prepare func(c
 	none := missing == 0
 	r.figures = append(r.figures, Figure{
 		Name: name + "-missing", What: what + ": pushes without a live publisher", Unit: "pushes",
-		Values: One(float64(missing)), Target: "0", Reached: &none,
+		Values: load.One(float64(missing)), Target: "0", Reached: &none,
 	})
 	return nil
 }
@@ -258,7 +169,7 @@ func (r *run) starts(ctx context.Context) error {
 	if r.Fresh == nil {
 		return nil
 	}
-	took := NewDist()
+	took := load.NewDist()
 	for i := range max(r.N/3, 1) {
 		if err := r.start(ctx, i, took); err != nil {
 			return err
@@ -268,7 +179,7 @@ func (r *run) starts(ctx context.Context) error {
 	return nil
 }
 
-func (r *run) start(ctx context.Context, i int, took *Dist) error {
+func (r *run) start(ctx context.Context, i int, took *load.Dist) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	start := time.Now()
@@ -276,14 +187,12 @@ func (r *run) start(ctx context.Context, i int, took *Dist) error {
 	if err != nil {
 		return err
 	}
-	first := &run{Config: Config{Cluster: cluster}}
-	sessions, err := first.addresses(ctx, "session")
+	first := newCluster(cluster)
+	sessions := first.addresses("session")
+	t, err := first.traffic(ctx, fmt.Sprint("start", i), 1, 1, sessions[0], sessions[len(sessions)-1])
 	if err == nil {
-		var s *stage
-		if s, err = first.newStage(ctx, fmt.Sprint("start", i), 1, 1, sessions[0], sessions[len(sessions)-1]); err == nil {
-			took.Add(time.Since(start))
-			s.Leave()
-		}
+		took.Add(time.Since(start))
+		t.leave()
 	}
 	if ended := end(); err == nil {
 		err = ended

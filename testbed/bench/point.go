@@ -5,15 +5,52 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os/exec"
+	"slices"
+	"strings"
 	"time"
 
 	"conclave/testbed"
+	"conclave/testbed/load"
 )
+
+// Curve shows how figures change with a size.
+type Curve struct {
+	Name    string   `json:"name"` // one of CurveNames
+	What    string   `json:"what"`
+	Columns []Column `json:"columns"`
+	Plots   []Plot   `json:"plots"`
+	Points  []Point  `json:"points"`
+}
+
+// Column is a figure that points of a curve have.
+type Column struct {
+	Name string `json:"name"` // the key in Point.Values
+	What string `json:"what"` // the head of the column
+	Unit string `json:"unit,omitempty"`
+}
+
+// Plot is a graph of columns of a curve. It has a line for each value of By.
+type Plot struct {
+	What string `json:"what"`
+	X    string `json:"x"`
+	Y    string `json:"y"`
+	By   string `json:"by,omitempty"` // the column that separates the lines; "": there is one line
+}
+
+// Point is one measurement: the sizes and figures of its curve by column. What
+// could not be measured has no value.
+type Point struct {
+	Target string             `json:"target"` // conclave
+	Values map[string]float64 `json:"values"`
+	TookMs int64              `json:"tookMs"`
+	Error  string             `json:"error,omitempty"` // why the point failed; Values has what was measured before
+}
 
 // GrowthConfig configures the growth curves.
 type GrowthConfig struct {
-	// Targets are measured one after another, at each size.
-	Targets []Target
+	// Start starts a new cluster, and returns when it is ready.
+	Start func(ctx context.Context, size testbed.Size) (Running, error)
 	// Only names the curves to measure, in their usual order; empty: all.
 	Only []string
 	// MaxRegistrations and MaxConnections leave out larger points. 0: no bound.
@@ -39,6 +76,18 @@ type GrowthConfig struct {
 	Progress io.Writer // receives a line per point
 }
 
+// Running is a cluster that was started for one point of a curve.
+type Running struct {
+	Clients *load.Pool
+	// Cluster has the processes. Nil: only what clients can see is measured.
+	Cluster testbed.RealCluster
+	// Process returns the command of a process that runs ServeClients with n
+	// connections; part numbers the processes.
+	Process func(ctx context.Context, part, n int) *exec.Cmd
+	// Stop ends the cluster at once.
+	Stop func() error
+}
+
 func (c GrowthConfig) withDefaults() GrowthConfig {
 	for _, d := range []struct {
 		of    *time.Duration
@@ -54,93 +103,173 @@ func (c GrowthConfig) withDefaults() GrowthConfig {
 	return c
 }
 
-// size is what a point of a curve is measured with: the values of the curve's
-// first columns.
+// curve is how a Curve is measured: at each size, the load is put on a new cluster,
+// the probe does something to it, and then everything is counted.
+type curve struct {
+	Curve
+	axes  []axis
+	load  func(*point, context.Context) error
+	probe func(*point, context.Context) error // nil: none
+	then  func(*point, context.Context) error // after the count; nil: nothing
+}
+
+// axis is one of a curve's sizes, which are combined, the last axis fastest.
+type axis struct {
+	name   string
+	values []int
+	bound  func(GrowthConfig) int // larger values are left out; nil: none is
+}
+
+// size is what a point of a curve is measured with. What is not a column of the curve
+// is the same for all its points.
 type size map[string]float64
 
 // point is one point that is being measured.
 type point struct {
 	Running
 	GrowthConfig
+	curve  curve
 	size   size
 	values map[string]float64 // of the result
-	watch  *watcher           // nil without a Cluster
+
+	on        *cluster // nil without processes
+	before    map[string]float64
+	clients   load.Clients
+	processes []*clientProcess
 }
 
-func (p *point) run(ctx context.Context, target Target, take func(*point, context.Context) error) (err error) {
-	if err := p.fits(p.of(columnConnections)); err != nil {
+func (p *point) measure(ctx context.Context) (err error) {
+	if err := p.fits(p.of("connections")); err != nil {
 		return err
 	}
-	if p.Running, err = target.Start(ctx, p.cluster()); err != nil {
+	size := testbed.Size{Datas: p.of("datas"), Sessions: p.of("sessions")}
+	if p.Running, err = p.Start(ctx, size); err != nil {
 		return fmt.Errorf("start: %w", err)
 	}
 	defer func() { err = errors.Join(err, p.Stop()) }()
 	if p.Cluster != nil {
-		if p.watch, err = watch(ctx, p.Cluster); err != nil {
-			return err
-		}
-		defer p.watch.close()
+		p.on = newCluster(p.Cluster)
+		defer p.on.close()
+		p.before = p.on.counts(ctx)
 	}
-	return take(p, ctx)
+	defer func() { err = errors.Join(err, p.end(ctx)) }()
+	err = p.curve.load(p, ctx)
+	if err == nil && p.on != nil && p.curve.probe != nil {
+		err = p.curve.probe(p, ctx)
+	}
+	p.count(ctx)
+	if err == nil && p.on != nil && p.curve.then != nil {
+		err = p.curve.then(p, ctx)
+	}
+	return err
 }
 
-// cluster returns the size of the cluster that a point needs.
-func (p *point) cluster() testbed.Size {
-	return testbed.Size{Datas: int(p.size[columnDatas.Name]), Sessions: int(p.size[columnSessions.Name])}
+// end ends the clients.
+func (p *point) end(ctx context.Context) error {
+	p.clients.Kill()
+	if len(p.processes) == 0 {
+		return nil
+	}
+	lost, err := p.endProcesses()
+	p.set("lost", float64(lost))
+	if err != nil {
+		delete(p.values, "lost") // not all processes have reported
+	}
+	if ctx.Err() != nil { // which has ended the processes
+		return nil
+	}
+	return err
 }
 
 // of returns one of the point's sizes.
-func (p *point) of(c Column) int { return int(p.size[c.Name]) }
+func (p *point) of(name string) int { return int(p.size[name]) }
 
-// set sets one of the point's figures.
-func (p *point) set(c Column, v float64) { p.values[c.Name] = v }
+// set sets one of the point's figures, if the curve has it.
+func (p *point) set(column string, v float64) {
+	if p.curve.has(column) {
+		p.values[column] = v
+	}
+}
+
+func (p *point) setMs(column string, d time.Duration) { p.set(column, float64(d.Microseconds())/1000) }
 
 // setDist sets figures of a distribution.
-func (p *point) setDist(d *Dist, p50, p99 Column) {
+func (p *point) setDist(d *load.Dist, p50, p99 string) {
 	if v := d.Values(); v.N > 0 {
 		p.set(p50, v.P50)
 		p.set(p99, v.P99)
 	}
 }
 
-// conclude sets what was counted since the start of the point, and the memory of
-// each role. It returns err.
-func (p *point) conclude(ctx context.Context, err error) error {
-	p.set(columnLost, float64(p.Driver.Lost()))
-	if p.watch == nil {
-		return err
+// count sets what was counted since before, and the memory of each role.
+func (p *point) count(ctx context.Context) {
+	p.set("lost", float64(p.Clients.Lost()))
+	if p.on == nil {
+		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second) // also after the limit of the point
 	defer cancel()
-	p.setEvents(p.watch.events(ctx))
-	for role, c := range map[string]Column{"meta": columnMetaMiB, "session": columnSessionMiB, "data": columnDataMiB} {
-		if mib, err := p.watch.memory(ctx, role); err == nil { // the point's figures count without it
-			p.set(c, mib)
+	for column, now := range p.on.counts(ctx) {
+		if before, known := p.before[column]; known {
+			p.set(column, now-before)
 		}
 	}
-	return err
-}
-
-// setEvents sets the columns of what was counted at the cluster. What could not be
-// read has no value.
-func (p *point) setEvents(n counts) {
-	for c, v := range map[Column]int{columnGone: n.gone, columnElections: n.elections, columnEvictions: n.evictions} {
-		if v >= 0 {
-			p.set(c, float64(v))
+	for _, role := range []string{"meta", "session", "data"} {
+		if mib, err := p.on.memory(ctx, role); err == nil { // the point's figures count without it
+			p.set(role+"MiB", mib)
 		}
 	}
 }
 
-// bounded returns the sizes up to a bound, or the bound alone if all are larger.
-// 0 is no bound.
-func bounded(sizes []int, bound int) (out []int) {
-	for _, n := range sizes {
-		if bound == 0 || n <= bound {
-			out = append(out, n)
+func (c Curve) write(w io.Writer) {
+	fmt.Fprintf(w, "%s: %s\n", c.Name, c.What)
+	head := []string{"TARGET"}
+	for _, col := range c.Columns {
+		head = append(head, col.Head())
+	}
+	rows := [][]string{append(head, "")}
+	for _, p := range c.Points {
+		row := []string{p.Target}
+		for _, col := range c.Columns {
+			row = append(row, p.Cell(col))
+		}
+		if p.Error != "" {
+			p.Error = "FAILED: " + p.Error
+		}
+		rows = append(rows, append(row, p.Error))
+	}
+	writeColumns(w, rows, func(column int) bool { return column >= 1 && column <= len(c.Columns) })
+}
+
+// has reports whether the curve has a column.
+func (c Curve) has(name string) bool {
+	return slices.ContainsFunc(c.Columns, func(col Column) bool { return col.Name == name })
+}
+
+// words returns a size as text: "registrations 10,000, connections 20".
+func (c Curve) words(s size) string {
+	var parts []string
+	for _, col := range c.Columns {
+		if v, ok := s[col.Name]; ok {
+			parts = append(parts, col.What+" "+number(v))
 		}
 	}
-	if len(out) == 0 {
-		out = []int{bound}
+	return strings.ToLower(strings.Join(parts, ", "))
+}
+
+// Head returns the head of the column, with its unit.
+func (c Column) Head() string {
+	if c.Unit == "" {
+		return c.What
 	}
-	return out
+	return c.What + " " + c.Unit
+}
+
+// Cell returns the value of a column, "-" if the point has none.
+func (p Point) Cell(c Column) string {
+	v, ok := p.Values[c.Name]
+	if !ok {
+		return "-"
+	}
+	return number(v)
 }

@@ -3,9 +3,12 @@ package bench
 import (
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"conclave/testbed/load"
 )
 
 // Figure is one row of the report: a measurement, its target, and the figure of
@@ -14,7 +17,7 @@ type Figure struct {
 	Name string `json:"name"` // stable, for scripts: leader-killed-next-leader
 	What string `json:"what"` // description
 	Unit string `json:"unit"` // ms, or what the figure counts
-	Values
+	load.Values
 	Target   string `json:"target,omitempty"`   // as text
 	Reached  *bool  `json:"reached,omitempty"`  // nil: no target
 	Original string `json:"original,omitempty"` // of the Java original, see originals
@@ -27,7 +30,7 @@ type Limit struct {
 	AtLeast       float64 // for figures where more is better
 }
 
-func (l Limit) holds(v Values) bool {
+func (l Limit) holds(v load.Values) bool {
 	return (l.P50 == 0 || v.P50 <= l.P50) && (l.P99 == 0 || v.P99 <= l.P99) &&
 		(l.Max == 0 || v.Max <= l.Max) && (l.AtLeast == 0 || v.P50 >= l.AtLeast)
 }
@@ -57,6 +60,10 @@ type Machine struct {
 	OS     string `json:"os"`
 	Go     string `json:"go"`
 	Others string `json:"load,omitempty"` // what else the machine was doing
+}
+
+func thisMachine() Machine {
+	return Machine{CPUs: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version()}
 }
 
 // Report is the result of a run.
@@ -89,8 +96,12 @@ func (r Report) Write(w io.Writer) {
 			fmt.Fprintf(w, "%s: %s\n", f.What, f.Note)
 		}
 	}
-	fmt.Fprintf(w, "\n%s, %d CPUs, %s, conclave %s, %s; took %s\n", r.Machine.OS, r.Machine.CPUs, r.Machine.Go, r.Version,
-		r.At.Format(time.RFC3339), (time.Duration(r.TookMs) * time.Millisecond).Round(time.Second))
+	writeMachine(w, r.Machine, r.Version, r.At, r.TookMs)
+}
+
+func writeMachine(w io.Writer, m Machine, version string, at time.Time, tookMs int64) {
+	fmt.Fprintf(w, "\n%s, %d CPUs, %s, conclave %s, %s; took %s\n", m.OS, m.CPUs, m.Go, version,
+		at.Format(time.RFC3339), (time.Duration(tookMs) * time.Millisecond).Round(time.Second))
 }
 
 // writeColumns writes aligned columns. numeric reports whether a column is aligned

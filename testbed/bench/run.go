@@ -2,14 +2,11 @@ package bench
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"time"
 
-	"conclave/meta/metaclient"
 	"conclave/testbed"
+	"conclave/testbed/load"
 )
 
 // Config configures a benchmark.
@@ -63,21 +60,12 @@ func (c Config) withDefaults() Config {
 // run is a benchmark in progress.
 type run struct {
 	Config
-	admin   *metaclient.Admin
+	*cluster
 	figures []Figure
 }
 
-// newAdmin returns a client with short timeouts, so that a slow meta does not
-// distort a figure.
-func newAdmin(metas []string, c testbed.RealCluster) *metaclient.Admin {
-	dialer := &net.Dialer{Timeout: 500 * time.Millisecond}
-	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, TokenFor: func(string) string { return c.Token() }, HTTP: &http.Client{
-		Timeout: 15 * time.Second, Transport: c.Secure(&http.Transport{DialContext: dialer.DialContext}),
-	}})
-}
-
 // report adds a figure and compares it with its target.
-func (r *run) report(f Figure, v Values, l Limit) {
+func (r *run) report(f Figure, v load.Values, l Limit) {
 	f.Values, f.Original = v, originals[f.Name]
 	if l != (Limit{}) {
 		holds := l.holds(v)
@@ -90,60 +78,4 @@ func (r *run) report(f Figure, v Values, l Limit) {
 		f.Unit = "ms"
 	}
 	r.figures = append(r.figures, f)
-}
-
-// addresses returns the HTTP addresses of a role's processes.
-func (r *run) addresses(ctx context.Context, role string) ([]string, error) {
-	names, err := r.names(ctx, role)
-	var out []string
-	all := r.Cluster.Addresses()
-	for _, name := range names {
-		out = append(out, all[name])
-	}
-	return out, err
-}
-
-// settled waits until every process is ready and no slot is being handed over,
-// which is the state in which each repetition begins.
-func (r *run) settled(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	if err := r.Cluster.AwaitReady(ctx); err != nil {
-		return err
-	}
-	return await(ctx, 10*time.Millisecond, "stable slots", func() bool {
-		s, err := r.admin.Slots(ctx)
-		return err == nil && s.Stable
-	})
-}
-
-// await calls done every tick until it returns true. what names the condition
-// in the error.
-func await(ctx context.Context, tick time.Duration, what string, done func() bool) error {
-	t := time.NewTicker(tick)
-	defer t.Stop()
-	for !done() {
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s: %w", what, ctx.Err())
-		}
-	}
-	return nil
-}
-
-// do kills, stops or starts a process.
-func (r *run) do(ctx context.Context, verb testbed.Verb, name string) error {
-	return r.Cluster.Do(ctx, testbed.Action{Verb: verb, Node: name})
-}
-
-func (r *run) names(ctx context.Context, role string) ([]string, error) {
-	ps, err := r.Cluster.Processes(ctx)
-	var out []string
-	for _, p := range ps {
-		if p.Role() == role {
-			out = append(out, p.Name)
-		}
-	}
-	return out, err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"conclave/testbed"
+	"conclave/testbed/load"
 )
 
 // The cluster without TLS and the one with it are measured in turns, tlsRounds times,
@@ -34,24 +35,20 @@ func (r *run) tls(ctx context.Context) error {
 // compareWith takes the turns, and reports the figures of the cluster with TLS, whose
 // targets are relative to those of the other one.
 func (r *run) compareWith(ctx context.Context, secured testbed.RealCluster) error {
-	var pushes, rates [2]*Dist
+	var pushes, rates [2]*load.Dist
+	other := newCluster(secured)
+	defer other.close()
 	for round := range tlsRounds {
-		for i, cluster := range []testbed.RealCluster{r.Cluster, secured} {
-			one := &run{Config: r.Config}
-			one.Cluster = cluster
+		for i, one := range []*cluster{r.cluster, other} {
 			if round == 0 {
-				pushes[i], rates[i] = NewDist(), NewDist()
+				pushes[i], rates[i] = load.NewDist(), load.NewDist()
 			}
 			took, err := one.pushes(ctx, 1, 5*r.N, fmt.Sprint("tls-push-", round))
 			if err != nil {
 				return err
 			}
 			pushes[i].Merge(took)
-			sessions, err := one.addresses(ctx, "session")
-			if err != nil {
-				return err
-			}
-			rate, err := one.register(ctx, sessions[0], fmt.Sprint("tls-registrations-", round), tlsRegistrations)
+			rate, err := one.register(ctx, fmt.Sprint("tls-registrations-", round), tlsRegistrations)
 			if err != nil {
 				return err
 			}

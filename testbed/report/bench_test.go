@@ -10,11 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/testbed/bench"
+	"conclave/testbed/load"
 	"conclave/testbed/report"
 )
 
 func TestWriteBench_ShowsDistributions(t *testing.T) {
-	few, many := bench.NewDist(), bench.NewDist()
+	few, many := load.NewDist(), load.NewDist()
 	for i := range 30 {
 		few.Add(time.Duration(100+i%3) * time.Millisecond)
 	}
@@ -25,7 +26,7 @@ func TestWriteBench_ShowsDistributions(t *testing.T) {
 	r := bench.Report{Version: "v1", Figures: []bench.Figure{
 		{Name: "leader-killed", What: "leader killed <now>", Unit: "ms", Values: few.Values(), Reached: &missed, Target: "p99 <= 50 ms"},
 		{Name: "publish-to-push", What: "publish to push", Unit: "ms", Values: many.Values()},
-		{Name: "registrations", What: "registrations per second", Unit: "per s", Values: bench.One(7)},
+		{Name: "registrations", What: "registrations per second", Unit: "per s", Values: load.One(7)},
 	}}
 	var out bytes.Buffer
 	require.NoError(t, report.WriteBench(&out, r))

@@ -1,4 +1,4 @@
-package bench
+package load
 
 import (
 	"context"
@@ -11,7 +11,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	_ "conclave/internal/bubble"
 	"conclave/internal/sleep"
+	"conclave/testbed"
 )
 
 func TestOpenLoop_FiresEachOperationWhenItIsDue(t *testing.T) {
@@ -105,9 +107,12 @@ func TestMiddle_LeavesOutTheEdges(t *testing.T) {
 }
 
 // slow is a registration whose updates are stored 50 ms after the call of Stored.
-type slow struct{ refuses bool }
+type slow struct {
+	testbed.Publication
+	refuses bool
+}
 
-func (s slow) Update(string) error {
+func (s slow) Update([]string) error {
 	if s.refuses {
 		return errors.New("full")
 	}
@@ -118,38 +123,38 @@ func (slow) Stored(ctx context.Context) error { return sleep.For(ctx, 50*time.Mi
 func TestLane_CountsMergedUpdatesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var answers sync.WaitGroup
-		load := newOffered()
+		of := newOffered()
 		l := &lane{registration: slow{}}
 		for range 3 {
-			l.fire(t.Context(), load, time.Now(), "v", &answers)
+			l.fire(t.Context(), of, time.Now(), "v", &answers)
 			time.Sleep(20 * time.Millisecond)
 		}
-		assert.EqualValues(t, 2, load.open.Load(), "the first is stored after 50 ms")
+		assert.EqualValues(t, 2, of.Open.Load(), "the first is stored after 50 ms")
 		answers.Wait()
-		v := load.latency.Values()
+		v := of.Latency.Values()
 		assert.Equal(t, 3, v.N)
-		assert.EqualValues(t, 2, load.answers.Load(), "the second answer is for two updates")
+		assert.EqualValues(t, 2, of.Answers.Load(), "the second answer is for two updates")
 		assert.InDelta(t, 80, v.Max, 0.1, "20 ms to 100 ms: it waited for the first")
-		assert.Zero(t, load.open.Load())
+		assert.Zero(t, of.Open.Load())
 
 		l.registration = slow{refuses: true}
-		l.fire(t.Context(), load, time.Now(), "v", &answers)
-		assert.EqualValues(t, 1, load.refused.Load())
-		assert.EqualValues(t, 3, load.sent.Load())
+		l.fire(t.Context(), of, time.Now(), "v", &answers)
+		assert.EqualValues(t, 1, of.Refused.Load())
+		assert.EqualValues(t, 3, of.Sent.Load())
 	})
 }
 
-func TestClosedLoop_MeasuresTheRate(t *testing.T) {
+func TestLanes_CapacityIsTheRateOfTheClosedLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		made := make([]Registration, 100)
+		made := make([]testbed.Publication, 100)
 		for i := range made {
 			made[i] = slow{}
 		}
-		rate, err := closedLoop(t.Context(), made, 2*time.Second)
+		rate, err := NewLanes(made).Capacity(t.Context(), 2*time.Second)
 		require.NoError(t, err)
 		assert.InDelta(t, 2000, rate, 60, "100 loops of 50 ms")
 		made[7] = slow{refuses: true}
-		_, err = closedLoop(t.Context(), made, time.Second)
+		_, err = NewLanes(made).Capacity(t.Context(), time.Second)
 		assert.ErrorContains(t, err, "full")
 	})
 }

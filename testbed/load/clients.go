@@ -1,0 +1,164 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"conclave"
+	"conclave/testbed"
+)
+
+// Clients are the clients of a load.
+type Clients []Client
+
+// Connect adds n clients of a pool, and waits until each has registered something.
+// The clients of a call that fails are added, too.
+func (c *Clients) Connect(ctx context.Context, p *Pool, n int) error {
+	var warm []testbed.Publication
+	for i := range n {
+		one, err := c.one(p, fmt.Sprint("load-", i))
+		if err != nil {
+			return err
+		}
+		r, err := one.Publish(ctx, DataID("warm", i), []string{Value(0)})
+		if err != nil {
+			return err
+		}
+		warm = append(warm, r)
+	}
+	for _, r := range warm {
+		if err := r.Stored(ctx); err != nil {
+			return fmt.Errorf("connect: %w", err)
+		}
+	}
+	return nil
+}
+
+// one adds a client.
+func (c *Clients) one(p *Pool, name string) (Client, error) {
+	one, err := p.Connect(name)
+	if err == nil {
+		*c = append(*c, one)
+	}
+	return one, err
+}
+
+// Kill kills all clients.
+func (c Clients) Kill() {
+	var killing sync.WaitGroup
+	for _, one := range c {
+		killing.Go(one.Kill)
+	}
+	killing.Wait()
+}
+
+// sampled is how many registrations of a load are timed at most.
+const sampled = 2000
+
+// Publish publishes n values, all clients at once, and waits until all are stored.
+// The i-th registration is of the client i%len(c), under the dataId of and with the
+// value of i. The distribution is that of publish to stored, of a sample.
+func (c Clients) Publish(ctx context.Context, n int, dataID, value func(i int) string) ([]testbed.Publication, *Dist, error) {
+	latency := NewDist()
+	made := make([]testbed.Publication, n)
+	errs := make([]error, len(c))
+	every := max(1, n/sampled)
+	var publishing, samples sync.WaitGroup
+	for k := range c {
+		publishing.Go(func() {
+			for i := k; i < n; i += len(c) {
+				at := time.Now()
+				r, err := c[k].Publish(ctx, dataID(i), []string{value(i)})
+				if err != nil {
+					errs[k] = err
+					return
+				}
+				made[i] = r
+				if i/len(c)%every == 0 {
+					samples.Go(func() {
+						if r.Stored(ctx) == nil { // the loop below reports the error
+							latency.Add(time.Since(at))
+						}
+					})
+				}
+			}
+			for i := k; i < n; i += len(c) {
+				if err := made[i].Stored(ctx); err != nil {
+					errs[k] = fmt.Errorf("client %d, registration %d of %d: %w", k+1, i+1, n, err)
+					return
+				}
+			}
+		})
+	}
+	publishing.Wait()
+	samples.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return made, latency, err
+		}
+	}
+	return made, latency, nil
+}
+
+// ServeAll adds n clients of a pool, of which atOnce wait for their push at the same
+// time. Each publishes one value under a dataId of its own and subscribes to that;
+// ServeAll returns when all have received the value. served is called with the time of
+// each: since the start if all are started at once, otherwise since it was started.
+func (c *Clients) ServeAll(ctx context.Context, p *Pool, prefix string, n, atOnce int, served func(time.Duration)) error {
+	const missing = "connections had no push"
+	start := time.Now()
+	all := NewArrivals(n)
+	places := make(chan struct{}, atOnce)
+	for i := range n {
+		select {
+		case places <- struct{}{}:
+		case <-ctx.Done():
+			return all.fail(ctx, missing)
+		}
+		if atOnce < n {
+			start = time.Now()
+		}
+		start := start
+		one, err := c.one(p, fmt.Sprint(prefix, "-", i))
+		if err != nil {
+			return err
+		}
+		err = serve(ctx, one, DataID(prefix, i), Value(i), func() {
+			served(time.Since(start))
+			<-places
+			all.One()
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return all.Await(ctx, missing)
+}
+
+// ServeAgain publishes another value of each client, subscribes to it, and waits
+// until all have received it.
+func (c Clients) ServeAgain(ctx context.Context, prefix string) error {
+	all := NewArrivals(len(c))
+	for i, one := range c {
+		if err := serve(ctx, one, DataID(prefix, i), Value(i), all.One); err != nil {
+			return err
+		}
+	}
+	return all.Await(ctx, "connections had no other push")
+}
+
+// serve publishes one value of a client and subscribes to it. It calls first when the
+// client has received the value.
+func serve(ctx context.Context, c Client, dataID, value string, first func()) error {
+	if _, err := c.Publish(ctx, dataID, []string{value}); err != nil {
+		return err
+	}
+	first = sync.OnceFunc(first)
+	return c.Subscribe(dataID, func(d conclave.Datum) {
+		if len(d.Values) > 0 {
+			first()
+		}
+	})
+}

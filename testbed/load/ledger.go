@@ -1,0 +1,141 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"conclave/internal/trace"
+	"conclave/testbed"
+	"conclave/testbed/check"
+)
+
+// Ledger records what publishers that stay have published and what subscribers have
+// received, as a history that the checkers know: no push lacks a publisher (I7),
+// versions rise (I11), and no publisher's value falls back (P2).
+//
+// It also measures how long each update takes to reach each subscriber. A publisher
+// has one value, NAME#SEQ, where SEQ counts its updates.
+type Ledger struct {
+	record *check.Recorder
+
+	mu        sync.Mutex              // guards the fields below
+	published map[string][]time.Time  // when each was about to publish, by sequence - 1
+	names     map[string][]string     // of the publishers, by dataId
+	seen      map[list]map[string]int // the newest sequence received, by publisher
+	delays    *Dist                   // since the last Phase
+	pushes    int
+}
+
+// list is a subscription.
+type list struct{ subscriber, dataID string }
+
+// NewLedger returns an empty ledger.
+func NewLedger() *Ledger {
+	return &Ledger{
+		record:    check.NewRecorder("load", testbed.Size{}),
+		published: make(map[string][]time.Time), names: make(map[string][]string), seen: make(map[list]map[string]int), delays: NewDist(),
+	}
+}
+
+// Publishing records that a publisher is about to publish its next value under
+// a dataId, and returns that value.
+func (l *Ledger) Publishing(name, dataID string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.published[name] == nil {
+		l.names[dataID] = append(l.names[dataID], name)
+	}
+	l.published[name] = append(l.published[name], time.Now())
+	seq := len(l.published[name])
+	value := fmt.Sprintf("%s#%d", name, seq)
+	l.record.Op(check.Op{Client: name, Kind: check.OpPublish, Name: dataID, ID: name, Version: int64(seq), Values: []string{value}})
+	return value
+}
+
+// Subscribing records that a subscriber subscribes to a dataId.
+func (l *Ledger) Subscribing(subscriber, dataID string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seen[list{subscriber, dataID}] = make(map[string]int)
+}
+
+// Pushed records a push.
+func (l *Ledger) Pushed(subscriber, dataID string, version int64, values []string) {
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.record.Op(check.Op{Client: subscriber, Kind: check.OpPush, Name: dataID, ID: subscriber, Version: version, Values: values})
+	l.pushes++
+	seen := l.seen[list{subscriber, dataID}]
+	for _, value := range values {
+		name, seq, _ := check.ParseValue(value)
+		at := l.published[name]
+		if seen == nil || seq > len(at) {
+			continue // Broken reports what was not published
+		}
+		for missed := seen[name] + 1; missed <= seq; missed++ {
+			l.delays.Add(now.Sub(at[missed-1]))
+		}
+		seen[name] = max(seen[name], seq)
+	}
+}
+
+// Broken returns the violations so far, by checker the first ones.
+func (l *Ledger) Broken() (out []string) {
+	noEvents := func(func(time.Time, trace.Claim)) (bool, error) { return false, nil }
+	h, _ := l.record.SoFar(false, noEvents) // without events nothing fails
+	for _, v := range check.Run(h, "I7", "I11", "P2") {
+		for _, x := range v.Violations {
+			out = append(out, fmt.Sprintf("%s: %s", v.ID, x.What))
+		}
+	}
+	return out
+}
+
+// Pushes returns the number of pushes so far.
+func (l *Ledger) Pushes() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pushes
+}
+
+// Behind returns the number of pairs of subscriber and publisher for which the
+// subscriber has not received the newest value.
+func (l *Ledger) Behind() (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for of, seen := range l.seen {
+		for _, name := range l.names[of.dataID] {
+			if seen[name] < len(l.published[name]) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// AwaitSeen waits until all subscribers have received the newest values.
+func (l *Ledger) AwaitSeen(ctx context.Context) error {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for l.Behind() > 0 {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%d values have not reached their subscribers: %w", l.Behind(), ctx.Err())
+		}
+	}
+	return nil
+}
+
+// Phase returns how long updates took since the last call, and starts a new
+// phase. Call AwaitSeen first, or the slowest updates are not included.
+func (l *Ledger) Phase() *Dist {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	d := l.delays
+	l.delays = NewDist()
+	return d
+}

@@ -1,0 +1,114 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"conclave/client"
+	"conclave/testbed"
+	"conclave/testbed/outside"
+	"conclave/wire"
+)
+
+// Client is a client under load.
+type Client interface {
+	testbed.Client
+	// Lost returns how often it has lost its session.
+	Lost() int64
+	// Kill ends it as if its process had died: it withdraws nothing.
+	Kill()
+}
+
+// Start starts a client by the SDK.
+func Start(c client.Config) (Client, error) { return outside.NewClient(c, func() {}) }
+
+// Leave withdraws all registrations of a client and ends it, so that nothing is left
+// for the next measurement.
+func Leave(c Client) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_ = c.Close(ctx) // if it fails, the session withdraws them after the client lease
+}
+
+// Pool starts clients, the n-th at the n-th session of a cluster, and again at the
+// first one after the last. Its methods may be called from several goroutines.
+type Pool struct {
+	// Start starts a client.
+	Start func(client.Config) (Client, error)
+
+	config   client.Config // with all sessions
+	from     net.IP        // what the clients dial from; nil: any
+	received atomic.Int64
+
+	mu      sync.Mutex // guards clients
+	clients []Client
+}
+
+// NewPool returns a pool for the sessions of a client's configuration, with its token
+// and TLS, whose clients dial from the given address (nil: any). An address of the
+// loopback network has its own 28,000 ports for each session.
+func NewPool(from net.IP, c client.Config) *Pool { return &Pool{Start: Start, config: c, from: from} }
+
+// Connect starts a client, which may not have reached its session yet.
+func (p *Pool) Connect(name string) (Client, error) {
+	sessions := p.config.Sessions
+	if len(sessions) == 0 {
+		return nil, fmt.Errorf("connect %s: the cluster has no session", name)
+	}
+	network := &wire.TCP{} // as that of applications
+	if p.from != nil {
+		network.LocalAddr = &net.TCPAddr{IP: p.from}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c, err := p.Start(client.Config{
+		Name: name, Sessions: []string{sessions[len(p.clients)%len(sessions)]},
+		Network: counted{network, &p.received}, Token: p.config.Token, TLSFrom: p.config.TLSFrom,
+	})
+	if err == nil {
+		p.clients = append(p.clients, c)
+	}
+	return c, err
+}
+
+// Received returns the number of bytes that all clients have received.
+func (p *Pool) Received() int64 { return p.received.Load() }
+
+// Lost returns how often a client has lost its session.
+func (p *Pool) Lost() (n int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.clients {
+		n += c.Lost()
+	}
+	return n
+}
+
+// counted is a network that counts the bytes received.
+type counted struct {
+	*wire.TCP
+	received *atomic.Int64
+}
+
+func (n counted) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	c, err := n.TCP.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return countedConn{c, n.received}, nil
+}
+
+type countedConn struct {
+	net.Conn
+	received *atomic.Int64
+}
+
+func (c countedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.received.Add(int64(n))
+	return n, err
+}
