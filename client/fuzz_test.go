@@ -65,7 +65,7 @@ func FuzzServerMessage(f *testing.F) {
 		for in := bytes.NewReader(messages); ; {
 			if sent := l.next(); sent != nil {
 				for _, out := range sent.GetPublishers() {
-					_, err := wire.PublisherIn(out)
+					err := wire.CheckPublisher(out)
 					require.NoError(t, err)
 				}
 			}

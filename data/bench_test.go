@@ -42,9 +42,9 @@ func BenchmarkWrites(b *testing.B) {
 				batches[id] = &wirev1.SlotBatch{Slot: uint32(id), LeaderEpoch: wire.EpochOut(epoch)}
 				m.Batches = append(m.Batches, batches[id])
 			}
-			batches[id].Puts = append(batches[id].Puts, wire.PublisherOut(conclave.Publisher{
-				ID: fmt.Sprintf("registration-%020d", j), Data: d, Version: 1, Values: []string{"10.0.0.1:8080?weight=100"},
-			}))
+			batches[id].Puts = append(batches[id].Puts, &wirev1.Publisher{
+				Id: fmt.Sprintf("registration-%020d", j), DataInfoId: d.String(), Version: 1, Values: []string{"10.0.0.1:8080?weight=100"},
+			})
 		}
 		res, err := s.peers.Data(n.Address()).Write(b.Context(), connect.NewRequest(m))
 		require.NoError(b, err)

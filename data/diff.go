@@ -300,14 +300,13 @@ func (r *replica) abandon(merge *store.PendingMerge) {
 // apply merges one answer. It returns whether to ask again, and how many copies
 // it added and removed.
 func (d *differ) apply(j diffJob, merge *store.PendingMerge, held []store.Copy, m *wirev1.DiffResponse) (again bool, added, taken int, err error) {
-	puts := make([]conclave.Publisher, len(m.GetPuts()))
-	for i, p := range m.GetPuts() {
-		if puts[i], err = wire.PublisherIn(p); err != nil {
+	for _, p := range m.GetPuts() {
+		if err = wire.CheckPublisher(p); err != nil {
 			j.r.abandon(merge)
 			return false, 0, 0, fmt.Errorf("diff of slot %d with %s: %w", j.r.id, j.session, err)
 		}
 	}
-	again = m.GetSummarize() || m.GetMore() && len(puts) > 0
+	again = m.GetSummarize() || m.GetMore() && len(m.GetPuts()) > 0
 	var removed []store.Copy
 	if !again {
 		removed = match(held, m.GetRemoved())
@@ -321,7 +320,7 @@ func (d *differ) apply(j diffJob, merge *store.PendingMerge, held []store.Copy, 
 	if !j.fence && !again {
 		removed = r.confirmRemovals(j.session, removed)
 	}
-	added, taken = r.store.Merge(merge, j.session, puts, removed, time.Now())
+	added, taken = r.store.Merge(merge, j.session, m.GetPuts(), removed, time.Now())
 	if !again {
 		delete(r.partial, j.session) // everything that the session has is here
 	}

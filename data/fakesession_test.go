@@ -33,7 +33,7 @@ type session struct {
 	served  chan struct{}
 
 	mu     sync.Mutex // guards the rest
-	set    map[string]conclave.Publisher
+	set    map[string]*wirev1.Publisher
 	routes map[int]sessionRoute
 	pushed int64
 	mute   chan struct{} // diffs wait until it is closed; nil if they do not wait
@@ -51,7 +51,7 @@ func (c *cluster) session(name string, listed bool) *session {
 	c.incarnations++
 	s := &session{
 		c: c, id: conclave.NodeID{Name: name, Incarnation: fmt.Sprint("i", c.incarnations)},
-		set: map[string]conclave.Publisher{}, routes: map[int]sessionRoute{}, served: make(chan struct{}),
+		set: map[string]*wirev1.Publisher{}, routes: map[int]sessionRoute{}, served: make(chan struct{}),
 	}
 	ln := c.listen(name, ":9603")
 	s.address = ln.Addr().String()
@@ -127,12 +127,12 @@ func (s *session) Diff(ctx context.Context, req *connect.Request[wirev1.DiffRequ
 	}
 	slots := len(s.c.table().Slots)
 	var count, sum uint64
-	mine := map[string]conclave.Publisher{}
+	mine := map[string]*wirev1.Publisher{}
 	for _, p := range s.set {
-		if slot.Of(p.Data.String(), slots) == id {
-			mine[p.ID] = p
+		if slot.Of(p.DataInfoId, slots) == id {
+			mine[p.Id] = p
 			count++
-			sum += wire.EntryHash(p.ID, p.Version)
+			sum += wire.EntryHash(p.Id, p.Version)
 		}
 	}
 	switch {
@@ -154,7 +154,7 @@ func (s *session) Diff(ctx context.Context, req *connect.Request[wirev1.DiffRequ
 					out.More = true
 					break
 				}
-				out.Puts = append(out.Puts, wire.PublisherOut(p))
+				out.Puts = append(out.Puts, p)
 			}
 		}
 	}
@@ -163,10 +163,10 @@ func (s *session) Diff(ctx context.Context, req *connect.Request[wirev1.DiffRequ
 
 // put changes the session's registrations, which are the source of truth, and
 // writes nothing.
-func (s *session) put(p conclave.Publisher) {
+func (s *session) put(p *wirev1.Publisher) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.set[p.ID] = p
+	s.set[p.Id] = p
 }
 
 func (s *session) drop(id string) {
@@ -209,10 +209,10 @@ func (s *session) at(n *node, e conclave.Epoch) sessionRoute {
 
 // write sends one batch by a route. The access counts only if the session has
 // not adopted a higher epoch in the meantime.
-func (s *session) write(to sessionRoute, id int, puts []conclave.Publisher, removals ...*wirev1.Removal) (wirev1.Access, error) {
+func (s *session) write(to sessionRoute, id int, puts []*wirev1.Publisher, removals ...*wirev1.Removal) (wirev1.Access, error) {
 	b := &wirev1.SlotBatch{Slot: uint32(id), LeaderEpoch: wire.EpochOut(to.epoch), Removals: removals}
 	for _, p := range puts {
-		b.Puts = append(b.Puts, wire.PublisherOut(p))
+		b.Puts = append(b.Puts, p)
 	}
 	ctx, cancel := context.WithTimeout(s.c.t.Context(), time.Second)
 	defer cancel()
@@ -229,14 +229,14 @@ func (s *session) write(to sessionRoute, id int, puts []conclave.Publisher, remo
 }
 
 // store writes a registration until the slot's leader has stored it.
-func (s *session) store(p conclave.Publisher) {
+func (s *session) store(p *wirev1.Publisher) {
 	s.put(p)
-	id := slot.Of(p.Data.String(), len(s.c.table().Slots))
+	id := slot.Of(p.DataInfoId, len(s.c.table().Slots))
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		s.mu.Lock()
-		newest := s.set[p.ID]
+		newest := s.set[p.Id]
 		s.mu.Unlock()
-		if access, err := s.write(s.learn(id), id, []conclave.Publisher{newest}); err == nil && access == wirev1.Access_ACCESS_ACCEPT {
+		if access, err := s.write(s.learn(id), id, []*wirev1.Publisher{newest}); err == nil && access == wirev1.Access_ACCESS_ACCEPT {
 			return
 		}
 		select {

@@ -114,8 +114,8 @@ func (f *fakeSource) finished() int {
 }
 
 // copyOf returns one owner's registration as it is sent.
-func copyOf(owner conclave.NodeID, p conclave.Publisher) *wirev1.Copy {
-	return &wirev1.Copy{Publisher: wire.PublisherOut(p), Owner: wire.NodeOut(owner)}
+func copyOf(owner conclave.NodeID, p *wirev1.Publisher) *wirev1.Copy {
+	return &wirev1.Copy{Publisher: p, Owner: wire.NodeOut(owner)}
 }
 
 // part returns a message of the feed of slot 0.

@@ -150,7 +150,7 @@ func TestWrite_RefusedRequestChangesNothing(t *testing.T) {
 		a, b := serving(t, c)
 		e := c.table().Slots[0].LeaderEpoch
 		d := dataIDIn(0, 1)
-		good := wire.PublisherOut(pub(d, "r1", 1, "v1"))
+		good := pub(d, "r1", 1, "v1")
 		session := wire.NodeOut(s1.id)
 		batch := func(slot uint32, puts ...*wirev1.Publisher) []*wirev1.SlotBatch {
 			return []*wirev1.SlotBatch{{LeaderEpoch: wire.EpochOut(e), Puts: []*wirev1.Publisher{good}}, {Slot: slot, LeaderEpoch: wire.EpochOut(e), Puts: puts}}
@@ -169,10 +169,10 @@ func TestWrite_RefusedRequestChangesNothing(t *testing.T) {
 			v, _ := s1.read(d)
 			assert.Empty(t, v, name)
 		}
-		access, err := s1.write(sessionRoute{e, b.Address()}, 0, []conclave.Publisher{pub(d, "r1", 1, "v1")})
+		access, err := s1.write(sessionRoute{e, b.Address()}, 0, []*wirev1.Publisher{pub(d, "r1", 1, "v1")})
 		assert.NoError(t, err)
 		assert.Equal(t, wirev1.Access_ACCESS_MOVED, access)
-		access, err = s1.write(sessionRoute{conclave.Epoch{Term: 9}, a.Address()}, 0, []conclave.Publisher{pub(d, "r1", 1, "v1")})
+		access, err = s1.write(sessionRoute{conclave.Epoch{Term: 9}, a.Address()}, 0, []*wirev1.Publisher{pub(d, "r1", 1, "v1")})
 		assert.NoError(t, err)
 		assert.Equal(t, wirev1.Access_ACCESS_MISMATCH, access)
 	})
@@ -240,7 +240,7 @@ func TestWrite_OlderRequestIsRefused(t *testing.T) {
 			require.NoError(t, err)
 			return res.Msg.GetResults()[0].GetAccess()
 		}
-		put := &wirev1.SlotBatch{Puts: []*wirev1.Publisher{wire.PublisherOut(pub(d, "r1", 1, "v1"))}}
+		put := &wirev1.SlotBatch{Puts: []*wirev1.Publisher{pub(d, "r1", 1, "v1")}}
 		removal := &wirev1.SlotBatch{Removals: []*wirev1.Removal{{Id: "r1", DataInfoId: d, Version: 1, Cause: wirev1.Cause_CAUSE_CLIENT_GONE}}}
 		assert.Equal(t, wirev1.Access_ACCESS_ACCEPT, write(7, put))
 		assert.Equal(t, wirev1.Access_ACCESS_MISMATCH, write(6, removal), "late")

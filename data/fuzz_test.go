@@ -133,7 +133,7 @@ func FuzzFeedOfLeader(f *testing.F) {
 	id, err := conclave.ParseDataInfoID(dataIDAt(1))
 	require.NoError(f, err)
 	put := func(v int64) {
-		from.Write(store.CopyOf(owner, conclave.Publisher{ID: "p", Data: id, Version: v, Values: []string{"v"}}), now)
+		from.Write(store.CopyOf(owner, &wirev1.Publisher{Id: "p", DataInfoId: id.String(), Version: v, Values: []string{"v"}}), now)
 	}
 	put(1)
 	marshal := func(events ...*wirev1.ReplicateEvent) (out [][]byte) {

@@ -31,12 +31,12 @@ func idIn(prefix string, id, slots int) string {
 	}
 }
 
-func pub(dataID, id string, version int64, values ...string) conclave.Publisher {
+func pub(dataID, id string, version int64, values ...string) *wirev1.Publisher {
 	d, err := conclave.ParseDataInfoID(dataID)
 	if err != nil {
 		panic(err)
 	}
-	return conclave.Publisher{ID: id, Data: d, Version: version, Values: values, Withdrawn: len(values) == 0}
+	return &wirev1.Publisher{Id: id, DataInfoId: d.String(), Version: version, Values: values, Withdrawn: len(values) == 0}
 }
 
 // get sends a request to a node's HTTP API.
@@ -123,7 +123,7 @@ func TestHandOver_SuccessorServesAtSourcesLastPosition(t *testing.T) {
 			require.NoError(t, err)
 			return access != wirev1.Access_ACCESS_MIGRATING
 		})
-		access, err := s1.write(to, 0, []conclave.Publisher{pub(d, "r3", 1, "new")})
+		access, err := s1.write(to, 0, []*wirev1.Publisher{pub(d, "r3", 1, "new")})
 		require.NoError(t, err)
 		assert.Equal(t, wirev1.Access_ACCESS_ACCEPT, access, "it accepts writes in the meantime")
 		a.events <- part(e1, 5, 6, copyOf(s1.id, late))
@@ -199,7 +199,7 @@ func TestMigration_ServesWriteAfterDiff(t *testing.T) {
 		e2 := c.crash(0, b.id, a.id)
 		eventually(t, time.Second, "s1 has answered", func() bool { return s1.fence(0) == e2 })
 
-		_, err := s1.write(s1.at(a, e1), 0, []conclave.Publisher{pub(d, "r1", 1, "v1")})
+		_, err := s1.write(s1.at(a, e1), 0, []*wirev1.Publisher{pub(d, "r1", 1, "v1")})
 		assert.Error(t, err, "the old leader's answer does not count")
 		s1.store(pub(d, "r1", 1, "v1"))
 		never(t, 3*time.Second, "served before s2 answered", func() bool { return b.state(0) == slot.Serving })

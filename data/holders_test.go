@@ -138,7 +138,7 @@ func TestCrash_WriteOvertakesTheCopyThatIsTaken(t *testing.T) {
 		e := c.crash(0, s.b.id, s.c1.id)
 		eventually(t, 50*time.Millisecond, "migrating", func() bool { return s.b.state(0) == slot.Migrating })
 		s.alive.put(pub(s.id, "r2", 2, "newest"))
-		access, err := s.alive.write(s.alive.at(s.b, e), 0, []conclave.Publisher{pub(s.id, "r2", 2, "newest")})
+		access, err := s.alive.write(s.alive.at(s.b, e), 0, []*wirev1.Publisher{pub(s.id, "r2", 2, "newest")})
 		require.NoError(t, err)
 		require.Equal(t, wirev1.Access_ACCESS_ACCEPT, access)
 		eventually(t, time.Second, "serving", s.serves)

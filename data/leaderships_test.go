@@ -29,8 +29,8 @@ type leaderships struct {
 	t          *rapid.T
 	nodes      []*leadershipNode
 	row        slot.Slot
-	registered map[conclave.NodeID]map[string]conclave.Publisher // the sessions' registrations, by owner and registration id
-	fence      map[conclave.NodeID]conclave.Epoch                // the newest epoch that a session has written to
+	registered map[conclave.NodeID]map[string]*wirev1.Publisher // the sessions' registrations, by owner and registration id
+	fence      map[conclave.NodeID]conclave.Epoch               // the newest epoch that a session has written to
 	diffs      []*openDiff
 	now        time.Time
 
@@ -68,7 +68,7 @@ type openDiff struct {
 }
 
 func newLeaderships(t *rapid.T) *leaderships {
-	w := &leaderships{t: t, registered: map[conclave.NodeID]map[string]conclave.Publisher{}, fence: map[conclave.NodeID]conclave.Epoch{}, now: time.Now()}
+	w := &leaderships{t: t, registered: map[conclave.NodeID]map[string]*wirev1.Publisher{}, fence: map[conclave.NodeID]conclave.Epoch{}, now: time.Now()}
 	for i := range 3 {
 		c := DefaultConfig()
 		c.Node = conclave.NodeID{Name: fmt.Sprintf("data-%d", i+1), Incarnation: "i"}
@@ -83,7 +83,7 @@ func newLeaderships(t *rapid.T) *leaderships {
 		w.nodes = append(w.nodes, &leadershipNode{Server: s, id: c.Node, r: r, stream: &feedStream{wake: signal.New(), dirty: map[int]bool{}}})
 	}
 	for _, o := range testOwners {
-		w.registered[o] = map[string]conclave.Publisher{}
+		w.registered[o] = map[string]*wirev1.Publisher{}
 	}
 	w.grant(slot.Slot{Phase: slot.Crash, Leader: w.nodes[0].id})
 	w.deliver(w.nodes[0])
@@ -140,9 +140,9 @@ func (w *leaderships) write(n *leadershipNode, owner conclave.NodeID, id string,
 	default:
 		version := int64(1)
 		for _, o := range testOwners {
-			version = max(version, w.registered[o][id].Version+1)
+			version = max(version, w.registered[o][id].GetVersion()+1)
 		}
-		p := conclave.Publisher{ID: id, Data: testData, Version: version, Values: []string{fmt.Sprintf("%s=%d", id, version)}}
+		p := &wirev1.Publisher{Id: id, DataInfoId: testData.String(), Version: version, Values: []string{fmt.Sprintf("%s=%d", id, version)}}
 		w.registered[owner][id] = p
 		b.puts = []store.Copy{store.CopyOf(owner, p)}
 	}
@@ -187,7 +187,7 @@ func (w *leaderships) answer(d *openDiff) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(mine)) {
 		if theirs[id] < mine[id].Version {
-			d.answer.Puts = append(d.answer.Puts, wire.PublisherOut(mine[id]))
+			d.answer.Puts = append(d.answer.Puts, mine[id])
 		}
 	}
 }

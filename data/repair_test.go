@@ -10,6 +10,7 @@ import (
 	"conclave"
 	"conclave/data/store"
 	"conclave/slot"
+	wirev1 "conclave/wire/v1"
 )
 
 // A slot gives the comparisons that fit into what is left of a round, at least
@@ -20,7 +21,7 @@ func TestReplica_ComparisonsFitIntoARound(t *testing.T) {
 	r := &replica{state: slot.Serving, store: store.New(time.Minute)}
 	for _, owner := range []conclave.NodeID{one, two, three} {
 		for n := range 100 {
-			p := conclave.Publisher{ID: fmt.Sprint(owner.Name, n), Version: 1, Data: conclave.DataInfoID{DataID: "a", Instance: "b", Group: "c"}}
+			p := &wirev1.Publisher{Id: fmt.Sprint(owner.Name, n), Version: 1, DataInfoId: "a#@#b#@#c"}
 			r.store.Write(store.CopyOf(owner, p), time.Now())
 		}
 		r.repairWith(owner)
@@ -91,7 +92,7 @@ func TestRepair_WritingSessionsAreComparedInTurn(t *testing.T) {
 		r := &replica{state: slot.Serving, store: store.New(time.Minute)}
 		for _, owner := range sessions {
 			for n := range 10 {
-				p := conclave.Publisher{ID: fmt.Sprint(owner.Name, n), Version: 1, Data: conclave.DataInfoID{DataID: "a", Instance: "b", Group: "c"}}
+				p := &wirev1.Publisher{Id: fmt.Sprint(owner.Name, n), Version: 1, DataInfoId: "a#@#b#@#c"}
 				r.store.Write(store.CopyOf(owner, p), time.Now())
 			}
 		}

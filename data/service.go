@@ -83,11 +83,10 @@ func (s *service) read(session conclave.NodeID, m *wirev1.WriteRequest) ([]batch
 		}
 		b := batch{replica: all[id], epoch: wire.EpochIn(in.GetLeaderEpoch()), removals: in.GetRemovals(), puts: make([]store.Copy, len(in.GetPuts()))}
 		for i, m := range in.GetPuts() {
-			p, err := wire.PublisherIn(m)
-			if err != nil {
+			if err := wire.CheckPublisher(m); err != nil {
 				return nil, err
 			}
-			b.puts[i] = store.CopyOf(session, p)
+			b.puts[i] = store.CopyOf(session, m)
 			if of := slot.Of(b.puts[i].Data, len(all)); of != id {
 				return nil, wire.Errorf(wire.CodeBadRequest, "%s belongs to slot %d, not to slot %d", b.puts[i].Data, of, id)
 			}

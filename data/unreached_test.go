@@ -165,7 +165,7 @@ func TestGiveUp_ReturningSessionCompletesSlot(t *testing.T) {
 		c.net.Heal("data-1", "session-2")
 		c.net.Heal("session-2", "data-1")
 		eventually(t, 15*time.Second, "compared", func() bool { return len(partial(a)) == 0 })
-		values, ok := s2.read(p.Data.String())
+		values, ok := s2.read(p.DataInfoId)
 		assert.True(t, ok)
 		assert.Equal(t, p.Values, values)
 	})

@@ -29,9 +29,8 @@ func copyOfLost(id string, version int64, values ...string) *wirev1.Publisher {
 func holding(t *testing.T, epoch conclave.Epoch, copies ...*wirev1.Publisher) *replica {
 	r := &replica{id: 3, state: slot.Serving, epoch: epoch, store: store.New(time.Minute)}
 	for _, m := range copies {
-		p, err := wire.PublisherIn(m)
-		require.NoError(t, err)
-		r.store.Write(store.CopyOf(conclave.NodeID{Name: "lost", Incarnation: "i"}, p), time.Now())
+		require.NoError(t, wire.CheckPublisher(m))
+		r.store.Write(store.CopyOf(conclave.NodeID{Name: "lost", Incarnation: "i"}, m), time.Now())
 	}
 	return r
 }
@@ -81,8 +80,8 @@ func TestValues_FindsWhatHasTheHash(t *testing.T) {
 func TestValues_AnyOwnerWillDo(t *testing.T) {
 	epoch := conclave.Epoch{Term: 1, Seq: 1}
 	r := holding(t, epoch, copyOfLost("one", 1, "a"))
-	p, err := wire.PublisherIn(copyOfLost("one", 1, "b"))
-	require.NoError(t, err)
+	p := copyOfLost("one", 1, "b")
+	require.NoError(t, wire.CheckPublisher(p))
 	r.store.Write(store.CopyOf(conclave.NodeID{Name: "alive", Incarnation: "i"}, p), time.Now())
 	for _, value := range []string{"a", "b"} {
 		out := ask(r, epoch, 1000, wire.PublisherDigestOf(copyOfLost("one", 1, value)))
@@ -129,9 +128,8 @@ func FuzzValues(f *testing.F) {
 		s, _ := serving(t, epoch)
 		r := s.replicas.of(0)
 		for _, m := range has {
-			p, err := wire.PublisherIn(m)
-			require.NoError(t, err)
-			r.store.Write(store.CopyOf(conclave.NodeID{Name: "lost", Incarnation: "i"}, p), time.Now())
+			require.NoError(t, wire.CheckPublisher(m))
+			r.store.Write(store.CopyOf(conclave.NodeID{Name: "lost", Incarnation: "i"}, m), time.Now())
 		}
 		before := r.store.All()
 		res, err := s.service.Values(t.Context(), connect.NewRequest(&in))

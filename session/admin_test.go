@@ -54,7 +54,7 @@ func newAdmin(t *testing.T) *admin {
 		a.clients.open[o] = &connection{Owner: o, since: now}
 		d, err := conclave.NewDataInfoID(fmt.Sprint("d", i%30), "", "")
 		require.NoError(t, err)
-		_, err = r.Put(o, conclave.Publisher{ID: fmt.Sprintf("p%d", i), Data: d, Version: 1, Values: []string{"v"}}, now)
+		_, err = r.Put(o, &wirev1.Publisher{Id: fmt.Sprintf("p%d", i), DataInfoId: d.String(), Version: 1, Values: []string{"v"}}, now)
 		require.NoError(t, err)
 		_, err = r.Subscribe(o, &wirev1.Subscription{Id: "s", DataInfoId: d.String()}, now)
 		require.NoError(t, err)

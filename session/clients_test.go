@@ -98,7 +98,7 @@ func TestFreshness_LastsForTheLingerOfAClientThatLeft(t *testing.T) {
 			conn := &connection{Owner: &registry.Owner{Client: x.id, Announced: true}, linger: time.Hour, asked: x.asked, out: &outbox{}}
 			conn.Renew(time.Now(), 0)
 			require.NoError(t, c.admit(conn, &wirev1.Welcome{}))
-			_, err := r.Put(conn.Owner, conclave.Publisher{ID: x.id, Data: data, Version: 1}, time.Now())
+			_, err := r.Put(conn.Owner, &wirev1.Publisher{Id: x.id, DataInfoId: data.String(), Version: 1}, time.Now())
 			require.NoError(t, err)
 			c.release(conn, 1, x.left, time.Now())
 		}

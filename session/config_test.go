@@ -11,6 +11,7 @@ import (
 	"conclave"
 	"conclave/session"
 	"conclave/session/registry"
+	wirev1 "conclave/wire/v1"
 )
 
 // A client may be silent for a lease; its registrations must not be held back
@@ -36,7 +37,7 @@ func TestDefaultConfig_MillionRegistrationsOfOneClientFit(t *testing.T) {
 	r.Limit(registry.Limits{Registrations: 1, Bytes: int(config.MaxClientBytes / 1_000_000), AddressBytes: int(config.MaxAddressBytes / 1_000_000)})
 	data, err := conclave.NewDataInfoID("million.9999", "", "")
 	require.NoError(t, err)
-	p := conclave.Publisher{ID: strings.Repeat("f", 32), Data: data, Version: 1, Values: []string{strings.Repeat("x", 100)}}
+	p := &wirev1.Publisher{Id: strings.Repeat("f", 32), DataInfoId: data.String(), Version: 1, Values: []string{strings.Repeat("x", 100)}}
 	_, err = r.Put(&registry.Owner{Client: "bench", Host: "127.0.0.1"}, p, now)
 	assert.NoError(t, err)
 }

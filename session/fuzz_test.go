@@ -74,7 +74,7 @@ func FuzzTake(f *testing.F) {
 		for n := range 4 {
 			for _, class := range registry.Order(0) {
 				for _, p := range s.registry.Take(n, "data-1:9622", class, conclave.MaxRequest, 1000, now).Message().GetPuts() {
-					_, err := wire.PublisherIn(p)
+					err := wire.CheckPublisher(p)
 					require.NoError(t, err)
 				}
 			}

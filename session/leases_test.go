@@ -76,7 +76,7 @@ func (x *leaseTest) connect(name string) *connection {
 	data, err := conclave.NewDataInfoID("svc", "", "")
 	require.NoError(x.t, err)
 	x.registry.do(func(r *registry.Registry) {
-		_, err := r.Put(conn.Owner, conclave.Publisher{ID: name, Data: data, Version: time.Now().UnixNano()}, time.Now())
+		_, err := r.Put(conn.Owner, &wirev1.Publisher{Id: name, DataInfoId: data.String(), Version: time.Now().UnixNano()}, time.Now())
 		require.NoError(x.t, err)
 	})
 	return conn

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"conclave"
 	"conclave/session/registry"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
@@ -29,9 +28,9 @@ func (c *clientService) put(conn *connection, publishers []*wirev1.Publisher) {
 	var refused []*wirev1.Refusal
 	refuse := func(id string, err error) { refused = append(refused, refusal(id, err)) }
 	for chunk := range slices.Chunk(publishers, putsAtOnce) {
-		puts := make([]conclave.Publisher, 0, len(chunk))
+		puts := make([]*wirev1.Publisher, 0, len(chunk))
 		for _, in := range chunk {
-			p, err := wire.PublisherIn(in)
+			err := wire.CheckPublisher(in)
 			if err == nil {
 				err = conn.mayPublish()
 			}
@@ -39,17 +38,17 @@ func (c *clientService) put(conn *connection, publishers []*wirev1.Publisher) {
 				refuse(in.GetId(), err)
 				continue
 			}
-			puts = append(puts, p)
+			puts = append(puts, in)
 		}
 		c.registry.do(func(r *registry.Registry) {
 			now := time.Now()
 			for _, p := range puts {
 				known, err := r.Put(conn.Owner, p, now)
 				if err != nil {
-					refuse(p.ID, err)
+					refuse(p.GetId(), err)
 					continue
 				}
-				ack := registry.Ack{ID: p.ID, Version: p.Version, To: conn.Owner}
+				ack := registry.Ack{ID: p.GetId(), Version: p.GetVersion(), To: conn.Owner}
 				accepted = append(accepted, ack)
 				if known {
 					stored = append(stored, ack)

@@ -149,7 +149,7 @@ func TestRoom_WhatIsHeldBackTakesNone(t *testing.T) {
 		silent := &registry.Owner{Client: "silent", Identity: "app"}
 		silent.Renew(time.Now(), time.Hour)
 		s.registry.do(func(r *registry.Registry) {
-			_, err := r.Put(silent, conclave.Publisher{ID: "silent", Data: conclave.DataInfoID{DataID: "a", Instance: "b", Group: "c"}, Version: 1, Values: []string{"value"}}, time.Now())
+			_, err := r.Put(silent, &wirev1.Publisher{Id: "silent", DataInfoId: "a#@#b#@#c", Version: 1, Values: []string{"value"}}, time.Now())
 			require.NoError(t, err)
 			s.room.limit = r.Unsent()
 		})

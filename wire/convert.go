@@ -38,34 +38,29 @@ func NodeIn(n *wirev1.Node) conclave.NodeID {
 	return conclave.NodeID{Name: n.GetName(), Incarnation: n.GetIncarnation()}
 }
 
-// PublisherOut returns the message for a registration.
-func PublisherOut(p conclave.Publisher) *wirev1.Publisher {
-	return &wirev1.Publisher{Id: p.ID, DataInfoId: p.Data.String(), Version: p.Version, Values: p.Values, Withdrawn: p.Withdrawn}
-}
-
-// PublisherIn returns the registration in a message and checks the limits;
-// every registration from outside passes here. Values over their limits are
-// CodeTooLarge, all other errors CodeBadRequest. The values of a withdrawn
-// registration are dropped.
-func PublisherIn(p *wirev1.Publisher) (conclave.Publisher, error) {
+// CheckPublisher checks the limits of a registration; every one from outside passes
+// here. Values over their limits are CodeTooLarge, all other errors CodeBadRequest.
+// What passes has its full name, and no values if it is withdrawn: the message is
+// then what is kept, without another form in between.
+func CheckPublisher(p *wirev1.Publisher) error {
 	data, err := conclave.ParseDataInfoID(p.GetDataInfoId())
 	if err != nil {
-		return conclave.Publisher{}, Errorf(CodeBadRequest, "%v", err)
+		return Errorf(CodeBadRequest, "%v", err)
 	}
 	if err := conclave.ValidateValues(p.GetValues()); err != nil {
-		return conclave.Publisher{}, Errorf(CodeTooLarge, "%s: %v", data.DataID, err)
+		return Errorf(CodeTooLarge, "%s: %v", data.DataID, err)
 	}
 	if id := p.GetId(); id == "" || len(id) > 128 {
-		return conclave.Publisher{}, Errorf(CodeBadRequest, "registration id %.20q: want 1 to 128 bytes", id)
+		return Errorf(CodeBadRequest, "registration id %.20q: want 1 to 128 bytes", id)
 	}
 	if v := p.GetVersion(); v < 1 || v > conclave.MaxVersion {
-		return conclave.Publisher{}, Errorf(CodeBadRequest, "registration %s has version %d: want 1 to 2^53-1", p.GetId(), v)
+		return Errorf(CodeBadRequest, "registration %s has version %d: want 1 to 2^53-1", p.GetId(), v)
 	}
-	out := conclave.Publisher{ID: p.GetId(), Data: data, Version: p.GetVersion(), Withdrawn: p.GetWithdrawn()}
-	if !out.Withdrawn {
-		out.Values = p.GetValues()
+	p.DataInfoId = data.String()
+	if p.Withdrawn {
+		p.Values = nil
 	}
-	return out, nil
+	return nil
 }
 
 // SlotOut returns the message for one row of the table.

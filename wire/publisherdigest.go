@@ -21,13 +21,12 @@ func PublisherDigestOf(p *wirev1.Publisher) *wirev1.PublisherDigest {
 }
 
 // CheckDigest returns which limit a digest from outside violates, or nil: a
-// registration's id, name or version, as PublisherIn, or the length of the hash.
+// registration's id, name or version, as CheckPublisher, or the length of the hash.
 func CheckDigest(d *wirev1.PublisherDigest) error {
 	if n := len(d.GetHash()); n != valueHashBytes {
 		return Errorf(CodeBadRequest, "the hash of registration %.20q has %d bytes, want %d", d.GetId(), n, valueHashBytes)
 	}
-	_, err := PublisherIn(&wirev1.Publisher{Id: d.GetId(), DataInfoId: d.GetDataInfoId(), Version: d.GetVersion()})
-	return err
+	return CheckPublisher(&wirev1.Publisher{Id: d.GetId(), DataInfoId: d.GetDataInfoId(), Version: d.GetVersion()})
 }
 
 // DigestFits reports whether these are the values of the registration that the

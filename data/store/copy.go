@@ -27,9 +27,10 @@ type Copy struct {
 	Withdrawn bool // a tombstone
 }
 
-// CopyOf returns an owner's copy of a registration.
-func CopyOf(owner conclave.NodeID, p conclave.Publisher) Copy {
-	return Copy{Key{owner, p.Data.String(), p.ID}, p.Version, p.Values, p.Withdrawn}
+// CopyOf returns an owner's copy of a registration that was checked by
+// wire.CheckPublisher, or that another data node has sent.
+func CopyOf(owner conclave.NodeID, p *wirev1.Publisher) Copy {
+	return Copy{Key{owner, p.GetDataInfoId(), p.GetId()}, p.GetVersion(), p.GetValues(), p.GetWithdrawn()}
 }
 
 // tombstoneRecord is the arrival of a tombstone, so that Compact can find the
@@ -62,8 +63,7 @@ func copyOut(c Copy) *wirev1.Copy {
 }
 
 func copyIn(m *wirev1.Copy) Copy {
-	p := m.GetPublisher()
-	return Copy{Key{wire.NodeIn(m.GetOwner()), p.GetDataInfoId(), p.GetId()}, p.GetVersion(), p.GetValues(), p.GetWithdrawn()}
+	return CopyOf(wire.NodeIn(m.GetOwner()), m.GetPublisher())
 }
 
 // size estimates a copy's length in a message.

@@ -55,7 +55,7 @@ func bytesPerCopy(t testing.TB) float64 {
 
 // received returns a registration as a data node receives it: its strings share
 // no memory with those of another one.
-func received(t testing.TB, i int) conclave.Publisher {
+func received(t testing.TB, i int) *wirev1.Publisher {
 	data, err := conclave.NewDataInfoID(fmt.Sprintf("com.example.service-%d-%d", i%20, i/20), "", "")
 	require.NoError(t, err)
 	message, err := proto.Marshal(&wirev1.Publisher{
@@ -64,9 +64,8 @@ func received(t testing.TB, i int) conclave.Publisher {
 	require.NoError(t, err)
 	in := &wirev1.Publisher{}
 	require.NoError(t, proto.Unmarshal(message, in))
-	p, err := wire.PublisherIn(in)
-	require.NoError(t, err)
-	return p
+	require.NoError(t, wire.CheckPublisher(in))
+	return in
 }
 
 // heapBytes returns the size of the reachable heap.

@@ -80,7 +80,7 @@ func (s *Store) overtaken(m *PendingMerge, key Key) bool {
 // Merge applies one owner's answer to a diff, additions before removals, so
 // that nothing disappears in between. It returns how many copies it added and
 // removed. m must be open.
-func (s *Store) Merge(m *PendingMerge, owner conclave.NodeID, puts []conclave.Publisher, removed []Copy, now time.Time) (added, taken int) {
+func (s *Store) Merge(m *PendingMerge, owner conclave.NodeID, puts []*wirev1.Publisher, removed []Copy, now time.Time) (added, taken int) {
 	for _, p := range puts {
 		c := CopyOf(owner, p)
 		if !s.overtaken(m, c.Key) && s.put(c, now) {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"conclave"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
@@ -21,13 +20,13 @@ func TestMerge_WriteOvertakesDiffAnswer(t *testing.T) {
 	s.Remove(Key{o, testData[0], "r1"}, 1, clientGone, now)
 	s.Write(CopyOf(o, publisher(testData[0], "r2", 1, false)), now)
 	// The session computed this before it wrote either.
-	s.Merge(f, o, []conclave.Publisher{publisher(testData[0], "r1", 1, false)},
+	s.Merge(f, o, []*wirev1.Publisher{publisher(testData[0], "r1", 1, false)},
 		[]Copy{{Key: Key{o, testData[0], "r2"}, Version: 1}}, now)
 	s.End(f)
 	assert.Equal(t, valuesOf("r2", 1), s.Read(testData[0], 0, 0, now).GetDatum().GetValues())
 
 	f = s.Begin() // a later merge is not affected
-	s.Merge(f, o, []conclave.Publisher{publisher(testData[0], "r1", 1, false)}, nil, now)
+	s.Merge(f, o, []*wirev1.Publisher{publisher(testData[0], "r1", 1, false)}, nil, now)
 	s.End(f)
 	assert.Len(t, s.Read(testData[0], 0, 0, now).GetDatum().GetValues(), 2)
 	assert.Nil(t, s.touched)
@@ -67,7 +66,7 @@ func TestPendingMerge_EndedTwiceEndsNoOther(t *testing.T) {
 	s.Remove(Key{o, testData[0], "r1"}, 1, clientGone, now)
 	s.End(old)
 	assert.True(t, s.IsOpen(f))
-	s.Merge(f, o, []conclave.Publisher{publisher(testData[0], "r1", 1, false)}, nil, now)
+	s.Merge(f, o, []*wirev1.Publisher{publisher(testData[0], "r1", 1, false)}, nil, now)
 	assert.Empty(t, s.All(), "the session removed it since the answer was computed")
 	s.End(f)
 	assert.False(t, s.IsOpen(f))

@@ -90,12 +90,8 @@ func dataID(name string) string {
 	return conclave.DataInfoID{DataID: name, Instance: conclave.DefaultInstance, Group: conclave.DefaultGroup}.String()
 }
 
-func publisher(data, id string, version int64, gone bool) conclave.Publisher {
-	d, err := conclave.ParseDataInfoID(data)
-	if err != nil {
-		panic(err)
-	}
-	p := conclave.Publisher{ID: id, Data: d, Version: version, Withdrawn: gone}
+func publisher(data, id string, version int64, gone bool) *wirev1.Publisher {
+	p := &wirev1.Publisher{Id: id, DataInfoId: data, Version: version, Withdrawn: gone}
 	if !gone {
 		p.Values = valuesOf(id, version)
 	}
@@ -258,7 +254,7 @@ func TestStore_AgreesWithModel(t *testing.T) {
 				for range rapid.IntRange(0, 2).Draw(t, "writes meanwhile") {
 					written[m.write(t, m.leader, m.model)] = true
 				}
-				var offered []conclave.Publisher
+				var offered []*wirev1.Publisher
 				var removed []Copy
 				for key, v := range puts {
 					offered = append(offered, publisher(key.Data, key.ID, v, v%3 == 0))

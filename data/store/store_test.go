@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"conclave"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -63,7 +62,7 @@ func TestRemove_BeforeItsCopyHidesOlderVersions(t *testing.T) {
 			s.Follow(f, &wirev1.ReplicateEvent{Copies: []*wirev1.Copy{copyOut(newer)}}, now)
 		},
 		"by an older diff": func(s *Store, f *PendingMerge) {
-			s.Merge(f, testOwners[2], []conclave.Publisher{publisher(testData[0], "r1", 3, false)}, nil, now)
+			s.Merge(f, testOwners[2], []*wirev1.Publisher{publisher(testData[0], "r1", 3, false)}, nil, now)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

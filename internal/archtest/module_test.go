@@ -181,7 +181,7 @@ func TestRename_TreeBuildsUnderAnotherPath(t *testing.T) {
 	}
 	assert.Contains(t, command(t, dir, "make", "-n", "build"), "-X example.org/a-registry/internal/cli.version=")
 	// The descriptors of the protocol are checked when a program starts.
-	command(t, dir, "go", "test", "-count=1", "-run", "^TestPublisherIn_", "./wire")
+	command(t, dir, "go", "test", "-count=1", "-run", "^TestCheckPublisher_", "./wire")
 	if os.Getenv("TEST_ALL") == "" {
 		return // building all programs again takes minutes
 	}

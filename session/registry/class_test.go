@@ -20,7 +20,7 @@ func TestTake_ClassesInTheirOrder(t *testing.T) {
 	r.Adopt(0, conclave.Epoch{Term: 1}, "data-1", now)
 	owner := active(&Owner{}, now)
 	put := func(id string, version int64, withdrawn bool) {
-		_, err := r.Put(owner, conclave.Publisher{ID: id, Data: dataOf(id), Version: version, Withdrawn: withdrawn}, now)
+		_, err := put(r, owner, conclave.Publisher{ID: id, Data: dataOf(id), Version: version, Withdrawn: withdrawn}, now)
 		require.NoError(t, err)
 	}
 	put("gone", 1, false)
@@ -90,7 +90,7 @@ func TestFull_OneSlowNodeDelaysNoOther(t *testing.T) {
 		}
 		for i := range 1000 {
 			id := fmt.Sprint(i)
-			_, err := r.Put(owner, conclave.Publisher{ID: id, Data: dataOf(id), Version: 1, Values: []string{"value"}}, now)
+			_, err := put(r, owner, conclave.Publisher{ID: id, Data: dataOf(id), Version: 1, Values: []string{"value"}}, now)
 			require.NoError(t, err)
 		}
 		limit := r.Unsent() / 5 // less than any node has

@@ -23,7 +23,7 @@ func TestDiff_LargeAnswerIsSplit(t *testing.T) {
 		large[i] = 'x'
 	}
 	for i := range 60 { // 3.5 MiB
-		_, err := r.Put(owner, conclave.Publisher{ID: fmt.Sprintf("r%02d", i), Data: dataOf("x"), Version: 1, Values: []string{string(large)}}, now)
+		_, err := put(r, owner, conclave.Publisher{ID: fmt.Sprintf("r%02d", i), Data: dataOf("x"), Version: 1, Values: []string{string(large)}}, now)
 		require.NoError(t, err)
 	}
 	theirs := modelData{}
@@ -80,11 +80,11 @@ func FuzzDiff(f *testing.F) {
 		r.Adopt(0, before, "data-1", now)
 		fresh := active(&Owner{}, now)
 		for v, id := range testIDs {
-			_, err := r.Put(fresh, conclave.Publisher{ID: id, Data: dataOf(id), Version: int64(v + 1), Withdrawn: v == 1}, now)
+			_, err := put(r, fresh, conclave.Publisher{ID: id, Data: dataOf(id), Version: int64(v + 1), Withdrawn: v == 1}, now)
 			require.NoError(t, err)
 		}
 		silent := &Owner{Client: "silent", Announced: true}
-		_, err := r.Put(silent, conclave.Publisher{ID: "silent", Data: dataOf("x"), Version: 1}, now)
+		_, err := put(r, silent, conclave.Publisher{ID: "silent", Data: dataOf("x"), Version: 1}, now)
 		require.NoError(t, err)
 
 		asked := wire.EpochIn(req.GetLeaderEpoch())

@@ -28,7 +28,7 @@ func TestLimits_OfOneClient(t *testing.T) {
 	r, now := limited(Limits{Registrations: 3, Subscriptions: 2})
 	o, other := active(&Owner{Client: "a", Host: "h"}, now), active(&Owner{Client: "b", Host: "h"}, now)
 	put := func(to *Owner, id string, version int64, withdrawn bool) error {
-		_, err := r.Put(to, conclave.Publisher{ID: id, Data: dataOf("x"), Version: version, Withdrawn: withdrawn}, now)
+		_, err := put(r, to, conclave.Publisher{ID: id, Data: dataOf("x"), Version: version, Withdrawn: withdrawn}, now)
 		return err
 	}
 	for i := range 3 {
@@ -69,7 +69,7 @@ func TestLimits_OfBytes(t *testing.T) {
 	r, now := limited(Limits{Bytes: 10_000, AddressBytes: 15_000})
 	value := strings.Repeat("v", 4000)
 	put := func(to *Owner, id string, version int64, values ...string) error {
-		_, err := r.Put(to, conclave.Publisher{ID: id, Data: dataOf("x"), Version: version, Values: values}, now)
+		_, err := put(r, to, conclave.Publisher{ID: id, Data: dataOf("x"), Version: version, Values: values}, now)
 		return err
 	}
 	a, b, c := active(&Owner{Client: "a", Host: "h"}, now), active(&Owner{Client: "b", Host: "h"}, now), active(&Owner{Client: "c", Host: "other"}, now)
@@ -111,7 +111,7 @@ func TestLimits_OfBytes(t *testing.T) {
 func TestLimits_RepeatedRegistrationsStayCounted(t *testing.T) {
 	r, now := limited(Limits{AddressBytes: 10_000})
 	put := func(to *Owner) {
-		_, err := r.Put(to, conclave.Publisher{ID: "p", Data: dataOf("x"), Version: 1, Values: []string{strings.Repeat("v", 4000)}}, now)
+		_, err := put(r, to, conclave.Publisher{ID: "p", Data: dataOf("x"), Version: 1, Values: []string{strings.Repeat("v", 4000)}}, now)
 		require.NoError(t, err)
 	}
 	before := active(&Owner{Client: "a", Host: "h", Number: 1}, now)

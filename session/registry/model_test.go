@@ -29,6 +29,15 @@ func dataOf(id string) conclave.DataInfoID {
 	return d
 }
 
+// put is Registry.Put of a message that was checked.
+func put(r *Registry, sender *Owner, p conclave.Publisher, now time.Time) (stored bool, err error) {
+	return r.Put(sender, message(p), now)
+}
+
+func message(p conclave.Publisher) *wirev1.Publisher {
+	return &wirev1.Publisher{Id: p.ID, DataInfoId: p.Data.String(), Version: p.Version, Values: p.Values, Withdrawn: p.Withdrawn}
+}
+
 func keyOf(id string) string { return dataOf(id).String() }
 
 func slotOf(id string) int { return slot.Of(keyOf(id), testSlots) }
@@ -193,7 +202,7 @@ func (m *machine) put(t *rapid.T) {
 		owner = o // a late message of an earlier connection
 	}
 	p := conclave.Publisher{ID: id, Data: dataOf(id), Version: v, Withdrawn: rapid.Bool().Draw(t, "withdrawn")}
-	stored, err := m.r.Put(sender, p, m.now)
+	stored, err := put(m.r, sender, p, m.now)
 	switch {
 	case held && v < old.version:
 		assert.Equal(t, wire.CodeConflict, wire.CodeOf(err))

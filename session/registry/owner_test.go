@@ -53,12 +53,12 @@ func TestRegistration_IsHeldBackUntilSentAgain(t *testing.T) {
 	p := conclave.Publisher{ID: "a", Data: dataOf("x"), Version: 2}
 	gone := conclave.Publisher{ID: "b", Data: dataOf("x"), Version: 7, Withdrawn: true}
 	for _, p := range []conclave.Publisher{p, gone} {
-		_, err := r.Put(old, p, now)
+		_, err := put(r, old, p, now)
 		require.NoError(t, err)
 	}
 	require.Len(t, settle(), 2)
 	now = now.Add(10 * time.Second)
-	_, err := r.Put(active(&Owner{Client: "c"}, now), conclave.Publisher{ID: "c", Data: dataOf("x"), Version: 1}, now)
+	_, err := put(r, active(&Owner{Client: "c"}, now), conclave.Publisher{ID: "c", Data: dataOf("x"), Version: 1}, now)
 	require.NoError(t, err)
 
 	// A data node without the registration gets all others first, and is then
@@ -91,7 +91,7 @@ func TestRegistration_IsHeldBackUntilSentAgain(t *testing.T) {
 
 	// Its client is back: it is written again, and acknowledged as stored only
 	// after that.
-	stored, err := r.Put(active(&Owner{Client: "a", Number: 1}, now), p, now)
+	stored, err := put(r, active(&Owner{Client: "a", Number: 1}, now), p, now)
 	require.NoError(t, err)
 	assert.False(t, stored)
 	_, ids = take()

@@ -13,13 +13,14 @@ import (
 // Put registers, updates or withdraws a registration for a client. It returns
 // an error if the registration is refused; otherwise it is accepted, and stored
 // reports whether data has acknowledged that version already. A higher version
-// replaces a lower one; an equal one is the same, and is acknowledged again.
-func (r *Registry) Put(sender *Owner, p conclave.Publisher, now time.Time) (stored bool, err error) {
+// replaces a lower one; an equal one is the same, and is acknowledged again. The
+// message has passed wire.CheckPublisher.
+func (r *Registry) Put(sender *Owner, p *wirev1.Publisher, now time.Time) (stored bool, err error) {
 	if !r.HasTable() {
 		return false, errNoTable()
 	}
 	r.enlist(sender)
-	old, key, owner := r.byID[p.ID], p.Data.String(), sender
+	old, owner := r.byID[p.GetId()], sender
 	if old != nil {
 		owner = old.owner.after(sender)
 	}
@@ -28,12 +29,12 @@ func (r *Registry) Put(sender *Owner, p conclave.Publisher, now time.Time) (stor
 	case old.owner != nil && old.owner.Identity != sender.Identity:
 		// It is not refused for good: what a client registered before the name of its
 		// token was changed is removed with the connection that it had then.
-		return false, wire.Errorf(wire.CodeUnauthorized, "registration %s belongs to another identity", p.ID)
-	case old.key != key:
-		return false, wire.Errorf(wire.CodeConflict, "registration %s is for %s, not for %s: an id names one dataId", p.ID, old.data().DataID, p.Data.DataID)
-	case p.Version < old.version:
-		return false, wire.Errorf(wire.CodeConflict, "registration %s is at version %d, which is above %d", p.ID, old.version, p.Version)
-	case p.Version == old.version:
+		return false, wire.Errorf(wire.CodeUnauthorized, "registration %s belongs to another identity", p.GetId())
+	case old.key != p.GetDataInfoId():
+		return false, wire.Errorf(wire.CodeConflict, "registration %s is for %s, not for %s: an id names one dataId", p.GetId(), nameOf(old.key).DataID, nameOf(p.GetDataInfoId()).DataID)
+	case p.GetVersion() < old.version:
+		return false, wire.Errorf(wire.CodeConflict, "registration %s is at version %d, which is above %d", p.GetId(), old.version, p.GetVersion())
+	case p.GetVersion() == old.version:
 		wasHeldBack := !r.mayPublish(old, now)
 		old.setOwner(owner)
 		if wasHeldBack && r.mayPublish(old, now) { // data may have dropped its copy
@@ -42,7 +43,7 @@ func (r *Registry) Put(sender *Owner, p conclave.Publisher, now time.Time) (stor
 		}
 		return !old.stored.IsZero(), nil
 	}
-	reg := &registration{id: p.ID, key: key, version: p.Version, values: p.Values, withdrawn: p.Withdrawn}
+	reg := &registration{id: p.GetId(), key: p.GetDataInfoId(), version: p.GetVersion(), values: p.GetValues(), withdrawn: p.GetWithdrawn()}
 	return false, r.within(owner, old, reg, func() { r.replace(old, reg, owner, now) })
 }
 

@@ -17,7 +17,7 @@ func TestTombstonesAreForgottenOnceStoredAndOld(t *testing.T) {
 	r, now := New(time.Hour, 0, nil), time.Now()
 	r.Resize(1, now)
 	r.Adopt(0, conclave.Epoch{Term: 1, Seq: 1}, "", now)
-	_, err := r.Put(active(&Owner{}, now), conclave.Publisher{ID: "a", Data: dataOf("x"), Version: 1, Withdrawn: true}, now)
+	_, err := put(r, active(&Owner{}, now), conclave.Publisher{ID: "a", Data: dataOf("x"), Version: 1, Withdrawn: true}, now)
 	require.NoError(t, err)
 	later := now.Add(2 * time.Hour)
 	r.ForgetTombstones(later)
@@ -42,7 +42,7 @@ func TestOwner_EarlierConnectionTakesNothingBack(t *testing.T) {
 	earlier, later := active(&Owner{Client: "app", Number: 1}, now), active(&Owner{Client: "app", Number: 2}, now)
 	p := conclave.Publisher{ID: "a", Data: dataOf("x"), Version: 1}
 	show := func(o *Owner) {
-		_, err := r.Put(o, p, now)
+		_, err := put(r, o, p, now)
 		require.NoError(t, err)
 	}
 	show(earlier)
@@ -89,7 +89,7 @@ func TestHoldings_OnlyWhatStillBelongsToTheConnection(t *testing.T) {
 	r.Resize(1, now)
 	gone, back := active(&Owner{Client: "app", Number: 1}, now), active(&Owner{Client: "app", Number: 2}, now)
 	put := func(o *Owner, id string, version int64) {
-		_, err := r.Put(o, conclave.Publisher{ID: id, Data: dataOf("x"), Version: version}, now)
+		_, err := put(r, o, conclave.Publisher{ID: id, Data: dataOf("x"), Version: version}, now)
 		require.NoError(t, err)
 	}
 	for i := range 5 {
@@ -116,7 +116,7 @@ func TestRegistry_GivesMemoryOfMapsBack(t *testing.T) {
 	r.Adopt(0, conclave.Epoch{Term: 1}, "data-1", now)
 	o := active(&Owner{Client: "app", Number: 1}, now)
 	for i := range 5000 {
-		_, err := r.Put(o, conclave.Publisher{ID: fmt.Sprint("p", i), Data: dataOf("x"), Version: 1}, now)
+		_, err := put(r, o, conclave.Publisher{ID: fmt.Sprint("p", i), Data: dataOf("x"), Version: 1}, now)
 		require.NoError(t, err)
 	}
 	r.ForgetTombstones(now)
@@ -135,19 +135,19 @@ func TestPut_AnotherIdentityReplacesNothing(t *testing.T) {
 	r.Resize(1, now)
 	shop, bank := active(&Owner{Client: "a", Number: 1, Identity: "shop"}, now), active(&Owner{Client: "a", Number: 2, Identity: "bank"}, now)
 	p := conclave.Publisher{ID: "a", Data: dataOf("x"), Version: 1, Values: []string{"mine"}}
-	_, err := r.Put(shop, p, now)
+	_, err := put(r, shop, p, now)
 	require.NoError(t, err)
 	for _, theirs := range []conclave.Publisher{
 		{ID: "a", Data: p.Data, Version: 1, Values: []string{"theirs"}},
 		{ID: "a", Data: p.Data, Version: 2, Values: []string{"theirs"}},
 		{ID: "a", Data: p.Data, Version: 2, Withdrawn: true},
 	} {
-		_, err := r.Put(bank, theirs, now)
+		_, err := put(r, bank, theirs, now)
 		assert.Equal(t, wire.CodeUnauthorized, wire.CodeOf(err))
 	}
 	assert.Equal(t, []string{"mine"}, publishers(r)[0].Values)
 	shop.End()
 	disown(r, shop)
-	_, err = r.Put(bank, p, now)
+	_, err = put(r, bank, p, now)
 	assert.NoError(t, err, "the name of a token may change")
 }

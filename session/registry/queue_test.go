@@ -18,7 +18,7 @@ func TestRefuse_DropsWhatDataRefusesAgainAndAgain(t *testing.T) {
 	r.Resize(1, now)
 	owner := active(&Owner{}, now)
 	put := func(version int64) {
-		_, err := r.Put(owner, conclave.Publisher{ID: "a", Data: dataOf("x"), Version: version}, now)
+		_, err := put(r, owner, conclave.Publisher{ID: "a", Data: dataOf("x"), Version: version}, now)
 		require.NoError(t, err)
 	}
 	take := func() Batch { return takeAny(r, 0, "", 1, 1, now) }
@@ -56,7 +56,7 @@ func TestSettle_LeavesWhatWasPutMeanwhile(t *testing.T) {
 			r.Resize(1, now)
 			owner := active(&Owner{}, now)
 			put := func(version int64) {
-				_, err := r.Put(owner, conclave.Publisher{ID: "a", Data: dataOf("x"), Version: version}, now)
+				_, err := put(r, owner, conclave.Publisher{ID: "a", Data: dataOf("x"), Version: version}, now)
 				require.NoError(t, err)
 			}
 			put(1)
@@ -83,7 +83,7 @@ func TestSettle_LeavesWhatWasPutMeanwhile(t *testing.T) {
 func TestSettle_OfSlotsThatWereMadeAgain(t *testing.T) {
 	r, now := New(time.Hour, 0, nil), time.Now()
 	r.Resize(1, now)
-	_, err := r.Put(active(&Owner{}, now), conclave.Publisher{ID: "a", Data: dataOf("x"), Version: 1}, now)
+	_, err := put(r, active(&Owner{}, now), conclave.Publisher{ID: "a", Data: dataOf("x"), Version: 1}, now)
 	require.NoError(t, err)
 	inFlight, unsent := takeAny(r, 0, "", 1<<20, 10, now), r.Unsent()
 	r.Resize(2, now)

@@ -24,9 +24,9 @@ type registration struct {
 	stored conclave.Epoch // the leader epoch at which data accepted this version; zero: not yet
 }
 
-// data returns the DataInfoID that the key was made of.
-func (reg *registration) data() conclave.DataInfoID {
-	d, _ := conclave.ParseDataInfoID(reg.key)
+// nameOf returns the DataInfoID of a key.
+func nameOf(key string) conclave.DataInfoID {
+	d, _ := conclave.ParseDataInfoID(key)
 	return d
 }
 

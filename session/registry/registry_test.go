@@ -263,14 +263,14 @@ func consistent(t assert.TestingT, r *Registry) {
 func TestResize_RedistributesRegistrationsAndTopics(t *testing.T) {
 	r, now := New(time.Hour, 0, nil), time.Now()
 	owner := active(&Owner{}, now)
-	_, err := r.Put(owner, conclave.Publisher{ID: "early", Data: dataOf("early"), Version: 1}, now)
+	_, err := put(r, owner, conclave.Publisher{ID: "early", Data: dataOf("early"), Version: 1}, now)
 	assert.Equal(t, wire.CodeUnavailable, wire.CodeOf(err), "there is no table yet")
 	_, err = r.Subscribe(owner, &wirev1.Subscription{Id: "early", DataInfoId: keyOf("early")}, now)
 	assert.Equal(t, wire.CodeUnavailable, wire.CodeOf(err))
 
 	r.Resize(4, now)
 	for i := range 20 {
-		_, err := r.Put(owner, conclave.Publisher{ID: fmt.Sprint(i), Data: dataOf(fmt.Sprint(i)), Version: 1}, now)
+		_, err := put(r, owner, conclave.Publisher{ID: fmt.Sprint(i), Data: dataOf(fmt.Sprint(i)), Version: 1}, now)
 		require.NoError(t, err)
 		_, err = r.Subscribe(owner, &wirev1.Subscription{Id: fmt.Sprint(i), DataInfoId: keyOf(fmt.Sprint(i)), Version: 5}, now)
 		require.NoError(t, err)

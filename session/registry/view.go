@@ -25,7 +25,7 @@ func (r *Registry) Slots() int { return len(r.slots) }
 // of them if it is "", in no order.
 func (r *Registry) PublisherIDs(slot int, dataID string) (ids []string) {
 	for _, reg := range r.of(slot).held.regs {
-		if strings.HasPrefix(reg.key, dataID) && (dataID == "" || reg.data().DataID == dataID) {
+		if strings.HasPrefix(reg.key, dataID) && (dataID == "" || nameOf(reg.key).DataID == dataID) {
 			ids = append(ids, reg.id)
 		}
 	}
@@ -41,7 +41,7 @@ func (r *Registry) Publishers(ids []string) []Publisher {
 			continue
 		}
 		p := Publisher{
-			Publisher: conclave.Publisher{ID: reg.id, Data: reg.data(), Version: reg.version, Values: reg.values, Withdrawn: reg.withdrawn},
+			Publisher: conclave.Publisher{ID: reg.id, Data: nameOf(reg.key), Version: reg.version, Values: reg.values, Withdrawn: reg.withdrawn},
 			Slot:      reg.slot.number, Stored: reg.stored,
 		}
 		if o := reg.owner; o != nil {

@@ -24,7 +24,7 @@ func TestView_WhatHasEndedIsLeftOut(t *testing.T) {
 	r, now := New(testGrace, 0, nil), time.Now()
 	r.Resize(2, now)
 	o := active(&Owner{Client: "c", Name: "name", Number: 7}, now)
-	_, err := r.Put(o, conclave.Publisher{ID: "p", Data: dataOf("x"), Version: 1, Values: []string{"v"}}, now)
+	_, err := put(r, o, conclave.Publisher{ID: "p", Data: dataOf("x"), Version: 1, Values: []string{"v"}}, now)
 	require.NoError(t, err)
 	for _, id := range []string{"s", "t"} {
 		_, err = r.Subscribe(o, &wirev1.Subscription{Id: id, DataInfoId: keyOf("x")}, now)
