@@ -62,9 +62,9 @@ func TestArticleGuards_AreNamedByTheirRows(t *testing.T) {
 			continue
 		}
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
-		require.Len(t, cells, 3, line)
+		require.Contains(t, []int{2, 3}, len(cells), line) // with and without the code
 		found := false
-		for _, name := range test.FindAllString(cells[2], -1) {
+		for _, name := range test.FindAllString(cells[len(cells)-1], -1) {
 			found = found || mutated[article+name]
 			named[article+name] = true
 		}
