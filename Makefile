@@ -78,7 +78,7 @@ test: ## all tests that need only Go
 
 # The packages whose tests also run on real servers, one package at a time because
 # each starts its own servers. Their tests mostly wait, so up to four run at once.
-REAL := ./internal/mysqltest/ ./testbed/containers/compose/ ./sql/... ./elector/ ./elector/termcas/ ./elector/versioncas/ ./elector/rowlock/ ./elector/sofaloop/ ./elector/fence/ ./lab/...
+REAL := ./internal/mysqltest/ ./testbed/containers/compose/ ./sql/... ./elector/ ./elector/termcas/ ./elector/fence/ ./lab/ ./lab/oversell/ ./lab/article000/... ./lab/article001/... ./lab/article003/...
 test-all: test test-long test-hostile test-browser test-real test-zookeeper test-containers ## those, the slow suites, the page in a browser, and the tests on real servers in containers: MySQL, MariaDB, ZooKeeper; lists what it skipped (REQUIRE_DOCKER=1: fails); hours
 
 test-long: ## the suites that take minutes each: storms, one seed one trace, fuzz, soak, the tree under another path
@@ -110,7 +110,7 @@ test-replicated: ## the scenarios on replicated databases, TIMES=n (20) each on 
 	  -run '$(or $(ONLY),^Test(Replicas|Group|Galera)_)' ./elector/termcas/ ./sql/; printf '{"Action":"exit","Elapsed":%d}\n' $$?; } | $(GO) run .ci/testreport.go
 
 test-zookeeper: ## the tests of test-all that need a real ZooKeeper
-	@$(call on-real-servers,./internal/zktest/ ./elector/zklatch/...)
+	@$(call on-real-servers,./internal/zktest/ ./lab/article004/zklatch/...)
 
 on-real-servers = echo '$(SAY_RACE)'; { TEST_ALL=1 $(if $(SERVERS),TEST_SERVERS=$(SERVERS)) $(TEST_ENV) $(GO) test -json -p 1 -parallel 4 -count=1 -timeout 30m $(RACE) $(1); \
 	  printf '{"Action":"exit","Elapsed":%d}\n' $$?; } | $(GO) run .ci/testreport.go

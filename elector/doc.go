@@ -121,14 +121,11 @@
 //
 // # Strategies
 //
-//	termcas      one row that is never deleted, with a term and a witness (article 000; its
-//	             own statements are a variant)                   the cluster's own
-//	versioncas   one number that orders everything (003)         a killed leader: the lease
-//	rowlock      a row under a unique key, and its id (001)      likewise; also a plain mutex
-//	zklatch      sequential nodes in ZooKeeper (004)             a killed leader: its session
-//
-// Each passes the suite of package electortest. Package fence puts a term into an
-// application's own statements.
+// Package termcas is the strategy of this library: one row that is never deleted,
+// with a term and a witness (article 000; its own statements are a variant).
+// Package electortest is a suite that every strategy must pass, also yours; the
+// elections of the other articles, in the folder lab, pass it too. Package fence
+// puts a term into an application's own statements.
 //
 // # Failures
 //

@@ -6,15 +6,15 @@ import (
 	"sync"
 	"time"
 
-	"conclave/elector/rowlock"
-	"conclave/elector/sofaloop"
-	"conclave/elector/versioncas"
 	"conclave/internal/sleep"
+	"conclave/lab/article000/sofaloop"
+	"conclave/lab/article001/rowlock"
+	"conclave/lab/article003/versioncas"
 	conclavesql "conclave/sql"
 )
 
 var article000Rule = Rule{
-	Name: "article-000", From: "article 000 as published; elector/sofaloop",
+	Name: "article-000", From: "article 000 as published; lab/article000/sofaloop",
 	About:    "The statements of sofaregistry in the original's loop: a leader believes the row that it read last, for half of the lease by its own wall clock. All clocks are right.",
 	Weakness: "Nothing but the clocks keeps two from leading (see article-000-skew). For the other half of the lease, and up to two seconds more, no node leads.",
 	Own:      sofaTimes,
@@ -25,7 +25,7 @@ var article000Rule = Rule{
 }
 
 var article000SkewRule = Rule{
-	Name: "article-000-skew", From: "article 000 as published; elector/sofaloop",
+	Name: "article-000-skew", From: "article 000 as published; lab/article000/sofaloop",
 	About:    "The same. The wall clock of every candidate is behind the database's by half of the lease and 3 s.",
 	Weakness: "A leader that does not reach the database leads for as much longer: a second or two after another has won, unless it is healed before.",
 	Own:      sofaTimes,
@@ -53,7 +53,7 @@ func (env *environment) article000(behind time.Duration) (candidate, error) {
 }
 
 var article003Rule = Rule{
-	Name: "article-003", From: "article 003 as published; elector/versioncas, Service",
+	Name: "article-003", From: "article 003 as published; lab/article003/versioncas, Service",
 	About:    "Compare and swap of a version; a tick every 5 s, counted as missed after 5 s by the reader's wall clock.",
 	Weakness: "A re-elected leader remembers the wrong version and steps down at its first tick. A leader that stalled notices its replacement only at its next tick. A follower that comes to its re-election late reads the row again, and wins from a leader that has just won or ticked (see article-003-late).",
 	Own:      article003Times, Fixed: true,
@@ -67,7 +67,7 @@ var article003Rule = Rule{
 // be late: with each tick more than a second late, a follower finds the leader
 // crashed before it ticks, and re-elects after it, and so does the other one.
 var article003LateRule = Rule{
-	Name: "article-003-late", From: "article 003 as published; elector/versioncas, Service",
+	Name: "article-003-late", From: "article 003 as published; lab/article003/versioncas, Service",
 	About:    "The same, with a pause of 1.2 to 1.7 s before each tick and between each check and its re-election, as a busy machine or a collection of garbage makes it now and then. No faults are injected.",
 	Weakness: "A living leader that has just ticked is deposed, and of the followers that found it crashed all win, one after the other.",
 	Own:      article003Times, Fixed: true, Faultless: true,
@@ -99,7 +99,7 @@ func (env *environment) article003(pause func(context.Context)) (candidate, erro
 }
 
 var article001Rule = Rule{
-	Name: "article-001", From: "article 001 as published; elector/rowlock, Registry",
+	Name: "article-001", From: "article 001 as published; lab/article001/rowlock, Registry",
 	About:    "A row with a unique key; a task refreshes the held rows and deletes expired ones, by the process's clock.",
 	Weakness: "A process that holds no lock does not delete expired rows: a dead holder's row stays for ever.",
 	Own:      Times{Lease: 6 * time.Second, Beat: 2 * time.Second, Check: 2 * time.Second}, Fixed: true,

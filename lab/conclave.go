@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"conclave/elector"
-	"conclave/elector/rowlock"
-	"conclave/elector/sofaloop"
 	"conclave/elector/termcas"
-	"conclave/elector/versioncas"
+	"conclave/lab/article000/sofaloop"
+	"conclave/lab/article001/rowlock"
+	"conclave/lab/article003/versioncas"
 	conclavesql "conclave/sql"
 )
 
@@ -63,7 +63,7 @@ var sofaRule = Rule{
 }
 
 var versionRule = Rule{
-	Name: "version-cas", From: "article 003, repaired; elector/versioncas",
+	Name: "version-cas", From: "article 003, repaired; lab/article003/versioncas",
 	About: "One number is the fence, the beat and the term; followers observe it by their own clocks, as a lease.",
 	Own:   own, Fences: true, Exclusive: true,
 	migrate: versioncas.Migrate,
@@ -74,7 +74,7 @@ var versionRule = Rule{
 }
 
 var rowRule = Rule{
-	Name: "row-lock", From: "article 001, repaired; elector/rowlock",
+	Name: "row-lock", From: "article 001, repaired; lab/article001/rowlock",
 	About: "A row with a unique key, whose id is the term; waiting nodes delete it when it has expired.",
 	Own:   own, Fences: true, Exclusive: true,
 	migrate: func(ctx context.Context, db *conclavesql.DB, _ string) error { return rowlock.Migrate(ctx, db) },

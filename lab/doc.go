@@ -66,6 +66,12 @@
 // observed for four leases, without trials. A rule that counts in whole seconds
 // does so here, too.
 //
+// The articles' elections and locks are packages of their own: article000/sofaloop
+// (the original's loop), article001/rowlock, article003/versioncas and
+// article004/zklatch. Each has the article's form, with its faults, and, where
+// there are faults to repair, a repaired one, which is a strategy for package
+// elector. (Article 002 has no election.)
+//
 // # What is not true to life
 //
 //   - Several elections share a database and two cores: figures of a few

@@ -13,10 +13,10 @@ import (
 	"sync"
 	"time"
 
-	"conclave/elector/zklatch/memtree"
 	"conclave/internal/faultnet"
 	"conclave/internal/signal"
 	"conclave/internal/sleep"
+	"conclave/lab/article004/zklatch/memtree"
 	conclavesql "conclave/sql"
 )
 

@@ -8,12 +8,12 @@ import (
 	"sync"
 	"time"
 
-	"conclave/elector/zklatch"
+	"conclave/lab/article004/zklatch"
 	conclavesql "conclave/sql"
 )
 
 var zookeeperRule = Rule{
-	Name: "zookeeper", From: "article 004 with numbered terms; elector/zklatch",
+	Name: "zookeeper", From: "article 004 with numbered terms; lab/article004/zklatch",
 	About: "A latch: a queue of sequential ephemeral nodes, with the term in a record beside it; each waiter watches the node before its own.",
 	Own:   own, Fences: true, Tree: true,
 	Weakness: "A killed leader's session lasts until its time-out: a broken connection does not end it.",
@@ -39,7 +39,7 @@ var zookeeperRule = Rule{
 }
 
 var curatorRule = Rule{
-	Name: "curator", From: "article 004: Curator's LeaderLatch (40 s is ZooKeeper's maximum); elector/zklatch, Latch",
+	Name: "curator", From: "article 004: Curator's LeaderLatch (40 s is ZooKeeper's maximum); lab/article004/zklatch, Latch",
 	About:    "The first in a queue of sequential ephemeral nodes leads, as long as its connection is not broken.",
 	Weakness: "A leadership has no number: a write that was sent before the session ended is not refused.",
 	Own:      Times{Lease: 40 * time.Second, Beat: 40 * time.Second / 3, Check: 40 * time.Second / 3}, Tree: true,

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"conclave/elector/zklatch"
+	"conclave/lab/article004/zklatch"
 )
 
 // A stale write that took effect is found by the newer leader's next write, and

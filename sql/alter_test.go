@@ -188,7 +188,7 @@ func TestSchema_SurvivesFileOfEmbeddedServer(t *testing.T) {
 func TestWiden_MigratesTablesCreatedOnDemand(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
 		db := open(t, s.DSN)
-		for table, folder := range map[string]string{"row_lock": "../elector/rowlock/sql", "leader_version": "../elector/versioncas/sql"} {
+		for table, folder := range map[string]string{"row_lock": "../lab/article001/rowlock/sql", "leader_version": "../lab/article003/versioncas/sql"} {
 			made := conclavesql.Statement(os.DirFS(folder), "table.sql")
 			alter := conclavesql.Statement(os.DirFS(folder), "times.sql")
 			narrow := strings.ReplaceAll(made, "DEFAULT (UTC_TIMESTAMP(3))", "DEFAULT CURRENT_TIMESTAMP(3)")

@@ -15,7 +15,7 @@ import (
 // standard library's deps_test.go). "a < b" means b may import a, and whatever
 // a may import; NONE stands for nothing of this module. A package on the right
 // of several lines may import what each of them allows. Only the lab may import
-// elector/sofaloop: it is an election with two leaders, and no meta may use it.
+// lab/article000/sofaloop: it is an election with two leaders, and no meta may use it.
 const rules = `
 	NONE < conclave;
 	conclave < slot, lease, blacklist, internal/trace;
@@ -25,7 +25,7 @@ const rules = `
 	slot, lease, blacklist, internal/trace, wire/rights, wire/v1/wirev1connect < wire;
 	NONE < internal/plot < testbed/report, lab;
 	NONE < internal/stage, internal/sleep, internal/signal, internal/faultnet, internal/cli/clitest;
-	internal/sleep < internal/node, meta, meta/metaclient, testbed/scenario, testbed/load, testbed/soak, lab, cmd/conclave, elector/rowlock, elector/versioncas, elector/zklatch;
+	internal/sleep < internal/node, meta, meta/metaclient, testbed/scenario, testbed/load, testbed/soak, lab, cmd/conclave, lab/article001/rowlock, lab/article003/versioncas, lab/article004/zklatch;
 	internal/signal < elector, wire, lab;
 	NONE < internal/contain < wire/serve, internal/node, meta, session;
 	NONE < internal/random < elector, client, internal/node;
@@ -36,10 +36,8 @@ const rules = `
 	NONE < internal/logging;
 	conclave < elector;
 	elector < elector/electortest;
-	elector, sql < elector/termcas, elector/versioncas, elector/rowlock, elector/fence;
-	sql < elector/sofaloop;
+	elector, sql < elector/termcas, elector/fence;
 	elector/termcas, elector/fence < elector/example;
-	elector < elector/zklatch < elector/zklatch/memtree;
 	NONE < internal/zktest;
 
 	wire < wire/serve < meta/metaclient, internal/cli;
@@ -80,9 +78,12 @@ const rules = `
 	internal/devdb, internal/cli < cmd/devdb;
 	client, meta/metaclient, session/registry, internal/cli, internal/logging, elector/termcas, elector/fence < cmd/conclave;
 	testbed/report, testbed/local, testbed/containers, testbed/soak, testbed/bench, testbed/demo, testbed/console/live < cmd/conclave;
-	elector/termcas, elector/versioncas, elector/rowlock, elector/sofaloop, elector/zklatch/memtree, internal/faultnet < lab < cmd/conclave;
 
-	elector/termcas, elector/rowlock, elector/fence, elector/zklatch/memtree < lab/oversell < cmd/conclave;
+	sql < lab/article000/sofaloop;
+	elector, sql < lab/article001/rowlock, lab/article003/versioncas;
+	elector < lab/article004/zklatch < lab/article004/zklatch/memtree;
+	elector/termcas, lab/article000/sofaloop, lab/article001/rowlock, lab/article003/versioncas, lab/article004/zklatch/memtree, internal/faultnet < lab < cmd/conclave;
+	elector/termcas, lab/article001/rowlock, elector/fence, lab/article004/zklatch/memtree < lab/oversell < cmd/conclave;
 `
 
 // TestImports holds every package of the module against the table. A package
@@ -110,9 +111,9 @@ func TestForeignImports(t *testing.T) {
 		may  []string
 	}{
 		{"github.com/dolthub/go-mysql-server", []string{"internal/devdb"}},
-		{"database/sql", []string{"sql", "elector/termcas", "elector/rowlock", "elector/fence", "elector/example", "internal/mysqltest", "cmd/conclave", "lab/oversell"}}, // the tool asks the database how much it was asked; the lab's shop is a product
+		{"database/sql", []string{"sql", "elector/termcas", "lab/article001/rowlock", "elector/fence", "elector/example", "internal/mysqltest", "cmd/conclave", "lab/oversell"}}, // the tool asks the database how much it was asked; the lab's shop is a product
 		{"github.com/spf13/cobra", []string{"internal/cli", "cmd/"}},
-		{"github.com/go-zookeeper/zk", []string{"elector/zklatch"}},
+		{"github.com/go-zookeeper/zk", []string{"lab/article004/zklatch"}},
 		{"testing", []string{"internal/zktest", "elector/electortest", "internal/mysqltest", "testbed/simulated"}},
 		{"github.com/ory/dockertest", []string{"internal/zktest", "internal/mysqltest"}},
 	} {
@@ -149,8 +150,8 @@ var registry = []string{".", "./slot", "./lease", "./blacklist", "./sql/...", ".
 
 // TestRegistry_DoesNotKnowTheTestbed checks that no package of the registry
 // depends, directly or not, on the testbed, the lab, ZooKeeper, Docker or the
-// embedded database. Test files do not count, nor do elector/zklatch and the
-// helpers of elections' tests.
+// embedded database. Test files do not count, nor do the helpers of
+// elections' tests.
 func TestRegistry_DoesNotKnowTheTestbed(t *testing.T) {
 	cmd := exec.Command("go", append([]string{"list", "-f", `{{.Module.Path}} {{.ImportPath}} {{join .Deps " "}}`}, registry...)...)
 	cmd.Dir = "../.."
@@ -161,7 +162,7 @@ func TestRegistry_DoesNotKnowTheTestbed(t *testing.T) {
 		module, pkg := f[0], f[1]
 		for _, never := range []string{module + "/testbed", module + "/lab", module + "/internal/devdb", module + "/internal/mysqltest", module + "/internal/zktest",
 			"github.com/go-zookeeper", "github.com/ory/dockertest", "github.com/docker", "github.com/dolthub"} {
-			if strings.HasPrefix(pkg, module+"/elector/zklatch") || strings.HasPrefix(pkg, module+"/elector/electortest") {
+			if strings.HasPrefix(pkg, module+"/elector/electortest") {
 				continue
 			}
 			for _, dep := range f[2:] {

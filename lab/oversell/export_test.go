@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"conclave/elector/zklatch/memtree"
+	"conclave/lab/article004/zklatch/memtree"
 )
 
 // OnTree sets a function that gets the tree in memory before it is used.

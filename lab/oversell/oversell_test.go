@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"conclave/elector/zklatch/memtree"
 	"conclave/internal/devdb"
 	"conclave/internal/mysqltest"
+	"conclave/lab/article004/zklatch/memtree"
 	"conclave/lab/oversell"
 	conclavesql "conclave/sql"
 )

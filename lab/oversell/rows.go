@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"conclave/elector/rowlock"
+	"conclave/lab/article001/rowlock"
 )
 
 // running are the workers' locks in the background.

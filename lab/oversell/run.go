@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"conclave/elector/zklatch/memtree"
+	"conclave/lab/article004/zklatch/memtree"
 	conclavesql "conclave/sql"
 )
 

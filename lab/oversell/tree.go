@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"conclave/elector/zklatch"
-	"conclave/elector/zklatch/memtree"
+	"conclave/lab/article004/zklatch"
+	"conclave/lab/article004/zklatch/memtree"
 )
 
 // session is a worker's ZooKeeper session.

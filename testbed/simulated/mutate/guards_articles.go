@@ -57,86 +57,86 @@ var articleGuards = []guard{
 		"elector/termcas/sofa.go", "\tcase err != nil:\n\t\treturn elector.Term{}, fmt.Errorf(\"outcome of term", "\tcase err != nil:\n\t\tif now, _ := s.look(ctx); now.owner == me.ID.String() {\n\t\t\ts.won = elector.Term{Number: now.number, Leader: me.ID, Address: me.Address, Lease: me.Lease, Cause: cause}\n\t\t\treturn s.won, nil\n\t\t}\n\t\treturn elector.Term{}, fmt.Errorf(\"outcome of term"}},
 
 	// 000, the original's own loop.
-	{name: "000: the loop calls back on changes only", test: unit{"./elector/sofaloop", "TestElect_CallsBackInEachRound"}, patch: patch{
-		"elector/sofaloop/loop.go", "\tl.mu.Lock()\n\tl.leaderInfo = info\n\tl.mu.Unlock()\n", "\tl.mu.Lock()\n\tsame := l.leaderInfo.Leader == info.Leader\n\tl.leaderInfo = info\n\tl.mu.Unlock()\n\tif same {\n\t\treturn nil\n\t}\n"}},
-	{name: "000: the loop's round is every second second", test: unit{"./elector/sofaloop", "TestRun_LeaderBeatsEachSecond"}, patch: patch{
-		"elector/sofaloop/loop.go", "pause.Reset(l.cfg.Interval)", "pause.Reset(2 * l.cfg.Interval)"}},
-	{name: "000: the loop's winner raises the term by two", test: unit{"./elector/sofaloop", "TestRun_KillTheLeaderTwice"}, patch: patch{
+	{name: "000: the loop calls back on changes only", test: unit{"./lab/article000/sofaloop", "TestElect_CallsBackInEachRound"}, patch: patch{
+		"lab/article000/sofaloop/loop.go", "\tl.mu.Lock()\n\tl.leaderInfo = info\n\tl.mu.Unlock()\n", "\tl.mu.Lock()\n\tsame := l.leaderInfo.Leader == info.Leader\n\tl.leaderInfo = info\n\tl.mu.Unlock()\n\tif same {\n\t\treturn nil\n\t}\n"}},
+	{name: "000: the loop's round is every second second", test: unit{"./lab/article000/sofaloop", "TestRun_LeaderBeatsEachSecond"}, patch: patch{
+		"lab/article000/sofaloop/loop.go", "pause.Reset(l.cfg.Interval)", "pause.Reset(2 * l.cfg.Interval)"}},
+	{name: "000: the loop's winner raises the term by two", test: unit{"./lab/article000/sofaloop", "TestRun_KillTheLeaderTwice"}, patch: patch{
 		"sql/lock/sofa_win.sql", "term = term + 1", "term = term + 2"}},
-	{name: "000: the loop takes every insert for a win", test: unit{"./elector/sofaloop", "TestCompeteLeader_OneInserts"}, patch: patch{
-		"elector/sofaloop/lock.go", "\tk, err := l.queryDistLock(ctx)\n\treturn leaderFrom(k), err\n}\n\n// onLeaderWorking", "\tk, err := l.queryDistLock(ctx)\n\tk.owner = l.cfg.Myself\n\treturn leaderFrom(k), err\n}\n\n// onLeaderWorking"}},
-	{name: "000: the loop's observer competes", test: unit{"./elector/sofaloop", "TestElect_ObserverOnlyReads"}, patch: patch{
-		"elector/sofaloop/loop.go", "\tif l.cfg.Observer {", "\tif l.cfg.Observer && l.cfg.Duration == 0 {"}},
-	{name: "000: the follower's clock decides in the loop", test: unit{"./elector/sofaloop", "TestOnFollowWorking_DatabasesClockDecides"}, patch: patch{
-		"elector/sofaloop/lock.go", "\tif !k.expire() {", "\tif k.gmtDbServerTime = l.cfg.Now(); !k.expire() {"}},
-	{name: "000: the loop's update counts milliseconds", test: unit{"./elector/sofaloop", "TestOnFollowWorking_DatabasesClockDecides"}, patch: patch{
+	{name: "000: the loop takes every insert for a win", test: unit{"./lab/article000/sofaloop", "TestCompeteLeader_OneInserts"}, patch: patch{
+		"lab/article000/sofaloop/lock.go", "\tk, err := l.queryDistLock(ctx)\n\treturn leaderFrom(k), err\n}\n\n// onLeaderWorking", "\tk, err := l.queryDistLock(ctx)\n\tk.owner = l.cfg.Myself\n\treturn leaderFrom(k), err\n}\n\n// onLeaderWorking"}},
+	{name: "000: the loop's observer competes", test: unit{"./lab/article000/sofaloop", "TestElect_ObserverOnlyReads"}, patch: patch{
+		"lab/article000/sofaloop/loop.go", "\tif l.cfg.Observer {", "\tif l.cfg.Observer && l.cfg.Duration == 0 {"}},
+	{name: "000: the follower's clock decides in the loop", test: unit{"./lab/article000/sofaloop", "TestOnFollowWorking_DatabasesClockDecides"}, patch: patch{
+		"lab/article000/sofaloop/lock.go", "\tif !k.expire() {", "\tif k.gmtDbServerTime = l.cfg.Now(); !k.expire() {"}},
+	{name: "000: the loop's update counts milliseconds", test: unit{"./lab/article000/sofaloop", "TestOnFollowWorking_DatabasesClockDecides"}, patch: patch{
 		"sql/lock/sofa_win.sql", "TIMESTAMPDIFF(SECOND, gmt_modified, UTC_TIMESTAMP()) > duration / 1000", "TIMESTAMPDIFF(MICROSECOND, gmt_modified, UTC_TIMESTAMP(3)) > duration * 1000"}},
-	{name: "000: the loop's heartbeat names nothing", test: unit{"./elector/sofaloop", "TestOnLeaderWorking_BeatMatchesOnlyWhatWasRead"}, patch: patch{
+	{name: "000: the loop's heartbeat names nothing", test: unit{"./lab/article000/sofaloop", "TestOnLeaderWorking_BeatMatchesOnlyWhatWasRead"}, patch: patch{
 		"sql/lock/sofa_beat.sql", "AND owner = ? AND term = ? AND term_duration = ?", "AND ? <> '' AND ? >= 0 AND ? >= 0"}},
-	{name: "000: the loop's update competes whatever the beat", test: unit{"./elector/sofaloop", "TestOnFollowWorking_OfTwoOneWins"}, patch: patch{
+	{name: "000: the loop's update competes whatever the beat", test: unit{"./lab/article000/sofaloop", "TestOnFollowWorking_OfTwoOneWins"}, patch: patch{
 		"sql/lock/sofa_win.sql", "AND term_duration = ?", "AND ? >= 0"}},
-	{name: "000: the loop believes a row that was deleted", test: unit{"./elector/sofaloop", "TestDoElect_RowDeletedWithinARound"}, patch: patch{
-		"elector/sofaloop/lock.go", "\tcase errors.Is(err, conclavesql.ErrNoRows):\n\t\treturn lock{}, err\n\tcase err != nil:\n\t\treturn k, nil", "\tcase err != nil:\n\t\treturn k, nil"}},
-	{name: "000: the loop's leader believes for the whole lease", test: unit{"./elector/sofaloop", "TestAmILeader_ForHalfOfTheDuration"}, patch: patch{
-		"elector/sofaloop/lock.go", "k.gmtModified.Add(k.duration / 2)", "k.gmtModified.Add(k.duration)"}},
-	{name: "000: the loop's leader has the database's clock", test: unit{"./elector/sofaloop", "TestSkew_TwoLeadersAct"}, patch: patch{
-		"elector/sofaloop/loop.go", "l.cfg.Now().Before(info.Expire)", "time.Now().Before(info.Expire)"}},
-	{name: "000: two leaders act with ten seconds of skew", test: unit{"./elector/sofaloop", "TestSkew_UnderElevenSecondsHasOneLeader"}, patch: patch{
-		"elector/sofaloop/lock.go", "k.gmtModified.Add(k.duration / 2)", "k.gmtModified.Add(k.duration * 7 / 10)"}},
-	{name: "000: the loop renews what it does not believe to lead", test: unit{"./elector/sofaloop", "TestAmILeader_NeverByAClockThatIsAhead"}, patch: patch{
-		"elector/sofaloop/lock.go", "if k.owner == l.cfg.Myself && l.cfg.Now().Before(l.Leader().Expire) {", "if k.owner == l.cfg.Myself {"}},
-	{name: "000: the loop's calls end after five seconds", test: unit{"./elector/sofaloop", "TestElect_HangingCallLeavesTheFlag"}, patch: patch{
-		"elector/sofaloop/loop.go", "\tinfo, err := play(ctx)\n\tif err != nil {\n", "\tctx, cancel := context.WithTimeout(ctx, 5*time.Second)\n\tdefer cancel()\n\tinfo, err := play(ctx)\n\tif err != nil {\n\t\tif l.cfg.OnIamNotLeader != nil {\n\t\t\tl.cfg.OnIamNotLeader()\n\t\t}\n"}},
-	{name: "000: the loop's owner has an incarnation", test: unit{"./elector/sofaloop", "TestElect_RestartedNodeResumesItsOwnRow"}, patch: patch{
-		"elector/sofaloop/loop.go", "\tif cfg.Duration == 0 {", "\tcfg.Myself += fmt.Sprintf(\"@%p\", &cfg)\n\tif cfg.Duration == 0 {"}},
+	{name: "000: the loop believes a row that was deleted", test: unit{"./lab/article000/sofaloop", "TestDoElect_RowDeletedWithinARound"}, patch: patch{
+		"lab/article000/sofaloop/lock.go", "\tcase errors.Is(err, conclavesql.ErrNoRows):\n\t\treturn lock{}, err\n\tcase err != nil:\n\t\treturn k, nil", "\tcase err != nil:\n\t\treturn k, nil"}},
+	{name: "000: the loop's leader believes for the whole lease", test: unit{"./lab/article000/sofaloop", "TestAmILeader_ForHalfOfTheDuration"}, patch: patch{
+		"lab/article000/sofaloop/lock.go", "k.gmtModified.Add(k.duration / 2)", "k.gmtModified.Add(k.duration)"}},
+	{name: "000: the loop's leader has the database's clock", test: unit{"./lab/article000/sofaloop", "TestSkew_TwoLeadersAct"}, patch: patch{
+		"lab/article000/sofaloop/loop.go", "l.cfg.Now().Before(info.Expire)", "time.Now().Before(info.Expire)"}},
+	{name: "000: two leaders act with ten seconds of skew", test: unit{"./lab/article000/sofaloop", "TestSkew_UnderElevenSecondsHasOneLeader"}, patch: patch{
+		"lab/article000/sofaloop/lock.go", "k.gmtModified.Add(k.duration / 2)", "k.gmtModified.Add(k.duration * 7 / 10)"}},
+	{name: "000: the loop renews what it does not believe to lead", test: unit{"./lab/article000/sofaloop", "TestAmILeader_NeverByAClockThatIsAhead"}, patch: patch{
+		"lab/article000/sofaloop/lock.go", "if k.owner == l.cfg.Myself && l.cfg.Now().Before(l.Leader().Expire) {", "if k.owner == l.cfg.Myself {"}},
+	{name: "000: the loop's calls end after five seconds", test: unit{"./lab/article000/sofaloop", "TestElect_HangingCallLeavesTheFlag"}, patch: patch{
+		"lab/article000/sofaloop/loop.go", "\tinfo, err := play(ctx)\n\tif err != nil {\n", "\tctx, cancel := context.WithTimeout(ctx, 5*time.Second)\n\tdefer cancel()\n\tinfo, err := play(ctx)\n\tif err != nil {\n\t\tif l.cfg.OnIamNotLeader != nil {\n\t\t\tl.cfg.OnIamNotLeader()\n\t\t}\n"}},
+	{name: "000: the loop's owner has an incarnation", test: unit{"./lab/article000/sofaloop", "TestElect_RestartedNodeResumesItsOwnRow"}, patch: patch{
+		"lab/article000/sofaloop/loop.go", "\tif cfg.Duration == 0 {", "\tcfg.Myself += fmt.Sprintf(\"@%p\", &cfg)\n\tif cfg.Duration == 0 {"}},
 
 	// 001: a lock on a unique key.
-	{name: "001: two rows of one key", test: unit{"./elector/rowlock", "TestArticleTableHasItsColumnsAndItsKey"}, patch: patch{
-		"elector/rowlock/sql/article_table.sql", "  UNIQUE KEY uk_lock_key", "  KEY uk_lock_key"}},
-	{name: "001: a waiter tries once", test: unit{"./elector/rowlock", "TestArticleAcquireWaitsForTheRelease"}, patch: patch{
-		"elector/rowlock/article.go", "RefusedAs(err, errDuplicate, errDeadlock)", "RefusedAs(err, errDeadlock)"}},
-	{name: "001: a release leaves the row", test: unit{"./elector/rowlock", "TestArticleAcquireWaitsForTheRelease"}, patch: patch{
-		"elector/rowlock/sql/article_release.sql", "WHERE id = ?", "WHERE id = -?"}},
-	{name: "001: a thread fails with another one", test: unit{"./elector/rowlock", "TestArticleEachThreadTriesItself"}, patch: patch{
-		"elector/rowlock/article.go", "\t\tcase <-e.ready:\n", "\t\tcase <-e.ready:\n\t\t\tif !r.Holds(key) {\n\t\t\t\treturn errors.New(\"the other thread has failed\")\n\t\t\t}\n"}},
-	{name: "001: a release drops the key first", test: unit{"./elector/rowlock", "TestArticleReleaseThatFailsCanBeRetried"}, patch: patch{
-		"elector/rowlock/article.go", "\tid := e.id\n\tr.mu.Unlock()\n", "\tid := e.id\n\tdelete(r.locks, key)\n\tr.mu.Unlock()\n"}},
-	{name: "001: the refresh deletes no expired row", test: unit{"./elector/rowlock", "TestArticleRefreshesItsOwnAndCleansTheDead"}, patch: patch{
-		"elector/rowlock/sql/article_clean.sql", "WHERE last_term < ?", "WHERE last_term < -?"}},
-	{name: "001: the refresh is every four seconds", test: unit{"./elector/rowlock", "TestArticleRefreshesItsOwnAndCleansTheDead"}, patch: patch{
-		"elector/rowlock/article.go", "delay := max(r.cfg.Interval, time.Second)", "delay := 2 * max(r.cfg.Interval, time.Second)"}},
-	{name: "001: the refresh's delay counts from the start of a run", test: unit{"./elector/rowlock", "TestArticleRefreshIsScheduledWithFixedDelay"}, patch: patch{
-		"elector/rowlock/article.go", "\t\t\t_ = task(ctx)\n\t\t\ttimer.Reset(delay)\n", "\t\t\ttimer.Reset(delay)\n\t\t\t_ = task(ctx)\n"}},
-	{name: "001: ephemeral values are not refreshed", test: unit{"./elector/rowlock", "TestArticleEphemeralDataAndSubscriptions"}, patch: patch{
-		"elector/rowlock/article.go", "\tgroup.Go(func() { r.every(ctx, r.refreshData) })\n", ""}},
-	{name: "001: a process without locks cleans up", test: unit{"./elector/rowlock", "TestArticleFaultDeadHoldersRowIsNotCleaned"}, patch: patch{
-		"elector/rowlock/article.go", "\tids := r.heldIDs()\n\tif len(ids) == 0 {", "\tids := r.heldIDs()\n\tif len(ids) < 0 {"}},
-	{name: "001: a process without values cleans up", test: unit{"./elector/rowlock", "TestArticleFaultDeadWritersValueIsNotCleaned"}, patch: patch{
-		"elector/rowlock/article_data.go", "\tif len(ids) == 0 {", "\tif len(ids) < 0 {"}},
-	{name: "001: a waiter waits three leases for a dead holder", test: unit{"./elector/rowlock", "TestArticleRepairedAWaiterCleansForADeadHolder"}, patch: patch{
-		"elector/rowlock/locks.go", "case r.age >= r.lease || overdue:", "case overdue:"}},
-	{name: "001: expired rows are judged by the database's clock", test: unit{"./elector/rowlock", "TestArticleFaultAFastClockDeletesLivingLocks"}, patch: patch{
-		"elector/rowlock/sql/article_clean.sql", "WHERE last_term < ?", "WHERE last_term < ? AND last_update_time < DATE_SUB(NOW(), INTERVAL 6 SECOND)"}},
-	{name: "001: a clock that is set back keeps a dead lock", test: unit{"./elector/rowlock", "TestArticleRepairedJumpOfTheDatabasesClock"}, patch: patch{
-		"elector/rowlock/locks.go", "overdue := time.Since(o.since) >= 3*r.lease", "overdue := time.Since(o.since) >= 30*r.lease"}},
-	{name: "001: a holder trusts itself for two leases", test: unit{"./elector/rowlock", "TestLock_HolderStopsBeforeTheNextBegins"}, patch: patch{
-		"elector/rowlock/locks.go", "\t\tk.until = sent.Add(l.cfg.Lease - l.cfg.Margin)\n", "\t\tk.until = sent.Add(2 * l.cfg.Lease)\n"}},
-	{name: "001: a second thread waits for the first", test: unit{"./elector/rowlock", "TestArticleFaultTwoThreadsOfAProcessHoldOneLock"}, patch: patch{
-		"elector/rowlock/article.go", "\t\tcase acquired:\n\t\t\treturn nil\n", "\t\tcase acquired:\n\t\t\t<-ctx.Done()\n\t\t\treturn ctx.Err()\n"}},
-	{name: "001: two goroutines are admitted to a key", test: unit{"./elector/rowlock", "TestArticleRepairedThreadsOfAProcessTakeTurns"}, patch: patch{
-		"elector/rowlock/locks.go", "make(chan struct{}, 1)", "make(chan struct{}, 2)"}},
-	{name: "001: a waiter deletes a living holder's row", test: unit{"./elector/rowlock", "TestLocks_ManyProcessesTakeTurns"}, patch: patch{
-		"elector/rowlock/locks.go", "case r.age >= r.lease || overdue:", "case r.age >= 0 || overdue:"}, more: []patch{{"elector/rowlock/sql/clean.sql", "\n  AND TIMESTAMPDIFF(MICROSECOND, refreshed, UTC_TIMESTAMP(3)) >= lease_ms * 1000", ""}}},
-	{name: "001: the key leaves the map before the row is deleted", test: unit{"./elector/rowlock", "TestArticleFaultRowIsDeletedBeforeTheKeyLeavesTheMap"}, patch: patch{
-		"elector/rowlock/article.go", "\tid := e.id\n\tr.mu.Unlock()\n", "\tid := e.id\n\tdelete(r.locks, key)\n\tr.mu.Unlock()\n"}},
-	{name: "001: the row is deleted before the lock is given up", test: unit{"./elector/rowlock", "TestArticleRepairedReleaseGivesUpBeforeTheRowIsDeleted"}, patch: patch{
-		"elector/rowlock/locks.go", "\tl.drop(k) // the next goroutine is admitted when the row is deleted\n\tl.mu.Unlock()\n\terr := l.table.remove(ctx, k.token, l.cfg.Owner.String())\n", "\tl.mu.Unlock()\n\terr := l.table.remove(ctx, k.token, l.cfg.Owner.String())\n\tl.mu.Lock()\n\tl.drop(k)\n\tl.mu.Unlock()\n"}},
-	{name: "001: no waiter spins", test: unit{"./elector/rowlock", "TestArticleFaultWaitersSpin"}, patch: patch{
-		"elector/rowlock/article.go", "\tif r.cfg.Interval < 0 {\n\t\treturn ctx.Err()\n\t}\n\ttimer := time.NewTimer(r.cfg.Interval)", "\ttimer := time.NewTimer(max(r.cfg.Interval, time.Second))"}},
-	{name: "001: a waiter looks forty times in a refresh", test: unit{"./elector/rowlock", "TestArticleRepairedWaitersSleep"}, patch: patch{
-		"elector/rowlock/locks.go", "l.jitter(min(r.lease-max(r.age, 0), l.cfg.Refresh/4))", "l.jitter(min(r.lease-max(r.age, 0), l.cfg.Refresh/40))"}},
-	{name: "001: the term is not the row's id", test: unit{"./elector/rowlock", "TestConformance"}, patch: patch{
-		"elector/rowlock/strategy.go", "elector.Term{Number: id, Leader", "elector.Term{Number: id + 1, Leader"}},
+	{name: "001: two rows of one key", test: unit{"./lab/article001/rowlock", "TestArticleTableHasItsColumnsAndItsKey"}, patch: patch{
+		"lab/article001/rowlock/sql/article_table.sql", "  UNIQUE KEY uk_lock_key", "  KEY uk_lock_key"}},
+	{name: "001: a waiter tries once", test: unit{"./lab/article001/rowlock", "TestArticleAcquireWaitsForTheRelease"}, patch: patch{
+		"lab/article001/rowlock/article.go", "RefusedAs(err, errDuplicate, errDeadlock)", "RefusedAs(err, errDeadlock)"}},
+	{name: "001: a release leaves the row", test: unit{"./lab/article001/rowlock", "TestArticleAcquireWaitsForTheRelease"}, patch: patch{
+		"lab/article001/rowlock/sql/article_release.sql", "WHERE id = ?", "WHERE id = -?"}},
+	{name: "001: a thread fails with another one", test: unit{"./lab/article001/rowlock", "TestArticleEachThreadTriesItself"}, patch: patch{
+		"lab/article001/rowlock/article.go", "\t\tcase <-e.ready:\n", "\t\tcase <-e.ready:\n\t\t\tif !r.Holds(key) {\n\t\t\t\treturn errors.New(\"the other thread has failed\")\n\t\t\t}\n"}},
+	{name: "001: a release drops the key first", test: unit{"./lab/article001/rowlock", "TestArticleReleaseThatFailsCanBeRetried"}, patch: patch{
+		"lab/article001/rowlock/article.go", "\tid := e.id\n\tr.mu.Unlock()\n", "\tid := e.id\n\tdelete(r.locks, key)\n\tr.mu.Unlock()\n"}},
+	{name: "001: the refresh deletes no expired row", test: unit{"./lab/article001/rowlock", "TestArticleRefreshesItsOwnAndCleansTheDead"}, patch: patch{
+		"lab/article001/rowlock/sql/article_clean.sql", "WHERE last_term < ?", "WHERE last_term < -?"}},
+	{name: "001: the refresh is every four seconds", test: unit{"./lab/article001/rowlock", "TestArticleRefreshesItsOwnAndCleansTheDead"}, patch: patch{
+		"lab/article001/rowlock/article.go", "delay := max(r.cfg.Interval, time.Second)", "delay := 2 * max(r.cfg.Interval, time.Second)"}},
+	{name: "001: the refresh's delay counts from the start of a run", test: unit{"./lab/article001/rowlock", "TestArticleRefreshIsScheduledWithFixedDelay"}, patch: patch{
+		"lab/article001/rowlock/article.go", "\t\t\t_ = task(ctx)\n\t\t\ttimer.Reset(delay)\n", "\t\t\ttimer.Reset(delay)\n\t\t\t_ = task(ctx)\n"}},
+	{name: "001: ephemeral values are not refreshed", test: unit{"./lab/article001/rowlock", "TestArticleEphemeralDataAndSubscriptions"}, patch: patch{
+		"lab/article001/rowlock/article.go", "\tgroup.Go(func() { r.every(ctx, r.refreshData) })\n", ""}},
+	{name: "001: a process without locks cleans up", test: unit{"./lab/article001/rowlock", "TestArticleFaultDeadHoldersRowIsNotCleaned"}, patch: patch{
+		"lab/article001/rowlock/article.go", "\tids := r.heldIDs()\n\tif len(ids) == 0 {", "\tids := r.heldIDs()\n\tif len(ids) < 0 {"}},
+	{name: "001: a process without values cleans up", test: unit{"./lab/article001/rowlock", "TestArticleFaultDeadWritersValueIsNotCleaned"}, patch: patch{
+		"lab/article001/rowlock/article_data.go", "\tif len(ids) == 0 {", "\tif len(ids) < 0 {"}},
+	{name: "001: a waiter waits three leases for a dead holder", test: unit{"./lab/article001/rowlock", "TestArticleRepairedAWaiterCleansForADeadHolder"}, patch: patch{
+		"lab/article001/rowlock/locks.go", "case r.age >= r.lease || overdue:", "case overdue:"}},
+	{name: "001: expired rows are judged by the database's clock", test: unit{"./lab/article001/rowlock", "TestArticleFaultAFastClockDeletesLivingLocks"}, patch: patch{
+		"lab/article001/rowlock/sql/article_clean.sql", "WHERE last_term < ?", "WHERE last_term < ? AND last_update_time < DATE_SUB(NOW(), INTERVAL 6 SECOND)"}},
+	{name: "001: a clock that is set back keeps a dead lock", test: unit{"./lab/article001/rowlock", "TestArticleRepairedJumpOfTheDatabasesClock"}, patch: patch{
+		"lab/article001/rowlock/locks.go", "overdue := time.Since(o.since) >= 3*r.lease", "overdue := time.Since(o.since) >= 30*r.lease"}},
+	{name: "001: a holder trusts itself for two leases", test: unit{"./lab/article001/rowlock", "TestLock_HolderStopsBeforeTheNextBegins"}, patch: patch{
+		"lab/article001/rowlock/locks.go", "\t\tk.until = sent.Add(l.cfg.Lease - l.cfg.Margin)\n", "\t\tk.until = sent.Add(2 * l.cfg.Lease)\n"}},
+	{name: "001: a second thread waits for the first", test: unit{"./lab/article001/rowlock", "TestArticleFaultTwoThreadsOfAProcessHoldOneLock"}, patch: patch{
+		"lab/article001/rowlock/article.go", "\t\tcase acquired:\n\t\t\treturn nil\n", "\t\tcase acquired:\n\t\t\t<-ctx.Done()\n\t\t\treturn ctx.Err()\n"}},
+	{name: "001: two goroutines are admitted to a key", test: unit{"./lab/article001/rowlock", "TestArticleRepairedThreadsOfAProcessTakeTurns"}, patch: patch{
+		"lab/article001/rowlock/locks.go", "make(chan struct{}, 1)", "make(chan struct{}, 2)"}},
+	{name: "001: a waiter deletes a living holder's row", test: unit{"./lab/article001/rowlock", "TestLocks_ManyProcessesTakeTurns"}, patch: patch{
+		"lab/article001/rowlock/locks.go", "case r.age >= r.lease || overdue:", "case r.age >= 0 || overdue:"}, more: []patch{{"lab/article001/rowlock/sql/clean.sql", "\n  AND TIMESTAMPDIFF(MICROSECOND, refreshed, UTC_TIMESTAMP(3)) >= lease_ms * 1000", ""}}},
+	{name: "001: the key leaves the map before the row is deleted", test: unit{"./lab/article001/rowlock", "TestArticleFaultRowIsDeletedBeforeTheKeyLeavesTheMap"}, patch: patch{
+		"lab/article001/rowlock/article.go", "\tid := e.id\n\tr.mu.Unlock()\n", "\tid := e.id\n\tdelete(r.locks, key)\n\tr.mu.Unlock()\n"}},
+	{name: "001: the row is deleted before the lock is given up", test: unit{"./lab/article001/rowlock", "TestArticleRepairedReleaseGivesUpBeforeTheRowIsDeleted"}, patch: patch{
+		"lab/article001/rowlock/locks.go", "\tl.drop(k) // the next goroutine is admitted when the row is deleted\n\tl.mu.Unlock()\n\terr := l.table.remove(ctx, k.token, l.cfg.Owner.String())\n", "\tl.mu.Unlock()\n\terr := l.table.remove(ctx, k.token, l.cfg.Owner.String())\n\tl.mu.Lock()\n\tl.drop(k)\n\tl.mu.Unlock()\n"}},
+	{name: "001: no waiter spins", test: unit{"./lab/article001/rowlock", "TestArticleFaultWaitersSpin"}, patch: patch{
+		"lab/article001/rowlock/article.go", "\tif r.cfg.Interval < 0 {\n\t\treturn ctx.Err()\n\t}\n\ttimer := time.NewTimer(r.cfg.Interval)", "\ttimer := time.NewTimer(max(r.cfg.Interval, time.Second))"}},
+	{name: "001: a waiter looks forty times in a refresh", test: unit{"./lab/article001/rowlock", "TestArticleRepairedWaitersSleep"}, patch: patch{
+		"lab/article001/rowlock/locks.go", "l.jitter(min(r.lease-max(r.age, 0), l.cfg.Refresh/4))", "l.jitter(min(r.lease-max(r.age, 0), l.cfg.Refresh/40))"}},
+	{name: "001: the term is not the row's id", test: unit{"./lab/article001/rowlock", "TestConformance"}, patch: patch{
+		"lab/article001/rowlock/strategy.go", "elector.Term{Number: id, Leader", "elector.Term{Number: id + 1, Leader"}},
 
 	// 002: lossless operations.
 	{name: "002: a client that reconnects forgets its subscriptions", test: unit{"./session", "TestArticleClientReplaysAtAnotherSession"}, patch: patch{
@@ -196,125 +196,125 @@ var articleGuards = []guard{
 		"wire/state.go", "Less(k.epoch(&s)) {\n\t\t\tk.out(&s, out)", "Less(k.epoch(&s)) && (k.known(have) != &have.Config || have.GetConfig().GetTerm() > 0) {\n\t\t\tk.out(&s, out)"}},
 
 	// 003: election with a version column.
-	{name: "003: the row has no time of its creation", test: unit{"./elector/versioncas", "TestArticleTableHasItsColumns"}, patch: patch{
-		"elector/versioncas/sql/article_table.sql", "  create_time datetime     NOT NULL DEFAULT CURRENT_TIMESTAMP,\n", ""}},
-	{name: "003: every node wins the first election", test: unit{"./elector/versioncas", "TestArticleElectIsWonByOne"}, patch: patch{
-		"elector/versioncas/sql/article_elect.sql", "AND version = ?", "AND ? >= 0"}},
-	{name: "003: a tick every ten seconds", test: unit{"./elector/versioncas", "TestArticleLeaderTicks"}, patch: patch{
-		"elector/versioncas/article.go", "ArticleTick   = 5 * time.Second", "ArticleTick   = 10 * time.Second"}},
-	{name: "003: the followers check two seconds after the tick", test: unit{"./elector/versioncas", "TestArticleLeaderTicks"}, patch: patch{
-		"elector/versioncas/article.go", "ArticleOffset = time.Second", "ArticleOffset = 2 * time.Second"}},
-	{name: "003: a tick raises the local version when it has succeeded", test: unit{"./elector/versioncas", "TestArticleTickRaisesTheLocalVersionFirst"}, patch: patch{
-		"elector/versioncas/article.go", "version := s.version.Add(1) - 1", "version := s.version.Load()"}, more: []patch{{"elector/versioncas/article.go", "\tif n == 0 {\n\t\ts.version.Store(0)\n\t}\n", "\ts.version.Add(n)\n"}}},
-	{name: "003: a leader is crashed after five seconds exactly", test: unit{"./elector/versioncas", "TestArticleLeaderCrashedAfterFiveSeconds"}, patch: patch{
-		"elector/versioncas/article.go", "> ArticleTick, nil", ">= ArticleTick, nil"}},
-	{name: "003: a follower does not re-elect", test: unit{"./elector/versioncas", "TestArticleFollowerReelects"}, patch: patch{
-		"elector/versioncas/article.go", "err == nil && crashed {", "err == nil && crashed && s.Swaps() == 0 {"}},
-	{name: "003: reelect does not read the row again", test: unit{"./elector/versioncas", "TestArticleReelectReadsTheRowAgain"}, patch: patch{
-		"elector/versioncas/article.go", "\t_, ticked, err := s.look(ctx)\n", "\tversion, ticked, err := s.look(ctx)\n\ts.judged.Store(version)\n"}, more: []patch{{"elector/versioncas/article.go", "\treturn s.electing(ctx, version)\n", "\t_ = version\n\treturn s.electing(ctx, s.judged.Load())\n"}, {"elector/versioncas/article.go", "\tswaps   atomic.Int64 // tries to win\n", "\tswaps   atomic.Int64 // tries to win\n\tjudged  atomic.Int64\n"}}},
-	{name: "003: a lost swap leaves the flag", test: unit{"./elector/versioncas", "TestArticleFlagIsTheResultOfTheSwap"}, patch: patch{
-		"elector/versioncas/article.go", "\t\ts.version.Store(1)\n\t}\n\ts.leading.Store(n == 1)\n", "\t\ts.version.Store(1)\n\t\ts.leading.Store(true)\n\t}\n"}},
-	{name: "003: a missing row is no exception", test: unit{"./elector/versioncas", "TestArticleExceptions"}, patch: patch{
-		"elector/versioncas/article.go", "\t\terr = ErrNoRow\n", "\t\treturn 0, s.cfg.Now(), nil\n"}},
-	{name: "003: a node that does not lead may tick", test: unit{"./elector/versioncas", "TestArticleExceptions"}, patch: patch{
-		"elector/versioncas/article.go", "\t\treturn false, ErrNotLeader\n", "\t\treturn false, nil\n"}},
-	{name: "003: the leader may check the leader", test: unit{"./elector/versioncas", "TestArticleExceptions"}, patch: patch{
-		"elector/versioncas/article.go", "\t\treturn false, ErrLeader\n", "\t\treturn false, nil\n"}},
-	{name: "003: a leader that lost leads on", test: unit{"./elector/versioncas", "TestArticleLeaderThatLostBecomesAFollower"}, patch: patch{
-		"elector/versioncas/article.go", "\ts.leading.Store(n == 1)\n\tif n == 0 {", "\tif n == 0 {"}},
-	{name: "003: a leader whose tick has no answer steps down", test: unit{"./elector/versioncas", "TestArticleWeaknessTwoLeadersUntilTheNextTick"}, patch: patch{
-		"elector/versioncas/article.go", "\t\treturn false, fmt.Errorf(\"tick from", "\t\ts.leading.Store(false)\n\t\treturn false, fmt.Errorf(\"tick from"}},
-	{name: "003: followers check all the time", test: unit{"./elector/versioncas", "TestArticleWeaknessReelectionWaitsForTheNextProbe"}, patch: patch{
-		"elector/versioncas/article.go", "\t\ttasks.Go(func() { s.detectAndReelect(ctx) })\n", "\t\ttasks.Go(func() {\n\t\t\tfor range 50 {\n\t\t\t\t_ = sleep.For(ctx, ArticleTick/50)\n\t\t\t\tif crashed, err := s.LeaderCrashed(ctx); err == nil && crashed {\n\t\t\t\t\t_, _ = s.Reelect(ctx)\n\t\t\t\t}\n\t\t\t}\n\t\t})\n"}},
-	{name: "003: the herd is spread", test: unit{"./elector/versioncas", "TestArticleWeaknessTheHerdSwapsAtOnce"}, patch: patch{
-		"elector/versioncas/article.go", "\t\ts.cfg.Pause(ctx)\n\t\t_, _ = s.Reelect(ctx)\n", "\t\t_ = sleep.For(ctx, time.Duration(s.cfg.ID%2000)*time.Millisecond)\n\t\tif crashed, err := s.LeaderCrashed(ctx); err == nil && crashed {\n\t\t\t_, _ = s.Reelect(ctx)\n\t\t}\n"}},
-	{name: "003: of two late followers one wins", test: unit{"./elector/versioncas", "TestArticleFaultTwoFollowersWinInARow"}, patch: patch{
-		"elector/versioncas/article.go", "\t_, ticked, err := s.look(ctx)\n", "\tversion, ticked, err := s.look(ctx)\n\ts.judged.Store(version)\n"}, more: []patch{{"elector/versioncas/article.go", "\treturn s.electing(ctx, version)\n", "\t_ = version\n\treturn s.electing(ctx, s.judged.Load())\n"}, {"elector/versioncas/article.go", "\tswaps   atomic.Int64 // tries to win\n", "\tswaps   atomic.Int64 // tries to win\n\tjudged  atomic.Int64\n"}}},
-	{name: "003: of late followers in a story one wins", test: unit{"./elector/versioncas", "TestLate_ArticleDeposesLivingLeadersAndElectsTwice"}, patch: patch{
-		"elector/versioncas/article.go", "\t_, ticked, err := s.look(ctx)\n", "\tversion, ticked, err := s.look(ctx)\n\ts.judged.Store(version)\n"}, more: []patch{{"elector/versioncas/article.go", "\treturn s.electing(ctx, version)\n", "\t_ = version\n\treturn s.electing(ctx, s.judged.Load())\n"}, {"elector/versioncas/article.go", "\tswaps   atomic.Int64 // tries to win\n", "\tswaps   atomic.Int64 // tries to win\n\tjudged  atomic.Int64\n"}}},
-	{name: "003: a living leader is not deposed", test: unit{"./elector/versioncas", "TestArticleFaultALivingLeaderIsDeposed"}, patch: patch{
-		"elector/versioncas/article.go", "\t_, ticked, err := s.look(ctx)\n", "\tversion, ticked, err := s.look(ctx)\n\ts.judged.Store(version)\n"}, more: []patch{{"elector/versioncas/article.go", "\treturn s.electing(ctx, version)\n", "\t_ = version\n\treturn s.electing(ctx, s.judged.Load())\n"}, {"elector/versioncas/article.go", "\tswaps   atomic.Int64 // tries to win\n", "\tswaps   atomic.Int64 // tries to win\n\tjudged  atomic.Int64\n"}}},
-	{name: "003: the repaired swap is from any version", test: unit{"./elector/versioncas", "TestArticleRepairedLateCandidateMatchesNothing"}, patch: patch{
-		"elector/versioncas/sql/win.sql", "AND version = ?", "AND ? >= 0"}, more: []patch{{"elector/versioncas/sql/win_expired.sql", "AND version = ?\n", "AND ? >= 0\n"}}},
-	{name: "003: the repaired swap deposes living leaders", test: unit{"./elector/versioncas", "TestLate_RepairedDeposesNoLivingLeader"}, patch: patch{
-		"elector/versioncas/sql/win.sql", "AND version = ?", "AND ? >= 0"}, more: []patch{{"elector/versioncas/sql/win_expired.sql", "AND version = ?\n  AND TIMESTAMPDIFF(MICROSECOND, tick_time, UTC_TIMESTAMP(3)) >= lease_ms * 1000", "AND ? >= 0"}}},
-	{name: "003: a winner knows its version", test: unit{"./elector/versioncas", "TestArticleFaultLocalVersionAfterAReelection"}, patch: patch{
-		"elector/versioncas/article.go", "\t\ts.version.Store(1)\n", "\t\ts.version.Store(initVersion + 1)\n"}, more: []patch{{"elector/versioncas/article.go", "func (s *Service) electing(ctx context.Context, version int64)", "func (s *Service) electing(ctx context.Context, initVersion int64)"}, {"elector/versioncas/article.go", "\tn, err := s.cfg.DB.Exec(ctx, articleElectSQL, s.cfg.ID, s.cfg.Key, version)\n", "\tversion := initVersion\n\tn, err := s.cfg.DB.Exec(ctx, articleElectSQL, s.cfg.ID, s.cfg.Key, version)\n"}}},
-	{name: "003: the repaired winner does not know its version", test: unit{"./elector/versioncas", "TestArticleRepairedWinnerKnowsItsVersion"}, patch: patch{
-		"elector/versioncas/swap.go", "\t\ts.version = number\n", "\t\ts.version = 1\n"}},
-	{name: "003: a restarted cluster elects", test: unit{"./elector/versioncas", "TestArticleFaultARestartedClusterCannotElect"}, patch: patch{
-		"elector/versioncas/article.go", "\tif _, _, err := s.look(ctx); err != nil {\n\t\treturn false, err\n\t}\n\treturn s.electing(ctx, 0)\n", "\tversion, _, err := s.look(ctx)\n\tif err != nil {\n\t\treturn false, err\n\t}\n\treturn s.electing(ctx, version)\n"}},
-	{name: "003: a tick's age is by the database's clock", test: unit{"./elector/versioncas", "TestArticleFaultAFollowersClockDeposes"}, patch: patch{
-		"elector/versioncas/article.go", "return s.cfg.Now().Sub(ticked)", "return time.Now().Sub(ticked)"}},
-	{name: "003: a tick may be late by half its period", test: unit{"./elector/versioncas", "TestArticleFaultNoRoomForALateTick"}, patch: patch{
-		"elector/versioncas/article.go", "> ArticleTick, nil", "> ArticleTick*3/2, nil"}},
-	{name: "003: a tick is stored in milliseconds", test: unit{"./elector/versioncas", "TestArticleFaultNoRoomForALateTick"}, patch: patch{
-		"elector/versioncas/sql/article_table.sql", "tick_time   datetime     NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP", "tick_time   datetime(3)  NOT NULL DEFAULT CURRENT_TIMESTAMP(3) ON UPDATE CURRENT_TIMESTAMP(3)"}},
-	{name: "003: the database's clock alone decides", test: unit{"./elector/versioncas", "TestArticleRepairedComparesNoClocks"}, patch: patch{
-		"elector/versioncas/swap.go", "case observed >= seen.Lease && r.age >= seen.Lease:", "case r.age >= seen.Lease:"}},
+	{name: "003: the row has no time of its creation", test: unit{"./lab/article003/versioncas", "TestArticleTableHasItsColumns"}, patch: patch{
+		"lab/article003/versioncas/sql/article_table.sql", "  create_time datetime     NOT NULL DEFAULT CURRENT_TIMESTAMP,\n", ""}},
+	{name: "003: every node wins the first election", test: unit{"./lab/article003/versioncas", "TestArticleElectIsWonByOne"}, patch: patch{
+		"lab/article003/versioncas/sql/article_elect.sql", "AND version = ?", "AND ? >= 0"}},
+	{name: "003: a tick every ten seconds", test: unit{"./lab/article003/versioncas", "TestArticleLeaderTicks"}, patch: patch{
+		"lab/article003/versioncas/article.go", "ArticleTick   = 5 * time.Second", "ArticleTick   = 10 * time.Second"}},
+	{name: "003: the followers check two seconds after the tick", test: unit{"./lab/article003/versioncas", "TestArticleLeaderTicks"}, patch: patch{
+		"lab/article003/versioncas/article.go", "ArticleOffset = time.Second", "ArticleOffset = 2 * time.Second"}},
+	{name: "003: a tick raises the local version when it has succeeded", test: unit{"./lab/article003/versioncas", "TestArticleTickRaisesTheLocalVersionFirst"}, patch: patch{
+		"lab/article003/versioncas/article.go", "version := s.version.Add(1) - 1", "version := s.version.Load()"}, more: []patch{{"lab/article003/versioncas/article.go", "\tif n == 0 {\n\t\ts.version.Store(0)\n\t}\n", "\ts.version.Add(n)\n"}}},
+	{name: "003: a leader is crashed after five seconds exactly", test: unit{"./lab/article003/versioncas", "TestArticleLeaderCrashedAfterFiveSeconds"}, patch: patch{
+		"lab/article003/versioncas/article.go", "> ArticleTick, nil", ">= ArticleTick, nil"}},
+	{name: "003: a follower does not re-elect", test: unit{"./lab/article003/versioncas", "TestArticleFollowerReelects"}, patch: patch{
+		"lab/article003/versioncas/article.go", "err == nil && crashed {", "err == nil && crashed && s.Swaps() == 0 {"}},
+	{name: "003: reelect does not read the row again", test: unit{"./lab/article003/versioncas", "TestArticleReelectReadsTheRowAgain"}, patch: patch{
+		"lab/article003/versioncas/article.go", "\t_, ticked, err := s.look(ctx)\n", "\tversion, ticked, err := s.look(ctx)\n\ts.judged.Store(version)\n"}, more: []patch{{"lab/article003/versioncas/article.go", "\treturn s.electing(ctx, version)\n", "\t_ = version\n\treturn s.electing(ctx, s.judged.Load())\n"}, {"lab/article003/versioncas/article.go", "\tswaps   atomic.Int64 // tries to win\n", "\tswaps   atomic.Int64 // tries to win\n\tjudged  atomic.Int64\n"}}},
+	{name: "003: a lost swap leaves the flag", test: unit{"./lab/article003/versioncas", "TestArticleFlagIsTheResultOfTheSwap"}, patch: patch{
+		"lab/article003/versioncas/article.go", "\t\ts.version.Store(1)\n\t}\n\ts.leading.Store(n == 1)\n", "\t\ts.version.Store(1)\n\t\ts.leading.Store(true)\n\t}\n"}},
+	{name: "003: a missing row is no exception", test: unit{"./lab/article003/versioncas", "TestArticleExceptions"}, patch: patch{
+		"lab/article003/versioncas/article.go", "\t\terr = ErrNoRow\n", "\t\treturn 0, s.cfg.Now(), nil\n"}},
+	{name: "003: a node that does not lead may tick", test: unit{"./lab/article003/versioncas", "TestArticleExceptions"}, patch: patch{
+		"lab/article003/versioncas/article.go", "\t\treturn false, ErrNotLeader\n", "\t\treturn false, nil\n"}},
+	{name: "003: the leader may check the leader", test: unit{"./lab/article003/versioncas", "TestArticleExceptions"}, patch: patch{
+		"lab/article003/versioncas/article.go", "\t\treturn false, ErrLeader\n", "\t\treturn false, nil\n"}},
+	{name: "003: a leader that lost leads on", test: unit{"./lab/article003/versioncas", "TestArticleLeaderThatLostBecomesAFollower"}, patch: patch{
+		"lab/article003/versioncas/article.go", "\ts.leading.Store(n == 1)\n\tif n == 0 {", "\tif n == 0 {"}},
+	{name: "003: a leader whose tick has no answer steps down", test: unit{"./lab/article003/versioncas", "TestArticleWeaknessTwoLeadersUntilTheNextTick"}, patch: patch{
+		"lab/article003/versioncas/article.go", "\t\treturn false, fmt.Errorf(\"tick from", "\t\ts.leading.Store(false)\n\t\treturn false, fmt.Errorf(\"tick from"}},
+	{name: "003: followers check all the time", test: unit{"./lab/article003/versioncas", "TestArticleWeaknessReelectionWaitsForTheNextProbe"}, patch: patch{
+		"lab/article003/versioncas/article.go", "\t\ttasks.Go(func() { s.detectAndReelect(ctx) })\n", "\t\ttasks.Go(func() {\n\t\t\tfor range 50 {\n\t\t\t\t_ = sleep.For(ctx, ArticleTick/50)\n\t\t\t\tif crashed, err := s.LeaderCrashed(ctx); err == nil && crashed {\n\t\t\t\t\t_, _ = s.Reelect(ctx)\n\t\t\t\t}\n\t\t\t}\n\t\t})\n"}},
+	{name: "003: the herd is spread", test: unit{"./lab/article003/versioncas", "TestArticleWeaknessTheHerdSwapsAtOnce"}, patch: patch{
+		"lab/article003/versioncas/article.go", "\t\ts.cfg.Pause(ctx)\n\t\t_, _ = s.Reelect(ctx)\n", "\t\t_ = sleep.For(ctx, time.Duration(s.cfg.ID%2000)*time.Millisecond)\n\t\tif crashed, err := s.LeaderCrashed(ctx); err == nil && crashed {\n\t\t\t_, _ = s.Reelect(ctx)\n\t\t}\n"}},
+	{name: "003: of two late followers one wins", test: unit{"./lab/article003/versioncas", "TestArticleFaultTwoFollowersWinInARow"}, patch: patch{
+		"lab/article003/versioncas/article.go", "\t_, ticked, err := s.look(ctx)\n", "\tversion, ticked, err := s.look(ctx)\n\ts.judged.Store(version)\n"}, more: []patch{{"lab/article003/versioncas/article.go", "\treturn s.electing(ctx, version)\n", "\t_ = version\n\treturn s.electing(ctx, s.judged.Load())\n"}, {"lab/article003/versioncas/article.go", "\tswaps   atomic.Int64 // tries to win\n", "\tswaps   atomic.Int64 // tries to win\n\tjudged  atomic.Int64\n"}}},
+	{name: "003: of late followers in a story one wins", test: unit{"./lab/article003/versioncas", "TestLate_ArticleDeposesLivingLeadersAndElectsTwice"}, patch: patch{
+		"lab/article003/versioncas/article.go", "\t_, ticked, err := s.look(ctx)\n", "\tversion, ticked, err := s.look(ctx)\n\ts.judged.Store(version)\n"}, more: []patch{{"lab/article003/versioncas/article.go", "\treturn s.electing(ctx, version)\n", "\t_ = version\n\treturn s.electing(ctx, s.judged.Load())\n"}, {"lab/article003/versioncas/article.go", "\tswaps   atomic.Int64 // tries to win\n", "\tswaps   atomic.Int64 // tries to win\n\tjudged  atomic.Int64\n"}}},
+	{name: "003: a living leader is not deposed", test: unit{"./lab/article003/versioncas", "TestArticleFaultALivingLeaderIsDeposed"}, patch: patch{
+		"lab/article003/versioncas/article.go", "\t_, ticked, err := s.look(ctx)\n", "\tversion, ticked, err := s.look(ctx)\n\ts.judged.Store(version)\n"}, more: []patch{{"lab/article003/versioncas/article.go", "\treturn s.electing(ctx, version)\n", "\t_ = version\n\treturn s.electing(ctx, s.judged.Load())\n"}, {"lab/article003/versioncas/article.go", "\tswaps   atomic.Int64 // tries to win\n", "\tswaps   atomic.Int64 // tries to win\n\tjudged  atomic.Int64\n"}}},
+	{name: "003: the repaired swap is from any version", test: unit{"./lab/article003/versioncas", "TestArticleRepairedLateCandidateMatchesNothing"}, patch: patch{
+		"lab/article003/versioncas/sql/win.sql", "AND version = ?", "AND ? >= 0"}, more: []patch{{"lab/article003/versioncas/sql/win_expired.sql", "AND version = ?\n", "AND ? >= 0\n"}}},
+	{name: "003: the repaired swap deposes living leaders", test: unit{"./lab/article003/versioncas", "TestLate_RepairedDeposesNoLivingLeader"}, patch: patch{
+		"lab/article003/versioncas/sql/win.sql", "AND version = ?", "AND ? >= 0"}, more: []patch{{"lab/article003/versioncas/sql/win_expired.sql", "AND version = ?\n  AND TIMESTAMPDIFF(MICROSECOND, tick_time, UTC_TIMESTAMP(3)) >= lease_ms * 1000", "AND ? >= 0"}}},
+	{name: "003: a winner knows its version", test: unit{"./lab/article003/versioncas", "TestArticleFaultLocalVersionAfterAReelection"}, patch: patch{
+		"lab/article003/versioncas/article.go", "\t\ts.version.Store(1)\n", "\t\ts.version.Store(initVersion + 1)\n"}, more: []patch{{"lab/article003/versioncas/article.go", "func (s *Service) electing(ctx context.Context, version int64)", "func (s *Service) electing(ctx context.Context, initVersion int64)"}, {"lab/article003/versioncas/article.go", "\tn, err := s.cfg.DB.Exec(ctx, articleElectSQL, s.cfg.ID, s.cfg.Key, version)\n", "\tversion := initVersion\n\tn, err := s.cfg.DB.Exec(ctx, articleElectSQL, s.cfg.ID, s.cfg.Key, version)\n"}}},
+	{name: "003: the repaired winner does not know its version", test: unit{"./lab/article003/versioncas", "TestArticleRepairedWinnerKnowsItsVersion"}, patch: patch{
+		"lab/article003/versioncas/swap.go", "\t\ts.version = number\n", "\t\ts.version = 1\n"}},
+	{name: "003: a restarted cluster elects", test: unit{"./lab/article003/versioncas", "TestArticleFaultARestartedClusterCannotElect"}, patch: patch{
+		"lab/article003/versioncas/article.go", "\tif _, _, err := s.look(ctx); err != nil {\n\t\treturn false, err\n\t}\n\treturn s.electing(ctx, 0)\n", "\tversion, _, err := s.look(ctx)\n\tif err != nil {\n\t\treturn false, err\n\t}\n\treturn s.electing(ctx, version)\n"}},
+	{name: "003: a tick's age is by the database's clock", test: unit{"./lab/article003/versioncas", "TestArticleFaultAFollowersClockDeposes"}, patch: patch{
+		"lab/article003/versioncas/article.go", "return s.cfg.Now().Sub(ticked)", "return time.Now().Sub(ticked)"}},
+	{name: "003: a tick may be late by half its period", test: unit{"./lab/article003/versioncas", "TestArticleFaultNoRoomForALateTick"}, patch: patch{
+		"lab/article003/versioncas/article.go", "> ArticleTick, nil", "> ArticleTick*3/2, nil"}},
+	{name: "003: a tick is stored in milliseconds", test: unit{"./lab/article003/versioncas", "TestArticleFaultNoRoomForALateTick"}, patch: patch{
+		"lab/article003/versioncas/sql/article_table.sql", "tick_time   datetime     NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP", "tick_time   datetime(3)  NOT NULL DEFAULT CURRENT_TIMESTAMP(3) ON UPDATE CURRENT_TIMESTAMP(3)"}},
+	{name: "003: the database's clock alone decides", test: unit{"./lab/article003/versioncas", "TestArticleRepairedComparesNoClocks"}, patch: patch{
+		"lab/article003/versioncas/swap.go", "case observed >= seen.Lease && r.age >= seen.Lease:", "case r.age >= seen.Lease:"}},
 
 	// 004: locks and leaders on ZooKeeper.
-	{name: "004: two buyers hold the lock", test: unit{"./elector/zklatch", "TestArticleTheShop"}, patch: patch{
-		"elector/zklatch/queue.go", "return upTo(1)(names, at)", "return upTo(2)(names, at)"}},
+	{name: "004: two buyers hold the lock", test: unit{"./lab/article004/zklatch", "TestArticleTheShop"}, patch: patch{
+		"lab/article004/zklatch/queue.go", "return upTo(1)(names, at)", "return upTo(2)(names, at)"}},
 	{name: "004: without a lock the stock moves as it should", test: unit{"./lab/oversell", "TestArticleWithoutALockEveryBuyerSucceeds"}, patch: patch{
 		"lab/oversell/ways.go", "return open{}, nil", "return condition{}, nil"}},
 	{name: "004: the endpoint's write counts down", test: unit{"./lab/oversell", "TestArticleTheEndpointWithoutALock"}, patch: patch{
 		"lab/oversell/sql/goods_update.sql", "SET stock = ?", "SET stock = stock - 1 + 0 * ?"}},
 	{name: "004: the endpoint takes no lock", test: unit{"./lab/oversell", "TestArticleTheEndpointWithALock"}, patch: patch{
 		"lab/oversell/store.go", "s.sale.queue.serve(turn, worker,", "open{}.serve(turn, worker,"}},
-	{name: "004: each waiter watches the first", test: unit{"./elector/zklatch", "TestArticleOneWaiterIsWokenAndNotTheHerd"}, patch: patch{
-		"elector/zklatch/queue.go", "return names[at-n], false", "return names[0], false"}},
-	{name: "004: the queue is in the order of ids", test: unit{"./elector/zklatch", "TestArticleFair"}, patch: patch{
-		"elector/zklatch/queue.go", "return cmp.Compare(numberOf(a), numberOf(b))", "return cmp.Compare(a, b)"}},
-	{name: "004: the first release releases", test: unit{"./elector/zklatch", "TestArticleReentrantWithACount"}, patch: patch{
-		"elector/zklatch/mutex.go", "p, last, stopWatching := m.place, m.count == 0, m.stopWatching", "p, last, stopWatching := m.place, true, m.stopWatching"}},
-	{name: "004: a created node is not looked for after a lost reply", test: unit{"./elector/zklatch", "TestArticleALostReplyOfACreateIsRecognised"}, patch: patch{
-		"elector/zklatch/queue.go", "\t\t\tif path, err = q.find(ctx, p.id); err != nil {", "\t\t\tif path = \"\"; q.dir == \"\" {"}, more: []patch{{
-		"elector/zklatch/queue.go", "\t\t\t\tq.c.discardByID(q.dir, p.id) // it may appear later, at a server that lags behind\n", ""}}},
-	{name: "004: a time limit leaves the node", test: unit{"./elector/zklatch", "TestArticleATimeLimitDeletesTheNode"}, patch: patch{
-		"elector/zklatch/queue.go", "\t\tq.c.discardByID(p.dir, p.id)\n\t\tif !errors.Is(err, ErrPlaceLost) {", "\t\tif !errors.Is(err, ErrPlaceLost) {"}},
-	{name: "004: a lost session ends the wait", test: unit{"./elector/zklatch", "TestArticleSessionLossRetriesFromTheStart"}, patch: patch{
-		"elector/zklatch/queue.go", "\t\tif !errors.Is(err, ErrPlaceLost) {\n\t\t\treturn place{}, err", "\t\tif err != nil {\n\t\t\treturn place{}, err"}},
-	{name: "004: a release is tried once", test: unit{"./elector/zklatch", "TestArticleAReleaseIsRetriedUntilDone"}, patch: patch{
-		"elector/zklatch/client.go", "\t\tc.log.Debug(\"will try again\", \"to\", what, \"error\", err)\n", "\t\tif pause > 10*time.Millisecond {\n\t\t\tc.log.Debug(\"given up\", \"what\", what)\n\t\t\treturn\n\t\t}\n"}},
-	{name: "004: a revocation is forced", test: unit{"./elector/zklatch", "TestArticleRevocationIsByAgreement"}, patch: patch{
-		"elector/zklatch/revoke.go", "\tif err != nil {\n\t\treturn fmt.Errorf(\"ask for", "\tc.discard(path)\n\tif err != nil {\n\t\treturn fmt.Errorf(\"ask for"}},
-	{name: "004: the semaphore mutex is reentrant", test: unit{"./elector/zklatch", "TestArticleTheSemaphoreMutexIsNotReentrant"}, patch: patch{
-		"elector/zklatch/semaphore.go", "\tp, err := s.queue.stand(ctx)\n", "\tif len(s.places) == 1 {\n\t\treturn nil\n\t}\n\tp, err := s.queue.stand(ctx)\n"}},
-	{name: "004: a writer does not wait for readers", test: unit{"./elector/zklatch", "TestArticleManyReadOrOneWrites"}, patch: patch{
-		"elector/zklatch/readwrite.go", "c.mutex(path, writeKind, kinds, data, oneAtATime)", "c.mutex(path, writeKind, kinds, data, upTo(9))"}},
-	{name: "004: the second in the queue leads, too", test: unit{"./elector/zklatch", "TestArticleThereIsOneLeaderAndItsLossIsNoticed"}, patch: patch{
-		"elector/zklatch/latch.go", "\t\tl.lead(mayGo)\n", "\t\tl.lead(err == nil)\n"}},
-	{name: "004: a silent close notifies", test: unit{"./elector/zklatch", "TestArticleCloseIsSilentOrNotifies"}, patch: patch{
-		"elector/zklatch/latch.go", "if led && ending == Notifying {", "if led {"}},
-	{name: "004: hasLeadership does not look at the clock", test: unit{"./elector/zklatch", "TestArticleASilentServerEndsTheLeadershipByOurClock"}, patch: patch{
-		"elector/zklatch/client.go", "return s.ID == id && s.Connected() && time.Now().Before(c.trustedUntil(s))", "return s.ID == id && s.Connected()"}},
-	{name: "004: a reconnect always resets", test: unit{"./elector/zklatch", "TestArticleAReconnectComparesTheOwner"}, patch: patch{
-		"elector/zklatch/latch.go", "case err == nil && stat.Owner == s.ID:", "case err == nil && stat.Owner == s.ID+1:"}},
-	{name: "004: a node of an older session counts", test: unit{"./elector/zklatch", "TestArticleANodeOfAnOlderSessionDoesNotCount"}, patch: patch{
-		"elector/zklatch/latch.go", "case err == nil && stat.Owner == s.ID:", "case err == nil && stat.Owner <= s.ID:"}},
-	{name: "004: a selector that requeues itself does not", test: unit{"./elector/zklatch", "TestArticleASelectorLeadsByTurns"}, patch: patch{
-		"elector/zklatch/selector.go", "\t\tif s.cfg.AutoRequeue {", "\t\tif s.cfg.AutoRequeue && s.cfg.ID == \"\" {"}},
-	{name: "004: a selector that is cut off leads on", test: unit{"./elector/zklatch", "TestArticleASelectorThatIsCutOffIsInterrupted"}, patch: patch{
-		"elector/zklatch/selector.go", "return s.mutex.Holding(parent)", "return parent, func() {}"}},
-	{name: "004: a policy allows one retry more", test: unit{"./elector/zklatch", "TestArticleRetryPoliciesAllowWhatCuratorsDo"}, patch: patch{
-		"elector/zklatch/retry.go", "retryCount < p.N", "retryCount <= p.N"}},
-	{name: "004: the pause before a retry does not grow", test: unit{"./elector/zklatch", "TestArticleRetryPoliciesAllowWhatCuratorsDo"}, patch: patch{
-		"elector/zklatch/retry.go", "random(1<<(retryCount+1))", "random(1<<1)"}},
-	{name: "004: requests are repeated whatever the policy", test: unit{"./elector/zklatch", "TestArticleRequestsAreRepeatedAsThePolicyAllows"}, patch: patch{
-		"elector/zklatch/retry.go", "\t\tif err := r.next(ctx, err); err != nil {\n", "\t\tif _ = r.next(ctx, err); ctx.Err() != nil {\n"}},
-	{name: "004: a lost place starts again whatever the policy", test: unit{"./elector/zklatch", "TestArticleALostPlaceAsksTheRetryPolicy"}, patch: patch{
-		"elector/zklatch/queue.go", "\t\tif err := starts.next(ctx, err); err != nil {\n", "\t\tif _ = starts.next(ctx, err); ctx.Err() != nil {\n"}},
-	{name: "004: missing parents are persistent", test: unit{"./elector/zklatch", "TestArticleMissingParentsAreContainers"}, patch: patch{
-		"elector/zklatch/queue.go", "q.c.makeContainers(ctx, q.dir)", "q.c.makePath(ctx, q.dir, Persistent)"}},
-	{name: "004: a queue that is deleted during the create ends the acquisition", test: unit{"./elector/zklatch", "TestArticleAQueueThatIsDeletedDuringTheCreateStartsAgain"}, patch: patch{
-		"elector/zklatch/queue.go", "if err := starts.next(ctx, ErrPlaceLost); err != nil {", "if err := ErrPlaceLost; err != nil {"}},
-	{name: "004: the last item is taken first", test: unit{"./elector/zklatch", "TestArticleAQueueIsTakenInOrder"}, patch: patch{
-		"elector/zklatch/items.go", "return cmp.Compare(numberOf(a), numberOf(b))", "return cmp.Compare(numberOf(b), numberOf(a))"}},
-	{name: "004: an offer whose answer was lost is repeated", test: unit{"./elector/zklatch", "TestSimpleDistributedQueue_LostAnswers"}, patch: patch{
-		"elector/zklatch/items.go", "case errors.Is(err, ErrSessionExpired): // nothing was created", "case retryable(err):"}},
-	{name: "004: a listener cannot cancel the leadership", test: unit{"./elector/zklatch", "TestArticleAListenerCancelsTheLeadership"}, patch: patch{
-		"elector/zklatch/state.go", "if errors.Is(err, ErrCancelLeadership) {", "if errors.Is(err, ErrCancelLeadership) && state == Lost {"}},
-	{name: "004: an old term's write is accepted", test: unit{"./elector/zklatch", "TestConformance"}, patch: patch{
-		"elector/zklatch/record.go", "if r.Number != term || r.Leader != owner.String() || r.Resigned {", "if r.Number < term {"}},
+	{name: "004: each waiter watches the first", test: unit{"./lab/article004/zklatch", "TestArticleOneWaiterIsWokenAndNotTheHerd"}, patch: patch{
+		"lab/article004/zklatch/queue.go", "return names[at-n], false", "return names[0], false"}},
+	{name: "004: the queue is in the order of ids", test: unit{"./lab/article004/zklatch", "TestArticleFair"}, patch: patch{
+		"lab/article004/zklatch/queue.go", "return cmp.Compare(numberOf(a), numberOf(b))", "return cmp.Compare(a, b)"}},
+	{name: "004: the first release releases", test: unit{"./lab/article004/zklatch", "TestArticleReentrantWithACount"}, patch: patch{
+		"lab/article004/zklatch/mutex.go", "p, last, stopWatching := m.place, m.count == 0, m.stopWatching", "p, last, stopWatching := m.place, true, m.stopWatching"}},
+	{name: "004: a created node is not looked for after a lost reply", test: unit{"./lab/article004/zklatch", "TestArticleALostReplyOfACreateIsRecognised"}, patch: patch{
+		"lab/article004/zklatch/queue.go", "\t\t\tif path, err = q.find(ctx, p.id); err != nil {", "\t\t\tif path = \"\"; q.dir == \"\" {"}, more: []patch{{
+		"lab/article004/zklatch/queue.go", "\t\t\t\tq.c.discardByID(q.dir, p.id) // it may appear later, at a server that lags behind\n", ""}}},
+	{name: "004: a time limit leaves the node", test: unit{"./lab/article004/zklatch", "TestArticleATimeLimitDeletesTheNode"}, patch: patch{
+		"lab/article004/zklatch/queue.go", "\t\tq.c.discardByID(p.dir, p.id)\n\t\tif !errors.Is(err, ErrPlaceLost) {", "\t\tif !errors.Is(err, ErrPlaceLost) {"}},
+	{name: "004: a lost session ends the wait", test: unit{"./lab/article004/zklatch", "TestArticleSessionLossRetriesFromTheStart"}, patch: patch{
+		"lab/article004/zklatch/queue.go", "\t\tif !errors.Is(err, ErrPlaceLost) {\n\t\t\treturn place{}, err", "\t\tif err != nil {\n\t\t\treturn place{}, err"}},
+	{name: "004: a release is tried once", test: unit{"./lab/article004/zklatch", "TestArticleAReleaseIsRetriedUntilDone"}, patch: patch{
+		"lab/article004/zklatch/client.go", "\t\tc.log.Debug(\"will try again\", \"to\", what, \"error\", err)\n", "\t\tif pause > 10*time.Millisecond {\n\t\t\tc.log.Debug(\"given up\", \"what\", what)\n\t\t\treturn\n\t\t}\n"}},
+	{name: "004: a revocation is forced", test: unit{"./lab/article004/zklatch", "TestArticleRevocationIsByAgreement"}, patch: patch{
+		"lab/article004/zklatch/revoke.go", "\tif err != nil {\n\t\treturn fmt.Errorf(\"ask for", "\tc.discard(path)\n\tif err != nil {\n\t\treturn fmt.Errorf(\"ask for"}},
+	{name: "004: the semaphore mutex is reentrant", test: unit{"./lab/article004/zklatch", "TestArticleTheSemaphoreMutexIsNotReentrant"}, patch: patch{
+		"lab/article004/zklatch/semaphore.go", "\tp, err := s.queue.stand(ctx)\n", "\tif len(s.places) == 1 {\n\t\treturn nil\n\t}\n\tp, err := s.queue.stand(ctx)\n"}},
+	{name: "004: a writer does not wait for readers", test: unit{"./lab/article004/zklatch", "TestArticleManyReadOrOneWrites"}, patch: patch{
+		"lab/article004/zklatch/readwrite.go", "c.mutex(path, writeKind, kinds, data, oneAtATime)", "c.mutex(path, writeKind, kinds, data, upTo(9))"}},
+	{name: "004: the second in the queue leads, too", test: unit{"./lab/article004/zklatch", "TestArticleThereIsOneLeaderAndItsLossIsNoticed"}, patch: patch{
+		"lab/article004/zklatch/latch.go", "\t\tl.lead(mayGo)\n", "\t\tl.lead(err == nil)\n"}},
+	{name: "004: a silent close notifies", test: unit{"./lab/article004/zklatch", "TestArticleCloseIsSilentOrNotifies"}, patch: patch{
+		"lab/article004/zklatch/latch.go", "if led && ending == Notifying {", "if led {"}},
+	{name: "004: hasLeadership does not look at the clock", test: unit{"./lab/article004/zklatch", "TestArticleASilentServerEndsTheLeadershipByOurClock"}, patch: patch{
+		"lab/article004/zklatch/client.go", "return s.ID == id && s.Connected() && time.Now().Before(c.trustedUntil(s))", "return s.ID == id && s.Connected()"}},
+	{name: "004: a reconnect always resets", test: unit{"./lab/article004/zklatch", "TestArticleAReconnectComparesTheOwner"}, patch: patch{
+		"lab/article004/zklatch/latch.go", "case err == nil && stat.Owner == s.ID:", "case err == nil && stat.Owner == s.ID+1:"}},
+	{name: "004: a node of an older session counts", test: unit{"./lab/article004/zklatch", "TestArticleANodeOfAnOlderSessionDoesNotCount"}, patch: patch{
+		"lab/article004/zklatch/latch.go", "case err == nil && stat.Owner == s.ID:", "case err == nil && stat.Owner <= s.ID:"}},
+	{name: "004: a selector that requeues itself does not", test: unit{"./lab/article004/zklatch", "TestArticleASelectorLeadsByTurns"}, patch: patch{
+		"lab/article004/zklatch/selector.go", "\t\tif s.cfg.AutoRequeue {", "\t\tif s.cfg.AutoRequeue && s.cfg.ID == \"\" {"}},
+	{name: "004: a selector that is cut off leads on", test: unit{"./lab/article004/zklatch", "TestArticleASelectorThatIsCutOffIsInterrupted"}, patch: patch{
+		"lab/article004/zklatch/selector.go", "return s.mutex.Holding(parent)", "return parent, func() {}"}},
+	{name: "004: a policy allows one retry more", test: unit{"./lab/article004/zklatch", "TestArticleRetryPoliciesAllowWhatCuratorsDo"}, patch: patch{
+		"lab/article004/zklatch/retry.go", "retryCount < p.N", "retryCount <= p.N"}},
+	{name: "004: the pause before a retry does not grow", test: unit{"./lab/article004/zklatch", "TestArticleRetryPoliciesAllowWhatCuratorsDo"}, patch: patch{
+		"lab/article004/zklatch/retry.go", "random(1<<(retryCount+1))", "random(1<<1)"}},
+	{name: "004: requests are repeated whatever the policy", test: unit{"./lab/article004/zklatch", "TestArticleRequestsAreRepeatedAsThePolicyAllows"}, patch: patch{
+		"lab/article004/zklatch/retry.go", "\t\tif err := r.next(ctx, err); err != nil {\n", "\t\tif _ = r.next(ctx, err); ctx.Err() != nil {\n"}},
+	{name: "004: a lost place starts again whatever the policy", test: unit{"./lab/article004/zklatch", "TestArticleALostPlaceAsksTheRetryPolicy"}, patch: patch{
+		"lab/article004/zklatch/queue.go", "\t\tif err := starts.next(ctx, err); err != nil {\n", "\t\tif _ = starts.next(ctx, err); ctx.Err() != nil {\n"}},
+	{name: "004: missing parents are persistent", test: unit{"./lab/article004/zklatch", "TestArticleMissingParentsAreContainers"}, patch: patch{
+		"lab/article004/zklatch/queue.go", "q.c.makeContainers(ctx, q.dir)", "q.c.makePath(ctx, q.dir, Persistent)"}},
+	{name: "004: a queue that is deleted during the create ends the acquisition", test: unit{"./lab/article004/zklatch", "TestArticleAQueueThatIsDeletedDuringTheCreateStartsAgain"}, patch: patch{
+		"lab/article004/zklatch/queue.go", "if err := starts.next(ctx, ErrPlaceLost); err != nil {", "if err := ErrPlaceLost; err != nil {"}},
+	{name: "004: the last item is taken first", test: unit{"./lab/article004/zklatch", "TestArticleAQueueIsTakenInOrder"}, patch: patch{
+		"lab/article004/zklatch/items.go", "return cmp.Compare(numberOf(a), numberOf(b))", "return cmp.Compare(numberOf(b), numberOf(a))"}},
+	{name: "004: an offer whose answer was lost is repeated", test: unit{"./lab/article004/zklatch", "TestSimpleDistributedQueue_LostAnswers"}, patch: patch{
+		"lab/article004/zklatch/items.go", "case errors.Is(err, ErrSessionExpired): // nothing was created", "case retryable(err):"}},
+	{name: "004: a listener cannot cancel the leadership", test: unit{"./lab/article004/zklatch", "TestArticleAListenerCancelsTheLeadership"}, patch: patch{
+		"lab/article004/zklatch/state.go", "if errors.Is(err, ErrCancelLeadership) {", "if errors.Is(err, ErrCancelLeadership) && state == Lost {"}},
+	{name: "004: an old term's write is accepted", test: unit{"./lab/article004/zklatch", "TestConformance"}, patch: patch{
+		"lab/article004/zklatch/record.go", "if r.Number != term || r.Leader != owner.String() || r.Resigned {", "if r.Number < term {"}},
 }

@@ -1,0 +1,79 @@
+package zklatch_test
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	_ "conclave/internal/bubble"
+	"conclave/lab/article004/zklatch"
+	"conclave/testbed/simulated/simnet"
+)
+
+// ConfirmedAt is from before the request was sent, however late its answer is; and
+// pings alone advance it, three times in a timeout.
+func TestConn_ConfirmedAtIsFromBeforeTheRequest(t *testing.T) {
+	wire(t, func(t *testing.T, b *bench) {
+		const way = 250 * time.Millisecond
+		b.network.Shape("nodes", "zk", simnet.Shape{Latency: way})
+		b.network.Shape("zk", "nodes", simnet.Shape{Latency: way})
+		u := b.user()
+		for range 10 {
+			began := time.Now()
+			_, err := u.Children(t.Context(), "/")
+			require.NoError(t, err)
+			s, _ := u.Session()
+			assert.GreaterOrEqual(t, time.Since(s.ConfirmedAt), 2*way, "a round trip")
+			assert.False(t, s.ConfirmedAt.Before(began))
+			assert.Equal(t, s.ConfirmedAt.Add(timeout), s.Until())
+
+			time.Sleep(timeout)
+			s, _ = u.Session()
+			assert.Less(t, time.Since(s.ConfirmedAt), timeout/2+2*way, "pings are answered")
+		}
+	})
+}
+
+// The timeout is the one that the servers grant, not the one that was requested.
+func TestConn_TimeoutIsTheGrantedOne(t *testing.T) {
+	wire(t, func(t *testing.T, b *bench) {
+		b.server.Limits(time.Second, 2*time.Second)
+		u := b.user()
+		b.until("a session", func() bool { s, _ := u.Session(); return s.Connected() })
+		s, _ := u.Session()
+		assert.Equal(t, 2*time.Second, s.Timeout)
+	})
+}
+
+// A request that is left over from the last connection may be sent on the next one
+// before the watches are set again. Its answer must not hide what has changed
+// meanwhile. (Without the mend the race detector finds it.)
+func TestConn_LeftOverRequestHidesNoChange(t *testing.T) {
+	wire(t, func(t *testing.T, b *bench) {
+		u, other := b.user(), b.user()
+		path := b.top(other) + "/watched"
+		_, err := other.Create(t.Context(), path, nil, zklatch.Persistent)
+		require.NoError(t, err)
+		for range 20 {
+			_, _, watch, err := u.GetW(t.Context(), path)
+			require.NoError(t, err)
+			release := u.cable.Stall()
+			var group sync.WaitGroup
+			for range 3 { // the first waits for the connection, the others behind it
+				group.Go(func() { _, _, _ = u.Get(t.Context(), path) })
+			}
+			synctest.Wait()
+			_, err = other.Set(t.Context(), path, []byte("changed"), zklatch.AnyVersion)
+			require.NoError(t, err)
+			u.cable.Break()
+			synctest.Wait()
+			release()
+			assert.Equal(t, zklatch.Event{Type: zklatch.NodeChanged, Path: path}, <-watch)
+			group.Wait()
+		}
+	})
+}

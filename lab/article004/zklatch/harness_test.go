@@ -1,0 +1,211 @@
+package zklatch_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/elector/electortest"
+	"conclave/internal/zktest"
+	"conclave/lab/article004/zklatch"
+	"conclave/lab/article004/zklatch/memtree"
+	"conclave/testbed/simulated/simnet"
+)
+
+func TestMain(m *testing.M) { zktest.Main(m) }
+
+// timeout is the session timeout.
+const timeout = 3 * time.Second
+
+// bench is a tree, and how to make clients of it.
+type bench struct {
+	t       *testing.T
+	path    string          // all nodes are below it
+	server  *memtree.Server // nil on a real ZooKeeper,
+	real    zktest.Server   // if server is nil
+	network *simnet.Net     // if the connections are in memory
+	dial    dialer          // nil without connections
+	addr    string
+	clients atomic.Int64
+}
+
+type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// user is one client with its own session.
+type user struct {
+	zklatch.Tree
+	*zklatch.Client
+	memory *memtree.Session   // without connections
+	conn   *zklatch.Conn      // otherwise
+	cable  *electortest.Cable // the path of conn
+}
+
+// everywhere runs a test in memory, over ZooKeeper's protocol in memory, and on a
+// real ZooKeeper if that is asked for.
+func everywhere(t *testing.T, test func(t *testing.T, b *bench)) {
+	t.Run("memory", func(t *testing.T) { inMemory(t, test) })
+	t.Run("wire", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { test(t, onWire(t)) })
+	})
+	t.Run("zookeeper", func(t *testing.T) { test(t, onZooKeeper(t)) })
+}
+
+// inMemory runs a test in a bubble, on sessions into which faults can be injected.
+func inMemory(t *testing.T, test func(t *testing.T, b *bench)) {
+	synctest.Test(t, func(t *testing.T) {
+		test(t, &bench{t: t, path: "/test", server: memtree.New()})
+	})
+}
+
+// onWire is a server in memory that is reached by the real client; call it inside a
+// bubble.
+func onWire(t *testing.T) *bench {
+	network := simnet.New(1)
+	listener, err := network.Host("zk").Listen(t.Context(), "tcp", "zk:2181")
+	require.NoError(t, err)
+	server := memtree.New()
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(ctx, listener) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("the server ended with %v", err)
+		}
+	})
+	return &bench{t: t, path: "/test", server: server, network: network, dial: network.Host("nodes").DialContext, addr: "zk:2181"}
+}
+
+// onZooKeeper is a real one, in real time.
+func onZooKeeper(t *testing.T) *bench {
+	server := zktest.New(t)
+	return &bench{t: t, path: server.Path, real: server, dial: new(net.Dialer).DialContext, addr: server.Addr}
+}
+
+// user connects one more client; it is closed when the test ends.
+func (b *bench) user() *user {
+	b.t.Helper()
+	n := b.clients.Add(1)
+	u := &user{}
+	if b.dial == nil {
+		u.memory = b.server.Connect(timeout)
+		u.Tree = u.memory
+		b.t.Cleanup(u.memory.Close)
+	} else {
+		u.cable = electortest.NewCable(b.dial)
+		conn, err := zklatch.Dial(zklatch.ConnConfig{Servers: []string{b.addr}, Timeout: timeout, Dial: u.cable.Dial, Logger: b.logger("conn")})
+		require.NoError(b.t, err)
+		u.conn, u.Tree = conn, conn
+		b.t.Cleanup(func() { conn.Close() })
+	}
+	u.Client = zklatch.NewClient(u.Tree, zklatch.ClientConfig{Rand: random(uint64(n)), Logger: b.logger("client")})
+	b.t.Cleanup(u.Client.Close)
+	return u
+}
+
+func (b *bench) logger(name string) *slog.Logger {
+	return slog.New(slog.NewTextHandler(lines{b.t}, &slog.HandlerOptions{Level: slog.LevelDebug})).With("part", name)
+}
+
+// waitLimit is how long a test waits for anything.
+const waitLimit = 20 * time.Second
+
+// limited returns a context for calls that wait.
+func (b *bench) limited() context.Context {
+	ctx, cancel := context.WithTimeout(b.t.Context(), waitLimit)
+	b.t.Cleanup(cancel)
+	return ctx
+}
+
+// next receives from a channel.
+func next[T any](b *bench, from <-chan T) (value T) {
+	b.t.Helper()
+	select {
+	case value = <-from:
+	case <-b.limited().Done():
+		require.FailNow(b.t, "waited too long", "for a %T", value)
+	}
+	return value
+}
+
+// together runs the members of a recipe at the same time. The first error of one ends
+// the context of the others, as a limit does; all errors are reported.
+func (b *bench) together(members ...func(ctx context.Context) error) {
+	b.t.Helper()
+	ctx, cancel := context.WithCancel(b.limited())
+	defer cancel()
+	errs := make([]error, len(members))
+	var group sync.WaitGroup
+	for i, member := range members {
+		group.Go(func() {
+			if errs[i] = member(ctx); errs[i] != nil {
+				cancel()
+			}
+		})
+	}
+	group.Wait()
+	for i, err := range errs {
+		require.NoError(b.t, err, "member %d", i)
+	}
+}
+
+// until waits for a claim to become true.
+func (b *bench) until(what string, claim func() bool) {
+	b.t.Helper()
+	limit := time.NewTimer(waitLimit)
+	defer limit.Stop()
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	for !claim() {
+		select {
+		case <-look.C:
+		case <-limit.C:
+			require.FailNow(b.t, "waited too long", "for %s", what)
+		}
+	}
+}
+
+// names lists what is below a path of the bench.
+func (b *bench) names(u *user, path string) []string {
+	b.t.Helper()
+	names, err := u.Children(b.t.Context(), b.path+path)
+	if errors.Is(err, zklatch.ErrNoNode) {
+		return nil
+	}
+	require.NoError(b.t, err)
+	return names
+}
+
+// log notes things in their order.
+type log struct {
+	mu   sync.Mutex
+	said []string
+}
+
+func (l *log) say(what string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.said = append(l.said, what)
+}
+
+func (l *log) all() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]string(nil), l.said...)
+}
+
+// lines writes a log into the test's.
+type lines struct{ t testing.TB }
+
+func (l lines) Write(p []byte) (int, error) {
+	l.t.Logf("%s", p)
+	return len(p), nil
+}

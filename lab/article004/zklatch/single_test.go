@@ -1,0 +1,79 @@
+package zklatch_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/lab/article004/zklatch"
+)
+
+// lateLoss loses the answer of a first deletion that was executed: the holder
+// learns of the loss a second later, when another may hold the lock.
+type lateLoss struct {
+	zklatch.Tree
+	lost bool
+}
+
+func (t *lateLoss) Delete(ctx context.Context, path string, version int32) error {
+	err := t.Tree.Delete(ctx, path, version)
+	if t.lost {
+		return err
+	}
+	t.lost = true
+	time.Sleep(time.Second)
+	return errors.Join(zklatch.ErrConnectionLost, err)
+}
+
+func TestSingleNode_ALateReleaseLeavesTheNextHolderAlone(t *testing.T) {
+	inMemory(t, func(t *testing.T, b *bench) {
+		a, w := b.user(), b.user()
+		b.top(a)
+		held := b.client(&lateLoss{Tree: a.Tree}, zklatch.RetryForever{}).SingleNode(b.path + "/top/single")
+		second := w.SingleNode(b.path + "/top/single")
+		require.NoError(t, held.Acquire(t.Context()))
+		got := make(chan error, 1)
+		go func() { got <- second.Acquire(t.Context()) }()
+		synctest.Wait()
+		require.NoError(t, held.Release(t.Context()))
+		require.NoError(t, next(b, got))
+		time.Sleep(timeout / 2)
+		assert.Equal(t, []string{"single"}, b.names(w, "/top"), "the next holder's node")
+		require.NoError(t, second.Release(t.Context()))
+		assert.Empty(t, b.names(w, "/top"))
+	})
+}
+
+func TestSingleNode_AnAcquireThatFailsLeavesNoNode(t *testing.T) {
+	inMemory(t, func(t *testing.T, b *bench) {
+		u, look := b.user(), b.user()
+		b.top(u)
+		b.server.LoseReply("create", "/single")
+		b.server.DropRequest("get", "/single")
+		c := b.client(u.Tree, zklatch.RetryNTimes{})
+		require.ErrorIs(t, c.SingleNode(b.path+"/top/single").Acquire(t.Context()), zklatch.ErrRetryRefused)
+		time.Sleep(timeout)
+		assert.Empty(t, b.names(look, "/top"))
+	})
+}
+
+func TestSingleNode_AHandleThatHasLostTheLockLeavesItAlone(t *testing.T) {
+	inMemory(t, func(t *testing.T, b *bench) {
+		a, w := b.user(), b.user()
+		b.top(w)
+		lost, held := a.SingleNode(b.path+"/top/single"), w.SingleNode(b.path+"/top/single")
+		require.NoError(t, lost.Acquire(t.Context()))
+		session, _ := a.Session()
+		b.server.Expire(session.ID)
+		require.NoError(t, held.Acquire(t.Context()))
+		require.NoError(t, lost.Release(t.Context()))
+		require.NoError(t, a.SingleNode(b.path+"/top/single").Release(t.Context()), "a handle that never held it")
+		time.Sleep(timeout)
+		assert.Equal(t, []string{"single"}, b.names(w, "/top"))
+	})
+}
