@@ -48,29 +48,10 @@ type RetryNTimes struct {
 
 // AllowRetry refuses the retry after the Nth.
 func (p RetryNTimes) AllowRetry(retryCount int, _ time.Duration) (time.Duration, bool) {
-	return allowed(p.Pause, retryCount < p.N)
-}
-
-// RetryOneTime allows one retry, after a pause.
-type RetryOneTime struct {
-	Pause time.Duration
-}
-
-// AllowRetry refuses the second retry.
-func (p RetryOneTime) AllowRetry(retryCount int, elapsed time.Duration) (time.Duration, bool) {
-	return RetryNTimes{N: 1, Pause: p.Pause}.AllowRetry(retryCount, elapsed)
-}
-
-// RetryUntilElapsed allows retries until MaxElapsed has passed, each after a pause,
-// which may end later.
-type RetryUntilElapsed struct {
-	MaxElapsed time.Duration
-	Pause      time.Duration
-}
-
-// AllowRetry refuses retries from MaxElapsed on.
-func (p RetryUntilElapsed) AllowRetry(_ int, elapsed time.Duration) (time.Duration, bool) {
-	return allowed(p.Pause, elapsed < p.MaxElapsed)
+	if retryCount < p.N {
+		return p.Pause, true
+	}
+	return 0, false
 }
 
 // maxExponent is the highest number of retries that an exponential policy allows
@@ -103,28 +84,6 @@ func (p ExponentialBackoffRetry) AllowRetry(retryCount int, _ time.Duration) (ti
 	}
 	if p.MaxSleep > 0 {
 		pause = min(pause, p.MaxSleep)
-	}
-	return pause, true
-}
-
-// BoundedExponentialBackoffRetry is ExponentialBackoffRetry with a required limit: a
-// MaxSleep of 0 means no pause.
-type BoundedExponentialBackoffRetry struct {
-	BaseSleep  time.Duration
-	MaxSleep   time.Duration
-	MaxRetries int
-	Random     func(n int64) int64 // as in ExponentialBackoffRetry
-}
-
-// AllowRetry draws the pause, and refuses the retry after the last.
-func (p BoundedExponentialBackoffRetry) AllowRetry(retryCount int, elapsed time.Duration) (time.Duration, bool) {
-	pause, ok := ExponentialBackoffRetry{BaseSleep: p.BaseSleep, MaxRetries: p.MaxRetries, Random: p.Random}.AllowRetry(retryCount, elapsed)
-	return min(pause, p.MaxSleep), ok
-}
-
-func allowed(pause time.Duration, ok bool) (time.Duration, bool) {
-	if !ok {
-		return 0, false
 	}
 	return pause, true
 }

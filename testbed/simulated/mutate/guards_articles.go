@@ -310,9 +310,9 @@ var articleGuards = []guard{
 	{name: "004: a queue that is deleted during the create ends the acquisition", test: unit{"./lab/article004/zklatch", "TestArticleAQueueThatIsDeletedDuringTheCreateStartsAgain"}, patch: patch{
 		"lab/article004/zklatch/queue.go", "if err := starts.next(ctx, ErrPlaceLost); err != nil {", "if err := ErrPlaceLost; err != nil {"}},
 	{name: "004: the last item is taken first", test: unit{"./lab/article004/zklatch", "TestArticleAQueueIsTakenInOrder"}, patch: patch{
-		"lab/article004/zklatch/items.go", "return cmp.Compare(numberOf(a), numberOf(b))", "return cmp.Compare(numberOf(b), numberOf(a))"}},
+		"lab/article004/zklatch/simplequeue.go", "return cmp.Compare(numberOf(a), numberOf(b))", "return cmp.Compare(numberOf(b), numberOf(a))"}},
 	{name: "004: an offer whose answer was lost is repeated", test: unit{"./lab/article004/zklatch", "TestSimpleDistributedQueue_LostAnswers"}, patch: patch{
-		"lab/article004/zklatch/items.go", "case errors.Is(err, ErrSessionExpired): // nothing was created", "case retryable(err):"}},
+		"lab/article004/zklatch/simplequeue.go", "case errors.Is(err, ErrSessionExpired): // nothing was created", "case retryable(err):"}},
 	{name: "004: a listener cannot cancel the leadership", test: unit{"./lab/article004/zklatch", "TestArticleAListenerCancelsTheLeadership"}, patch: patch{
 		"lab/article004/zklatch/state.go", "if errors.Is(err, ErrCancelLeadership) {", "if errors.Is(err, ErrCancelLeadership) && state == Lost {"}},
 	{name: "004: an old term's write is accepted", test: unit{"./lab/article004/zklatch", "TestConformance"}, patch: patch{
