@@ -14,11 +14,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave"
+	"conclave/internal/long"
 	"conclave/slot"
 )
 
 // storms: go test ./meta -run Storm -storms 100
-var storms = flag.Int("storms", 4, "number of seeds for TestStorm")
+var storms = flag.Int("storms", long.Rounds(2, 4), "number of seeds for TestStorm")
 
 // tables collects every slot table that any node has ever held.
 type tables struct {

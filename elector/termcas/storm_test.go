@@ -12,6 +12,7 @@ import (
 
 	"conclave/elector/electortest"
 	"conclave/elector/termcas"
+	"conclave/internal/long"
 )
 
 // TestStorm injects random faults from a seed, and checks the invariants: a term has one
@@ -19,10 +20,7 @@ import (
 // leaderships overlap; an effect of an older term is never accepted after one of a newer;
 // and a node leads within two leases after the storm.
 func TestStorm(t *testing.T) {
-	seeds := uint64(6)
-	if testing.Short() {
-		seeds = 1
-	}
+	seeds := uint64(long.Rounds(2, 6))
 	for _, takeover := range []termcas.Takeover{termcas.Witness, termcas.Lease} {
 		for seed := range seeds {
 			t.Run(fmt.Sprintf("%s/seed %d", takeover, seed), func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/internal/devdb"
+	"conclave/internal/long"
 )
 
 const rivals = 16
@@ -89,14 +90,7 @@ func swapped(e executor, owner string, term int) (bool, error) {
 }
 
 func TestSwap_HasOneWinner(t *testing.T) {
-	rounds := 10_000
-	if underRace {
-		rounds = 2_000 // ten times slower
-	}
-	if testing.Short() {
-		rounds = 500
-	}
-	contend(t, serveSlow(t, ""), rounds, func(c *sql.Conn, owner string, term int) (bool, error) { return swapped(c, owner, term) })
+	contend(t, serveSlow(t, ""), long.Rounds(1_000, 5_000), func(c *sql.Conn, owner string, term int) (bool, error) { return swapped(c, owner, term) })
 }
 
 func TestSwapInTransactions_HasOneWinner(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"conclave/internal/long"
 	"conclave/internal/sleep"
 )
 
@@ -107,7 +108,7 @@ func playSkew(t *testing.T, seed uint64, behind time.Duration) (s skewed) {
 // the time after which the successor leads (21 to 23 s after the last renewal).
 // With right clocks the same seeds have one leader at any time.
 func TestSkew_TwoLeadersAct(t *testing.T) {
-	seeds := []uint64{1, 2, 3, 4}
+	seeds := []uint64{1, 2, 3, 4}[:long.Rounds(1, 4)]
 	if *skewSeed != 0 {
 		seeds = []uint64{*skewSeed}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/elector/electortest"
+	"conclave/internal/long"
 	"conclave/lab/article003/versioncas"
 )
 
@@ -20,7 +21,7 @@ import (
 //	go test ./lab/article003/versioncas -run TestLate -late-from 2 -late-seeds 1 -v
 var (
 	lateFrom  = flag.Uint64("late-from", 1, "the first seed that the tests of late nodes play")
-	lateSeeds = flag.Uint64("late-seeds", 10, "how many seeds they play")
+	lateSeeds = flag.Uint64("late-seeds", uint64(long.Rounds(4, 10)), "how many seeds they play")
 )
 
 // lateFor is how long the stories are.

@@ -1,5 +1,0 @@
-//go:build !race
-
-package devdb_test
-
-const underRace = false

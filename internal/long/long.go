@@ -1,0 +1,13 @@
+// Package long says how much a test plays: a share of its rounds in `make test`, whose
+// end people wait for, and all of them with TEST_ALL=1, as `make test-all` sets it.
+package long
+
+import "os"
+
+// Rounds returns all with TEST_ALL=1, and otherwise few.
+func Rounds(few, all int) int {
+	if os.Getenv("TEST_ALL") == "1" {
+		return all
+	}
+	return few
+}
