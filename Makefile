@@ -23,7 +23,7 @@ LINT_VERSION     := v2.15.0
 SBOM_VERSION     := v1.10.0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo play pictures test-browser soak eight test test-all test-long test-hostile test-real test-containers test-compose test-replicated test-zookeeper sim diagram mutate check up down lint generate bench fuzz cover clean
+.PHONY: help build demo play pictures test-browser soak eight test test-race test-all test-long test-hostile test-real test-containers test-compose test-replicated test-zookeeper sim diagram mutate check up down lint generate bench fuzz cover clean
 .PHONY: need-docker image image-source compose-up compose-demo compose-down
 
 help: ## list the targets
@@ -61,29 +61,35 @@ EIGHT := handed-over-while-a-session-is-slow the-last-copy-is-being-drained all-
 eight: build ## the defects that were found from outside, on processes: each scenario TIMES=n (20), PARALLEL=n (3) clusters at once; ONLY=NAMES
 	@$(BIN)/conclave chaos run $(or $(ONLY),$(EIGHT)) --times $(or $(TIMES),20) --parallel $(or $(PARALLEL),3) --seed $(or $(SEED),1)
 
-# Packages in which the race detector finds nothing: one goroutine reads source code.
-PLAIN := ./internal/archtest ./testbed/simulated/mutate
+# make test plays under the race detector the packages in which goroutines meet and that
+# do not need the embedded MySQL server, whose code takes minutes to build for it. The
+# others are plain here; storms (make sim RACED=1), real servers and hostile clients run
+# under it too, and test-race plays everything.
+RACED_PACKAGES := ./client ./data/... ./session/... ./wire/... ./meta/metaclient ./internal/node ./internal/contain ./internal/faultnet ./testbed/console/... ./testbed/local/...
 
 # Tests of many virtual minutes or megabytes, which take a minute each under the race
 # detector: others bring the same goroutines together, and these are played without it.
 HEAVY := ^(TestBalance_SpreadsAndRests|TestCalm_NoElectionAcrossCalendarBoundaries|TestConfig_RefusesWhatIsInvalidAndChangesNothing|TestHandOver_CrashInEachPhase|TestMetaOutage_MembersAndTableStay|TestParts_ListLargerThanAMessageIsPushed|TestRepair_IdleClusterComparesRarely|TestStop_AnnouncementExpires)$$
 
-test: ## all tests that need only Go
+test: ## all tests that need only Go, each playing a share of its rounds
 	@echo '$(SAY_RACE)'
-	$(TEST_ENV) $(GO) test -timeout 30m $(RACE) $(if $(RACE),-skip '$(HEAVY)',) $$($(GO) list ./... | grep -v $(patsubst ./%,-e '/%$$',$(PLAIN)))
-	CGO_ENABLED=0 $(GO) test $(PLAIN)
-	$(if $(RACE),CGO_ENABLED=0 $(GO) test -run '$(HEAVY)' ./session ./meta ./data ./elector/termcas,@true)
-	$(if $(RACE),CGO_ENABLED=0 $(GO) test ./testbed/simulated/,@true) # all stories; the race detector sees four
-	cd internal/devdb/goregex && $(TEST_ENV) $(GO) test $(RACE) ./...
+	CGO_ENABLED=0 $(GO) test -p 3 -timeout 30m $(if $(RACE),$$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACED_PACKAGES))"),./...)
+	$(if $(RACE),$(TEST_ENV) $(GO) test -timeout 30m $(RACE) -skip '$(HEAVY)' $(RACED_PACKAGES),@true)
+	$(if $(RACE),CGO_ENABLED=0 $(GO) test -run '$(HEAVY)' ./session ./data,@true)
+	cd internal/devdb/goregex && CGO_ENABLED=0 $(GO) test ./...
+
+test-race: ## all tests that need only Go under the race detector, but for a few that take a minute each
+	$(TEST_ENV) $(GO) test -timeout 60m $(RACE) -skip '$(HEAVY)' $$($(GO) list ./... | grep -v -e /internal/archtest$$ -e /testbed/simulated/mutate$$)
 
 # The packages whose tests also run on real servers, one package at a time because
 # each starts its own servers. Their tests mostly wait, so up to four run at once.
 REAL := ./internal/mysqltest/ ./testbed/containers/compose/ ./sql/... ./elector/ ./elector/termcas/ ./elector/fence/ ./lab/ ./lab/oversell/ ./lab/article000/... ./lab/article001/... ./lab/article003/...
-test-all: test test-long test-hostile test-browser test-real test-zookeeper test-containers ## those, the slow suites, the page in a browser, and the tests on real servers in containers: MySQL, MariaDB, ZooKeeper; lists what it skipped (REQUIRE_DOCKER=1: fails); hours
+test-all: test test-race test-long test-hostile test-browser test-real test-zookeeper test-containers ## those, the slow suites, the page in a browser, and the tests on real servers in containers: MySQL, MariaDB, ZooKeeper; lists what it skipped (REQUIRE_DOCKER=1: fails); hours
 
-test-long: ## the suites that take minutes each: storms, one seed one trace, fuzz, soak, the tree under another path
+test-long: ## the suites that take minutes each: stories, storms, one seed one trace, fuzz, soak, all programs for macOS, the tree under another path
+	GOOS=darwin GOARCH=arm64 $(GO) build ./...
 	TEST_ALL=1 $(GO) test -count=1 ./internal/archtest
-	@for suite in 'sim SEEDS=2000' 'sim TWICE=20' 'sim RACED=1 SEEDS=50' 'fuzz FUZZTIME=60s' 'soak FOR=5m'; do \
+	@for suite in 'sim STORIES=1' 'sim SEEDS=2000' 'sim TWICE=20' 'sim RACED=1 SEEDS=50' 'fuzz FUZZTIME=60s' 'soak FOR=5m'; do \
 	  echo "== make $$suite"; $(MAKE) --no-print-directory $$suite || exit 1; done
 
 test-containers: ## the image by every builder, the demo on both databases, and a cluster with TLS that consoles watch and break
@@ -112,7 +118,7 @@ test-replicated: ## the scenarios on replicated databases, TIMES=n (20) each on 
 test-zookeeper: ## the tests of test-all that need a real ZooKeeper
 	@$(call on-real-servers,./internal/zktest/ ./lab/article004/zklatch/...)
 
-on-real-servers = echo '$(SAY_RACE)'; { TEST_ALL=1 $(if $(SERVERS),TEST_SERVERS=$(SERVERS)) $(TEST_ENV) $(GO) test -json -p 1 -parallel 4 -count=1 -timeout 30m $(RACE) $(1); \
+on-real-servers = echo '$(SAY_RACE)'; { TEST_ALL=1 $(if $(SERVERS),TEST_SERVERS=$(SERVERS)) $(TEST_ENV) $(GO) test -json -p $(or $(AT_ONCE),1) -parallel 4 -count=1 -timeout 30m $(RACE) $(1); \
 	  printf '{"Action":"exit","Elapsed":%d}\n' $$?; } | $(GO) run .ci/testreport.go
 
 # Two processes of one processor each, which share the seeds. With the overlay one
@@ -122,7 +128,7 @@ SIM_CODE := ./meta/...,./data/...,./session/...,./client,./elector,./elector/ter
 SIM_RUN   = cd testbed/simulated && GOMAXPROCS=1 GOGC=400 GODEBUG=memprofilerate=0 '$(SIM)/sim.test' -test.timeout 0
 SIM_SUM   = cat '$(SIM)'/sum.? | awk '{ n += $$1; bad += $$2; s += $$3; if ($$4 > wall) wall = $$4 } END { printf "both together: %d storms played, %d failed; %.1f virtual hours in %.1f minutes, %.2f simulated hours per minute\n", n, bad, s / 3600, wall / 60, s / 60 / (wall + (wall == 0)) }'
 SIM_RECORD = $(if $(RECORD),-recording '$(abspath $(RECORD))',)
-sim: ## storms in virtual time: SEEDS=N (100) of them; SHRINK=0 as they are; SEED=n one, in full; SCENARIO=NAME a story; RECORD=FILE: of one, for the console; TWICE=N compared; COVER=1; RACED=1
+sim: ## storms in virtual time: SEEDS=N (100) of them; SHRINK=0 as they are; SEED=n one, in full; STORIES=1 all stories; SCENARIO=NAME one; RECORD=FILE: of one, for the console; TWICE=N compared; COVER=1; RACED=1
 	@$(if $(RECORD),$(if $(SEED)$(SCENARIO),true,echo 'RECORD needs SEED=n or SCENARIO=NAME'; exit 2),true)
 	@mkdir -p '$(SIM)'
 	@[ -e '$(SIM)/sim.test' ] || echo '$(FIRST)'
@@ -132,6 +138,9 @@ ifdef SCENARIO
 	@$(SIM_RUN) -test.run '^TestStories$$' -timeline -scenario '$(or $(abspath $(wildcard $(SCENARIO))),$(SCENARIO))' -seed '$(or $(SEED),1)' -record '$(SIM)' $(SIM_RECORD); code=$$?; [ $$code = 2 ] || ls -1 '$(SIM)/$(basename $(notdir $(SCENARIO)))'.*; exit $$code
 else ifdef TWICE
 	@$(SIM_RUN) -test.v -test.run '^(TestOneSeedOneTrace|TestDiagram)$$' -twice '$(TWICE)'
+else ifdef STORIES
+	@rm -f '$(SIM)'/queue; for i in 0 1; do ( $(SIM_RUN) -test.run '^TestStories$$' -all -queue '$(SIM)'/queue ) & pids="$$pids $$!"; done; \
+	  code=0; for p in $$pids; do wait $$p || code=1; done; exit $$code
 else ifeq ($(SEED)$(SEEDS),$(or $(SEED),none))
 	@$(SIM_RUN) -test.v -test.run '^TestStorms$$' -seed '$(SEED)' $(if $(SHRINK),-shrink $(SHRINK),) -record '$(SIM)' $(SIM_RECORD); code=$$?; echo "log and history: $(SIM)"; exit $$code
 else

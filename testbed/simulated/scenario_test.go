@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"conclave/internal/long"
 	"conclave/testbed/check"
 	"conclave/testbed/scenario"
 	"conclave/testbed/simulated"
@@ -22,6 +25,7 @@ var (
 	record = flag.String("record", "", "write logs and histories to this folder")
 	tell   = flag.Bool("timeline", false, "print what is done and what changes, and the result")
 	tape   = flag.String("recording", "", "record the run in this file, which `conclave console` plays")
+	all    = flag.Bool("all", long.Rounds(0, 1) > 0, "play the scenarios that take seconds each, too")
 )
 
 // raced are the scenarios that are also played under the race detector, which
@@ -29,19 +33,41 @@ var (
 // links.
 var raced = []string{"f01-kill-the-leader", "f16-kill-a-data-node", "f19-kill-a-session", "half-open-feeds"}
 
+// slow are the scenarios that take most of the time: thousands of clients, or many
+// virtual minutes. `make sim STORIES=1` and `make test-all` play them.
+var slow = []string{
+	"a-data-node-that-no-session-hears", "a-long-list-that-changes", "a-session-at-a-wrong-address", "a-session-whose-port-is-closed",
+	"acts-that-end-the-service-are-refused", "all-sessions-are-frozen", "all-sessions-are-killed", "another-registers-while-they-are-back",
+	"clients-spread-again", "cut-off-from-all-nodes", "cut-off-from-the-metas-alone", "drained-over-slow-links",
+	"handed-over-while-a-session-is-slow",
+}
+
 // TestStories plays every built-in scenario, and the examples, in a bubble.
 func TestStories(t *testing.T) {
 	examples, err := filepath.Glob("../scenario/examples/*.txt")
 	require.NoError(t, err)
 	names := append(scenario.Names(), examples...)
+	require.Subset(t, names, slow)
 	switch {
 	case *only != "":
 		names = []string{*only}
 	case raceDetector:
 		t.Logf("under the race detector %d of %d scenarios are played", len(raced), len(names))
 		names = raced
+	case !*all:
+		t.Logf("%d of %d scenarios are played; make sim STORIES=1 plays all", len(names)-len(slow), len(names))
+		names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(slow, name) })
 	}
-	for _, name := range names {
+	collectSeldom(t)
+	next, err := numbers(*queue)
+	require.NoError(t, err)
+	for {
+		at, err := next()
+		require.NoError(t, err)
+		if at >= len(names) {
+			break
+		}
+		name := names[at]
 		t.Run(name, func(t *testing.T) {
 			s, err := load(name)
 			require.NoError(t, err)
@@ -49,6 +75,18 @@ func TestStories(t *testing.T) {
 			playAndCheck(t, s)
 		})
 	}
+}
+
+// collectSeldom leaves collecting to simulated.Play, which runs the collector before
+// each scenario in the build of `make sim`; elsewhere it makes it rarer.
+func collectSeldom(t *testing.T) {
+	percent := 400
+	if simulated.OneTrace {
+		percent = -1
+		wantLargePages()
+	}
+	before := debug.SetGCPercent(percent)
+	t.Cleanup(func() { debug.SetGCPercent(before) })
 }
 
 // load returns the scenario of a file, or else the built-in one of that name.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,13 +12,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"conclave/internal/long"
 	"conclave/testbed/scenario"
 	"conclave/testbed/simulated"
 )
 
 var (
 	seeds  = flag.Int("seeds", 0, "number of storms, with the seeds from -seed on")
-	queue  = flag.String("queue", "", "a file with which several processes share the seeds: each one is played once")
+	queue  = flag.String("queue", "", "a file with which several processes share the seeds, or the scenarios: each one is played once")
 	sumTo  = flag.String("sum", "", "write the sums to this file: played, failed, virtual seconds, seconds")
 	shrink = flag.Int("shrink", 40, "most plays to search for a shorter scenario of a failing seed")
 )
@@ -36,12 +36,9 @@ func TestStorms(t *testing.T) {
 	case n == 0 && (testing.Short() || raceDetector):
 		n = 1
 	case n == 0:
-		n = 10
+		n = long.Rounds(3, 10)
 	}
-	if simulated.OneTrace { // simulated.Play runs the collector before each storm
-		defer debug.SetGCPercent(debug.SetGCPercent(-1))
-		wantLargePages()
-	}
+	collectSeldom(t)
 	next, err := numbers(*queue)
 	require.NoError(t, err)
 	sum := tally{from: from, of: n, began: time.Now(), busy: cpu()}

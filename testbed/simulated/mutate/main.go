@@ -150,7 +150,7 @@ func (g guard) search(dir, binary string, o options) (string, error) {
 	if !o.search {
 		return "", nil
 	}
-	if found, err := runSimulator(binary, []string{"-test.run", "^TestStories$", "-test.failfast"}); err != nil || found != "" {
+	if found, err := runSimulator(binary, []string{"-test.run", "^TestStories$", "-all", "-test.failfast"}); err != nil || found != "" {
 		return found, err
 	}
 	return playStorms(dir, binary, o.seeds)
