@@ -11,6 +11,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"conclave/internal/sleep"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
@@ -80,7 +81,7 @@ func (c *Client) runLinks(ctx context.Context) error {
 				refused = 0
 			}
 			if c.noteRefusal(held.err) { // the next session may refuse it, too
-				refused = min(max(2*refused, firstPause), maxPause)
+				refused = sleep.Longer(refused, firstPause, maxPause)
 				c.sleep(ctx, c.jittered(refused))
 			}
 			avoid, again, held = held.address, broke(held.err), nil
@@ -418,7 +419,7 @@ func (s *search) endRound() time.Duration {
 		s.c.mu.Unlock()
 		s.c.noteRefusal(s.err)
 	}
-	s.pause = min(max(2*s.pause, firstPause), s.c.scaled(maxPause))
+	s.pause = sleep.Longer(s.pause, firstPause, s.c.scaled(maxPause))
 	return s.c.jittered(s.pause)
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"conclave/internal/sleep"
 	"conclave/wire"
 )
 
@@ -58,7 +59,7 @@ func (o *over) plan(now time.Time) {
 	}
 	o.last = now
 	if o.at.IsZero() {
-		o.wait = min(max(2*o.wait, overFirst), overMost)
+		o.wait = sleep.Longer(o.wait, overFirst, overMost)
 		o.at = now.Add(o.wait)
 	}
 }

@@ -119,8 +119,7 @@ func (c *Client) await(p *Publication, bytes int) {
 }
 
 // advance makes the next version of a publication and queues it on every link,
-// which it wakes.
-// The lock is held.
+// which it wakes. The lock is held.
 func (c *Client) advance(p *Publication, values []string, withdrawn bool) {
 	p.version++
 	p.values, p.withdrawn, p.err = values, withdrawn, nil

@@ -124,22 +124,26 @@ func (s *migrations) advance(m *migration, now time.Time) time.Time {
 			return m.deadline
 		}
 		s.askSessions(m, "the source was silent, or its feed too slow")
-		if m.phase == collecting {
+		if m.phase == collecting { // the holders of copies come first
 			return m.deadline
 		}
 	}
-	missing := s.unanswered(m, now)
-	switch {
-	case len(missing) > 0:
-	case !s.needsSource(m, now):
-		s.serve(m, now)
-		return time.Time{}
-	case now.Before(m.deadline):
-		return m.deadline
-	default:
-		s.askSource(m, now)
+	if missing := s.unanswered(m, now); len(missing) > 0 {
+		return s.ask(m, missing, now)
+	}
+	if s.needsSource(m, now) {
+		if !now.Before(m.deadline) {
+			s.askSource(m, now)
+		}
 		return m.deadline
 	}
+	s.serve(m, now)
+	return time.Time{}
+}
+
+// ask compares the slot with the sessions whose answers are missing, and returns
+// when advance must be called again.
+func (s *migrations) ask(m *migration, missing []conclave.NodeID, now time.Time) time.Time {
 	for _, session := range missing {
 		if !m.pending[session] {
 			m.asked[session], m.pending[session] = true, true
@@ -262,15 +266,15 @@ func (s *migrations) unreached(m *migration) []conclave.NodeID {
 	return out
 }
 
+// lostUntil returns until when a migration waits for the lost sessions, or zero
+// if it has a copy.
+//
 // A session that is off the member list may be alive: its lease ends while it is
 // cut off from the meta leader alone. A slot with a copy lacks nothing of it. A
 // slot without a copy has only what sessions answer, so it asks the lost
 // sessions as well, and waits until each has answered, a dial has failed,
 // another incarnation has answered at its address, or a node lease has passed
-// since the grant (docs/adr/0035).
-
-// lostUntil returns until when a migration waits for the lost sessions, or zero
-// if it has a copy.
+// since the grant.
 func (s *migrations) lostUntil(m *migration) time.Time {
 	m.r.mu.Lock()
 	defer m.r.mu.Unlock()
@@ -280,12 +284,12 @@ func (s *migrations) lostUntil(m *migration) time.Time {
 	return m.began.Add(s.lease())
 }
 
-// partial reports whether a slot that has asked all sessions may still lack
+// lacksLost reports whether a slot that has asked all sessions may still lack
 // registrations of lost sessions whose clients are about to reconnect: it has
 // no complete copy, or its leader crashed and no session could answer. A slot
 // that had no leader before lacks nothing, unless this node knows of a session
 // that was lost since. The replica's lock is held.
-func (s *migrations) partial(m *migration) bool {
+func (s *migrations) lacksLost(m *migration) bool {
 	owners := s.owners
 	switch {
 	case m.r.first:
@@ -296,22 +300,25 @@ func (s *migrations) partial(m *migration) bool {
 	return m.source.IsZero() && len(owners.living()) == 0
 }
 
-// serve ends a migration: from now on reads are answered.
+// unconfirmed reports whether a session that owns copies, or was asked, has not
+// answered, and the source has not either. The replica's lock is held.
+func (m *migration) unconfirmed() bool {
+	if m.phase != asking || m.taken {
+		return false
+	}
+	all := slices.AppendSeq(m.r.store.Owners(), maps.Keys(m.asked))
+	return slices.ContainsFunc(all, func(n conclave.NodeID) bool { return !m.answered[n] })
+}
+
+// serve ends a migration: from now on reads are answered. If registrations may be
+// missing (incomplete) or are unconfirmed, the slot is marked for a session grace.
 func (s *migrations) serve(m *migration, now time.Time) {
 	r := m.r
 	fromSessions := m.phase == asking
-	partial := s.unreached(m)
+	unreached := s.unreached(m)
 	r.mu.Lock()
-	incomplete := fromSessions && (s.partial(m) || len(partial) > 0)
-	unsure := incomplete // a session that may have had more has not answered
-	if fromSessions && !m.taken {
-		for _, n := range r.store.Owners() {
-			unsure = unsure || !m.answered[n]
-		}
-		for n := range m.asked {
-			unsure = unsure || !m.answered[n]
-		}
-	}
+	incomplete := fromSessions && (s.lacksLost(m) || len(unreached) > 0)
+	unsure := incomplete || m.unconfirmed()
 	r.enter(slot.Serving, r.epoch)
 	r.unfollow()
 	marked := m.marked
@@ -329,7 +336,7 @@ func (s *migrations) serve(m *migration, now time.Time) {
 	}
 	r.trace.Claim(serving)
 	r.copyEpoch, r.copyPosition = r.epoch, r.store.Position()
-	r.partial = nodeSet(partial)
+	r.partial = nodeSet(unreached)
 	without := slices.DeleteFunc(m.without, func(n conclave.NodeID) bool { return m.answered[n] })
 	for _, n := range without {
 		r.partial[n] = true
@@ -344,8 +351,8 @@ func (s *migrations) serve(m *migration, now time.Time) {
 	s.feeds.wake()
 	s.beatNow()
 	s.notes.serving(m, fromSessions, unsure, now.Sub(m.began))
-	if len(partial) > 0 {
-		s.owners.noteGivenUp(partial)
-		s.notes.partial(m, partial)
+	if len(unreached) > 0 {
+		s.owners.noteGivenUp(unreached)
+		s.notes.partial(m, unreached)
 	}
 }

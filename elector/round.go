@@ -2,7 +2,6 @@ package elector
 
 import (
 	"context"
-	"math"
 	"time"
 )
 
@@ -203,7 +202,7 @@ func (e *Elector) nextRound() time.Time {
 	case state.holds() && suspended:
 		// The leader may not act until it has its witness again: retry after 2, 4,
 		// 8 ms ... a quarter beat.
-		return s.sent.Add(min(beat/4, time.Duration(float64(2*time.Millisecond)*math.Pow(2, float64(min(s.failures, 20))))) + jitter/10)
+		return s.sent.Add(min(beat/4, 2*time.Millisecond<<min(s.failures, 20)) + jitter/10)
 	case state.holds() && s.failures > 0:
 		return s.sent.Add(beat/4 - jitter)
 	case state.holds():

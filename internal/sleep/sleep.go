@@ -8,6 +8,12 @@ import (
 	"time"
 )
 
+// Longer returns the pause after one of last, in an exponential backoff: twice as
+// long, at least first and at most most. Before the first pause, last is 0.
+func Longer(last, first, most time.Duration) time.Duration {
+	return min(max(2*last, first), most)
+}
+
 // For waits for d and returns nil, or ctx.Err() if ctx ends before.
 func For(ctx context.Context, d time.Duration) error {
 	if d <= 0 {

@@ -8,6 +8,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"conclave/internal/sleep"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
@@ -157,6 +158,6 @@ func newBackoff(r *rand.Rand) *backoff { return &backoff{rand: r} }
 func (b *backoff) reset() { b.last = 12 * time.Millisecond }
 
 func (b *backoff) next() time.Duration {
-	b.last = min(max(2*b.last, 5*time.Millisecond), 250*time.Millisecond)
+	b.last = sleep.Longer(b.last, 5*time.Millisecond, 250*time.Millisecond)
 	return b.last/2 + time.Duration(b.rand.Int64N(int64(b.last)))
 }
