@@ -17,6 +17,7 @@ import (
 	"conclave/internal/signal"
 	"conclave/session/registry"
 	"conclave/wire"
+	"conclave/wire/admit"
 	"conclave/wire/rights"
 	"conclave/wire/serve"
 	wirev1 "conclave/wire/v1"
@@ -30,11 +31,11 @@ type clientService struct {
 	config                   Config
 	registry                 *locked
 	clients                  *clients
-	arrivals                 *arrivals
-	large                    *largeSends
-	many                     chan struct{} // one element for each message with many entries that is handled; nil: no limit
+	arrivals                 *admit.Budget // clients that are being welcomed
+	large                    *admit.Budget // bytes of large messages that are being sent
+	many                     *admit.Budget // messages with many entries that are being handled
 	pace                     *pace         // of subscriptions
-	subscriptions            *intake       // those that wait for their turn
+	subscriptions            *admit.Budget // those that wait for their turn
 	room                     *room
 	adopter                  *adopter
 	watches                  *watches
@@ -52,7 +53,7 @@ type request struct {
 }
 
 // withRequest gives a stream's handler its request.
-func withRequest(next http.Handler, in *intake) http.Handler {
+func withRequest(next http.Handler, in *admit.Budget) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body := &incoming{ReadCloser: r.Body, intake: in, host: serve.HostOf(r.RemoteAddr)}
 		defer body.handled()
@@ -125,12 +126,12 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	reading.set(time.Time{}) // the client waits for its welcome
 	request.body.handled()
 	late := time.AfterFunc(sendLimit, reading.fail) // it may not read what it is sent meanwhile
-	arrived, err := c.arrivals.enter(ctx, stream, func() { late.Reset(sendLimit) })
+	arrival, err := c.arrive(ctx, stream, func() { late.Reset(sendLimit) })
 	late.Stop()
 	if err != nil {
 		return err
 	}
-	defer arrived()
+	defer arrival.Leave()
 	conn := &connection{
 		Owner: owner, since: c.config.Now(), linger: c.config.ClientLease, identity: identity,
 		settled: signal.New(), extend: extend, abort: abort,
@@ -160,7 +161,7 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	goodbye := false
 	broken := func(panicked error) { err = wire.Errorf(wire.CodeInternal, "%v", panicked) }
 	contain.Run(c.config.Logger, broken, func() {
-		goodbye, err = c.receive(receiving, conn, stream, request.body, first, arrived)
+		goodbye, err = c.receive(receiving, conn, stream, request.body, first, arrival.Leave)
 	})
 	ends()
 	conn.waiting.serving.Wait()
@@ -290,12 +291,11 @@ const manyEntries = 1024
 
 // enterMany waits until a message with a number of entries may be handled: those with
 // many take turns, and leave processors to all others.
-func (c *clientService) enterMany(entries int) (leave func()) {
-	if c.many == nil || entries <= manyEntries {
-		return func() {}
+func (c *clientService) enterMany(entries int) (turn *admit.Turn) {
+	if entries > manyEntries {
+		turn, _ = c.many.Wait(context.Background(), "", 1) // for processors only, which are soon free
 	}
-	c.many <- struct{}{}
-	return func() { <-c.many }
+	return turn
 }
 
 // withdrawAll withdraws everything that the client has registered, after its

@@ -168,7 +168,6 @@
 //   - clients.go: connections: open, broken, and expired.
 //   - connection.go: one connection of a client.
 //   - outbox.go: what waits to be sent on it.
-//   - large.go: large messages to clients of one address take turns.
 //   - diff.go: answers a data node's diff.
 //   - links.go: the loops of each data node start and end.
 //   - room.go: new registrations wait while too much is queued for data.

@@ -4,59 +4,27 @@ import (
 	"errors"
 	"io"
 	"os"
-	"sync"
 
 	"conclave/wire"
+	"conclave/wire/admit"
 )
 
-// intake bounds the messages that clients have sent in part, or whose handling
+// The intake bounds the messages that clients have sent in part, or whose handling
 // waits, in bytes: of each address, and of all. The stream that exceeds it ends, and
 // its client connects again.
 //
 // Small messages count only until they have arrived. The SDK's are small, except
 // those with one very large registration.
-type intake struct {
-	all, each int
-
-	mu   sync.Mutex // guards the rest
-	used int
-	by   map[string]int // by host
-}
-
 const (
 	intakeAll   = 256 << 20
 	intakeEach  = 64 << 20 // of one address
 	intakeSmall = 256 << 10
 )
 
-func newIntake(all, each int) *intake { return &intake{all: all, each: each, by: map[string]int{}} }
-
-// take adds bytes to what a host has sent, and reports whether it may.
-func (i *intake) take(host string, bytes int) bool {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.used+bytes > i.all || i.by[host]+bytes > i.each {
-		return false
-	}
-	i.used += bytes
-	i.by[host] += bytes
-	return true
-}
-
-// give takes them off again.
-func (i *intake) give(host string, bytes int) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.used -= bytes
-	if i.by[host] -= bytes; i.by[host] == 0 {
-		delete(i.by, host)
-	}
-}
-
 // incoming is the body of one client's stream. Only the stream's handler uses it.
 type incoming struct {
 	io.ReadCloser
-	intake *intake
+	intake *admit.Budget
 	host   string
 	bytes  int // that it has taken
 	full   bool
@@ -72,7 +40,7 @@ func (b *incoming) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.broken = err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded)
 	if n > 0 {
-		if !b.intake.take(b.host, n) {
+		if !b.intake.Try(b.host, n) {
 			b.full = true
 			return 0, errIntake
 		}
@@ -91,7 +59,7 @@ func (b *incoming) arrived() {
 // handled is called when a message was handled, and at the end.
 func (b *incoming) handled() {
 	if b.bytes > 0 {
-		b.intake.give(b.host, b.bytes)
+		b.intake.Release(b.host, b.bytes)
 		b.bytes = 0
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"conclave/internal/contain"
 	"conclave/internal/signal"
 	"conclave/session/registry"
+	"conclave/wire/admit"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -29,7 +30,7 @@ type outbox struct {
 	failed func()                            // called when send has failed
 	unread func()                            // called when the client has not read a message within sendLimit: it makes send fail
 	full   func()                            // called when more waits than what.Limit: it makes send fail
-	large  *largeSends                       // nil: large messages do not wait for their turn
+	large  *admit.Budget                     // of bytes, by host; nil: large messages do not wait for their turn
 	host   string                            // of the client
 	log    hclog.Logger                      // of panics; may be nil
 
@@ -73,6 +74,14 @@ func (o *outbox) start() {
 // does not read would keep what waits for it for ever.
 const sendLimit = 30 * time.Second
 
+// Large messages to the clients of one address take turns when they have many bytes
+// together: a message is encoded while it is sent, and clients that do not read would
+// keep any number of such copies. Each turn ends within sendLimit.
+const (
+	largeSend     = 256 << 10 // smaller messages do not wait
+	largeSendEach = 256 << 20 // bytes for each address
+)
+
 // run sends until nothing is left or the stream has failed.
 func (o *outbox) run() {
 	late := time.AfterFunc(sendLimit, o.unread)
@@ -90,12 +99,15 @@ func (o *outbox) run() {
 // in it and all further ones are sent. The lists are not sent if the connection ends
 // meanwhile.
 func (o *outbox) sendInTurn(late *time.Timer, m *wirev1.ServerMessage, bytes int) error {
-	turn := o.large.enter(o.host, bytes)
-	defer o.large.leave(turn)
-	if turn.waits() {
+	var turn *admit.Turn
+	if bytes > largeSend {
+		turn = o.large.Join(o.host, bytes)
+	}
+	defer turn.Leave()
+	if turn.Waits() {
 		lists := &wirev1.ServerMessage{Pushes: m.Pushes, Withheld: m.Withheld}
 		m.Pushes, m.Withheld = nil, nil
-		if sent, err := o.answerUntil(turn.given, late, m); !sent {
+		if sent, err := o.answerUntil(turn.Given(), late, m); !sent {
 			return err
 		}
 		m = lists

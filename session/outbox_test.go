@@ -3,13 +3,18 @@ package session
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"conclave"
+	"conclave/internal/contain"
 	"conclave/session/registry"
+	"conclave/wire/admit"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -131,5 +136,119 @@ func TestOutbox_ThatExceedsItsLimitEndsTheConnection(t *testing.T) {
 		o.wait()
 		assert.Equal(t, 1, full)
 		assert.Zero(t, o.what)
+	})
+}
+
+// waitingOutbox returns an outbox whose large messages have to wait, until leave is called.
+func waitingOutbox(sent *[]*wirev1.ServerMessage) (o *outbox, leave func()) {
+	l := admit.New(0, 1<<20)
+	before := l.Join("h", 1<<20)
+	o = &outbox{large: l, host: "h", unread: func() {}, failed: func() {}}
+	o.send = func(m *wirev1.ServerMessage) error { *sent = append(*sent, m); return nil }
+	return o, before.Leave
+}
+
+// addLarge adds a push with a list of more than largeSend bytes, and a pong.
+func addLarge(t *testing.T, o *outbox, pong uint64) { addList(t, o, 2*largeSend, pong) }
+
+// addList adds a push with a list of so many bytes, and a pong.
+func addList(t *testing.T, o *outbox, bytes int, pong uint64) {
+	r, now := registry.New(time.Hour, 0, nil), time.Now()
+	r.Resize(1, now)
+	r.Adopt(0, conclave.Epoch{Term: 1}, "data-1", now)
+	const key = "svc#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP"
+	_, err := r.Subscribe(&registry.Owner{Client: "a", Host: "h"}, &wirev1.Subscription{Id: "s", DataInfoId: key}, now)
+	require.NoError(t, err)
+	reads, _ := r.TakeReads(0, "data-1", 10, now)
+	pushes, counted := r.Fetched(reads, []*wirev1.Fetched{{Datum: &wirev1.Datum{DataInfoId: key, Version: 1, Values: []string{strings.Repeat("v", bytes)}, Publishers: []uint32{1}}}}, now)
+	require.True(t, counted)
+	o.add(func(what *registry.Outbox) {
+		what.Pong = pong
+		for _, p := range pushes {
+			what.Push(p)
+		}
+	})
+}
+
+// Pongs and other answers do not wait behind lists that wait for their turn.
+func TestOutbox_AnswersDoNotWaitForTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sent []*wirev1.ServerMessage
+		o, leave := waitingOutbox(&sent)
+		addLarge(t, o, 1)
+		synctest.Wait()
+		pong(o, 2)
+		synctest.Wait()
+		time.Sleep(10 * sendLimit) // it is not the client's fault
+		pong(o, 3)
+		synctest.Wait()
+		require.Equal(t, 3, len(sent)) //nolint:testifylint // Len would print the list
+		for i, m := range sent {
+			assert.EqualValues(t, i+1, m.GetPong())
+			assert.Empty(t, m.GetPushes())
+		}
+		leave()
+		synctest.Wait()
+		require.Len(t, sent, 4)
+		assert.Len(t, sent[3].GetPushes(), 1)
+		assert.True(t, o.large.Empty())
+	})
+}
+
+// Small lists do not wait, nor do those to another address.
+func TestOutbox_OthersDoNotWaitForTurns(t *testing.T) {
+	for name, list := range map[string]struct {
+		host  string
+		bytes int
+	}{"small": {"h", largeSend / 2}, "another address": {"other", 2 * largeSend}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var sent []*wirev1.ServerMessage
+				o, leave := waitingOutbox(&sent)
+				o.host = list.host
+				addList(t, o, list.bytes, 0)
+				synctest.Wait()
+				require.Len(t, sent, 1)
+				assert.Len(t, sent[0].GetPushes(), 1)
+				leave()
+				assert.True(t, o.large.Empty())
+			})
+		})
+	}
+}
+
+// A connection that ends does not wait for its turn, nor for others.
+func TestOutbox_EndDoesNotWaitForTurns(t *testing.T) {
+	for name, end := range map[string]func(*outbox){"cut": (*outbox).cut, "finish": (*outbox).finish} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var sent []*wirev1.ServerMessage
+				o, leave := waitingOutbox(&sent)
+				addLarge(t, o, 0)
+				synctest.Wait()
+				begun := time.Now()
+				end(o)
+				o.wait()
+				assert.Zero(t, time.Since(begun))
+				assert.Empty(t, sent)
+				leave()
+				assert.True(t, o.large.Empty())
+			})
+		})
+	}
+}
+
+// A message whose sending panics leaves its turn.
+func TestOutbox_PanicLeavesItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sent []*wirev1.ServerMessage
+		o, leave := waitingOutbox(&sent)
+		leave()
+		o.send = func(*wirev1.ServerMessage) error { panic("a defect") }
+		before := contain.Count()
+		addLarge(t, o, 0)
+		o.wait()
+		assert.Equal(t, before+1, contain.Count())
+		assert.True(t, o.large.Empty())
 	})
 }

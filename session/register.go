@@ -22,7 +22,7 @@ func (c *clientService) put(conn *connection, publishers []*wirev1.Publisher) {
 	if len(publishers) == 0 {
 		return
 	}
-	defer c.enterMany(len(publishers))()
+	defer c.enterMany(len(publishers)).Leave()
 	accepted := make([]registry.Ack, 0, len(publishers))
 	var stored []registry.Ack
 	var refused []*wirev1.Refusal

@@ -16,6 +16,7 @@ import (
 	"conclave"
 	"conclave/session/registry"
 	"conclave/wire"
+	"conclave/wire/admit"
 	"conclave/wire/rights"
 	wirev1 "conclave/wire/v1"
 )
@@ -40,7 +41,7 @@ func newFullSession(t *testing.T) *fullSession {
 	s := &fullSession{clientService: &clientService{registry: &locked{Registry: r}, wakeWriters: func() {}, refusals: prometheus.NewCounter(prometheus.CounterOpts{})}}
 	s.room = &room{registry: s.registry, limit: 1 << 30, waits: prometheus.NewCounter(prometheus.CounterOpts{})}
 	s.conn = &connection{Owner: &registry.Owner{Identity: "app"}, extend: func() { s.extended++ }}
-	s.conn.waiting.intake = newIntake(intakeAll, intakeEach)
+	s.conn.waiting.intake = admit.New(intakeAll, intakeEach)
 	s.conn.identity.Name, s.conn.identity.Right = "app", rights.Publish
 	s.conn.Renew(now, time.Hour)
 	s.conn.out = &outbox{unread: func() {}, failed: func() {}, send: func(m *wirev1.ServerMessage) error {
@@ -233,7 +234,7 @@ func TestRoom_LargeRegistrationDoesNotBlockTheStream(t *testing.T) {
 		s := newFullSession(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		s.conn.waiting.intake = newIntake(1<<20, 500<<10)
+		s.conn.waiting.intake = admit.New(1<<20, 500<<10)
 		large := func(id string) []*wirev1.Publisher {
 			p := versions(id, 1)
 			for range 5 {
@@ -251,13 +252,13 @@ func TestRoom_LargeRegistrationDoesNotBlockTheStream(t *testing.T) {
 
 		s.settle()
 		assert.Equal(t, []string{"held 1", "held 2", "large 1"}, s.accepted, "there is no room for more")
-		assert.Zero(t, s.conn.waiting.intake.used)
+		assert.True(t, s.conn.waiting.intake.Empty())
 		s.settle()
 		assert.Equal(t, []string{"held 1", "held 2", "large 1", "small 1"}, s.accepted)
 		s.take(ctx, large("forgotten"))
-		assert.NotZero(t, s.conn.waiting.intake.used)
+		assert.False(t, s.conn.waiting.intake.Empty())
 		s.conn.waiting.giveUp()
-		assert.Zero(t, s.conn.waiting.intake.used)
+		assert.True(t, s.conn.waiting.intake.Empty())
 		s.settle()
 		s.conn.waiting.serving.Wait()
 	})

@@ -14,6 +14,7 @@ import (
 	"conclave/meta/metaclient"
 	"conclave/session/registry"
 	"conclave/wire"
+	"conclave/wire/admit"
 	"conclave/wire/serve"
 	wirev1 "conclave/wire/v1"
 	"conclave/wire/v1/wirev1connect"
@@ -80,8 +81,9 @@ func (s *Server) connectParts() {
 		loops: []func(context.Context, *dataNode, *rand.Rand){s.writer.run, (&reader{calls}).run, (&feeds{calls}).run, adopter.run},
 	}
 	s.service = &clientService{
-		config: c, registry: s.registry, clients: s.clients, arrivals: newArrivals(), large: newLargeSends(largeSendEach), many: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), room: room,
-		pace: newPace(), subscriptions: newIntake(intakeAll, intakeEach), watches: watches,
+		config: c, registry: s.registry, clients: s.clients, room: room,
+		arrivals: admit.NewTimed(arrivalPlaces, arrivalLimit), large: admit.New(0, largeSendEach), many: admit.New(max(1, runtime.GOMAXPROCS(0)/2), 0),
+		pace: newPace(), subscriptions: admit.New(intakeAll, intakeEach), watches: watches,
 		adopter:     adopter,
 		wakeWriters: s.nodes.wakeWriters, wakeReaders: s.nodes.wakeReaders, refusals: counters.refusals, unread: counters.unread,
 	}
@@ -138,7 +140,7 @@ func (s *Server) routes(string) (http.Handler, error) {
 	path, handler := wirev1connect.NewSessionServiceHandler(&sessionService{config: s.config, registry: s.registry, reroute: s.nodes.reroute}, s.HandlerOptions())
 	serve.Mount(r, path, handler)
 	path, handler = wirev1connect.NewClientServiceHandler(s.service, serve.ClientHandlerOptions())
-	serve.Mount(r, path, withRequest(handler, newIntake(intakeAll, intakeEach)))
+	serve.Mount(r, path, withRequest(handler, admit.New(intakeAll, intakeEach)))
 	return r, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"conclave/internal/contain"
 	"conclave/session/registry"
 	"conclave/wire"
+	"conclave/wire/admit"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -85,9 +86,9 @@ type subscribing struct {
 
 // remove removes subscriptions that wait, which their client has ended or replaced. mu
 // is held.
-func (s *subscribing) remove(id string, in *intake, host string) {
+func (s *subscribing) remove(id string, in *admit.Budget, host string) {
 	if was := s.by[id]; was != nil {
-		in.give(host, subscriptionSize(was))
+		in.Release(host, subscriptionSize(was))
 		delete(s.by, id)
 	}
 }
@@ -104,7 +105,7 @@ func (s *subscribing) add(in *wirev1.Subscription) {
 }
 
 // next removes and returns up to n of those that have waited longest. mu is held.
-func (s *subscribing) next(n int, in *intake, host string) (out []*wirev1.Subscription) {
+func (s *subscribing) next(n int, in *admit.Budget, host string) (out []*wirev1.Subscription) {
 	for len(out) < n && len(s.order) > 0 {
 		if x := s.by[s.order[0]]; x != nil {
 			out = append(out, x)
@@ -158,7 +159,7 @@ func (c *clientService) subscribeLater(conn *connection, subscriptions []*wirev1
 	var refused []*wirev1.Refusal
 	for _, x := range subscriptions {
 		conn.subscribing.remove(x.GetId(), c.subscriptions, conn.Host) // the message has it twice
-		if c.subscriptions.take(conn.Host, subscriptionSize(x)) {
+		if c.subscriptions.Try(conn.Host, subscriptionSize(x)) {
 			conn.subscribing.add(x)
 			continue
 		}

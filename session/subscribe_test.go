@@ -13,6 +13,7 @@ import (
 	"conclave"
 	_ "conclave/internal/bubble"
 	"conclave/session/registry"
+	"conclave/wire/admit"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -44,7 +45,7 @@ func paced(t *testing.T, run func(t *testing.T, ctx context.Context, c *clientSe
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		run(t, ctx, &clientService{
-			registry: &locked{Registry: r}, clients: newClients(time.Hour), pace: newPace(), subscriptions: newIntake(intakeAll, intakeEach),
+			registry: &locked{Registry: r}, clients: newClients(time.Hour), pace: newPace(), subscriptions: admit.New(intakeAll, intakeEach),
 			refusals: prometheus.NewCounter(prometheus.CounterOpts{}), wakeReaders: func() {},
 		})
 	})
@@ -79,7 +80,7 @@ func TestSubscribe_EachAddressHasItsPace(t *testing.T) {
 		time.Sleep(520 * time.Millisecond)
 		assert.Equal(t, 10_000, c.has(one)+c.has(two))
 		assert.Zero(t, one.refused+two.refused)
-		assert.Empty(t, c.subscriptions.by)
+		assert.True(t, c.subscriptions.Empty())
 		one.conn.subscribing.serving.Wait() // it ends with what waits
 		two.conn.subscribing.serving.Wait()
 	})
@@ -97,7 +98,7 @@ func TestSubscribe_WhatIsEndedWhileItWaitsIsNotTaken(t *testing.T) {
 		c.unsubscribe(s.conn, ids)
 		time.Sleep(time.Second)
 		assert.Equal(t, 1, c.has(s))
-		assert.Empty(t, c.subscriptions.by)
+		assert.True(t, c.subscriptions.Empty())
 		s.conn.subscribing.serving.Wait()
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"conclave/internal/contain"
 	"conclave/session/registry"
 	"conclave/wire"
+	"conclave/wire/admit"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -29,7 +30,7 @@ const maxFound = maxWaiting / 2
 // stream is read on meanwhile, so that a withdrawal or a newer version does not wait
 // behind them.
 type waiting struct {
-	intake  *intake        // what is larger than maxWaiting counts there
+	intake  *admit.Budget  // what is larger than maxWaiting counts there
 	host    string         // of the client
 	serving sync.WaitGroup // the goroutine that registers them
 
@@ -66,7 +67,7 @@ func (w *waiting) add(publishers []*wirev1.Publisher) (refused []*wirev1.Publish
 		switch {
 		case n <= maxWaiting:
 			w.bytes += n
-		case !w.intake.take(w.host, n):
+		case !w.intake.Try(w.host, n):
 			refused = append(refused, p)
 			continue
 		}
@@ -84,7 +85,7 @@ func (w *waiting) removed(p *wirev1.Publisher) {
 	if n := sizeOf(p); n <= maxWaiting {
 		w.bytes -= n
 	} else {
-		w.intake.give(w.host, n)
+		w.intake.Release(w.host, n)
 	}
 }
 

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"net"
-	"sync"
 	"syscall"
 	"time"
+
+	"conclave/wire/admit"
 )
 
 // Network is the only interface between a node and the world outside: every
@@ -39,8 +40,8 @@ const (
 	setUpLimit  = 250 * time.Millisecond // after which one that takes longer does not count
 )
 
-// settingUp has one element for each connection that is being set up.
-var settingUp = make(chan struct{}, setUpAtOnce)
+// settingUp is of the connections that are being set up.
+var settingUp = admit.NewTimed(setUpAtOnce, setUpLimit)
 
 // Pace waits until this process may set up one more connection, and returns a
 // function to be called when it is set up. A process with thousands of clients
@@ -49,17 +50,11 @@ var settingUp = make(chan struct{}, setUpAtOnce)
 // is not set up within setUpLimit does not count any longer, so that a host that
 // does not answer delays no other.
 func (*TCP) Pace(ctx context.Context) (done func(), err error) {
-	select {
-	case settingUp <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	turn, err := settingUp.Wait(ctx, "", 1)
+	if err != nil {
+		return nil, err
 	}
-	free := sync.OnceFunc(func() { <-settingUp })
-	limit := time.AfterFunc(setUpLimit, free)
-	return func() {
-		limit.Stop()
-		free()
-	}, nil
+	return turn.Leave, nil
 }
 
 // Refused reports whether err is a dial that reached a host on which no process

@@ -33,5 +33,5 @@ func TestTCP_PacesConnections(t *testing.T) {
 	for _, free := range done {
 		free()
 	}
-	assert.Empty(t, settingUp)
+	assert.True(t, settingUp.Empty())
 }

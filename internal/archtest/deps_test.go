@@ -21,8 +21,8 @@ const rules = `
 	conclave < slot, lease, blacklist, internal/trace;
 	conclave < internal/certs < wire/serve, internal/node, client, testbed/local/supervisor, cmd/conclave, internal/mysqltest;
 	NONE < wire/v1 < wire/v1/wirev1connect;
-	NONE < wire/rights;
-	slot, lease, blacklist, internal/trace, wire/rights, wire/v1/wirev1connect < wire;
+	NONE < wire/rights, wire/admit;
+	slot, lease, blacklist, internal/trace, wire/rights, wire/admit, wire/v1/wirev1connect < wire;
 	NONE < internal/plot < testbed/report, lab;
 	NONE < internal/stage, internal/sleep, internal/signal, internal/faultnet, internal/long, internal/cli/clitest;
 	internal/sleep < internal/node, meta, meta/metaclient, testbed/scenario, testbed/load, testbed/soak, lab, cmd/conclave, lab/article001/rowlock, lab/article003/versioncas, lab/article004/zklatch;

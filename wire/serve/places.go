@@ -7,22 +7,20 @@ import (
 	"sync/atomic"
 
 	"conclave/wire"
+	"conclave/wire/admit"
 )
 
 // Places are how many of something a process has at a time, in all and for one
 // address: connections, or requests. One address cannot take the places of all.
 type Places struct {
 	all, each int
+	budget    *admit.Budget // by address
 	refused   atomic.Uint64
-
-	mu   sync.Mutex // guards the rest
-	used int
-	by   map[string]int // by address
 }
 
 // NewPlaces returns places, of which one address has each at most.
 func NewPlaces(all, each int) *Places {
-	return &Places{all: all, each: each, by: map[string]int{}}
+	return &Places{all: all, each: each, budget: admit.New(all, each)}
 }
 
 // Refused returns how often there was none.
@@ -30,26 +28,15 @@ func (p *Places) Refused() uint64 { return p.refused.Load() }
 
 // take takes a place for an address, and reports whether there was one.
 func (p *Places) take(address string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.used >= p.all || p.by[address] >= p.each {
-		p.refused.Add(1)
-		return false
+	if p.budget.Try(address, 1) {
+		return true
 	}
-	p.used++
-	p.by[address]++
-	return true
+	p.refused.Add(1)
+	return false
 }
 
 // leave gives a place back.
-func (p *Places) leave(address string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.used--
-	if p.by[address]--; p.by[address] == 0 {
-		delete(p.by, address)
-	}
-}
+func (p *Places) leave(address string) { p.budget.Release(address, 1) }
 
 // Listener returns ln with a place for each connection. One without a place is
 // closed at once.

@@ -8,6 +8,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"conclave/wire"
+	"conclave/wire/admit"
 )
 
 // Limits of the requests that list something: what is answered at a time, and how
@@ -21,21 +22,19 @@ const (
 // limitReads refuses what exceeds readsAtOnce, with Retry-After, and breaks off what
 // exceeds readLimit. Requests that last, probes and acts are not limited.
 func limitReads() mux.MiddlewareFunc {
-	places := make(chan struct{}, readsAtOnce)
+	places := admit.New(readsAtOnce, 0)
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method != http.MethodGet || !strings.HasPrefix(r.URL.Path, "/v1/") || routeOf(r).lasts {
 				next.ServeHTTP(w, r)
 				return
 			}
-			select {
-			case places <- struct{}{}:
-			default:
+			if !places.Try("", 1) {
 				w.Header().Set("Retry-After", "1")
 				WriteError(w, wire.Errorf(wire.CodeUnavailable, "%d requests are being answered, which is the limit", readsAtOnce))
 				return
 			}
-			defer func() { <-places }()
+			defer places.Release("", 1)
 			response := http.NewResponseController(w)
 			_ = response.SetWriteDeadline(time.Now().Add(readLimit)) // of this answer only, and of its last byte
 			next.ServeHTTP(w, r)

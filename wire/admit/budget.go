@@ -1,0 +1,247 @@
+// Package admit bounds what clients may have at a time: connections, requests, bytes
+// that wait, clients that arrive, turns. Each bound is a Budget, in all and for each
+// key, which is the address of a client; its user chooses whether what exceeds it is
+// refused (Try) or waits (Join, Wait).
+//
+//	bound                  of                        all      each     when it is reached
+//	wire/serve Places      connections, requests     flags    flags    closed, or refused
+//	wire/serve reads       answers with lists        64       -        refused
+//	wire network           connections being set up  64       -        the next dial waits
+//	session arrivals       clients being welcomed    64       -        wait, are sent that
+//	session intake         bytes of messages         256 MiB  64 MiB   the stream ends
+//	session subscriptions  bytes that wait           256 MiB  64 MiB   refused
+//	session large          bytes of large sends      -        256 MiB  lists wait
+//	session many           messages of many entries  CPUs/2   -        wait
+package admit
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Budget is how much of something may be taken at a time. The turns of a nil Budget are
+// given at once. All quantities are positive.
+type Budget struct {
+	all, each int
+	lasts     time.Duration
+
+	mu      sync.Mutex // guards the rest
+	used    int
+	by      map[string]*share
+	waiting int    // turns that wait, of all keys
+	joined  uint64 // the number of the last turn
+}
+
+// share is what one key has taken and waits for.
+type share struct {
+	used  int
+	queue []*Turn // that wait, in order
+}
+
+// Turn is a part of a budget that is taken, or waited for. A nil Turn has been given
+// nothing, and waits for nothing.
+type Turn struct {
+	budget *Budget
+	key    string
+	n      int
+	number uint64
+	given  chan struct{} // closed when it is taken
+
+	// Guarded by budget.mu.
+	limit *time.Timer // ends the turn
+	left  bool
+}
+
+// New returns a budget of all, of which one key may take each; 0 is no limit.
+func New(all, each int) *Budget {
+	return &Budget{all: all, each: each, by: map[string]*share{}}
+}
+
+// NewTimed returns a budget whose turns end by themselves after a time.
+func NewTimed(all int, lasts time.Duration) *Budget {
+	b := New(all, 0)
+	b.lasts = lasts
+	return b
+}
+
+// Try takes n for a key, and reports whether the budget has so much, and no turn waits
+// for it. Release gives them back.
+func (b *Budget) Try(key string, n int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.by[key]
+	if s == nil {
+		s = &share{}
+	}
+	switch {
+	case b.all > 0 && (n > b.all || b.waiting > 0), b.each > 0 && n > b.each, len(s.queue) > 0, !b.fits(s, n):
+		return false
+	}
+	b.take(key, s, n)
+	return true
+}
+
+// Release gives back what Try has taken.
+func (b *Budget) Release(key string, n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.release(key, n)
+}
+
+// Join asks for n for a key, and does not wait. Turns are given in the order in which
+// they were asked for, except that one whose key has used up its share delays only that
+// key. One that is larger than a limit is given alone. Call Leave after it.
+func (b *Budget) Join(key string, n int) *Turn {
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.joined++
+	b.waiting++
+	t := &Turn{budget: b, key: key, n: n, number: b.joined, given: make(chan struct{})}
+	s := b.by[key]
+	if s == nil {
+		s = &share{}
+		b.by[key] = s
+	}
+	s.queue = append(s.queue, t)
+	b.give(s)
+	return t
+}
+
+// Wait is Join, and waits until the turn is given or ctx ends.
+func (b *Budget) Wait(ctx context.Context, key string, n int) (*Turn, error) {
+	t := b.Join(key, n)
+	if !t.Waits() {
+		return t, nil
+	}
+	select {
+	case <-t.given:
+		return t, nil
+	case <-ctx.Done():
+		t.Leave()
+		return nil, ctx.Err()
+	}
+}
+
+// Given returns a channel that is closed when the turn is given. The turn must not be
+// nil.
+func (t *Turn) Given() <-chan struct{} { return t.given }
+
+// Waits reports whether the turn is not given yet.
+func (t *Turn) Waits() bool {
+	if t == nil {
+		return false
+	}
+	select {
+	case <-t.given:
+		return false
+	default:
+		return true
+	}
+}
+
+// Leave ends the turn, or the wait for it. It may be called again.
+func (t *Turn) Leave() {
+	if t == nil {
+		return
+	}
+	b := t.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if t.left {
+		return
+	}
+	t.left = true
+	if t.limit != nil {
+		t.limit.Stop()
+	}
+	if !t.Waits() {
+		b.release(t.key, t.n)
+		return
+	}
+	b.waiting--
+	s := b.by[t.key]
+	at := slices.Index(s.queue, t)
+	s.queue = slices.Delete(s.queue, at, at+1)
+	b.give(s)
+	b.forget(t.key, s)
+}
+
+// take takes n for a key. mu is held.
+func (b *Budget) take(key string, s *share, n int) {
+	b.by[key] = s
+	b.used += n
+	s.used += n
+}
+
+// release gives n back, and gives the turns that wait for them. mu is held.
+func (b *Budget) release(key string, n int) {
+	s := b.by[key]
+	b.used -= n
+	s.used -= n
+	b.give(s)
+	b.forget(key, s)
+}
+
+// forget removes the share of a key that has nothing. mu is held.
+func (b *Budget) forget(key string, s *share) {
+	if s.used == 0 && len(s.queue) == 0 {
+		delete(b.by, key)
+	}
+}
+
+// give gives the turns that fit after the share has changed. mu is held.
+func (b *Budget) give(changed *share) {
+	for b.waiting > 0 {
+		s := b.next(changed)
+		if s == nil || !b.fits(s, s.queue[0].n) {
+			return
+		}
+		t := s.queue[0]
+		s.queue[0] = nil
+		s.queue = s.queue[1:]
+		b.waiting--
+		b.take(t.key, s, t.n)
+		if b.lasts > 0 {
+			t.limit = time.AfterFunc(b.lasts, t.Leave)
+		}
+		close(t.given)
+	}
+}
+
+// next returns the share whose first turn is the next one, or nil: that which has
+// waited longest, of the keys that may take more. Without a limit of all, no other share
+// than the changed one can be concerned. mu is held.
+func (b *Budget) next(changed *share) (first *share) {
+	if b.all == 0 {
+		if len(changed.queue) == 0 {
+			return nil
+		}
+		return changed
+	}
+	for _, s := range b.by {
+		if len(s.queue) > 0 && fits(s.used, s.queue[0].n, b.each) && (first == nil || s.queue[0].number < first.queue[0].number) {
+			first = s
+		}
+	}
+	return first
+}
+
+// fits reports whether n more are within both limits. mu is held.
+func (b *Budget) fits(s *share, n int) bool {
+	return fits(b.used, n, b.all) && fits(s.used, n, b.each)
+}
+
+// fits reports whether n more are within a limit, or are alone.
+func fits(used, n, limit int) bool { return limit == 0 || used == 0 || used+n <= limit }
+
+// Empty reports whether nothing is taken and nothing waits.
+func (b *Budget) Empty() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.by) == 0
+}
