@@ -27,8 +27,8 @@ const (
 // arrive waits until the client may be welcomed, and sends that it waits. The turn must
 // be left when the client is connected. sent is called when the client has read a
 // message, or its transport has.
-func (c *clientService) arrive(ctx context.Context, stream *clientStream, sent func()) (*admit.Turn, error) {
-	turn := c.arrivals.Join("", 1)
+func arrive(ctx context.Context, arrivals *admit.Budget, stream *clientStream, sent func()) (*admit.Turn, error) {
+	turn := arrivals.Join("", 1)
 	again := time.NewTicker(waitAgain)
 	defer again.Stop()
 	for turn.Waits() {

@@ -126,7 +126,7 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	reading.set(time.Time{}) // the client waits for its welcome
 	request.body.handled()
 	late := time.AfterFunc(sendLimit, reading.fail) // it may not read what it is sent meanwhile
-	arrival, err := c.arrive(ctx, stream, func() { late.Reset(sendLimit) })
+	arrival, err := arrive(ctx, c.arrivals, stream, func() { late.Reset(sendLimit) })
 	late.Stop()
 	if err != nil {
 		return err
