@@ -89,29 +89,27 @@ func (a *app) bench(ctx context.Context, n int, sizes bool, calm time.Duration, 
 	}
 	interrupted := false
 	defer func() { err = closeFolder(root, interrupted, err) }()
-	own, err := startOwn(ctx, filepath.Join(root, "cluster"), false)
+	own, err := startOwn(ctx, filepath.Join(root, "cluster"), testbed.Size{}, false)
 	if err != nil {
 		interrupted = ctx.Err() != nil
 		return err
 	}
 	starts := 0
+	another := func(c *ownCluster, err error) (testbed.RealCluster, func() error, error) {
+		if err != nil {
+			return nil, nil, err
+		}
+		return c, func() error { return c.Stop(context.WithoutCancel(ctx)) }, nil
+	}
 	figures, err := bench.Run(ctx, bench.Config{
 		Cluster: own, N: n, Sizes: sizes, Only: only, Settle: min(calm, time.Minute), Calm: calm, Version: version, Progress: a.stderr,
 		Questions: own.questions, LogLines: own.logLines,
 		Secured: func(ctx context.Context) (testbed.RealCluster, func() error, error) {
-			secured, err := startOwn(ctx, filepath.Join(root, "secured"), true)
-			if err != nil {
-				return nil, nil, err
-			}
-			return secured, func() error { return secured.Stop(context.WithoutCancel(ctx)) }, nil
+			return another(startOwn(ctx, filepath.Join(root, "secured"), testbed.Size{}, true))
 		},
 		Fresh: func(ctx context.Context) (testbed.RealCluster, func() error, error) {
 			starts++
-			fresh, err := launchOwn(ctx, filepath.Join(root, fmt.Sprint("fresh-", starts)), false)
-			if err != nil {
-				return nil, nil, err
-			}
-			return fresh, func() error { return fresh.Stop(context.WithoutCancel(ctx)) }, nil
+			return another(launchOwn(ctx, filepath.Join(root, fmt.Sprint("fresh-", starts)), testbed.Size{}, false))
 		},
 	})
 	interrupted = err != nil && ctx.Err() != nil // a signal while the cluster is being stopped is not an interruption
@@ -150,22 +148,22 @@ func namesLogs(err error) bool {
 	return errors.As(err, &notReady)
 }
 
-// ownCluster is a cluster that the benchmark or the demo starts for itself.
+// ownCluster is a cluster that the benchmark starts for itself.
 type ownCluster struct{ *local.Cluster }
 
 // launchOwn starts the processes, with TLS if secured is set, and returns when all of them are running.
-func launchOwn(ctx context.Context, dir string, secured bool) (*ownCluster, error) {
+func launchOwn(ctx context.Context, dir string, size testbed.Size, secured bool) (*ownCluster, error) {
 	_, bin, err := toolPath()
 	if err != nil {
 		return nil, err
 	}
 	own := &ownCluster{local.New(local.Config{Bin: bin, Dir: dir, Direct: true, NoEvents: true, OwnTokens: true, TLS: secured})}
-	return own, own.Open(ctx, testbed.Size{}, nil)
+	return own, own.Open(ctx, size, nil)
 }
 
 // startOwn also waits until the cluster is ready.
-func startOwn(ctx context.Context, dir string, secured bool) (*ownCluster, error) {
-	own, err := launchOwn(ctx, dir, secured)
+func startOwn(ctx context.Context, dir string, size testbed.Size, secured bool) (*ownCluster, error) {
+	own, err := launchOwn(ctx, dir, size, secured)
 	if err != nil {
 		return nil, err
 	}

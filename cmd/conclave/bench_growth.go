@@ -21,7 +21,6 @@ import (
 	"conclave/testbed"
 	"conclave/testbed/bench"
 	"conclave/testbed/load"
-	"conclave/testbed/local"
 	"conclave/testbed/local/supervisor"
 	"conclave/testbed/report"
 )
@@ -51,7 +50,7 @@ func (a *app) growth(ctx context.Context, o growthOptions) (err error) {
 	if err := o.check(); err != nil {
 		return err
 	}
-	tool, bin, err := toolPath()
+	tool, _, err := toolPath()
 	if err != nil {
 		return err
 	}
@@ -64,7 +63,7 @@ func (a *app) growth(ctx context.Context, o growthOptions) (err error) {
 	starts := 0
 	cfg.Start = func(ctx context.Context, size testbed.Size) (bench.Running, error) {
 		starts++
-		return startPoint(ctx, tool, bin, filepath.Join(root, fmt.Sprint("point-", starts)), size, o.tls)
+		return startPoint(ctx, tool, filepath.Join(root, fmt.Sprint("point-", starts)), size, o.tls)
 	}
 	g, err := bench.Grow(ctx, cfg)
 	interrupted = err != nil && ctx.Err() != nil
@@ -96,17 +95,12 @@ func (o growthOptions) check() error {
 
 // startPoint starts a cluster for one point, with TLS if secured is set, and returns
 // when it is ready.
-func startPoint(ctx context.Context, tool, bin, dir string, size testbed.Size, secured bool) (bench.Running, error) {
-	c := local.New(local.Config{Bin: bin, Dir: dir, Direct: true, NoEvents: true, OwnTokens: true, TLS: secured})
-	end := func() error { return c.Close(context.WithoutCancel(ctx)) }
-	if err := c.Open(ctx, size, nil); err != nil {
+func startPoint(ctx context.Context, tool, dir string, size testbed.Size, secured bool) (bench.Running, error) {
+	c, err := startOwn(ctx, dir, size, secured)
+	if err != nil {
 		return bench.Running{}, err
 	}
-	waiting, cancel := context.WithTimeout(ctx, readyWait)
-	defer cancel()
-	if err := c.AwaitReady(waiting); err != nil {
-		return bench.Running{}, errors.Join(err, end())
-	}
+	end := func() error { return c.Close(context.WithoutCancel(ctx)) }
 	cfg, err := c.ClientConfig("growth")
 	if err != nil {
 		return bench.Running{}, errors.Join(err, end())
@@ -119,7 +113,7 @@ func startPoint(ctx context.Context, tool, bin, dir string, size testbed.Size, s
 		cmd.Stderr = os.Stderr
 		return cmd
 	}
-	return bench.Running{Clients: load.NewPool(nil, cfg), Cluster: c, Process: process, Stop: end}, nil
+	return bench.Running{Clients: load.NewPool(nil, cfg), Cluster: c.Cluster, Process: process, Stop: end}, nil
 }
 
 // openFiles returns how many files a process can have open.

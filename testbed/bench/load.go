@@ -31,7 +31,7 @@ func (c *cluster) traffic(ctx context.Context, prefix string, n, per int, publis
 	if err != nil {
 		return nil, err
 	}
-	if err := t.Publish(ctx, publisher, prefix, n, per); err != nil {
+	if err := t.Publish(ctx, prefix, n, per, publisher); err != nil {
 		return nil, err
 	}
 	for i, at := range subscribeAt {

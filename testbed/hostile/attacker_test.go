@@ -23,9 +23,9 @@ type target struct {
 // The environment of an attacker's process.
 const attackKey, atKey, strangerKey = "HOSTILE_ATTACK", "HOSTILE_AT", "HOSTILE_STRANGER"
 
-// load is the name of the control: an attack that does nothing to the cluster, and
+// harmless is the name of the control: an attack that does nothing to the cluster, and
 // takes all processors, as far as no other process wants them.
-const load = "a load that harms nobody"
+const harmless = "a load that harms nobody"
 
 // playFor is how long an attack is played at least, again and again.
 const playFor = time.Second
@@ -40,7 +40,7 @@ func TestAttacker(t *testing.T) {
 	if name == "" {
 		t.Skip("the process of an attacker")
 	}
-	if name == load {
+	if name == harmless {
 		began := time.Now()
 		each(4, func(int) {
 			for time.Since(began) < loadFor {

@@ -65,13 +65,13 @@ func publishStrangers(ctx context.Context, t *testing.T, w *world) {
 	ctx, end := lasting(ctx, 10*time.Second)
 	defer end()
 	var err error
-	w.strangers, err = w.writers[0].Publish(ctx, "strangers", []string{"mine"})
+	w.strangers, err = w.writers[0].Client.Publish(ctx, "strangers", []string{"mine"})
 	require.NoError(t, err)
 	require.NoError(t, w.strangers.Stored(ctx))
 }
 
 func seeStrangers(_ context.Context, t *testing.T, w *world) {
-	sub, err := w.readers[1].Subscribe("strangers")
+	sub, err := w.readers[1].Client.Subscribe("strangers")
 	require.NoError(t, err)
 	defer sub.Close()
 	assert.Eventually(t, func() bool { d, ok := sub.Last(); return ok && len(d.Values) == 1 }, 5*time.Second, 10*time.Millisecond)
@@ -82,7 +82,7 @@ func useEverySlot(ctx context.Context, t *testing.T, w *world) {
 	ctx, end := lasting(ctx, 10*time.Second)
 	defer end()
 	for i := range 32 {
-		p, err := w.writers[1].Publish(ctx, fmt.Sprint("after-", i), []string{"a"})
+		p, err := w.writers[1].Client.Publish(ctx, fmt.Sprint("after-", i), []string{"a"})
 		require.NoError(t, err)
 		require.NoError(t, p.Stored(ctx), "after-%d", i)
 	}

@@ -23,8 +23,10 @@ import (
 
 	"conclave/client"
 	"conclave/testbed"
+	"conclave/testbed/load"
 	"conclave/testbed/local"
 	"conclave/testbed/local/supervisor"
+	"conclave/testbed/outside"
 	"conclave/wire"
 )
 
@@ -49,7 +51,7 @@ const (
 	mostSeries = 2000      // in /metrics of a process
 	racedTimes = 4
 
-	// The honest wait as long as under a load that harms nobody (load), twice as long at
+	// The honest wait as long as under a load that harms nobody (harmless), twice as long at
 	// most, in the usual window; a time below the noise is not compared. Over a whole
 	// attack they wait no longer than the worst.
 	mostRatio = 2.0
@@ -76,7 +78,8 @@ type world struct {
 	nodes   string // the members, as /v1/nodes has them at the start
 	term    string
 
-	writers, readers []*client.Client
+	writers, readers []*outside.Client
+	lists            *load.Traffic // of the writers, which the readers watch
 	clocks           []*client.Publication
 	strangers        *client.Publication // nil until it is registered
 	hasLarge         bool                // the large list is registered
@@ -84,7 +87,6 @@ type world struct {
 	logs             map[string]int64 // the size of each process's log
 
 	mu      sync.Mutex               // guards the rest
-	missing []string                 // lists that lacked something
 	slowest map[string]time.Duration // answer to an honest caller, by name of port
 	failed  []string                 // honest callers without an answer
 	most    map[string]int64         // memory, by name of node
@@ -113,7 +115,7 @@ func start(t *testing.T, tls bool) *world {
 	dir := filepath.Join(t.TempDir(), "c")
 	require.NoError(t, os.MkdirAll(dir, 0o700))
 	require.NoError(t, os.WriteFile(supervisor.TokensPath(dir), []byte(tokenLines), 0o600))
-	w := &world{t: t, most: map[string]int64{}, pids: map[string]int{"supervisor": os.Getpid()}, logs: map[string]int64{}, slowest: map[string]time.Duration{}}
+	w := &world{t: t, lists: load.NewTraffic(), most: map[string]int64{}, pids: map[string]int{"supervisor": os.Getpid()}, logs: map[string]int64{}, slowest: map[string]time.Duration{}}
 	bin := programs(t)
 	w.cluster = local.New(local.Config{Bin: bin, Dir: dir, Logger: hclog.NewNullLogger(), NoEvents: true, Direct: true, OwnTokens: true, TLS: tls})
 	t.Cleanup(func() {
@@ -212,7 +214,7 @@ func (w *world) check(t *testing.T) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	assert.Empty(t, w.missing, "lists that lack something")
+	assert.Empty(t, w.lists.Broken(), "lists that lack something")
 	assert.Empty(t, w.failed, "callers that were not answered")
 	for port, took := range w.slowest {
 		assert.Less(t, took, prompt*time.Duration(times), "answer at %s", port)

@@ -13,24 +13,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave"
-	"conclave/client"
+	"conclave/testbed/load"
 	"conclave/testbed/outside"
 )
 
 // client starts an honest client of one session.
-func (w *world) client(name, session string) *client.Client {
+func (w *world) client(name, session string) *outside.Client {
 	cfg, err := w.cluster.ClientConfig(name)
 	require.NoError(w.t, err)
 	cfg.Sessions, cfg.Token, cfg.TokenFrom = []string{w.at[session]}, shopToken, nil
-	x, err := client.New(cfg)
+	c, err := outside.NewClient(cfg, func() {})
 	require.NoError(w.t, err)
-	x.Start()
 	w.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		_ = x.Close(ctx) // the cluster may have ended
+		_ = c.Close(ctx) // the cluster may have ended
 	})
-	return x
+	return c
 }
 
 // work makes the honest clients register, and publish and read until ctx ends.
@@ -40,13 +39,9 @@ func (w *world) work(ctx context.Context) (wait func()) {
 	}
 	stored, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	for i := range honest {
-		p, err := w.writers[i%2].Publish(stored, "honest", []string{fmt.Sprint("value ", i)})
-		require.NoError(w.t, err)
-		require.NoError(w.t, p.Stored(stored))
-	}
+	require.NoError(w.t, w.lists.Publish(stored, "honest", honest, honest, w.writers[0], w.writers[1]))
 	for i := range clocks {
-		p, err := w.writers[i%2].Publish(stored, fmt.Sprint("clock-", i), []string{"0"})
+		p, err := w.writers[i%2].Client.Publish(stored, fmt.Sprint("clock-", i), []string{"0"})
 		require.NoError(w.t, err)
 		require.NoError(w.t, p.Stored(stored))
 		w.clocks = append(w.clocks, p)
@@ -54,27 +49,10 @@ func (w *world) work(ctx context.Context) (wait func()) {
 
 	var all sync.WaitGroup
 	for _, r := range w.readers {
-		list, err := r.Subscribe("honest")
-		require.NoError(w.t, err)
+		require.NoError(w.t, w.lists.Watch(r, r.Name(), "honest", 1))
 		for i := range clocks {
-			_, err := r.Subscribe(fmt.Sprint("clock-", i), client.OnPush(w.clockShown))
-			require.NoError(w.t, err)
+			require.NoError(w.t, r.Subscribe(fmt.Sprint("clock-", i), w.clockShown))
 		}
-		all.Go(func() {
-			complete := false
-			for {
-				select {
-				case d := <-list.C():
-					if complete = complete || len(d.Values) == honest; complete && len(d.Values) != honest {
-						w.mu.Lock()
-						w.missing = append(w.missing, fmt.Sprintf("%d values at version %d", len(d.Values), d.Version))
-						w.mu.Unlock()
-					}
-				case <-ctx.Done():
-					return
-				}
-			}
-		})
 	}
 	all.Go(func() {
 		tick := time.NewTicker(20 * time.Millisecond)
@@ -131,7 +109,7 @@ func large(ctx context.Context, t *testing.T, w *world) {
 	ctx, end := lasting(ctx, 30*time.Second)
 	defer end()
 	for i := range 50 {
-		p, err := w.writers[0].Publish(ctx, "large", []string{fmt.Sprint(i, strings.Repeat("l", 60<<10))})
+		p, err := w.writers[0].Client.Publish(ctx, "large", []string{fmt.Sprint(i, strings.Repeat("l", 60<<10))})
 		require.NoError(t, err)
 		require.NoError(t, p.Stored(ctx))
 	}
@@ -140,7 +118,7 @@ func large(ctx context.Context, t *testing.T, w *world) {
 // complete checks that a new subscriber sees everything that was registered.
 func (w *world) complete(t *testing.T) {
 	for _, session := range []string{"session-1", "session-2"} {
-		s, err := w.client("late reader", session).Subscribe("honest")
+		s, err := w.client("late reader", session).Client.Subscribe(load.DataID("honest", 0))
 		require.NoError(t, err)
 		assert.Eventually(t, func() bool { d, ok := s.Last(); return ok && len(d.Values) == honest }, 10*time.Second, 20*time.Millisecond, session)
 	}

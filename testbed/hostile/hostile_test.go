@@ -107,7 +107,7 @@ func (w *world) control(ctx context.Context, t *testing.T) measurement {
 	ctx, end := context.WithTimeout(ctx, quietFor)
 	defer end()
 	w.latency.take()
-	wait := w.attacker(ctx, t, load)
+	wait := w.attacker(ctx, t, harmless)
 	_, _ = wait() // it is killed
 	return w.latency.take()
 }

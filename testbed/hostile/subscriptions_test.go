@@ -120,7 +120,7 @@ func claimedVersions(ctx context.Context, t *testing.T, w *target) {
 	s := c.open(ctx, w.at["session-1"], "claims")
 	defer s.cancel()
 	for i, version := range []int64{1 << 52, 1<<53 - 1, math.MaxInt64, -1} {
-		_ = s.Send(&wirev1.ClientMessage{Subscribe: []*wirev1.Subscription{{Id: fmt.Sprint(i), DataInfoId: dataInfo("honest"), Version: version, Hash: 1}}})
+		_ = s.Send(&wirev1.ClientMessage{Subscribe: []*wirev1.Subscription{{Id: fmt.Sprint(i), DataInfoId: dataInfo("honest.0"), Version: version, Hash: 1}}})
 	}
 	refused := map[string]bool{}
 	err := s.until(func(m *wirev1.ServerMessage) bool {

@@ -24,13 +24,13 @@ type publisher struct {
 // NewTraffic returns a Traffic without publishers.
 func NewTraffic() *Traffic { return &Traffic{Ledger: NewLedger()} }
 
-// Publish registers n publishers, per of them under each dataId of prefix, and waits
-// until data nodes have stored all of them.
-func (t *Traffic) Publish(ctx context.Context, c Client, prefix string, n, per int) error {
+// Publish registers n publishers, of each client in turn and per of them under each
+// dataId of prefix, and waits until data nodes have stored all of them.
+func (t *Traffic) Publish(ctx context.Context, prefix string, n, per int, clients ...Client) error {
 	for i := range n {
 		p := publisher{name: fmt.Sprintf("%s-p%d", prefix, i), dataID: DataID(prefix, i/per)}
 		var err error
-		if p.made, err = c.Publish(ctx, p.dataID, []string{t.Publishing(p.name, p.dataID)}); err != nil {
+		if p.made, err = clients[i%len(clients)].Publish(ctx, p.dataID, []string{t.Publishing(p.name, p.dataID)}); err != nil {
 			return err
 		}
 		t.publishers = append(t.publishers, p)
