@@ -49,21 +49,28 @@ type failure struct {
 }
 
 // report writes the error of cmd, as one line or as a document, and turns it
-// into an exit code.
+// into an exit code. If the reader of the output has ended, the code is exitPipe,
+// and an error that says no more than that is not written.
 func (a *app) report(cmd *cobra.Command, err error) int {
-	var exit exitError
-	switch {
-	case err == nil:
+	if err == nil {
 		return exitDone
+	}
+	code, exit := exitPipe, exitError{}
+	ended := errors.Is(context.Cause(cmd.Context()), errReaderEnded)
+	switch {
 	case errors.As(err, &exit):
-		return exit.code
-	case errors.Is(context.Cause(cmd.Context()), errReaderEnded) && (errors.Is(err, context.Canceled) || errors.Is(err, syscall.EPIPE)):
+		code = exit.code
+	case ended && (errors.Is(err, context.Canceled) || errors.Is(err, syscall.EPIPE)):
+	default:
+		f := a.classify(cmd, err)
+		f.Message = strings.Join(strings.Fields(joined.ReplaceAllString(message(err), "$1; $2")), " ")
+		a.explain("error", f)
+		code = f.Exit
+	}
+	if ended && code != exitDone {
 		return exitPipe
 	}
-	f := a.classify(cmd, err)
-	f.Message = strings.Join(strings.Fields(joined.ReplaceAllString(message(err), "$1; $2")), " ")
-	a.explain("error", f)
-	return f.Exit
+	return code
 }
 
 // joined finds the line break between two errors of errors.Join.

@@ -25,9 +25,6 @@ func main() {
 		}()
 	}
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	if code != exitDone && errors.Is(context.Cause(ctx), errReaderEnded) {
-		code = exitPipe
-	}
 	stop()
 	os.Exit(code)
 }

@@ -25,7 +25,8 @@
 // ports.
 //
 // Cluster is the supervisor itself. Handle gives any process access to a
-// cluster, also if the supervisor was killed and only its processes are left.
+// cluster. If the supervisor was killed, its processes can still be listed, killed
+// and stopped; only a supervisor starts processes.
 //
 // # Reading order
 //

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,8 +15,9 @@ import (
 	"time"
 )
 
-// Handle gives any process access to the cluster of a folder: through its
-// supervisor or, if that was killed, by the recorded pids.
+// Handle gives any process access to the cluster of a folder. Without its
+// supervisor, processes are still found by their recorded pids, to be killed and
+// stopped.
 type Handle struct {
 	dir string
 }
@@ -237,8 +237,8 @@ func (h *Handle) Terminate(name string) (pid int, err error) {
 }
 
 // Kill sends a signal to one process. After SIGKILL it waits until the process
-// has ended and is recorded as killed. It returns ErrDown if the process is not
-// running.
+// has ended and the supervisor, if there is one, has recorded it as killed. It
+// returns ErrDown if the process is not running.
 func (h *Handle) Kill(ctx context.Context, name string, sig syscall.Signal) error {
 	s, r, err := h.signal(name, sig)
 	if err != nil || sig != syscall.SIGKILL {
@@ -247,15 +247,10 @@ func (h *Handle) Kill(ctx context.Context, name string, sig syscall.Signal) erro
 	if err := awaitEnd(ctx, []record{r}, 5*time.Second); err != nil {
 		return err
 	}
-	if s.supervised() {
-		return h.awaitNoted(ctx, r)
-	}
-	return h.update(name, func(kept *record, _ state) error {
-		if kept.processID == r.processID {
-			kept.State, kept.Signal = stateKilled, sig.String()
-		}
+	if !s.supervised() {
 		return nil
-	})
+	}
+	return h.awaitNoted(ctx, r)
 }
 
 // signal sends a signal to one process and returns the record of that process.
@@ -316,36 +311,19 @@ func (h *Handle) AwaitEnd(ctx context.Context, name string, pid int) (Process, e
 }
 
 // Start starts one process that is down, without waiting until it is ready. It
-// returns ErrNone if the cluster was stopped.
+// returns ErrNone if the cluster was stopped. Only the supervisor starts processes:
+// it records each of them, so that none is left behind by Down.
 func (h *Handle) Start(ctx context.Context, name string) error {
 	s, _, err := h.record(name)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case s.Stopped:
+		return fmt.Errorf("%w: it was stopped, in %s", ErrNone, h.dir)
+	case !s.supervised():
+		return fmt.Errorf("the supervisor (pid %d) has ended, and nothing else starts processes; stop what it has left with `conclave down --dir %s`", s.Supervisor.PID, h.dir)
 	}
-	if s.supervised() {
-		return h.ask(ctx, s, "/start/"+name)
-	}
-	return h.update(name, func(kept *record, s state) error {
-		if s.Stopped {
-			return fmt.Errorf("%w: it was stopped, in %s", ErrNone, h.dir)
-		}
-		if kept.alive() {
-			return fmt.Errorf("%w: %s runs as pid %d", ErrRunning, name, kept.PID)
-		}
-		out, err := os.OpenFile(LogPath(h.dir, name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-		if err != nil {
-			return err
-		}
-		defer out.Close()
-		cmd := exec.Command(kept.Program, kept.Args...)
-		cmd.Stdout, cmd.Stderr = out, out
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // without a supervisor it must outlive this tool
-		if err := cmd.Start(); err != nil {
-			return fmt.Errorf("start %s: %w", name, err)
-		}
-		*kept = record{spec: kept.spec, processID: identify(cmd.Process.Pid), State: stateRunning}
-		return writePid(h.dir, name, kept.PID)
-	})
+	return h.ask(ctx, s, "/start/"+name)
 }
 
 // Down stops the cluster and waits until all its processes have ended. It
@@ -410,36 +388,9 @@ func (h *Handle) awaitStopped(ctx context.Context) error {
 	}
 }
 
-// downByPids stops the processes of a supervisor that was killed.
+// downByPids stops the processes of a supervisor that was killed. It holds the
+// folder's lock, so that no new supervisor starts meanwhile.
 func (h *Handle) downByPids(ctx context.Context, now bool) error {
-	return h.locked(func(s *state) error {
-		err := stop(ctx, s.Processes, s.Config, now)
-		for i, r := range s.Processes {
-			if r.State == stateRunning && !r.alive() {
-				s.Processes[i].State = stateExited
-				_ = os.Remove(pidPath(h.dir, r.Name)) // it may never have been written
-			}
-		}
-		s.Stopped = err == nil
-		return err
-	})
-}
-
-// update changes one record of a cluster whose supervisor was killed.
-func (h *Handle) update(name string, change func(*record, state) error) error {
-	return h.locked(func(s *state) error {
-		i := slices.IndexFunc(s.Processes, func(r record) bool { return r.Name == name })
-		if i < 0 {
-			return noProcess(name, s.Processes)
-		}
-		return change(&s.Processes[i], *s)
-	})
-}
-
-// locked changes the state of a cluster whose supervisor was killed. The state is
-// read while the folder is locked: two callers that had read it before would both
-// start a process, and the one that is recorded last would hide the other.
-func (h *Handle) locked(change func(*state) error) error {
 	lock, err := lockDir(h.dir)
 	if errors.Is(err, errLocked) {
 		return busy(h.dir)
@@ -452,7 +403,15 @@ func (h *Handle) locked(change func(*state) error) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(change(&s), s.save(h.dir))
+	err = stop(ctx, s.Processes, s.Config, now)
+	for i, r := range s.Processes {
+		if r.State == stateRunning && !r.alive() {
+			s.Processes[i].State = stateExited
+			_ = os.Remove(pidPath(h.dir, r.Name)) // it may never have been written
+		}
+	}
+	s.Stopped = err == nil
+	return errors.Join(err, s.save(h.dir))
 }
 
 // ask sends a POST request to the supervisor's socket.
