@@ -27,17 +27,10 @@ type Budget struct {
 	all, each int
 	lasts     time.Duration
 
-	mu      sync.Mutex // guards the rest
-	used    int
-	by      map[string]*share
-	waiting int    // turns that wait, of all keys
-	joined  uint64 // the number of the last turn
-}
-
-// share is what one key has taken and waits for.
-type share struct {
+	mu    sync.Mutex // guards the rest
 	used  int
-	queue []*Turn // that wait, in order
+	by    map[string]int // by key
+	queue []*Turn        // that wait, in order
 }
 
 // Turn is a part of a budget that is taken, or waited for. A nil Turn has been given
@@ -46,7 +39,6 @@ type Turn struct {
 	budget *Budget
 	key    string
 	n      int
-	number uint64
 	given  chan struct{} // closed when it is taken
 
 	// Guarded by budget.mu.
@@ -56,7 +48,7 @@ type Turn struct {
 
 // New returns a budget of all, of which one key may take each; 0 is no limit.
 func New(all, each int) *Budget {
-	return &Budget{all: all, each: each, by: map[string]*share{}}
+	return &Budget{all: all, each: each, by: map[string]int{}}
 }
 
 // NewTimed returns a budget whose turns end by themselves after a time.
@@ -71,15 +63,11 @@ func NewTimed(all int, lasts time.Duration) *Budget {
 func (b *Budget) Try(key string, n int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := b.by[key]
-	if s == nil {
-		s = &share{}
-	}
-	switch {
-	case b.all > 0 && (n > b.all || b.waiting > 0), b.each > 0 && n > b.each, len(s.queue) > 0, !b.fits(s, n):
+	ahead := func(t *Turn) bool { return b.all > 0 || t.key == key }
+	if b.all > 0 && n > b.all || b.each > 0 && n > b.each || !fits(b.used, n, b.all) || !fits(b.by[key], n, b.each) || slices.ContainsFunc(b.queue, ahead) {
 		return false
 	}
-	b.take(key, s, n)
+	b.take(key, n)
 	return true
 }
 
@@ -99,16 +87,9 @@ func (b *Budget) Join(key string, n int) *Turn {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.joined++
-	b.waiting++
-	t := &Turn{budget: b, key: key, n: n, number: b.joined, given: make(chan struct{})}
-	s := b.by[key]
-	if s == nil {
-		s = &share{}
-		b.by[key] = s
-	}
-	s.queue = append(s.queue, t)
-	b.give(s)
+	t := &Turn{budget: b, key: key, n: n, given: make(chan struct{})}
+	b.queue = append(b.queue, t)
+	b.give(key)
 	return t
 }
 
@@ -163,77 +144,52 @@ func (t *Turn) Leave() {
 		b.release(t.key, t.n)
 		return
 	}
-	b.waiting--
-	s := b.by[t.key]
-	at := slices.Index(s.queue, t)
-	s.queue = slices.Delete(s.queue, at, at+1)
-	b.give(s)
-	b.forget(t.key, s)
+	at := slices.Index(b.queue, t)
+	b.queue = slices.Delete(b.queue, at, at+1)
+	b.give(t.key)
 }
 
 // take takes n for a key. mu is held.
-func (b *Budget) take(key string, s *share, n int) {
-	b.by[key] = s
+func (b *Budget) take(key string, n int) {
 	b.used += n
-	s.used += n
+	b.by[key] += n
 }
 
 // release gives n back, and gives the turns that wait for them. mu is held.
 func (b *Budget) release(key string, n int) {
-	s := b.by[key]
 	b.used -= n
-	s.used -= n
-	b.give(s)
-	b.forget(key, s)
-}
-
-// forget removes the share of a key that has nothing. mu is held.
-func (b *Budget) forget(key string, s *share) {
-	if s.used == 0 && len(s.queue) == 0 {
+	if b.by[key] -= n; b.by[key] == 0 {
 		delete(b.by, key)
 	}
+	b.give(key)
 }
 
-// give gives the turns that fit after the share has changed. mu is held.
-func (b *Budget) give(changed *share) {
-	for b.waiting > 0 {
-		s := b.next(changed)
-		if s == nil || !b.fits(s, s.queue[0].n) {
+// give gives the turns that fit after something of a key has changed. Without a limit of
+// all, this concerns no other key. mu is held.
+func (b *Budget) give(key string) {
+	full := map[string]bool{}
+	for i := 0; i < len(b.queue); {
+		t := b.queue[i]
+		switch {
+		case b.all == 0 && t.key != key:
+			i++
+		case full[t.key] || !fits(b.by[t.key], t.n, b.each):
+			if b.all == 0 {
+				return
+			}
+			full[t.key] = true
+			i++
+		case !fits(b.used, t.n, b.all):
 			return
-		}
-		t := s.queue[0]
-		s.queue[0] = nil
-		s.queue = s.queue[1:]
-		b.waiting--
-		b.take(t.key, s, t.n)
-		if b.lasts > 0 {
-			t.limit = time.AfterFunc(b.lasts, t.Leave)
-		}
-		close(t.given)
-	}
-}
-
-// next returns the share whose first turn is the next one, or nil: that which has
-// waited longest, of the keys that may take more. Without a limit of all, no other share
-// than the changed one can be concerned. mu is held.
-func (b *Budget) next(changed *share) (first *share) {
-	if b.all == 0 {
-		if len(changed.queue) == 0 {
-			return nil
-		}
-		return changed
-	}
-	for _, s := range b.by {
-		if len(s.queue) > 0 && fits(s.used, s.queue[0].n, b.each) && (first == nil || s.queue[0].number < first.queue[0].number) {
-			first = s
+		default:
+			b.queue = slices.Delete(b.queue, i, i+1)
+			b.take(t.key, t.n)
+			if b.lasts > 0 {
+				t.limit = time.AfterFunc(b.lasts, t.Leave)
+			}
+			close(t.given)
 		}
 	}
-	return first
-}
-
-// fits reports whether n more are within both limits. mu is held.
-func (b *Budget) fits(s *share, n int) bool {
-	return fits(b.used, n, b.all) && fits(s.used, n, b.each)
 }
 
 // fits reports whether n more are within a limit, or are alone.
@@ -243,5 +199,5 @@ func fits(used, n, limit int) bool { return limit == 0 || used == 0 || used+n <=
 func (b *Budget) Empty() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.by) == 0
+	return len(b.by) == 0 && len(b.queue) == 0
 }
