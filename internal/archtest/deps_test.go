@@ -57,9 +57,9 @@ const rules = `
 	internal/trace, slot, client < testbed < testbed/check < testbed/scenario < testbed/report;
 	testbed/check < testbed/console/journal;
 	testbed, meta/metaclient < testbed/outside;
-	conclave, slot, sql, meta/metaclient < testbed/local/supervisor;
+	conclave, slot, sql, meta/metaclient, testbed/outside < testbed/local/supervisor;
 	testbed/outside, internal/faultnet, testbed/local/supervisor < testbed/local;
-	NONE < testbed/containers/compose;
+	testbed/outside < testbed/containers/compose;
 	testbed/outside, testbed/containers/compose < testbed/containers;
 	wire, sql, testbed/console/journal < testbed/simulated/wiretap < testbed/simulated;
 	internal/node, meta, data, session, testbed/scenario, elector/termcas, testbed/simulated/simnet, internal/devdb, internal/logging < testbed/simulated;

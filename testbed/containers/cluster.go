@@ -20,7 +20,6 @@ import (
 	"conclave/testbed"
 	"conclave/testbed/containers/compose"
 	"conclave/testbed/outside"
-	"conclave/wire"
 )
 
 // Config describes how the project is started and ended.
@@ -49,7 +48,7 @@ type Access struct {
 // HTTP returns a client that uses the certificates of clients, if there are some, and
 // a new connection for each request.
 func (a Access) HTTP(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Client {
-	return &http.Client{Transport: wire.SecureTransport(&http.Transport{DisableKeepAlives: true, DialContext: dial}, a.settings)}
+	return outside.HTTP(dial, a.settings)
 }
 
 // settings returns the settings of a new connection, or nil without TLS.

@@ -109,7 +109,7 @@ func (d *Cluster) size(c testbed.Size) testbed.Size {
 
 // Open starts the processes, unless they are running already.
 func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
-	d.view = &outside.View{Nodes: d.listening, HTTP: &http.Client{Transport: d.Secure(&http.Transport{DisableKeepAlives: true})}, Token: d.Token}
+	d.view = &outside.View{Nodes: d.listening, HTTP: outside.HTTP(nil, d.settings), Token: d.Token}
 	if d.nodes != nil {
 		d.token.Store(d.nodes.Token())
 		return nil
@@ -156,12 +156,15 @@ func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
 
 // Secure returns a transport that uses the cluster's certificates, if it has some.
 func (d *Cluster) Secure(t *http.Transport) http.RoundTripper {
-	return wire.SecureTransport(t, func() *tls.Config {
-		if d.tls == nil {
-			return nil
-		}
-		return d.tls()
-	})
+	return wire.SecureTransport(t, d.settings)
+}
+
+// settings returns the settings of a new connection, or nil without TLS.
+func (d *Cluster) settings() *tls.Config {
+	if d.tls == nil {
+		return nil
+	}
+	return d.tls()
 }
 
 // Token returns the operator's token, "" if the cluster has none.

@@ -9,6 +9,7 @@ import (
 
 	"conclave/meta/metaclient"
 	"conclave/testbed/local/supervisor"
+	"conclave/testbed/outside"
 )
 
 // Remote returns the processes of a cluster that is known by the addresses of its
@@ -67,21 +68,16 @@ func Known(list func() []supervisor.Process, c *http.Client) func(ctx context.Co
 
 // probe fills in what a node answers about itself.
 func probe(ctx context.Context, c *http.Client, p *supervisor.Process) {
-	var health struct {
-		Name        string `json:"name"`
-		Incarnation string `json:"incarnation"`
-	}
-	p.Why = ""
-	if getJSON(ctx, c, p.HTTP, "/healthz", "", &health) != nil {
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	seen, _ := outside.Probe(ctx, c, p.HTTP)
+	p.Why = seen.Why
+	if seen.Name == "" {
 		p.State = "unreachable"
 		return
 	}
-	p.Name, p.Incarnation, p.State = health.Name, health.Incarnation, "ready"
-	var readiness struct {
-		Reasons []string `json:"reasons"`
-	}
-	if getJSON(ctx, c, p.HTTP, "/readyz", "", &readiness) == nil && len(readiness.Reasons) > 0 {
-		p.Why = strings.Join(readiness.Reasons, "; ")
+	p.Name, p.Incarnation, p.State = seen.Name, seen.Incarnation, "ready"
+	if seen.Why != "" {
 		p.State = "starting"
 		if strings.Contains(p.Why, "draining") {
 			p.State = "draining"

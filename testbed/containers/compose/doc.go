@@ -14,7 +14,7 @@
 //	                     +-- Pause, Unpause                  a suspended host
 //	                     +-- Cut, Join                       a broken network
 //	                     +-- Published, Outside              access from this machine
-//	                     +-- Probe, AwaitReady, Logs         its state
+//	                     +-- AwaitReady, Logs                its state
 //	                     +-- Down                            remove everything
 //
 // Containers are found by the labels that compose sets, so a Project stores no

@@ -14,10 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/testbed/containers/compose"
+	"conclave/testbed/outside"
 )
 
 // prober uses a new connection for each request.
-var prober = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+var prober = outside.HTTP(nil, nil)
 
 // TestProject_UpToDown runs everything on real containers: a meta and its
 // database.
@@ -57,7 +58,7 @@ func TestProject_UpToDown(t *testing.T) {
 		require.Eventually(t, func() bool { return leads() == want }, 30*time.Second, 20*time.Millisecond, what)
 	}
 	eventually(true, "it leads")
-	before, err := compose.Probe(ctx, prober, p.Published("meta-1")[0])
+	before, err := outside.Probe(ctx, prober, p.Published("meta-1")[0])
 	require.NoError(t, err)
 	assert.Equal(t, "meta-1", before.Name)
 
@@ -72,7 +73,7 @@ func TestProject_UpToDown(t *testing.T) {
 	assert.ErrorContains(t, p.AwaitReady(ctx, prober, "meta-1"), "meta-1 has ended with code 137")
 	require.NoError(t, p.Start(ctx, "meta-1"))
 	ready()
-	after, err := compose.Probe(ctx, prober, p.Published("meta-1")[0])
+	after, err := outside.Probe(ctx, prober, p.Published("meta-1")[0])
 	require.NoError(t, err)
 	assert.NotEqual(t, before.Incarnation, after.Incarnation)
 	eventually(true, "it leads again")

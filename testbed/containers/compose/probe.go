@@ -2,84 +2,40 @@ package compose
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
-)
 
-// Condition is what a node reports about itself.
-type Condition struct {
-	Ready       bool
-	Why         string // why it is not ready, or what is wrong although it is
-	Name        string
-	Incarnation string
-}
+	"conclave/testbed/outside"
+)
 
 const probeLimit = time.Second
 
-// Probe requests /healthz and /readyz from the node at a published address. It
-// returns an error if the node does not answer. via must use a new connection for
-// each request: on an old one the answer could come from a node that was suspended
-// or replaced.
-func Probe(ctx context.Context, via *http.Client, address string) (Condition, error) {
-	ctx, cancel := context.WithTimeout(ctx, probeLimit)
-	defer cancel()
-	var c Condition
-	var health struct{ Name, Incarnation string }
-	if _, err := get(ctx, via, "http://"+address+"/healthz", &health); err != nil {
-		return c, err
-	}
-	c.Name, c.Incarnation = health.Name, health.Incarnation
-	var readiness struct{ Reasons []string }
-	status, err := get(ctx, via, "http://"+address+"/readyz", &readiness)
-	c.Ready, c.Why = status == http.StatusOK, strings.Join(readiness.Reasons, "; ")
-	return c, err
-}
-
-func get(ctx context.Context, via *http.Client, url string, into any) (int, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return 0, err
-	}
-	res, err := via.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer res.Body.Close()
-	return res.StatusCode, json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(into)
-}
-
 // AwaitReady waits until the nodes of these services are all ready at the same
-// time; via is as in Probe. If a container has ended, it returns an error with the
-// last line of its log; if ctx ends, an error that names the services that were not
-// ready.
+// time; via is as in outside.Probe. If a container has ended, it returns an error
+// with the last line of its log; if ctx ends, an error that names the services that
+// were not ready.
 func (p *Project) AwaitReady(ctx context.Context, via *http.Client, services ...string) error {
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for look := 0; ; look++ {
+	looks := 0
+	waiting, err := outside.AwaitReady(ctx, 50*time.Millisecond, func(ctx context.Context) (bool, []string, error) {
 		waiting := p.notReady(ctx, via, services)
-		if len(waiting) == 0 {
-			return nil
+		if looks++; len(waiting) > 0 && looks%20 == 0 { // more expensive than a probe
+			return false, waiting, p.ended(ctx, services)
 		}
-		if look%20 == 19 { // more expensive than a probe
-			if err := p.ended(ctx, services); err != nil {
-				return err
-			}
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("%w: not ready: %s", ctx.Err(), strings.Join(waiting, ", "))
-		}
+		return len(waiting) == 0, waiting, nil
+	})
+	if len(waiting) > 0 {
+		return fmt.Errorf("%w: not ready: %s", err, strings.Join(waiting, ", "))
 	}
+	return err
 }
 
 // notReady returns the services that are not ready, with reasons.
 func (p *Project) notReady(ctx context.Context, via *http.Client, services []string) []string {
+	ctx, cancel := context.WithTimeout(ctx, probeLimit)
+	defer cancel()
 	why := make([]string, len(services))
 	var asking sync.WaitGroup
 	for i, s := range services {
@@ -89,7 +45,7 @@ func (p *Project) notReady(ctx context.Context, via *http.Client, services []str
 			continue
 		}
 		asking.Go(func() {
-			switch c, err := Probe(ctx, via, published[0]); {
+			switch c, err := outside.Probe(ctx, via, published[0]); {
 			case err != nil:
 				why[i] = s + " (does not answer)"
 			case c.Name != s:

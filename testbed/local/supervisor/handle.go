@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"conclave/testbed/outside"
 )
 
 // Handle gives any process access to the cluster of a folder. Without its
@@ -171,40 +174,30 @@ func (h *Handle) AwaitReady(ctx context.Context, names ...string) error {
 // awaitReady is AwaitReady with the source of the processes' states as a
 // parameter.
 func (h *Handle) awaitReady(ctx context.Context, look func(context.Context) ([]Process, error)) error {
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	var waiting []string
-	for {
+	waiting, err := outside.AwaitReady(ctx, 20*time.Millisecond, func(ctx context.Context) (bool, []string, error) {
 		processes, err := look(ctx)
 		if err != nil && !errors.Is(err, ErrNone) {
-			return err
+			return false, nil, err
 		}
-		before := waiting
-		waiting = nil
+		var waiting []string
 		for _, p := range processes {
 			switch p.State {
 			case stateExited, stateKilled:
 				if s, err := load(h.dir); err == nil && s.Failed != "" {
-					return errors.New(s.Failed)
+					return false, nil, errors.New(s.Failed)
 				}
-				return fmt.Errorf("%s ended before it was ready (%s): %s", p.Name, p.State, lastLine(LogPath(h.dir, p.Name)))
+				return false, nil, fmt.Errorf("%s ended before it was ready (%s): %s", p.Name, p.State, lastLine(LogPath(h.dir, p.Name)))
 			case "ready":
 			default:
-				waiting = append(waiting, p.Name+" ("+orElse(p.Why, p.State)+")")
+				waiting = append(waiting, p.Name+" ("+cmp.Or(p.Why, p.State)+")")
 			}
 		}
-		if len(processes) > 0 && len(waiting) == 0 {
-			return nil
-		}
-		if ctx.Err() != nil && before != nil { // this look was cut short; the one before was complete
-			waiting = before
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return &NotReadyError{Cause: ctx.Err(), Waiting: waiting, Logs: filepath.Join(h.dir, "logs")}
-		}
+		return len(processes) > 0 && len(waiting) == 0, waiting, nil
+	})
+	if err != nil && errors.Is(err, ctx.Err()) {
+		return &NotReadyError{Cause: err, Waiting: waiting, Logs: filepath.Join(h.dir, "logs")}
 	}
+	return err
 }
 
 // NotReadyError reports that a wait for the cluster's processes ended before
@@ -220,13 +213,6 @@ func (e *NotReadyError) Error() string {
 }
 
 func (e *NotReadyError) Unwrap() error { return e.Cause }
-
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
-}
 
 // Terminate sends SIGTERM to one process and returns its pid, for AwaitEnd: a pid
 // that was read before may be that of a process which was replaced since. It

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"maps"
@@ -42,7 +43,7 @@ type spec struct {
 }
 
 // advertised returns the address at which other processes reach this one.
-func (s spec) advertised() string { return orElse(s.Advertised, s.Address) }
+func (s spec) advertised() string { return cmp.Or(s.Advertised, s.Address) }
 
 // plan returns the processes of a configuration in the order in which ps shows
 // them, and the DSN with which the supervisor migrates the database. It writes the

@@ -2,8 +2,7 @@ package supervisor
 
 import (
 	"context"
-	"encoding/json"
-	"io"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"slices"
@@ -12,7 +11,7 @@ import (
 	"time"
 
 	"conclave/internal/certs"
-	"conclave/wire"
+	"conclave/testbed/outside"
 )
 
 // Process is the state of one process: a row of ps.
@@ -30,24 +29,21 @@ type Process struct {
 	Why         string `json:"why,omitempty"`    // the reasons of its /readyz
 }
 
-// probeClient returns the client for the processes of a cluster. It uses a new
-// connection for each request: on an old one the answer could come from a process
-// that was suspended or replaced.
+// probeClient returns the client for the processes of a cluster.
 func probeClient(cfg Config) *http.Client {
 	dir := cfg.tlsDir(roleClient)
 	if c, ok := probeClients.Load(dir); ok {
 		return c.(*http.Client)
 	}
-	transport := &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10}
-	c := &http.Client{Transport: transport}
+	var settings func() *tls.Config
 	if dir != "" {
 		set, err := certs.Load(dir, "", func(error) {})
 		if err != nil {
-			return c // the nodes answer that they use TLS
+			return outside.HTTP(nil, settings) // the nodes answer that they use TLS
 		}
-		c.Transport = wire.SecureTransport(transport, set.Client)
+		settings = set.Client
 	}
-	kept, _ := probeClients.LoadOrStore(dir, c)
+	kept, _ := probeClients.LoadOrStore(dir, outside.HTTP(nil, settings))
 	return kept.(*http.Client)
 }
 
@@ -102,7 +98,8 @@ func lookAt(ctx context.Context, r record, cfg Config) Process {
 	case roleDB:
 		ready = answersMySQL(ctx, r.Address)
 	default:
-		ready = p.askNode(ctx, probeClient(cfg), r.Address)
+		c, err := outside.Probe(ctx, probeClient(cfg), r.Address)
+		ready, p.Incarnation, p.Why = err == nil && c.Ready, c.Incarnation, c.Why
 	}
 	switch {
 	case strings.Contains(p.Why, "draining"):
@@ -113,37 +110,6 @@ func lookAt(ctx context.Context, r record, cfg Config) Process {
 		p.State = "starting"
 	}
 	return p
-}
-
-// askNode fills in Incarnation and Why from /healthz and /readyz, and reports
-// whether the node is ready.
-func (p *Process) askNode(ctx context.Context, client *http.Client, address string) bool {
-	var health struct {
-		Incarnation string `json:"incarnation"`
-	}
-	if _, err := getJSON(ctx, client, "http://"+address+"/healthz", &health); err != nil {
-		return false
-	}
-	p.Incarnation = health.Incarnation
-	var readiness struct {
-		Reasons []string `json:"reasons"`
-	}
-	status, err := getJSON(ctx, client, "http://"+address+"/readyz", &readiness)
-	p.Why = strings.Join(readiness.Reasons, "; ")
-	return err == nil && status == http.StatusOK
-}
-
-func getJSON(ctx context.Context, client *http.Client, url string, into any) (int, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return 0, err
-	}
-	res, err := client.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer res.Body.Close()
-	return res.StatusCode, json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(into)
 }
 
 // answersMySQL reports whether a server sends a greeting at the address; in the

@@ -1,0 +1,84 @@
+package outside
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"conclave/wire"
+)
+
+// HTTP returns a client for nodes that uses a new connection for each request: on an
+// old one the answer could come from a process that was suspended or replaced. dial
+// may be nil. settings returns those of a new connection, nil without TLS, and may
+// itself be nil.
+func HTTP(dial func(ctx context.Context, network, address string) (net.Conn, error), settings func() *tls.Config) *http.Client {
+	t := &http.Transport{DisableKeepAlives: true, DialContext: dial, MaxResponseHeaderBytes: 64 << 10}
+	if settings == nil {
+		return &http.Client{Transport: t}
+	}
+	return &http.Client{Transport: wire.SecureTransport(t, settings)}
+}
+
+// Condition is what a node reports about itself.
+type Condition struct {
+	Ready       bool
+	Why         string // why it is not ready, or what is wrong although it is
+	Name        string
+	Incarnation string
+}
+
+// Probe requests /healthz and /readyz from a node. It returns an error, and what it
+// has learned until then, if the node does not answer. via should be from HTTP.
+func Probe(ctx context.Context, via *http.Client, address string) (Condition, error) {
+	var c Condition
+	var health struct{ Name, Incarnation string }
+	if _, err := get(ctx, via, "http://"+address+"/healthz", &health); err != nil {
+		return c, err
+	}
+	c.Name, c.Incarnation = health.Name, health.Incarnation
+	var readiness struct{ Reasons []string }
+	status, err := get(ctx, via, "http://"+address+"/readyz", &readiness)
+	c.Ready, c.Why = err == nil && status == http.StatusOK, strings.Join(readiness.Reasons, "; ")
+	return c, err
+}
+
+func get(ctx context.Context, via *http.Client, url string, into any) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	res, err := via.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	return res.StatusCode, json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(into)
+}
+
+// AwaitReady calls look, every so often, until it reports that all are ready or fails.
+// If ctx ends before, it returns its error, and those that were not ready at the last
+// look that was complete.
+func AwaitReady(ctx context.Context, every time.Duration, look func(context.Context) (ready bool, waiting []string, err error)) (waiting []string, err error) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		ready, now, err := look(ctx)
+		if ready || err != nil {
+			return nil, err
+		}
+		if ctx.Err() == nil || waiting == nil { // otherwise this look was cut short
+			waiting = now
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return waiting, ctx.Err()
+		}
+	}
+}
