@@ -44,10 +44,10 @@ func writeProcesses(w io.Writer, ps []supervisor.Process) {
 	for _, p := range ps {
 		state, pid := p.State, ""
 		switch {
-		case p.State == "exited":
+		case p.State == "exited" && p.Why == "":
 			state = fmt.Sprintf("exited (code %d)", p.Code)
-		case p.State == "starting" && p.Why != "":
-			state = "starting: " + p.Why
+		case p.Why != "":
+			state += ": " + p.Why
 		}
 		if p.PID > 0 {
 			pid = strconv.Itoa(p.PID)

@@ -39,7 +39,8 @@ var slow = []string{
 	"a-data-node-that-no-session-hears", "a-long-list-that-changes", "a-session-at-a-wrong-address", "a-session-whose-port-is-closed",
 	"acts-that-end-the-service-are-refused", "all-sessions-are-frozen", "all-sessions-are-killed", "another-registers-while-they-are-back",
 	"clients-spread-again", "cut-off-from-all-nodes", "cut-off-from-the-metas-alone", "drained-over-slow-links",
-	"handed-over-while-a-session-is-slow",
+	"handed-over-while-a-session-is-slow", "new-registrations-wait", "overload-by-six-times", "successor-misses-the-end", "taken-for-dead",
+	"the-furthest-copy-is-being-drained", "the-last-copy-is-being-drained", "the-source-dies-and-a-follower-has-everything",
 }
 
 // TestStories plays every built-in scenario, and the examples, in a bubble.

@@ -26,7 +26,7 @@ type Process struct {
 	SQL         string `json:"sql,omitempty"`    // the db's MySQL address
 	Code        int    `json:"code,omitempty"`   // exit code, when exited
 	Signal      string `json:"signal,omitempty"` // the signal that ended it, when killed
-	Why         string `json:"why,omitempty"`    // the reasons of its /readyz
+	Why         string `json:"why,omitempty"`    // it is not ready: the reasons of its /readyz; or has ended
 }
 
 // probeClient returns the client for the processes of a cluster.
@@ -80,8 +80,8 @@ func lookAt(ctx context.Context, r record, cfg Config) Process {
 	switch {
 	case r.State != stateRunning:
 		return p
-	case !r.alive(): // there was no supervisor to record its end
-		p.State = stateExited
+	case !r.alive():
+		p.State, p.Why = stateExited, "no supervisor has seen how"
 		return p
 	}
 	p.PID = r.PID
