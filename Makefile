@@ -61,11 +61,11 @@ EIGHT := handed-over-while-a-session-is-slow the-last-copy-is-being-drained all-
 eight: build ## the defects that were found from outside, on processes: each scenario TIMES=n (20), PARALLEL=n (3) clusters at once; ONLY=NAMES
 	@$(BIN)/conclave chaos run $(or $(ONLY),$(EIGHT)) --times $(or $(TIMES),20) --parallel $(or $(PARALLEL),3) --seed $(or $(SEED),1)
 
-# make test plays under the race detector the packages in which goroutines meet and that
+# make test plays under the race detector packages in which many goroutines meet and that
 # do not need the embedded MySQL server, whose code takes minutes to build for it. The
 # others are plain here; storms (make sim RACED=1), real servers and hostile clients run
 # under it too, and test-race plays everything.
-RACED_PACKAGES := ./client ./data/... ./session/... ./wire/... ./meta/metaclient ./internal/node ./internal/contain ./internal/faultnet ./testbed/console/... ./testbed/local/...
+RACED_PACKAGES := ./client ./data/... ./session/... ./wire/... ./meta/metaclient ./internal/node ./internal/contain ./internal/faultnet ./internal/signal ./testbed/load ./testbed/console/... ./testbed/local/...
 
 # Tests of many virtual minutes or megabytes, which take a minute each under the race
 # detector: others bring the same goroutines together, and these are played without it.
@@ -80,15 +80,17 @@ test: ## all tests that need only Go, each playing a share of its rounds
 
 test-race: ## all tests that need only Go under the race detector, but for a few that take a minute each
 	$(TEST_ENV) $(GO) test -timeout 60m $(RACE) -skip '$(HEAVY)' $$($(GO) list ./... | grep -v -e /internal/archtest$$ -e /testbed/simulated/mutate$$)
+	cd internal/devdb/goregex && $(TEST_ENV) $(GO) test $(RACE) ./...
 
-# The packages whose tests also run on real servers, one package at a time because
+# The packages whose tests also run on real servers, one package at a time (AT_ONCE=n: n) because
 # each starts its own servers. Their tests mostly wait, so up to four run at once.
 REAL := ./internal/mysqltest/ ./testbed/containers/compose/ ./sql/... ./elector/ ./elector/termcas/ ./elector/fence/ ./lab/ ./lab/oversell/ ./lab/article000/... ./lab/article001/... ./lab/article003/...
 test-all: test test-race test-long test-hostile test-browser test-real test-zookeeper test-containers ## those, the slow suites, the page in a browser, and the tests on real servers in containers: MySQL, MariaDB, ZooKeeper; lists what it skipped (REQUIRE_DOCKER=1: fails); hours
 
 test-long: ## the suites that take minutes each: stories, storms, one seed one trace, fuzz, soak, all programs for macOS, the tree under another path
 	GOOS=darwin GOARCH=arm64 $(GO) build ./...
-	TEST_ALL=1 $(GO) test -count=1 ./internal/archtest
+	TEST_ALL=1 $(GO) test -count=1 ./internal/archtest ./internal/devdb ./meta ./session
+	$(GO) test -count=1 -run '^TestStories$$' ./testbed/simulated -args -all
 	@for suite in 'sim STORIES=1' 'sim SEEDS=2000' 'sim TWICE=20' 'sim RACED=1 SEEDS=50' 'fuzz FUZZTIME=60s' 'soak FOR=5m'; do \
 	  echo "== make $$suite"; $(MAKE) --no-print-directory $$suite || exit 1; done
 
@@ -105,7 +107,7 @@ test-hostile: ## the hostile-client suite, with the race detector in the program
 test-browser: ## the test of test-all that needs a browser (chromium); REQUIRE_BROWSER=1: fails without one
 	@$(call on-real-servers,-run '^TestConsole' ./cmd/conclave)
 
-test-real: ## the tests of test-all that need a real MySQL and MariaDB; SERVERS=mysql,mariadb,group,galera: on some; REAL=PACKAGES: of some
+test-real: ## the tests of test-all that need a real MySQL and MariaDB; SERVERS=mysql,mariadb,group,galera: on some; REAL=PACKAGES: of some; AT_ONCE=n packages
 	@$(call on-real-servers,$(REAL))
 
 test-compose: ## the console's tests on the cluster that make compose-up has started; with COMPOSE_PROFILES=console, on its service too
@@ -147,7 +149,7 @@ else
 	@rm -f '$(SIM)'/sum.? '$(SIM)'/queue; for i in 0 1; do ( $(SIM_RUN) -test.run '^TestStorms$$' -seed $(or $(SEED),1) -seeds $(or $(SEEDS),100) -queue '$(SIM)'/queue -sum '$(SIM)'/sum.$$i $(if $(SHRINK),-shrink $(SHRINK),) \
 	    $(if $(COVER),-test.coverprofile '$(SIM)'/cover.$$i,) ) & pids="$$pids $$!"; done; \
 	  code=0; for p in $$pids; do wait $$p || code=1; done; $(SIM_SUM); exit $$code
-	@$(if $(COVER),$(SIM_RUN) -test.skip '^(TestStorms|TestOneSeedOneTrace)$$' -test.coverprofile '$(SIM)/cover.2' > /dev/null,true)
+	@$(if $(COVER),$(SIM_RUN) -test.skip '^(TestStorms|TestOneSeedOneTrace)$$' -all -test.coverprofile '$(SIM)/cover.2' > /dev/null,true)
 	@$(if $(COVER),{ echo 'mode: set'; cat '$(SIM)'/cover.? | grep -v -e '^mode:' -e '\.pb\.go:' -e '\.connect\.go:'; } > '$(SIM)/cover.all' && \
 	  $(GO) tool cover -func='$(SIM)/cover.all' | awk '/^total:/ { print "the share of the cluster'"'"'s code that storms and stories ran: " $$3 }',true)
 endif

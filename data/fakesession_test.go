@@ -210,10 +210,7 @@ func (s *session) at(n *node, e conclave.Epoch) sessionRoute {
 // write sends one batch by a route. The access counts only if the session has
 // not adopted a higher epoch in the meantime.
 func (s *session) write(to sessionRoute, id int, puts []*wirev1.Publisher, removals ...*wirev1.Removal) (wirev1.Access, error) {
-	b := &wirev1.SlotBatch{Slot: uint32(id), LeaderEpoch: wire.EpochOut(to.epoch), Removals: removals}
-	for _, p := range puts {
-		b.Puts = append(b.Puts, p)
-	}
+	b := &wirev1.SlotBatch{Slot: uint32(id), LeaderEpoch: wire.EpochOut(to.epoch), Puts: puts, Removals: removals}
 	ctx, cancel := context.WithTimeout(s.c.t.Context(), time.Second)
 	defer cancel()
 	res, err := s.peers.Data(to.address).Write(ctx, connect.NewRequest(&wirev1.WriteRequest{Session: wire.NodeOut(s.id), Batches: []*wirev1.SlotBatch{b}}))

@@ -41,7 +41,7 @@ const (
 )
 
 // settingUp is of the connections that are being set up.
-var settingUp = admit.NewTimed(setUpAtOnce, setUpLimit)
+var settingUp = admit.New(setUpAtOnce, 0)
 
 // Pace waits until this process may set up one more connection, and returns a
 // function to be called when it is set up. A process with thousands of clients
@@ -54,7 +54,11 @@ func (*TCP) Pace(ctx context.Context) (done func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	return turn.Leave, nil
+	limit := time.AfterFunc(setUpLimit, turn.Leave) // from now: what waits for a processor is not set up yet
+	return func() {
+		limit.Stop()
+		turn.Leave()
+	}, nil
 }
 
 // Refused reports whether err is a dial that reached a host on which no process

@@ -108,6 +108,9 @@ func (a *app) awaitWhole(ctx context.Context, h *supervisor.Handle) error {
 	if err != nil {
 		return err
 	}
+	if h.Supervisor() == 0 {
+		return fmt.Errorf("the supervisor of this cluster has ended, and nothing else starts processes; stop what it has left with %s", a.hint("down"))
+	}
 	return poll(ctx, func() (bool, error) {
 		ps, err := h.Processes(ctx)
 		if err != nil {

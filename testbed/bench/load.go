@@ -107,7 +107,7 @@ func (c *cluster) pushes(ctx context.Context, connections, updates int, name str
 	for i := range connections {
 		subscribers = append(subscribers, sessions[i%len(sessions)])
 	}
-	t, err := c.traffic(ctx, name, 1, 1, sessions[0], subscribers...)
+	t, err := c.traffic(ctx, name, 1, 1, sessions[len(sessions)-1], subscribers...) // one subscriber is at the other session
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package load
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,6 +27,7 @@ type Ledger struct {
 	seen      map[list]map[string]int // the newest sequence received, by publisher
 	delays    *Dist                   // since the last Phase
 	pushes    int
+	foreign   []string // what was pushed and never published there
 }
 
 // list is a subscription.
@@ -70,10 +72,11 @@ func (l *Ledger) Pushed(subscriber, dataID string, version int64, values []strin
 	l.pushes++
 	seen := l.seen[list{subscriber, dataID}]
 	for _, value := range values {
-		name, seq, _ := check.ParseValue(value)
+		name, seq, ok := check.ParseValue(value)
 		at := l.published[name]
-		if seen == nil || seq > len(at) {
-			continue // Broken reports what was not published
+		if !ok || seen == nil || seq < 1 || seq > len(at) || !slices.Contains(l.names[dataID], name) {
+			l.foreign = append(l.foreign, fmt.Sprintf("%s is pushed %q of %s, which was not published there or not subscribed", subscriber, value, dataID))
+			continue
 		}
 		for missed := seen[name] + 1; missed <= seq; missed++ {
 			l.delays.Add(now.Sub(at[missed-1]))
@@ -84,6 +87,9 @@ func (l *Ledger) Pushed(subscriber, dataID string, version int64, values []strin
 
 // Broken returns the violations so far, by checker the first ones.
 func (l *Ledger) Broken() (out []string) {
+	l.mu.Lock()
+	out = slices.Clone(l.foreign)
+	l.mu.Unlock()
 	noEvents := func(func(time.Time, trace.Claim)) (bool, error) { return false, nil }
 	h, _ := l.record.SoFar(false, noEvents) // without events nothing fails
 	for _, v := range check.Run(h, "I7", "I11", "P2") {

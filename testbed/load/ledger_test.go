@@ -48,7 +48,8 @@ func TestLedger_FindsEachViolation(t *testing.T) {
 		"a missing publisher":    {2, []string{"a#1"}, "I7: s is pushed d at version 2 without b"},
 		"the same version again": {1, []string{"a#1", "b#1"}, "I11: s is pushed d at version 1 after 1"},
 		"a lower version":        {0, []string{"a#1", "b#1"}, "I11: s is pushed d at version 0 after 1"},
-		"an unpublished value":   {2, []string{"a#1", "b#2"}, "P2: "},
+		"an unpublished value":   {2, []string{"a#1", "b#2"}, `"b#2" of d, which was not published`},
+		"no value at all":        {2, []string{"a#1", "b#1", "x"}, `"x" of d, which was not published`},
 	} {
 		l := twoPublishers()
 		assert.Empty(t, l.Broken(), what)

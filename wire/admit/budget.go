@@ -27,10 +27,10 @@ type Budget struct {
 	all, each int
 	lasts     time.Duration
 
-	mu    sync.Mutex // guards the rest
-	used  int
-	by    map[string]int // by key
-	queue []*Turn        // that wait, in order
+	mu     sync.Mutex // guards the rest
+	used   int
+	by     map[string]int     // by key
+	queues map[string][]*Turn // that wait, in order: one queue, or one of each key if all is no limit
 }
 
 // Turn is a part of a budget that is taken, or waited for. A nil Turn has been given
@@ -48,7 +48,7 @@ type Turn struct {
 
 // New returns a budget of all, of which one key may take each; 0 is no limit.
 func New(all, each int) *Budget {
-	return &Budget{all: all, each: each, by: map[string]int{}}
+	return &Budget{all: all, each: each, by: map[string]int{}, queues: map[string][]*Turn{}}
 }
 
 // NewTimed returns a budget whose turns end by themselves after a time.
@@ -63,8 +63,7 @@ func NewTimed(all int, lasts time.Duration) *Budget {
 func (b *Budget) Try(key string, n int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	ahead := func(t *Turn) bool { return b.all > 0 || t.key == key }
-	if b.all > 0 && n > b.all || b.each > 0 && n > b.each || !fits(b.used, n, b.all) || !fits(b.by[key], n, b.each) || slices.ContainsFunc(b.queue, ahead) {
+	if b.all > 0 && n > b.all || b.each > 0 && n > b.each || !fits(b.used, n, b.all) || !fits(b.by[key], n, b.each) || len(b.queues[b.lane(key)]) > 0 {
 		return false
 	}
 	b.take(key, n)
@@ -88,9 +87,19 @@ func (b *Budget) Join(key string, n int) *Turn {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t := &Turn{budget: b, key: key, n: n, given: make(chan struct{})}
-	b.queue = append(b.queue, t)
+	lane := b.lane(key)
+	b.queues[lane] = append(b.queues[lane], t)
 	b.give(key)
 	return t
+}
+
+// lane returns the name of the queue in which turns of a key wait. Without a limit of
+// all, one key delays no other, and nobody looks at its queue.
+func (b *Budget) lane(key string) string {
+	if b.all > 0 {
+		return ""
+	}
+	return key
 }
 
 // Wait is Join, and waits until the turn is given or ctx ends.
@@ -144,8 +153,9 @@ func (t *Turn) Leave() {
 		b.release(t.key, t.n)
 		return
 	}
-	at := slices.Index(b.queue, t)
-	b.queue = slices.Delete(b.queue, at, at+1)
+	lane := b.lane(t.key)
+	at := slices.Index(b.queues[lane], t)
+	b.queues[lane] = slices.Delete(b.queues[lane], at, at+1)
 	b.give(t.key)
 }
 
@@ -164,31 +174,33 @@ func (b *Budget) release(key string, n int) {
 	b.give(key)
 }
 
-// give gives the turns that fit after something of a key has changed. Without a limit of
-// all, this concerns no other key. mu is held.
+// give gives the turns that fit after something of a key has changed. mu is held.
 func (b *Budget) give(key string) {
-	full := map[string]bool{}
-	for i := 0; i < len(b.queue); {
-		t := b.queue[i]
+	lane := b.lane(key)
+	queue, full := b.queues[lane], map[string]bool{}
+	for i := 0; i < len(queue); {
+		t := queue[i]
 		switch {
-		case b.all == 0 && t.key != key:
+		case b.all > 0 && (full[t.key] || !fits(b.by[t.key], t.n, b.each)):
+			full[t.key] = true // only this key waits
 			i++
-		case full[t.key] || !fits(b.by[t.key], t.n, b.each):
-			if b.all == 0 {
-				return
-			}
-			full[t.key] = true
-			i++
-		case !fits(b.used, t.n, b.all):
-			return
+		case !fits(b.used, t.n, b.all) || !fits(b.by[t.key], t.n, b.each):
+			i = len(queue)
 		default:
-			b.queue = slices.Delete(b.queue, i, i+1)
+			if i == 0 { // the usual case: nothing moves
+				queue[0], queue = nil, queue[1:]
+			} else {
+				queue = slices.Delete(queue, i, i+1)
+			}
 			b.take(t.key, t.n)
 			if b.lasts > 0 {
 				t.limit = time.AfterFunc(b.lasts, t.Leave)
 			}
 			close(t.given)
 		}
+	}
+	if b.queues[lane] = queue; len(queue) == 0 {
+		delete(b.queues, lane)
 	}
 }
 
@@ -199,5 +211,5 @@ func fits(used, n, limit int) bool { return limit == 0 || used == 0 || used+n <=
 func (b *Budget) Empty() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.by) == 0 && len(b.queue) == 0
+	return len(b.by) == 0 && len(b.queues) == 0
 }

@@ -80,8 +80,8 @@ func lookAt(ctx context.Context, r record, cfg Config) Process {
 	switch {
 	case r.State != stateRunning:
 		return p
-	case !r.alive():
-		p.State, p.Why = stateExited, "no supervisor has seen how"
+	case !r.alive(): // and the supervisor has not recorded it yet, or there is none
+		p.State, p.Why = stateExited, "how is not recorded"
 		return p
 	}
 	p.PID = r.PID
