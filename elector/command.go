@@ -23,10 +23,16 @@ func (e *Elector) Quit(ctx context.Context) error {
 	return e.do(ctx, func(done chan error) { e.leave(asksToQuit, done) })
 }
 
-// JoinElection makes an observer a candidate again, and ends an abstention.
+// JoinElection makes an observer a candidate again, and ends an abstention. After
+// Shutdown it returns ErrStopped.
 func (e *Elector) JoinElection(ctx context.Context) error {
 	return e.do(ctx, func(done chan error) {
 		e.mu.Lock()
+		if e.shared.ends {
+			e.unlock()
+			done <- ErrStopped
+			return
+		}
 		e.apply(asksToJoin, nil)
 		e.shared.quit = false
 		e.shared.abstainUntil = time.Time{}

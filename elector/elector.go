@@ -17,7 +17,7 @@ var (
 	// ErrNotLeading is returned by Resign and Abstain on a node that leads no
 	// term.
 	ErrNotLeading = errors.New("this node does not lead")
-	// ErrStopped is returned once Run has ended.
+	// ErrStopped is returned once Run has ended, or ends.
 	ErrStopped = errors.New("the elector's run has ended")
 )
 
@@ -72,6 +72,7 @@ type shared struct {
 
 	// Why a node that leads no term observes.
 	quit         bool      // until JoinElection
+	ends         bool      // Shutdown was called: JoinElection is refused
 	abstainUntil time.Time // until this time,
 	abstainPast  uint64    // or until a term above this one is seen; 0: only the time counts
 	abstained    time.Time // when Abstain last resigned
@@ -200,6 +201,9 @@ func (e *Elector) Shutdown(ctx context.Context) error {
 	if e.started.CompareAndSwap(notRun, neverRuns) {
 		e.end(func() {})
 	}
+	e.mu.Lock()
+	e.shared.ends = true // or a node that joins now would lead a term that it does not hand over
+	e.mu.Unlock()
 	err := e.Quit(ctx)
 	e.stopping.Do(func() { close(e.stop) })
 	select {

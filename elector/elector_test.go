@@ -99,6 +99,34 @@ func TestTrustedUntil_IsSetUntilLeadHasReturned(t *testing.T) {
 	})
 }
 
+// A node that joins again while it shuts down would lead a term that nobody hands over.
+func TestShutdown_IsNotUndoneByJoinElection(t *testing.T) {
+	for _, at := range []time.Duration{0, time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond} {
+		for range 50 { // at the same time: either may come first
+			synctest.Test(t, func(t *testing.T) {
+				s := &store{}
+				e, _ := prepare(t, s, "a", func(c *elector.Config) {
+					c.Lead = func(ctx context.Context, _ elector.Term) error {
+						<-ctx.Done()
+						time.Sleep(5 * time.Millisecond)
+						return nil
+					}
+				})
+				var all sync.WaitGroup
+				defer all.Wait()
+				all.Go(func() { _ = e.Run(context.Background()) })
+				time.Sleep(4 * time.Second)
+				all.Go(func() {
+					time.Sleep(at)
+					_ = e.JoinElection(context.Background())
+				})
+				assert.NoError(t, e.Shutdown(t.Context()))
+				assert.Zero(t, s.term.Leader, "joins after %v", at)
+			})
+		}
+	}
+}
+
 // Whatever is called before, in whatever order or at the same moment: after Shutdown
 // the node takes no part, what it led is handed over, no goroutine is left (which the
 // bubble checks), and a later Run returns at once.

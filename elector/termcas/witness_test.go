@@ -360,20 +360,27 @@ func TestHistory_EachElectionLeavesOneRow(t *testing.T) {
 		second.Kill()
 		third, term := c.LeaderAfter(term.Number)
 		waitForWaiters(c, third)
+
+		// The record is written beside the beginning of the leadership.
+		history := conclavesql.NewHistory(b.db, b.lock)
+		recorded := func(n int) []conclavesql.Election {
+			var list []conclavesql.Election
+			c.Until("the elections to be recorded", func() bool {
+				var err error
+				list, err = history.List(t.Context(), 10)
+				require.NoError(t, err)
+				return len(list) >= n
+			})
+			require.Len(t, list, n)
+			return list
+		}
+		recorded(3)
 		third.StopAnswering()
 		release := third.Cable.Stall() // a partition: its connection stays open
 		fourth, _ := c.LeaderAfter(term.Number)
 		release()
 
-		// The record is written beside the beginning of the leadership.
-		history := conclavesql.NewHistory(b.db, b.lock)
-		list, err := history.List(t.Context(), 10)
-		for end := time.Now().Add(b.Lease); err == nil && len(list) < 4 && time.Now().Before(end); {
-			time.Sleep(b.Lease / 100)
-			list, err = history.List(t.Context(), 10)
-		}
-		require.NoError(t, err)
-		require.Len(t, list, 4)
+		list := recorded(4)
 		for i, want := range []struct {
 			owner, previous, cause string
 			leaderless             time.Duration
