@@ -77,7 +77,7 @@ func probe(ctx context.Context, c *http.Client, p *supervisor.Process) {
 		return
 	}
 	p.Name, p.Incarnation, p.State = seen.Name, seen.Incarnation, "ready"
-	if !seen.Ready {
+	if !seen.Ready || seen.Why != "" {
 		p.State = "starting"
 		if strings.Contains(p.Why, "draining") {
 			p.State = "draining"
