@@ -46,7 +46,7 @@ func writeProcesses(w io.Writer, ps []supervisor.Process) {
 		switch {
 		case p.State == "exited" && p.Why == "":
 			state = fmt.Sprintf("exited (code %d)", p.Code)
-		case p.Why != "":
+		case p.State == "exited", p.State == "starting" && p.Why != "":
 			state += ": " + p.Why
 		}
 		if p.PID > 0 {

@@ -108,8 +108,8 @@ func (a *app) awaitWhole(ctx context.Context, h *supervisor.Handle) error {
 	if err != nil {
 		return err
 	}
-	if h.Supervisor() == 0 {
-		return fmt.Errorf("the supervisor of this cluster has ended, and nothing else starts processes; stop what it has left with %s", a.hint("down"))
+	if err := h.MayStart(); err != nil {
+		return err
 	}
 	return poll(ctx, func() (bool, error) {
 		ps, err := h.Processes(ctx)

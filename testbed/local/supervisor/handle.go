@@ -301,15 +301,33 @@ func (h *Handle) AwaitEnd(ctx context.Context, name string, pid int) (Process, e
 // it records each of them, so that none is left behind by Down.
 func (h *Handle) Start(ctx context.Context, name string) error {
 	s, _, err := h.record(name)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
+	}
+	if err := h.mayStart(s); err != nil {
+		return err
+	}
+	return h.ask(ctx, s, "/start/"+name)
+}
+
+// MayStart returns the error with which Start would refuse any process: ErrNone if the
+// cluster was stopped, another one if its supervisor has ended.
+func (h *Handle) MayStart() error {
+	s, err := load(h.dir)
+	if err != nil {
+		return err
+	}
+	return h.mayStart(s)
+}
+
+func (h *Handle) mayStart(s state) error {
+	switch {
 	case s.Stopped:
 		return fmt.Errorf("%w: it was stopped, in %s", ErrNone, h.dir)
 	case !s.supervised():
 		return fmt.Errorf("the supervisor (pid %d) has ended, and nothing else starts processes; stop what it has left with `conclave down --dir %s`", s.Supervisor.PID, h.dir)
 	}
-	return h.ask(ctx, s, "/start/"+name)
+	return nil
 }
 
 // Down stops the cluster and waits until all its processes have ended. It

@@ -352,6 +352,7 @@ func TestHandle_SupervisorWasKilled(t *testing.T) {
 	require.NoError(t, h.Kill(ctx, "data-1", syscall.SIGKILL))
 	assert.Equal(t, "exited", states(t, h)["data-1"], "nothing has recorded how it ended")
 	assert.ErrorContains(t, h.Start(ctx, "data-1"), "`conclave down --dir "+dir+"`")
+	assert.ErrorContains(t, h.MayStart(), "the supervisor (pid ", "roll asks before it stops a node")
 
 	require.NoError(t, h.Down(ctx, false))
 	for name, state := range states(t, h) {
