@@ -38,7 +38,7 @@ const rules = `
 	elector < elector/electortest;
 	elector, sql < elector/termcas, elector/fence;
 	elector/termcas, elector/fence < elector/example;
-	NONE < internal/zktest;
+	internal/long < internal/mysqltest, internal/zktest;
 
 	wire < wire/serve < meta/metaclient, internal/cli;
 	wire < meta/metaclient, client, testbed/simulated/simnet;

@@ -4,9 +4,12 @@ package long
 
 import "os"
 
+// All reports whether everything is requested (TEST_ALL=1).
+func All() bool { return os.Getenv("TEST_ALL") == "1" }
+
 // Rounds returns all with TEST_ALL=1, and otherwise few.
 func Rounds(few, all int) int {
-	if os.Getenv("TEST_ALL") == "1" {
+	if All() {
 		return all
 	}
 	return few

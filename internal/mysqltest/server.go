@@ -14,6 +14,8 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
+
+	"conclave/internal/long"
 )
 
 // Kind is a kind of database server.
@@ -66,7 +68,7 @@ func AtOnce(t *testing.T, test func(t *testing.T, s *Server)) {
 }
 
 // Wanted reports whether real servers are requested (TEST_ALL=1).
-func Wanted() bool { return os.Getenv("TEST_ALL") == "1" }
+func Wanted() bool { return long.All() }
 
 // wanted reports whether servers of a kind are requested: TEST_SERVERS lists the kinds,
 // separated by commas; without it, all are.

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"conclave/internal/long"
 )
 
 // Server is a ZooKeeper for one test.
@@ -46,7 +48,7 @@ var shared struct {
 var errNamed = errors.New("the server that ZOOKEEPER_ADDR names cannot be used")
 
 // Wanted reports whether a real server is requested (TEST_ALL=1).
-func Wanted() bool { return os.Getenv("TEST_ALL") == "1" }
+func Wanted() bool { return long.All() }
 
 // New returns the server with a path for the test. If there is no server, the
 // test is skipped with a message, or fails.

@@ -25,7 +25,7 @@ var (
 	record = flag.String("record", "", "write logs and histories to this folder")
 	tell   = flag.Bool("timeline", false, "print what is done and what changes, and the result")
 	tape   = flag.String("recording", "", "record the run in this file, which `conclave console` plays")
-	all    = flag.Bool("all", long.Rounds(0, 1) > 0, "play the scenarios that take seconds each, too")
+	all    = flag.Bool("all", long.All(), "play the scenarios that take seconds each, too")
 )
 
 // raced are the scenarios that are also played under the race detector, which

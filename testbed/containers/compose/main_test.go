@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"conclave/internal/long"
 	"conclave/testbed/containers/compose"
 )
 
@@ -52,7 +53,7 @@ func (e *engine) asked() []string {
 // with REQUIRE_DOCKER=1.
 func needsDocker(t *testing.T) {
 	t.Helper()
-	if os.Getenv("TEST_ALL") != "1" {
+	if !long.All() {
 		t.Skip("containers are started with TEST_ALL=1 only")
 	}
 	missing := func(format string, args ...any) {
