@@ -39,9 +39,9 @@ func encode(body any) (string, error) {
 }
 
 // decode reads a row into the state, and what only the leader has of it: the
-// blacklist as a set, and of which data nodes protection is. A kind that was never written reads as
-// empty, with its epoch. The slot table is an exception: no table is published
-// before there is one.
+// blacklist as a set, and of which data nodes protection is. A kind that was never
+// written reads as empty, with its epoch. The slot table is an exception: no table
+// is published before there is one.
 func decode(row conclavesql.State, s *wire.State, black *blacklist.Set, of *[]string) error {
 	epoch := conclave.Epoch{Term: row.Term, Seq: row.Seq}
 	switch row.Kind {

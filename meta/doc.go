@@ -29,13 +29,13 @@
 // # Persist before publish
 //
 // The cluster's state is six rows: slot table, members, blacklist, switches,
-// freeze (protection) and the configuration for clients. Each write is one statement that joins the lock row, so it changes its
-// row only while the lock names this leader and its term and the row is still as
-// it was read. Only then is it published to the view, and from there on every
-// stream. If the answer to a write is lost, the leader reads the row and looks
-// for the write's nonce before it writes anything else. All writes of a term
-// share one sequence, so an epoch (term, sequence) orders them all for every
-// reader; no clock is involved.
+// freeze (protection) and the configuration for clients. Each write is one
+// statement that joins the lock row, so it changes its row only while the lock
+// names this leader and its term and the row is still as it was read. Only then is
+// it published to the view, and from there on every stream. If the answer to a
+// write is lost, the leader reads the row and looks for the write's nonce before
+// it writes anything else. All writes of a term share one sequence, so an epoch
+// (term, sequence) orders them all for every reader; no clock is involved.
 //
 // # What is guaranteed
 //
