@@ -14,6 +14,11 @@ RACE     := $(if $(CC_FOUND),-race,)
 SAY_RACE := $(if $(CC_FOUND),race detector: on,race detector: off (no C compiler))
 TEST_ENV := $(if $(CC_FOUND),CGO_ENABLED=1,CGO_ENABLED=0)
 
+# Programs, tests and tools are compiled alike, so that what one target has compiled
+# serves all: the embedded MySQL server takes minutes.
+export GOFLAGS     := $(strip $(GOFLAGS) -trimpath)
+export CGO_ENABLED ?= 0
+
 # Versions of the tools that generate and check code. Those of the two protoc
 # plugins are the versions of the libraries in go.mod, so that both match.
 BUF_VERSION      := v1.57.2
@@ -35,7 +40,7 @@ FIRST := building the embedded MySQL server: minutes at the first time, seconds 
 build: ## the programs, into bin/
 	@mkdir -p $(BIN)
 	@[ -e $(BIN)/devdb ] || echo '$(FIRST)'
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ $(addprefix ./cmd/,$(PROGRAMS))
+	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/ $(addprefix ./cmd/,$(PROGRAMS))
 
 demo: build ## run a cluster through half a minute of faults: elect, publish, kill, drain, kill, kill, stop
 	@$(BIN)/conclave demo
@@ -44,13 +49,13 @@ play: build ## a cluster, its clients and a page on which it can be watched and 
 	@$(BIN)/conclave up --console --clients 2
 
 pictures: ## draw docs/console-*.png again, by the browser test
-	CONSOLE_PICTURES='$(CURDIR)/docs' REQUIRE_BROWSER=1 TEST_ALL=1 CGO_ENABLED=0 $(GO) test -count=1 -timeout 10m -run '^TestConsole(_Recording|_TurnsRedAtAViolation)?$$' ./cmd/conclave
+	CONSOLE_PICTURES='$(CURDIR)/docs' REQUIRE_BROWSER=1 TEST_ALL=1 $(GO) test -count=1 -timeout 10m -run '^TestConsole(_Recording|_TurnsRedAtAViolation)?$$' ./cmd/conclave
 
 # RACED=1 builds its programs in a directory of their own.
 soak: build ## inject random faults (SEED=n) into a cluster for FOR=5m and check it from outside: RACED=1, TAKEOVER=lease, ON=compose
 ifdef RACED
 	@mkdir -p $(BIN)/raced
-	CGO_ENABLED=1 $(GO) build -race -trimpath -o $(BIN)/raced/ $(addprefix ./cmd/,$(filter-out conclave,$(PROGRAMS)))
+	CGO_ENABLED=1 $(GO) build -race -o $(BIN)/raced/ $(addprefix ./cmd/,$(filter-out conclave,$(PROGRAMS)))
 endif
 	@$(BIN)/conclave soak --for $(or $(FOR),5m) --seed $(or $(SEED),1) --takeover $(or $(TAKEOVER),witness) --on $(or $(ON),local) $(if $(RACED),--bin $(BIN)/raced --raced,)
 
@@ -64,8 +69,10 @@ eight: build ## the defects that were found from outside, on processes: each sce
 # make test plays under the race detector packages in which many goroutines meet and that
 # do not need the embedded MySQL server, whose code takes minutes to build for it. The
 # others are plain here; storms (make sim RACED=1), real servers and hostile clients run
-# under it too, and test-race plays everything.
-RACED_PACKAGES := ./client ./data/... ./session/... ./wire/... ./meta/metaclient ./internal/node ./internal/contain ./internal/faultnet ./internal/signal ./testbed/load ./testbed/console/... ./testbed/local/...
+# under it too, and test-race plays everything. The longest begin first, so that no
+# processor waits for the last one. make lint vets.
+SLOWEST        := ./testbed/simulated ./cmd/conclave ./lab
+RACED_PACKAGES := ./session/... ./data/... ./client ./wire/... ./meta/metaclient ./internal/node ./internal/contain ./internal/faultnet ./internal/signal ./testbed/load ./testbed/console/... ./testbed/local/...
 
 # Tests of many virtual minutes or megabytes, which take a minute each under the race
 # detector: others bring the same goroutines together, and these are played without it.
@@ -73,10 +80,10 @@ HEAVY := ^(TestCalm_NoElectionAcrossCalendarBoundaries|TestConfig_RefusesWhatIsI
 
 test: ## all tests that need only Go, each playing a share of its rounds
 	@echo '$(SAY_RACE)'
-	CGO_ENABLED=0 $(GO) test -p 3 -timeout 30m $(if $(RACE),$$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACED_PACKAGES))"),./...)
-	$(if $(RACE),$(TEST_ENV) $(GO) test -timeout 30m $(RACE) -skip '$(HEAVY)' $(RACED_PACKAGES),@true)
-	$(if $(RACE),CGO_ENABLED=0 $(GO) test -run '$(HEAVY)' ./session ./data,@true)
-	cd internal/devdb/goregex && CGO_ENABLED=0 $(GO) test ./...
+	$(GO) test -vet=off -p 3 -timeout 30m $(SLOWEST) $(if $(RACE),$$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACED_PACKAGES))"),./...)
+	$(if $(RACE),$(TEST_ENV) $(GO) test -vet=off -timeout 30m $(RACE) -skip '$(HEAVY)' $(RACED_PACKAGES),@true)
+	$(if $(RACE),$(GO) test -vet=off -run '$(HEAVY)' ./session ./data,@true)
+	cd internal/devdb/goregex && $(GO) test ./...
 
 test-race: ## all tests that need only Go under the race detector, but for a few that take a minute each
 	$(TEST_ENV) $(GO) test -timeout 60m $(RACE) -skip '$(HEAVY)' $$($(GO) list ./... | grep -v -e /internal/archtest$$ -e /testbed/simulated/mutate$$)
@@ -135,7 +142,7 @@ sim: ## storms in virtual time: SEEDS=N (100) of them; SHRINK=0 as they are; SEE
 	@mkdir -p '$(SIM)'
 	@[ -e '$(SIM)/sim.test' ] || echo '$(FIRST)'
 	@if [ -z '$(RACED)' ] && $(GO) run ./testbed/simulated/onetrace -out '$(SIM)/overlay'; then set -- -overlay '$(SIM)/overlay/overlay.json' -tags onetrace; else set --; fi; \
-	  CGO_ENABLED=$(if $(RACED),1,0) $(GO) test "$$@" $(if $(RACED),-race,) $(if $(COVER),-coverpkg=$(SIM_CODE),) -c -o '$(SIM)/sim.test' ./testbed/simulated
+	  $(if $(RACED),CGO_ENABLED=1) $(GO) test "$$@" $(if $(RACED),-race,) $(if $(COVER),-coverpkg=$(SIM_CODE),) -c -o '$(SIM)/sim.test' ./testbed/simulated
 ifdef SCENARIO
 	@$(SIM_RUN) -test.run '^TestStories$$' -timeline -scenario '$(or $(abspath $(wildcard $(SCENARIO))),$(SCENARIO))' -seed '$(or $(SEED),1)' -record '$(SIM)' $(SIM_RECORD); code=$$?; [ $$code = 2 ] || ls -1 '$(SIM)/$(basename $(notdir $(SCENARIO)))'.*; exit $$code
 else ifdef TWICE
@@ -156,7 +163,7 @@ endif
 
 diagram: ## play a failover in the simulator and draw it into docs/failover.svg
 	@mkdir -p '$(SIM)' && $(GO) run ./testbed/simulated/onetrace -out '$(SIM)/overlay'
-	CGO_ENABLED=0 $(GO) test -overlay '$(SIM)/overlay/overlay.json' -tags onetrace -c -o '$(SIM)/sim.test' ./testbed/simulated
+	$(GO) test -overlay '$(SIM)/overlay/overlay.json' -tags onetrace -c -o '$(SIM)/sim.test' ./testbed/simulated
 	@$(SIM_RUN) -test.run '^TestDiagram$$' -diagram
 
 mutate: ## remove the guards of the code, one at a time, and let the simulator find it (docs/mutations.md): ONLY=WORDS; SEARCH=1 tries every story and SEEDS=N storms; STORMS=1 SEEDS=N (2000) plays storms only
@@ -253,17 +260,17 @@ clean: ## remove what was built
 # Tools are built from the module proxy under a name that carries their version.
 $(TOOLS)/golangci-lint-$(LINT_VERSION):
 	@mkdir -p $(TOOLS)
-	GOBIN='$(TOOLS)' CGO_ENABLED=0 $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+	GOBIN='$(TOOLS)' $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	@mv '$(TOOLS)/golangci-lint' $@
 
 $(TOOLS)/cyclonedx-gomod-$(SBOM_VERSION):
 	@mkdir -p $(TOOLS)
-	GOBIN='$(TOOLS)' CGO_ENABLED=0 $(GO) install github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@$(SBOM_VERSION)
+	GOBIN='$(TOOLS)' $(GO) install github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@$(SBOM_VERSION)
 	@mv '$(TOOLS)/cyclonedx-gomod' $@
 
 $(TOOLS)/generate-$(BUF_VERSION)-$(PROTOC_GO)-$(PROTOC_CONNECT):
 	@mkdir -p $(TOOLS)
-	GOBIN='$(TOOLS)' CGO_ENABLED=0 $(GO) install github.com/bufbuild/buf/cmd/buf@$(BUF_VERSION)
-	GOBIN='$(TOOLS)' CGO_ENABLED=0 $(GO) install google.golang.org/protobuf/cmd/protoc-gen-go@$(PROTOC_GO)
-	GOBIN='$(TOOLS)' CGO_ENABLED=0 $(GO) install connectrpc.com/connect/cmd/protoc-gen-connect-go@$(PROTOC_CONNECT)
+	GOBIN='$(TOOLS)' $(GO) install github.com/bufbuild/buf/cmd/buf@$(BUF_VERSION)
+	GOBIN='$(TOOLS)' $(GO) install google.golang.org/protobuf/cmd/protoc-gen-go@$(PROTOC_GO)
+	GOBIN='$(TOOLS)' $(GO) install connectrpc.com/connect/cmd/protoc-gen-connect-go@$(PROTOC_CONNECT)
 	@touch $@
