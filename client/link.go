@@ -15,6 +15,7 @@ import (
 	"conclave"
 	"conclave/internal/signal"
 	"conclave/wire"
+	"conclave/wire/list"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -50,7 +51,7 @@ type link struct {
 	watches      []string
 	unwatches    []string
 	unfit        map[*Subscription]bool // the whole list is to be asked for, because a delta or a part did not fit
-	parts        map[*Subscription]*parts
+	arriving     map[*Subscription]*list.Assembly
 	over         over // what is over a limit of this session
 	goodbye      bool
 }
@@ -76,7 +77,7 @@ func (c *Client) greet(caller context.Context, a *attempt, limit time.Duration) 
 	l := &link{
 		client: c, address: a.address, cancel: cancel, ready: signal.New(), move: make(chan *wirev1.Move, 1), settled: signal.New(), pings: signal.New(),
 		received: signal.New(), leave: make(chan struct{}), done: make(chan struct{}),
-		owed: map[*Publication]bool{}, digests: digests{}, unfit: map[*Subscription]bool{}, parts: map[*Subscription]*parts{},
+		owed: map[*Publication]bool{}, digests: digests{}, unfit: map[*Subscription]bool{}, arriving: map[*Subscription]*list.Assembly{},
 	}
 	connected, err := c.pace(ctx)
 	a.begun.Store(max(1, int64(time.Since(a.since))))
@@ -434,7 +435,7 @@ func (l *link) refused(r *wirev1.Refusal) error {
 			return nil
 		}
 		if s.seen.Version > 0 { // higher than this cluster's versions can follow: start again
-			s.seen.Version, s.hash, s.list = 0, 0, nil
+			s.seen.Version, s.list = 0, nil
 			l.subscribes = append(l.subscribes, s)
 			l.ready.Set()
 			return nil

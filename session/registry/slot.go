@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"conclave"
-	"conclave/wire"
+	"conclave/wire/list"
 )
 
 // slotState is one slot: its leader, the registrations in it with the changes
@@ -45,12 +45,12 @@ func (s *slotState) clear() {
 func (s *slotState) hold(reg *registration) {
 	reg.slot = s
 	s.held.add(reg)
-	s.digest += wire.EntryHash(reg.id, reg.version)
+	s.digest += list.EntryHash(reg.id, reg.version)
 }
 
 func (s *slotState) release(reg *registration) {
 	s.held.remove(reg)
-	s.digest -= wire.EntryHash(reg.id, reg.version)
+	s.digest -= list.EntryHash(reg.id, reg.version)
 }
 
 // classOf returns the class of a registration in the slot that takes the place of
