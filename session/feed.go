@@ -11,6 +11,7 @@ import (
 
 	"conclave"
 	"conclave/internal/signal"
+	"conclave/internal/sleep"
 	"conclave/lease"
 	"conclave/session/registry"
 	"conclave/slot"
@@ -28,7 +29,7 @@ type feeds struct{ *calls }
 // feed of a node that becomes a leader is open already.
 func (f *feeds) run(ctx context.Context, n *dataNode, random *rand.Rand) {
 	const first, most = 5 * time.Millisecond, 200 * time.Millisecond
-	wait := first
+	wait := time.Duration(0)
 	for {
 		received, err := f.watch(ctx, n)
 		f.nodes.hear(n, false)
@@ -36,17 +37,13 @@ func (f *feeds) run(ctx context.Context, n *dataNode, random *rand.Rand) {
 			return
 		}
 		if received {
-			wait = first
+			wait = 0
 			f.config.Logger.Debug("feed broke, will reopen", "from", n.address, "error", err)
 		}
-		timer := time.NewTimer(wait/2 + time.Duration(random.Int64N(int64(wait/2))))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		wait = sleep.Longer(wait, first, most)
+		if sleep.For(ctx, wait/2+time.Duration(random.Int64N(int64(wait/2)))) != nil {
 			return
-		case <-timer.C:
 		}
-		wait = min(2*wait, most)
 	}
 }
 

@@ -86,7 +86,7 @@ type turn struct {
 // tried again.
 func (w *writer) gather(address string, p *backoff, t *turn, now time.Time) (req *wirev1.WriteRequest, parts []registry.Batch, next time.Time) {
 	req = &wirev1.WriteRequest{Session: wire.NodeOut(w.config.Node), Number: w.numbers.Add(1)}
-	parts, next = w.take(address, p, t, now)
+	parts, next = w.changes(address, p, t, now)
 	if len(parts) > 0 {
 		t.writes++
 	}
@@ -96,10 +96,10 @@ func (w *writer) gather(address string, p *backoff, t *turn, now time.Time) (req
 	return req, parts, next
 }
 
-// take takes the changes of the next Write from the registry: class by class, of
+// changes takes the changes of the next Write from the registry: class by class, of
 // all slots, so that what is urgent in one slot does not wait behind what is new in
 // another one.
-func (w *writer) take(address string, p *backoff, t *turn, now time.Time) (parts []registry.Batch, next time.Time) {
+func (w *writer) changes(address string, p *backoff, t *turn, now time.Time) (parts []registry.Batch, next time.Time) {
 	room, most, last := writeBytes, t.most, t.last
 	w.registry.mu.Lock()
 	defer w.registry.mu.Unlock()
