@@ -79,7 +79,7 @@ func FuzzServerMessage(f *testing.F) {
 			for _, r := range m.GetRefused() {
 				restart = restart || r.GetId() == "s"
 			}
-			if l.take(&m) != nil {
+			if l.handle(&m) != nil {
 				return
 			}
 			after, _ := s.Last()

@@ -144,7 +144,7 @@ func (c *Client) adopt(a *attempt) *link {
 	c.mu.Unlock()
 	c.noteAccepted()
 	c.log.Info("connected", "session", l.session.String(), "address", l.address)
-	if err := l.take(welcome); err != nil { // the welcome carries a refusal for now
+	if err := l.handle(welcome); err != nil { // the welcome carries a refusal for now
 		l.cancel(err)
 	}
 	l.settled.Set()
@@ -323,14 +323,14 @@ func (l *link) runReceive() error {
 			return wire.FromConnect(err)
 		}
 		l.received.Set()
-		if err := l.take(m); err != nil {
+		if err := l.handle(m); err != nil {
 			return err
 		}
 	}
 }
 
-// take handles one message.
-func (l *link) take(m *wirev1.ServerMessage) error {
+// handle handles one message.
+func (l *link) handle(m *wirev1.ServerMessage) error {
 	c := l.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -357,7 +357,7 @@ func (l *link) take(m *wirev1.ServerMessage) error {
 		if p := c.pubs[a.GetId()]; p != nil {
 			p.acknowledge(0, a.GetVersion(), nil)
 			if a.GetVersion() >= p.version {
-				l.settle(p)
+				l.dropOwed(p)
 			}
 		}
 	}
@@ -394,9 +394,9 @@ func (l *link) take(m *wirev1.ServerMessage) error {
 	return nil
 }
 
-// settle records that p needs no further acknowledgement of this session. The
+// dropOwed records that p needs no further acknowledgement of this session. The
 // lock is held.
-func (l *link) settle(p *Publication) {
+func (l *link) dropOwed(p *Publication) {
 	delete(l.owed, p)
 	l.waiting.remove(p)
 	delete(l.digests, p)
@@ -422,7 +422,7 @@ func (l *link) refused(r *wirev1.Refusal) error {
 	switch p := c.pubs[r.GetId()]; {
 	case p == nil:
 	case !p.forget.IsZero(): // data has its withdrawal: nothing changes for the application
-		l.settle(p)
+		l.dropOwed(p)
 	case passes(err):
 		l.overLimit(p, err)
 	default:

@@ -262,7 +262,7 @@ func (o *Outbox) answers() (m *wirev1.ServerMessage, something bool) {
 	something = o.Welcome != nil || o.Sessions != nil || o.Pong != 0 || o.Move != "" || m.Config != nil
 	o.Welcome, o.Sessions, o.Pong, o.Move, o.MoveTo, o.config = nil, nil, 0, "", "", nil
 	take := func(a *acks) []*wirev1.Ack {
-		out, bytes := a.take()
+		out, bytes := a.next()
 		o.bytes -= bytes
 		return out
 	}

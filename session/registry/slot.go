@@ -71,15 +71,15 @@ func (s *slotState) classOf(reg, old *registration) Class {
 func (s *slotState) enqueue(c *change) {
 	if older := s.pending[c.reg.id]; older != nil {
 		c.class = min(c.class, max(older.class, watched))
-		s.settle(older)
+		s.dequeue(older)
 	}
 	s.pending[c.reg.id] = c
 	s.lanes[c.class] = append(s.lanes[c.class], c)
 	s.unsent += c.size()
 }
 
-// settle takes a change out of the queue. A newer change of the same id stays.
-func (s *slotState) settle(c *change) {
+// dequeue takes a change out of the queue. A newer change of the same id stays.
+func (s *slotState) dequeue(c *change) {
 	c.settled = true
 	s.unsent -= c.size()
 	if s.pending[c.reg.id] == c {
