@@ -71,7 +71,7 @@ func (f *feeds) watch(ctx context.Context, n *dataNode) (received bool, err erro
 		return false, wire.FromConnect(err)
 	}
 	defer func() { _ = stream.Close() }() // it has ended or is given up
-	places := map[uint32]feedPosition{}
+	positions := map[uint32]feedPosition{}
 	for stream.Receive() {
 		messages.Set()
 		if !received {
@@ -86,7 +86,7 @@ func (f *feeds) watch(ctx context.Context, n *dataNode) (received bool, err erro
 			f.due(func(r *registry.Registry) bool { return r.RefreshLedAt(n.address, time.Now()) })
 		}
 		for _, c := range stream.Msg().GetChanges() {
-			f.follow(n, places, c)
+			f.follow(n, positions, c)
 		}
 	}
 	if err := context.Cause(ctx); errors.Is(err, errFeedSilent) {
@@ -123,13 +123,13 @@ func (f *feeds) isSilent(ctx context.Context, messages signal.Signal) bool {
 // topic of the slot is read, and the feed continues from the position in the
 // message. Reading after the position is known misses nothing; in the other
 // order, changes in between would be lost.
-func (f *feeds) follow(n *dataNode, places map[uint32]feedPosition, c *wirev1.SlotChange) {
+func (f *feeds) follow(n *dataNode, positions map[uint32]feedPosition, c *wirev1.SlotChange) {
 	number, epoch := int(c.GetSlot()), wire.EpochIn(c.GetLeaderEpoch())
 	if number < 0 || number >= slot.MaxSlots {
 		return
 	}
 	if c.GetEnded() {
-		delete(places, c.GetSlot())
+		delete(positions, c.GetSlot())
 		return
 	}
 	// A node that serves at an epoch was granted it in a table.
@@ -141,8 +141,8 @@ func (f *feeds) follow(n *dataNode, places map[uint32]feedPosition, c *wirev1.Sl
 	if changed {
 		f.nodes.reroute()
 	}
-	before, known := places[c.GetSlot()]
-	places[c.GetSlot()] = feedPosition{epoch, c.GetPosition()}
+	before, known := positions[c.GetSlot()]
+	positions[c.GetSlot()] = feedPosition{epoch, c.GetPosition()}
 	restarts := c.GetReset_() || !known || before.epoch != epoch || before.position != c.GetFrom()
 	f.due(func(r *registry.Registry) bool {
 		if restarts {
