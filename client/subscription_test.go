@@ -21,7 +21,7 @@ func (l *fakeLink) delta(t *testing.T, from, to int64, before, after []string) {
 }
 
 func (l *fakeLink) deltaPush(t *testing.T, from, to int64, before, after []string) *wirev1.Push {
-	d := (&list.List{Values: before}).DeltaTo(&list.List{Values: after})
+	d := list.New(before, nil, 0).DeltaTo(list.New(after, nil, 0))
 	require.NotNil(t, d)
 	d.BaseVersion, d.BaseHash, d.Version = from, list.ContentHash(before), to
 	push := &wirev1.Push{Delta: d, Hash: list.ContentHash(after)}

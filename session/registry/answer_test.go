@@ -34,15 +34,15 @@ func newPartsWorld(t *testing.T) *partsWorld {
 
 // change makes another list of the leader's.
 func (w *partsWorld) change() {
-	next := &list.List{Values: []string{"v"}}
+	values, publishers := []string{"v"}, []uint32(nil)
 	if w.list != nil {
-		next.Values[0] += w.list.Values[0]
+		values[0] += w.list.Values[0]
 	}
 	for i := range 80 {
-		next.Values = append(next.Values, fmt.Sprint(i, strings.Repeat("x", 60_000)))
-		next.Publishers = append(next.Publishers, uint32(i))
+		values = append(values, fmt.Sprint(i, strings.Repeat("x", 60_000)))
+		publishers = append(publishers, uint32(i))
 	}
-	w.list = next
+	w.list = list.New(values, publishers, 0)
 }
 
 // rise makes it the list of a version.
@@ -169,7 +169,7 @@ func TestAssemble_FirstPartHasTheVersion(t *testing.T) {
 	reads := w.take()
 	w.r.Fetched(reads, []*wirev1.Fetched{w.answer(reads, w.list)}, w.now)
 	require.NotNil(t, w.topic().answer)
-	w.list = &list.List{Values: w.list.Values, Publishers: append([]uint32{1000}, w.list.Publishers[1:]...)}
+	w.list = list.New(w.list.Values, append([]uint32{1000}, w.list.Publishers[1:]...), 0)
 	reads = w.take()
 	f := w.answer(reads, w.list)
 	require.Zero(t, f.GetPart().GetValuesAt())
@@ -377,7 +377,7 @@ func TestTooLarge_OfTheLimitOfThisSession(t *testing.T) {
 	require.Len(t, pushes, 1)
 	assert.NotNil(t, pushes[0].datum)
 
-	w.list = &list.List{Values: []string{"vv"}, Publishers: []uint32{1}}
+	w.list = list.New([]string{"vv"}, []uint32{1}, 0)
 	w.r.Changed([]string{keyOf("x")})
 	assert.Len(t, w.read(w.list), 1)
 	assert.Zero(t, w.r.Figures().TooLarge)

@@ -57,12 +57,13 @@ func newDeltaMachine(now time.Time) *deltaMachine {
 }
 
 func (m *deltaMachine) list() *list.List {
-	l := &list.List{}
+	var values []string
+	var publishers []uint32
 	for _, id := range m.ids {
-		l.Values = append(l.Values, fmt.Sprintf("%d:%s", id, strings.Repeat("x", 1000)))
-		l.Publishers = append(l.Publishers, uint32(id))
+		values = append(values, fmt.Sprintf("%d:%s", id, strings.Repeat("x", 1000)))
+		publishers = append(publishers, uint32(id))
 	}
-	return l
+	return list.New(values, publishers, 0)
 }
 
 func (m *deltaMachine) subscribe(s *deltaSub) {

@@ -64,7 +64,8 @@ func FuzzFetched(f *testing.F) {
 	datum := func(version int64, values ...string) *wirev1.Datum {
 		return &wirev1.Datum{DataInfoId: keyOf("x"), Version: version, Values: values, Publishers: make([]uint32, len(values))}
 	}
-	hash := list.New(nil, make([]uint32, 2), 0).PublishersHash()
+	part, _, _ := list.New(nil, make([]uint32, 2), 0).Part(&wirev1.Datum{}, list.Position{}, 1)
+	hash := part.GetPublishersHash()
 	var answers bytes.Buffer
 	for _, a := range []*wirev1.FetchedSlot{
 		{Datums: []*wirev1.Fetched{{Datum: datum(3, "a", "b")}}},

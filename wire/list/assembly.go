@@ -25,12 +25,13 @@ func (e *TooLarge) Error() string { return fmt.Sprintf("a list of %d bytes", e.B
 type Assembly struct {
 	Limit int // 0: MaxBytes
 
-	list   List
-	hash   uint64 // of the whole list
-	part   *wirev1.Part
-	sum    uint64 // ContentHash of what has come
-	bytes  int    // of that
-	failed bool   // a part did not fit: those after it are ignored
+	values     []string
+	publishers []uint32
+	hash       uint64 // of the whole list
+	part       *wirev1.Part
+	sum        uint64 // ContentHash of what has come
+	bytes      int    // of that
+	failed     bool   // a part did not fit: those after it are ignored
 }
 
 // Add takes the next message. It returns the list if it is complete, and nil if more
@@ -53,7 +54,7 @@ func (a *Assembly) Add(m Message, base *List) (whole *List, err error) {
 		whole, err = a.add(m)
 	case delta == nil:
 		whole = New(m.GetDatum().GetValues(), m.GetDatum().GetPublishers(), m.GetHash())
-	case base == nil || base.Hash() != delta.GetBaseHash():
+	case base == nil || base.hash != delta.GetBaseHash():
 		err = fmt.Errorf("changes of the list with the hash %x, which is not here", delta.GetBaseHash())
 	default:
 		whole, err = base.Apply(delta, m.GetHash())
@@ -78,35 +79,35 @@ func (a *Assembly) add(m Message) (*List, error) {
 		return nil, fmt.Errorf("a part from value %d on, without the parts before", p.GetValuesAt())
 	case m.GetHash() != a.hash || p.GetPublishersHash() != a.part.GetPublishersHash() || p.GetValues() != a.part.GetValues() || p.GetPublishers() != a.part.GetPublishers():
 		return nil, fmt.Errorf("a part of another list, from value %d on", p.GetValuesAt())
-	case int(p.GetValuesAt()) != len(a.list.Values) || int(p.GetPublishersAt()) != len(a.list.Publishers):
-		return nil, fmt.Errorf("a part from value %d on, after %d", p.GetValuesAt(), len(a.list.Values))
+	case int(p.GetValuesAt()) != len(a.values) || int(p.GetPublishersAt()) != len(a.publishers):
+		return nil, fmt.Errorf("a part from value %d on, after %d", p.GetValuesAt(), len(a.values))
 	case len(values)+len(publishers) == 0:
 		return nil, fmt.Errorf("an empty part, from value %d on", p.GetValuesAt())
-	case len(values) > int(p.GetValues())-len(a.list.Values) || len(publishers) > int(p.GetPublishers())-len(a.list.Publishers):
+	case len(values) > int(p.GetValues())-len(a.values) || len(publishers) > int(p.GetPublishers())-len(a.publishers):
 		return nil, fmt.Errorf("a part of %d values from %d on, of %d", len(values), p.GetValuesAt(), p.GetValues())
 	}
-	more := List{Values: values, Publishers: publishers}
-	if a.bytes += more.Bytes(); a.bytes > cmp.Or(a.Limit, MaxBytes) {
+	if a.bytes += bytesOf(values, publishers, textBytes(values)); a.bytes > cmp.Or(a.Limit, MaxBytes) {
 		return nil, &TooLarge{uint64(a.bytes)}
 	}
-	a.list.Values, a.list.Publishers = append(a.list.Values, values...), append(a.list.Publishers, publishers...)
+	a.values, a.publishers = append(a.values, values...), append(a.publishers, publishers...)
 	for _, v := range values {
 		a.sum = fnvString(fnvUint(a.sum, uint64(len(v))), v)
 	}
-	if len(a.list.Values) < int(p.GetValues()) || len(a.list.Publishers) < int(p.GetPublishers()) {
+	if len(a.values) < int(p.GetValues()) || len(a.publishers) < int(p.GetPublishers()) {
 		return nil, nil
 	}
 	if sum := max(a.sum, 1); sum != a.hash { // see ContentHash
 		return nil, fmt.Errorf("the list has the hash %x, not %x", sum, a.hash)
 	}
-	if got := a.list.PublishersHash(); got != p.GetPublishersHash() {
-		return nil, fmt.Errorf("its publishers have the hash %x, not %x", got, p.GetPublishersHash())
+	whole := New(a.values, a.publishers, a.hash)
+	if whole.publishersHash != p.GetPublishersHash() {
+		return nil, fmt.Errorf("its publishers have the hash %x, not %x", whole.publishersHash, p.GetPublishersHash())
 	}
-	return New(a.list.Values, a.list.Publishers, a.hash), nil
+	return whole, nil
 }
 
 // Continue makes a request ask for the part that comes next.
 func (a *Assembly) Continue(w *wirev1.Want) {
 	w.PartHash, w.PublishersHash = a.hash, a.part.GetPublishersHash()
-	w.ValuesAt, w.PublishersAt = uint32(len(a.list.Values)), uint32(len(a.list.Publishers))
+	w.ValuesAt, w.PublishersAt = uint32(len(a.values)), uint32(len(a.publishers))
 }

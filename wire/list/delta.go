@@ -27,7 +27,7 @@ func (l *List) DeltaTo(next *List) *wirev1.Delta {
 	if size < DeltaFrom {
 		return nil
 	}
-	d := &wirev1.Delta{BaseHash: l.Hash(), Values: uint32(len(next.Values)), Publishers: uint32(len(next.Publishers)), PublishersHash: next.PublishersHash()}
+	d := &wirev1.Delta{BaseHash: l.hash, Values: uint32(len(next.Values)), Publishers: uint32(len(next.Publishers)), PublishersHash: next.publishersHash}
 	bytes := 0
 	ok := edits(l.Values, next.Values, func(at, remove int, insert []string) bool {
 		bytes += 12 + 2*len(insert)
@@ -109,7 +109,7 @@ func (l *List) Apply(d *wirev1.Delta, hash uint64) (*List, error) {
 	if got := orderHash(out.hashes); got != d.GetValuesHash() {
 		return nil, fmt.Errorf("the values have the hash %x, not %x", got, d.GetValuesHash())
 	}
-	if got := out.PublishersHash(); got != d.GetPublishersHash() {
+	if got := out.publishersHash; got != d.GetPublishersHash() {
 		return nil, fmt.Errorf("the publishers have the hash %x, not %x", got, d.GetPublishersHash())
 	}
 	return out, nil

@@ -16,12 +16,13 @@ import (
 )
 
 func listOf(ids ...int) *list.List {
-	l := &list.List{}
+	var values []string
+	var publishers []uint32
 	for _, id := range ids {
-		l.Values = append(l.Values, fmt.Sprintf("%d:%s", id, strings.Repeat("x", 1000)))
-		l.Publishers = append(l.Publishers, uint32(id))
+		values = append(values, fmt.Sprintf("%d:%s", id, strings.Repeat("x", 1000)))
+		publishers = append(publishers, uint32(id))
 	}
-	return l
+	return list.New(values, publishers, 0)
 }
 
 func upTo(n int) (ids []int) {
@@ -34,7 +35,7 @@ func upTo(n int) (ids []int) {
 func TestDelta_OneChangeOfALargeListIsSmall(t *testing.T) {
 	base := listOf(upTo(10_000)...)
 	for name, next := range map[string]*list.List{
-		"update":        {Values: append(append(slices.Clone(base.Values[:5000]), "new"), base.Values[5001:]...), Publishers: base.Publishers},
+		"update":        list.New(append(append(slices.Clone(base.Values[:5000]), "new"), base.Values[5001:]...), base.Publishers, 0),
 		"insert":        listOf(append([]int{-1}, upTo(10_000)...)...),
 		"append":        listOf(upTo(10_001)...),
 		"remove":        listOf(append(upTo(7000), upTo(10_000)[7001:]...)...),
@@ -54,8 +55,8 @@ func TestDelta_OneChangeOfALargeListIsSmall(t *testing.T) {
 }
 
 func TestDelta_OnlyWhereItPays(t *testing.T) {
-	small := &list.List{Values: strings.Split(strings.Repeat("v,", 100), ",")}
-	assert.Nil(t, small.DeltaTo(&list.List{Values: append(slices.Clone(small.Values), "w")}), "a small list is sent as it is")
+	small := list.New(strings.Split(strings.Repeat("v,", 100), ","), nil, 0)
+	assert.Nil(t, small.DeltaTo(list.New(append(slices.Clone(small.Values), "w"), nil, 0)), "a small list is sent as it is")
 	assert.Nil(t, listOf().DeltaTo(listOf(upTo(100)...)), "nothing in common")
 	assert.Nil(t, listOf(upTo(100)...).DeltaTo(listOf(upTo(200)...)), "half of it is new")
 	assert.NotNil(t, listOf(upTo(100)...).DeltaTo(listOf(upTo(110)...)))
@@ -66,8 +67,8 @@ func TestDelta_FitsItsBaseOnly(t *testing.T) {
 	base, next := listOf(upTo(100)...), listOf(upTo(101)...)
 	d := base.DeltaTo(next)
 	for name, other := range map[string]*list.List{
-		"none": {}, "shorter": listOf(upTo(99)...), "longer": listOf(upTo(101)...), "of other values": {Values: listOf(append(upTo(99), 7)...).Values, Publishers: base.Publishers},
-		"of other publishers": {Values: base.Values, Publishers: append(slices.Clone(base.Publishers[:99]), 7)},
+		"none": listOf(), "shorter": listOf(upTo(99)...), "longer": listOf(upTo(101)...), "of other values": list.New(listOf(append(upTo(99), 7)...).Values, base.Publishers, 0),
+		"of other publishers": list.New(base.Values, append(slices.Clone(base.Publishers[:99]), 7), 0),
 	} {
 		_, err := other.Apply(d, 0)
 		assert.Error(t, err, name)

@@ -20,65 +20,50 @@ const (
 )
 
 // List is the content of a datum: its values, and the PublisherHash of each
-// registration that they are of. Neither is changed once made.
+// registration that they are of. New makes it, and neither is changed afterwards.
 //
 // The hashes that are compared are kept with the list and passed on to the lists
 // that are made of it, so that a change costs the hash of what it brings, not of all
-// the bytes. Deltas to and from a list must not be made by several goroutines at a
-// time; everything else may be called by several if New has made it.
+// the bytes. Deltas to and from a list must be made by one goroutine at a time; all
+// else may be called by several.
 type List struct {
 	Values     []string
 	Publishers []uint32
 
-	hash           uint64   // of the content; 0: it was not needed yet
-	text           int      // bytes of the values; 0: likewise
-	hashes         []uint64 // of the values; nil: likewise
-	publishersHash uint64   // 0: likewise
+	hash           uint64   // of the content
+	publishersHash uint64   // of the publishers in their order
+	text           int      // bytes of the values
+	hashes         []uint64 // of the values; nil until a delta needs them
 }
 
 // New returns the list with this ContentHash; 0 if that is not known.
 func New(values []string, publishers []uint32, hash uint64) *List {
-	l := &List{Values: values, Publishers: publishers, hash: hash}
-	l.text, l.hash = l.textBytes(), l.Hash()
-	if l.Bytes() > PartsFrom {
-		l.PublishersHash()
+	if hash == 0 {
+		hash = ContentHash(values)
 	}
-	return l
+	return &List{Values: values, Publishers: publishers, hash: hash, publishersHash: orderHash(publishers), text: textBytes(values)}
 }
 
-// Hash returns the ContentHash of the list.
-func (l *List) Hash() uint64 {
-	if l.hash == 0 {
-		l.hash = ContentHash(l.Values)
-	}
-	return l.hash
-}
-
-// PublishersHash returns a hash of the publishers in their order.
-func (l *List) PublishersHash() uint64 {
-	if l.publishersHash == 0 {
-		l.publishersHash = orderHash(l.Publishers)
-	}
-	return l.publishersHash
-}
-
-func (l *List) textBytes() int {
-	if l.text > 0 {
-		return l.text
-	}
-	n := 0
-	for _, v := range l.Values {
+func textBytes(values []string) (n int) {
+	for _, v := range values {
 		n += len(v)
 	}
 	return n
 }
 
+// Hash returns the ContentHash of the list.
+func (l *List) Hash() uint64 { return l.hash }
+
 // Size returns the bytes of the list on the wire, about.
-func (l *List) Size() int { return 4*len(l.Publishers) + 2*len(l.Values) + l.textBytes() }
+func (l *List) Size() int { return 4*len(l.Publishers) + 2*len(l.Values) + l.text }
 
 // Bytes returns what the list takes in memory, about. It is what PartsFrom and
 // MaxBytes refer to: the values of a message may be empty, and take two bytes there.
-func (l *List) Bytes() int { return 4*len(l.Publishers) + valueBytes*len(l.Values) + l.textBytes() }
+func (l *List) Bytes() int { return bytesOf(l.Values, l.Publishers, l.text) }
+
+func bytesOf(values []string, publishers []uint32, text int) int {
+	return 4*len(publishers) + valueBytes*len(values) + text
+}
 
 // Position is a position in a list, between two parts. Values come before publishers.
 type Position struct{ Values, Publishers int }
@@ -90,7 +75,7 @@ func (l *List) Part(into *wirev1.Datum, from Position, limit int) (part *wirev1.
 	from = Position{min(from.Values, len(l.Values)), min(from.Publishers, len(l.Publishers))}
 	part = &wirev1.Part{
 		Values: uint32(len(l.Values)), Publishers: uint32(len(l.Publishers)), Bytes: uint64(l.Bytes()),
-		ValuesAt: uint32(from.Values), PublishersAt: uint32(from.Publishers), PublishersHash: l.PublishersHash(),
+		ValuesAt: uint32(from.Values), PublishersAt: uint32(from.Publishers), PublishersHash: l.publishersHash,
 	}
 	next = from
 	size := 0
@@ -109,5 +94,5 @@ func (l *List) Part(into *wirev1.Datum, from Position, limit int) (part *wirev1.
 // Wanted reports whether a request asks for a further part of this list. The same
 // values of other publishers are another one.
 func (l *List) Wanted(w *wirev1.Want) bool {
-	return l.Hash() == w.GetPartHash() && l.PublishersHash() == w.GetPublishersHash()
+	return l.hash == w.GetPartHash() && l.publishersHash == w.GetPublishersHash()
 }
