@@ -225,7 +225,7 @@ func (l *leader) member(ctx context.Context, name string) (wire.Member, error) {
 func (l *leader) deleteBlacklist(r *http.Request) (any, error) {
 	name := mux.Vars(r)["name"]
 	return l.act(r, func() (effect, error) {
-		if !l.arranger.black.Has(name) {
+		if !l.arranger.black().Has(name) {
 			return effect{}, wire.Errorf(wire.CodeNotFound, "%s is not on the blacklist", name)
 		}
 		return safe("%s is given work again", name), nil

@@ -164,7 +164,7 @@ func (a *arranger) served(live []conclave.NodeID) bool {
 func (a *arranger) input() slot.Input {
 	live, silent, reports := a.roster.dataNodes()
 	return slot.Input{
-		Next: a.nextEpoch(), Live: live, Silent: silent, Forbidden: a.black.Names(), Replicas: a.replicas(), Frozen: a.state.Freeze.Frozen,
+		Next: a.nextEpoch(), Live: live, Silent: silent, Forbidden: a.black().Names(), Replicas: a.replicas(), Frozen: a.state.Freeze.Frozen,
 		Unheard: a.roster.unheardNodes(trigger(len(live)), time.Now()), Reports: reports, FloorBase: max(0, int64(a.config.Now().Sub(versionOrigin)/time.Second)) * conclave.VersionBase,
 		Limits: a.config.Limits,
 	}

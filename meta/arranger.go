@@ -105,16 +105,16 @@ func earliest(a, b time.Time) time.Time {
 
 // expire removes the members whose leases have expired.
 func (a *arranger) expire(now time.Time) {
-	for _, d := range a.roster.expire(now) {
-		a.event("node.lost", nil, map[string]any{"node": d.member.Node.Name, "role": d.member.Role, "why": d.why},
-			"%s %s was lost: %s", d.member.Role, d.member.Node.Name, d.why)
-		a.log.Info("node lost", "node", d.member.Node.Name, "role", d.member.Role, "why", d.why)
+	for _, m := range a.roster.expire(now) {
+		const why = "its lease expired"
+		a.event("node.lost", nil, map[string]any{"node": m.Node.Name, "role": m.Role, "why": why}, "%s %s was lost: %s", m.Role, m.Node.Name, why)
+		a.log.Info("node lost", "node", m.Node.Name, "role", m.Role, "why", why)
 	}
 }
 
 // list writes the member list if it differs from the roster.
 func (a *arranger) list(ctx context.Context) error {
-	members, lost := a.roster.members(a.black.Names()), a.roster.lostSessions()
+	members, lost := a.roster.members(a.black().Names()), a.roster.lostSessions()
 	if slices.Equal(members, a.state.Members.List) && slices.Equal(lost, a.state.Members.Lost) {
 		return nil
 	}

@@ -100,9 +100,9 @@ func shownEffect(e effect) metaclient.Effect {
 
 // effectOfForbid returns the effect of an operator's entry on the blacklist.
 func (a *arranger) effectOfForbid(e blacklist.Entry) (effect, error) {
-	if _, changed, err := a.black.Add(e, a.nextEpoch()); err != nil {
+	if _, changed, err := a.black().Add(e); err != nil {
 		return effect{}, wire.Errorf(wire.CodeBadRequest, "%v", err)
-	} else if !changed || a.black.Has(e.Name) {
+	} else if !changed || a.black().Has(e.Name) {
 		return safe("%s is already on the blacklist", e.Name), nil
 	}
 	switch e.Role {
@@ -137,7 +137,7 @@ func (a *arranger) ledBy(name string) (ids []int) {
 func (a *arranger) availableData(except string) (names []string) {
 	live, _ := a.roster.live()
 	for _, n := range live {
-		if n.Name != except && !a.black.Has(n.Name) {
+		if n.Name != except && !a.black().Has(n.Name) {
 			names = append(names, n.Name)
 		}
 	}
@@ -147,7 +147,7 @@ func (a *arranger) availableData(except string) (names []string) {
 // otherSession reports whether a session other than the named one takes
 // clients.
 func (a *arranger) otherSession(name string) bool {
-	return a.roster.otherSession(name, a.black.Has)
+	return a.roster.otherSession(name, a.black().Has)
 }
 
 // effectOfQuit returns the effect of making a meta an observer.
@@ -220,7 +220,7 @@ func (a *arranger) canDrain(e blacklist.Entry) error {
 	switch e.Role {
 	case conclave.RoleData:
 		live, _ := a.roster.live()
-		if err := slot.CanDrain(a.state.Table, e.Name, live, a.black.Names()); err != nil {
+		if err := slot.CanDrain(a.state.Table, e.Name, live, a.black().Names()); err != nil {
 			return wire.Errorf(wire.CodeNoSuccessor, "%v", err)
 		}
 	case conclave.RoleSession:

@@ -3,7 +3,6 @@ package meta
 import (
 	"context"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -32,7 +31,7 @@ type roster struct {
 	mu         sync.Mutex      // guards the rest; held for look-ups and changes only
 	lateness   *lease.Lateness // of the rounds
 	nodes      map[string]*rosterEntry
-	leases     *lease.Table[string, conclave.NodeID] // of sessions and data nodes
+	leases     *lease.Table[string] // of sessions and data nodes, by name
 	metas      map[string]*rosterEntry
 	left       map[conclave.NodeID]bool // have left: a late beat does not bring them back
 	undialable map[string]wire.Member   // by name: the last one refused because it could not be dialed
@@ -77,18 +76,11 @@ type loss struct {
 	at   time.Time
 }
 
-// departure is a member that was lost, with the reason.
-type departure struct {
-	member wire.Member
-	why    string
-}
-
 // newRoster returns an empty roster; tick is to be called each round from now on.
 func newRoster(nodeLease, round time.Duration, now time.Time) *roster {
-	same := func(a, b conclave.NodeID) bool { return a == b }
 	return &roster{
 		nodeLease: nodeLease, round: round, nodes: map[string]*rosterEntry{}, metas: map[string]*rosterEntry{}, left: map[conclave.NodeID]bool{}, undialable: map[string]wire.Member{}, unheard: map[string]time.Time{},
-		leases: lease.New(strings.Compare, same), lateness: lease.NewLateness(now, round), lastBeat: now,
+		leases: lease.New[string](), lateness: lease.NewLateness(now, round), lastBeat: now,
 	}
 }
 
@@ -134,7 +126,7 @@ func (r *roster) seed(stored wire.Members, now time.Time) {
 			continue
 		}
 		r.nodes[m.Node.Name] = &rosterEntry{member: m, draining: m.Draining}
-		r.leases.Renew(m.Node.Name, m.Node, now, r.nodeLease)
+		r.leases.Renew(m.Node.Name, now, r.nodeLease)
 	}
 }
 
@@ -176,7 +168,7 @@ func (r *roster) admit(m wire.Member, expected conclave.NodeID, st *stream, now 
 	n := book[m.Node.Name]
 	n.member, n.stream, n.seen, n.refusedTwice, n.lastBeat = m, st, true, false, now
 	if m.Role != conclave.RoleMeta {
-		r.leases.Renew(m.Node.Name, m.Node, now, r.nodeLease)
+		r.leases.Renew(m.Node.Name, now, r.nodeLease)
 		r.lastBeat = now
 	}
 	return fresh, true
@@ -197,7 +189,7 @@ func (r *roster) beat(st *stream, m *wirev1.JoinRequest, at time.Time) (news, ok
 	}
 	r.catchUp(at)
 	if st.role != conclave.RoleMeta {
-		r.leases.Renew(st.id.Name, st.id, at, r.nodeLease)
+		r.leases.Renew(st.id.Name, at, r.nodeLease)
 		r.lastBeat = at
 	}
 	n.lastBeat, n.table = at, wire.EpochIn(m.GetHave().GetTable())
@@ -263,18 +255,17 @@ func (r *roster) evict(id conclave.NodeID, dead bool, now time.Time) bool {
 	return true
 }
 
-// expire removes all members whose leases have expired.
-func (r *roster) expire(now time.Time) []departure {
+// expire removes all members whose leases have expired, and returns them.
+func (r *roster) expire(now time.Time) (lost []wire.Member) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.catchUp(now)
-	var lost []departure
-	for _, l := range r.leases.Expire(now) {
-		n := r.nodes[l.Key]
+	for _, name := range r.leases.Expire(now) {
+		n := r.nodes[name]
 		if n.stream != nil {
-			n.stream.end(wire.Errorf(wire.CodeUnavailable, "the lease of %s has expired", l.Key))
+			n.stream.end(wire.Errorf(wire.CodeUnavailable, "the lease of %s has expired", name))
 		}
-		lost = append(lost, departure{n.member, "its lease expired"})
+		lost = append(lost, n.member)
 		r.lose(n, false, now)
 	}
 	return lost
@@ -349,7 +340,7 @@ func (r *roster) markAlive(id conclave.NodeID, now time.Time) {
 	r.catchUp(now)
 	if n := r.nodes[id.Name]; n != nil && n.member.Node == id {
 		n.seen = true
-		r.leases.Renew(id.Name, id, now, r.nodeLease)
+		r.leases.Renew(id.Name, now, r.nodeLease)
 	}
 }
 

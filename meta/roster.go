@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/blacklist"
 	"conclave/slot"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
@@ -267,9 +268,5 @@ func (r *roster) metaMembers() []wire.Member {
 
 // forbiddenNames returns the names on the blacklist.
 func forbiddenNames(st wire.State) []string {
-	names := make([]string, len(st.Blacklist.Entries))
-	for i, e := range st.Blacklist.Entries {
-		names[i] = e.Name
-	}
-	return names
+	return blacklist.Set(st.Blacklist.Entries).Names()
 }

@@ -30,7 +30,6 @@ type arranger struct {
 	rows  map[conclavesql.Kind]conclavesql.State // what the database holds
 	seq   uint64                                 // the last that this term has used
 	state wire.State                             // the same as rows, decoded
-	black blacklist.Set                          // the same as state.Blacklist
 	open  map[conclavesql.Kind]bool              // rows of which a write was given up that may still be executed
 	watch protection
 	// quits are the metas that were granted to quit the election in this term.
@@ -164,9 +163,10 @@ func (a *arranger) take(rows map[conclavesql.Kind]conclavesql.State) error {
 	return nil
 }
 
-func (a *arranger) decode(row conclavesql.State) error {
-	return decode(row, &a.state, &a.black, &a.watch.of)
-}
+func (a *arranger) decode(row conclavesql.State) error { return decode(row, &a.state, &a.watch.of) }
+
+// black returns the blacklist.
+func (a *arranger) black() blacklist.Set { return a.state.Blacklist.Entries }
 
 // settle repeats a write until its outcome is known, and it has taken effect or
 // will not.

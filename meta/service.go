@@ -110,7 +110,7 @@ func (s *service) Drain(ctx context.Context, req *connect.Request[wirev1.DrainRe
 		if m, known := l.roster.find(entry.Name); known && m.Node.Incarnation != entry.Incarnation {
 			return wire.Errorf(wire.CodeConflict, "drain: the name %s belongs to another incarnation now", entry.Name)
 		}
-		if _, changed, err := l.arranger.black.Add(entry, l.arranger.nextEpoch()); err == nil && changed {
+		if _, changed, err := l.arranger.black().Add(entry); err == nil && changed {
 			if err := l.arranger.canDrain(entry); err != nil {
 				return err
 			}
@@ -138,7 +138,7 @@ func (s *service) Restore(ctx context.Context, req *connect.Request[wirev1.Resto
 	id := wire.NodeIn(req.Msg.GetNode())
 	err = l.arranger.ask(ctx, func(ctx context.Context) error {
 		a := l.arranger
-		set, changed := a.black.RemoveOwn(id, a.nextEpoch())
+		set, changed := a.black().RemoveOwn(id)
 		if !changed {
 			return nil
 		}

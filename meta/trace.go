@@ -74,7 +74,7 @@ func (a *arranger) decoded(row conclavesql.State) error {
 			}
 		}
 	case conclavesql.KindBlacklist:
-		names := a.black.Names()
+		names := a.black().Names()
 		slices.Sort(names)
 		a.config.Trace(trace.Claim{Kind: trace.Listed, Term: row.Term, Epoch: epoch, Key: strings.Join(names, ",")})
 	}

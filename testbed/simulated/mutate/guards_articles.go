@@ -159,9 +159,9 @@ var articleGuards = []guard{
 	{name: "002: slots leave in another order", test: unit{"./slot", "TestArticleDrainSlotBySlot"}, patch: patch{
 		"slot/rebalance.go", "\tfor _, s := range a.t.Slots {\n\t\tif inProgress >=", "\tfor i := range a.t.Slots {\n\t\ts := a.t.Slots[len(a.t.Slots)-1-i]\n\t\tif inProgress >="}},
 	{name: "002: nothing is removed from the blacklist", test: unit{"./meta", "TestArticleBlacklistHandlerForBothRoles"}, patch: patch{
-		"meta/operate.go", "set, changed := a.black.Remove(name, a.nextEpoch())\n\tif !changed {", "_, changed := a.black.Remove(name, a.nextEpoch())\n\tset := a.black\n\tif !changed {"}},
+		"meta/operate.go", "set, changed := a.black().Remove(name)\n\tif !changed {", "_, changed := a.black().Remove(name)\n\tset := a.black()\n\tif !changed {"}},
 	{name: "002: beats renew no lease", test: unit{"./meta", "TestArticleBeatsRenewAndCarryVersionedLists"}, patch: patch{
-		"meta/members.go", "\t\tr.leases.Renew(st.id.Name, st.id, at, r.nodeLease)\n\t\tr.lastBeat = at\n", "\t\tr.lastBeat = at\n"}},
+		"meta/members.go", "\t\tr.leases.Renew(st.id.Name, at, r.nodeLease)\n\t\tr.lastBeat = at\n", "\t\tr.lastBeat = at\n"}},
 	{name: "002: a client sends nothing that was queued before it connected", test: unit{"./session", "TestArticleClientWorkerSendsWhatIsQueued"}, patch: patch{
 		"client/link.go", "\tfor _, p := range c.sorted() {\n\t\tl.queue(p)\n", "\tfor _, p := range c.sorted() {\n\t\tif p.accepted.version > 0 {\n\t\t\tl.queue(p)\n\t\t}\n"}},
 	{name: "002: a data node leaves the blacklist before it registers", test: unit{"./data", "TestArticleTheLastStepOfAStartLeavesTheBlacklist"}, patch: patch{

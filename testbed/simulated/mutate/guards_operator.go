@@ -16,7 +16,7 @@ var operatorGuards = []guard{
 	{name: "settings that end the service are taken", by: on("acts-that-end-the-service-are-refused"), test: unit{"./meta", "TestSwitches_ThatEndTheServiceAreRefusedUnlessForced"}, patch: patch{
 		"meta/effects.go", "case e.refusal != nil && !opts.force:", "case e.refusal != nil && e.refusal.Code != wire.CodeUnsafe && !opts.force:"}},
 	{name: "every data node is forbidden", by: on("acts-that-end-the-service-are-refused"), test: unit{"./meta", "TestForbid_OfEveryDataNodeIsRefusedUnlessForced"}, patch: patch{
-		"meta/effects.go", "if n.Name != except && !a.black.Has(n.Name) {", "if n.Name != except {"}},
+		"meta/effects.go", "if n.Name != except && !a.black().Has(n.Name) {", "if n.Name != except {"}},
 	{name: "what was announced to one node never ends", by: on("stopped-after-an-announcement"), test: unit{"./data", "TestStop_AnnouncementExpires"}, patch: patch{
 		"meta/metaclient/stopping.go", "s.set(time.Now().Add(lasts))", "s.set(time.Now().Add(1000 * lasts))"}},
 	{name: "a stop announced to the leader never ends", by: on("storm@71"), test: unit{"./meta", "TestStopping_IsRecordedAndEnds"}, patch: patch{
