@@ -62,16 +62,15 @@ func (ev event) String() string {
 type action int
 
 const (
-	again      action = 1 << iota // the next round is due at once
-	stop                          // the right to act ends, and with it Lead's context
-	forgo                         // the node never leads this term again
-	begin                         // the won term becomes this node's leadership
-	extend                        // trust is extended
-	discard                       // the won term is never led
-	await                         // the caller waits for the hand-over
-	refuse                        // the caller is refused: the node leads no term
-	handOver                      // the term is given up in the store
-	impossible                    // a defect: the event cannot occur in this state
+	doAgain      action = 1 << iota // the next round is due at once
+	doStop                          // the right to act ends, and with it Lead's context
+	doForgo                         // the node never leads this term again
+	doBegin                         // the won term becomes this node's leadership
+	doExtend                        // trust is extended
+	doAwait                         // the caller waits for the hand-over
+	doRefuse                        // the caller is refused: the node leads no term
+	doHandOver                      // the term is given up in the store
+	doImpossible                    // a defect: the event cannot occur in this state
 )
 
 // has reports whether a is one of the actions.
@@ -95,33 +94,33 @@ func (s State) on(ev event) (State, action) {
 var transitions = [...][6]transition{
 	// Observing, Following, Leading, Suspended, Resigning, WindingDown
 	asksToJoin: {
-		{Following, again}, {Following, again}, {Leading, again}, {Suspended, again}, {Resigning, again}, {WindingDown, again}},
+		{Following, doAgain}, {Following, doAgain}, {Leading, doAgain}, {Suspended, doAgain}, {Resigning, doAgain}, {WindingDown, doAgain}},
 	asksToQuit: { // a round as an observer lets the strategy release what only a candidate needs
-		{Observing, again}, {Observing, again}, {Resigning, stop | await}, {Resigning, stop | await}, {Resigning, await}, {WindingDown, again}},
+		{Observing, doAgain}, {Observing, doAgain}, {Resigning, doStop | doAwait}, {Resigning, doStop | doAwait}, {Resigning, doAwait}, {WindingDown, doAgain}},
 	asksToResign: {
-		{Observing, refuse}, {Following, refuse}, {Resigning, stop | await}, {Resigning, stop | await}, {Resigning, await}, {WindingDown, refuse}},
+		{Observing, doRefuse}, {Following, doRefuse}, {Resigning, doStop | doAwait}, {Resigning, doStop | doAwait}, {Resigning, doAwait}, {WindingDown, doRefuse}},
 	abstains: {
 		{Observing, 0}, {Observing, 0}, {Leading, 0}, {Suspended, 0}, {Resigning, 0}, {WindingDown, 0}},
 	abstentionEnds: {
 		{Following, 0}, {Following, 0}, {Leading, 0}, {Suspended, 0}, {Resigning, 0}, {WindingDown, 0}},
 
 	wins: { // a candidate whose Abstain ended while its round was played observes
-		{Observing, discard}, {Leading, begin}, {WindingDown, impossible | stop | forgo | discard},
-		{WindingDown, impossible | stop | forgo | discard}, {WindingDown, impossible | forgo | discard}, {WindingDown, discard}},
+		{Observing, 0}, {Leading, doBegin}, {WindingDown, doImpossible | doStop | doForgo},
+		{WindingDown, doImpossible | doStop | doForgo}, {WindingDown, doImpossible | doForgo}, {WindingDown, 0}},
 	winsLate: {
-		{Observing, discard}, {Following, discard}, {WindingDown, impossible | stop | forgo | discard},
-		{WindingDown, impossible | stop | forgo | discard}, {WindingDown, impossible | forgo | discard}, {WindingDown, discard}},
+		{Observing, 0}, {Following, 0}, {WindingDown, doImpossible | doStop | doForgo},
+		{WindingDown, doImpossible | doStop | doForgo}, {WindingDown, doImpossible | doForgo}, {WindingDown, 0}},
 	renews: {
-		{Observing, impossible}, {Following, impossible}, {Leading, extend}, {Suspended, extend}, {Resigning, extend}, {WindingDown, 0}},
+		{Observing, doImpossible}, {Following, doImpossible}, {Leading, doExtend}, {Suspended, doExtend}, {Resigning, doExtend}, {WindingDown, 0}},
 	losesTerm: {
-		{Observing, 0}, {Following, 0}, {WindingDown, stop | forgo}, {WindingDown, stop | forgo}, {WindingDown, forgo}, {WindingDown, 0}},
+		{Observing, 0}, {Following, 0}, {WindingDown, doStop | doForgo}, {WindingDown, doStop | doForgo}, {WindingDown, doForgo}, {WindingDown, 0}},
 	losesWitness: {
 		{Observing, 0}, {Following, 0}, {Suspended, 0}, {Suspended, 0}, {Resigning, 0}, {WindingDown, 0}},
 	reacquiresWitness: {
 		{Observing, 0}, {Following, 0}, {Leading, 0}, {Leading, 0}, {Resigning, 0}, {WindingDown, 0}},
 
 	leadReturns: {
-		{Observing, impossible}, {Following, impossible}, {Resigning, stop | handOver}, {Resigning, stop | handOver}, {Resigning, handOver}, {WindingDown, 0}},
+		{Observing, doImpossible}, {Following, doImpossible}, {Resigning, doStop | doHandOver}, {Resigning, doStop | doHandOver}, {Resigning, doHandOver}, {WindingDown, 0}},
 	closesTerm: {
-		{Observing, impossible}, {Following, impossible}, {Leading, impossible}, {Suspended, impossible}, {Following, forgo | again}, {Following, again}},
+		{Observing, doImpossible}, {Following, doImpossible}, {Leading, doImpossible}, {Suspended, doImpossible}, {Following, doForgo | doAgain}, {Following, doAgain}},
 }

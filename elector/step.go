@@ -37,17 +37,17 @@ func (e *Elector) step(ev event, why error) action {
 	from := s.state
 	next, do := from.on(ev)
 	s.state = next
-	if do.has(impossible) {
+	if do.has(doImpossible) {
 		e.note(e.log.Error, "an event that cannot occur in this state", "event", ev.String(), "state", from.String())
 	}
-	if do.has(forgo) {
+	if do.has(doForgo) {
 		s.left = max(s.left, s.lead.term.Number)
 		s.lead.ended = why
 	}
-	if do.has(stop) {
+	if do.has(doStop) {
 		e.stopLeading(s.lead, why)
 	}
-	if do.has(again) {
+	if do.has(doAgain) {
 		s.again = true
 	}
 	return do

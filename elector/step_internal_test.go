@@ -24,7 +24,7 @@ func leading(t *testing.T) *Elector {
 		ID: conclave.NodeID{Name: "a", Incarnation: "1"}, Strategy: noStore{}, Lead: func(context.Context, Term) error { return nil },
 	})
 	require.NoError(t, err)
-	require.True(t, e.apply(wins, nil).has(begin))
+	require.True(t, e.apply(wins, nil).has(doBegin))
 	e.shared.lead = e.begin(Term{Number: 5}, time.Now().Add(time.Second))
 	t.Cleanup(func() { e.shared.lead.timer.Stop() })
 	return e
@@ -43,7 +43,7 @@ func TestApply_EndOfTrustComesFirst(t *testing.T) {
 					time.Sleep(time.Second)
 					do := e.apply(ev, ErrDeposed)
 					assert.Equal(t, WindingDown, e.shared.state)
-					assert.Zero(t, do&(extend|handOver|await))
+					assert.Zero(t, do&(doExtend|doHandOver|doAwait))
 					require.ErrorIs(t, e.shared.lead.ended, ErrTrust)
 					assert.EqualValues(t, 5, e.shared.left, "the term is never led again")
 				})
@@ -66,7 +66,7 @@ func TestApply_FirstCauseOfALostTermIsKept(t *testing.T) {
 // cause.
 func TestApply_LossReplacesAResignation(t *testing.T) {
 	e := leading(t)
-	assert.True(t, e.apply(asksToResign, ErrResigned).has(await))
+	assert.True(t, e.apply(asksToResign, ErrResigned).has(doAwait))
 	require.ErrorIs(t, e.shared.lead.ended, ErrResigned)
 	e.apply(losesTerm, ErrDeposed)
 	require.ErrorIs(t, e.shared.lead.ended, ErrDeposed)

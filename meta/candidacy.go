@@ -20,17 +20,17 @@ import (
 // candidacy makes this node an observer, a candidate again, or the owner of the
 // lock, when an operator asks for it.
 type candidacy struct {
-	config   Config
-	log      hclog.Logger
-	address  string // of this node
-	strategy elector.Strategy
-	elector  *elector.Elector
-	client   *metaclient.Client
-	fence    *wire.Fence
-	events   *serve.Events
-	leaders  *leaders
-	http     *http.Client
-	token    func(address string) string // of this node
+	config     Config
+	log        hclog.Logger
+	address    string // of this node
+	strategy   elector.Strategy
+	elector    *elector.Elector
+	client     *metaclient.Client
+	fence      *wire.Fence
+	events     *serve.Events
+	leadership *leadership
+	http       *http.Client
+	token      func(address string) string // of this node
 
 	quitting atomic.Int32 // requests to quit the election that are in progress
 }
@@ -189,7 +189,7 @@ func (c *candidacy) revoke(ctx context.Context) {
 // leaderAdmin returns the admin API of the leader, which may be this node.
 func (c *candidacy) leaderAdmin() (*metaclient.Admin, error) {
 	address := c.address
-	if _, err := c.leaders.asLeader(); err != nil {
+	if _, err := c.leadership.asLeader(); err != nil {
 		var refusal *wire.Error
 		if !errors.As(err, &refusal) || refusal.Address == "" {
 			return nil, err

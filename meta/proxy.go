@@ -25,9 +25,9 @@ func proxyLimit(nodeLease time.Duration) time.Duration { return max(10*time.Seco
 
 // proxy answers on the leader, and forwards to it from the other metas.
 type proxy struct {
-	config  Config
-	leaders *leaders
-	http    *http.Client
+	config     Config
+	leadership *leadership
+	http       *http.Client
 	// forwards returns the credential with which a request is passed on to a node.
 	forwards func(credential, to string) string
 }
@@ -79,7 +79,7 @@ func (p *proxy) forward(w http.ResponseWriter, r *http.Request, refusal error) {
 // leader's answer.
 func (p *proxy) byLeader(h func(*leader, *http.Request) (any, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		l, err := p.leaders.asLeader()
+		l, err := p.leadership.asLeader()
 		if err != nil {
 			p.forward(w, r, err)
 			return
@@ -109,7 +109,7 @@ func (p *proxy) byLeader(h func(*leader, *http.Request) (any, error)) http.Handl
 // getLeaderz answers 200 only on the node that leads with a valid lease, for
 // load balancers and probes.
 func (p *proxy) getLeaderz(w http.ResponseWriter, _ *http.Request) {
-	l, err := p.leaders.asLeader()
+	l, err := p.leadership.asLeader()
 	if err != nil {
 		serve.WriteError(w, err)
 		return

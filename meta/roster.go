@@ -266,6 +266,14 @@ func (r *roster) metaMembers() []wire.Member {
 	return list
 }
 
+// metaAddresses returns their addresses.
+func (r *roster) metaAddresses() (list []string) {
+	for _, m := range r.metaMembers() {
+		list = append(list, m.Address)
+	}
+	return list
+}
+
 // forbiddenNames returns the names on the blacklist.
 func forbiddenNames(st wire.State) []string {
 	return blacklist.Set(st.Blacklist.Entries).Names()

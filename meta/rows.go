@@ -173,16 +173,18 @@ func (a *arranger) black() blacklist.Set { return a.state.Blacklist.Entries }
 func (a *arranger) settle(ctx context.Context, old, next conclavesql.State, write func() (conclavesql.Outcome, error)) (conclavesql.Outcome, error) {
 	why := "cannot write " + string(old.Kind)
 	began, open := time.Now(), false // began: since when every try is answered with an error
-	for try := 0; ; try++ {
+	var pause time.Duration
+	for {
 		if err := a.mayAct(ctx); err != nil {
 			return conclavesql.Unknown, err
 		}
 		outcome, err := write()
 		answered := conclavesql.Answered(err)
 		open = open || err != nil && !conclavesql.NotExecuted(err)
-		for reading := err; outcome == conclavesql.Unknown; try++ {
+		for reading := err; outcome == conclavesql.Unknown; {
 			a.complain(why, reading)
-			if err := sleep.For(ctx, min(10*time.Millisecond<<min(try, 6), a.config.Beat/4)); err != nil {
+			pause = sleep.Longer(pause, 10*time.Millisecond, a.config.Beat/4)
+			if err := sleep.For(ctx, pause); err != nil {
 				return outcome, err
 			}
 			if outcome, _, reading = a.config.Store.Settle(ctx, a.fence, old, next); !answered || reading != nil {

@@ -3,7 +3,6 @@ package sql
 import (
 	"context"
 	"database/sql/driver"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -140,8 +139,7 @@ func (c *connector) apply(ctx context.Context, conn driver.ExecerContext, settin
 // accept later.
 func set(ctx context.Context, conn driver.ExecerContext, statement string) (bool, error) {
 	_, err := conn.ExecContext(ctx, statement, nil)
-	var refused *mysql.MySQLError
-	if err != nil && (!errors.As(err, &refused) || passing(refused.Number)) {
+	if err != nil && (!Answered(err) || meaningOf(err)&passing != 0) {
 		return false, fmt.Errorf("%s: %w", statement, err)
 	}
 	return err == nil, nil

@@ -42,8 +42,9 @@ func (c *memberConn) IsValid() bool {
 
 // leave makes the connection invalid if its server refuses what another one may take.
 func (c *memberConn) leave(err error) {
-	readOnly := IsReadOnly(err) && (c.hosts != nil || time.Since(c.made) >= c.young)
-	c.failed = c.failed || readOnly || refusedByGroup(err)
+	refused := meaningOf(err)
+	obsolete := refused&readOnly != 0 && (c.hosts != nil || time.Since(c.made) >= c.young)
+	c.failed = c.failed || obsolete || refused&outOfGroup != 0
 }
 
 // ResetSession refuses a connection that waited in the pool while another host

@@ -43,7 +43,7 @@ func (s *Strategy) read(ctx context.Context) (row, error) {
 
 // createRow creates the missing row again, as Migrate does: term 0, no owner. A
 // node that has seen a higher term does not treat it as vacant at once: it observes
-// the row for a whole lease first (see mayCompete), because the leader of that term
+// the row for a whole lease first (see reasonToCompete), because the leader of that term
 // may act until its next beat.
 func (s *Strategy) createRow(ctx context.Context, me elector.Candidate) (row, error) {
 	if me.Observer {
@@ -66,6 +66,9 @@ func (r row) term(me elector.Candidate) elector.Term {
 	}
 	return t
 }
+
+// vacant reports whether no node leads the row's term.
+func (r row) vacant() bool { return r.resigned || r.owner == "" }
 
 // unchanged reports whether no node has won, resigned or renewed between two
 // reads.

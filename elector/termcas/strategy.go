@@ -236,8 +236,17 @@ func (s *Strategy) Round(ctx context.Context, me elector.Candidate, last elector
 // follow competes if this node may, and otherwise waits for the leader's witness
 // (onFollowWorking in article 000).
 func (s *Strategy) follow(ctx context.Context, me elector.Candidate, row row, last elector.Term) (elector.Term, error) {
-	// 2 and 4. Is there a reason to compete?
-	if why := s.mayCompete(ctx, me, row, last); why != reasonNone {
+	// 2, 4a and 4b. Is there a reason to compete?
+	why := reasonToCompete(me, row, last)
+	// 4c. If this node has the leader's lock, is the leader alive?
+	if why == reasonNone && s.hasLockOfLeader(me, row) {
+		if s.leaderAnswers(ctx, row) {
+			s.returnLock(ctx, me)
+		} else {
+			why = reasonKilled
+		}
+	}
+	if why != reasonNone {
 		return s.compete(ctx, me, row, why, last) // 5 to 7
 	}
 

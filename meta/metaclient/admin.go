@@ -43,20 +43,17 @@ func NewAdmin(c AdminConfig) *Admin {
 
 // Leader returns the current leader.
 func (a *Admin) Leader(ctx context.Context) (LeaderInfo, error) {
-	var out LeaderInfo
-	return out, a.any(ctx, http.MethodGet, "/v1/leader", nil, &out)
+	return get[LeaderInfo](ctx, a, "/v1/leader")
 }
 
 // Elections lists the terms that were won, the latest first.
 func (a *Admin) Elections(ctx context.Context) ([]Election, error) {
-	var out []Election
-	return out, a.any(ctx, http.MethodGet, "/v1/elections", nil, &out)
+	return get[[]Election](ctx, a, "/v1/elections")
 }
 
 // Slots returns the slot table as the leader has written it.
 func (a *Admin) Slots(ctx context.Context) (SlotsInfo, error) {
-	var out SlotsInfo
-	return out, a.any(ctx, http.MethodGet, "/v1/slots", nil, &out)
+	return get[SlotsInfo](ctx, a, "/v1/slots")
 }
 
 // Nodes lists the nodes of a role, or all of them for "", sorted by name.
@@ -65,14 +62,12 @@ func (a *Admin) Nodes(ctx context.Context, role conclave.Role) ([]NodeInfo, erro
 	if role != "" {
 		path += "?role=" + url.QueryEscape(string(role))
 	}
-	var out []NodeInfo
-	return out, a.any(ctx, http.MethodGet, path, nil, &out)
+	return get[[]NodeInfo](ctx, a, path)
 }
 
 // Blacklist lists the blacklist, sorted by name.
 func (a *Admin) Blacklist(ctx context.Context) ([]BlacklistInfo, error) {
-	var out []BlacklistInfo
-	return out, a.any(ctx, http.MethodGet, "/v1/blacklist", nil, &out)
+	return get[[]BlacklistInfo](ctx, a, "/v1/blacklist")
 }
 
 // Forbid puts a node on the blacklist; by is the author of the request.
@@ -87,8 +82,7 @@ func (a *Admin) Allow(ctx context.Context, name string, options ...Option) error
 
 // Switches lists the switches, sorted by key.
 func (a *Admin) Switches(ctx context.Context) ([]wire.Switch, error) {
-	var out []wire.Switch
-	return out, a.any(ctx, http.MethodGet, "/v1/switches", nil, &out)
+	return get[[]wire.Switch](ctx, a, "/v1/switches")
 }
 
 // SetSwitch changes a switch and returns it as written.
@@ -101,8 +95,7 @@ func (a *Admin) SetSwitch(ctx context.Context, key, value string, options ...Opt
 // Config lists the configuration values that are published to clients, sorted by
 // id.
 func (a *Admin) Config(ctx context.Context) ([]wire.ConfigValue, error) {
-	var out []wire.ConfigValue
-	return out, a.any(ctx, http.MethodGet, "/v1/config", nil, &out)
+	return get[[]wire.ConfigValue](ctx, a, "/v1/config")
 }
 
 // SetConfig sets a configuration value and returns it as written.
@@ -186,6 +179,12 @@ func (a *Admin) election(ctx context.Context, name, what string, options []Optio
 		}
 	}
 	return wire.Errorf(wire.CodeNotFound, "unknown meta node %q", name)
+}
+
+// get returns the answer of any meta to a GET.
+func get[T any](ctx context.Context, a *Admin, path string) (out T, err error) {
+	err = a.any(ctx, http.MethodGet, path, nil, &out)
+	return out, err
 }
 
 // any asks the metas in turn until one answers. A refusal of a meta that knows

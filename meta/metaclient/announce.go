@@ -40,8 +40,7 @@ func (a *Admin) AnnounceStop(ctx context.Context, nodes []string, lasts time.Dur
 
 // StopAnnounced returns what the leader has recorded.
 func (a *Admin) StopAnnounced(ctx context.Context) (StoppingInfo, error) {
-	var out StoppingInfo
-	return out, a.any(ctx, http.MethodGet, "/v1/stopping", nil, &out)
+	return get[StoppingInfo](ctx, a, "/v1/stopping")
 }
 
 // TakeBackStop withdraws the announcement.
