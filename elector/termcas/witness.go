@@ -150,6 +150,9 @@ func (s *Strategy) waitLater(me elector.Candidate) {
 	s.retry = time.AfterFunc(delay, s.wake.Set)
 }
 
+// askLimit bounds the question at the leader's port.
+const askLimit = 100 * time.Millisecond
+
 // hasLockOfLeader reports whether this node has acquired the lock of the other node
 // that leads the row's term.
 func (s *Strategy) hasLockOfLeader(me elector.Candidate, r row) bool {
