@@ -81,7 +81,7 @@ func (ls *leadership) lead(ctx context.Context, term elector.Term) error {
 	l := &leader{
 		tenure:    t,
 		arranger:  newArranger(t, derive(ls.rand), announcer, ls.calls.fetchState),
-		joins:     &joins{t},
+		joins:     &joins{tenure: t},
 		elections: &elections{history: ls.config.History},
 	}
 	l.event("leader.elected", nil, map[string]any{

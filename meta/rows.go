@@ -41,7 +41,7 @@ type arranger struct {
 	lastContact time.Time // when a session or data node last sent a beat, or did not need to
 	switched    time.Time // when the last table that begins hand-overs was written; zero: none was
 	unheard     []string  // data nodes that most sessions do not hear, as they were last shown
-	// adoptWait: until then the leaders of an adopted table may still join,
+	// adoptWait: until then the slot leaders of an adopted table may still join,
 	// since the restored member list does not name them all.
 	adoptWait time.Time
 }

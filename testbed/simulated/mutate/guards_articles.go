@@ -27,7 +27,7 @@ var articleGuards = []guard{
 		"elector/termcas/win.go", "max(r.number, me.Highest) + 1,", "max(r.number, me.Highest) + 2,"}, more: []patch{
 		{"sql/lock/win_witness.sql", "GREATEST(term, ?) + 1", "GREATEST(term, ?) + 2"}, {"sql/lock/win_expired.sql", "GREATEST(term, ?) + 1", "GREATEST(term, ?) + 2"}}},
 	{name: "000: meta forgets the sessions", test: unit{"./meta", "TestArticleMetaKnowsSessionsAndData"}, patch: patch{
-		"meta/roster.go", "\t\tnodes = append(nodes, *r.nodes[name])\n", "\t\tif r.nodes[name].member.Role == \"session\" {\n\t\t\tcontinue\n\t\t}\n\t\tnodes = append(nodes, *r.nodes[name])\n"}},
+		"meta/roster.go", "\t\tnodes = append(nodes, *n)\n", "\t\tif n.member.Role == \"session\" {\n\t\t\tcontinue\n\t\t}\n\t\tnodes = append(nodes, *n)\n"}},
 	{name: "000: a follower does not name the leader", test: unit{"./meta", "TestArticleAFollowerNamesTheLeader"}, patch: patch{
 		"meta/leader.go", "return nil, wire.NotLeader(name, address)", "return nil, wire.NotLeader(name, address[:0])"}},
 	{name: "000: another function of the name", test: unit{"./slot", "TestOf_AgreesWithOriginal"}, patch: patch{
@@ -161,7 +161,7 @@ var articleGuards = []guard{
 	{name: "002: nothing is removed from the blacklist", test: unit{"./meta", "TestArticleBlacklistHandlerForBothRoles"}, patch: patch{
 		"meta/operate.go", "set, changed := a.black().Remove(name)\n\tif !changed {", "_, changed := a.black().Remove(name)\n\tset := a.black()\n\tif !changed {"}},
 	{name: "002: beats renew no lease", test: unit{"./meta", "TestArticleBeatsRenewAndCarryVersionedLists"}, patch: patch{
-		"meta/members.go", "\t\tr.leases.Renew(st.id.Name, at, r.nodeLease)\n\t\tr.lastBeat = at\n", "\t\tr.lastBeat = at\n"}},
+		"meta/roster.go", "\t\tr.leases.Renew(st.id.Name, at, r.nodeLease)\n\t\tr.lastBeat = at\n", "\t\tr.lastBeat = at\n"}},
 	{name: "002: a client sends nothing that was queued before it connected", test: unit{"./session", "TestArticleClientWorkerSendsWhatIsQueued"}, patch: patch{
 		"client/link.go", "\tfor _, p := range c.sorted() {\n\t\tl.queue(p)\n", "\tfor _, p := range c.sorted() {\n\t\tif p.accepted.version > 0 {\n\t\t\tl.queue(p)\n\t\t}\n"}},
 	{name: "002: a data node leaves the blacklist before it registers", test: unit{"./data", "TestArticleTheLastStepOfAStartLeavesTheBlacklist"}, patch: patch{

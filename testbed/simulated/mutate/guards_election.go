@@ -29,7 +29,7 @@ var electionGuards = []guard{
 	{name: "the leader's port is not asked", by: on("the-port-is-asked"), patch: patch{
 		"elector/termcas/strategy.go", "if s.leaderAnswers(ctx, row) {", "if row.owner == \"\" {"}},
 	{name: "\"stopped\" is no promise", by: on("stopped-is-a-promise@3"), patch: patch{
-		"elector/confirm.go", "s.left = max(s.left, term)", "s.left = max(s.left, 0)"}},
+		"elector/observe.go", "s.left = max(s.left, term)", "s.left = max(s.left, 0)"}},
 	{name: "trust without end", by: on("f07"), covered: []string{"trust's timer does nothing"}, patch: patch{
 		"elector/elector.go", "if e.shared.stateAt(time.Now(), suspended) != Leading {", "if l := e.shared.lead; suspended || l == nil || l.ended != nil {"}},
 	{name: "trust's timer does nothing", by: on("f07"), covered: []string{"trust without end"}, patch: patch{
