@@ -147,7 +147,7 @@ func (s *Strategy) Close() error {
 	if h := s.held.Swap(nil); h != nil {
 		h.conn.close()
 	}
-	s.health.close()
+	s.health.running.Wait()
 	return nil
 }
 
