@@ -40,27 +40,32 @@ func (s *Server) functions() map[string]sql.Function {
 		}}
 	}
 	define("get_lock", 2, types.Int64, s.getLock)
-	define("release_lock", 1, types.Int64, s.releaseLock)
+	ofLock := func(eval func(ctx *sql.Context, name string) any) func(*sql.Context, []any) (any, error) {
+		return func(ctx *sql.Context, args []any) (any, error) {
+			name, err := lockName(args[0])
+			if err != nil {
+				return nil, err
+			}
+			return eval(ctx, name), nil
+		}
+	}
+	define("release_lock", 1, types.Int64, ofLock(func(ctx *sql.Context, name string) any {
+		mine, exists := s.locks.release(s.client(ctx), name)
+		if !exists {
+			return nil
+		}
+		return boolInt(mine)
+	}))
 	define("release_all_locks", 0, types.Int64, func(ctx *sql.Context, _ []any) (any, error) {
 		return int64(s.locks.releaseAll(s.client(ctx))), nil
 	})
-	define("is_used_lock", 1, types.Uint32, func(_ *sql.Context, args []any) (any, error) {
-		name, err := lockName(args[0])
-		if err != nil {
-			return nil, err
-		}
+	define("is_used_lock", 1, types.Uint32, ofLock(func(_ *sql.Context, name string) any {
 		if id := s.locks.owner(name); id != 0 {
-			return id, nil
+			return id
 		}
-		return nil, nil
-	})
-	define("is_free_lock", 1, types.Int64, func(_ *sql.Context, args []any) (any, error) {
-		name, err := lockName(args[0])
-		if err != nil {
-			return nil, err
-		}
-		return boolInt(s.locks.owner(name) == 0), nil
-	})
+		return nil
+	}))
+	define("is_free_lock", 1, types.Int64, ofLock(func(_ *sql.Context, name string) any { return boolInt(s.locks.owner(name) == 0) }))
 	define("load_file", 1, types.LongBlob, noLoadFile)
 	define("sleep", 1, types.Int64, s.sleep)
 	all["utc_timestamp"] = sql.FunctionN{Name: "utc_timestamp", Fn: newUTCTimestamp}
@@ -112,18 +117,6 @@ func (s *Server) getLock(ctx *sql.Context, args []any) (any, error) {
 		return nil, waitErr
 	}
 	return boolInt(granted), nil
-}
-
-func (s *Server) releaseLock(ctx *sql.Context, args []any) (any, error) {
-	name, err := lockName(args[0])
-	if err != nil {
-		return nil, err
-	}
-	mine, exists := s.locks.release(s.client(ctx), name)
-	if !exists {
-		return nil, nil
-	}
-	return boolInt(mine), nil
 }
 
 // sleep is SLEEP(seconds), which returns 0.
