@@ -23,14 +23,10 @@ func (a *arranger) run(ctx context.Context) error {
 	for {
 		next, err := a.round(ctx)
 		switch {
-		case errors.Is(err, errDeposed):
-			a.elector.Wake() // its next round finds another owner
+		case a.endsTerm(err):
 			return err
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case errors.Is(err, errRestored):
-			a.log.Error("the database lost writes of this term, starting a new term", "error", err)
-			return err
 		case errors.Is(err, errAgain):
 			next = time.Now().Add(time.Millisecond)
 		case err != nil:
@@ -49,7 +45,7 @@ func (a *arranger) run(ctx context.Context) error {
 				}
 			}
 			c.done <- err
-			if errors.Is(err, errRestored) {
+			if a.endsTerm(err) {
 				return err
 			}
 		case <-ctx.Done():
@@ -59,6 +55,19 @@ func (a *arranger) run(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// endsTerm reports whether the leadership cannot continue after an error.
+func (a *arranger) endsTerm(err error) bool {
+	switch {
+	case errors.Is(err, errDeposed):
+		a.elector.Wake() // its next round finds another owner
+		return true
+	case errors.Is(err, errRestored):
+		a.log.Error("the database lost writes of this term, starting a new term", "error", err)
+		return true
+	}
+	return false
 }
 
 // round looks at everything once and writes what must change, in the order in
@@ -79,18 +88,16 @@ func (a *arranger) round(ctx context.Context) (next time.Time, err error) {
 	// A row that cannot be written does not stop the other steps. Only a failed
 	// freeze skips arrange.
 	var unwritten error
-	list := func(ctx context.Context) (time.Time, error) { return time.Time{}, a.list(ctx) }
-	sure := func(ctx context.Context) (time.Time, error) { return time.Time{}, a.sure(ctx) }
-	steps := []func(context.Context) (time.Time, error){a.protect, list, a.expireStop, sure, a.arrange}
-	for i := 0; i < len(steps); i++ {
-		due, err := steps[i](ctx)
-		if err != nil && !errors.Is(err, errUnwritten) {
-			return next, err
-		}
-		if err != nil && i == 0 {
-			steps = steps[:4]
-		}
+	step := func(due time.Time, err error) (goOn bool) {
 		next, unwritten = earliest(next, due), errors.Join(unwritten, err)
+		return err == nil || errors.Is(err, errUnwritten)
+	}
+	if !step(a.protect(ctx)) {
+		return next, unwritten
+	}
+	mayMove := unwritten == nil
+	if step(time.Time{}, a.list(ctx)) && step(a.expireStop(ctx)) && step(time.Time{}, a.sure(ctx)) && mayMove {
+		step(a.arrange(ctx))
 	}
 	return next, unwritten
 }
