@@ -285,7 +285,7 @@ func versionsRise(h *History, v *Verdict) {
 	h.events(func(i int, at time.Duration, c trace.Claim) {
 		k := given{c.Node, c.Key}
 		before, known := pushed[k]
-		v.check(!known || c.Version > before.v || c.Version == before.v && (h.checked(h.Entries[before.i].At) || again(c.Node.Name, h.Entries[before.i].At, at)), h, at, []int{before.i, i}, "%s pushes %s at version %d after %d", c.Node, c.Subject, c.Version, before.v)
+		v.check(!known || c.Version > before.v || c.Version == before.v && again(c.Node.Name, h.Entries[before.i].At, at), h, at, []int{before.i, i}, "%s pushes %s at version %d after %d", c.Node, c.Subject, c.Version, before.v)
 		pushed[k] = seenAt[int64]{c.Version, i}
 	}, trace.Pushed)
 }

@@ -72,6 +72,9 @@
 // burst on no client that runs has lost its session, no leader was elected, and no
 // node was removed (L24).
 //
+// A history that joins a run (History.Joined) begins where another one has ended. No
+// checker concludes from the absence of an entry there if it could be from before.
+//
 // # Files, in reading order
 //
 // A file uses what later files declare.
@@ -83,7 +86,6 @@
 //   - drains.go: a drained node has no slot, and a stop drains it.
 //   - operator.go: an operator's commands end no service.
 //   - figure.go: what a scenario measures.
-//   - carry.go: a long history is cut, and goes on.
 //   - slots.go: the invariants of slots, and that they are served in time.
 //   - linear.go: what must be linearizable.
 //   - election.go: the invariants of the election.

@@ -44,12 +44,8 @@ func (v Violation) MarshalJSON() ([]byte, error) {
 // rest.
 const maxViolations = 20
 
-// check counts one check, and records a violation if it does not hold, unless that
-// moment was checked before the history was resumed.
+// check counts one check, and records a violation if it does not hold.
 func (v *Verdict) check(holds bool, h *History, at time.Duration, evidence []int, format string, args ...any) {
-	if h.checked(at) {
-		return
-	}
 	v.Checks++
 	if holds || len(v.Violations) >= maxViolations {
 		return
