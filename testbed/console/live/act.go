@@ -192,7 +192,7 @@ func (s *Source) effect(ctx context.Context, a testbed.Action) string {
 // consequence says what a fault of a node means now.
 func (s *Source) consequence(a testbed.Action) string {
 	seen := s.before()
-	n := nodes(seen, s.cfg.Settings.Lease)[a.Node]
+	n := nodes(seen, slots(seen, nil, nil), s.cfg.Settings.Lease)[a.Node]
 	breaks := a.Verb == testbed.Kill || a.Verb == testbed.Stop || a.Verb == testbed.Pause
 	switch {
 	case !breaks:

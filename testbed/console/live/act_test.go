@@ -256,5 +256,5 @@ func TestSize_IsThatOfTheSettings(t *testing.T) {
 	assert.Equal(t, testbed.Size{Metas: 1, Replicas: 3, Takeover: "lease", Lease: time.Second}, size(seen, s.cfg.Settings))
 	assert.Equal(t, 9*time.Second, s.cfg.Settings.NodeLease)
 	seen.leader.Leader, seen.believes = "meta-1", map[string]bool{"meta-1": true}
-	assert.EqualValues(t, 1000, nodes(seen, s.cfg.Settings.Lease)["meta-1"].LeaseOf)
+	assert.EqualValues(t, 1000, nodes(seen, nil, s.cfg.Settings.Lease)["meta-1"].LeaseOf)
 }

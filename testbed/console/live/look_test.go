@@ -126,7 +126,7 @@ func TestNodes_FollowTheMetaThatHoldsTheirStream(t *testing.T) {
 	}
 	follow := func() map[string]string {
 		out := map[string]string{}
-		for name, n := range nodes(seen, time.Second) {
+		for name, n := range nodes(seen, nil, time.Second) {
 			if n.Meta != "" {
 				out[name] = n.Meta
 			}
