@@ -180,23 +180,10 @@ func (h *History) obstacles(name string, lists []blacklist) []span {
 		}
 		return is
 	}
-	last := -1
-	for _, e := range h.Entries {
-		if e.Observed == nil {
-			continue
-		}
-		if last >= 0 {
-			out[last].to, last = e.At, -1
-		}
-		blocked := e.Observed.Frozen || e.Observed.Leader == "" || !slices.Contains(e.Observed.Up, name) ||
-			!slices.ContainsFunc(e.Observed.Up, func(n string) bool {
-				return n != name && strings.HasPrefix(n, "data-") && !forbidden(n, e.At)
-			})
-		if blocked {
-			last = len(out)
-			out = append(out, span{e.At, h.End()})
-		}
-	}
+	out = append(out, h.observed(func(at time.Duration, o Observation) bool {
+		other := func(n string) bool { return n != name && strings.HasPrefix(n, "data-") && !forbidden(n, at) }
+		return o.Frozen || o.Leader == "" || !slices.Contains(o.Up, name) || !slices.ContainsFunc(o.Up, other)
+	})...)
 	slices.SortStableFunc(out, func(a, b span) int { return int(a.from - b.from) })
 	return out
 }

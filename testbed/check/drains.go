@@ -43,7 +43,7 @@ func (h *History) stopsHandOver(v *Verdict) {
 			if strings.HasPrefix(host, "data-") {
 				spans = otherOfData[host]
 			}
-			if !strings.HasPrefix(host, "client-") && slices.ContainsFunc(spans, func(s span) bool { return s.from <= to && s.to >= from }) {
+			if !strings.HasPrefix(host, "client-") && during(spans, from, to) {
 				return false
 			}
 		}

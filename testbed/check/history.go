@@ -284,6 +284,25 @@ func (h *History) ops(f func(i int, at time.Duration, o Op), kinds ...OpKind) {
 	}
 }
 
+// observed returns the times in which what was observed has a property.
+func (h *History) observed(has func(at time.Duration, o Observation) bool) (out []span) {
+	open := false
+	for _, e := range h.Entries {
+		if e.Observed == nil {
+			continue
+		}
+		had := open
+		open = has(e.At, *e.Observed)
+		switch {
+		case open && !had:
+			out = append(out, span{e.At, h.End()})
+		case had && !open:
+			out[len(out)-1].to = e.At
+		}
+	}
+	return out
+}
+
 // faults calls f with each act that succeeded.
 func (h *History) faults(f func(i int, at time.Duration, x Fault)) {
 	for i, e := range h.Entries {

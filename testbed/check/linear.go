@@ -274,7 +274,7 @@ func registrationsLinear(h *History, v *Verdict) {
 			writes[o.ID] = append(writes[o.ID], porcupine.Operation{Call: call, Return: end + o.Version, Input: regOp{true, int(o.Version)}})
 			return
 		}
-		if within(forgotten[o.Name], at) {
+		if during(forgotten[o.Name], at, at) {
 			return
 		}
 		for _, value := range o.Values {

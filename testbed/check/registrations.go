@@ -28,29 +28,25 @@ func storedWasAccepted(h *History, v *Verdict) {
 // removal that is executed after two lives have ended may belong to the first,
 // and the writes of the second may follow it.
 func (h *History) removedStays(v *Verdict) {
-	type key struct {
-		session conclave.NodeID
-		id      string
-	}
 	type place struct {
 		at nodeSlot
-		of key
+		of owned
 	}
 	type removal struct{ life, ended, i int } // ended: how many lives had ended then
-	lives, ended := map[key]int{}, map[key][]int{}
+	lives, ended := map[owned]int{}, map[owned][]int{}
 	removed := map[place]removal{}
 	h.events(func(i int, at time.Duration, c trace.Claim) {
 		switch c.Kind {
 		case trace.Accepted:
-			lives[key{c.Node, c.Subject}]++
+			lives[owned{c.Node, c.Subject}]++
 		case trace.Dropped:
-			of := key{c.Node, c.Subject}
+			of := owned{c.Node, c.Subject}
 			if h.Joined && at <= joinTime && ended[of] == nil {
 				ended[of] = []int{0} // one may have ended before it
 			}
 			ended[of] = append(ended[of], lives[of])
 		case trace.Removed:
-			of := key{c.Peer, c.Subject}
+			of := owned{c.Peer, c.Subject}
 			at := place{nodeSlot{c.Node, c.Slot}, of}
 			life, all := removed[at].life, ended[of]
 			if since := all[removed[at].ended:]; len(since) > 0 {
@@ -58,7 +54,7 @@ func (h *History) removedStays(v *Verdict) {
 			}
 			removed[at] = removal{life, len(all), i}
 		case trace.Stored:
-			of := key{c.Peer, c.Subject}
+			of := owned{c.Peer, c.Subject}
 			r := removed[place{nodeSlot{c.Node, c.Slot}, of}]
 			v.check(r.life == 0 || lives[of] > r.life, h, at, []int{r.i, i}, "%s accepts %s from %s, which has dropped it and had it removed", c.Node, c.Subject, c.Peer)
 		}
@@ -68,18 +64,14 @@ func (h *History) removedStays(v *Verdict) {
 // onlyAccepted checks that no event of a data node about a session names a
 // higher version of a registration than that session had accepted before.
 func onlyAccepted(h *History, v *Verdict, kind trace.Kind, describe func(c trace.Claim, had int64) string) {
-	type key struct {
-		session conclave.NodeID
-		id      string
-	}
-	accepted := map[key]seenAt[int64]{}
+	accepted := map[owned]seenAt[int64]{}
 	h.events(func(i int, at time.Duration, c trace.Claim) {
 		if c.Kind == trace.Accepted {
-			k := key{c.Node, c.Subject}
+			k := owned{c.Node, c.Subject}
 			accepted[k] = seenAt[int64]{max(accepted[k].v, c.Version), i}
 			return
 		}
-		a, had := accepted[key{c.Peer, c.Subject}]
+		a, had := accepted[owned{c.Peer, c.Subject}]
 		v.check(had && c.Version <= a.v || h.Joined && !had, h, at, []int{a.i, i}, "%s", describe(c, a.v))
 	}, trace.Accepted, kind)
 }
@@ -102,7 +94,7 @@ func (h *History) withdrawnForAll(v *Verdict) {
 		seen := top[o.Name]
 		now := shown(o, at, i, seen)
 		for _, tag := range slices.Sorted(maps.Keys(now)) {
-			if within(forgotten[o.Name], at) {
+			if during(forgotten[o.Name], at, at) {
 				delete(gone, tag)
 			}
 			if g, is := gone[tag]; is {
@@ -153,7 +145,7 @@ func publishersInOrder(h *History, v *Verdict) {
 			}
 			k := key{o.Client, tag}
 			seen := last[k]
-			if within(forgotten[o.Name], at) {
+			if during(forgotten[o.Name], at, at) {
 				returned[tag] = true
 				seen.v = min(seen.v, n)
 			}
@@ -179,14 +171,13 @@ func publishersInOrder(h *History, v *Verdict) {
 // session's registration never fall.
 func (h *History) storedRises(v *Verdict) {
 	type key struct {
-		at      nodeSlot
-		epoch   conclave.Epoch
-		session conclave.NodeID
-		id      string
+		at    nodeSlot
+		epoch conclave.Epoch
+		of    owned
 	}
 	stored := map[key]seenAt[int64]{}
 	h.events(func(i int, at time.Duration, c trace.Claim) {
-		k := key{nodeSlot{c.Node, c.Slot}, c.Epoch, c.Peer, c.Subject}
+		k := key{nodeSlot{c.Node, c.Slot}, c.Epoch, owned{c.Peer, c.Subject}}
 		before := stored[k]
 		v.check(c.Version >= before.v, h, at, []int{before.i, i}, "%s accepts version %d of %s from %s after version %d", c.Node, c.Version, c.Subject, c.Peer, before.v)
 		stored[k] = seenAt[int64]{c.Version, i}
@@ -210,7 +201,7 @@ func ownersRemove(h *History, v *Verdict) {
 // yet that its slot was granted to another node cannot know what was settled at
 // a higher epoch; whether a session accepts its answer is checked by L3.
 func nothingEmpty(h *History, v *Verdict) {
-	live := liveCopies{map[string]map[liveCopy]seenAt[conclave.Epoch]{}, map[string]int64{}, map[liveCopy]bool{}}
+	live := liveCopies{map[string]map[owned]seenAt[conclave.Epoch]{}, map[string]int64{}, map[owned]bool{}}
 	for i, e := range h.Entries {
 		if e.Event == nil || e.Event.Kind != trace.Read {
 			live.apply(h, i, e)
@@ -230,36 +221,31 @@ func nothingEmpty(h *History, v *Verdict) {
 
 // liveCopies are the copies that a read must find.
 type liveCopies struct {
-	by        map[string]map[liveCopy]seenAt[conclave.Epoch] // by dataId: the lowest epoch at which a copy was settled
-	withdrawn map[string]int64                               // by registration: the highest version that was withdrawn, or removed from data
-	accepted  map[liveCopy]bool
-}
-
-type liveCopy struct {
-	session conclave.NodeID
-	id      string
+	by        map[string]map[owned]seenAt[conclave.Epoch] // by dataId: the lowest epoch at which a copy was settled
+	withdrawn map[string]int64                            // by registration: the highest version that was withdrawn, or removed from data
+	accepted  map[owned]bool
 }
 
 // apply takes the next entry.
 func (l *liveCopies) apply(h *History, i int, e Entry) {
-	forget := func(gone func(liveCopy) bool) {
+	forget := func(gone func(owned) bool) {
 		for _, copies := range l.by {
-			maps.DeleteFunc(copies, func(c liveCopy, _ seenAt[conclave.Epoch]) bool { return gone(c) })
+			maps.DeleteFunc(copies, func(c owned, _ seenAt[conclave.Epoch]) bool { return gone(c) })
 		}
 	}
 	if f := e.Fault; f != nil && f.Err == nil && strings.HasPrefix(f.Node+" "+f.Peer, "session-") || f != nil && strings.HasPrefix(f.Peer, "session-") {
-		forget(func(c liveCopy) bool { return c.session.Name == f.Node || c.session.Name == f.Peer })
+		forget(func(c owned) bool { return c.session.Name == f.Node || c.session.Name == f.Peer })
 	}
 	c := e.Event
 	if c == nil {
 		return
 	}
-	this := liveCopy{c.Node, c.Subject}
+	this := owned{c.Node, c.Subject}
 	hide := func() { l.withdrawn[c.Subject] = max(l.withdrawn[c.Subject], c.Version) }
 	switch c.Kind {
 	case trace.Settled:
 		if l.by[c.Key] == nil {
-			l.by[c.Key] = map[liveCopy]seenAt[conclave.Epoch]{}
+			l.by[c.Key] = map[owned]seenAt[conclave.Epoch]{}
 		}
 		if c.Flag || c.Version < l.withdrawn[c.Subject] || h.Joined && !l.accepted[this] { // it may have been withdrawn elsewhere
 			return
@@ -280,7 +266,7 @@ func (l *liveCopies) apply(h *History, i int, e Entry) {
 			delete(l.withdrawn, c.Subject)
 		}
 		if c.Flag || c.Kind == trace.Dropped {
-			forget(func(x liveCopy) bool { return x.id == c.Subject })
+			forget(func(x owned) bool { return x.id == c.Subject })
 		}
 	}
 }

@@ -64,7 +64,7 @@ func (r *Recording) read(from io.Reader) error {
 			return fmt.Errorf("record %d: it is damaged: %w", len(r.Records), err)
 		}
 		if l.Result != nil {
-			r.Result = l.Result.result()
+			r.Result = *l.Result
 			switch _, err := io.Copy(io.Discard, limited); { // checks the sum at the end
 			case errors.Is(err, gzip.ErrChecksum):
 				return errDamaged
