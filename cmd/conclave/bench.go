@@ -70,7 +70,7 @@ point that fails is reported, the next ones are measured, and the exit code is 1
 	f.BoolVar(&sizes, "sizes", false, "measure latency, registrations and fan-out with other numbers, too")
 	f.IntVar(&o.maxRegistrations, "max-registrations", 0, "--full: leave out points with more registrations (0: none)")
 	f.IntVar(&o.maxConnections, "max-connections", 0, "--full: leave out points with more connections (0: none)")
-	f.BoolVar(&o.huge, "huge", false, "--full: add 100,000 connections, from several processes")
+	f.BoolVar(&o.huge, "huge", false, "--full: add 100,000 connections")
 	f.BoolVar(&o.tls, "tls", false, "--full: use TLS on every port of a node")
 	f.DurationVar(&o.lasts, "for", 30*time.Second, "--full: how long each overload lasts")
 	f.DurationVar(&o.limit, "limit", 5*time.Minute, "--full: time limit of each point")

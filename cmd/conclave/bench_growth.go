@@ -5,23 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
-
-	"conclave/client"
 	"conclave/testbed"
 	"conclave/testbed/bench"
 	"conclave/testbed/load"
-	"conclave/testbed/local/supervisor"
 	"conclave/testbed/report"
 )
 
@@ -50,10 +42,6 @@ func (a *app) growth(ctx context.Context, o growthOptions) (err error) {
 	if err := o.check(); err != nil {
 		return err
 	}
-	tool, _, err := toolPath()
-	if err != nil {
-		return err
-	}
 	root, err := os.MkdirTemp("", "conclave-bench-")
 	if err != nil {
 		return err
@@ -63,7 +51,7 @@ func (a *app) growth(ctx context.Context, o growthOptions) (err error) {
 	starts := 0
 	cfg.Start = func(ctx context.Context, size testbed.Size) (bench.Running, error) {
 		starts++
-		return startPoint(ctx, tool, filepath.Join(root, fmt.Sprint("point-", starts)), size, o.tls)
+		return startPoint(ctx, filepath.Join(root, fmt.Sprint("point-", starts)), size, o.tls)
 	}
 	g, err := bench.Grow(ctx, cfg)
 	interrupted = err != nil && ctx.Err() != nil
@@ -95,7 +83,7 @@ func (o growthOptions) check() error {
 
 // startPoint starts a cluster for one point, with TLS if secured is set, and returns
 // when it is ready.
-func startPoint(ctx context.Context, tool, dir string, size testbed.Size, secured bool) (bench.Running, error) {
+func startPoint(ctx context.Context, dir string, size testbed.Size, secured bool) (bench.Running, error) {
 	c, err := startOwn(ctx, dir, size, secured)
 	if err != nil {
 		return bench.Running{}, err
@@ -105,15 +93,7 @@ func startPoint(ctx context.Context, tool, dir string, size testbed.Size, secure
 	if err != nil {
 		return bench.Running{}, errors.Join(err, end())
 	}
-	process := func(ctx context.Context, part, n int) *exec.Cmd {
-		cmd := exec.CommandContext(ctx, tool, "bench-clients", "--token-file", supervisor.AppTokenPath(dir), "--count", strconv.Itoa(n), "--part", strconv.Itoa(part), "--sessions", strings.Join(cfg.Sessions, ","))
-		if secured {
-			cmd.Args = append(cmd.Args, "--tls-dir", c.Supervisor().TLSDir())
-		}
-		cmd.Stderr = os.Stderr
-		return cmd
-	}
-	return bench.Running{Clients: load.NewPool(nil, cfg), Cluster: c.Cluster, Process: process, Stop: end}, nil
+	return bench.Running{Clients: load.NewPool(cfg), Cluster: c.Cluster, Stop: end}, nil
 }
 
 // openFiles returns how many files a process can have open.
@@ -123,26 +103,4 @@ func openFiles() int {
 		return 0 // not known
 	}
 	return int(min(l.Max, 1<<30))
-}
-
-// benchClientsCommand is a process of clients for `bench --full --huge`.
-func (a *app) benchClientsCommand() *cobra.Command {
-	var count, part int
-	var sessions []string
-	cmd := &cobra.Command{
-		Use: "bench-clients", Hidden: true, Args: want(),
-		Short: "Open connections for bench --full --huge",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			from := net.IPv4(127, 0, 1, byte(part+1)) // each address has its own ports
-			cfg := client.Config{Sessions: sessions, Token: a.token}
-			if a.certs != nil {
-				cfg.TLSFrom = a.certs.Client
-			}
-			return bench.ServeClients(cmd.Context(), load.NewPool(from, cfg), fmt.Sprint("part", part), count, os.Stdin, a.stdout)
-		},
-	}
-	cmd.Flags().IntVar(&count, "count", 1, "number of connections")
-	cmd.Flags().IntVar(&part, "part", 0, "number of this process, from 0")
-	cmd.Flags().StringSliceVar(&sessions, "sessions", nil, "addresses of the sessions")
-	return cmd
 }

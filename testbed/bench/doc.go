@@ -50,7 +50,6 @@
 //   - growth.go: the growth curves, in their order.
 //   - curves.go: the table of the curves.
 //   - growth_loads.go: the loads and probes of the curves.
-//   - clients.go: connections from several processes.
 //   - machine.go: memory and load of this machine, and what connections need of it.
 //   - point.go: the configuration of the curves, and one point in progress.
 //   - cluster.go: what is done to a cluster and read from it.
