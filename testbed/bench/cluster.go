@@ -15,6 +15,7 @@ import (
 	"conclave/meta/metaclient"
 	"conclave/testbed"
 	"conclave/testbed/load"
+	"conclave/testbed/outside"
 	"conclave/wire"
 )
 
@@ -275,14 +276,9 @@ func (c *cluster) processorTime(ctx context.Context) (sum time.Duration, err err
 // await calls done every tick until it returns true. what names the condition
 // in the error.
 func await(ctx context.Context, tick time.Duration, what string, done func() bool) error {
-	t := time.NewTicker(tick)
-	defer t.Stop()
-	for !done() {
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s: %w", what, ctx.Err())
-		}
+	err := outside.Until(ctx, tick, func() (bool, error) { return done(), nil })
+	if err != nil {
+		return fmt.Errorf("waiting for %s: %w", what, err)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -166,9 +167,6 @@ func (r *run) sessionGone(ctx context.Context, name, what string, prepare func(c
 
 // starts measures the time from the start of a cluster to its first push.
 func (r *run) starts(ctx context.Context) error {
-	if r.Fresh == nil {
-		return nil
-	}
 	took := load.NewDist()
 	for i := range max(r.N/3, 1) {
 		if err := r.start(ctx, i, took); err != nil {
@@ -183,19 +181,25 @@ func (r *run) start(ctx context.Context, i int, took *load.Dist) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	start := time.Now()
-	cluster, end, err := r.Fresh(ctx)
+	return r.onAnother(ctx, false, func(c *cluster) error {
+		sessions := c.addresses("session")
+		t, err := c.traffic(ctx, fmt.Sprint("start", i), 1, 1, sessions[0], sessions[len(sessions)-1])
+		if err == nil {
+			took.Add(time.Since(start))
+			t.leave()
+		}
+		return err
+	})
+}
+
+// onAnother calls do with a cluster that was started for it, and stops that.
+func (r *run) onAnother(ctx context.Context, secured bool, do func(*cluster) error) error {
+	another, err := r.Another(ctx, secured)
 	if err != nil {
 		return err
 	}
-	first := newCluster(cluster)
-	sessions := first.addresses("session")
-	t, err := first.traffic(ctx, fmt.Sprint("start", i), 1, 1, sessions[0], sessions[len(sessions)-1])
-	if err == nil {
-		took.Add(time.Since(start))
-		t.leave()
-	}
-	if ended := end(); err == nil {
-		err = ended
-	}
-	return err
+	c := newCluster(another)
+	defer c.close()
+	err = do(c)
+	return cmp.Or(err, another.Stop(context.WithoutCancel(ctx)))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"conclave/testbed"
 	"conclave/testbed/load"
 )
 
@@ -18,26 +17,18 @@ const (
 // tls compares a cluster that uses TLS with the one that does not, both with tokens:
 // publish to push, and registrations per second of one client.
 func (r *run) tls(ctx context.Context) error {
-	if r.Secured == nil {
-		return nil
-	}
-	cluster, end, err := r.Secured(ctx)
-	if err != nil {
-		return err
-	}
-	err = r.compareWith(ctx, cluster)
-	if ended := end(); err == nil {
-		err = ended
-	}
-	return err
+	return r.onAnother(ctx, true, func(other *cluster) error {
+		if err := other.settled(ctx); err != nil {
+			return err
+		}
+		return r.compareWith(ctx, other)
+	})
 }
 
 // compareWith takes the turns, and reports the figures of the cluster with TLS, whose
 // targets are relative to those of the other one.
-func (r *run) compareWith(ctx context.Context, secured testbed.RealCluster) error {
+func (r *run) compareWith(ctx context.Context, other *cluster) error {
 	var pushes, rates [2]*load.Dist
-	other := newCluster(secured)
-	defer other.close()
 	for round := range tlsRounds {
 		for i, one := range []*cluster{r.cluster, other} {
 			if round == 0 {

@@ -10,6 +10,7 @@ import (
 	"conclave/internal/trace"
 	"conclave/testbed"
 	"conclave/testbed/check"
+	"conclave/testbed/outside"
 )
 
 // Ledger records what publishers that stay have published and what subscribers have
@@ -124,14 +125,8 @@ func (l *Ledger) Behind() (n int) {
 
 // AwaitSeen waits until all subscribers have received the newest values.
 func (l *Ledger) AwaitSeen(ctx context.Context) error {
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for l.Behind() > 0 {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("%d values have not reached their subscribers: %w", l.Behind(), ctx.Err())
-		}
+	if err := outside.Until(ctx, time.Millisecond, func() (bool, error) { return l.Behind() == 0, nil }); err != nil {
+		return fmt.Errorf("%d values have not reached their subscribers: %w", l.Behind(), err)
 	}
 	return nil
 }

@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"conclave/internal/certs"
+	"conclave/internal/sleep"
 	"conclave/testbed"
 	"conclave/testbed/local/supervisor"
+	"conclave/testbed/outside"
 	"conclave/wire"
 	"conclave/wire/rights"
 )
@@ -70,16 +72,12 @@ func (d *Cluster) putTokens(ctx context.Context, path, text, token string, statu
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	for _, p := range rows {
-		for p.HTTP != "" && p.PID > 0 {
-			got := d.statusOf(ctx, p.HTTP, token)
-			if got == 0 || got == status {
-				break
-			}
-			select {
-			case <-ctx.Done():
-				return fmt.Errorf("%s answers %d to a token of the rotation, want %d", p.Name, got, status)
-			case <-time.After(20 * time.Millisecond):
-			}
+		got := 0
+		if p.HTTP != "" && p.PID > 0 && outside.Until(ctx, 20*time.Millisecond, func() (bool, error) {
+			got = d.statusOf(ctx, p.HTTP, token)
+			return got == 0 || got == status, nil
+		}) != nil {
+			return fmt.Errorf("%s answers %d to a token of the rotation, want %d", p.Name, got, status)
 		}
 	}
 	return err
@@ -147,10 +145,8 @@ func (d *Cluster) rotateCertificates(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		select {
-		case <-time.After(rotatePause):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := sleep.For(ctx, rotatePause); err != nil {
+			return err
 		}
 	}
 	return nil

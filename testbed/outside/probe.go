@@ -61,24 +61,35 @@ func get(ctx context.Context, via *http.Client, url string, into any) (int, erro
 	return res.StatusCode, json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(into)
 }
 
-// AwaitReady calls look, every so often, until it reports that all are ready or fails.
-// If ctx ends before, it returns its error, and those that were not ready at the last
-// look that was complete.
-func AwaitReady(ctx context.Context, every time.Duration, look func(context.Context) (ready bool, waiting []string, err error)) (waiting []string, err error) {
+// Until calls done, every so often, until it reports true or fails, or until ctx ends,
+// whose error it returns then.
+func Until(ctx context.Context, every time.Duration, done func() (bool, error)) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		ready, now, err := look(ctx)
-		if ready || err != nil {
-			return nil, err
-		}
-		if ctx.Err() == nil || waiting == nil { // otherwise this look was cut short
-			waiting = now
+		if yes, err := done(); yes || err != nil {
+			return err
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return waiting, ctx.Err()
+			return ctx.Err()
 		}
 	}
+}
+
+// AwaitReady calls look, every so often, until it reports that all are ready or fails.
+// If ctx ends before, it returns its error, and those that were not ready at the last
+// look that was complete.
+func AwaitReady(ctx context.Context, every time.Duration, look func(context.Context) (ready bool, waiting []string, err error)) (waiting []string, err error) {
+	err = Until(ctx, every, func() (bool, error) {
+		ready, now, err := look(ctx)
+		if ready || err != nil {
+			waiting = nil
+		} else if ctx.Err() == nil || waiting == nil { // otherwise this look was cut short
+			waiting = now
+		}
+		return ready, err
+	})
+	return waiting, err
 }

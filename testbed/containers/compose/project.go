@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"conclave/internal/sleep"
 )
 
 // Config describes a project.
@@ -125,10 +127,8 @@ func (p *Project) Down(ctx context.Context) error {
 			return fmt.Errorf("project %s could not be removed: %v is left", p.cfg.Name, left)
 		}
 		if try > 0 { // the engine may still execute a call that was interrupted
-			select {
-			case <-time.After(300 * time.Millisecond):
-			case <-ctx.Done():
-				return ctx.Err()
+			if err := sleep.For(ctx, 300*time.Millisecond); err != nil {
+				return err
 			}
 		}
 	}

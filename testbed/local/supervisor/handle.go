@@ -260,40 +260,27 @@ func (h *Handle) signal(name string, sig syscall.Signal) (state, record, error) 
 // awaitNoted waits until the supervisor has recorded that the process has
 // ended.
 func (h *Handle) awaitNoted(ctx context.Context, was record) error {
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	return outside.Until(ctx, 2*time.Millisecond, func() (bool, error) {
 		_, now, err := h.record(was.Name)
-		if err != nil || now.State != stateRunning || now.processID != was.processID {
-			return err
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+		return now.State != stateRunning || now.processID != was.processID, err
+	})
 }
 
 // AwaitEnd waits until the process with this name and pid has ended, and
 // returns the state of the process that then has the name.
-func (h *Handle) AwaitEnd(ctx context.Context, name string, pid int) (Process, error) {
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
+func (h *Handle) AwaitEnd(ctx context.Context, name string, pid int) (p Process, err error) {
+	err = outside.Until(ctx, 5*time.Millisecond, func() (bool, error) {
 		s, r, err := h.record(name)
-		if err != nil {
-			return Process{}, err
+		if err != nil || r.PID == pid && r.State == stateRunning && (r.alive() || h.Supervisor() != 0) {
+			return false, err
 		}
-		if r.PID != pid || r.State != stateRunning || !r.alive() && h.Supervisor() == 0 {
-			return lookAt(ctx, r, s.Config), nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return Process{}, fmt.Errorf("%s (pid %d) has not ended: %w", name, pid, ctx.Err())
-		}
+		p = lookAt(ctx, r, s.Config)
+		return true, nil
+	})
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%s (pid %d) has not ended: %w", name, pid, err)
 	}
+	return p, err
 }
 
 // Start starts one process that is down, without waiting until it is ready. It
@@ -374,22 +361,20 @@ func (h *Handle) finishes(ctx context.Context) bool {
 // awaitStopped waits until the supervisor has unlocked the folder, which is the
 // last thing it does. Its process may continue (a benchmark, a test).
 func (h *Handle) awaitStopped(ctx context.Context) error {
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	err := outside.Until(ctx, 10*time.Millisecond, func() (bool, error) {
 		lock, err := lockDir(h.dir)
 		if err == nil {
-			return lock.Close()
+			return true, lock.Close()
 		}
-		if !errors.Is(err, errLocked) {
-			return err
+		if errors.Is(err, errLocked) {
+			err = nil
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("the cluster is still stopping: %w", ctx.Err())
-		}
+		return false, err
+	})
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("the cluster is still stopping: %w", err)
 	}
+	return err
 }
 
 // downByPids stops the processes of a supervisor that was killed. It holds the
