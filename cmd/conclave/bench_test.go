@@ -32,7 +32,7 @@ func TestCloseFolder_KeepsLogsOfAFailure(t *testing.T) {
 		"done":                        {"", false, []string{one}, "", false},
 		"done, and interrupted":       {"", true, []string{one}, "", false},
 		"failed before any folder":    {"it broke", false, nil, "", false},
-		"failed before any process":   {"it broke", false, []string{"cluster/lock", "cluster/dsn", "cluster/pids/x.pid"}, "", false},
+		"failed before any process":   {"it broke", false, []string{"cluster/lock", "cluster/dsn"}, "", false},
 		"failed":                      {"it broke", false, []string{one, "cluster/logs/db.log"}, "it broke; logs are in ROOT/cluster/logs", false},
 		"failed with two clusters":    {"it broke", false, []string{one, other}, "it broke; logs are in ROOT", false},
 		"another path of it is named": {"open ROOT/cluster/x: no", false, []string{one}, "open ROOT/cluster/x: no; logs are in ROOT/cluster/logs", false},

@@ -88,11 +88,7 @@ func (d *Cluster) lives(ctx context.Context, service string) (pid int, yes bool)
 // end kills a container or a client, or asks a container to stop without
 // waiting for its end.
 func (d *Cluster) end(ctx context.Context, a testbed.Action) error {
-	d.mu.Lock()
-	c := d.clients[a.Node]
-	d.mu.Unlock()
-	if c != nil {
-		c.Kill()
+	if d.clients.Kill(a.Node) {
 		return nil
 	}
 	pid, lives := d.lives(ctx, a.Node)

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
 	"os/exec"
@@ -63,9 +62,10 @@ type Cluster struct {
 	stopping map[string]int   // pids of nodes that were asked to stop; only Do uses it
 	stopped  bool             // the cluster was stopped; only Stop and Close use it
 
+	clients outside.Clients
+
 	mu         sync.Mutex        // guards the rest
 	advertised map[string]string // each host's address, by name
-	clients    map[string]*outside.Client
 	twins      []*twin
 }
 
@@ -73,7 +73,7 @@ var _ testbed.RealCluster = (*Cluster)(nil)
 
 // New returns a cluster for one run.
 func New(c Config) *Cluster {
-	d := &Cluster{cfg: c, advertised: map[string]string{}, clients: map[string]*outside.Client{}, ended: make(chan error, 1), stopping: map[string]int{}, wrong: map[string]*twin{}}
+	d := &Cluster{cfg: c, advertised: map[string]string{}, ended: make(chan error, 1), stopping: map[string]int{}, wrong: map[string]*twin{}}
 	if !c.Direct {
 		d.net = faultnet.New()
 	}
@@ -221,27 +221,11 @@ func (d *Cluster) Client(name string) (testbed.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.clients[name] != nil {
-		return nil, fmt.Errorf("client %s exists already", name)
-	}
-	c, err := outside.NewClient(cfg, func() { d.forget(name) })
-	if err != nil {
-		return nil, err
-	}
-	d.clients[name] = c
-	return c, nil
-}
-
-// forget frees the name of a client that has ended.
-func (d *Cluster) forget(name string) {
-	d.mu.Lock()
-	delete(d.clients, name)
-	d.mu.Unlock()
-	if d.net != nil {
-		d.net.Leave(name)
-	}
+	return d.clients.Start(cfg, func() {
+		if d.net != nil {
+			d.net.Leave(name)
+		}
+	})
 }
 
 // ClientConfig returns the configuration of a client on the named host. The
@@ -279,11 +263,9 @@ func (d *Cluster) Events(report func(at time.Time, c trace.Claim)) (had bool, er
 // Close ends clients, processes and proxies. It may follow Stop.
 func (d *Cluster) Close(ctx context.Context) error {
 	d.mu.Lock()
-	clients, twins := maps.Clone(d.clients), d.twins
+	twins := d.twins
 	d.mu.Unlock()
-	for _, c := range clients {
-		c.Kill()
-	}
+	d.clients.Kill(d.clients.Names()...)
 	for _, t := range twins {
 		t.kill()
 	}
@@ -345,3 +327,41 @@ func (t *twin) kill() {
 	_ = t.cmd.Process.Kill() // it may have ended already
 	<-t.done
 }
+
+// Addresses returns the nodes' own HTTP addresses by name. Faults of the
+// network do not affect them.
+func (d *Cluster) Addresses() map[string]string { return d.listening() }
+
+// Dial connects to one of Addresses.
+func (d *Cluster) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return (&net.Dialer{}).DialContext(ctx, network, address)
+}
+
+// AwaitReady waits until every process is ready.
+func (d *Cluster) AwaitReady(ctx context.Context) error { return d.nodes.AwaitReady(ctx) }
+
+// Supervisor returns the handle of the processes.
+func (d *Cluster) Supervisor() *supervisor.Handle { return d.nodes }
+
+// Processes returns what the supervisor has recorded.
+func (d *Cluster) Processes(context.Context) ([]testbed.Process, error) {
+	rows, err := d.nodes.Rows()
+	var out []testbed.Process
+	for _, p := range rows {
+		out = append(out, testbed.Process{Name: p.Name, PID: p.PID, Running: p.PID > 0, Code: p.Code, Signal: p.Signal, RSS: outside.Resident(p.PID), CPU: outside.ProcessorTime(p.PID)})
+	}
+	return out, err
+}
+
+// LogFiles returns the paths of the processes' logs.
+func (d *Cluster) LogFiles(context.Context) (map[string]string, error) {
+	rows, err := d.nodes.Rows()
+	files := map[string]string{}
+	for _, p := range rows {
+		files[p.Name] = supervisor.LogPath(d.nodes.Dir(), p.Name)
+	}
+	return files, err
+}
+
+// Stop ends the cluster gracefully. Close must still follow.
+func (d *Cluster) Stop(ctx context.Context) error { return d.end(ctx, false) }

@@ -1,11 +1,12 @@
 package supervisor
 
 import (
+	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -288,10 +289,7 @@ func (h *Handle) AwaitEnd(ctx context.Context, name string, pid int) (p Process,
 // it records each of them, so that none is left behind by Down.
 func (h *Handle) Start(ctx context.Context, name string) error {
 	s, _, err := h.record(name)
-	if err != nil {
-		return err
-	}
-	if err := h.mayStart(s); err != nil {
+	if err := cmp.Or(err, h.MayStart()); err != nil {
 		return err
 	}
 	return h.ask(ctx, s, "/start/"+name)
@@ -301,14 +299,9 @@ func (h *Handle) Start(ctx context.Context, name string) error {
 // cluster was stopped, another one if its supervisor has ended.
 func (h *Handle) MayStart() error {
 	s, err := load(h.dir)
-	if err != nil {
-		return err
-	}
-	return h.mayStart(s)
-}
-
-func (h *Handle) mayStart(s state) error {
 	switch {
+	case err != nil:
+		return err
 	case s.Stopped:
 		return fmt.Errorf("%w: it was stopped, in %s", ErrNone, h.dir)
 	case !s.supervised():
@@ -396,7 +389,6 @@ func (h *Handle) downByPids(ctx context.Context, now bool) error {
 	for i, r := range s.Processes {
 		if r.State == stateRunning && !r.alive() {
 			s.Processes[i].State = stateExited
-			_ = os.Remove(pidPath(h.dir, r.Name)) // it may never have been written
 		}
 	}
 	s.Stopped = err == nil
@@ -421,9 +413,25 @@ func (h *Handle) ask(ctx context.Context, s state, path string) error {
 		return err
 	}
 	defer res.Body.Close()
-	var out refusal
-	if err := json.NewDecoder(res.Body).Decode(&out); err != nil {
-		return err
+	return answerOf(res)
+}
+
+// lastLine returns the last line of a log, which is usually the reason why the
+// process has ended.
+func lastLine(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return "no log"
 	}
-	return out.err()
+	defer f.Close()
+	const tail = 4096
+	if info, err := f.Stat(); err == nil && info.Size() > tail {
+		_, _ = f.Seek(-tail, io.SeekEnd) // if it fails, the file is read from the start
+	}
+	body, err := io.ReadAll(io.LimitReader(f, 1<<20))
+	body = bytes.TrimSpace(body)
+	if err != nil || len(body) == 0 {
+		return "no log"
+	}
+	return strings.TrimSpace(string(body[bytes.LastIndexByte(body, '\n')+1:]))
 }
