@@ -22,6 +22,7 @@ import (
 	"conclave/internal/certs"
 	"conclave/meta/metaclient"
 	"conclave/testbed/local/supervisor"
+	"conclave/testbed/outside"
 	"conclave/wire"
 	"conclave/wire/rights"
 )
@@ -263,24 +264,23 @@ func getList[T any](ctx context.Context, a *app, address, path string) (all []T,
 
 // getLinked is getJSON, and returns the path of the next page; "" if there is none.
 func (a *app) getLinked(ctx context.Context, address, path string, out any) (next string, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
-	if err != nil {
-		return "", err
+	answered := false
+	err = outside.Get(ctx, a.http, "http://"+address+path, a.tokenFor(address), func(res *http.Response) error {
+		answered = true
+		switch res.StatusCode {
+		case http.StatusOK:
+		case http.StatusUnauthorized, http.StatusForbidden:
+			return wire.Errorf(wire.CodeUnauthorized, "%s answered %s to %s", address, res.Status, path)
+		default:
+			return wire.Errorf(wire.CodeUnavailable, "%s answered %s to %s", address, res.Status, path)
+		}
+		next = nextPage(res.Header.Get("Link"))
+		return json.NewDecoder(io.LimitReader(res.Body, 512<<20)).Decode(out)
+	})
+	if err != nil && !answered {
+		err = wire.Errorf(wire.CodeUnavailable, "cannot reach the node at %s: %v", address, err)
 	}
-	wire.SetToken(req.Header, a.tokenFor(address))
-	res, err := a.http.Do(req)
-	if err != nil {
-		return "", wire.Errorf(wire.CodeUnavailable, "cannot reach the node at %s: %v", address, err)
-	}
-	defer res.Body.Close()
-	switch res.StatusCode {
-	case http.StatusOK:
-	case http.StatusUnauthorized, http.StatusForbidden:
-		return "", wire.Errorf(wire.CodeUnauthorized, "%s answered %s to %s", address, res.Status, path)
-	default:
-		return "", wire.Errorf(wire.CodeUnavailable, "%s answered %s to %s", address, res.Status, path)
-	}
-	return nextPage(res.Header.Get("Link")), json.NewDecoder(io.LimitReader(res.Body, 512<<20)).Decode(out)
+	return next, err
 }
 
 // nextPage returns the path in a header Link of relation next; "" if there is none.

@@ -11,12 +11,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"time"
 
 	_ "github.com/go-sql-driver/mysql" // to read the database's statement counter
 	"github.com/spf13/cobra"
 
+	"conclave/internal/cli"
 	"conclave/testbed"
 	"conclave/testbed/bench"
 	"conclave/testbed/load"
@@ -202,7 +202,7 @@ var growthFlags = []string{"max-registrations", "max-connections", "huge", "tls"
 func (a *app) growth(ctx context.Context, o growthOptions) (err error) {
 	cfg := bench.GrowthConfig{
 		Only: o.only, MaxRegistrations: o.maxRegistrations, MaxConnections: o.maxConnections, Huge: o.huge,
-		Files: openFiles(), Memory: bench.AvailableMemory(), CPUs: runtime.NumCPU(), For: o.lasts, Limit: o.limit, Version: version, Progress: a.stderr,
+		Files: cli.OpenFiles(), Memory: bench.AvailableMemory(), CPUs: runtime.NumCPU(), For: o.lasts, Limit: o.limit, Version: version, Progress: a.stderr,
 	}
 	if err := cfg.Validate(); err != nil { // before a cluster is started
 		return usageError{err}
@@ -262,13 +262,4 @@ func startPoint(ctx context.Context, dir string, size testbed.Size, secured bool
 		return bench.Running{}, errors.Join(err, end())
 	}
 	return bench.Running{Clients: load.NewPool(cfg), Cluster: c, Stop: end}, nil
-}
-
-// openFiles returns how many files a process can have open.
-func openFiles() int {
-	var l syscall.Rlimit
-	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {
-		return 0 // not known
-	}
-	return int(min(l.Max, 1<<30))
 }

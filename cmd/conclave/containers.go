@@ -21,6 +21,7 @@ import (
 	"conclave"
 	"conclave/client"
 	"conclave/internal/certs"
+	"conclave/testbed/outside"
 )
 
 // workloadCommand runs publishers and subscribers in one process, for
@@ -122,25 +123,18 @@ func (a *app) healthCommand() *cobra.Command {
 }
 
 func (a *app) health(ctx context.Context, address string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return usageError{err}
-	}
-	res, err := a.http.Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, 4096))
-	if err != nil {
-		return err
-	}
-	text := strings.Join(strings.Fields(string(body)), " ")
-	if res.StatusCode != http.StatusOK {
-		return errors.New(strings.TrimSpace(fmt.Sprintf("%s answered %s %s", address, res.Status, text)))
-	}
-	fmt.Fprintln(a.stdout, strings.TrimSpace("200 "+text))
-	return nil
+	return outside.Get(ctx, a.http, address, "", func(res *http.Response) error {
+		body, err := io.ReadAll(io.LimitReader(res.Body, 4096))
+		if err != nil {
+			return err
+		}
+		text := strings.Join(strings.Fields(string(body)), " ")
+		if res.StatusCode != http.StatusOK {
+			return errors.New(strings.TrimSpace(fmt.Sprintf("%s answered %s %s", address, res.Status, text)))
+		}
+		fmt.Fprintln(a.stdout, strings.TrimSpace("200 "+text))
+		return nil
+	})
 }
 
 // secretsCommand creates the secrets that the containers of one cluster share.

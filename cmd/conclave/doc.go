@@ -46,27 +46,6 @@
 //   - errors.go: an error as a line or a document, and its exit code
 //   - app.go: what a call knows: the metas, the nodes, the token, how they are asked
 //
-// # What each command uses
-//
-//	up, down, start, kill, logs      the folder of --dir and its processes (testbed/local/supervisor)
-//	ps, roll, kill leader            the same, and the nodes' ports
-//	any cluster, events              the nodes' ports; addresses from the folder or --meta
-//	console                          the nodes' ports, by HTTP, and its own, --listen; with
-//	                                 --allow-actions the folder and the processes; --on
-//	                                 compose: a project of containers that is up
-//	publish, subscribe, get          the sessions' ports, like any client of the SDK
-//	services, describe, clients      the sessions' ports, by HTTP
-//	demo, chaos, soak, bench         a new cluster in the temporary folder, on any
-//	                                 free ports; --on compose: a project of containers.
-//	                                 chaos --dir: the cluster that is running there
-//	lab                              its candidates, and an embedded database or that of --db;
-//	                                 oversell serve: the port of --listen
-//	migrate                          the database of a cluster that need not run
-//	lead                             a lock in any database; no cluster
-//	db                               the program devdb, its port and --file
-//	secrets                          the folder in its argument
-//	certs                            the folder of its own flag --dir
-//
 // # Exit codes
 //
 // They are those of the processes (package internal/cli): 0 success, 1 failure,

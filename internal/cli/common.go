@@ -87,7 +87,7 @@ func (f *commonFlags) resolve(role conclave.Role, c *node.Config, stderr io.Writ
 			return fmt.Errorf("--token-file: %w", err)
 		}
 	}
-	limitConnections(c, openFiles())
+	limitConnections(c, OpenFiles())
 	return f.loadTLS(role, c)
 }
 
@@ -100,9 +100,9 @@ func limitConnections(c *node.Config, files int) {
 	c.MaxAddressConnections = min(c.MaxAddressConnections, max(1, c.MaxConnections*3/4))
 }
 
-// openFiles returns how many files the process can have open: the runtime has raised
-// its limit to the hard one.
-func openFiles() int {
+// OpenFiles returns how many files the process can have open, 0 if that is not known:
+// the runtime has raised its limit to the hard one.
+func OpenFiles() int {
 	var l syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {
 		return 0

@@ -19,16 +19,12 @@ const updateEvery = 4 * time.Millisecond
 // dataKilled kills data nodes in turn. It measures the time until all their
 // slots are served again, and the slowest update meanwhile.
 func (r *run) dataKilled(ctx context.Context) error {
-	served, worst := load.NewDist(), load.NewDist()
-	err := r.eachData(ctx, "killed", func(ctx context.Context, t *traffic, name string) error {
-		err := t.During(ctx, updateEvery, func() error {
-			took, err := r.killData(ctx, name)
-			if err == nil {
-				served.Add(took)
-			}
-			return err
-		})
-		worst.AddMs(t.Phase().Values().Max)
+	served := load.NewDist()
+	worst, err := r.eachData(ctx, "killed", func(ctx context.Context, name string) error {
+		took, err := r.killData(ctx, name)
+		if err == nil {
+			served.Add(took)
+		}
 		return err
 	})
 	if err != nil {
@@ -44,17 +40,13 @@ func (r *run) dataKilled(ctx context.Context) error {
 // node (as the data nodes report), and the slowest update meanwhile, which
 // shows the same from outside.
 func (r *run) dataDrained(ctx context.Context) error {
-	took, worst, slots := load.NewDist(), load.NewDist(), load.NewDist()
-	err := r.eachData(ctx, "drained", func(ctx context.Context, t *traffic, name string) error {
-		err := t.During(ctx, updateEvery, func() error {
-			lasted, gaps, err := r.drainData(ctx, name)
-			took.Add(lasted)
-			for _, ms := range gaps {
-				slots.AddMs(ms)
-			}
-			return err
-		})
-		worst.AddMs(t.Phase().Values().Max)
+	took, slots := load.NewDist(), load.NewDist()
+	worst, err := r.eachData(ctx, "drained", func(ctx context.Context, name string) error {
+		lasted, gaps, err := r.drainData(ctx, name)
+		took.Add(lasted)
+		for _, ms := range gaps {
+			slots.AddMs(ms)
+		}
 		return err
 	})
 	if err != nil {
@@ -70,32 +62,36 @@ func (r *run) dataDrained(ctx context.Context) error {
 }
 
 // eachData calls do for the data nodes in turn, N times in all, each time on a
-// settled and complete cluster. No list of values may shrink meanwhile.
-func (r *run) eachData(ctx context.Context, prefix string, do func(context.Context, *traffic, string) error) error {
+// settled and complete cluster, under traffic of which it returns the slowest update
+// each time. No list of values may shrink meanwhile.
+func (r *run) eachData(ctx context.Context, prefix string, do func(context.Context, string) error) (worst *load.Dist, err error) {
 	if err := r.settled(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	sessions, names := r.addresses("session"), r.names("data")
 	t, err := r.traffic(ctx, prefix, 200, 2, sessions[0], sessions[len(sessions)-1])
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer t.leave()
+	worst = load.NewDist()
 	for i := range r.N {
 		if err := r.settled(ctx); err != nil {
-			return err
+			return nil, err
 		}
+		name := names[i%len(names)]
 		one, cancel := context.WithTimeout(ctx, time.Minute)
-		err := do(one, t, names[i%len(names)])
+		err := t.During(one, updateEvery, func() error { return do(one, name) })
 		cancel()
 		if err != nil {
-			return fmt.Errorf("%s, repetition %d: %w", names[i%len(names)], i+1, err)
+			return nil, fmt.Errorf("%s, repetition %d: %w", name, i+1, err)
 		}
-		if err := r.restart(ctx, names[i%len(names)]); err != nil {
-			return err
+		worst.AddMs(t.Phase().Values().Max)
+		if err := r.restart(ctx, name); err != nil {
+			return nil, err
 		}
 	}
-	return t.broken()
+	return worst, t.broken()
 }
 
 // sessionKilled kills the session of 1,000 publishers. It measures the slowest

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"conclave/internal/faultnet"
 	"conclave/testbed"
 	"conclave/testbed/local/supervisor"
 )
@@ -21,61 +22,62 @@ import (
 // all acts except setting clocks, holding nodes at points of their code, statements
 // that the database refuses and, without Config.TLS, rotating certificates.
 func Capabilities() *testbed.Capabilities {
-	return &testbed.Capabilities{ProcessesEvery: 250 * time.Millisecond, Can: func(d testbed.Step) error {
-		switch d.Verb {
-		case testbed.Skew, testbed.Hold, testbed.HoldOne, testbed.Release:
-			return fmt.Errorf("%s: %w", d.Verb, testbed.ErrUnsupported)
-		case testbed.Refuse, testbed.Accept:
-			return fmt.Errorf("%s (only the simulated database can be told to): %w", d.Verb, testbed.ErrUnsupported)
-		case testbed.RotateCertificates:
-			return fmt.Errorf("%s (in a cluster without TLS): %w", d.Verb, testbed.ErrUnsupported)
-		}
-		return nil
-	}}
+	return &testbed.Capabilities{ProcessesEvery: 250 * time.Millisecond, Can: (&Cluster{cfg: Config{OwnTokens: true}, net: &faultnet.Net{}}).can}
 }
 
 // Capabilities returns what is possible here. A cluster that was running already
 // has its own size, and no proxies between its processes.
 func (d *Cluster) Capabilities() *testbed.Capabilities {
-	all := Capabilities()
-	if can := all.Can; d.cfg.TLS {
-		all.Can = func(x testbed.Step) error {
-			if x.Verb == testbed.RotateCertificates {
-				return nil
+	all := &testbed.Capabilities{
+		Can:     d.can,
+		Partial: func(ctx context.Context) int { return d.view.Partial(ctx) },
+		EffectTime: func(_ context.Context, a testbed.Action, began time.Time) time.Time {
+			if a.Verb == testbed.Kill { // the signal is sent at once; then its end is waited for
+				return began
 			}
-			return can(x)
-		}
-	}
-	if can := all.Can; !d.cfg.OwnTokens { // those that Settings gives to it are not replaced
-		all.Can = func(x testbed.Step) error {
-			if x.Verb == testbed.RotateTokens {
-				return fmt.Errorf("%s (in a cluster without tokens of its own): %w", x.Verb, testbed.ErrUnsupported)
-			}
-			return can(x)
-		}
-	}
-	all.Partial = func(ctx context.Context) int { return d.view.Partial(ctx) }
-	all.EffectTime = func(_ context.Context, a testbed.Action, began time.Time) time.Time {
-		if a.Verb == testbed.Kill { // the signal is sent at once; then its end is waited for
-			return began
-		}
-		return time.Now()
+			return time.Now()
+		},
 	}
 	if d.net != nil {
-		return all
+		all.ProcessesEvery = 250 * time.Millisecond
+	} else {
+		all.Size = d.size
 	}
-	return &testbed.Capabilities{Size: d.size, Partial: all.Partial, EffectTime: all.EffectTime, Can: func(x testbed.Step) error {
-		switch x.Verb {
-		case testbed.Cut, testbed.CutOne, testbed.Mend, testbed.Slow, testbed.Reset, testbed.HalfOpen, testbed.LoseNext, testbed.ClosePort, testbed.OpenPort:
-			return fmt.Errorf("%s (without proxies between the processes): %w", x.Verb, testbed.ErrUnsupported)
+	return all
+}
+
+func (d *Cluster) can(x testbed.Step) error {
+	why := ""
+	switch x.Verb {
+	case testbed.Skew, testbed.Hold, testbed.HoldOne, testbed.Release:
+		return fmt.Errorf("%s: %w", x.Verb, testbed.ErrUnsupported)
+	case testbed.Refuse, testbed.Accept:
+		why = "only the simulated database can be told to"
+	case testbed.RotateCertificates:
+		if !d.cfg.TLS {
+			why = "in a cluster without TLS"
 		}
-		return all.Can(x)
-	}}
+	case testbed.RotateTokens:
+		if !d.cfg.OwnTokens { // those that Settings gives to it are not replaced
+			why = "in a cluster without tokens of its own"
+		}
+	case testbed.Cut, testbed.CutOne, testbed.Mend, testbed.Slow, testbed.Reset, testbed.HalfOpen, testbed.LoseNext, testbed.ClosePort, testbed.OpenPort:
+		if d.net == nil {
+			why = "without proxies between the processes"
+		}
+	}
+	if why != "" {
+		return fmt.Errorf("%s (%s): %w", x.Verb, why, testbed.ErrUnsupported)
+	}
+	return nil
 }
 
 // Do carries out one act.
 func (d *Cluster) Do(ctx context.Context, a testbed.Action) error {
 	if done, err := d.view.Operate(ctx, a); done {
+		return err
+	}
+	if err := d.can(testbed.Step{Verb: a.Verb}); err != nil {
 		return err
 	}
 	d.doing.Lock()
@@ -99,9 +101,6 @@ func (d *Cluster) Do(ctx context.Context, a testbed.Action) error {
 		return d.rotateTokens(ctx)
 	case testbed.RotateCertificates:
 		return d.rotateCertificates(ctx)
-	}
-	if d.net == nil {
-		return fmt.Errorf("%s (in a cluster without proxies): %w", a.Verb, testbed.ErrUnsupported)
 	}
 	return d.disturb(a)
 }

@@ -48,17 +48,37 @@ func Probe(ctx context.Context, via *http.Client, address string) (Condition, er
 	return c, err
 }
 
-func get(ctx context.Context, via *http.Client, url string, into any) (int, error) {
+func get(ctx context.Context, via *http.Client, url string, into any) (status int, err error) {
+	err = Get(ctx, via, url, "", func(res *http.Response) error {
+		status = res.StatusCode
+		return json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(into)
+	})
+	return status, err
+}
+
+// Get requests a URL, with a token unless that is "", and calls read with the answer,
+// whatever its status.
+func Get(ctx context.Context, via *http.Client, url, token string, read func(*http.Response) error) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return 0, err
+		return err
 	}
+	wire.SetToken(req.Header, token)
 	res, err := via.Do(req)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer res.Body.Close()
-	return res.StatusCode, json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(into)
+	return read(res)
+}
+
+// Status returns the status of the answer to a request; 0 if there is none.
+func Status(ctx context.Context, via *http.Client, url, token string) (status int) {
+	_ = Get(ctx, via, url, token, func(res *http.Response) error { // no answer is a status, too
+		status = res.StatusCode
+		return nil
+	})
+	return status
 }
 
 // Until calls done, every so often, until it reports true or fails, or until ctx ends,

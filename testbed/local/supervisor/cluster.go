@@ -48,8 +48,9 @@ type Cluster struct {
 	hurry    chan struct{} // closed once, when all running processes are to be killed
 	stopOnce sync.Once     // closes stopping
 	nowOnce  sync.Once     // closes hurry
-	saves    chan saveRequest
-	failed   string // why the cluster could not be started; only runSaver uses it
+
+	saving sync.Mutex // serialises the writes of cluster.json; only other writers wait for it
+	failed string     // why the cluster could not be started; guarded by saving
 }
 
 // New locks the folder and plans the processes without starting them. It
@@ -87,7 +88,7 @@ func New(cfg Config) (*Cluster, error) {
 	c := &Cluster{
 		cfg: cfg, lock: lock, claims: newClaims(cfg.Dir),
 		started: make(chan struct{}), stopping: make(chan struct{}),
-		hurry: make(chan struct{}), saves: make(chan saveRequest),
+		hurry: make(chan struct{}),
 	}
 	if err := c.prepare(); err != nil {
 		c.claims.release()
@@ -156,9 +157,7 @@ func (s state) living() []string {
 func (c *Cluster) Run(ctx context.Context) error {
 	defer c.lock.Close()
 	defer c.claims.release()
-	var saver, loops sync.WaitGroup
-	saverDone := make(chan struct{})
-	saver.Go(func() { c.runSaver(saverDone) })
+	var loops sync.WaitGroup
 	for _, ch := range c.children {
 		loops.Go(ch.run)
 	}
@@ -185,10 +184,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 	err = errors.Join(err, c.stopAll())
 	control.close()
 	loops.Wait()
-	err = errors.Join(err, c.saveLast(err))
-	close(saverDone)
-	saver.Wait()
-	return err
+	return errors.Join(err, c.saveLast(err))
 }
 
 // runFolderWatch stops the cluster when its folder is removed. Without the
@@ -305,12 +301,7 @@ func (c *Cluster) state() state {
 	return state{Supervisor: c.self, Control: c.listener.Addr().String(), Config: c.cfg, Failed: c.failed, Processes: c.records()}
 }
 
-type saveRequest struct {
-	change func(*state)
-	answer chan error
-}
-
-// save waits until runSaver has written the present state.
+// save writes the present state.
 func (c *Cluster) save() error { return c.saveWith(func(*state) {}) }
 
 // noteFailure records why the cluster could not be started, before its processes
@@ -337,25 +328,14 @@ func (c *Cluster) saveLast(failed error) error {
 	})
 }
 
+// saveWith writes the present state with a change. What it writes includes every
+// change that was recorded before it was called.
 func (c *Cluster) saveWith(change func(*state)) error {
-	request := saveRequest{change, make(chan error, 1)}
-	c.saves <- request
-	return <-request.answer
-}
-
-// runSaver is the only writer of cluster.json. What it writes includes every
-// change that was recorded before save was called.
-func (c *Cluster) runSaver(done <-chan struct{}) {
-	for {
-		select {
-		case request := <-c.saves:
-			s := c.state()
-			request.change(&s)
-			request.answer <- s.save(c.cfg.Dir)
-		case <-done:
-			return
-		}
-	}
+	c.saving.Lock()
+	defer c.saving.Unlock()
+	s := c.state()
+	change(&s)
+	return s.save(c.cfg.Dir)
 }
 
 // dbWait is how long a starting cluster waits for its database, as a meta does.
