@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -201,19 +202,10 @@ const metaEnvironment = "CONCLAVE_META_"
 // `up`.
 func checkUp(flags *pflag.FlagSet, cfg supervisor.Config) error {
 	zero := func(name string, is bool) bool { return is && flags.Changed(name) } // if not set, the meta's default applies
-	lease, nodeLease := usualLease, usualLease
-	if cfg.Profile == "sofa" {
-		lease, nodeLease = sofaLease, sofaLease
-	}
-	if cfg.Lease != 0 {
-		lease = cfg.Lease
-	}
-	if cfg.NodeLease != 0 {
-		nodeLease = cfg.NodeLease
-	}
+	lease, nodeLease := cmp.Or(cfg.Lease, usualLease), cmp.Or(cfg.NodeLease, usualLease)
 	beat := lease / beatsPerLease
 	if cfg.Profile == "sofa" {
-		beat = sofaBeat
+		lease, nodeLease, beat = cmp.Or(cfg.Lease, sofaLease), cmp.Or(cfg.NodeLease, sofaLease), sofaBeat
 	}
 	environment := metasHaveEnvironment() // if so, the metas themselves check combinations
 	wrong := func(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }

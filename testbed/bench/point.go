@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,17 +85,8 @@ type Running struct {
 }
 
 func (c GrowthConfig) withDefaults() GrowthConfig {
-	for _, d := range []struct {
-		of    *time.Duration
-		value time.Duration
-	}{{&c.For, 30 * time.Second}, {&c.Limit, 5 * time.Minute}, {&c.Settle, 5 * time.Second}} {
-		if *d.of == 0 {
-			*d.of = d.value
-		}
-	}
-	if c.Progress == nil {
-		c.Progress = io.Discard
-	}
+	c.For, c.Limit, c.Settle = cmp.Or(c.For, 30*time.Second), cmp.Or(c.Limit, 5*time.Minute), cmp.Or(c.Settle, 5*time.Second)
+	c.Progress = cmp.Or(c.Progress, io.Discard)
 	return c
 }
 

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"time"
@@ -37,18 +38,8 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.N == 0 {
-		c.N = 30
-	}
-	if c.Settle == 0 {
-		c.Settle = time.Minute
-	}
-	if c.Calm == 0 {
-		c.Calm = time.Minute
-	}
-	if c.Progress == nil {
-		c.Progress = io.Discard
-	}
+	c.N, c.Settle, c.Calm = cmp.Or(c.N, 30), cmp.Or(c.Settle, time.Minute), cmp.Or(c.Calm, time.Minute)
+	c.Progress = cmp.Or(c.Progress, io.Discard)
 	return c
 }
 

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -118,14 +119,7 @@ func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
 	cfg.Dir, cfg.Bin, cfg.AnyPorts, cfg.Logger = d.cfg.Dir, d.cfg.Bin, true, d.cfg.Logger
 	cfg.OwnTokens, cfg.TLS = d.cfg.OwnTokens, d.cfg.TLS
 	cfg.Slots, cfg.Replicas, cfg.Takeover, cfg.Lease, cfg.NodeLease = c.Slots, c.Replicas, c.Takeover, c.Lease, c.Lease
-	for _, n := range []struct {
-		want int
-		have *int
-	}{{c.Metas, &cfg.Metas}, {c.Sessions, &cfg.Sessions}, {c.Datas, &cfg.Datas}} {
-		if n.want > 0 {
-			*n.have = n.want
-		}
-	}
+	cfg.Metas, cfg.Sessions, cfg.Datas = cmp.Or(c.Metas, cfg.Metas), cmp.Or(c.Sessions, cfg.Sessions), cmp.Or(c.Datas, cfg.Datas)
 	if !d.cfg.Direct {
 		cfg.Dir, cfg.Detour = filepath.Join(d.cfg.Dir, "cluster"), d.detour
 	}

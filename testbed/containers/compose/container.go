@@ -27,11 +27,9 @@ type Container struct {
 	ID       string
 	Image    string
 	State    string // created, running, paused, restarting, exited, dead
-	Health   string // healthy, unhealthy, starting; "" without a health check
 	ExitCode int
 	PID      int // on the engine's machine; 0 when it does not run
 	Started  time.Time
-	Finished time.Time                // of its last life; zero while the first goes on
 	Env      map[string]string        // its environment
 	Ports    map[string]string        // where this machine reaches a port of it, "9615": "127.0.0.1:49153"
 	Networks map[string]NetworkMember // by the network's full name
@@ -99,10 +97,9 @@ func (p *Project) id(ctx context.Context, service string) (string, error) {
 type inspected struct {
 	ID    string
 	State struct {
-		Status                string
-		ExitCode, Pid         int
-		StartedAt, FinishedAt time.Time
-		Health                *struct{ Status string }
+		Status        string
+		ExitCode, Pid int
+		StartedAt     time.Time
 	}
 	Config struct {
 		Image  string
@@ -138,11 +135,8 @@ func inspect(ctx context.Context, ids ...string) ([]Container, error) {
 func (r inspected) container() Container {
 	c := Container{
 		Service: r.Config.Labels[labelService], ID: r.ID, Image: r.Config.Image, State: r.State.Status, ExitCode: r.State.ExitCode, PID: r.State.Pid,
-		Started: r.State.StartedAt, Finished: r.State.FinishedAt,
-		Env: make(map[string]string), Ports: make(map[string]string), Networks: make(map[string]NetworkMember),
-	}
-	if r.State.Health != nil {
-		c.Health = r.State.Health.Status
+		Started: r.State.StartedAt,
+		Env:     make(map[string]string), Ports: make(map[string]string), Networks: make(map[string]NetworkMember),
 	}
 	for _, e := range r.Config.Env {
 		name, value, _ := strings.Cut(e, "=")
