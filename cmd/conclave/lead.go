@@ -112,20 +112,17 @@ func (a *app) lead(ctx context.Context, s leadOptions) error {
 	if err != nil {
 		return usageError{err}
 	}
-	err = db.MigrateWithin(ctx, lock, s.dbWait, func(waited time.Duration, why error) {
-		log.Warn("the database is not available yet", "database", db.Addr(), "waited", waited, "error", why)
+	err = a.awaitDatabase(ctx, db, s.dbWait, func(ctx context.Context, waiting waitingFunc) error {
+		return db.MigrateWithin(ctx, lock, s.dbWait, waiting)
 	})
 	switch {
-	case err == nil:
-		for _, advice := range db.Advice() {
-			log.Warn("a setting of the replicated database should be changed", "advice", advice)
-		}
-	case ctx.Err() != nil:
+	case err != nil && ctx.Err() != nil:
 		return w.stopped()
-	case errors.Is(err, conclavesql.ErrUnavailable):
-		return fmt.Errorf("database %s not available within --db-wait %v: %w: %w", db.Addr(), s.dbWait, errTimedOut, err)
-	default:
+	case err != nil:
 		return err
+	}
+	for _, advice := range db.Advice() {
+		log.Warn("a setting of the replicated database should be changed", "advice", advice)
 	}
 
 	ended := make(chan error, 1)
