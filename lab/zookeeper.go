@@ -138,9 +138,9 @@ func (c *latchCandidate) Run(ctx context.Context) error {
 // Stop deletes this candidate's node, which wakes the next waiter.
 func (c *latchCandidate) Stop(ctx context.Context) error {
 	c.env.perceived.leave("closed")
-	err := c.latch.Close(ctx, zklatch.Silent)
+	c.latch.Close(ctx, zklatch.Silent)
 	c.once.Do(func() { close(c.left) })
-	return err
+	return nil
 }
 
 // Leading is Curator's hasLeadership: the flag is set, and the session is not

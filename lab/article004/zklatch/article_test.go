@@ -68,7 +68,7 @@ func rush(buyers int, buy func(buyer int, dawdle time.Duration) bool) (sold int)
 // one nothing is oversold.
 func TestArticleTheShop(t *testing.T) {
 	t.Run("without a lock", func(t *testing.T) {
-		inMemory(t, func(t *testing.T, b *bench) {
+		wire(t, func(t *testing.T, b *bench) {
 			goods := &shop{stock: 100}
 			sold := rush(1500, func(_ int, dawdle time.Duration) bool { return goods.buy(dawdle) })
 			assert.Equal(t, 1500, sold, "every buyer succeeds")
@@ -77,7 +77,7 @@ func TestArticleTheShop(t *testing.T) {
 		})
 	})
 	t.Run("with a lock", func(t *testing.T) {
-		inMemory(t, func(t *testing.T, b *bench) {
+		wire(t, func(t *testing.T, b *bench) {
 			goods := &shop{stock: 100}
 			// A third of the article's buyers, because each of them reads the list of
 			// all waiters, twice.
@@ -233,7 +233,7 @@ func TestArticleALostReplyOfACreateIsRecognised(t *testing.T) {
 			assert.Equal(t, 1, u.cable.Lost(), "the answer was lost")
 		}
 	})
-	inMemory(t, func(t *testing.T, b *bench) { // without another holder
+	wire(t, func(t *testing.T, b *bench) { // without another holder
 		u := b.user()
 		b.server.LoseReply("create", "/lock/_c_")
 		m := u.Mutex(b.path+"/lock", nil)
@@ -261,48 +261,44 @@ func TestArticleATimeLimitDeletesTheNode(t *testing.T) {
 
 // Article 004: session loss retries from the start.
 func TestArticleSessionLossRetriesFromTheStart(t *testing.T) {
-	for name, world := range map[string]func(*testing.T, func(*testing.T, *bench)){"memory": inMemory, "wire": wire} {
-		t.Run(name, func(t *testing.T) {
-			world(t, func(t *testing.T, b *bench) {
-				holder := b.user()
-				held := holder.Mutex(b.path+"/lock", nil)
-				require.NoError(t, held.Acquire(t.Context()))
-				u := b.user()
-				acquired := make(chan error, 1)
-				m := u.Mutex(b.path+"/lock", nil)
-				go func() { acquired <- m.Acquire(t.Context()) }()
-				b.until("it to wait", func() bool { return b.watching() == 1 })
-				before := b.names(holder, "/lock")
-				session, _ := u.Session()
-				b.server.Expire(session.ID)
-				b.until("a new place in the queue", func() bool {
-					now := b.names(holder, "/lock")
-					return len(now) == 2 && !assert.ObjectsAreEqual(sorted(before), sorted(now))
-				})
-				require.NoError(t, held.Release(t.Context()))
-				require.NoError(t, <-acquired)
-				assert.True(t, m.Held())
-
-				// The holder is notified when its session ends, and cannot continue.
-				ctx, cancel := m.Holding(t.Context())
-				defer cancel()
-				session, _ = u.Session()
-				b.server.Expire(session.ID)
-				<-ctx.Done()
-				assert.ErrorIs(t, context.Cause(ctx), zklatch.ErrSuspended)
-				b.until("a new session", func() bool { s, _ := u.Session(); return s.ID != session.ID && s.Connected() })
-				assert.False(t, m.Held())
-				assert.ErrorIs(t, m.Acquire(t.Context()), zklatch.ErrHoldLost)
-				require.NoError(t, m.Release(t.Context()))
-				require.NoError(t, m.Acquire(t.Context()))
-			})
+	wire(t, func(t *testing.T, b *bench) {
+		holder := b.user()
+		held := holder.Mutex(b.path+"/lock", nil)
+		require.NoError(t, held.Acquire(t.Context()))
+		u := b.user()
+		acquired := make(chan error, 1)
+		m := u.Mutex(b.path+"/lock", nil)
+		go func() { acquired <- m.Acquire(t.Context()) }()
+		b.until("it to wait", func() bool { return b.watching() == 1 })
+		before := b.names(holder, "/lock")
+		session, _ := u.Session()
+		b.server.Expire(session.ID)
+		b.until("a new place in the queue", func() bool {
+			now := b.names(holder, "/lock")
+			return len(now) == 2 && !assert.ObjectsAreEqual(sorted(before), sorted(now))
 		})
-	}
+		require.NoError(t, held.Release(t.Context()))
+		require.NoError(t, <-acquired)
+		assert.True(t, m.Held())
+
+		// The holder is notified when its session ends, and cannot continue.
+		ctx, cancel := m.Holding(t.Context())
+		defer cancel()
+		session, _ = u.Session()
+		b.server.Expire(session.ID)
+		<-ctx.Done()
+		assert.ErrorIs(t, context.Cause(ctx), zklatch.ErrSuspended)
+		b.until("a new session", func() bool { s, _ := u.Session(); return s.ID != session.ID && s.Connected() })
+		assert.False(t, m.Held())
+		assert.ErrorIs(t, m.Acquire(t.Context()), zklatch.ErrHoldLost)
+		require.NoError(t, m.Release(t.Context()))
+		require.NoError(t, m.Acquire(t.Context()))
+	})
 }
 
 // Article 004: release deletes, retried in the background until done.
 func TestArticleAReleaseIsRetriedUntilDone(t *testing.T) {
-	inMemory(t, func(t *testing.T, b *bench) {
+	wire(t, func(t *testing.T, b *bench) {
 		u, other := b.user(), b.user()
 		for _, fault := range []string{"the request is lost, three times", "the answer is lost", "no connection for a second"} {
 			m := u.Mutex(b.path+"/lock", nil)
@@ -316,8 +312,8 @@ func TestArticleAReleaseIsRetriedUntilDone(t *testing.T) {
 			case "the answer is lost":
 				b.server.LoseReply("delete", "/lock/")
 			case "no connection for a second":
-				u.memory.Disconnect()
-				time.AfterFunc(time.Second, u.memory.Reconnect)
+				u.cable.Cut()
+				time.AfterFunc(time.Second, u.cable.Mend)
 			default:
 				for range 3 {
 					b.server.DropRequest("delete", "/lock/")
@@ -383,18 +379,6 @@ func TestArticleTheSemaphoreMutexIsNotReentrant(t *testing.T) {
 		go func() { released <- s.Release(t.Context()) }() // it has no owner
 		require.NoError(t, <-released)
 		require.NoError(t, s.Acquire(t.Context()))
-	})
-	inMemory(t, func(t *testing.T, b *bench) { // with three holders the fourth waits for the first release
-		u := b.user()
-		s := u.Semaphore(b.path+"/three", 3)
-		for range 3 {
-			require.NoError(t, s.Acquire(t.Context()))
-		}
-		fourth := make(chan error, 1)
-		go func() { fourth <- b.user().Semaphore(b.path+"/three", 3).Acquire(t.Context()) }()
-		b.until("it to wait", func() bool { return b.watching() == 1 })
-		require.NoError(t, s.Release(t.Context()))
-		require.NoError(t, <-fourth)
 	})
 }
 

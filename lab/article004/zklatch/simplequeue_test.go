@@ -118,7 +118,7 @@ func TestSimpleDistributedQueue_ManyConsumers(t *testing.T) {
 // If answers or requests are lost, no item is taken twice, and none is offered twice.
 // An item may be lost then, which is reported.
 func TestSimpleDistributedQueue_LostAnswers(t *testing.T) {
-	inMemory(t, func(t *testing.T, b *bench) {
+	wire(t, func(t *testing.T, b *bench) {
 		u := b.user()
 		q := u.SimpleDistributedQueue(b.path + "/queue")
 		offer := func(item string) { require.NoError(t, q.Offer(t.Context(), []byte(item))) }
@@ -133,8 +133,10 @@ func TestSimpleDistributedQueue_LostAnswers(t *testing.T) {
 
 		b.server.LoseReply("delete", "/queue/qn-")
 		_, err := q.Take(b.limited())
-		assert.ErrorIs(t, err, zklatch.ErrConnectionLost, "it may have been taken by any client")
+		assert.ErrorIs(t, err, zklatch.ErrConnectionLost, "it may have been taken")
 		b.server.DropRequest("delete", "/queue/qn-")
+		_, err = q.Take(b.limited())
+		assert.ErrorIs(t, err, zklatch.ErrConnectionLost, "and this one was not")
 		b.server.DropRequest("children", "/queue")
 		b.server.DropRequest("get", "/queue/qn-")
 		for _, want := range []string{"2", "3", "4"} {
@@ -150,7 +152,7 @@ func TestSimpleDistributedQueue_LostAnswers(t *testing.T) {
 // The waits that have ended leave no watches behind, a wait survives the connection
 // and the session, and the numbers of a queue never begin again.
 func TestSimpleDistributedQueue_Waits(t *testing.T) {
-	inMemory(t, func(t *testing.T, b *bench) {
+	wire(t, func(t *testing.T, b *bench) {
 		u := b.user()
 		q := u.SimpleDistributedQueue(b.path + "/below/queue")
 		for range 10 {
@@ -159,7 +161,7 @@ func TestSimpleDistributedQueue_Waits(t *testing.T) {
 		}
 		assert.Equal(t, 1, b.watching())
 		for i, disturb := range []func(){
-			func() { u.memory.Disconnect() },
+			func() { u.cable.Cut() },
 			func() { s, _ := u.Session(); b.server.Expire(s.ID) },
 			func() {
 				require.NoError(t, u.Delete(t.Context(), b.path+"/below/queue", zklatch.AnyVersion))
@@ -175,7 +177,7 @@ func TestSimpleDistributedQueue_Waits(t *testing.T) {
 			disturb()
 			synctest.Wait()
 			require.NoError(t, b.user().SimpleDistributedQueue(b.path+"/below/queue").Offer(t.Context(), fmt.Append(nil, i)))
-			u.memory.Reconnect()
+			u.cable.Mend()
 			assert.Equal(t, fmt.Sprint(i), next(b, taken))
 		}
 		require.NoError(t, q.Offer(t.Context(), nil))

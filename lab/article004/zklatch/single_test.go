@@ -31,10 +31,10 @@ func (t *lateLoss) Delete(ctx context.Context, path string, version int32) error
 }
 
 func TestSingleNode_ALateReleaseLeavesTheNextHolderAlone(t *testing.T) {
-	inMemory(t, func(t *testing.T, b *bench) {
+	wire(t, func(t *testing.T, b *bench) {
 		a, w := b.user(), b.user()
 		b.top(a)
-		held := b.client(&lateLoss{Tree: a.Tree}, zklatch.RetryForever{}).SingleNode(b.path + "/top/single")
+		held := b.client(&lateLoss{Tree: a.Conn}, nil).SingleNode(b.path + "/top/single")
 		second := w.SingleNode(b.path + "/top/single")
 		require.NoError(t, held.Acquire(t.Context()))
 		got := make(chan error, 1)
@@ -50,20 +50,25 @@ func TestSingleNode_ALateReleaseLeavesTheNextHolderAlone(t *testing.T) {
 }
 
 func TestSingleNode_AnAcquireThatFailsLeavesNoNode(t *testing.T) {
-	inMemory(t, func(t *testing.T, b *bench) {
+	wire(t, func(t *testing.T, b *bench) {
 		u, look := b.user(), b.user()
 		b.top(u)
 		b.server.LoseReply("create", "/single")
+		ctx, cancel := context.WithCancel(t.Context())
 		b.server.DropRequest("get", "/single")
-		c := b.client(u.Tree, zklatch.RetryNTimes{})
-		require.ErrorIs(t, c.SingleNode(b.path+"/top/single").Acquire(t.Context()), zklatch.ErrRetryRefused)
+		tree := interposed{u.Conn, func(string) {
+			if b.server.Faults() == 0 {
+				cancel()
+			}
+		}}
+		require.ErrorIs(t, b.client(tree, nil).SingleNode(b.path+"/top/single").Acquire(ctx), context.Canceled)
 		time.Sleep(timeout)
 		assert.Empty(t, b.names(look, "/top"))
 	})
 }
 
 func TestSingleNode_AHandleThatHasLostTheLockLeavesItAlone(t *testing.T) {
-	inMemory(t, func(t *testing.T, b *bench) {
+	wire(t, func(t *testing.T, b *bench) {
 		a, w := b.user(), b.user()
 		b.top(w)
 		lost, held := a.SingleNode(b.path+"/top/single"), w.SingleNode(b.path+"/top/single")

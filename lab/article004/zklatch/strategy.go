@@ -129,7 +129,7 @@ func (s *Strategy) stand(me elector.Candidate) {
 // leave deletes this node's place in the queue, which lets the next one lead.
 func (s *Strategy) leave(ctx context.Context) {
 	if s.latch != nil {
-		_ = s.latch.Close(ctx, Silent) // never fails: the deletion is repeated
+		s.latch.Close(ctx, Silent)
 		s.latch = nil
 	}
 }
@@ -175,7 +175,7 @@ func (s *Strategy) compete(ctx context.Context, me elector.Candidate, p place) (
 		s.leave(ctx)
 		return r.term(me, false), nil
 	}
-	stat, err := s.cfg.Tree.SetIf(ctx, s.cfg.Path+recordNode, h.record.bytes(), version, p.path(), AnyVersion)
+	stat, err := s.cfg.Tree.SetIf(ctx, s.cfg.Path+recordNode, h.record.bytes(), version, p.path())
 	switch {
 	case errors.Is(err, ErrBadVersion), errors.Is(err, ErrNoNode), errors.Is(err, ErrSessionExpired):
 		return s.look(ctx, me) // lost: another node has won, or the place does not exist any more
@@ -232,7 +232,7 @@ func (s *Strategy) beat(ctx context.Context, me elector.Candidate, h *hold) (ele
 		now, _ := s.cfg.Tree.Session()
 		next := *h
 		next.record.Beat++
-		stat, err := s.cfg.Tree.SetIf(ctx, s.cfg.Path+recordNode, next.record.bytes(), h.version, h.place.path(), AnyVersion)
+		stat, err := s.cfg.Tree.SetIf(ctx, s.cfg.Path+recordNode, next.record.bytes(), h.version, h.place.path())
 		switch {
 		case err == nil:
 			next.version, next.link = stat.Version, now.Link
@@ -282,7 +282,7 @@ func (s *Strategy) Resign(ctx context.Context, held elector.Term) error {
 	for {
 		resigned := h.record
 		resigned.Resigned = true
-		_, err := s.cfg.Tree.SetIf(ctx, s.cfg.Path+recordNode, resigned.bytes(), h.version, h.place.path(), AnyVersion)
+		_, err := s.cfg.Tree.SetIf(ctx, s.cfg.Path+recordNode, resigned.bytes(), h.version, h.place.path())
 		switch {
 		case err == nil, errors.Is(err, ErrNoNode), errors.Is(err, ErrSessionExpired):
 			return nil
