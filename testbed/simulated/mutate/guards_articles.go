@@ -120,7 +120,7 @@ var articleGuards = []guard{
 	{name: "001: a clock that is set back keeps a dead lock", test: unit{"./lab/article001/rowlock", "TestArticleRepairedJumpOfTheDatabasesClock"}, patch: patch{
 		"lab/article001/rowlock/locks.go", "overdue := time.Since(o.since) >= 3*r.lease", "overdue := time.Since(o.since) >= 30*r.lease"}},
 	{name: "001: a holder trusts itself for two leases", test: unit{"./lab/article001/rowlock", "TestLock_HolderStopsBeforeTheNextBegins"}, patch: patch{
-		"lab/article001/rowlock/locks.go", "\t\tk.until = sent.Add(l.cfg.Lease - l.cfg.Margin)\n", "\t\tk.until = sent.Add(2 * l.cfg.Lease)\n"}},
+		"lab/article001/rowlock/locks.go", "\t\tk.until = sent.Add(l.cfg.trust())\n", "\t\tk.until = sent.Add(2 * l.cfg.Lease)\n"}},
 	{name: "001: a second thread waits for the first", test: unit{"./lab/article001/rowlock", "TestArticleFaultTwoThreadsOfAProcessHoldOneLock"}, patch: patch{
 		"lab/article001/rowlock/article.go", "\t\tcase acquired:\n\t\t\treturn nil\n", "\t\tcase acquired:\n\t\t\t<-ctx.Done()\n\t\t\treturn ctx.Err()\n"}},
 	{name: "001: two goroutines are admitted to a key", test: unit{"./lab/article001/rowlock", "TestArticleRepairedThreadsOfAProcessTakeTurns"}, patch: patch{
@@ -132,9 +132,9 @@ var articleGuards = []guard{
 	{name: "001: the row is deleted before the lock is given up", test: unit{"./lab/article001/rowlock", "TestArticleRepairedReleaseGivesUpBeforeTheRowIsDeleted"}, patch: patch{
 		"lab/article001/rowlock/locks.go", "\tl.drop(k) // the next goroutine is admitted when the row is deleted\n\tl.mu.Unlock()\n\terr := l.table.remove(ctx, k.token, l.cfg.Owner.String())\n", "\tl.mu.Unlock()\n\terr := l.table.remove(ctx, k.token, l.cfg.Owner.String())\n\tl.mu.Lock()\n\tl.drop(k)\n\tl.mu.Unlock()\n"}},
 	{name: "001: no waiter spins", test: unit{"./lab/article001/rowlock", "TestArticleFaultWaitersSpin"}, patch: patch{
-		"lab/article001/rowlock/article.go", "\tif r.cfg.Interval < 0 {\n\t\treturn ctx.Err()\n\t}\n\ttimer := time.NewTimer(r.cfg.Interval)", "\ttimer := time.NewTimer(max(r.cfg.Interval, time.Second))"}},
+		"lab/article001/rowlock/article.go", "sleep.For(ctx, r.cfg.Interval)", "sleep.For(ctx, max(r.cfg.Interval, time.Second))"}},
 	{name: "001: a waiter looks forty times in a refresh", test: unit{"./lab/article001/rowlock", "TestArticleRepairedWaitersSleep"}, patch: patch{
-		"lab/article001/rowlock/locks.go", "l.jitter(min(r.lease-max(r.age, 0), l.cfg.Refresh/4))", "l.jitter(min(r.lease-max(r.age, 0), l.cfg.Refresh/40))"}},
+		"lab/article001/rowlock/locks.go", "jitter(min(r.lease-max(r.age, 0), l.cfg.Refresh/4))", "jitter(min(r.lease-max(r.age, 0), l.cfg.Refresh/40))"}},
 	{name: "001: the term is not the row's id", test: unit{"./lab/article001/rowlock", "TestConformance"}, patch: patch{
 		"lab/article001/rowlock/strategy.go", "elector.Term{Number: id, Leader", "elector.Term{Number: id + 1, Leader"}},
 
