@@ -17,7 +17,7 @@ func TestArticleMissingParentsAreContainers(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		u := b.user()
 		m := u.Mutex(b.path+"/parents/of/lock", nil)
-		require.NoError(t, m.Acquire(t.Context()))
+		require.NoError(t, m.Acquire(b.limited()))
 		if b.server == nil {
 			return // a real one does not tell containers, and deletes empty ones each minute
 		}
@@ -25,10 +25,10 @@ func TestArticleMissingParentsAreContainers(t *testing.T) {
 			assert.True(t, b.server.IsContainer(b.path+path), path)
 		}
 		assert.Empty(t, b.server.Sweep(), "in use")
-		require.NoError(t, m.Release(t.Context()))
+		require.NoError(t, m.Release(b.limited()))
 		assert.Equal(t, []string{b.path + "/parents/of/lock"}, b.server.Sweep())
 		assert.Equal(t, []string{b.path + "/parents/of"}, b.server.Sweep())
-		require.NoError(t, m.Acquire(t.Context()), "the parents are created again")
+		require.NoError(t, m.Acquire(b.limited()), "the parents are created again")
 		assert.True(t, b.server.IsContainer(b.path+"/parents/of/lock"))
 	})
 }
@@ -58,25 +58,25 @@ func TestArticleAQueueThatIsDeletedDuringTheCreateStartsAgain(t *testing.T) {
 			}
 			sweeps--
 			m := other.Mutex(b.path+"/lock", nil)
-			require.NoError(t, m.Acquire(t.Context()))
-			require.NoError(t, m.Release(t.Context()))
+			require.NoError(t, m.Acquire(b.limited()))
+			require.NoError(t, m.Release(b.limited()))
 			assert.Equal(t, []string{b.path + "/lock"}, b.server.Sweep())
 		}}
 		sweeps = 5 // two for each try, of which the first makes the parents needed
 		policy := &asked{refuse: 4}
 		m := b.client(tree, policy.allow).Mutex(b.path+"/lock", nil)
-		require.NoError(t, m.Acquire(t.Context()))
+		require.NoError(t, m.Acquire(b.limited()))
 		assert.True(t, m.Held())
 		assert.Equal(t, []int{0, 1}, policy.counts)
-		require.NoError(t, m.Release(t.Context()))
+		require.NoError(t, m.Release(b.limited()))
 
 		sweeps = 2
-		err := b.client(tree, (&asked{}).allow).Mutex(b.path+"/lock", nil).Acquire(t.Context())
+		err := b.client(tree, (&asked{}).allow).Mutex(b.path+"/lock", nil).Acquire(b.limited())
 		assert.ErrorIs(t, err, zklatch.ErrRetryRefused)
 		assert.ErrorIs(t, err, zklatch.ErrNoNode)
 
 		sweeps = 20 // the default
-		require.NoError(t, b.client(tree, nil).Mutex(b.path+"/lock", nil).Acquire(t.Context()))
+		require.NoError(t, b.client(tree, nil).Mutex(b.path+"/lock", nil).Acquire(b.limited()))
 		assert.Zero(t, sweeps)
 	})
 }

@@ -64,7 +64,7 @@ func TestArticleALostPlaceAsksTheRetryPolicy(t *testing.T) {
 	wire(t, func(t *testing.T, b *bench) {
 		holder, u := b.user(), b.user()
 		held := holder.Mutex(b.path+"/lock", nil)
-		require.NoError(t, held.Acquire(t.Context()))
+		require.NoError(t, held.Acquire(b.limited()))
 		policy := &asked{refuse: 2}
 		m := b.client(u.Conn, policy.allow).Mutex(b.path+"/lock", nil)
 		began := time.Now()
@@ -79,7 +79,7 @@ func TestArticleALostPlaceAsksTheRetryPolicy(t *testing.T) {
 			b.server.Expire(s.ID)
 			b.until("the watch to end", func() bool { return b.watching() == 0 })
 		}
-		err := <-acquired
+		err := next(b, acquired)
 		assert.ErrorIs(t, err, zklatch.ErrRetryRefused)
 		assert.ErrorIs(t, err, zklatch.ErrNoNode, "what was refused a retry")
 		assert.Equal(t, []int{0, 1, 2}, policy.counts)
@@ -88,7 +88,7 @@ func TestArticleALostPlaceAsksTheRetryPolicy(t *testing.T) {
 		}
 		b.until("nothing to be left of it", func() bool { return len(b.names(holder, "/lock")) == 1 })
 
-		require.NoError(t, held.Release(t.Context()))
-		require.NoError(t, m.Acquire(t.Context()), "the next acquisition counts from 0")
+		require.NoError(t, held.Release(b.limited()))
+		require.NoError(t, m.Acquire(b.limited()), "the next acquisition counts from 0")
 	})
 }
