@@ -13,35 +13,20 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
-// StoreConfig configures a Store. DSN and Way are required.
+// StoreConfig configures a Store. Of Config, DSN is required, and Buyers, Only, Limit and
+// Progress have no effect; the requests are the buyers.
 type StoreConfig struct {
-	DSN     string // of a MySQL database, in which tables are created
+	Config
 	Way     string // the name of one of StoreWays
 	GoodsNo int    // number of the goods that it sells
-	Items   int    // of them, at least one
-	// Workers is the number of processes that the requests are divided among,
-	// at least two.
-	Workers int
-	// Think is the maximum time between a request's read and its write; each
-	// request's is random. In the article it is one second.
-	Think time.Duration
-	// ZooKeeper is the address of a real ZooKeeper for the locks that use one.
-	// If it is empty they use a tree in memory.
-	ZooKeeper string
-
-	// AfterRead is called by each request after it has read the stock, with its
-	// number. It may block: tests let all requests read before one writes.
-	AfterRead func(ctx context.Context, way string, request int)
 }
 
 // DefaultStoreConfig returns the article's shop without a lock, with a shorter
 // time to think.
 func DefaultStoreConfig() StoreConfig {
-	cfg := DefaultConfig()
-	return StoreConfig{Way: "no-lock", GoodsNo: 1, Items: cfg.Items, Workers: cfg.Workers, Think: cfg.Think}
+	return StoreConfig{Config: DefaultConfig(), Way: "no-lock", GoodsNo: 1}
 }
 
 // Validate reports the first invalid field.
@@ -52,13 +37,8 @@ func (c StoreConfig) Validate() error {
 	if c.GoodsNo < 1 || c.GoodsNo > math.MaxInt32 {
 		return fmt.Errorf("%w: goods number %d (want 1 to %d)", ErrConfig, c.GoodsNo, math.MaxInt32)
 	}
-	return c.config().Validate()
-}
-
-// config returns the configuration of a sale with as many buyers as it needs to
-// be valid.
-func (c StoreConfig) config() Config {
-	return Config{DSN: c.DSN, Buyers: c.Items + 1, Items: c.Items, Workers: c.Workers, Think: c.Think, ZooKeeper: c.ZooKeeper, AfterRead: c.AfterRead}
+	c.Buyers = c.Items + 1 // as many as are valid
+	return c.Config.Validate()
 }
 
 func (c StoreConfig) way() (Way, error) {
@@ -113,7 +93,7 @@ func NewStore(ctx context.Context, cfg StoreConfig) (*Store, error) {
 	}
 	var nonce [4]byte
 	crand.Read(nonce[:])
-	s := &Store{cfg: cfg, sale: &sale{cfg: cfg.config(), way: way, late: true}}
+	s := &Store{cfg: cfg, sale: &sale{cfg: cfg.Config, way: way, late: true}}
 	s.sales = Sales{Way: way.Name, GoodsNo: cfg.GoodsNo, Items: cfg.Items}
 	s.mux.HandleFunc("GET /goods-stock/{goodsNo}", s.purchase)
 	s.mux.HandleFunc("GET /goods-stock", s.report)

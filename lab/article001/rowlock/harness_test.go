@@ -38,8 +38,8 @@ var (
 // suite describes the repaired form.
 var suite = sqlworld.Suite{
 	Migrate: rowlock.Migrate,
-	Strategy: func(db *conclavesql.DB, logger *slog.Logger) (elector.Strategy, error) {
-		return rowlock.New(rowlock.Config{DB: db, Key: key, Logger: logger})
+	Strategy: func(db *conclavesql.DB, _ *slog.Logger) (elector.Strategy, error) {
+		return rowlock.New(rowlock.Config{DB: db, Key: key})
 	},
 	Lock: "row_lock l ON l.lock_key = ?", Key: key, Term: "id",
 }

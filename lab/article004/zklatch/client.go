@@ -21,9 +21,6 @@ var ErrSuspended = errors.New("connection suspended: the hold may be lost")
 
 // ClientConfig configures a Client. All fields are optional.
 type ClientConfig struct {
-	// Margin is how much earlier than the servers could end the session a holder stops
-	// relying on what it holds. Default a tenth of the session's timeout.
-	Margin time.Duration
 	// Retry decides whether an acquisition starts again after its place in the queue is
 	// lost. By default it does until the caller's context ends. A Latch does until it is
 	// closed, whatever the policy.
@@ -37,7 +34,6 @@ type ClientConfig struct {
 type Client struct {
 	tree   Tree
 	log    *slog.Logger
-	margin time.Duration
 	policy RetryPolicy
 	ctx    context.Context // ends with Close; used by background work
 	stop   context.CancelFunc
@@ -57,7 +53,7 @@ func NewClient(tree Tree, cfg ClientConfig) *Client {
 	if cfg.Rand == nil {
 		cfg.Rand = random.New()
 	}
-	c := &Client{tree: tree, log: cfg.Logger, margin: cfg.Margin, policy: cfg.Retry, rand: cfg.Rand}
+	c := &Client{tree: tree, log: cfg.Logger, policy: cfg.Retry, rand: cfg.Rand}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	return c
 }
@@ -129,14 +125,9 @@ func (c *Client) discard(dir, id string) {
 	})
 }
 
-// trustedUntil returns until when a node of the session may be relied on.
-func (c *Client) trustedUntil(s Session) time.Time {
-	margin := c.margin
-	if margin == 0 {
-		margin = s.Timeout / 10
-	}
-	return s.Until().Add(-margin)
-}
+// trustedUntil returns until when a node of the session may be relied on: a tenth of the
+// timeout earlier than the servers could end it.
+func (c *Client) trustedUntil(s Session) time.Time { return s.Until().Add(-s.Timeout / 10) }
 
 // reliable reports whether s is the session with this id, is connected, and was
 // confirmed recently enough.
