@@ -1,8 +1,8 @@
 // Package blacklist implements the set of forbidden nodes, which is immutable. A
-// node on the blacklist is given nothing new and hands over what it has while it still serves. So a node
-// leaves without loss through the blacklist (addSelfToMetaBlacklist in article
-// 002, the first step of every graceful stop), and an operator removes a node
-// with it.
+// node on the blacklist is given nothing new and hands over what it has while it
+// still serves. So a node leaves without loss through the blacklist
+// (addSelfToMetaBlacklist in article 002, the first step of every graceful stop),
+// and an operator removes a node with it.
 //
 //	            Add(Drain(node))                Add(by operator)
 //	(allowed) -------------------> own drain ---------------------+

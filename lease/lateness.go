@@ -7,9 +7,9 @@ import (
 // Lateness measures by how much its owner is late: it has a periodic timer, and
 // if that fires late, the process was suspended, had no processor or was
 // collecting garbage. What arrived in that time could not be read, so it does
-// not count as silence of those who sent it. The owner delays by it what it decides because
-// nothing has arrived (Table.Delay), and nothing else: a term, a fence or a lock
-// of the owner's ends when it ends for all others.
+// not count as silence of those who sent it. The owner delays by it what it decides
+// because nothing has arrived (Table.Delay), and nothing else: a term, a fence or a
+// lock of the owner's ends when it ends for all others.
 //
 // The delay is bounded by ticks of the timer: all time that is not late counts as
 // silence. If the timer is set to w each time, a silence of d is noticed within

@@ -57,7 +57,8 @@ func (a *arranger) run(ctx context.Context) error {
 	}
 }
 
-// endsTerm reports whether the leadership cannot continue after an error.
+// endsTerm reports whether the leadership cannot continue after an error. If another
+// node leads, it makes the elector look at once.
 func (a *arranger) endsTerm(err error) bool {
 	switch {
 	case errors.Is(err, errDeposed):

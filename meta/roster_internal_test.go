@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave"
+	conclavesql "conclave/sql"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
@@ -201,4 +202,14 @@ func TestRoster_UnheardIsCountedAmongAllSessions(t *testing.T) {
 	require.Len(t, lost, 2, "s2 and d1")
 	r.unheard["d1"] = now.Add(time.Hour)
 	assert.Empty(t, r.unheardNodes(trigger(2), now))
+}
+
+// A blacklist that a meta of an earlier version has written, with an epoch of its own,
+// is read under the epoch of its row.
+func TestDecode_BlacklistOfEarlierVersion(t *testing.T) {
+	a := &arranger{}
+	require.NoError(t, a.decode(conclavesql.State{Kind: conclavesql.KindBlacklist, Term: 3, Seq: 4,
+		Body: `{"epoch":"1.2","entries":[{"name":"data-1","role":"data","reason":"operator","by":"me"}]}`}))
+	assert.Equal(t, []string{"data-1"}, a.black().Names())
+	assert.Equal(t, conclave.Epoch{Term: 3, Seq: 4}, a.state.Blacklist.Epoch)
 }

@@ -11,9 +11,9 @@
 //
 // A [Recording] has all of it in memory: open no file of a stranger, since a record of a
 // few bytes may take a hundred times as many. A file that is cut short, damaged or of
-// another version is refused with an error that says so, and one with more than 128 MiB
-// of lines too. It is complete only when the Writer is closed: what is recorded of a run that is
-// killed cannot be read. Errors are kept as text.
+// another version is refused, and one with more than 128 MiB of lines too. It is
+// complete only when the Writer is closed: what is recorded of a run that is killed
+// cannot be read. Errors are kept as text.
 //
 // # Files, in reading order
 //
