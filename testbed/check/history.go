@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -192,9 +193,30 @@ func (r *Recorder) History(claims bool) *History {
 	return &h
 }
 
-// joinTime bounds how long what was sent before a joined history began may arrive in
-// it.
+// joinTime bounds how long what was sent is on its way while nothing fails.
 const joinTime = time.Minute
+
+// joining returns until when what was sent before a joined history began may arrive in
+// it: until nothing has failed for joinTime.
+func (h *History) joining() time.Duration {
+	if !h.Joined {
+		return math.MinInt64
+	}
+	var all []span
+	for host, spans := range h.faultSpansBut(testbed.Verb.IsCommand) {
+		if !strings.HasPrefix(host, "client-") {
+			all = append(all, spans...)
+		}
+	}
+	until := time.Duration(0)
+	for _, s := range merged(all) {
+		if s.from > until+joinTime {
+			break
+		}
+		until = max(until, s.to)
+	}
+	return until + joinTime
+}
 
 // faultsKept is for how long a fault that has ended is kept in a recording that goes
 // on.

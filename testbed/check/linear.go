@@ -198,18 +198,19 @@ func lockRowLinear(h *History, v *Verdict) {
 }
 
 // lockOps returns the statements on the lock row. In a joined history they begin
-// after joinTime: then the row may be anything, and what was sent before it may have
+// after joining: then the row may be anything, and what was sent before it may have
 // been executed already, or not.
 func (h *History) lockOps() (ops []porcupine.Operation) {
 	client := map[conclave.NodeID]int{}
+	joining := h.joining()
 	all := h.statements(trace.Looking, trace.Swapping, trace.Renewing, trace.Reparking, trace.Resigning)
 	for _, s := range all {
 		if _, known := client[s.before.Node]; !known {
 			client[s.before.Node] = len(client)
 		}
 		lost := s.done < 0 || s.after.Err != nil
-		if h.Joined && s.from <= joinTime {
-			if !lost && s.to <= joinTime {
+		if s.from <= joining {
+			if !lost && s.to <= joining {
 				continue
 			}
 			lost = true

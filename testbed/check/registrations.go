@@ -34,14 +34,14 @@ func (h *History) removedStays(v *Verdict) {
 	}
 	type removal struct{ life, ended, i int } // ended: how many lives had ended then
 	lives, ended := map[owned]int{}, map[owned][]int{}
-	removed := map[place]removal{}
+	removed, joining := map[place]removal{}, h.joining()
 	h.events(func(i int, at time.Duration, c trace.Claim) {
 		switch c.Kind {
 		case trace.Accepted:
 			lives[owned{c.Node, c.Subject}]++
 		case trace.Dropped:
 			of := owned{c.Node, c.Subject}
-			if h.Joined && at <= joinTime && ended[of] == nil {
+			if at <= joining && ended[of] == nil {
 				ended[of] = []int{0} // one may have ended before it
 			}
 			ended[of] = append(ended[of], lives[of])

@@ -241,6 +241,15 @@ func TestResume_FindsNoViolationWhereThereIsNone(t *testing.T) {
 				f.pause(11 * time.Second).gone("session-1").fault(kill(testbed.EndBurst, "")).pause(9 * time.Second).leader("meta-1")
 			},
 		},
+		"a win that waits in a link, which is mended two minutes after the cut": {
+			"P1",
+			func(f *forger) { f.fault(testbed.Action{Verb: testbed.Cut, Node: "meta-1", Peer: "db"}) },
+			func(f *forger) {
+				f.pause(2*time.Minute).statement("meta-3", trace.Looking, trace.Looked, trace.Claim{}, 0)
+				f.fault(testbed.Action{Verb: testbed.Mend, Node: "meta-1", Peer: "db"})
+				f.statement("meta-2", trace.Looking, trace.Looked, trace.Claim{Term: 1, Peer: id("meta-1")}, 0)
+			},
+		},
 		"a violation that was found before the cut, of a node that still has not handed over": {
 			"L14",
 			func(f *forger) {
