@@ -85,6 +85,7 @@ func (a *app) oversellServe(ctx context.Context, cfg oversell.StoreConfig, db, l
 		return err
 	}
 	servedErr := serveUntil(ctx, listener, store)
+	store.Wait() // for those that the server no longer waits for
 	sales, err := store.Sales(context.WithoutCancel(ctx))
 	if err != nil {
 		return errors.Join(servedErr, err)

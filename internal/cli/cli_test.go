@@ -161,6 +161,7 @@ func TestExecute_ReportsWrongSettingsWithCodeUsage(t *testing.T) {
 		"bad name":            {args: []string{"--name", "-"}, want: `node name "-"`},
 		"unknown environment": {environ: []string{"CONCLAVE_META_LEESE=1s"}, want: "unknown key CONCLAVE_META_LEESE"},
 		"not a setting":       {environ: []string{"CONCLAVE_META_VERSION=true"}, want: "unknown key CONCLAVE_META_VERSION"},
+		"nested file key":     {args: []string{"--config", write("n.yaml", "name: {a: b}\n")}, want: "name: nested settings are given, want one value"},
 		"unknown file key":    {args: []string{"--config", write("a.yaml", "leese: 1s\n")}, want: "unknown key leese"},
 		"bad file value":      {args: []string{"--config", write("b.yaml", "lease: soon\n")}, want: "lease: "},
 		"list for one":        {args: []string{"--config", write("c.yaml", "lease: [1s]\n")}, want: "a list"},

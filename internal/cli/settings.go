@@ -75,6 +75,8 @@ func setFlag(f *pflag.Flag, value any) error {
 	switch v := value.(type) {
 	case nil:
 		return fmt.Errorf("no value")
+	case map[string]any, map[any]any:
+		return fmt.Errorf("nested settings are given, want one value")
 	case []any:
 		if !isList {
 			return fmt.Errorf("a list is given, want one value")

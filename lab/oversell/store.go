@@ -77,7 +77,8 @@ type Store struct {
 	mux  http.ServeMux
 	next atomic.Uint64 // the next request's number, which also selects its worker
 
-	mu    sync.Mutex // guards sales
+	turns sync.WaitGroup // purchases in progress, or waiting for their turn
+	mu    sync.Mutex     // guards sales
 	sales Sales
 }
 
@@ -118,9 +119,12 @@ func (s *Store) open(ctx context.Context, lock string) error {
 	return s.sale.openQueue(ctx)
 }
 
-// Close deletes the row of the goods and ends the lock. Call it when no request is in
-// progress.
+// Wait waits for the purchases in progress. Call it when no other can begin.
+func (s *Store) Wait() { s.turns.Wait() }
+
+// Close waits as Wait does, deletes the row of the goods and ends the lock.
 func (s *Store) Close(ctx context.Context) error {
+	s.Wait()
 	var err error
 	if s.row != nil {
 		err = s.row.close(context.WithoutCancel(ctx))
@@ -166,6 +170,8 @@ func (s *Store) purchase(w http.ResponseWriter, r *http.Request) {
 // inTurn waits for the request's turn and buys. When the turn has begun, the end
 // of ctx has no effect: a lock that is not released would block the others.
 func (s *Store) inTurn(ctx context.Context) (reply string, err error) {
+	s.turns.Add(1)
+	defer s.turns.Done()
 	turn, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	waiting := context.AfterFunc(ctx, func() { cancel(errGivenUp) })

@@ -199,13 +199,20 @@ func (c *Conn) change() {
 	c.changed = make(chan struct{})
 }
 
-// runPings makes a request three times in each session timeout: the library does not
-// report when its own pings were answered.
+// runPings makes a request three times in each session timeout, which a new session may
+// change: the library does not report when its own pings were answered.
 func (c *Conn) runPings() {
 	for sent := time.Now(); ; {
-		s, _ := c.Session()
-		if sleep.For(c.ctx, time.Until(sent.Add(cmp.Or(s.Timeout, c.cfg.Timeout)/3))) != nil {
+		s, changed := c.Session()
+		due := time.NewTimer(time.Until(sent.Add(cmp.Or(s.Timeout, c.cfg.Timeout) / 3)))
+		select {
+		case <-c.ctx.Done():
+			due.Stop()
 			return
+		case <-changed:
+			due.Stop()
+			continue
+		case <-due.C:
 		}
 		sent = time.Now()
 		if s, _ = c.Session(); s.Connected() {

@@ -20,8 +20,8 @@ const (
 	writeKind = "-write-"
 )
 
-// ErrUpgrade is returned by AcquireWrite if the handle holds the read lock: two such
-// handles would wait for each other for ever.
+// ErrUpgrade is returned by AcquireWrite if the handle holds the read lock, also after its
+// session has ended: two such handles would wait for each other for ever.
 var ErrUpgrade = errors.New("a reader cannot become a writer: release the read lock first")
 
 // ReadWrite returns a handle of the lock at a path.

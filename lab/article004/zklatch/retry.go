@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -38,7 +39,8 @@ func (p ExponentialBackoffRetry) AllowRetry(retryCount int, _ time.Duration) (ti
 	if random == nil {
 		random = rand.Int64N
 	}
-	return p.BaseSleep * time.Duration(max(1, random(1<<(retryCount+1)))), true
+	factor, longest := time.Duration(max(1, random(1<<(retryCount+1)))), time.Duration(math.MaxInt64)
+	return min(p.BaseSleep, longest/factor) * factor, true
 }
 
 // retries counts how often an acquisition starts again. One goroutine uses it.

@@ -1,6 +1,7 @@
 package zklatch_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -90,5 +91,26 @@ func TestArticleALostPlaceAsksTheRetryPolicy(t *testing.T) {
 
 		require.NoError(t, held.Release(b.limited()))
 		require.NoError(t, m.Acquire(b.limited()), "the next acquisition counts from 0")
+	})
+}
+
+// Article 004: allowRetry decides about a lost place only. A latch tries until it is
+// closed, and a request that is not answered is repeated, whatever the policy.
+func TestArticleALatchAndARequestTryWhateverThePolicy(t *testing.T) {
+	wire(t, func(t *testing.T, b *bench) {
+		u := b.user()
+		b.server.LoseReply("create", "/lock/")
+		m := b.client(u.Conn, (&asked{}).allow).Mutex(b.path+"/lock", nil)
+		require.NoError(t, m.Acquire(b.limited()))
+		assert.Zero(t, b.server.Faults())
+
+		l := b.client(u.Conn, (&asked{}).allow).Latch(b.path+"/leader", "l")
+		require.NoError(t, l.Start())
+		require.NoError(t, l.Await(b.limited()))
+		s, _ := u.Session()
+		b.server.Expire(s.ID)
+		b.until("the latch to notice", func() bool { return !l.HasLeadership() })
+		require.NoError(t, l.Await(b.limited()))
+		l.Close(context.Background(), zklatch.Silent)
 	})
 }

@@ -12,7 +12,7 @@ type SemaphoreMutex struct {
 	queue queue
 
 	mu   sync.Mutex // guards the field below
-	held []place    // by this handle; at most one
+	held []place    // by this handle; more than one only if the session of the first has ended
 }
 
 // The kind of a semaphore's nodes.
@@ -35,17 +35,16 @@ func (s *SemaphoreMutex) Acquire(ctx context.Context) error {
 	return nil
 }
 
-// Release releases the lock. It returns ErrNotHeld if this handle does not hold it.
+// Release undoes the oldest Acquire. It returns ErrNotHeld if there is none.
 func (s *SemaphoreMutex) Release(ctx context.Context) error {
 	s.mu.Lock()
-	held := s.held
-	s.held = nil
-	s.mu.Unlock()
-	if len(held) == 0 {
+	if len(s.held) == 0 {
+		s.mu.Unlock()
 		return fmt.Errorf("release %s: %w", s.queue.dir, ErrNotHeld)
 	}
-	for _, p := range held { // more than one only if the session of the first has ended
-		s.queue.leave(ctx, p)
-	}
+	oldest := s.held[0]
+	s.held = s.held[1:]
+	s.mu.Unlock()
+	s.queue.leave(ctx, oldest)
 	return nil
 }
