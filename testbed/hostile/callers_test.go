@@ -43,7 +43,7 @@ func (w *world) callers() map[string]caller {
 	for node, address := range w.at {
 		fresh := &http.Client{Transport: w.cluster.Secure(&http.Transport{DisableKeepAlives: true})}
 		out[node] = func(ctx context.Context) error {
-			_, err := firstLine(ctx, fresh, http.MethodGet, "http://"+address+"/healthz")
+			_, err := firstLine(ctx, fresh, http.MethodGet, "http://"+address+"/healthz", http.StatusOK)
 			return err
 		}
 	}
@@ -76,8 +76,8 @@ func (w *world) call(ctx context.Context, port string, ask caller) {
 	}
 }
 
-// firstLine returns the first line of an answer with status 200.
-func firstLine(ctx context.Context, by *http.Client, method, url string) (string, error) {
+// firstLine returns the first line of an answer with the wanted status.
+func firstLine(ctx context.Context, by *http.Client, method, url string, want int) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {
 		return "", err
@@ -91,7 +91,7 @@ func firstLine(ctx context.Context, by *http.Client, method, url string) (string
 	if err == io.EOF { //nolint:errorlint // as bufio returns it
 		err = nil
 	}
-	if res.StatusCode != http.StatusOK {
+	if res.StatusCode != want {
 		return line, fmt.Errorf("%s: %.200s", res.Status, line)
 	}
 	return line, err
@@ -100,8 +100,8 @@ func firstLine(ctx context.Context, by *http.Client, method, url string) (string
 // watchConsole opens the stream of the console, until it has begun.
 func (w *world) watchConsole(ctx context.Context) error {
 	by := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	line, err := firstLine(ctx, by, http.MethodGet, "http://"+w.others["console"]+"/v1/stream")
-	if err == nil && !strings.HasPrefix(line, "id: ") {
+	line, err := firstLine(ctx, by, http.MethodGet, "http://"+w.others["console"]+"/v1/stream", http.StatusOK)
+	if err == nil && !strings.HasPrefix(line, "event: ") {
 		err = fmt.Errorf("the stream begins with %.100q", line)
 	}
 	return err
@@ -122,8 +122,8 @@ func (w *world) askControl(ctx context.Context) error {
 	by := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", w.others["control"])
 	}}}
-	line, err := firstLine(ctx, by, http.MethodPost, "http://supervisor/start/data-9")
-	if err == nil && !strings.Contains(line, `"unknown"`) {
+	line, err := firstLine(ctx, by, http.MethodPost, "http://supervisor/start/data-9", http.StatusNotFound)
+	if err == nil && !strings.HasPrefix(line, "no such process") {
 		err = fmt.Errorf("the answer is %.100q", line)
 	}
 	return err
