@@ -246,9 +246,7 @@ func TestVersionTooHighStartsAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		one, two := w.session("s1"), w.session("s2")
 		c := w.client(one)
-		sub, err := c.Subscribe("svc")
-		require.NoError(t, err)
-		w.eventually("subscribed", func() bool { return one.link() != nil && len(one.link().subscriptions()) == 1 })
+		sub := w.subscribed(c, one)
 		one.link().push("svc", 1<<52+5, "a")
 		assert.EqualValues(t, 1<<52+5, (<-sub.C()).Version)
 		once := true

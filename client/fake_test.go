@@ -136,6 +136,15 @@ func (w testWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// subscribed returns a subscription to "svc" that the session has received.
+func (w *world) subscribed(c *client.Client, s *fakeSession) *client.Subscription {
+	w.t.Helper()
+	sub, err := c.Subscribe("svc")
+	require.NoError(w.t, err)
+	w.eventually("subscribed", func() bool { return s.link() != nil && len(s.link().subscriptions()) == 1 })
+	return sub
+}
+
 // eventually waits until a condition holds, in small steps of virtual time. It
 // checks when every goroutine is blocked, so that the order of goroutines at
 // one moment does not matter.

@@ -33,9 +33,7 @@ func TestDelta_SubscriberSeesWholeLists(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		s1 := w.session("session-1")
 		c := w.client(s1)
-		sub, err := c.Subscribe("svc")
-		require.NoError(t, err)
-		w.eventually("subscribed", func() bool { return len(s1.link().subscriptions()) == 1 })
+		sub := w.subscribed(c, s1)
 		assert.True(t, s1.link().messages()[0].GetHello().GetDeltas())
 
 		one := strings.Split(strings.Repeat("x", 1000)+strings.Repeat(","+strings.Repeat("y", 1000), 30), ",")
@@ -96,9 +94,7 @@ func TestParts_SubscriberSeesWholeLists(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		s1 := w.session("session-1")
 		c := w.client(s1)
-		sub, err := c.Subscribe("svc")
-		require.NoError(t, err)
-		w.eventually("subscribed", func() bool { return len(s1.link().subscriptions()) == 1 })
+		sub := w.subscribed(c, s1)
 		l := s1.link()
 		assert.True(t, l.messages()[0].GetHello().GetParts())
 		var one []string
@@ -148,9 +144,7 @@ func TestParts_WithheldListIsAnError(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		s1 := w.session("session-1")
 		c := w.client(s1)
-		sub, err := c.Subscribe("svc")
-		require.NoError(t, err)
-		w.eventually("subscribed", func() bool { return len(s1.link().subscriptions()) == 1 })
+		sub := w.subscribed(c, s1)
 		l := s1.link()
 		l.push("svc", 1, "one")
 		<-sub.C()
@@ -170,9 +164,7 @@ func TestParts_ListAboveTheLimitIsAnError(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		s1 := w.session("session-1")
 		c := w.configured(client.Config{Sessions: []string{s1.address}, MaxListBytes: 5000})
-		sub, err := c.Subscribe("svc")
-		require.NoError(t, err)
-		w.eventually("subscribed", func() bool { return len(s1.link().subscriptions()) == 1 })
+		sub := w.subscribed(c, s1)
 		l := s1.link()
 		l.push("svc", 1, "one")
 		<-sub.C()
