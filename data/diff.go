@@ -127,7 +127,7 @@ func (d *differ) work(ctx context.Context, session conclave.NodeID) {
 		}
 		var highest int64
 		var err error
-		for pause := 5 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
+		for pause := 5 * time.Millisecond; ; pause = sleep.Longer(pause, 5*time.Millisecond, 200*time.Millisecond) {
 			highest, err = d.compare(ctx, j)
 			if err == nil || ctx.Err() != nil || !j.fence {
 				break

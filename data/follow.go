@@ -165,7 +165,7 @@ func (p *puller) run(ctx context.Context) {
 			timer.Stop()
 			return
 		}
-		pause = min(2*pause, 500*time.Millisecond)
+		pause = sleep.Longer(pause, 10*time.Millisecond, 500*time.Millisecond)
 	}
 }
 

@@ -148,11 +148,7 @@ func mayStop(st wire.State, name string, alive func(leader conclave.NodeID) bool
 		}
 		return slot.HandedOver(st.Table, name, live)
 	}
-	forbidden := make([]string, 0, 8)
-	for _, e := range st.Blacklist.Entries {
-		forbidden = append(forbidden, e.Name)
-	}
-	return slot.Drained(st.Table, name, live, forbidden, st.Replicas)
+	return slot.Drained(st.Table, name, live, st.Blacklist.Entries.Names(), st.Replicas)
 }
 
 func (s *Server) leave(ctx context.Context) error {

@@ -63,7 +63,7 @@ func (l *leader) getSlots(r *http.Request) (any, error) {
 	}
 	state := l.view.State()
 	live, _ := l.roster.live()
-	forbidden := forbiddenNames(state)
+	forbidden := state.Blacklist.Entries.Names()
 	var open []conclave.NodeID
 	for _, n := range live {
 		if !slices.Contains(forbidden, n.Name) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"conclave"
-	"conclave/blacklist"
 	"conclave/slot"
 	conclavesql "conclave/sql"
 	"conclave/wire"
@@ -63,7 +62,7 @@ func decode(row conclavesql.State, s *wire.State, of *[]string) error {
 		if err := read(row, &next); err != nil {
 			return err
 		}
-		if err := blacklist.Set(next.Entries).Validate(); err != nil {
+		if err := next.Entries.Validate(); err != nil {
 			return fmt.Errorf("the stored blacklist of epoch %s: %w", epoch, err)
 		}
 		s.Blacklist = next

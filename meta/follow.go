@@ -3,7 +3,6 @@ package meta
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 
 	"github.com/hashicorp/go-hclog"
@@ -105,7 +104,7 @@ func (f *follower) runObserve(ctx context.Context) {
 	forbidden := false
 	for {
 		changed := f.view.Changed()
-		now := slices.Contains(forbiddenNames(f.view.State()), f.self.Name)
+		now := f.view.State().Blacklist.Entries.Has(f.self.Name)
 		if now != forbidden {
 			act := f.elector.JoinElection
 			if now {

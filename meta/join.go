@@ -284,7 +284,7 @@ func (j *joins) sendUpdates(ctx context.Context, st *stream, conn *joinStream, f
 		if leading {
 			out.State = j.deltas.stateOut(sent, state, have)
 			if st.role == conclave.RoleSession {
-				out.Sessions = j.roster.openSessions(forbiddenNames(state))
+				out.Sessions = j.roster.openSessions(state.Blacklist.Entries.Names())
 			}
 		}
 		if err := conn.Send(out); err != nil {

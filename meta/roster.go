@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"conclave"
-	"conclave/blacklist"
 	"conclave/internal/signal"
 	"conclave/lease"
 	"conclave/slot"
@@ -637,9 +636,4 @@ func (r *roster) metaAddresses() (list []string) {
 		list = append(list, m.Address)
 	}
 	return list
-}
-
-// forbiddenNames returns the names on the blacklist.
-func forbiddenNames(st wire.State) []string {
-	return blacklist.Set(st.Blacklist.Entries).Names()
 }

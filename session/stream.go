@@ -16,6 +16,7 @@ import (
 
 	"conclave/internal/contain"
 	"conclave/internal/signal"
+	"conclave/internal/sleep"
 	"conclave/session/registry"
 	"conclave/wire"
 	"conclave/wire/admit"
@@ -234,12 +235,7 @@ func (c *clientService) receive(ctx context.Context, conn *connection, stream *c
 			return true, nil
 		}
 		body.handled()
-		if hold > 0 {
-			select {
-			case <-time.After(hold):
-			case <-ctx.Done():
-			}
-		}
+		_ = sleep.For(ctx, hold) // if ctx has ended, Receive fails
 		conn.extend()
 		m, err = stream.Receive()
 		body.arrived()

@@ -61,8 +61,8 @@ func (m Members) Of(role conclave.Role) []Member {
 
 // Blacklist is the published list of forbidden nodes.
 type Blacklist struct {
-	Epoch   conclave.Epoch    `json:"-"`
-	Entries []blacklist.Entry `json:"entries"`
+	Epoch   conclave.Epoch `json:"-"`
+	Entries blacklist.Set  `json:"entries"`
 }
 
 // Switch is one setting of the whole cluster. Version counts its changes.

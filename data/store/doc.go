@@ -21,11 +21,11 @@
 // A datum's version is taken from the slot's counter whenever its visible
 // content changes. The counter never falls, also not from one leader of the
 // slot to the next (Serve), nor when a session has pushed a higher version
-// (Read). One version therefore never stands for two contents.
+// (Answer). One version therefore never stands for two contents.
 //
 // # Who calls what
 //
-//	a leader     Serve once; Write, Remove, Merge; Read, TakeChanged;
+//	a leader     Serve once; Write, Remove, Merge; Answer, TakeChanged;
 //	             Changes, Snapshot and Trim for its followers; Compact
 //	a follower   Install, Follow; Prune
 //	a successor  follows, and at the same time takes writes: it opens a

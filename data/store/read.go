@@ -102,7 +102,7 @@ type Datum struct {
 	Version     int64
 	Values      []string
 	Publishers  int
-	Unconfirmed time.Duration // how much longer it is marked, as Read reports it
+	Unconfirmed time.Duration // how much longer it is marked, as Answer reports it
 }
 
 // IDs returns the ids that begin with prefix and under which subscribers see

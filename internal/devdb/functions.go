@@ -28,7 +28,7 @@ func (p *provider) Function(_ *sql.Context, name string) (sql.Function, bool) {
 }
 
 // functions returns the functions that wait, those about named locks, and
-// UTC_TIMESTAMP (see utc.go).
+// UTC_TIMESTAMP (see utcTimestamp).
 func (s *Server) functions() map[string]sql.Function {
 	all := make(map[string]sql.Function)
 	define := func(name string, args int, result sql.Type, eval func(*sql.Context, []any) (any, error)) {

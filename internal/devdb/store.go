@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 	"syscall"
 
@@ -376,12 +375,7 @@ func (st *store) dump() (tables []tableText, layout string, err error) {
 		}
 		fmt.Fprintf(&shapes, "CREATE DATABASE IF NOT EXISTS %s;\nUSE %s;\n", quote(db.Name()), quote(db.Name()))
 		of := db.Tables()
-		names := make([]string, 0, len(of))
-		for name := range of {
-			names = append(names, name)
-		}
-		sort.Strings(names)
-		for _, name := range names {
+		for _, name := range slices.Sorted(maps.Keys(of)) {
 			t := tableText{database: quote(db.Name()), name: quote(name)}
 			if t.shape, err = st.shape(db.Name(), name); err != nil {
 				return nil, "", fmt.Errorf("describe %s.%s: %w", db.Name(), name, err)

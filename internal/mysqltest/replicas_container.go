@@ -69,8 +69,8 @@ var (
 
 // startReplicas starts three servers and makes them a group.
 func startReplicas(kind Kind) (r *Replicas, err error) {
-	single := map[Kind]Kind{GroupReplication: MySQL, Galera: MariaDB}[kind]
-	first, err := engine(single)
+	server := map[Kind]Kind{GroupReplication: MySQL, Galera: MariaDB}[kind]
+	first, err := engine(server)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func startReplicas(kind Kind) (r *Replicas, err error) {
 				forms += "--wsrep-new-cluster"
 			}
 		}
-		if err := m.c.start(kind, script, []string{forms}, slices.Concat([]string{"mysqld"}, options[single], own)); err != nil {
+		if err := m.c.start(kind, script, []string{forms}, slices.Concat([]string{"mysqld"}, options[server], own)); err != nil {
 			return r, err
 		}
 		m.Addr = m.c.addr

@@ -33,7 +33,7 @@ func (r *Registry) receive(tp *topic, f *wirev1.Fetched, epoch conclave.Epoch, n
 		return false, f.GetTooLarge()
 	}
 	a, part := tp.answer, f.GetPart()
-	if a == nil || a.epoch != epoch || part.GetValuesAt() == 0 && part.GetPublishersAt() == 0 {
+	if a == nil || a.epoch != epoch || list.Begins(part) {
 		a = &answer{epoch: epoch, version: f.GetDatum().GetVersion(), list: list.Assembly{Limit: r.limits.maxList()}}
 	}
 	a.mark.add(f, now)

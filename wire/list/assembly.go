@@ -42,7 +42,7 @@ type Assembly struct {
 // are ignored, and the list must be asked for again.
 func (a *Assembly) Add(m Message, base *List) (whole *List, err error) {
 	part, limit := m.GetPart(), uint64(cmp.Or(a.Limit, MaxBytes))
-	if part.GetValuesAt() == 0 && part.GetPublishersAt() == 0 {
+	if Begins(part) {
 		*a = Assembly{Limit: a.Limit, hash: m.GetHash(), part: part, sum: fnvOffset}
 	}
 	bytes := part.GetBytes()
@@ -71,6 +71,9 @@ func (a *Assembly) Add(m Message, base *List) (whole *List, err error) {
 	return whole, err
 }
 
+// Begins reports whether a message with this part, nil for none, begins a list.
+func Begins(p *wirev1.Part) bool { return p.GetValuesAt() == 0 && p.GetPublishersAt() == 0 }
+
 // add adds a part, and returns the list if it is the last one.
 func (a *Assembly) add(m Message) (*List, error) {
 	p, values, publishers := m.GetPart(), m.GetDatum().GetValues(), m.GetDatum().GetPublishers()
@@ -90,9 +93,7 @@ func (a *Assembly) add(m Message) (*List, error) {
 		return nil, &TooLarge{uint64(a.bytes)}
 	}
 	a.values, a.publishers = append(a.values, values...), append(a.publishers, publishers...)
-	for _, v := range values {
-		a.sum = fnvString(fnvUint(a.sum, uint64(len(v))), v)
-	}
+	a.sum = hashValues(a.sum, values)
 	if len(a.values) < int(p.GetValues()) || len(a.publishers) < int(p.GetPublishers()) {
 		return nil, nil
 	}

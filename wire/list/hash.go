@@ -15,13 +15,13 @@ const (
 // compare hashes to avoid sending and pushing content that the other side
 // already has.
 func ContentHash(values []string) uint64 {
-	h := uint64(fnvOffset)
+	return max(hashValues(fnvOffset, values), 1)
+}
+
+// hashValues continues a ContentHash with more values.
+func hashValues(h uint64, values []string) uint64 {
 	for _, v := range values {
-		h = fnvUint(h, uint64(len(v)))
-		h = fnvString(h, v)
-	}
-	if h == 0 {
-		return 1
+		h = fnvString(fnvUint(h, uint64(len(v))), v)
 	}
 	return h
 }
