@@ -49,7 +49,10 @@ type Process struct {
 }
 
 // Role returns meta, session, data or db.
-func (p Process) Role() string {
-	role, _, _ := strings.Cut(p.Name, "-")
+func (p Process) Role() string { return RoleOf(p.Name) }
+
+// RoleOf returns the role in the name of a node: what stands before its number.
+func RoleOf(name string) string {
+	role, _, _ := strings.Cut(name, "-")
 	return role
 }

@@ -24,6 +24,7 @@ import (
 	"conclave/testbed/console/recorded"
 	"conclave/testbed/local"
 	"conclave/testbed/local/supervisor"
+	"conclave/testbed/outside"
 	"conclave/wire"
 )
 
@@ -340,13 +341,5 @@ func (a *app) watchOwn(ctx context.Context, cluster *local.Cluster, cfg supervis
 
 // awaitDown waits until the cluster was stopped or ctx ends.
 func awaitDown(ctx context.Context, h *supervisor.Handle) {
-	tick := time.NewTicker(500 * time.Millisecond)
-	defer tick.Stop()
-	for h.Supervisor() != 0 {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
+	_ = outside.Until(ctx, 500*time.Millisecond, func() (bool, error) { return h.Supervisor() == 0, nil }) // it ends either way
 }

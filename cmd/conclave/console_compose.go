@@ -90,7 +90,7 @@ func containerRows(cluster *containers.Cluster) []supervisor.Process {
 	addresses := cluster.Addresses()
 	out := make([]supervisor.Process, 0, len(states))
 	for _, name := range slices.Sorted(maps.Keys(states)) {
-		p := supervisor.Process{Name: name, Role: testbed.Process{Name: name}.Role(), PID: states[name].PID, HTTP: addresses[name]}
+		p := supervisor.Process{Name: name, Role: testbed.RoleOf(name), PID: states[name].PID, HTTP: addresses[name]}
 		switch s := states[name].State; {
 		case unknown != nil && name != testbed.Database: // what it answers is all that is known
 		case s == containers.Paused:

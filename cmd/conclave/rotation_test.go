@@ -18,7 +18,7 @@ import (
 	"conclave"
 	"conclave/client"
 	"conclave/testbed/local/supervisor"
-	"conclave/wire"
+	"conclave/testbed/outside"
 )
 
 // All tokens of a running cluster are replaced, nodes' and applications', while
@@ -87,15 +87,7 @@ func TestUp_TokensAreReplacedUnderLoad(t *testing.T) {
 	})
 
 	status := func(address, token string) int {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/v1/stopping", nil)
-		require.NoError(t, err)
-		wire.SetToken(req.Header, token)
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return 0
-		}
-		res.Body.Close()
-		return res.StatusCode
+		return outside.Status(ctx, http.DefaultClient, "http://"+address+"/v1/stopping", token)
 	}
 	// replace writes the file, makes the nodes read it, and waits until each answers
 	// the token like this.

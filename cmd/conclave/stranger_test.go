@@ -17,6 +17,7 @@ import (
 	"conclave"
 	"conclave/slot"
 	"conclave/testbed/local/supervisor"
+	"conclave/testbed/outside"
 	"conclave/wire"
 	"conclave/wire/rights"
 	wirev1 "conclave/wire/v1"
@@ -121,13 +122,7 @@ func TestUp_StrangersAddressIsSentNothingOfUse(t *testing.T) {
 	for sent := range stranger.tokens {
 		for role, address := range nodes {
 			for _, path := range []string{"/v1/stopping", "/v1/events?follow=false"} {
-				req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
-				require.NoError(t, err)
-				wire.SetToken(req.Header, sent)
-				res, err := http.DefaultClient.Do(req)
-				require.NoError(t, err)
-				res.Body.Close()
-				assert.Equal(t, http.StatusUnauthorized, res.StatusCode, "%s %s", role, path)
+				assert.Equal(t, http.StatusUnauthorized, outside.Status(ctx, http.DefaultClient, "http://"+address+path, sent), "%s %s", role, path)
 			}
 		}
 	}

@@ -47,7 +47,7 @@ func (c *cluster) close() { c.admin.HTTP.CloseIdleConnections() }
 // names returns the names of a role's processes, whether or not they run.
 func (c *cluster) names(role string) (out []string) {
 	for name := range c.Addresses() {
-		if (testbed.Process{Name: name}).Role() == role {
+		if testbed.RoleOf(name) == role {
 			out = append(out, name)
 		}
 	}

@@ -3,7 +3,6 @@ package console
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 )
@@ -104,7 +103,7 @@ func (h *Hub) snapshot() map[string]any {
 func (h *Hub) send(kind string, content map[string]any) {
 	h.clock, h.whole = h.state.Now, nil
 	m := encode(kind, content)
-	for v := range maps.Keys(h.viewers) {
+	for v := range h.viewers {
 		select {
 		case v.queue <- m:
 		default:

@@ -82,7 +82,7 @@ func (d *Cluster) is(ctx context.Context, service, state string) bool {
 // returns the id of its process.
 func (d *Cluster) lives(ctx context.Context, service string) (pid int, yes bool) {
 	c, err := d.project.Container(ctx, service)
-	return c.PID, err == nil && (c.State == "running" || c.State == "paused")
+	return c.PID, err == nil && statusOf(c).up()
 }
 
 // end kills a container or a client, or asks a container to stop without

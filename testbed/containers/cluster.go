@@ -35,7 +35,7 @@ func Attach(ctx context.Context, p *compose.Project, access Access) (*Cluster, e
 		return nil, err
 	}
 	for _, c := range all {
-		if _, isNode := ports[testbed.Process{Name: c.Service}.Role()]; isNode {
+		if _, isNode := ports[testbed.RoleOf(c.Service)]; isNode {
 			d.nodes = append(d.nodes, c.Service)
 		}
 	}
@@ -54,7 +54,7 @@ func (d *Cluster) size(c testbed.Size) testbed.Size {
 	}
 	c.Metas, c.Sessions, c.Datas = 0, 0, 0
 	for _, n := range d.nodes {
-		c.Add(testbed.Process{Name: n}.Role())
+		c.Add(testbed.RoleOf(n))
 	}
 	return c
 }
@@ -332,8 +332,7 @@ var ports = map[string]string{"meta": "9615", "data": "9622", "session": "9603"}
 func (d *Cluster) Addresses() map[string]string {
 	out := map[string]string{}
 	for _, name := range d.nodes {
-		role, _, _ := strings.Cut(name, "-")
-		out[name] = net.JoinHostPort(name, ports[role])
+		out[name] = net.JoinHostPort(name, ports[testbed.RoleOf(name)])
 	}
 	return out
 }
@@ -347,9 +346,10 @@ func (d *Cluster) Dial(ctx context.Context, network, address string) (net.Conn, 
 // every session.
 func (d *Cluster) ClientConfig(name string) (client.Config, error) {
 	c := client.Config{Name: name, Network: d.project.Outside(), Token: d.access.Token, TLSFrom: d.access.TLS}
+	addresses := d.Addresses()
 	for _, node := range d.nodes {
-		if address, isSession := d.Addresses()[node], strings.HasPrefix(node, "session-"); isSession {
-			c.Sessions = append(c.Sessions, address)
+		if strings.HasPrefix(node, "session-") {
+			c.Sessions = append(c.Sessions, addresses[node])
 		}
 	}
 	return c, nil
@@ -413,7 +413,7 @@ func (d *Cluster) Processes(ctx context.Context) ([]testbed.Process, error) {
 		if slices.Contains(preparations, c.Service) {
 			continue
 		}
-		p := testbed.Process{Name: c.Service, PID: c.PID, Running: c.State == "running" || c.State == "paused", Code: c.ExitCode, RSS: outside.Resident(c.PID), CPU: outside.ProcessorTime(c.PID)}
+		p := testbed.Process{Name: c.Service, PID: c.PID, Running: statusOf(c).up(), Code: c.ExitCode, RSS: outside.Resident(c.PID), CPU: outside.ProcessorTime(c.PID)}
 		if killed := c.ExitCode - 128; !p.Running && killed > 0 { // 128 + the signal that ended it
 			p.Code, p.Signal = 0, syscall.Signal(killed).String()
 		}

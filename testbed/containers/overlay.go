@@ -60,7 +60,7 @@ func overlay(dir string, c testbed.Size, traces string) (string, error) {
 	}
 	services := map[string]service{}
 	for _, name := range nodes(c) {
-		role, _, _ := strings.Cut(name, "-")
+		role := testbed.RoleOf(name)
 		prefix := "CONCLAVE_" + strings.ToUpper(role) + "_"
 		environment := map[string]string{}
 		var volumes []bind

@@ -103,7 +103,7 @@ func Attach(nodes *supervisor.Handle, dir string) (*Cluster, error) {
 func (d *Cluster) size(c testbed.Size) testbed.Size {
 	c.Metas, c.Sessions, c.Datas = 0, 0, 0
 	for name := range d.advertised {
-		c.Add(testbed.Process{Name: name}.Role())
+		c.Add(testbed.RoleOf(name))
 	}
 	return c
 }

@@ -2,13 +2,11 @@ package local
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -28,20 +26,17 @@ func (d *Cluster) rotateTokens(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var next strings.Builder
-	for r := rights.Operator; r >= rights.Read; r-- {
-		fmt.Fprintln(&next, r, "local", rand.Text())
-	}
-	tokens, err := rights.Parse(next.String())
+	next := supervisor.NewTokens()
+	tokens, err := rights.Parse(next)
 	if err != nil {
 		return err
 	}
 	before := d.Token()
-	if err := d.putTokens(ctx, path, string(old)+next.String(), tokens.Strongest(), http.StatusOK); err != nil {
+	if err := d.putTokens(ctx, path, string(old)+next, tokens.Strongest(), http.StatusOK); err != nil {
 		return err
 	}
 	d.token.Store(tokens.Strongest())
-	return d.putTokens(ctx, path, next.String(), before, http.StatusUnauthorized)
+	return d.putTokens(ctx, path, next, before, http.StatusUnauthorized)
 }
 
 // putTokens writes the nodes' file and has them read it. It waits until each that

@@ -129,7 +129,7 @@ const nowhere = "nowhere:1"
 
 // address is where a node listens for others.
 func (c *Cluster) address(name string) string {
-	switch role, _, _ := strings.Cut(name, "-"); role {
+	switch testbed.RoleOf(name) {
 	case "meta":
 		return name + metaPort
 	case "session":

@@ -3,7 +3,6 @@ package simulated
 import (
 	"context"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -15,6 +14,7 @@ import (
 	"conclave/internal/devdb"
 	"conclave/internal/logging"
 	"conclave/internal/node"
+	"conclave/internal/sleep"
 	"conclave/internal/trace"
 	"conclave/meta"
 	"conclave/session"
@@ -53,7 +53,7 @@ func (n nodeSpec) lasts(d time.Duration) time.Duration {
 // server makes the server of the role in the node's name, configured as in the
 // role's command.
 func (c *Cluster) server(spec nodeSpec) (server, error) {
-	switch role, _, _ := strings.Cut(spec.node.Name, "-"); role {
+	switch testbed.RoleOf(spec.node.Name) {
 	case testbed.Database:
 		ln, err := spec.network.Listen(context.Background(), "tcp", dbAddress)
 		if err != nil {
@@ -121,10 +121,8 @@ func (c *Cluster) newMeta(spec nodeSpec) (server, error) {
 func (m *metaNode) Run(ctx context.Context) error {
 	defer m.db.Close()
 	for m.migrate(ctx) != nil {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(50 * time.Millisecond):
+		if err := sleep.For(ctx, 50*time.Millisecond); err != nil {
+			return err
 		}
 	}
 	return m.Server.Run(ctx)

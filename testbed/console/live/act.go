@@ -119,7 +119,7 @@ func (s *Source) action(r console.Request) (testbed.Action, error) {
 	switch {
 	case !known(r.Node):
 		return testbed.Action{}, wire.Errorf(wire.CodeNotFound, "unknown node %q", r.Node)
-	case !slices.Contains(v.offer.Roles, roleOf(r.Node)):
+	case !slices.Contains(v.offer.Roles, testbed.RoleOf(r.Node)):
 		return testbed.Action{}, fmt.Errorf("%s does not apply to %s", r.Do, r.Node)
 	case v.offer.Peer && (!known(r.Peer) || r.Peer == r.Node):
 		return testbed.Action{}, fmt.Errorf("%s needs another node, got %q", r.Do, r.Peer)

@@ -6,13 +6,13 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"conclave/meta/metaclient"
 	"conclave/testbed/console"
 	"conclave/testbed/local/supervisor"
+	"conclave/testbed/outside"
 	"conclave/wire"
 )
 
@@ -184,30 +184,16 @@ func (l *looker) sessionClients(ctx context.Context, p supervisor.Process) (out 
 func getJSON(ctx context.Context, c *http.Client, address, path, token string, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
-	if err != nil {
-		return err
-	}
-	wire.SetToken(req.Header, token)
-	res, err := c.Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, 16<<20))
-	switch {
-	case err != nil:
-		return err
-	case res.StatusCode != http.StatusOK:
-		return wire.Errorf(wire.CodeUnavailable, "%s of %s: %s", path, address, res.Status)
-	case out == nil:
-		return nil
-	}
-	return json.Unmarshal(body, out)
-}
-
-// roleOf returns meta, session, data or db.
-func roleOf(name string) string {
-	role, _, _ := strings.Cut(name, "-")
-	return role
+	return outside.Get(ctx, c, "http://"+address+path, token, func(res *http.Response) error {
+		body, err := io.ReadAll(io.LimitReader(res.Body, 16<<20))
+		switch {
+		case err != nil:
+			return err
+		case res.StatusCode != http.StatusOK:
+			return wire.Errorf(wire.CodeUnavailable, "%s of %s: %s", path, address, res.Status)
+		case out == nil:
+			return nil
+		}
+		return json.Unmarshal(body, out)
+	})
 }

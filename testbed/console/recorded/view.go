@@ -94,8 +94,7 @@ func compareHosts(a, b string) int {
 }
 
 func rank(host string) int {
-	role, _, _ := strings.Cut(host, "-")
-	if i := slices.Index([]string{"client", "session", "data", "meta", testbed.Database}, role); i >= 0 {
+	if i := slices.Index([]string{"client", "session", "data", "meta", testbed.Database}, testbed.RoleOf(host)); i >= 0 {
 		return i
 	}
 	return 9
@@ -128,8 +127,7 @@ func (v *view) state(p position) console.State {
 func (v *view) nodes(s *console.State, p position) {
 	metas := v.scene.followed.metas(p.at)
 	for _, name := range append(v.Cluster.Nodes(), testbed.Database) {
-		role, _, _ := strings.Cut(name, "-")
-		n := console.Node{Role: role, State: v.scene.stateOf(name), Observer: v.scene.observer[name]}
+		n := console.Node{Role: testbed.RoleOf(name), State: v.scene.stateOf(name), Observer: v.scene.observer[name]}
 		n.Count(name, s.Slots)
 		if v.scene.snapshot != nil && slices.Contains(v.scene.snapshot.Forbid, name) {
 			n.Member, n.Listed = "blacklisted", "is on the blacklist"

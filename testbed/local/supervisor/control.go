@@ -110,7 +110,7 @@ func (c *control) stop(w http.ResponseWriter, r *http.Request) {
 	answer(w, nil)
 }
 
-// kinds are the errors that an answer of the socket tells apart, by its status.
+// kinds are the errors that an answer of the socket distinguishes, by its status.
 var kinds = map[int]error{http.StatusConflict: ErrRunning, http.StatusNotFound: ErrNoProcess}
 
 // answer writes nothing, or the text of an error with its status.

@@ -289,7 +289,10 @@ func (h *Handle) AwaitEnd(ctx context.Context, name string, pid int) (p Process,
 // it records each of them, so that none is left behind by Down.
 func (h *Handle) Start(ctx context.Context, name string) error {
 	s, _, err := h.record(name)
-	if err := cmp.Or(err, h.MayStart()); err != nil {
+	if err == nil {
+		err = s.mayStart(h.dir)
+	}
+	if err != nil {
 		return err
 	}
 	return h.ask(ctx, s, "/start/"+name)
@@ -299,13 +302,18 @@ func (h *Handle) Start(ctx context.Context, name string) error {
 // cluster was stopped, another one if its supervisor has ended.
 func (h *Handle) MayStart() error {
 	s, err := load(h.dir)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
+	}
+	return s.mayStart(h.dir)
+}
+
+func (s state) mayStart(dir string) error {
+	switch {
 	case s.Stopped:
-		return fmt.Errorf("%w: it was stopped, in %s", ErrNone, h.dir)
+		return fmt.Errorf("%w: it was stopped, in %s", ErrNone, dir)
 	case !s.supervised():
-		return fmt.Errorf("the supervisor (pid %d) has ended, and nothing else starts processes; stop what it has left with `conclave down --dir %s`", s.Supervisor.PID, h.dir)
+		return fmt.Errorf("the supervisor (pid %d) has ended, and nothing else starts processes; stop what it has left with `conclave down --dir %s`", s.Supervisor.PID, dir)
 	}
 	return nil
 }
