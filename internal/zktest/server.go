@@ -47,14 +47,11 @@ var shared struct {
 // and is not skipped.
 var errNamed = errors.New("the server that ZOOKEEPER_ADDR names cannot be used")
 
-// Wanted reports whether a real server is requested (TEST_ALL=1).
-func Wanted() bool { return long.All() }
-
 // New returns the server with a path for the test. If there is no server, the
 // test is skipped with a message, or fails.
 func New(t testing.TB) Server {
 	t.Helper()
-	if !Wanted() {
+	if !long.All() {
 		t.Skip("a real ZooKeeper is not requested: set TEST_ALL=1 to run this test on one")
 	}
 	shared.Lock()

@@ -99,13 +99,12 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	if cfg.ZooKeeper != "" {
 		report.Tree = "ZooKeeper at " + cfg.ZooKeeper
 	}
-	var nonce [4]byte
-	crand.Read(nonce[:])
+	name := newName()
 	for _, way := range Ways() {
 		if len(cfg.Only) > 0 && !slices.Contains(cfg.Only, way.Name) {
 			continue
 		}
-		row, err := runWay(ctx, cfg, way, "lab-"+hex.EncodeToString(nonce[:])+"-"+way.Name)
+		row, err := runWay(ctx, cfg, way, name+"-"+way.Name)
 		report.TookMs = time.Since(began).Milliseconds()
 		if err != nil {
 			return report, fmt.Errorf("%s: %w", way.Name, err)
@@ -114,6 +113,13 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 		report.Ways = append(report.Ways, row)
 	}
 	return report, nil
+}
+
+// newName returns a name that no other run uses.
+func newName() string {
+	var nonce [4]byte
+	crand.Read(nonce[:])
+	return "lab-" + hex.EncodeToString(nonce[:])
 }
 
 // errSlow reports that a way took longer than Config.Limit.

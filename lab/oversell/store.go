@@ -2,8 +2,6 @@ package oversell
 
 import (
 	"context"
-	crand "crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -92,13 +90,11 @@ func NewStore(ctx context.Context, cfg StoreConfig) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	var nonce [4]byte
-	crand.Read(nonce[:])
 	s := &Store{cfg: cfg, sale: &sale{cfg: cfg.Config, way: way, late: true}}
 	s.sales = Sales{Way: way.Name, GoodsNo: cfg.GoodsNo, Items: cfg.Items}
 	s.mux.HandleFunc("GET /goods-stock/{goodsNo}", s.purchase)
 	s.mux.HandleFunc("GET /goods-stock", s.report)
-	if err := s.open(ctx, "lab-"+hex.EncodeToString(nonce[:])); err != nil {
+	if err := s.open(ctx, newName()); err != nil {
 		return nil, errors.Join(err, s.Close(ctx))
 	}
 	return s, nil

@@ -97,12 +97,13 @@ func (c *Client) id() string {
 // the session ends.
 func (c *Client) repeat(what string, deletion func() error) {
 	c.background(func() {
-		for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		for pause := time.Duration(0); ; {
 			err := deletion()
 			if err == nil || errors.Is(err, ErrNoNode) || errors.Is(err, ErrClosed) || c.ctx.Err() != nil {
 				return
 			}
 			c.log.Debug("will try again", "to", what, "error", err)
+			pause = sleep.Longer(pause, 10*time.Millisecond, time.Second)
 			_ = sleep.For(c.ctx, pause)
 		}
 	})

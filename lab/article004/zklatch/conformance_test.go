@@ -17,8 +17,8 @@ import (
 
 func random(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 4)) }
 
-// TestConformance runs the suite of all strategies: on the tree in memory, over
-// ZooKeeper's protocol with the real client, and with TEST_ALL=1 on a real ZooKeeper.
+// TestConformance runs the suite of all strategies: on a server in memory, and with
+// TEST_ALL=1 on a real ZooKeeper.
 func TestConformance(t *testing.T) {
 	t.Run("wire", func(t *testing.T) {
 		electortest.Run(t, true, func(t *testing.T) electortest.World { return onWire(t).world(3 * time.Second) })

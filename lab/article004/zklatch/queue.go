@@ -57,6 +57,9 @@ const protected = "_c_"
 // parent, as in ZooKeeper.)
 func numberOf(name string) string { return name[max(0, len(name)-10):] }
 
+// byNumber compares two names by their numbers.
+func byNumber(a, b string) int { return cmp.Compare(numberOf(a), numberOf(b)) }
+
 // stand takes a place and waits until it may proceed. If the place is lost with its
 // session, or the queue was deleted while the place was taken, it starts again, as long
 // as the policy allows it. If ctx ends, the place is deleted. (attemptLock in article
@@ -104,14 +107,12 @@ func (q queue) enter(ctx context.Context) (place, error) {
 			// Read its owner: the node may have been created by the session before this one.
 			_, s, err = q.c.tree.Get(ctx, path)
 		}
-		switch {
-		case err == nil && path != "":
+		if err == nil && path != "" {
 			p.name, p.session = path[strings.LastIndexByte(path, '/')+1:], s.Owner
 			return p, nil
-		case err == nil || errors.Is(err, ErrNoNode) || lost(err): // it may appear later, at a server that lags behind
-			q.c.discard(q.dir, p.id)
-		default:
-			q.c.discard(q.dir, p.id)
+		}
+		q.c.discard(q.dir, p.id) // it may appear later, at a server that lags behind
+		if err != nil && !errors.Is(err, ErrNoNode) && !lost(err) {
 			return place{}, err
 		}
 	}
@@ -141,7 +142,7 @@ func (q queue) look(ctx context.Context) ([]string, error) {
 	names = slices.DeleteFunc(names, func(name string) bool {
 		return !slices.ContainsFunc(q.kinds, func(kind string) bool { return strings.Contains(name, kind) })
 	})
-	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(numberOf(a), numberOf(b)) })
+	slices.SortFunc(names, byNumber)
 	return names, nil
 }
 

@@ -1,7 +1,6 @@
 package zklatch
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,7 +123,7 @@ func (q *SimpleDistributedQueue) first(ctx context.Context, use func(path string
 	if err != nil {
 		return nil, nil, err
 	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(numberOf(a), numberOf(b)) })
+	slices.SortFunc(names, byNumber)
 	for _, name := range names {
 		if !strings.HasPrefix(name, itemPrefix) {
 			continue

@@ -12,7 +12,7 @@ import (
 	"conclave/lab/article004/zklatch"
 )
 
-// What the recipes rely on, tested on the tree in memory and on a real ZooKeeper.
+// What the recipes rely on, tested on a server in memory and on a real ZooKeeper.
 
 func TestTree_Nodes(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {

@@ -80,9 +80,6 @@ func (s *Server) execute(ses *session, r request, reply *encoder) error {
 	case opSetWatches:
 		s.rewatch(ses, r)
 		return nil
-	}
-	s.requests++
-	switch r.op {
 	case opDelete:
 		return s.remove(r.path, r.version)
 	case opGetData, opChildren:

@@ -20,7 +20,6 @@ type Server struct {
 	root     *node
 	sessions map[int64]*session
 	ids      int64
-	requests uint64
 	faults   []fault
 	conns    map[*conn]bool
 }
@@ -55,13 +54,6 @@ type node struct {
 
 	container      bool       // deleted by Sweep
 	watches, below []*session // that receive one event of the node, of its children
-}
-
-// Requests returns how many requests were received since New, without pings.
-func (s *Server) Requests() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.requests
 }
 
 // Watches returns how many watches are set.
