@@ -17,6 +17,7 @@ import (
 	"conclave/internal/certs"
 	"conclave/internal/random"
 	"conclave/wire"
+	"conclave/wire/list"
 )
 
 // Config configures a client.
@@ -132,7 +133,7 @@ func (c Config) withDefaults() Config {
 	if c.MaxWaiting == 0 {
 		c.MaxWaiting = 64 << 20
 	}
-	c.MaxListBytes = cmp.Or(c.MaxListBytes, wire.MaxList)
+	c.MaxListBytes = cmp.Or(c.MaxListBytes, list.MaxBytes)
 	if token := c.Token; c.TokenFrom == nil && token != "" {
 		c.TokenFrom = func() (string, error) { return token, nil }
 	}

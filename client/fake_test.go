@@ -22,6 +22,7 @@ import (
 	"conclave/client"
 	"conclave/testbed/simulated/simnet"
 	"conclave/wire"
+	"conclave/wire/list"
 	wirev1 "conclave/wire/v1"
 	"conclave/wire/v1/wirev1connect"
 )
@@ -218,7 +219,7 @@ func (l *fakeLink) messages() []*wirev1.ClientMessage {
 // push sends a datum to every subscription to its dataId.
 func (l *fakeLink) push(dataID string, version int64, values ...string) {
 	key := dataID + "#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP"
-	push := &wirev1.Push{Datum: &wirev1.Datum{DataInfoId: key, Version: version, Values: values}, Hash: wire.ContentHash(values)}
+	push := &wirev1.Push{Datum: &wirev1.Datum{DataInfoId: key, Version: version, Values: values}, Hash: list.ContentHash(values)}
 	for _, s := range l.subscriptions() {
 		if s.GetDataInfoId() == key {
 			push.Subscriptions = append(push.Subscriptions, s.GetId())
@@ -316,7 +317,7 @@ func (s *fakeSession) pushAll(m *wirev1.ClientMessage) {
 					d.Values = append(d.Values, p.GetValues()...)
 				}
 			}
-			l.out <- &wirev1.ServerMessage{Pushes: []*wirev1.Push{{Subscriptions: []string{sub.GetId()}, Datum: d, Hash: wire.ContentHash(d.Values)}}}
+			l.out <- &wirev1.ServerMessage{Pushes: []*wirev1.Push{{Subscriptions: []string{sub.GetId()}, Datum: d, Hash: list.ContentHash(d.Values)}}}
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"conclave/internal/signal"
 	"conclave/wire"
+	"conclave/wire/list"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -24,7 +25,7 @@ func FuzzServerMessage(f *testing.F) {
 	}
 	part := func(version int64, at uint32, values ...string) *wirev1.Push {
 		p := push(version, values...)
-		p.Hash, p.Part = wire.ContentHash([]string{"v", "w"}), &wirev1.Part{Values: 2, ValuesAt: at}
+		p.Hash, p.Part = list.ContentHash([]string{"v", "w"}), &wirev1.Part{Values: 2, ValuesAt: at}
 		return p
 	}
 	acks := []*wirev1.Ack{{Id: "p", Version: 1}, {Id: "x", Version: 1 << 60}}
@@ -58,7 +59,7 @@ func FuzzServerMessage(f *testing.F) {
 		c.pubs["p"], c.subs["s"] = p, s
 		l := &link{
 			client: c, ready: signal.New(), move: make(chan *wirev1.Move, 1), settled: signal.New(), windows: newWindows(time.Second),
-			owed: map[*Publication]bool{}, unfit: map[*Subscription]bool{}, parts: map[*Subscription]*parts{},
+			owed: map[*Publication]bool{}, unfit: map[*Subscription]bool{}, arriving: map[*Subscription]*list.Assembly{},
 		}
 		l.queue(p)
 		l.subscribes = []*Subscription{s}
@@ -78,7 +79,7 @@ func FuzzServerMessage(f *testing.F) {
 			for _, r := range m.GetRefused() {
 				restart = restart || r.GetId() == "s"
 			}
-			if l.take(&m) != nil {
+			if l.handle(&m) != nil {
 				return
 			}
 			after, _ := s.Last()

@@ -15,6 +15,7 @@ import (
 	"conclave"
 	"conclave/internal/signal"
 	"conclave/wire"
+	"conclave/wire/list"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -50,7 +51,7 @@ type link struct {
 	watches      []string
 	unwatches    []string
 	unfit        map[*Subscription]bool // the whole list is to be asked for, because a delta or a part did not fit
-	parts        map[*Subscription]*parts
+	arriving     map[*Subscription]*list.Assembly
 	over         over // what is over a limit of this session
 	goodbye      bool
 }
@@ -76,7 +77,7 @@ func (c *Client) greet(caller context.Context, a *attempt, limit time.Duration) 
 	l := &link{
 		client: c, address: a.address, cancel: cancel, ready: signal.New(), move: make(chan *wirev1.Move, 1), settled: signal.New(), pings: signal.New(),
 		received: signal.New(), leave: make(chan struct{}), done: make(chan struct{}),
-		owed: map[*Publication]bool{}, digests: digests{}, unfit: map[*Subscription]bool{}, parts: map[*Subscription]*parts{},
+		owed: map[*Publication]bool{}, digests: digests{}, unfit: map[*Subscription]bool{}, arriving: map[*Subscription]*list.Assembly{},
 	}
 	connected, err := c.pace(ctx)
 	a.begun.Store(max(1, int64(time.Since(a.since))))
@@ -143,7 +144,7 @@ func (c *Client) adopt(a *attempt) *link {
 	c.mu.Unlock()
 	c.noteAccepted()
 	c.log.Info("connected", "session", l.session.String(), "address", l.address)
-	if err := l.take(welcome); err != nil { // the welcome carries a refusal for now
+	if err := l.handle(welcome); err != nil { // the welcome carries a refusal for now
 		l.cancel(err)
 	}
 	l.settled.Set()
@@ -322,14 +323,14 @@ func (l *link) runReceive() error {
 			return wire.FromConnect(err)
 		}
 		l.received.Set()
-		if err := l.take(m); err != nil {
+		if err := l.handle(m); err != nil {
 			return err
 		}
 	}
 }
 
-// take handles one message.
-func (l *link) take(m *wirev1.ServerMessage) error {
+// handle handles one message.
+func (l *link) handle(m *wirev1.ServerMessage) error {
 	c := l.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -356,7 +357,7 @@ func (l *link) take(m *wirev1.ServerMessage) error {
 		if p := c.pubs[a.GetId()]; p != nil {
 			p.acknowledge(0, a.GetVersion(), nil)
 			if a.GetVersion() >= p.version {
-				l.settle(p)
+				l.dropOwed(p)
 			}
 		}
 	}
@@ -393,9 +394,9 @@ func (l *link) take(m *wirev1.ServerMessage) error {
 	return nil
 }
 
-// settle records that p needs no further acknowledgement of this session. The
+// dropOwed records that p needs no further acknowledgement of this session. The
 // lock is held.
-func (l *link) settle(p *Publication) {
+func (l *link) dropOwed(p *Publication) {
 	delete(l.owed, p)
 	l.waiting.remove(p)
 	delete(l.digests, p)
@@ -421,7 +422,7 @@ func (l *link) refused(r *wirev1.Refusal) error {
 	switch p := c.pubs[r.GetId()]; {
 	case p == nil:
 	case !p.forget.IsZero(): // data has its withdrawal: nothing changes for the application
-		l.settle(p)
+		l.dropOwed(p)
 	case passes(err):
 		l.overLimit(p, err)
 	default:
@@ -434,7 +435,7 @@ func (l *link) refused(r *wirev1.Refusal) error {
 			return nil
 		}
 		if s.seen.Version > 0 { // higher than this cluster's versions can follow: start again
-			s.seen.Version, s.hash, s.list = 0, 0, nil
+			s.seen.Version, s.list = 0, nil
 			l.subscribes = append(l.subscribes, s)
 			l.ready.Set()
 			return nil

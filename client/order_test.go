@@ -108,7 +108,7 @@ func TestLink_UpdateAtAnotherSessionIsNew(t *testing.T) {
 	}
 	one, two := newLink(1), newLink(2)
 	accepted := func(l *link, p *Publication) {
-		require.NoError(t, l.take(&wirev1.ServerMessage{Accepted: []*wirev1.Ack{{Id: p.id, Version: p.version}}}))
+		require.NoError(t, l.handle(&wirev1.ServerMessage{Accepted: []*wirev1.Ack{{Id: p.id, Version: p.version}}}))
 	}
 	var pubs []*Publication
 	for range 2000 {

@@ -84,7 +84,7 @@ func (l *link) overLimit(p *Publication, err error) {
 		l.client.log.Error("publication refused for now", "dataId", p.data.DataID, "id", p.id, "error", err)
 	}
 	p.acknowledge(0, 0, err)
-	l.settle(p)
+	l.dropOwed(p)
 	if l.over.pubs == nil {
 		l.over.pubs = map[*Publication]bool{}
 	}

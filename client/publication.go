@@ -108,8 +108,8 @@ func (c *Client) waitForRoom(ctx context.Context) error {
 	return nil
 }
 
-// await sets how much of a publication waits for a session. The lock is held.
-func (c *Client) await(p *Publication, bytes int) {
+// noteWaiting sets how much of a publication waits for a session. The lock is held.
+func (c *Client) noteWaiting(p *Publication, bytes int) {
 	c.waiting += bytes - p.waiting
 	p.waiting = bytes
 	if c.room != nil && c.waiting < c.config.MaxWaiting {
@@ -123,7 +123,7 @@ func (c *Client) await(p *Publication, bytes int) {
 func (c *Client) advance(p *Publication, values []string, withdrawn bool) {
 	p.version++
 	p.values, p.withdrawn, p.err = values, withdrawn, nil
-	c.await(p, p.size())
+	c.noteWaiting(p, p.size())
 	for _, l := range c.links {
 		l.queue(p)
 	}
@@ -236,7 +236,7 @@ func (p *Publication) acknowledge(accepted, stored int64, err error) {
 	p.accepted.reach(max(accepted, stored), err != nil)
 	p.stored.reach(stored, err != nil)
 	if p.accepted.version >= p.version || passes(p.err) {
-		p.client.await(p, 0)
+		p.client.noteWaiting(p, 0)
 	}
 	switch c := p.client; {
 	case p.final() != nil:
@@ -277,9 +277,9 @@ func (c *Client) forget(now time.Time) {
 // ignored, and no link waits for its acknowledgement. The lock is held.
 func (c *Client) remove(p *Publication) {
 	delete(c.pubs, p.id)
-	c.await(p, 0)
+	c.noteWaiting(p, 0)
 	for _, l := range c.links {
-		l.settle(p)
+		l.dropOwed(p)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/client"
-	"conclave/wire"
+	"conclave/wire/list"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -94,7 +94,7 @@ func TestMove_LeavesWhenTheOtherHasStoredEverything(t *testing.T) {
 		})
 		seen := two.link().subscriptions()[0]
 		assert.EqualValues(t, 7, seen.GetVersion(), "the subscription names the last push")
-		assert.Equal(t, wire.ContentHash([]string{"a"}), seen.GetHash())
+		assert.Equal(t, list.ContentHash([]string{"a"}), seen.GetHash())
 		assert.EqualValues(t, 1, seen.GetCount())
 
 		two.link().out <- &wirev1.ServerMessage{Stored: []*wirev1.Ack{{Id: p.ID(), Version: 2}}}

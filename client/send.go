@@ -94,7 +94,7 @@ func (l *link) next() *wirev1.ClientMessage {
 				s.err = nil
 			}
 			m.Subscribe = append(m.Subscribe, s.message())
-			size += 64 + len(s.key) + 4*len(s.publishers())
+			size += 64 + len(s.key) + 4*len(m.Subscribe[len(m.Subscribe)-1].Publishers)
 		}
 	}
 	l.subscribes = l.subscribes[taken:]

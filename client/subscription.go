@@ -1,12 +1,15 @@
 package client
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"conclave"
 	"conclave/wire"
+	"conclave/wire/list"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -25,8 +28,7 @@ type Subscription struct {
 
 	// Guarded by client.mu.
 	seen    conclave.Datum
-	hash    uint64          // of seen; 0: nothing was pushed yet
-	list    *wire.List      // of seen, with its publishers: a session that knows nothing yet must not push less
+	list    *list.List      // of seen, with its publishers: a session that knows nothing yet must not push less; nil: nothing was pushed yet
 	next    *conclave.Datum // the push that waits for the running callback
 	calling bool
 	closed  bool
@@ -69,7 +71,7 @@ func (s *Subscription) Data() conclave.DataInfoID { return s.data }
 func (s *Subscription) Last() (conclave.Datum, bool) {
 	s.client.mu.Lock()
 	defer s.client.mu.Unlock()
-	return s.seen, s.hash != 0
+	return s.seen, s.list != nil
 }
 
 // Err returns why the subscription was refused, or nil. An error of the code
@@ -93,7 +95,7 @@ func (s *Subscription) Close() {
 		for _, l := range c.links {
 			l.unsubscribes = append(l.unsubscribes, s.id)
 			delete(l.unfit, s)
-			delete(l.parts, s)
+			delete(l.arriving, s)
 		}
 		close(s.pushes) // pushed sends under the same lock, after checking closed
 	}
@@ -101,18 +103,51 @@ func (s *Subscription) Close() {
 	c.wakeLinks()
 }
 
-// pushed takes one push, if it is newer than the last one. The lock is held; it
-// never blocks.
-func (s *Subscription) pushed(version int64, list *wire.List, hash uint64, unconfirmed time.Duration) {
-	if s.closed || s.hash != 0 && version <= s.seen.Version {
+// pushed gives a push to one subscription, which has the list once it is whole. One
+// that does not fit what the subscription has, or the parts before it, is dropped, and
+// the whole list is asked for: the session then knows again what the subscription has.
+// The client's lock is held.
+func (l *link) pushed(s *Subscription, p *wirev1.Push) {
+	version := max(p.GetDelta().GetVersion(), p.GetDatum().GetVersion())
+	if s.list != nil && version <= s.seen.Version {
+		delete(l.arriving, s)
+		return // the subscription has a later list, through another session
+	}
+	limit := l.client.config.MaxListBytes
+	a := cmp.Or(l.arriving[s], &list.Assembly{Limit: limit})
+	whole, err := a.Add(p, s.list)
+	if whole != nil {
+		delete(l.arriving, s)
+		s.pushed(version, whole, wire.FromMs(p.GetUnconfirmedMs()))
 		return
 	}
-	s.err, s.over = nil, false
-	s.seen = conclave.Datum{Data: s.data, Version: version, Values: list.Values, Unconfirmed: unconfirmed}
-	s.list = list
-	if s.hash = hash; hash == 0 {
-		s.hash = wire.ContentHash(s.seen.Values)
+	l.arriving[s] = a
+	switch large, isLarge := errors.AsType[*list.TooLarge](err); {
+	case isLarge:
+		l.withheld(s, wire.Errorf(wire.CodeTooLarge, "the list has %d bytes, at most %d are received", large.Bytes, limit))
+	case err != nil && !l.unfit[s]:
+		l.client.log.Info("a change does not fit: the whole list is read again", "dataId", s.data.DataID, "error", err)
+		l.unfit[s] = true
+		l.subscribes = append(l.subscribes, s)
+		l.ready.Set()
 	}
+}
+
+// withheld records that the present list of a subscription cannot be received. The
+// client's lock is held.
+func (l *link) withheld(s *Subscription, why error) {
+	s.err = why
+	l.client.log.Error("the list cannot be received, what was received before stays", "dataId", s.data.DataID, "id", s.id, "error", why)
+}
+
+// pushed takes a list that is newer than the last one. The lock is held; it never
+// blocks.
+func (s *Subscription) pushed(version int64, whole *list.List, unconfirmed time.Duration) {
+	if s.closed {
+		return
+	}
+	s.err, s.over, s.list = nil, false, whole
+	s.seen = conclave.Datum{Data: s.data, Version: version, Values: whole.Values, Unconfirmed: unconfirmed}
 	own := s.seen
 	own.Values = slices.Clone(own.Values) // the application may change its copy
 	if s.onPush == nil {
@@ -153,14 +188,11 @@ func (s *Subscription) runCallbacks() {
 	c.mu.Unlock()
 }
 
+// message returns the subscription as it is sent, with what it has.
 func (s *Subscription) message() *wirev1.Subscription {
-	return &wirev1.Subscription{Id: s.id, DataInfoId: s.key, Version: s.seen.Version, Hash: s.hash, Count: uint32(len(s.seen.Values)), Publishers: s.publishers(), HoldMs: wire.Ms(s.limit)}
-}
-
-// publishers returns those of the last list.
-func (s *Subscription) publishers() []uint32 {
-	if s.list == nil {
-		return nil
+	m := &wirev1.Subscription{Id: s.id, DataInfoId: s.key, Version: s.seen.Version, Count: uint32(len(s.seen.Values)), HoldMs: wire.Ms(s.limit)}
+	if s.list != nil {
+		m.Hash, m.Publishers = s.list.Hash(), s.list.Publishers
 	}
-	return s.list.Publishers
+	return m
 }

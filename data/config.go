@@ -7,7 +7,7 @@ import (
 
 	"conclave"
 	"conclave/internal/node"
-	"conclave/wire"
+	"conclave/wire/list"
 )
 
 // Config configures a data node. Start from DefaultConfig and set Node, Listen
@@ -51,7 +51,7 @@ func DefaultConfig() Config {
 		DiffTimeout:   time.Second,
 		RepairEvery:   6 * time.Second,
 		RepairAll:     5 * time.Minute,
-		MaxListBytes:  wire.MaxList,
+		MaxListBytes:  list.MaxBytes,
 	}
 }
 

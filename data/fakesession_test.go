@@ -16,6 +16,7 @@ import (
 	"conclave"
 	"conclave/slot"
 	"conclave/wire"
+	"conclave/wire/list"
 	"conclave/wire/serve"
 	wirev1 "conclave/wire/v1"
 	"conclave/wire/v1/wirev1connect"
@@ -132,7 +133,7 @@ func (s *session) Diff(ctx context.Context, req *connect.Request[wirev1.DiffRequ
 		if slot.Of(p.DataInfoId, slots) == id {
 			mine[p.Id] = p
 			count++
-			sum += wire.EntryHash(p.Id, p.Version)
+			sum += list.EntryHash(p.Id, p.Version)
 		}
 	}
 	switch {

@@ -14,6 +14,7 @@ import (
 	"conclave/internal/signal"
 	"conclave/slot"
 	"conclave/wire"
+	"conclave/wire/list"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -71,7 +72,7 @@ func FuzzRequests(f *testing.F) {
 	f.Add(write, fetch, finish)
 	f.Add(write, fetch, never)
 	parts := marshal(&wirev1.FetchRequest{Session: session, Slots: []*wirev1.FetchSlot{{LeaderEpoch: epoch, Wants: []*wirev1.Want{
-		{DataInfoId: key, Parts: true}, {DataInfoId: key, Parts: true, PartHash: wire.ContentHash([]string{"v"}), ValuesAt: 1, PublishersAt: 1 << 31},
+		{DataInfoId: key, Parts: true}, {DataInfoId: key, Parts: true, PartHash: list.ContentHash([]string{"v"}), ValuesAt: 1, PublishersAt: 1 << 31},
 	}}}})
 	f.Add(write, parts, finish)
 	f.Fuzz(func(t *testing.T, write, fetch, finish []byte) {

@@ -82,7 +82,7 @@ func (s *migrations) askHolder(n conclave.NodeID, all []*migration) {
 		defer cancel()
 		err := s.receiveCopies(ctx, member.Address, ask, func(id int, c *store.Loading) {
 			if m := bySlot[id]; m != nil {
-				s.tasks.post(func() { s.take(m, n, c) })
+				s.tasks.post(func() { s.install(m, n, c) })
 			}
 		})
 		if err != nil {
@@ -118,11 +118,11 @@ func (s *migrations) receiveCopies(ctx context.Context, address string, ask *wir
 	return stream.Err()
 }
 
-// take replaces the copy with a holder's if that is further. If the source has
+// install replaces the copy with a holder's if that is further. If the source has
 // finished, and only its feed was too slow, a copy of the same feed up to the
 // position at which it finished is the rest of what it had: the hand-over goes on
 // as if the feed had brought it.
-func (s *migrations) take(m *migration, holder conclave.NodeID, c *store.Loading) {
+func (s *migrations) install(m *migration, holder conclave.NodeID, c *store.Loading) {
 	if s.running[m.r.id] != m || m.phase != collecting {
 		return
 	}
@@ -145,15 +145,15 @@ func (s *migrations) take(m *migration, holder conclave.NodeID, c *store.Loading
 // leader's, and returns its copy if that is complete and further. finished is
 // the epoch at which it served until now, or zero.
 func (r *replica) yield(in *wirev1.HeldCopy, now time.Time) (events []*wirev1.ReplicateEvent, finished conclave.Epoch) {
-	epoch, whole, finished := r.end(in, now)
+	epoch, whole, finished := r.endOlder(in, now)
 	if epoch.IsZero() {
 		return nil, finished
 	}
 	return whole.Messages(r.id, epoch), finished
 }
 
-// end is yield up to the copy, and its epoch; zero if it is not further.
-func (r *replica) end(in *wirev1.HeldCopy, now time.Time) (copied conclave.Epoch, whole store.Snapshot, finished conclave.Epoch) {
+// endOlder is yield up to the copy, and its epoch; zero if it is not further.
+func (r *replica) endOlder(in *wirev1.HeldCopy, now time.Time) (copied conclave.Epoch, whole store.Snapshot, finished conclave.Epoch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	epoch := wire.EpochIn(in.GetLeaderEpoch())

@@ -131,11 +131,11 @@ func (w *leaderships) write(n *leadershipNode, owner conclave.NodeID, id string,
 		return
 	}
 	w.fence[owner] = n.r.epoch
-	b := batch{replica: n.r, epoch: n.r.epoch}
+	b := &wirev1.SlotBatch{LeaderEpoch: wire.EpochOut(n.r.epoch)}
 	old, has := w.registered[owner][id]
 	switch {
 	case gone && has:
-		b.removals = []*wirev1.Removal{{Id: id, DataInfoId: testData.String(), Version: old.Version, Cause: wirev1.Cause_CAUSE_WITHDRAWN}}
+		b.Removals = []*wirev1.Removal{{Id: id, DataInfoId: testData.String(), Version: old.Version, Cause: wirev1.Cause_CAUSE_WITHDRAWN}}
 		delete(w.registered[owner], id)
 	default:
 		version := int64(1)
@@ -144,7 +144,7 @@ func (w *leaderships) write(n *leadershipNode, owner conclave.NodeID, id string,
 		}
 		p := &wirev1.Publisher{Id: id, DataInfoId: testData.String(), Version: version, Values: []string{fmt.Sprintf("%s=%d", id, version)}}
 		w.registered[owner][id] = p
-		b.puts = []store.Copy{store.CopyOf(owner, p)}
+		b.Puts = []*wirev1.Publisher{p}
 	}
 	access, _ := n.r.write(owner, 0, b, w.now)
 	require.Equal(w.t, wirev1.Access_ACCESS_ACCEPT, access)

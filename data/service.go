@@ -39,59 +39,50 @@ var _ wirev1connect.DataServiceHandler = (*service)(nil)
 // newer than everything that is still being collected.
 func (s *service) Write(_ context.Context, req *connect.Request[wirev1.WriteRequest]) (*connect.Response[wirev1.WriteResponse], error) {
 	session := wire.NodeIn(req.Msg.GetSession())
-	batches, err := s.read(session, req.Msg)
+	replicas, err := s.check(session, req.Msg)
 	if err != nil {
 		return nil, err
 	}
 	s.owners.noteContact(session, wire.CallerAddress(req.Header()))
-	s.config.Trace.Claim(trace.Claim{Kind: trace.Storing, Peer: session, Count: len(batches)})
+	s.config.Trace.Claim(trace.Claim{Kind: trace.Storing, Peer: session, Count: len(replicas)})
 	now := time.Now()
-	results := make([]*wirev1.SlotResult, len(batches))
-	for i, b := range batches {
-		access, epoch := b.replica.write(session, req.Msg.GetNumber(), b, now)
-		results[i] = &wirev1.SlotResult{Slot: uint32(b.replica.id), Access: access, LeaderEpoch: wire.EpochOut(epoch)}
+	results := make([]*wirev1.SlotResult, len(replicas))
+	for i, b := range req.Msg.GetBatches() {
+		access, epoch := replicas[i].write(session, req.Msg.GetNumber(), b, now)
+		results[i] = &wirev1.SlotResult{Slot: b.GetSlot(), Access: access, LeaderEpoch: wire.EpochOut(epoch)}
 		if access == wirev1.Access_ACCESS_ACCEPT {
-			s.notes.metrics.writes.Add(float64(len(b.puts) + len(b.removals)))
+			s.notes.metrics.writes.Add(float64(len(b.GetPuts()) + len(b.GetRemovals())))
 		}
 	}
 	s.feeds.wake()
 	return connect.NewResponse(&wirev1.WriteResponse{Results: results}), nil
 }
 
-// batch is a SlotBatch that has been checked.
-type batch struct {
-	replica  *replica
-	epoch    conclave.Epoch
-	puts     []store.Copy
-	removals []*wirev1.Removal
-}
-
-// read checks a whole request before any of it is applied.
-func (s *service) read(session conclave.NodeID, m *wirev1.WriteRequest) ([]batch, error) {
+// check checks a whole request before any of it is applied, and returns the replica of
+// each of its batches.
+func (s *service) check(session conclave.NodeID, m *wirev1.WriteRequest) ([]*replica, error) {
 	if session.Name == "" || session.Incarnation == "" {
 		return nil, wire.Errorf(wire.CodeBadRequest, "the write does not name its session and incarnation")
 	}
 	all := s.replicas.all()
-	out := make([]batch, 0, len(m.GetBatches()))
-	for _, in := range m.GetBatches() {
+	out := make([]*replica, 0, len(m.GetBatches()))
+	for _, b := range m.GetBatches() {
 		if len(all) == 0 {
 			return nil, wire.Errorf(wire.CodeUnavailable, "no slot table is known here yet")
 		}
-		id := int(in.GetSlot())
+		id := int(b.GetSlot())
 		if id >= len(all) {
 			return nil, wire.Errorf(wire.CodeBadRequest, "slot %d: there are %d", id, len(all))
 		}
-		b := batch{replica: all[id], epoch: wire.EpochIn(in.GetLeaderEpoch()), removals: in.GetRemovals(), puts: make([]store.Copy, len(in.GetPuts()))}
-		for i, m := range in.GetPuts() {
-			if err := wire.CheckPublisher(m); err != nil {
+		for _, p := range b.GetPuts() {
+			if err := wire.CheckPublisher(p); err != nil {
 				return nil, err
 			}
-			b.puts[i] = store.CopyOf(session, m)
-			if of := slot.Of(b.puts[i].Data, len(all)); of != id {
-				return nil, wire.Errorf(wire.CodeBadRequest, "%s belongs to slot %d, not to slot %d", b.puts[i].Data, of, id)
+			if of := slot.Of(p.GetDataInfoId(), len(all)); of != id {
+				return nil, wire.Errorf(wire.CodeBadRequest, "%s belongs to slot %d, not to slot %d", p.GetDataInfoId(), of, id)
 			}
 		}
-		out = append(out, b)
+		out = append(out, all[id])
 	}
 	return out, nil
 }
@@ -99,10 +90,10 @@ func (s *service) read(session conclave.NodeID, m *wirev1.WriteRequest) ([]batch
 // write applies one batch. It refuses a batch of an older request than one that
 // was accepted: the session may since have withdrawn or replaced what it
 // contains. The session sends what is still valid again, in a new request.
-func (r *replica) write(session conclave.NodeID, number uint64, b batch, now time.Time) (wirev1.Access, conclave.Epoch) {
+func (r *replica) write(session conclave.NodeID, number uint64, b *wirev1.SlotBatch, now time.Time) (wirev1.Access, conclave.Epoch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	access, epoch := r.access(b.epoch, true)
+	access, epoch := r.access(wire.EpochIn(b.GetLeaderEpoch()), true)
 	if access != wirev1.Access_ACCESS_ACCEPT {
 		return access, epoch
 	}
@@ -115,15 +106,16 @@ func (r *replica) write(session conclave.NodeID, number uint64, b batch, now tim
 		}
 		r.numbers[session] = number
 	}
-	for _, c := range b.puts {
+	for _, p := range b.GetPuts() {
+		c := store.CopyOf(session, p)
 		if !r.store.Write(c, now) {
 			continue // not newer than what is here
 		}
-		r.trace.Claim(trace.Claim{Kind: trace.Stored, Slot: r.id, Epoch: b.epoch, Peer: session, Subject: c.ID, Key: c.Data, Version: c.Version, Flag: c.Withdrawn})
+		r.trace.Claim(trace.Claim{Kind: trace.Stored, Slot: r.id, Epoch: epoch, Peer: session, Subject: c.ID, Key: c.Data, Version: c.Version, Flag: c.Withdrawn})
 	}
-	for _, x := range b.removals {
+	for _, x := range b.GetRemovals() {
 		r.store.Remove(store.Key{Owner: session, Data: x.GetDataInfoId(), ID: x.GetId()}, x.GetVersion(), x.GetCause(), now)
-		r.trace.Claim(trace.Claim{Kind: trace.Removed, Slot: r.id, Epoch: b.epoch, Peer: session, Subject: x.GetId(), Key: x.GetDataInfoId(), Version: x.GetVersion(), Count: int(x.GetCause())})
+		r.trace.Claim(trace.Claim{Kind: trace.Removed, Slot: r.id, Epoch: epoch, Peer: session, Subject: x.GetId(), Key: x.GetDataInfoId(), Version: x.GetVersion(), Count: int(x.GetCause())})
 	}
 	r.repairWith(session)
 	r.wrote(session)
@@ -245,7 +237,7 @@ func (s *service) Watch(ctx context.Context, req *connect.Request[wirev1.WatchRe
 	}
 	s.slots.tasks.wake.Set() // migrations may have one more session to ask
 	for {
-		if event := s.feeds.watchers.take(w); len(event.Changes) > 0 {
+		if event := s.feeds.watchers.next(w); len(event.Changes) > 0 {
 			if err := stream.Send(event); err != nil {
 				return err
 			}

@@ -112,8 +112,8 @@ func (ws *watchers) close(w *watcher) {
 	ws.all = slices.DeleteFunc(ws.all, func(o *watcher) bool { return o == w })
 }
 
-// take returns the next message: everything pending, in the order of the slots.
-func (ws *watchers) take(w *watcher) *wirev1.WatchEvent {
+// next returns the next message: everything pending, in the order of the slots.
+func (ws *watchers) next(w *watcher) *wirev1.WatchEvent {
 	ws.mu.Lock()
 	pending := w.pending
 	w.pending = make(map[int]*pendingChange)

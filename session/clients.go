@@ -318,9 +318,9 @@ func (c *clients) postpone(expired []broken, now time.Time) (due []broken) {
 	return due
 }
 
-// await puts back connections that expired has returned, and whose ends were seen,
+// awaitLease puts back connections that expired has returned, and whose ends were seen,
 // for the rest of their leases.
-func (c *clients) await(seen []broken) {
+func (c *clients) awaitLease(seen []broken) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, b := range seen {

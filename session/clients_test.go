@@ -48,7 +48,7 @@ func TestAwait_KeepsWhatTheLeaseWasGiven(t *testing.T) {
 		c.release(conn, 1, false, begun)
 		given(c)
 		seen, _ := c.expired(begun.Add(time.Hour))
-		c.await(seen)
+		c.awaitLease(seen)
 		again, next := c.expired(begun)
 		require.Empty(t, again)
 		return next.Sub(begun)

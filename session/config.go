@@ -8,7 +8,7 @@ import (
 	"conclave"
 	"conclave/internal/node"
 	"conclave/session/registry"
-	"conclave/wire"
+	"conclave/wire/list"
 )
 
 // Config configures a session. Zero durations take the values of DefaultConfig.
@@ -65,7 +65,7 @@ func DefaultConfig() Config {
 		DrainTimeout: 10 * time.Second,
 
 		MaxSubscriptions: 1 << 16, MaxRegistrations: 1_050_000,
-		MaxClientBytes: 1 << 30, MaxAddressBytes: 2 << 30, MaxOutboxBytes: 256 << 20, MaxListBytes: wire.MaxList,
+		MaxClientBytes: 1 << 30, MaxAddressBytes: 2 << 30, MaxOutboxBytes: 256 << 20, MaxListBytes: list.MaxBytes,
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 
 	"conclave/session/registry"
 	"conclave/wire"
-	"conclave/wire/rights"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -173,21 +172,6 @@ func exchange(stream *clientCall, m *wirev1.ClientMessage, wanted func(*wirev1.S
 			return nil
 		}
 	}
-}
-
-// mayHandOver returns why a hello may not hand over what a client has left, or nil. A
-// client that is connected here has not departed.
-func (c *clientService) mayHandOver(sender rights.Identity, hello *wirev1.ClientHello) error {
-	d := hello.GetDeparted()
-	switch {
-	case !sender.May(rights.Node):
-		return wire.Errorf(wire.CodeForbidden, "a hello in the name of %.100q needs the right %s", d.GetIdentity(), rights.Node)
-	case len(d.GetIdentity()) > maxNameBytes || len(d.GetAddress()) > maxNameBytes:
-		return wire.Errorf(wire.CodeBadRequest, "the identity and the address of a client that has departed have at most %d bytes", maxNameBytes)
-	case c.clients.has(hello.GetClient()):
-		return wire.Errorf(wire.CodeConflict, "client %s is connected here", hello.GetClient())
-	}
-	return nil
 }
 
 // has reports whether a client is connected.

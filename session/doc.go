@@ -155,29 +155,21 @@
 //   - admin.go: what operators are shown.
 //   - metrics.go: what is measured.
 //   - spread.go: clients move to sessions that have fewer.
-//   - connect.go: serves one client's stream.
-//   - subscribe.go: subscriptions are taken at a pace.
+//   - stream.go: serves one client's stream: its arrival, its messages, and until when it may be silent.
+//   - subscription.go: subscriptions are taken at a pace.
 //   - adopt.go: the values of registrations that a client names by digest.
-//   - waiting.go: a client's new registrations that wait for room.
-//   - intake.go: how much of what clients send may wait.
-//   - register.go: registrations are put into the registry, and answered.
-//   - arrivals.go: how many clients are welcomed at a time.
-//   - deadline.go: until when a client may be silent.
+//   - publisher.go: registrations are taken, or wait for room, and are answered.
 //   - watch.go: the configuration values that clients watch.
 //   - leases.go: the registrations of broken connections expire.
 //   - clients.go: connections: open, broken, and expired.
 //   - connection.go: one connection of a client.
 //   - outbox.go: what waits to be sent on it.
 //   - diff.go: answers a data node's diff.
-//   - links.go: the loops of each data node start and end.
-//   - room.go: new registrations wait while too much is queued for data.
 //   - writer.go: one Write at a time to each data node.
 //   - reader.go: one Fetch at a time from each data node.
 //   - feed.go: which dataIds have changed at each data node.
-//   - calls.go: what these loops share.
-//   - backoff.go: when a slot that was refused is tried again.
-//   - nodes.go: the data nodes, and what wakes their loops.
-//   - book.go: the addresses of nodes.
+//   - calls.go: what these loops share, and when a slot that was refused is tried again.
+//   - nodes.go: the data nodes: their addresses, their loops, and what wakes them.
 //   - locked.go: the registry and its lock.
 //   - config.go: the configuration and its defaults.
 package session

@@ -11,6 +11,7 @@ import (
 
 	"conclave"
 	"conclave/internal/signal"
+	"conclave/internal/sleep"
 	"conclave/lease"
 	"conclave/session/registry"
 	"conclave/slot"
@@ -28,7 +29,7 @@ type feeds struct{ *calls }
 // feed of a node that becomes a leader is open already.
 func (f *feeds) run(ctx context.Context, n *dataNode, random *rand.Rand) {
 	const first, most = 5 * time.Millisecond, 200 * time.Millisecond
-	wait := first
+	wait := time.Duration(0)
 	for {
 		received, err := f.watch(ctx, n)
 		f.nodes.hear(n, false)
@@ -36,17 +37,13 @@ func (f *feeds) run(ctx context.Context, n *dataNode, random *rand.Rand) {
 			return
 		}
 		if received {
-			wait = first
+			wait = 0
 			f.config.Logger.Debug("feed broke, will reopen", "from", n.address, "error", err)
 		}
-		timer := time.NewTimer(wait/2 + time.Duration(random.Int64N(int64(wait/2))))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		wait = sleep.Longer(wait, first, most)
+		if sleep.For(ctx, wait/2+time.Duration(random.Int64N(int64(wait/2)))) != nil {
 			return
-		case <-timer.C:
 		}
-		wait = min(2*wait, most)
 	}
 }
 
@@ -74,7 +71,7 @@ func (f *feeds) watch(ctx context.Context, n *dataNode) (received bool, err erro
 		return false, wire.FromConnect(err)
 	}
 	defer func() { _ = stream.Close() }() // it has ended or is given up
-	places := map[uint32]feedPosition{}
+	positions := map[uint32]feedPosition{}
 	for stream.Receive() {
 		messages.Set()
 		if !received {
@@ -89,7 +86,7 @@ func (f *feeds) watch(ctx context.Context, n *dataNode) (received bool, err erro
 			f.due(func(r *registry.Registry) bool { return r.RefreshLedAt(n.address, time.Now()) })
 		}
 		for _, c := range stream.Msg().GetChanges() {
-			f.follow(n, places, c)
+			f.follow(n, positions, c)
 		}
 	}
 	if err := context.Cause(ctx); errors.Is(err, errFeedSilent) {
@@ -126,13 +123,13 @@ func (f *feeds) isSilent(ctx context.Context, messages signal.Signal) bool {
 // topic of the slot is read, and the feed continues from the position in the
 // message. Reading after the position is known misses nothing; in the other
 // order, changes in between would be lost.
-func (f *feeds) follow(n *dataNode, places map[uint32]feedPosition, c *wirev1.SlotChange) {
+func (f *feeds) follow(n *dataNode, positions map[uint32]feedPosition, c *wirev1.SlotChange) {
 	number, epoch := int(c.GetSlot()), wire.EpochIn(c.GetLeaderEpoch())
 	if number < 0 || number >= slot.MaxSlots {
 		return
 	}
 	if c.GetEnded() {
-		delete(places, c.GetSlot())
+		delete(positions, c.GetSlot())
 		return
 	}
 	// A node that serves at an epoch was granted it in a table.
@@ -144,8 +141,8 @@ func (f *feeds) follow(n *dataNode, places map[uint32]feedPosition, c *wirev1.Sl
 	if changed {
 		f.nodes.reroute()
 	}
-	before, known := places[c.GetSlot()]
-	places[c.GetSlot()] = feedPosition{epoch, c.GetPosition()}
+	before, known := positions[c.GetSlot()]
+	positions[c.GetSlot()] = feedPosition{epoch, c.GetPosition()}
 	restarts := c.GetReset_() || !known || before.epoch != epoch || before.position != c.GetFrom()
 	f.due(func(r *registry.Registry) bool {
 		if restarts {

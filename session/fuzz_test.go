@@ -63,7 +63,7 @@ func FuzzTake(f *testing.F) {
 				break
 			}
 			conn := conns[i%2]
-			s.service.take(t.Context(), conn, &m)
+			s.service.handle(t.Context(), conn, &m)
 			for out, _ := conn.out.next(); out != nil; out, _ = conn.out.next() {
 				assert.LessOrEqual(t, proto.Size(out), conclave.MaxRequest)
 				for _, r := range out.GetRefused() {

@@ -162,7 +162,7 @@ func (l *leases) confirm(expired []broken) (due []broken) {
 			due = append(due, b)
 		}
 	}
-	l.clients.await(kept)
+	l.clients.awaitLease(kept)
 	return due
 }
 

@@ -3,12 +3,16 @@ package session
 import (
 	"context"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"conclave"
 	"conclave/internal/signal"
+	"conclave/session/registry"
+	"conclave/wire"
 )
 
 // nodes holds the data nodes that this session is connected to: every one on
@@ -151,4 +155,95 @@ func waitSignal(ctx context.Context, s signal.Signal, until time.Time) bool {
 	case <-timeout:
 	}
 	return true
+}
+
+// links keeps the loops of every data node: a writer, a reader and a feed, so
+// that a slow node delays no other.
+type links struct {
+	registry *locked
+	book     *addressBook
+	nodes    *nodes
+	rand     func() *rand.Rand // a random source for one loop
+	loops    []func(context.Context, *dataNode, *rand.Rand)
+}
+
+// run starts and ends the loops of data nodes as they come and go, and joins
+// all of them when ctx ends.
+func (l *links) run(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	for {
+		ended, begun := l.nodes.set(l.wanted())
+		for _, n := range ended {
+			n.cancel()
+		}
+		for _, n := range begun {
+			own, cancel := context.WithCancel(ctx)
+			n.cancel = cancel // called above, or by the end of ctx
+			for _, loop := range l.loops {
+				random := l.rand()
+				running.Go(func() { loop(own, n, random) })
+			}
+		}
+		select {
+		case <-ctx.Done():
+			for _, n := range l.nodes.list() {
+				n.cancel()
+			}
+			return
+		case <-l.nodes.changed.C():
+		}
+	}
+}
+
+// wanted returns the addresses of the data nodes to be connected to: the members
+// and all slot leaders.
+func (l *links) wanted() map[string]bool {
+	wanted := with(l.registry, (*registry.Registry).Leaders)
+	for _, a := range l.book.dataNodes() {
+		wanted[a] = true
+	}
+	return wanted
+}
+
+// addressBook holds the addresses of nodes: of every member, and of those that
+// are off the member list but still lead a slot in the last table. Without the
+// latter a session would lose its routes when members are removed while the
+// table is frozen.
+type addressBook struct {
+	mu   sync.Mutex // guards the rest
+	of   map[conclave.NodeID]string
+	data []string // addresses of the data members
+}
+
+func (b *addressBook) update(state wire.State) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	next := map[conclave.NodeID]string{}
+	for _, sl := range state.Table.Slots {
+		if a, ok := b.of[sl.Leader]; ok {
+			next[sl.Leader] = a
+		}
+	}
+	b.data = nil
+	for _, m := range state.Members.List {
+		next[m.Node] = m.Address
+		if m.Role == conclave.RoleData {
+			b.data = append(b.data, m.Address)
+		}
+	}
+	b.of = next
+}
+
+func (b *addressBook) find(n conclave.NodeID) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.of[n]
+}
+
+// dataNodes returns the addresses of the data members.
+func (b *addressBook) dataNodes() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.data)
 }

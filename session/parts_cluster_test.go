@@ -15,6 +15,7 @@ import (
 	"conclave/client"
 	"conclave/slot"
 	"conclave/wire"
+	"conclave/wire/list"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -25,7 +26,7 @@ func TestParts_ListLargerThanAMessageIsPushed(t *testing.T) {
 		publisher, early := c.client("publisher", "session-1"), c.watch(c.client("early", "session-1"), "svc")
 		var all []string
 		var pubs []*client.Publication
-		for len(all)*60_000 < wire.MaxMessage+wire.PartsFrom {
+		for len(all)*60_000 < wire.MaxMessage+list.PartsFrom {
 			var values []string
 			for range 30 {
 				values = append(values, fmt.Sprintf("%d:%s", len(all)+len(values), strings.Repeat("x", 60_000)))
@@ -78,13 +79,13 @@ func TestParts_ListThatChangesAllTheTimeArrives(t *testing.T) {
 				time.Sleep(5 * time.Millisecond)
 			}
 		})
-		var a wire.Assembly
+		var a list.Assembly
 		var versions []int64
 		for parts := 0; len(versions) < 6; {
 			r.until(func(m *wirev1.ServerMessage) bool {
 				for _, p := range m.GetPushes() {
 					require.NotNil(t, p.GetPart())
-					whole, err := a.Add(p.GetHash(), p.GetPart(), p.GetDatum().GetValues(), p.GetDatum().GetPublishers())
+					whole, err := a.Add(p, nil)
 					require.NoError(t, err)
 					if parts++; whole == nil {
 						continue

@@ -40,11 +40,11 @@ type writer struct {
 // So one registration is sent at once, and many at a time are batched.
 func (w *writer) run(ctx context.Context, n *dataNode, random *rand.Rand) {
 	pauses := newBackoff(random.Float64)
-	turn := turn{last: -1, most: writeFirst}
+	at := cursor{last: -1, most: writeFirst}
 	for {
 		pauses.reset(w.nodes.rerouted.Load())
 		now := time.Now()
-		req, parts, next := w.gather(n.address, pauses, &turn, now)
+		req, parts, next := w.gather(n.address, pauses, &at, now)
 		if len(parts) == 0 {
 			if !waitSignal(ctx, n.writes, next) {
 				return
@@ -54,7 +54,7 @@ func (w *writer) run(ctx context.Context, n *dataNode, random *rand.Rand) {
 		// The deadline counts from before the changes are gathered: a suspended
 		// process must not send afterwards what it gathered before.
 		taken := w.write(ctx, n, req, parts, pauses, now.Add(min(callLimit, w.config.SessionGrace/3)))
-		turn.most = nextSize(turn.most, countOf(parts), taken, time.Since(now))
+		at.most = nextSize(at.most, countOf(parts), taken, time.Since(now))
 		if ctx.Err() != nil {
 			return
 		}
@@ -75,8 +75,8 @@ func nextSize(most, sent int, taken bool, took time.Duration) int {
 	return most
 }
 
-// turn is where the next Write to a data node begins.
-type turn struct {
+// cursor is where the next Write to a data node begins.
+type cursor struct {
 	last   int    // the slot from which changes were taken last
 	most   int    // how many changes it may have
 	writes uint64 // that were made before
@@ -84,11 +84,11 @@ type turn struct {
 
 // gather makes the next Write to a node. next is when a slot that pauses may be
 // tried again.
-func (w *writer) gather(address string, p *backoff, t *turn, now time.Time) (req *wirev1.WriteRequest, parts []registry.Batch, next time.Time) {
+func (w *writer) gather(address string, p *backoff, c *cursor, now time.Time) (req *wirev1.WriteRequest, parts []registry.Batch, next time.Time) {
 	req = &wirev1.WriteRequest{Session: wire.NodeOut(w.config.Node), Number: w.numbers.Add(1)}
-	parts, next = w.take(address, p, t, now)
+	parts, next = w.changes(address, p, c, now)
 	if len(parts) > 0 {
-		t.writes++
+		c.writes++
 	}
 	for _, part := range parts { // made without the lock, which every client's messages wait for
 		req.Batches = append(req.Batches, part.Message())
@@ -96,11 +96,11 @@ func (w *writer) gather(address string, p *backoff, t *turn, now time.Time) (req
 	return req, parts, next
 }
 
-// take takes the changes of the next Write from the registry: class by class, of
+// changes takes the changes of the next Write from the registry: class by class, of
 // all slots, so that what is urgent in one slot does not wait behind what is new in
 // another one.
-func (w *writer) take(address string, p *backoff, t *turn, now time.Time) (parts []registry.Batch, next time.Time) {
-	room, most, last := writeBytes, t.most, t.last
+func (w *writer) changes(address string, p *backoff, c *cursor, now time.Time) (parts []registry.Batch, next time.Time) {
+	room, most, last := writeBytes, c.most, c.last
 	w.registry.mu.Lock()
 	defer w.registry.mu.Unlock()
 	unsent := w.registry.Unsent()
@@ -118,7 +118,7 @@ func (w *writer) take(address string, p *backoff, t *turn, now time.Time) (parts
 		slots = append(slots, n)
 	}
 	at := map[int]int{} // the slots' places in parts
-	for _, class := range registry.Order(t.writes) {
+	for _, class := range registry.Order(c.writes) {
 		for _, n := range slots {
 			if room <= 0 || most <= 0 {
 				return parts, next
@@ -127,7 +127,7 @@ func (w *writer) take(address string, p *backoff, t *turn, now time.Time) (parts
 			if part.Len() == 0 {
 				continue
 			}
-			room, most, t.last = room-part.Size, most-part.Len(), n
+			room, most, c.last = room-part.Size, most-part.Len(), n
 			if i, more := at[n]; more {
 				parts[i].Add(part)
 				continue

@@ -13,6 +13,11 @@ import (
 	"conclave/wire/v1/wirev1connect"
 )
 
+// MaxMessage is the limit of one message from a peer. It is a multiple of the
+// limit of a request, because a list combines the values of all its publishers;
+// builds that know no parts send and receive lists of up to this size.
+const MaxMessage = 16 * conclave.MaxRequest
+
 // Peers are the clients with which a node calls others: typed clients by
 // address, over one HTTP/2 connection each, without TLS unless UseTLS is called.
 type Peers struct {

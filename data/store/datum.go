@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"conclave/wire"
+	"conclave/wire/list"
 )
 
 // registration is one registration id under one DataInfoID, with a copy for
@@ -69,9 +69,7 @@ type datum struct {
 
 // content is what subscribers see of a datum. It is never changed.
 type content struct {
-	wire.List // the values are sorted by registration id
-	hash      uint64
-	bytes     int // see wire.List.Bytes
+	list.List // the values are sorted by registration id
 
 	reads int       // sessions that have begun to read it in parts, and have not finished
 	read  time.Time // when the last part was read
@@ -84,15 +82,15 @@ func (d *datum) find(id string) (int, bool) {
 // content returns the content, and keeps it for the next reader.
 func (d *datum) content() *content {
 	if d.read == nil {
-		c := &content{}
+		var values []string
+		var publishers []uint32
 		for _, r := range d.regs {
 			if v, ok := r.visible(); ok {
-				c.Values = append(c.Values, v...)
-				c.Publishers = append(c.Publishers, wire.PublisherHash(r.id))
+				values = append(values, v...)
+				publishers = append(publishers, list.PublisherHash(r.id))
 			}
 		}
-		c.hash, c.bytes = wire.ContentHash(c.Values), c.Bytes()
-		d.read = c
+		d.read = &content{List: *list.New(values, publishers, 0)}
 	}
 	return d.read
 }
@@ -102,7 +100,7 @@ func (d *datum) content() *content {
 func (d *datum) withdrawn() (hashes []uint32) {
 	for _, r := range d.regs {
 		if _, ok := r.visible(); !ok {
-			hashes = append(hashes, wire.PublisherHash(r.id))
+			hashes = append(hashes, list.PublisherHash(r.id))
 		}
 	}
 	return hashes

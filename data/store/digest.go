@@ -2,7 +2,7 @@ package store
 
 import (
 	"conclave"
-	"conclave/wire"
+	"conclave/wire/list"
 )
 
 // ownerSet is the digest of one owner's copies: their number, and the sum of
@@ -16,10 +16,10 @@ type ownerSet struct {
 
 func (o *ownerSet) add(id string, version int64) {
 	o.count++
-	o.sum += wire.EntryHash(id, version)
+	o.sum += list.EntryHash(id, version)
 }
 
 func (o *ownerSet) remove(id string, version int64) {
 	o.count--
-	o.sum -= wire.EntryHash(id, version)
+	o.sum -= list.EntryHash(id, version)
 }

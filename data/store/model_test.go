@@ -13,6 +13,7 @@ import (
 
 	"conclave"
 	"conclave/wire"
+	"conclave/wire/list"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -71,7 +72,7 @@ func (m model) digest(owner conclave.NodeID) (count, sum uint64) {
 	for k, c := range m {
 		if k.Owner == owner {
 			count++
-			sum += wire.EntryHash(k.ID, c.version)
+			sum += list.EntryHash(k.ID, c.version)
 		}
 	}
 	return count, sum
@@ -342,7 +343,7 @@ func (m *storeMachine) check(t *rapid.T) {
 		want := m.model.visible(data)
 		f := m.leader.Read(data, 0, 0, m.now)
 		assert.Equal(t, want, f.GetDatum().GetValues())
-		assert.Equal(t, wire.ContentHash(want), f.GetHash())
+		assert.Equal(t, list.ContentHash(want), f.GetHash())
 		assert.True(t, m.leader.Read(data, 0, f.GetHash(), m.now).GetSame())
 		visible += len(want)
 		d, found := m.leader.Datum(data, m.now)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"hash/fnv"
 	"slices"
 	"strings"
@@ -8,35 +9,62 @@ import (
 
 	"conclave"
 	"conclave/wire"
+	"conclave/wire/list"
 	wirev1 "conclave/wire/v1"
 )
 
-// Read answers a session's request for one datum. If the session has already
-// pushed this version or a higher one with another content, the counter rises
-// above it: otherwise subscribers would take the new content for older than
-// what they have (the race of two slot tables in article 002). A version is only
+// Answer answers a session's request for one datum, as the session can take it: a list
+// that is large as the changes of one that the session has, or in parts of about limit
+// bytes. A list of more than most bytes is not sent; 0 is list.MaxBytes. count is the
+// number of its values, 0 if the session has them. begun reports whether the answer is a
+// further part of a list that was read before.
+//
+// If the session has already pushed this version or a higher one with another content,
+// the counter rises above it: otherwise subscribers would take the new content for older
+// than what they have (the race of two slot tables in article 002). A version is only
 // what some client claims to have, so it raises the counter to s.claims at most.
-func (s *Store) Read(data string, version int64, hash uint64, now time.Time) *wirev1.Fetched {
-	d := s.data[data]
+//
+// All parts are of the list that the first one was of, although it may have changed
+// since: it is kept while it is read, as the bases of deltas are, so that a list that
+// changes all the time can be read. If it is not kept any more, the answer begins with
+// the present one. What may be missing is that of now; the session takes what the first
+// part said into account as well.
+func (s *Store) Answer(want *wirev1.Want, limit, most int, now time.Time) (f *wirev1.Fetched, count int, begun bool) {
+	d := s.data[want.GetDataInfoId()]
 	if d == nil {
-		d = &datum{id: data, version: s.counter} // reads as empty; not stored
+		d = &datum{id: want.GetDataInfoId(), version: s.counter} // reads as empty; not stored
+	}
+	f = &wirev1.Fetched{Datum: &wirev1.Datum{DataInfoId: d.id}}
+	if c, version := s.bases.reading(d, want); c != nil {
+		f.Datum.Version, f.Hash = version, c.Hash()
+		c.sendPart(f, list.Position{Values: int(want.GetValuesAt()), Publishers: int(want.GetPublishersAt())}, limit, now)
+		s.noteMarks(f, d, now)
+		return f, len(c.Values), true
 	}
 	c := d.content()
-	same := hash == c.hash
-	if claimed := min(version, s.claims); !same && claimed >= d.version {
+	f.Hash, f.Same = c.Hash(), c.Hash() == want.GetHash()
+	if claimed := min(want.GetVersion(), s.claims); !f.Same && claimed >= d.version {
 		s.counter = max(s.counter, claimed) + 1
 		d.version = s.counter
 	}
-	out := &wirev1.Fetched{
-		Datum: &wirev1.Datum{DataInfoId: data, Version: d.version},
-		Same:  same,
-		Hash:  c.hash,
+	f.Datum.Version = d.version
+	s.noteMarks(f, d, now)
+	if f.Same {
+		return f, 0, false
 	}
-	if !same {
-		out.Datum.Values, out.Datum.Publishers = c.Values, c.Publishers
+	if want.GetDeltas() {
+		f.Delta = s.bases.delta(d, want.GetHash())
 	}
-	s.noteMarks(out, d, now)
-	return out
+	switch bytes := c.Bytes(); {
+	case want.GetParts() && bytes > cmp.Or(most, list.MaxBytes): // some subscriber needs the whole of it
+		f.TooLarge, f.Delta = uint64(bytes), nil
+	case f.Delta != nil:
+	case want.GetParts() && bytes > list.PartsFrom:
+		c.sendPart(f, list.Position{}, limit, now)
+	default:
+		f.Datum.Values, f.Datum.Publishers = c.Values, c.Publishers
+	}
+	return f, len(c.Values), false
 }
 
 // noteMarks adds what may be missing from the datum to an answer.
@@ -46,19 +74,6 @@ func (s *Store) noteMarks(out *wirev1.Fetched, d *datum, now time.Time) {
 	}
 	if left := s.Incomplete(now); left > 0 {
 		out.IncompleteMs, out.Withdrawn = wire.Ms(left), d.withdrawn()
-	}
-}
-
-// Shorten replaces the content of an answer of Read by a delta, if the session has
-// the content of this hash and a delta to that is much smaller. A list that is too large
-// to be sent is not sent in this way either: some subscriber needs the whole of it.
-func (s *Store) Shorten(f *wirev1.Fetched, hash uint64, most int) {
-	d := s.data[f.GetDatum().GetDataInfoId()]
-	if d == nil || f.GetSame() || d.content().bytes > most {
-		return
-	}
-	if f.Delta = s.bases.delta(d, hash); f.Delta != nil {
-		f.Datum.Values, f.Datum.Publishers = nil, nil
 	}
 }
 
@@ -150,7 +165,7 @@ func (s *Store) All() []Copy {
 }
 
 // Digest returns what a diff compares first: the number of an owner's copies,
-// tombstones included, and the sum of their wire.EntryHash.
+// tombstones included, and the sum of their list.EntryHash.
 func (s *Store) Digest(owner conclave.NodeID) (count, sum uint64) {
 	if o := s.owners[owner]; o != nil {
 		return o.count, o.sum

@@ -22,6 +22,7 @@ const rules = `
 	conclave < internal/certs < wire/serve, internal/node, client, testbed/local/supervisor, cmd/conclave, internal/mysqltest;
 	NONE < wire/v1 < wire/v1/wirev1connect;
 	NONE < wire/rights, wire/admit;
+	conclave, wire/v1 < wire/list < client, data/store, session/registry;
 	slot, lease, blacklist, internal/trace, wire/rights, wire/admit, wire/v1/wirev1connect < wire;
 	NONE < internal/plot < testbed/report, lab;
 	NONE < internal/stage, internal/sleep, internal/signal, internal/faultnet, internal/long, internal/cli/clitest;

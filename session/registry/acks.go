@@ -29,9 +29,9 @@ func (a *acks) add(more []Ack) (bytes int) {
 	return bytes
 }
 
-// take removes and returns as many as one message carries, and how many bytes they
+// next removes and returns as many as one message carries, and how many bytes they
 // took.
-func (a *acks) take() (out []*wirev1.Ack, bytes int) {
+func (a *acks) next() (out []*wirev1.Ack, bytes int) {
 	n := min(len(a.order), messageAcks)
 	block := make([]wirev1.Ack, n) // one allocation for all
 	for i, id := range a.order[:n] {

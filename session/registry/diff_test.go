@@ -11,6 +11,7 @@ import (
 
 	"conclave"
 	"conclave/wire"
+	"conclave/wire/list"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -62,7 +63,7 @@ func TestDiff_EpochThatCannotBeTrueIsRefused(t *testing.T) {
 func FuzzDiff(f *testing.F) {
 	for _, req := range []*wirev1.DiffRequest{
 		{},
-		{LeaderEpoch: &wirev1.Epoch{Term: 1, Seq: 2}, AskerAddress: "data-1", Count: 1, Digest: wire.EntryHash("r0", 1)},
+		{LeaderEpoch: &wirev1.Epoch{Term: 1, Seq: 2}, AskerAddress: "data-1", Count: 1, Digest: list.EntryHash("r0", 1)},
 		{LeaderEpoch: &wirev1.Epoch{Term: 1, Seq: 3}, Count: 2, Summarized: true, Entries: []*wirev1.DiffEntry{{Id: "r0", Version: 9}, {Id: "other", Version: 1}}},
 		{Slot: 2, LeaderEpoch: &wirev1.Epoch{Term: 2}},
 	} {

@@ -46,15 +46,15 @@
 //   - adopt.go: where the values of a registration may be found, and what is handed over.
 //   - subscribe.go: subscriptions come and go.
 //   - push.go: what was read is offered to the subscribers.
-//   - delta.go: how a large list is sent to a receiver that has an earlier one.
+//   - answer.go: an answer to a read makes the content of a topic.
 //   - read.go: which topics are to be read, and when.
-//   - part.go: how a larger list is read.
 //   - limits.go: how much clients may hold.
 //   - fence.go: which leader epoch of a slot counts.
 //   - registry.go: the registry, and the number of its slots.
 //   - guard.go: when a push is held back.
 //   - slot.go: one slot: its leader, registrations, queue and topics.
-//   - topic.go: a topic, its content, and its subscriptions.
+//   - topic.go: a topic and its subscriptions.
+//   - datum.go: the content of a topic, and how it is sent.
 //   - registration.go: a registration, and a change of it.
 //   - class.go: the classes of changes, and their order.
 //   - owner.go: a connection, and until when its registrations may be published.

@@ -18,7 +18,7 @@ func TestGuardHoldsOnlyUnexplainedShrinking(t *testing.T) {
 	without := incomplete
 	without.withdrawn = []uint32{9}
 	list := func(publishers ...uint32) *datum {
-		return newDatum(&wirev1.Datum{Values: make([]string, len(publishers)), Publishers: publishers}, 0)
+		return datumOf(&wirev1.Datum{Values: make([]string, len(publishers)), Publishers: publishers}, 0)
 	}
 	first := func(n int) *datum {
 		publishers := make([]uint32, n)
@@ -85,7 +85,7 @@ func TestGuard_RespectsTheLimitOfASubscription(t *testing.T) {
 	now := time.Now()
 	m := mark{below: 10, until: now.Add(12 * time.Second)}
 	g := guard{true, 15 * time.Second}
-	empty := newDatum(&wirev1.Datum{}, 0)
+	empty := datumOf(&wirev1.Datum{}, 0)
 	s := &subscription{limit: 2 * time.Second}
 	reread, hold := g.hold(m, s, empty, now)
 	assert.True(t, hold)

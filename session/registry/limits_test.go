@@ -161,11 +161,11 @@ func TestLimits_PublishersCountUntilTheyAreShared(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, now := limited(Limits{AddressBytes: 1 << 20})
 			r.Adopt(0, conclave.Epoch{Term: 1}, "data-1", now)
-			d := newDatum(&wirev1.Datum{DataInfoId: keyOf("x"), Version: 7, Values: make([]string, publishers), Publishers: make([]uint32, publishers)}, 0)
+			d := datumOf(&wirev1.Datum{DataInfoId: keyOf("x"), Version: 7, Values: make([]string, publishers), Publishers: make([]uint32, publishers)}, 0)
 			for i := range clients {
 				in := &wirev1.Subscription{Id: "s", DataInfoId: keyOf("x"), Version: 6, Hash: 9, Count: publishers, Publishers: make([]uint32, publishers)}
 				if equal {
-					in.Hash = d.hash
+					in.Hash = d.Hash()
 				}
 				_, err := r.Subscribe(active(&Owner{Client: fmt.Sprint(i), Host: "h"}, now), in, now)
 				require.NoError(t, err)

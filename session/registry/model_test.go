@@ -11,6 +11,7 @@ import (
 	"conclave"
 	"conclave/slot"
 	"conclave/wire"
+	"conclave/wire/list"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -71,7 +72,7 @@ func (d modelData) write(b *wirev1.SlotBatch) {
 func (d modelData) diff(r *Registry, n int, epoch conclave.Epoch, now time.Time) (same bool, err error) {
 	req := &wirev1.DiffRequest{Slot: uint32(n), LeaderEpoch: wire.EpochOut(epoch), AskerAddress: address(epoch), Count: uint64(len(d))}
 	for id, v := range d {
-		req.Digest += wire.EntryHash(id, v)
+		req.Digest += list.EntryHash(id, v)
 	}
 	res, _, err := r.Diff(req, now)
 	if err != nil || res.Same {
@@ -115,7 +116,7 @@ func (d *modelDatum) read(w *wirev1.Want, now time.Time) *wirev1.Fetched {
 	if w.GetVersion() >= d.version {
 		d.change(w.GetVersion(), d.values)
 	}
-	out := &wirev1.Fetched{Datum: &wirev1.Datum{DataInfoId: w.GetDataInfoId(), Version: d.version}, Hash: wire.ContentHash(d.values)}
+	out := &wirev1.Fetched{Datum: &wirev1.Datum{DataInfoId: w.GetDataInfoId(), Version: d.version}, Hash: list.ContentHash(d.values)}
 	if out.Same = w.GetHash() == out.Hash; !out.Same {
 		out.Datum.Values = d.values
 	}
@@ -349,7 +350,7 @@ func (m *machine) read(t *rapid.T, n int, outcome string) {
 	for _, p := range pushes {
 		if !p.again {
 			left := max(0, m.datums[p.datum.message.DataInfoId].until.Sub(m.now))
-			assert.InDelta(t, left, p.datum.unconfirmed, float64(time.Millisecond), "for as long as the leader reports")
+			assert.InDelta(t, left, p.unconfirmed, float64(time.Millisecond), "for as long as the leader reports")
 		}
 	}
 	m.pushed(t, pushes)
@@ -369,8 +370,8 @@ func (m *machine) pushed(t *rapid.T, pushes []Push) {
 		content, was := d.contents[got.GetVersion()]
 		assert.True(t, was)
 		assert.True(t, slices.Equal(content, got.GetValues()), "what is pushed as a version is the datum at that version")
-		assert.NotEqual(t, s.hash, p.datum.hash, "equal content is not pushed")
-		s.version, s.hash = got.GetVersion(), p.datum.hash
+		assert.NotEqual(t, s.hash, p.datum.Hash(), "equal content is not pushed")
+		s.version, s.hash = got.GetVersion(), p.datum.Hash()
 	}
 }
 

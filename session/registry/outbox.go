@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"conclave/wire"
+	"conclave/wire/list"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -42,20 +43,10 @@ type Outbox struct {
 	newest   map[string]unsent          // of each subscription in pushes, unless it has ended
 	parts    *inParts                   // the push that is being sent in parts; nil: none
 
-	bytes     int                   // of all entries: not of the lists
-	baseBytes int                   // of the lists in bases
-	bases     map[*wirev1.Datum]int // how many deltas wait that are from each list
-	taken     int                   // bytes of pushes in the last message
-}
-
-// unsent is a push that waits.
-type unsent struct {
-	datum *datum
-	base  *datum        // what the subscriber has; nil if it is to be sent the whole list
-	delta *wirev1.Delta // from base; nil: the whole list
-	parts bool          // the list is sent in parts
-
-	encoded *encoding // of the datum; nil: it is encoded when it is sent
+	bytes     int            // of all entries: not of the lists
+	baseBytes int            // of the lists in bases
+	bases     map[*datum]int // how many deltas wait that are from each list
+	taken     int            // bytes of pushes in the last message
 }
 
 // Answer adds what became of registrations and subscriptions: accepted, stored,
@@ -141,13 +132,14 @@ func (o *Outbox) Push(p Push) {
 	if !o.mayKeep(base) {
 		base = nil
 	}
-	waiting := unsent{datum: p.datum, base: base, delta: p.datum.since(base, waits)}
-	if waiting.delta == nil {
-		waiting.base = nil
+	waiting := p.unsent
+	if waiting.delta = p.datum.since(base, waits); waiting.delta == nil {
+		base = nil
 	}
+	waiting.base = base
 	waiting.parts = waiting.delta == nil && p.parts
 	if waiting.delta == nil && !waiting.parts && p.topic != nil && len(p.topic.subs) > 1 {
-		waiting.encoded = p.datum.share()
+		waiting.encoded = p.datum.encode()
 	}
 	o.newest[p.ID] = waiting
 	o.keep(waiting.base)
@@ -184,13 +176,13 @@ func (u unsent) size() int {
 	if u.delta != nil {
 		return proto.Size(u.delta)
 	}
-	return u.datum.size
+	return u.datum.size()
 }
 
 // mayKeep reports whether a list may be kept as the base of a delta. A single one may
 // have any size.
 func (o *Outbox) mayKeep(base *datum) bool {
-	return base == nil || o.Limit == 0 || len(o.bases) == 0 || o.bases[base.message] > 0 || o.baseBytes+base.size <= o.Limit
+	return base == nil || o.Limit == 0 || len(o.bases) == 0 || o.bases[base] > 0 || o.baseBytes+base.size() <= o.Limit
 }
 
 // keep counts the base of a delta that waits, nil for none: each list once.
@@ -199,10 +191,10 @@ func (o *Outbox) keep(base *datum) {
 		return
 	}
 	if o.bases == nil {
-		o.bases = map[*wirev1.Datum]int{}
+		o.bases = map[*datum]int{}
 	}
-	if o.bases[base.message]++; o.bases[base.message] == 1 {
-		o.baseBytes += base.size
+	if o.bases[base]++; o.bases[base] == 1 {
+		o.baseBytes += base.size()
 	}
 }
 
@@ -211,9 +203,9 @@ func (o *Outbox) drop(base *datum) {
 	if base == nil {
 		return
 	}
-	if o.bases[base.message]--; o.bases[base.message] == 0 {
-		delete(o.bases, base.message)
-		o.baseBytes -= base.size
+	if o.bases[base]--; o.bases[base] == 0 {
+		delete(o.bases, base)
+		o.baseBytes -= base.size()
 	}
 }
 
@@ -270,7 +262,7 @@ func (o *Outbox) answers() (m *wirev1.ServerMessage, something bool) {
 	something = o.Welcome != nil || o.Sessions != nil || o.Pong != 0 || o.Move != "" || m.Config != nil
 	o.Welcome, o.Sessions, o.Pong, o.Move, o.MoveTo, o.config = nil, nil, 0, "", "", nil
 	take := func(a *acks) []*wirev1.Ack {
-		out, bytes := a.take()
+		out, bytes := a.next()
 		o.bytes -= bytes
 		return out
 	}
@@ -290,7 +282,7 @@ func (o *Outbox) Next() *wirev1.ServerMessage {
 	at := map[unsent]*wirev1.Push{}
 	if o.parts != nil {
 		m.Pushes = append(m.Pushes, o.nextPart())
-		size = wire.PartBytes
+		size = list.PartBytes
 	}
 	var behind []string // a list that is being sent in parts
 	for _, subscription := range o.pushes {
@@ -316,17 +308,20 @@ func (o *Outbox) Next() *wirev1.ServerMessage {
 			}
 			continue
 		}
-		out := p.datum.push([]string{subscription})
+		out := p.push([]string{subscription})
 		switch {
 		case p.parts:
-			o.parts = &inParts{push: p, subscriptions: out.Subscriptions}
+			o.parts = &inParts{unsent: p, subscriptions: out.Subscriptions}
 			out = o.nextPart()
-			size += wire.PartBytes
+			size += list.PartBytes
 		case p.delta != nil:
 			out.Delta = p.delta
 			size += p.size()
+		case p.encoded: // sent as it is, as fields are that a message does not know
+			out.ProtoReflect().SetUnknown(p.datum.encoded)
+			size += p.size()
 		default:
-			p.datum.put(out, p.encoded)
+			out.Datum = p.datum.message
 			size += p.size()
 		}
 		at[p] = out
@@ -348,27 +343,31 @@ func (o *Outbox) Next() *wirev1.ServerMessage {
 
 // nextPart returns the next part of the push that is being sent in parts.
 func (o *Outbox) nextPart() *wirev1.Push {
-	push, last := o.parts.take()
+	push, last := o.parts.next()
 	if last {
 		o.parts = nil
 	}
 	return push
 }
 
-// inParts is a push that is being sent in parts.
-type inParts struct {
-	push          unsent
-	subscriptions []string
-	next          wire.Position
+// push returns the push without its list.
+func (u unsent) push(subscriptions []string) *wirev1.Push {
+	return &wirev1.Push{Subscriptions: subscriptions, Hash: u.datum.Hash(), UnconfirmedMs: wire.Ms(u.unconfirmed)}
 }
 
-// take returns the next part, and whether it is the last.
-func (p *inParts) take() (push *wirev1.Push, last bool) {
-	d := p.push.datum
-	push = d.push(p.subscriptions)
-	push.Datum = &wirev1.Datum{DataInfoId: d.message.DataInfoId, Version: d.message.Version}
-	push.Datum.Values, push.Datum.Publishers, push.Part, p.next = d.list.Part(p.next, d.bytes, wire.PartBytes)
-	return push, d.list.Ends(p.next)
+// inParts is a push that is being sent in parts.
+type inParts struct {
+	unsent
+	subscriptions []string
+	at            list.Position
+}
+
+// next returns the next part, and whether it is the last.
+func (p *inParts) next() (push *wirev1.Push, last bool) {
+	push = p.push(p.subscriptions)
+	push.Datum = &wirev1.Datum{DataInfoId: p.datum.message.DataInfoId, Version: p.datum.version()}
+	push.Part, p.at, last = p.datum.Part(push.Datum, p.at, list.PartBytes)
+	return push, last
 }
 
 // has reports whether a push to the subscription is being sent. p may be nil.

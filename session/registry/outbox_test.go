@@ -11,28 +11,34 @@ import (
 
 	"conclave"
 	"conclave/wire"
+	"conclave/wire/list"
 	wirev1 "conclave/wire/v1"
 )
+
+// datumOf returns the datum of a message, with this hash; 0: that of the content.
+func datumOf(m *wirev1.Datum, hash uint64) *datum {
+	return newDatum(m.GetDataInfoId(), m.GetVersion(), list.New(m.GetValues(), m.GetPublishers(), hash))
+}
 
 func TestOutboxKeepsTheNewestOnly(t *testing.T) {
 	var o Outbox
 	at := func(v int64) *datum {
-		return &datum{message: &wirev1.Datum{DataInfoId: "x", Version: v, Values: []string{"a"}}, hash: uint64(v)}
+		return datumOf(&wirev1.Datum{DataInfoId: "x", Version: v, Values: []string{"a"}}, uint64(v))
 	}
 	for v := range int64(10_000) {
-		o.Push(Push{ID: "slow", datum: at(v)})
+		o.Push(Push{ID: "slow", unsent: unsent{datum: at(v)}})
 	}
 	assert.Len(t, o.pushes, 1, "one entry for each subscription")
 	both := at(10_000)
-	o.Push(Push{ID: "slow", datum: both})
-	o.Push(Push{ID: "other", datum: both})
+	o.Push(Push{ID: "slow", unsent: unsent{datum: both}})
+	o.Push(Push{ID: "other", unsent: unsent{datum: both}})
 	m := o.Next()
 	if assert.Len(t, m.GetPushes(), 1, "one datum is sent once") {
 		assert.Equal(t, []string{"slow", "other"}, m.GetPushes()[0].GetSubscriptions())
 		assert.EqualValues(t, 10_000, m.GetPushes()[0].GetDatum().GetVersion())
 	}
 	assert.Nil(t, o.Next())
-	o.Push(Push{ID: "slow", datum: at(10_001)})
+	o.Push(Push{ID: "slow", unsent: unsent{datum: at(10_001)}})
 	assert.Len(t, o.Next().GetPushes(), 1)
 }
 
@@ -40,7 +46,7 @@ func TestOutboxMessagesAreBounded(t *testing.T) {
 	var o Outbox
 	large := make([]byte, 300<<10)
 	for i := range 10 {
-		o.Push(Push{ID: string(rune('a' + i)), datum: newDatum(&wirev1.Datum{Version: 1, Values: []string{string(large)}}, uint64(i+1))})
+		o.Push(Push{ID: string(rune('a' + i)), unsent: unsent{datum: datumOf(&wirev1.Datum{Version: 1, Values: []string{string(large)}}, uint64(i+1))}})
 	}
 	for i := range 3 * messageAcks {
 		o.Answer([]Ack{{ID: fmt.Sprint(i), Version: 1}}, nil, nil)
@@ -155,13 +161,13 @@ func TestOutbox_ListIsEncodedOnceForAllSubscribers(t *testing.T) {
 func TestOutbox_AnswersAreBounded(t *testing.T) {
 	o := Outbox{Limit: 10_000}
 	list := func(version int64, size int) *datum {
-		return newDatum(&wirev1.Datum{DataInfoId: "x", Version: version, Values: []string{strings.Repeat("v", size)}}, uint64(version))
+		return datumOf(&wirev1.Datum{DataInfoId: "x", Version: version, Values: []string{strings.Repeat("v", size)}}, uint64(version))
 	}
 	for i := range int64(20) {
-		o.Push(Push{ID: fmt.Sprint(i), datum: list(i, 50_000)})
+		o.Push(Push{ID: fmt.Sprint(i), unsent: unsent{datum: list(i, 50_000)}})
 	}
 	assert.False(t, o.Exceeds(), "any number of lists may wait")
-	o.Push(Push{ID: "3", datum: list(99, 50_000)})
+	o.Push(Push{ID: "3", unsent: unsent{datum: list(99, 50_000)}})
 	o.Push(Push{ID: "4", refusal: &wirev1.Refusal{Id: "4"}})
 	assert.NotContains(t, o.newest, "4", "what a refused subscription waited for is gone")
 	var ids []string
@@ -175,7 +181,7 @@ func TestOutbox_AnswersAreBounded(t *testing.T) {
 	// A client that subscribes and unsubscribes in turn keeps nothing but its entries.
 	for i := range 200 {
 		id := fmt.Sprint(i)
-		o.Push(Push{ID: id, datum: list(int64(i), 1000)})
+		o.Push(Push{ID: id, unsent: unsent{datum: list(int64(i), 1000)}})
 		o.Unsubscribe(id)
 	}
 	assert.Empty(t, o.newest)
@@ -186,7 +192,7 @@ func TestOutbox_AnswersAreBounded(t *testing.T) {
 		o.Answer([]Ack{{ID: fmt.Sprint("accepted", i)}}, []Ack{{ID: fmt.Sprint("stored", i)}}, []*wirev1.Refusal{{Id: "r", Message: "no"}})
 		o.Want([]Ack{{ID: fmt.Sprint("wanted", i)}})
 		o.Configure(nil, &wirev1.WatchedValue{Id: fmt.Sprint(i % 10), Value: "v"})
-		o.Push(Push{ID: fmt.Sprint(i), datum: list(int64(i), 10)})
+		o.Push(Push{ID: fmt.Sprint(i), unsent: unsent{datum: list(int64(i), 10)}})
 	}
 	assert.True(t, o.Exceeds())
 	o.Unconfigure("0")
@@ -207,11 +213,11 @@ func TestOutbox_BasesAreBounded(t *testing.T) {
 			values[i], publishers[i] = fmt.Sprint(dataID, i, strings.Repeat("v", 1000)), uint32(i)
 		}
 		values[0] = fmt.Sprint(version)
-		return newDatum(&wirev1.Datum{DataInfoId: dataID, Version: version, Values: values, Publishers: publishers}, uint64(version))
+		return datumOf(&wirev1.Datum{DataInfoId: dataID, Version: version, Values: values, Publishers: publishers}, uint64(version))
 	}
 	for i := range int64(5) {
 		id := fmt.Sprint("svc-", i)
-		o.Push(Push{ID: id, datum: list(id, 2), base: list(id, 1)})
+		o.Push(Push{ID: id, unsent: unsent{datum: list(id, 2), base: list(id, 1)}})
 	}
 	assert.False(t, o.Exceeds())
 	assert.Less(t, o.baseBytes, o.Limit)
@@ -229,12 +235,12 @@ func TestOutbox_BasesAreBounded(t *testing.T) {
 	assert.Zero(t, o.baseBytes)
 
 	o.Limit = 1000
-	o.Push(Push{ID: "a", datum: list("a", 2), base: list("a", 1)})
-	o.Push(Push{ID: "a", datum: list("a", 3), base: list("a", 2)})
+	o.Push(Push{ID: "a", unsent: unsent{datum: list("a", 2), base: list("a", 1)}})
+	o.Push(Push{ID: "a", unsent: unsent{datum: list("a", 3), base: list("a", 2)}})
 	assert.EqualValues(t, 1, o.Next().GetPushes()[0].GetDelta().GetBaseVersion())
 	assert.Zero(t, o.baseBytes)
 	assert.Empty(t, o.bases)
-	o.Push(Push{ID: "a", datum: list("a", 5), base: list("a", 4)})
+	o.Push(Push{ID: "a", unsent: unsent{datum: list("a", 5), base: list("a", 4)}})
 	o.Unsubscribe("a")
 	assert.Empty(t, o.bases)
 }
@@ -248,13 +254,13 @@ func TestOutbox_ReaderIsSentAnyNumberOfLists(t *testing.T) {
 		for i := range values {
 			values[i] = strings.Repeat("v", 1<<10)
 		}
-		return newDatum(&wirev1.Datum{DataInfoId: "x", Version: version, Values: values}, uint64(version))
+		return datumOf(&wirev1.Datum{DataInfoId: "x", Version: version, Values: values}, uint64(version))
 	}
 	first := list(1)
 	for _, id := range []string{"a", "b", "c", "d", "e"} {
-		o.Push(Push{ID: id, datum: list(1), parts: true})
+		o.Push(Push{ID: id, unsent: unsent{datum: list(1), parts: true}})
 	}
-	o.Push(Push{ID: "large", datum: first, parts: true})
+	o.Push(Push{ID: "large", unsent: unsent{datum: first, parts: true}})
 	sent, deltas := map[string]int{}, 0
 	for m := o.Next(); m != nil; m = o.Next() {
 		for _, p := range m.GetPushes() {
@@ -266,7 +272,7 @@ func TestOutbox_ReaderIsSentAnyNumberOfLists(t *testing.T) {
 			}
 		}
 		if sent["large"] > 0 && first != nil {
-			o.Push(Push{ID: "large", datum: list(2), base: first, parts: true})
+			o.Push(Push{ID: "large", unsent: unsent{datum: list(2), base: first, parts: true}})
 			first = nil
 		}
 		require.False(t, o.Exceeds())
@@ -310,7 +316,7 @@ func TestOutbox_DropsWhatWaitedForTheSubscriptionBefore(t *testing.T) {
 func TestOutbox_WithheldIsOfTheLatestList(t *testing.T) {
 	var o Outbox
 	list := func(id string, version int64, bytes int) Push {
-		return Push{ID: id, datum: newDatum(&wirev1.Datum{DataInfoId: id, Version: version, Values: []string{strings.Repeat("x", bytes)}}, uint64(version))}
+		return Push{ID: id, unsent: unsent{datum: datumOf(&wirev1.Datum{DataInfoId: id, Version: version, Values: []string{strings.Repeat("x", bytes)}}, uint64(version))}}
 	}
 	withheld := func(id string) Push {
 		return Push{ID: id, withheld: true, refusal: &wirev1.Refusal{Id: id, Code: string(wire.CodeTooLarge)}}

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"conclave/wire"
+	"conclave/wire/list"
 )
 
 // Owner is one connection of a client. It owns the registrations that were last
@@ -143,11 +143,11 @@ type Limits struct {
 	Registrations int // of a connection
 	Bytes         int // of a connection: registrations and subscriptions, as they are in memory, about
 	AddressBytes  int // of all connections from one address, those included that have ended and left registrations
-	ListBytes     int // of a list that is pushed; 0: wire.MaxList
+	ListBytes     int // of a list that is pushed; 0: list.MaxBytes
 }
 
 // maxList returns the bytes of the largest list that is pushed.
-func (l Limits) maxList() int { return cmp.Or(l.ListBytes, wire.MaxList) }
+func (l Limits) maxList() int { return cmp.Or(l.ListBytes, list.MaxBytes) }
 
 // account is what the connections from one address hold.
 type account struct {

@@ -4,61 +4,64 @@ import (
 	"fmt"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"conclave/internal/trace"
 	"conclave/wire"
+	"conclave/wire/list"
 	wirev1 "conclave/wire/v1"
 )
 
-// Push is a datum that is to be sent to a subscriber, or the end of a
-// subscription. The pushes to one subscription must be given to its Outbox in
-// their order.
+// Push is a list that is to be sent to a subscriber, or the end of a subscription. The
+// pushes to one subscription must be given to its Outbox in their order.
 type Push struct {
-	To       *Owner
-	ID       string // of the subscription
-	datum    *datum
-	base     *datum          // what the subscriber has, if a delta to that may be sent
-	parts    bool            // without a delta, the list is sent in parts
-	refusal  *wirev1.Refusal // instead of a datum
+	To *Owner
+	ID string // of the subscription
+	unsent
+	refusal  *wirev1.Refusal // instead of a list
 	withheld bool            // the refusal is of this list only: the subscription continues
-	again    bool            // instead of a datum: the subscription was asked for again, and what waits for it is dropped
+	again    bool            // instead of a list: the subscription was asked for again, and what waits for it is dropped
 	topic    *topic          // counts what is given to its subscribers
+}
+
+// unsent is a list on its way to a subscriber.
+type unsent struct {
+	datum       *datum
+	unconfirmed time.Duration // how much longer it is marked
+	base        *datum        // what the subscriber has, if a delta to that may be sent
+	parts       bool          // without a delta, the list is sent in parts
+
+	// What the outbox makes of it.
+	delta   *wirev1.Delta // from base; nil: the whole list
+	encoded bool          // the message of the datum is encoded already
 }
 
 // Fetched takes a slot leader's answer to reads, and returns what is to be
 // pushed to the subscribers that may have it. counted is false if a newer epoch
 // was adopted meanwhile.
-func (r *Registry) Fetched(reads Reads, answer []*wirev1.Fetched, now time.Time) (pushes []Push, counted bool) {
+func (r *Registry) Fetched(reads Reads, answers []*wirev1.Fetched, now time.Time) (pushes []Push, counted bool) {
 	if _, counted = r.current(reads.Slot, reads.Epoch); !counted {
 		return nil, false
 	}
-	for _, f := range answer {
+	for _, f := range answers {
 		tp := r.topics[f.GetDatum().GetDataInfoId()]
-		if f.GetPart() != nil {
-			if tp == nil {
-				continue
-			}
-			if f = tp.assemble(f, reads.Epoch, r.window, r.limits.maxList(), now); f == nil {
-				continue
-			}
+		if tp == nil {
+			continue // it has no subscribers left
 		}
-		if f.GetTooLarge() > 0 {
-			pushes = r.tooLarge(pushes, tp, f.GetTooLarge())
+		received, tooLarge := r.receive(tp, f, reads.Epoch, now)
+		if tooLarge > 0 {
+			pushes = r.tooLarge(pushes, tp, tooLarge)
+		}
+		if !received {
 			continue
 		}
-		d := f.GetDatum()
-		r.trace.Claim(trace.Claim{Kind: trace.Counted, Slot: reads.Slot, Epoch: reads.Epoch, Subject: d.GetDataInfoId(), Version: d.GetVersion(), Count: len(d.GetValues()), Flag: f.GetSame()})
-		if tp != nil && tp.take(f, now) {
-			if bytes := tp.held.bytes; bytes > r.limits.maxList() {
-				pushes = r.tooLarge(pushes, tp, uint64(bytes))
-				continue
-			}
-			r.tooLarge(nil, tp, 0)
-			pushes = r.refuse(pushes, tp)
-			for _, s := range tp.subs {
-				pushes = r.offer(pushes, s, now)
-			}
+		version, count := f.GetDatum().GetVersion(), len(f.GetDatum().GetValues())
+		if f.GetPart() != nil {
+			version, count = tp.held.version(), tp.held.count()
+		}
+		r.trace.Claim(trace.Claim{Kind: trace.Counted, Slot: reads.Slot, Epoch: reads.Epoch, Subject: tp.key, Version: version, Count: count, Flag: f.GetSame()})
+		r.tooLarge(nil, tp, 0)
+		pushes = r.refuse(pushes, tp)
+		for _, s := range tp.subs {
+			pushes = r.offer(pushes, s, now)
 		}
 	}
 	r.end(pushes)
@@ -85,7 +88,7 @@ func (r *Registry) refuse(pushes []Push, tp *topic) []Push {
 	}
 	tp.raise, tp.asked = 0, nil // offer sets it again for those that were added since
 	for _, s := range asked {
-		if s.to.subs[s.id] != s || s.version < d.message.Version || s.has(d) {
+		if s.to.subs[s.id] != s || s.version < d.version() || s.has(d) {
 			continue
 		}
 		r.Unsubscribe(s.to, s.id)
@@ -95,39 +98,6 @@ func (r *Registry) refuse(pushes []Push, tp *topic) []Push {
 		}})
 	}
 	return pushes
-}
-
-// take takes one datum of an answer. It reports false if the answer refers to
-// content that is no longer held: then the topic is read again.
-func (tp *topic) take(f *wirev1.Fetched, now time.Time) bool {
-	tp.bytes, tp.parts = 0, nil // of an earlier list
-	switch {
-	case !f.GetSame():
-		var d *datum
-		if delta := f.GetDelta(); delta != nil {
-			d, tp.bytes = tp.rebuild(f), proto.Size(delta)
-		} else {
-			d = newDatum(f.GetDatum(), f.GetHash())
-			tp.bytes = d.size
-		}
-		if tp.whole = d == nil; tp.whole {
-			tp.read(now)
-			return false
-		}
-		if tp.held = d; d.message.Version > tp.raise {
-			tp.raise = 0
-		}
-	case tp.held == nil || tp.held.hash != f.GetHash() && f.GetHash() != 0:
-		tp.read(now)
-		return false
-	case tp.held.message.Version < f.GetDatum().GetVersion():
-		tp.held = newDatum(&wirev1.Datum{DataInfoId: tp.key, Version: f.GetDatum().GetVersion(), Values: tp.held.message.Values, Publishers: tp.held.message.Publishers}, tp.held.hash)
-	}
-	tp.mark = mark{}
-	if ms := f.GetUnconfirmedMs(); ms > 0 {
-		tp.mark = mark{below: f.GetUnexplainedVersion(), until: now.Add(wire.FromMs(ms)), incomplete: now.Add(wire.FromMs(f.GetIncompleteMs())), withdrawn: f.GetWithdrawn()}
-	}
-	return true
 }
 
 // hold records since when the guard holds a push to s back; zero: it does not.
@@ -151,14 +121,14 @@ func (r *Registry) offer(pushes []Push, s *subscription, now time.Time) []Push {
 	}
 	if s.has(d) {
 		r.hold(s, time.Time{})
-		s.sure = max(s.sure, d.message.Version)
+		s.sure = max(s.sure, d.version())
 		s.share(d)
-		if s.version == d.message.Version {
+		if s.version == d.version() {
 			s.received(d)
 		}
 		return pushes // equal content is not pushed again
 	}
-	if d.message.Version <= s.version {
+	if d.version() <= s.version {
 		// The subscriber has a version that this leader has not reached, or has
 		// reached with other content. A read request that names the version
 		// makes the leader rise above it.
@@ -166,33 +136,30 @@ func (r *Registry) offer(pushes []Push, s *subscription, now time.Time) []Push {
 		tp.read(now.Add(max(r.window, 10*time.Millisecond)))
 		return pushes
 	}
-	if d.bytes > r.limits.maxList() || d.bytes > wire.MaxMessage && !s.to.Parts {
-		return r.withhold(pushes, s, uint64(d.bytes))
+	if bytes := d.Bytes(); bytes > wire.MaxMessage && !s.to.Parts {
+		return r.withhold(pushes, s, uint64(bytes))
 	}
 	if reread, hold := r.guard.hold(tp.mark, s, d, now); hold {
 		if s.held.IsZero() {
 			r.hold(s, now)
 			r.figures.HeldTotal++
-			r.trace.Claim(trace.Claim{Kind: trace.Held, Slot: tp.slot.number, Subject: tp.key, Key: s.id, Version: d.message.Version, Count: d.count()})
+			r.trace.Claim(trace.Claim{Kind: trace.Held, Slot: tp.slot.number, Subject: tp.key, Key: s.id, Version: d.version(), Count: d.count()})
 		}
 		tp.read(reread)
 		return pushes
 	}
-	given := d
-	if left := tp.mark.until.Sub(now); left > 0 { // as the leader reports it, whatever this subscriber had
-		unconfirmed := *d
-		unconfirmed.unconfirmed = left
-		given = &unconfirmed
-	}
 	r.guard.pushed(tp.mark, s, d.count(), now)
 	r.hold(s, time.Time{})
 	s.withheld = false
-	s.version, s.hash, s.count = d.message.Version, d.hash, d.count()
+	s.version, s.hash, s.count = d.version(), d.Hash(), d.count()
 	s.share(d)
 	tp.slot.pushed = max(tp.slot.pushed, s.version)
 	r.figures.Pushes++
-	r.trace.Claim(trace.Claim{Kind: trace.Pushed, Slot: tp.slot.number, Subject: tp.key, Key: s.id, Version: d.message.Version, Count: d.count()})
-	return append(pushes, Push{To: s.to, ID: s.id, datum: given, base: s.received(d), topic: tp, parts: s.to.Parts && d.bytes > wire.PartsFrom})
+	r.trace.Claim(trace.Claim{Kind: trace.Pushed, Slot: tp.slot.number, Subject: tp.key, Key: s.id, Version: d.version(), Count: d.count()})
+	return append(pushes, Push{To: s.to, ID: s.id, topic: tp, unsent: unsent{
+		datum: d, base: s.received(d), parts: s.to.Parts && d.Bytes() > list.PartsFrom,
+		unconfirmed: max(0, tp.mark.until.Sub(now)), // as the leader reports it, whatever this subscriber had
+	}})
 }
 
 // tooLarge records how many bytes a topic's list has that is too large to be sent, 0
@@ -210,7 +177,7 @@ func (r *Registry) tooLarge(pushes []Push, tp *topic, bytes uint64) []Push {
 	if tp.large = bytes; bytes == 0 {
 		return pushes
 	}
-	tp.parts = nil
+	tp.answer = nil
 	for _, s := range tp.subs {
 		pushes = r.withhold(pushes, s, bytes)
 	}

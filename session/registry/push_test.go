@@ -12,6 +12,7 @@ import (
 
 	"conclave"
 	"conclave/wire"
+	"conclave/wire/list"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -42,7 +43,7 @@ func TestFetched_ClaimThatCannotBeTrueEndsTheSubscription(t *testing.T) {
 		if p.ID == "liar" {
 			assert.Equal(t, string(wire.CodeBadRequest), p.refusal.GetCode())
 		} else {
-			assert.EqualValues(t, 101, p.datum.message.GetVersion())
+			assert.EqualValues(t, 101, p.datum.version())
 		}
 	}
 	var o Outbox
@@ -63,14 +64,15 @@ func FuzzFetched(f *testing.F) {
 	datum := func(version int64, values ...string) *wirev1.Datum {
 		return &wirev1.Datum{DataInfoId: keyOf("x"), Version: version, Values: values, Publishers: make([]uint32, len(values))}
 	}
-	hash := (&wire.List{Publishers: make([]uint32, 2)}).PublishersHash()
+	part, _, _ := list.New(nil, make([]uint32, 2), 0).Part(&wirev1.Datum{}, list.Position{}, 1)
+	hash := part.GetPublishersHash()
 	var answers bytes.Buffer
 	for _, a := range []*wirev1.FetchedSlot{
 		{Datums: []*wirev1.Fetched{{Datum: datum(3, "a", "b")}}},
 		{Datums: []*wirev1.Fetched{{Same: true, Datum: datum(4)}, {Same: true, Hash: 5, Datum: datum(5)}}},
 		{Datums: []*wirev1.Fetched{{Datum: datum(6), UnconfirmedMs: 5000, UnexplainedVersion: 6, IncompleteMs: 1000}}},
-		{Datums: []*wirev1.Fetched{{Datum: datum(7, "a"), Hash: wire.ContentHash([]string{"a", "b"}), Part: &wirev1.Part{Values: 2, Publishers: 2, PublishersHash: hash}}}},
-		{Datums: []*wirev1.Fetched{{Datum: datum(7, "b"), Hash: wire.ContentHash([]string{"a", "b"}), Part: &wirev1.Part{Values: 2, Publishers: 2, PublishersHash: hash, ValuesAt: 1, PublishersAt: 1}}}},
+		{Datums: []*wirev1.Fetched{{Datum: datum(7, "a"), Hash: list.ContentHash([]string{"a", "b"}), Part: &wirev1.Part{Values: 2, Publishers: 2, PublishersHash: hash}}}},
+		{Datums: []*wirev1.Fetched{{Datum: datum(7, "b"), Hash: list.ContentHash([]string{"a", "b"}), Part: &wirev1.Part{Values: 2, Publishers: 2, PublishersHash: hash, ValuesAt: 1, PublishersAt: 1}}}},
 		{Datums: []*wirev1.Fetched{{Datum: datum(8), TooLarge: 1 << 60}}},
 		{Datums: []*wirev1.Fetched{{}}},
 	} {
@@ -107,10 +109,10 @@ func FuzzFetched(f *testing.F) {
 					delete(of, p.ID)
 					continue
 				}
-				assert.Greater(t, p.datum.message.GetVersion(), s.version)
-				assert.True(t, withheld[p.ID] || s.hash != p.datum.hash, "equal content")
+				assert.Greater(t, p.datum.version(), s.version)
+				assert.True(t, withheld[p.ID] || s.hash != p.datum.Hash(), "equal content")
 				delete(withheld, p.ID)
-				s.version, s.hash = p.datum.message.GetVersion(), p.datum.hash
+				s.version, s.hash = p.datum.version(), p.datum.Hash()
 			}
 		}
 		for _, s := range []*wirev1.Subscription{&in, {Id: "other", DataInfoId: keyOf("x")}} {

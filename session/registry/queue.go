@@ -107,7 +107,7 @@ func (r *Registry) Take(slot int, address string, of Class, bytes, most int, now
 			continue
 		}
 		if !c.removal && !r.mayPublish(c.reg, now) {
-			s.settle(c)
+			s.dequeue(c)
 			continue
 		}
 		if len(b.changes) == most || b.Size > 0 && b.Size+c.size() > bytes {
@@ -146,7 +146,7 @@ func (r *Registry) Settle(b Batch) (acks []Ack, counted bool) {
 		if c.settled {
 			continue // a newer change of that id is queued and will be acknowledged instead
 		}
-		s.settle(c)
+		s.dequeue(c)
 		reg := c.reg
 		if c.removal || r.held(s, reg.id) != reg {
 			continue
@@ -188,7 +188,7 @@ func (r *Registry) Refuse(b Batch) (Dropped, bool) {
 	if c.refused++; c.refused < refusedAfter {
 		return Dropped{}, false
 	}
-	s.settle(c)
+	s.dequeue(c)
 	out := Dropped{Ack{reg.id, reg.version, nil}, reg.key, c.size()}
 	if !c.removal && r.held(s, reg.id) == reg {
 		out.To = reg.owner

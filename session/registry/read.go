@@ -5,6 +5,7 @@ import (
 
 	"conclave"
 	"conclave/wire"
+	"conclave/wire/list"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -82,15 +83,16 @@ func (r *Registry) TakeReads(slot int, address string, limit int, now time.Time)
 			tp.due, tp.lastRead = false, now
 			w := &wirev1.Want{DataInfoId: tp.key, Version: tp.raise, Parts: true}
 			reads.Size += 128
-			if tp.proceed(w, s.epoch) {
-				reads.Size += wire.PartsFrom
+			if tp.answer != nil && tp.answer.epoch == s.epoch {
+				tp.answer.list.Continue(w)
+				reads.Size += list.PartsFrom
 			} else {
 				tp.ask()
 			}
 			if tp.held != nil {
-				reads.Size += tp.held.size
+				reads.Size += tp.held.size()
 				if tp.raise == 0 {
-					w.Hash, w.Deltas = tp.held.hash, !tp.whole
+					w.Hash, w.Deltas = tp.held.Hash(), !tp.whole
 				}
 			}
 			reads.Wants = append(reads.Wants, w)

@@ -88,7 +88,7 @@ func (r *Registry) Resize(n int, now time.Time) {
 	}
 	for _, key := range sortedKeys(r.topics) {
 		tp := r.topics[key]
-		tp.slot, tp.due, tp.parts = r.slotOf(key), false, nil
+		tp.slot, tp.due, tp.answer = r.slotOf(key), false, nil
 		tp.slot.topics[key] = tp
 		tp.read(now)
 		for _, s := range tp.subs {

@@ -13,6 +13,7 @@ import (
 	"conclave"
 	"conclave/slot"
 	"conclave/wire"
+	"conclave/wire/list"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -184,7 +185,7 @@ func (m *machine) end(t *rapid.T) {
 	for o, subs := range m.subs {
 		for id, s := range subs {
 			d := m.datums[s.key]
-			assert.Equal(t, wire.ContentHash(d.values), s.hash, "%s of connection %d has the newest list", id, o.Number)
+			assert.Equal(t, list.ContentHash(d.values), s.hash, "%s of connection %d has the newest list", id, o.Number)
 		}
 	}
 	assert.Zero(t, m.r.Figures().Held)
@@ -199,7 +200,7 @@ func consistent(t assert.TestingT, r *Registry) {
 		sum := uint64(0)
 		for i, reg := range s.held.regs {
 			assert.Equal(t, int32(i), reg.at[ofSlot])
-			sum += wire.EntryHash(reg.id, reg.version)
+			sum += list.EntryHash(reg.id, reg.version)
 			assert.Same(t, reg, r.byID[reg.id])
 			assert.Same(t, s, reg.slot)
 			if reg.owner != nil {

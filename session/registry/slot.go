@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"conclave"
-	"conclave/wire"
+	"conclave/wire/list"
 )
 
 // slotState is one slot: its leader, the registrations in it with the changes
@@ -45,12 +45,12 @@ func (s *slotState) clear() {
 func (s *slotState) hold(reg *registration) {
 	reg.slot = s
 	s.held.add(reg)
-	s.digest += wire.EntryHash(reg.id, reg.version)
+	s.digest += list.EntryHash(reg.id, reg.version)
 }
 
 func (s *slotState) release(reg *registration) {
 	s.held.remove(reg)
-	s.digest -= wire.EntryHash(reg.id, reg.version)
+	s.digest -= list.EntryHash(reg.id, reg.version)
 }
 
 // classOf returns the class of a registration in the slot that takes the place of
@@ -71,15 +71,15 @@ func (s *slotState) classOf(reg, old *registration) Class {
 func (s *slotState) enqueue(c *change) {
 	if older := s.pending[c.reg.id]; older != nil {
 		c.class = min(c.class, max(older.class, watched))
-		s.settle(older)
+		s.dequeue(older)
 	}
 	s.pending[c.reg.id] = c
 	s.lanes[c.class] = append(s.lanes[c.class], c)
 	s.unsent += c.size()
 }
 
-// settle takes a change out of the queue. A newer change of the same id stays.
-func (s *slotState) settle(c *change) {
+// dequeue takes a change out of the queue. A newer change of the same id stays.
+func (s *slotState) dequeue(c *change) {
 	c.settled = true
 	s.unsent -= c.size()
 	if s.pending[c.reg.id] == c {

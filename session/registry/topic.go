@@ -4,11 +4,9 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
-
 	"conclave"
 	"conclave/wire"
+	"conclave/wire/list"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -28,9 +26,9 @@ type topic struct {
 	bytes    int  // of the last answer, and of what was given to subscribers since
 	whole    bool // a delta did not fit: the next read is of the whole list
 
-	asked []*subscription // for which the read of what is held next has asked the leader to rise; see refuse
-	parts *parts          // of a large list that is being read; nil: none
-	large uint64          // bytes of the list, which are too many to be sent; 0: it is sent
+	asked  []*subscription // for which the read of what is held next has asked the leader to rise; see refuse
+	answer *answer         // of which some parts have come; nil: none
+	large  uint64          // bytes of the list, which are too many to be sent; 0: it is sent
 }
 
 // mark marks a datum: removals below a version are unconfirmed until a time.
@@ -41,25 +39,25 @@ type mark struct {
 	withdrawn  []uint32  // publishers that are not missing then
 }
 
-// parts is a list that is being read.
-type parts struct {
-	epoch   conclave.Epoch // of the slot, at which all parts are read
-	list    wire.Assembly
-	version int64
-	again   bool // the datum may have changed since the first part
-
-	// What the leader said of the datum with any of the parts.
-	below      int64
-	until      time.Time
-	incomplete time.Time
-	withdrawn  []uint32
+// add adds what the leader says of the datum with an answer, or with a part of one.
+func (m *mark) add(f *wirev1.Fetched, now time.Time) {
+	if f.GetUnconfirmedMs() == 0 {
+		return
+	}
+	m.below = max(m.below, f.GetUnexplainedVersion())
+	if until := now.Add(wire.FromMs(f.GetUnconfirmedMs())); until.After(m.until) {
+		m.until = until
+	}
+	if until := now.Add(wire.FromMs(f.GetIncompleteMs())); f.GetIncompleteMs() > 0 && !until.Before(m.incomplete) {
+		m.incomplete, m.withdrawn = until, f.GetWithdrawn()
+	}
 }
 
 // read marks a topic to be read, not before from. A topic that is due already
 // keeps the earlier time.
 func (tp *topic) read(from time.Time) {
-	if tp.parts != nil {
-		tp.parts.again = true // what is being read may be older
+	if tp.answer != nil {
+		tp.answer.again = true // what is being read may be older
 	}
 	tp.plan(from)
 }
@@ -122,95 +120,24 @@ type subscription struct {
 
 // has reports whether the subscriber has the content of d. One that was sent the error that the
 // list is too large is pushed it again, by which it learns that this has ended.
-func (s *subscription) has(d *datum) bool { return s.hash == d.hash && !s.withheld }
+func (s *subscription) has(d *datum) bool { return s.hash == d.Hash() && !s.withheld }
 
 // share replaces the publishers of the subscription by those of d, which all receivers
 // share. What its client has brought is not kept, nor charged, any longer.
 func (s *subscription) share(d *datum) {
-	s.publishers = d.message.Publishers
+	s.publishers = d.Publishers
 	s.to.charge(-s.own)
 	s.bytes -= s.own
 	s.own = 0
 }
 
-// datum is the content of a topic at a version. What is sent of it is never
-// changed once made, and is shared by all its receivers.
-type datum struct {
-	message *wirev1.Datum
-	list    *wire.List // of the message
-	hash    uint64
-	size    int // estimated bytes on the wire
-	bytes   int // in memory; see wire.List.Bytes
-
-	once       **encoding                   // set by share; copies of the datum have the same
-	deltas     map[contentKey]*wirev1.Delta // from earlier contents; see since
-	publishers map[uint32]bool              // of the message; made by set
-
-	unconfirmed time.Duration // how much longer it is marked
-}
-
-func newDatum(m *wirev1.Datum, hash uint64) *datum {
-	if hash == 0 {
-		hash = wire.ContentHash(m.Values)
+// received records that the subscriber has the content of d, and returns what it
+// had before: the base of a delta, or nil if that is not known exactly. Nothing is
+// kept for clients that cannot apply deltas.
+func (s *subscription) received(d *datum) (base *datum) {
+	base, s.sent = s.sent, nil
+	if s.to.Deltas && d.Size() >= list.DeltaFrom {
+		s.sent = d
 	}
-	size := 64 + len(m.DataInfoId) + sizeOf(m.Values)
-	list := wire.ListOf(m)
-	bytes := list.Bytes()
-	if bytes > wire.PartsFrom {
-		list.PublishersHash() // now, since outboxes use the list at the same time
-	}
-	return &datum{message: m, list: list, hash: hash, size: size, bytes: bytes, once: new(*encoding)}
+	return base
 }
-
-// encoding is a large list as it is sent, which is made once for all its receivers.
-type encoding struct {
-	field []byte // of a Push: the datum with its tag; never changed
-}
-
-// pushDatum is the number of the field datum of a Push.
-var pushDatum = (&wirev1.Push{}).ProtoReflect().Descriptor().Fields().ByName("datum").Number()
-
-// share returns the encoding of a datum of which several receivers are sent the whole
-// list. A small list has none: to keep it costs more than to encode it for each.
-func (d *datum) share() *encoding {
-	if d.size < wire.DeltaLeast {
-		return nil
-	}
-	if *d.once == nil {
-		b, err := proto.Marshal(d.message)
-		if err != nil {
-			return nil // it is encoded for each receiver, and the error is that of its stream
-		}
-		field := protowire.AppendTag(make([]byte, 0, len(b)+16), pushDatum, protowire.BytesType)
-		*d.once = &encoding{protowire.AppendBytes(field, b)}
-	}
-	return *d.once
-}
-
-// push returns a push of the datum, without its list.
-func (d *datum) push(subscriptions []string) *wirev1.Push {
-	return &wirev1.Push{Subscriptions: subscriptions, Hash: d.hash, UnconfirmedMs: wire.Ms(d.unconfirmed)}
-}
-
-// put sets the datum of a push: the message, or its encoding, which is sent as it
-// is, as fields are that a message does not know.
-func (d *datum) put(push *wirev1.Push, e *encoding) {
-	if e == nil {
-		push.Datum = d.message
-		return
-	}
-	push.ProtoReflect().SetUnknown(e.field)
-}
-
-// set returns the publishers of the message.
-func (d *datum) set() map[uint32]bool {
-	if d.publishers == nil {
-		d.publishers = make(map[uint32]bool, len(d.message.Publishers))
-		for _, p := range d.message.Publishers {
-			d.publishers[p] = true
-		}
-	}
-	return d.publishers
-}
-
-func (d *datum) count() int { return len(d.message.Values) }

@@ -1330,15 +1330,15 @@ func (x *Datum) GetPublishers() []uint32 {
 
 // Part comes with a datum that has only a part of a list: some of its values and some
 // of its publishers, in their order. The parts of a list have the same version, hashes
-// and totals, and are sent in order. See wire.Assembly.
+// and totals, and are sent in order. See list.Assembly.
 type Part struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Values         uint32                 `protobuf:"varint,1,opt,name=values,proto3" json:"values,omitempty"`                                       // of the whole list
 	Publishers     uint32                 `protobuf:"varint,2,opt,name=publishers,proto3" json:"publishers,omitempty"`                               // likewise
-	Bytes          uint64                 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`                                         // of the whole list; see wire.List.Bytes
+	Bytes          uint64                 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`                                         // of the whole list; see list.List.Bytes
 	ValuesAt       uint32                 `protobuf:"varint,4,opt,name=values_at,json=valuesAt,proto3" json:"values_at,omitempty"`                   // number of values in the parts before; 0 in the first part
 	PublishersAt   uint32                 `protobuf:"varint,5,opt,name=publishers_at,json=publishersAt,proto3" json:"publishers_at,omitempty"`       // likewise
-	PublishersHash uint64                 `protobuf:"varint,6,opt,name=publishers_hash,json=publishersHash,proto3" json:"publishers_hash,omitempty"` // of those of the whole list; see wire.List
+	PublishersHash uint64                 `protobuf:"varint,6,opt,name=publishers_hash,json=publishersHash,proto3" json:"publishers_hash,omitempty"` // of those of the whole list; see list.List
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1427,7 +1427,7 @@ type Delta struct {
 	Values         uint32                 `protobuf:"varint,5,opt,name=values,proto3" json:"values,omitempty"`                                       // number of values of the result
 	Publishers     uint32                 `protobuf:"varint,6,opt,name=publishers,proto3" json:"publishers,omitempty"`                               // number of its publishers
 	PublishersHash uint64                 `protobuf:"varint,7,opt,name=publishers_hash,json=publishersHash,proto3" json:"publishers_hash,omitempty"` // a hash of them, and
-	ValuesHash     uint64                 `protobuf:"varint,8,opt,name=values_hash,json=valuesHash,proto3" json:"values_hash,omitempty"`             // of the values; see wire.List
+	ValuesHash     uint64                 `protobuf:"varint,8,opt,name=values_hash,json=valuesHash,proto3" json:"values_hash,omitempty"`             // of the values; see list.List
 	ValueEdits     []*ValueEdit           `protobuf:"bytes,9,rep,name=value_edits,json=valueEdits,proto3" json:"value_edits,omitempty"`              // in the order of their positions
 	PublisherEdits []*PublisherEdit       `protobuf:"bytes,10,rep,name=publisher_edits,json=publisherEdits,proto3" json:"publisher_edits,omitempty"` // likewise
 	unknownFields  protoimpl.UnknownFields

@@ -733,7 +733,7 @@ type Fetched struct {
 	Withdrawn          []uint32               `protobuf:"fixed32,7,rep,packed,name=withdrawn,proto3" json:"withdrawn,omitempty"`                                     // while it is: PublisherHash of the registrations that are known to be withdrawn
 	Delta              *Delta                 `protobuf:"bytes,8,opt,name=delta,proto3" json:"delta,omitempty"`                                                      // instead of the datum's values and publishers
 	Part               *Part                  `protobuf:"bytes,9,opt,name=part,proto3" json:"part,omitempty"`                                                        // the datum has only this part of the list
-	TooLarge           uint64                 `protobuf:"varint,10,opt,name=too_large,json=tooLarge,proto3" json:"too_large,omitempty"`                              // bytes of a list that is not sent, because that is more than wire.MaxList
+	TooLarge           uint64                 `protobuf:"varint,10,opt,name=too_large,json=tooLarge,proto3" json:"too_large,omitempty"`                              // bytes of a list that is not sent, because that is more than list.MaxBytes
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }

@@ -63,5 +63,5 @@ var dataGuards = []guard{
 	{name: "pushes are never held", test: unit{"./session/registry", "TestGuardHoldsOnlyUnexplainedShrinking"}, by: on("a-session-is-lost-with-its-clients"), patch: patch{
 		"session/registry/guard.go", "if !g.on || !now.Before(m.until) || s.known() >= m.below {", "if m.below >= 0 {"}},
 	{name: "older versions reach the application", test: unit{"./client", "TestPushesAreNewestWins"}, by: on("moved-over-slow-links@17"), patch: patch{
-		"client/subscription.go", "if s.closed || s.hash != 0 && version <= s.seen.Version {", "if s.closed {"}},
+		"client/subscription.go", "if s.list != nil && version <= s.seen.Version {", "if s.closed {"}},
 }

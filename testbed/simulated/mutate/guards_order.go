@@ -10,7 +10,7 @@ var orderGuards = []guard{
 	{name: "what is urgent has no window of its own", by: on("new-registrations-wait@3"), test: unit{"./client", "TestLink_WhatIsUrgentDoesNotWaitForRoom"}, patch: patch{
 		"client/window.go", "\tif class > updates {", "\tif class > others {"}},
 	{name: "a stream is not read while registrations of it wait", by: on("new-registrations-wait@3"), test: unit{"./session", "TestRoom_NewRegistrationsWait"}, patch: patch{
-		"session/waiting.go", "over := w.bytes > maxWaiting", "over := w.bytes > 0"}},
+		"session/publisher.go", "over := w.bytes > maxWaiting", "over := w.bytes > 0"}},
 	{name: "a client sends all that it has at once", test: unit{"./client", "TestLink_FullSessionIsNotLeft"}, by: on("overload-by-six-times", "overload-by-six-times@2"), patch: patch{
 		"client/window.go", "\tcase len(w.sent) == 0:\n\t\treturn w.size\n\tcase w.messages >= windowMessages:\n\t\treturn 0\n\t}\n", "\tcase w.messages < 1<<20:\n\t\treturn 1 << 30\n\t}\n"}},
 	{name: "a session looks for nothing at the data nodes", by: on("large-values-are-not-sent-again"), patch: patch{

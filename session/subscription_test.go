@@ -112,7 +112,7 @@ func TestSubscribe_PingsDoNotWaitBehindIt(t *testing.T) {
 		}
 		s, began := c.subscriber("many"), time.Now()
 		for i := range 5 {
-			hold := c.take(ctx, s.conn, &wirev1.ClientMessage{Subscribe: subscriptionsOf(5000), Ping: uint64(i + 1)})
+			hold := c.handle(ctx, s.conn, &wirev1.ClientMessage{Subscribe: subscriptionsOf(5000), Ping: uint64(i + 1)})
 			time.Sleep(hold)
 			synctest.Wait()
 			assert.Len(t, s.pongs, i+1)

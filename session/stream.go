@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -200,12 +201,27 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	return err
 }
 
+// mayHandOver returns why a hello may not hand over what a client has left, or nil. A
+// client that is connected here has not departed.
+func (c *clientService) mayHandOver(sender rights.Identity, hello *wirev1.ClientHello) error {
+	d := hello.GetDeparted()
+	switch {
+	case !sender.May(rights.Node):
+		return wire.Errorf(wire.CodeForbidden, "a hello in the name of %.100q needs the right %s", d.GetIdentity(), rights.Node)
+	case len(d.GetIdentity()) > maxNameBytes || len(d.GetAddress()) > maxNameBytes:
+		return wire.Errorf(wire.CodeBadRequest, "the identity and the address of a client that has departed have at most %d bytes", maxNameBytes)
+	case c.clients.has(hello.GetClient()):
+		return wire.Errorf(wire.CodeConflict, "client %s is connected here", hello.GetClient())
+	}
+	return nil
+}
+
 // receive handles the client's messages until the stream ends or breaks, the
 // client is silent for too long, or it says good-bye. The time that handling a
 // message takes is not counted as silence.
 func (c *clientService) receive(ctx context.Context, conn *connection, stream *clientStream, body *incoming, m *wirev1.ClientMessage, arrived func()) (goodbye bool, err error) {
 	for {
-		hold := c.take(ctx, conn, m)
+		hold := c.handle(ctx, conn, m)
 		if m.GetHello() == nil {
 			arrived()
 		}
@@ -256,8 +272,8 @@ func (c *clientService) Ping(_ context.Context, req *connect.Request[wirev1.Ping
 	return connect.NewResponse(&wirev1.PingResponse{}), nil
 }
 
-// take handles one message, and returns for how long no further one is to be read.
-func (c *clientService) take(ctx context.Context, conn *connection, m *wirev1.ClientMessage) (hold time.Duration) {
+// handle handles one message, and returns for how long no further one is to be read.
+func (c *clientService) handle(ctx context.Context, conn *connection, m *wirev1.ClientMessage) (hold time.Duration) {
 	if len(m.GetPublishers()) > 0 {
 		c.register(ctx, conn, m.Publishers, math.MaxInt)
 	}
@@ -318,4 +334,149 @@ func (c *clientService) withdrawAll(ctx context.Context, conn *connection) {
 			return
 		}
 	}
+}
+
+// The number of clients that are being welcomed at a time is limited. When thousands
+// connect at once, those that were welcomed are then served at the usual speed,
+// instead of all of them so slowly that they leave and come again. The others
+// wait in the order of their hellos, and are sent that they do.
+//
+//	hello --> (waiting) --> welcome --> (arriving) --> first message handled --> connected
+//	            |   ^                       |
+//	            +---+ wait, each second     +-- arrivalLimit has passed -------> connected
+const (
+	arrivalPlaces = 64
+	arrivalLimit  = 100 * time.Millisecond // after which a client that sends nothing, or does not read, counts as connected
+	waitAgain     = time.Second            // between two messages to a client that waits
+	waitAtMost    = 3 * waitAgain          // after which a client that receives neither leaves
+)
+
+// arrive waits until the client may be welcomed, and sends that it waits. The turn must
+// be left when the client is connected. sent is called when the client has read a
+// message, or its transport has.
+func arrive(ctx context.Context, arrivals *admit.Budget, stream *clientStream, sent func()) (*admit.Turn, error) {
+	turn := arrivals.Join("", 1)
+	again := time.NewTicker(waitAgain)
+	defer again.Stop()
+	for turn.Waits() {
+		if err := stream.Send(&wirev1.ServerMessage{WaitMs: wire.Ms(waitAtMost)}); err != nil {
+			turn.Leave()
+			return nil, err
+		}
+		sent()
+		select {
+		case <-turn.Given():
+		case <-again.C:
+		case <-ctx.Done():
+			turn.Leave()
+			return nil, ctx.Err()
+		}
+	}
+	return turn, nil
+}
+
+// The intake bounds the messages that clients have sent in part, or whose handling
+// waits, in bytes: of each address, and of all. The stream that exceeds it ends, and
+// its client connects again.
+//
+// Small messages count only until they have arrived. The SDK's are small, except
+// those with one very large registration.
+const (
+	intakeAll   = 256 << 20
+	intakeEach  = 64 << 20 // of one address
+	intakeSmall = 256 << 10
+)
+
+// incoming is the body of one client's stream. Only the stream's handler uses it.
+type incoming struct {
+	io.ReadCloser
+	intake *admit.Budget
+	host   string
+	bytes  int // that it has taken
+	full   bool
+	broken bool // the client's side has reset the stream or closed the connection
+}
+
+// errIntake ends a stream that exceeds the intake. Its code lets the client connect
+// again.
+var errIntake = wire.Errorf(wire.CodeUnavailable, "too many bytes of messages that have not arrived completely, or are not handled yet")
+
+// Read implements io.Reader.
+func (b *incoming) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.broken = err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded)
+	if n > 0 {
+		if !b.intake.Try(b.host, n) {
+			b.full = true
+			return 0, errIntake
+		}
+		b.bytes += n
+	}
+	return n, err
+}
+
+// arrived is called when a message is complete.
+func (b *incoming) arrived() {
+	if b.bytes <= intakeSmall {
+		b.handled()
+	}
+}
+
+// handled is called when a message was handled, and at the end.
+func (b *incoming) handled() {
+	if b.bytes > 0 {
+		b.intake.Release(b.host, b.bytes)
+		b.bytes = 0
+	}
+}
+
+// past is a deadline that has passed.
+var past = time.Unix(1, 0)
+
+// deadline is how long one request may be read and written. Unlike the request
+// itself it may be used by any goroutine, also after the request's handler has
+// returned: then it does nothing.
+type deadline struct {
+	mu       sync.Mutex // held while the deadline is set, which waits for no peer
+	response *http.ResponseController
+	aborted  bool
+	ended    bool
+}
+
+// set sets when reads fail; the zero time means never. It has no effect once the
+// stream was aborted or has ended.
+func (d *deadline) set(at time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.ended && !d.aborted {
+		_ = d.response.SetReadDeadline(at) // fails only when the stream has ended
+	}
+}
+
+// abort makes all reads fail from now on, also if a message that is being handled
+// would extend the deadline.
+func (d *deadline) abort() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.ended {
+		_ = d.response.SetReadDeadline(past)
+	}
+	d.aborted = true
+}
+
+// fail makes all reads and writes fail, also those that wait.
+func (d *deadline) fail() {
+	d.abort()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.ended {
+		_ = d.response.SetWriteDeadline(past)
+	}
+}
+
+// end is called before the request's handler returns.
+func (d *deadline) end() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ended = true
 }

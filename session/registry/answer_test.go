@@ -12,6 +12,7 @@ import (
 
 	"conclave"
 	"conclave/wire"
+	"conclave/wire/list"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -20,7 +21,7 @@ type partsWorld struct {
 	t    *testing.T
 	r    *Registry
 	now  time.Time
-	list *wire.List // the leader's; the version is the length of the first value
+	list *list.List // the leader's; the version is the length of the first value
 }
 
 func newPartsWorld(t *testing.T) *partsWorld {
@@ -33,15 +34,20 @@ func newPartsWorld(t *testing.T) *partsWorld {
 
 // change makes another list of the leader's.
 func (w *partsWorld) change() {
-	next := &wire.List{Values: []string{"v"}}
+	values, publishers := []string{"v"}, []uint32(nil)
 	if w.list != nil {
-		next.Values[0] += w.list.Values[0]
+		values[0] += w.list.Values[0]
 	}
 	for i := range 80 {
-		next.Values = append(next.Values, fmt.Sprint(i, strings.Repeat("x", 60_000)))
-		next.Publishers = append(next.Publishers, uint32(i))
+		values = append(values, fmt.Sprint(i, strings.Repeat("x", 60_000)))
+		publishers = append(publishers, uint32(i))
 	}
-	w.list = next
+	w.list = list.New(values, publishers, 0)
+}
+
+// rise makes it the list of a version.
+func (w *partsWorld) rise(version int) {
+	w.list = list.New(append([]string{strings.Repeat("v", version)}, w.list.Values[1:]...), w.list.Publishers, 0)
 }
 
 func (w *partsWorld) version() int64 { return int64(len(w.list.Values[0])) }
@@ -61,25 +67,25 @@ func (w *partsWorld) take() Reads {
 
 // answer is the leader's answer: a part of the list that the session is reading, or
 // the first one of the present list.
-func (w *partsWorld) answer(reads Reads, of *wire.List) *wirev1.Fetched {
+func (w *partsWorld) answer(reads Reads, of *list.List) *wirev1.Fetched {
 	require.Len(w.t, reads.Wants, 1)
 	want := reads.Wants[0]
 	require.True(w.t, want.GetParts())
-	f := &wirev1.Fetched{Datum: &wirev1.Datum{DataInfoId: keyOf("x"), Version: int64(len(of.Values[0]))}, Hash: wire.ContentHash(of.Values)}
+	f := &wirev1.Fetched{Datum: &wirev1.Datum{DataInfoId: keyOf("x"), Version: int64(len(of.Values[0]))}, Hash: of.Hash()}
 	if f.Same = f.Hash == want.GetHash(); f.Same {
 		return f
 	}
-	at := wire.Position{}
-	if want.GetPartHash() == f.Hash && want.GetPublishersHash() == of.PublishersHash() {
-		at = wire.Position{Values: int(want.GetValuesAt()), Publishers: int(want.GetPublishersAt())}
+	at := list.Position{}
+	if of.Wanted(want) {
+		at = list.Position{Values: int(want.GetValuesAt()), Publishers: int(want.GetPublishersAt())}
 	}
-	f.Datum.Values, f.Datum.Publishers, f.Part, _ = of.Part(at, of.Bytes(), 1<<20)
+	f.Part, _, _ = of.Part(f.Datum, at, 1<<20)
 	return f
 }
 
 // read lets the session read the list until nothing is due. Each answer but the last
 // of a list must push nothing.
-func (w *partsWorld) read(of *wire.List) (pushes []Push) {
+func (w *partsWorld) read(of *list.List) (pushes []Push) {
 	for reads := w.take(); len(reads.Wants) > 0; reads = w.take() {
 		more, counted := w.r.Fetched(reads, []*wirev1.Fetched{w.answer(reads, of)}, w.now)
 		require.True(w.t, counted)
@@ -95,9 +101,9 @@ func TestAssemble_ListIsOfferedWhenItIsWhole(t *testing.T) {
 	w.subscribe(&Owner{Parts: true}, "s")
 	pushes := w.read(w.list)
 	require.Len(t, pushes, 1)
-	assert.True(t, slices.Equal(w.list.Values, pushes[0].datum.message.Values))
-	assert.True(t, slices.Equal(w.list.Publishers, pushes[0].datum.message.Publishers))
-	assert.Nil(t, w.topic().parts)
+	assert.True(t, slices.Equal(w.list.Values, pushes[0].datum.Values))
+	assert.True(t, slices.Equal(w.list.Publishers, pushes[0].datum.Publishers))
+	assert.Nil(t, w.topic().answer)
 }
 
 // A change that is reported between two parts is read once the list is whole.
@@ -118,10 +124,10 @@ func TestAssemble_ChangeBetweenPartsIsReadAfterwards(t *testing.T) {
 		pushes = append(pushes, more...)
 	}
 	require.Len(t, pushes, 1)
-	assert.EqualValues(t, 1, pushes[0].datum.message.Version)
+	assert.EqualValues(t, 1, pushes[0].datum.version())
 	pushes = w.read(w.list)
 	require.Len(t, pushes, 1)
-	assert.Equal(t, w.version(), pushes[0].datum.message.Version)
+	assert.Equal(t, w.version(), pushes[0].datum.version())
 }
 
 // When the leader does not have the list any more, or the slot has another leader, the
@@ -136,8 +142,10 @@ func TestAssemble_BeginsAgain(t *testing.T) {
 	part()
 	w.change()
 	part()
-	require.NotNil(t, w.topic().parts)
-	assert.Equal(t, wire.ContentHash(w.list.Values), w.topic().parts.list.Hash())
+	require.NotNil(t, w.topic().answer)
+	of := &wirev1.Want{}
+	w.topic().answer.list.Continue(of)
+	assert.True(t, w.list.Wanted(of))
 
 	w.r.Adopt(0, conclave.Epoch{Term: 2}, "data-1", w.now)
 	reads := w.take()
@@ -147,10 +155,10 @@ func TestAssemble_BeginsAgain(t *testing.T) {
 	pushes, _ := w.r.Fetched(reads, []*wirev1.Fetched{f}, w.now)
 	assert.Empty(t, pushes)
 	_, next := w.r.TakeReads(0, "data-1", 10, w.now)
-	assert.Equal(t, w.now.Add(partsPause), next)
+	assert.Equal(t, w.now.Add(unfitPause), next)
 	pushes = w.read(w.list)
 	require.Len(t, pushes, 1)
-	assert.True(t, slices.Equal(w.list.Values, pushes[0].datum.message.Values))
+	assert.True(t, slices.Equal(w.list.Values, pushes[0].datum.Values))
 }
 
 // A list that begins again has the version of its first part, also if its values are those
@@ -160,8 +168,8 @@ func TestAssemble_FirstPartHasTheVersion(t *testing.T) {
 	w.subscribe(&Owner{Parts: true}, "s")
 	reads := w.take()
 	w.r.Fetched(reads, []*wirev1.Fetched{w.answer(reads, w.list)}, w.now)
-	require.NotNil(t, w.topic().parts)
-	w.list = &wire.List{Values: w.list.Values, Publishers: append([]uint32{1000}, w.list.Publishers[1:]...)}
+	require.NotNil(t, w.topic().answer)
+	w.list = list.New(w.list.Values, append([]uint32{1000}, w.list.Publishers[1:]...), 0)
 	reads = w.take()
 	f := w.answer(reads, w.list)
 	require.Zero(t, f.GetPart().GetValuesAt())
@@ -169,8 +177,8 @@ func TestAssemble_FirstPartHasTheVersion(t *testing.T) {
 	w.r.Fetched(reads, []*wirev1.Fetched{f}, w.now)
 	pushes := w.read(w.list)
 	require.Len(t, pushes, 1)
-	assert.EqualValues(t, 9, pushes[0].datum.message.GetVersion())
-	assert.True(t, slices.Equal(w.list.Publishers, pushes[0].datum.message.GetPublishers()))
+	assert.EqualValues(t, 9, pushes[0].datum.version())
+	assert.True(t, slices.Equal(w.list.Publishers, pushes[0].datum.Publishers))
 }
 
 // The push guard knows what the leader said with any part of the list.
@@ -204,7 +212,7 @@ func TestRefuse_ClientThatComesBetweenPartsStays(t *testing.T) {
 	// read reads the whole list, in the middle of which a client comes.
 	read := func(asked int64, comes func()) (pushed, refused []string) {
 		parts := 0
-		for ; parts == 0 || w.topic().parts != nil; parts++ {
+		for ; parts == 0 || w.topic().answer != nil; parts++ {
 			reads := w.take()
 			require.Equal(t, parts > 0, reads.Wants[0].GetPartHash() != 0)
 			if parts == 0 {
@@ -216,7 +224,7 @@ func TestRefuse_ClientThatComesBetweenPartsStays(t *testing.T) {
 					refused = append(refused, p.ID)
 					continue
 				}
-				assert.Equal(t, w.version(), p.datum.message.GetVersion())
+				assert.Equal(t, w.version(), p.datum.version())
 				pushed = append(pushed, p.ID)
 			}
 			if parts == 1 {
@@ -232,16 +240,16 @@ func TestRefuse_ClientThatComesBetweenPartsStays(t *testing.T) {
 	assert.Equal(t, []string{"first"}, pushed)
 	assert.Empty(t, refused)
 
-	w.list.Values[0] = strings.Repeat("v", 101) // the leader has risen
+	w.rise(101) // the leader has risen
 	pushed, refused = read(100, func() { claim("liar", 1<<52) })
 	assert.Equal(t, []string{"first", "moved"}, pushed)
 	assert.Empty(t, refused)
 
-	w.list.Values[0] = strings.Repeat("v", 102) // as far as it rises
+	w.rise(102) // as far as it rises
 	pushed, refused = read(1<<52, func() { claim("moved too", 103) })
 	assert.Equal(t, []string{"first", "moved"}, pushed)
 	assert.Equal(t, []string{"liar"}, refused)
-	w.list.Values[0] = strings.Repeat("v", 104)
+	w.rise(104)
 	pushed, refused = read(103, func() {})
 	assert.Equal(t, []string{"first", "moved", "moved too"}, pushed)
 	assert.Empty(t, refused)
@@ -297,7 +305,7 @@ func TestTooLarge_IsReported(t *testing.T) {
 // it, with a higher version: it learns that the list is not too large any more.
 func TestTooLarge_SameListEndsIt(t *testing.T) {
 	w := newPartsWorld(t)
-	hash := wire.ContentHash([]string{"v"})
+	hash := list.ContentHash([]string{"v"})
 	answer := func(f *wirev1.Fetched) (ids []string) {
 		f.Datum.DataInfoId = keyOf("x")
 		w.r.Changed([]string{keyOf("x")})
@@ -361,7 +369,7 @@ func TestTooLarge_OfTheLimitOfThisSession(t *testing.T) {
 	require.Len(t, pushes, 1)
 	assert.True(t, pushes[0].withheld)
 	assert.Equal(t, 1, w.r.Figures().TooLarge)
-	assert.Nil(t, w.topic().parts, "nothing of it is held")
+	assert.Nil(t, w.topic().answer, "nothing of it is held")
 
 	_, err := w.r.Subscribe(&Owner{Parts: true}, &wirev1.Subscription{Id: "other", DataInfoId: keyOf("y")}, w.now)
 	require.NoError(t, err)
@@ -369,7 +377,7 @@ func TestTooLarge_OfTheLimitOfThisSession(t *testing.T) {
 	require.Len(t, pushes, 1)
 	assert.NotNil(t, pushes[0].datum)
 
-	w.list = &wire.List{Values: []string{"vv"}, Publishers: []uint32{1}}
+	w.list = list.New([]string{"vv"}, []uint32{1}, 0)
 	w.r.Changed([]string{keyOf("x")})
 	assert.Len(t, w.read(w.list), 1)
 	assert.Zero(t, w.r.Figures().TooLarge)
@@ -380,7 +388,7 @@ func TestOffer_ListThatIsTooLargeIsWithheld(t *testing.T) {
 	w := newPartsWorld(t)
 	w.subscribe(&Owner{Parts: true, Deltas: true}, "s")
 	f := &wirev1.Fetched{Datum: &wirev1.Datum{DataInfoId: keyOf("x"), Version: 1}, Hash: 7}
-	for len(f.Datum.Values)*len(w.list.Values[1]) <= wire.MaxList {
+	for len(f.Datum.Values)*len(w.list.Values[1]) <= list.MaxBytes {
 		f.Datum.Values = append(f.Datum.Values, w.list.Values[1])
 	}
 	pushes, _ := w.r.Fetched(w.take(), []*wirev1.Fetched{f}, w.now)
@@ -411,35 +419,32 @@ func TestOutbox_PartsAreOfOneVersion(t *testing.T) {
 	w.change()
 	w.r.Changed([]string{keyOf("x")})
 	give(w.read(w.list))
-	o.Push(Push{To: to, ID: "small", datum: newDatum(&wirev1.Datum{DataInfoId: "y", Version: 1, Values: []string{"v"}}, 0)})
-	var a wire.Assembly
-	var got []*wire.List
+	o.Push(Push{To: to, ID: "small", unsent: unsent{datum: datumOf(&wirev1.Datum{DataInfoId: "y", Version: 1, Values: []string{"v"}}, 0)}})
+	var a list.Assembly
+	var got []*list.List
 	small := 0
 	for messages := 0; m != nil; m = o.Next() {
 		messages++
 		bytes := 0
 		for _, p := range m.GetPushes() {
-			list := wire.ListOf(p.GetDatum())
-			if bytes += list.Bytes(); p.GetDatum().GetDataInfoId() == "y" {
+			if bytes += list.New(p.GetDatum().GetValues(), p.GetDatum().GetPublishers(), 0).Bytes(); p.GetDatum().GetDataInfoId() == "y" {
 				assert.Equal(t, 2, messages, "it does not wait for the end of the list")
 				small++
 				continue
 			}
-			if d := p.GetDelta(); d != nil {
-				require.Len(t, got, 1)
-				next, err := got[0].Apply(d)
-				require.NoError(t, err)
-				got = append(got, next)
-				continue
-			}
 			assert.Equal(t, []string{"s", "t"}, p.GetSubscriptions())
-			whole, err := a.Add(p.GetHash(), p.GetPart(), list.Values, list.Publishers)
+			var base *list.List
+			if p.GetDelta() != nil {
+				require.Len(t, got, 1)
+				base = got[0]
+			}
+			whole, err := a.Add(p, base)
 			require.NoError(t, err)
 			if whole != nil {
 				got = append(got, whole)
 			}
 		}
-		assert.Less(t, bytes, messageBytes+wire.PartBytes)
+		assert.Less(t, bytes, messageBytes+list.PartBytes)
 	}
 	assert.Equal(t, 1, small)
 	require.Len(t, got, 2)

@@ -159,7 +159,7 @@ func TestRoom_WhatIsHeldBackTakesNone(t *testing.T) {
 		s.take(t.Context(), versions("new", 1))
 		assert.NotContains(t, s.accepted, "new 1")
 		w := &writer{calls: &calls{registry: s.registry}, settled: s.room.settled.Notify}
-		_, parts, _ := w.gather("data-1", newBackoff(nil), &turn{last: -1, most: writeFirst}, time.Now())
+		_, parts, _ := w.gather("data-1", newBackoff(nil), &cursor{last: -1, most: writeFirst}, time.Now())
 		assert.Empty(t, parts, "it is held back")
 		synctest.Wait()
 		assert.Contains(t, s.accepted, "new 1")

@@ -1,4 +1,4 @@
-package wire_test
+package list_test
 
 import (
 	"testing"
@@ -6,14 +6,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"pgregory.net/rapid"
 
-	"conclave/wire"
+	"conclave/wire/list"
 )
 
 func TestContentHash_DependsOnValuesAndOrder(t *testing.T) {
-	assert.NotEqual(t, wire.ContentHash([]string{"ab"}), wire.ContentHash([]string{"a", "b"}))
-	assert.NotEqual(t, wire.ContentHash([]string{"a", "b"}), wire.ContentHash([]string{"b", "a"}), "the order is content")
-	assert.NotEqual(t, wire.ContentHash(nil), wire.ContentHash([]string{""}))
-	assert.NotZero(t, wire.ContentHash(nil), "zero means no content")
+	assert.NotEqual(t, list.ContentHash([]string{"ab"}), list.ContentHash([]string{"a", "b"}))
+	assert.NotEqual(t, list.ContentHash([]string{"a", "b"}), list.ContentHash([]string{"b", "a"}), "the order is content")
+	assert.NotEqual(t, list.ContentHash(nil), list.ContentHash([]string{""}))
+	assert.NotZero(t, list.ContentHash(nil), "zero means no content")
 }
 
 func TestEntryHash_SumIdentifiesSet(t *testing.T) {
@@ -22,7 +22,7 @@ func TestEntryHash_SumIdentifiesSet(t *testing.T) {
 		a, b := versions.Draw(t, "a"), versions.Draw(t, "b")
 		sum := func(m map[string]int64) (s uint64) {
 			for id, v := range m {
-				s += wire.EntryHash(id, v)
+				s += list.EntryHash(id, v)
 			}
 			return s
 		}

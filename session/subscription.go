@@ -38,9 +38,9 @@ type pace struct {
 
 func newPace() *pace { return &pace{by: map[string]time.Time{}, sweep: 64} }
 
-// take takes n subscriptions of a host, and returns how long they have to wait. Calls
-// for one host are given their times in turn.
-func (p *pace) take(host string, n int, now time.Time) time.Duration {
+// reserve reserves the time of n subscriptions of a host, and returns how long they have
+// to wait. Calls for one host are given their times in turn.
+func (p *pace) reserve(host string, n int, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	ahead := p.ahead(host, now)
@@ -52,8 +52,8 @@ func (p *pace) take(host string, n int, now time.Time) time.Duration {
 	return max(0, ahead-subscribeBurst*subscribeTime)
 }
 
-// give gives back the time of n subscriptions that were refused.
-func (p *pace) give(host string, n int) {
+// giveBack gives back the time of n subscriptions that were refused.
+func (p *pace) giveBack(host string, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if end, known := p.by[host]; known {
@@ -139,7 +139,7 @@ func (c *clientService) subscribe(ctx context.Context, conn *connection, subscri
 			c.subscribeLater(conn, part)
 			hold += time.Duration(len(part)) * subscribeTime
 		} else {
-			c.pace.take(conn.Host, len(part), now)
+			c.pace.reserve(conn.Host, len(part), now)
 			c.subscribeNow(conn, part)
 		}
 	}
@@ -171,7 +171,7 @@ func (c *clientService) subscribeLater(conn *connection, subscriptions []*wirev1
 // serveSubscribing takes the subscriptions that wait, until none does or ctx ends.
 func (c *clientService) serveSubscribing(ctx context.Context, conn *connection) {
 	for n := c.nextSubscribing(conn, 0); n > 0; n = c.nextSubscribing(conn, n) {
-		turn := time.NewTimer(c.pace.take(conn.Host, n, time.Now()))
+		turn := time.NewTimer(c.pace.reserve(conn.Host, n, time.Now()))
 		select {
 		case <-turn.C:
 		case <-ctx.Done():
@@ -209,7 +209,7 @@ func (c *clientService) subscribeNow(conn *connection, subscriptions []*wirev1.S
 		}
 	}
 	c.refuse(conn, refused)
-	c.pace.give(conn.Host, len(refused))
+	c.pace.giveBack(conn.Host, len(refused))
 	c.wakeReaders()
 }
 

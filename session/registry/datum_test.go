@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"conclave"
-	"conclave/wire"
+	"conclave/wire/list"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -24,8 +24,8 @@ type deltaMachine struct {
 	now     time.Time
 	ids     []int
 	version int64
-	of      map[int64]*wire.List // every content that was read, by version
-	kept    []*wire.List         // what the leader can send deltas to
+	of      map[int64]*list.List // every content that was read, by version
+	kept    []*list.List         // what the leader can send deltas to
 	subs    []*deltaSub
 	deltas  int // applied by subscribers
 }
@@ -35,34 +35,35 @@ type deltaSub struct {
 	owner     *Owner
 	out       Outbox
 	version   int64
-	list      *wire.List
+	list      *list.List
 	hash      uint64
 	unfit     bool
 	forgetful bool // its next delta finds another list than the session assumes
 }
 
 func newDeltaMachine(now time.Time) *deltaMachine {
-	m := &deltaMachine{r: New(testGrace, 0, nil), now: now, version: 1, of: map[int64]*wire.List{}}
+	m := &deltaMachine{r: New(testGrace, 0, nil), now: now, version: 1, of: map[int64]*list.List{}}
 	m.r.Resize(1, now)
 	m.r.Adopt(0, conclave.Epoch{Term: 1}, "data-1", now)
 	for i := range 40 {
 		m.ids = append(m.ids, i)
 	}
 	for range 2 {
-		s := &deltaSub{owner: &Owner{Deltas: true}, list: &wire.List{}}
+		s := &deltaSub{owner: &Owner{Deltas: true}, list: &list.List{}}
 		m.subs = append(m.subs, s)
 		m.subscribe(s)
 	}
 	return m
 }
 
-func (m *deltaMachine) list() *wire.List {
-	l := &wire.List{}
+func (m *deltaMachine) list() *list.List {
+	var values []string
+	var publishers []uint32
 	for _, id := range m.ids {
-		l.Values = append(l.Values, fmt.Sprintf("%d:%s", id, strings.Repeat("x", 1000)))
-		l.Publishers = append(l.Publishers, uint32(id))
+		values = append(values, fmt.Sprintf("%d:%s", id, strings.Repeat("x", 1000)))
+		publishers = append(publishers, uint32(id))
 	}
-	return l
+	return list.New(values, publishers, 0)
 }
 
 func (m *deltaMachine) subscribe(s *deltaSub) {
@@ -91,22 +92,20 @@ func (m *deltaMachine) read() {
 	reads, _ := m.r.TakeReads(0, "data-1", 10, m.now)
 	var answers []*wirev1.Fetched
 	for _, w := range reads.Wants {
-		list := m.list()
+		now := m.list()
 		m.version = max(m.version, w.GetVersion()+1)
-		f := &wirev1.Fetched{Datum: &wirev1.Datum{DataInfoId: w.GetDataInfoId(), Version: m.version}, Hash: wire.ContentHash(list.Values)}
+		f := &wirev1.Fetched{Datum: &wirev1.Datum{DataInfoId: w.GetDataInfoId(), Version: m.version}, Hash: now.Hash()}
 		f.Same = f.Hash == w.GetHash()
 		for _, base := range m.kept {
-			if !f.Same && w.GetDeltas() && wire.ContentHash(base.Values) == w.GetHash() {
-				if f.Delta = base.DeltaTo(list); f.Delta != nil {
-					f.Delta.BaseHash = w.GetHash()
-				}
+			if !f.Same && w.GetDeltas() && base.Hash() == w.GetHash() {
+				f.Delta = base.DeltaTo(now)
 			}
 		}
 		if f.Delta == nil && !f.Same {
-			f.Datum.Values, f.Datum.Publishers = list.Values, list.Publishers
+			f.Datum.Values, f.Datum.Publishers = now.Values, now.Publishers
 		}
-		m.kept = append(m.kept[max(0, len(m.kept)-1):], list)
-		m.of[m.version] = list
+		m.kept = append(m.kept[max(0, len(m.kept)-1):], now)
+		m.of[m.version] = now
 		answers = append(answers, f)
 	}
 	pushes, _ := m.r.Fetched(reads, answers, m.now)
@@ -131,13 +130,14 @@ func asRead(t assert.TestingT, m *wirev1.ServerMessage) *wirev1.ServerMessage {
 func (m *deltaMachine) receive(t assert.TestingT, s *deltaSub) bool {
 	message := asRead(t, s.out.Next())
 	for _, p := range message.GetPushes() {
-		version, list := p.GetDatum().GetVersion(), wire.ListOf(p.GetDatum())
-		if d := p.GetDelta(); d != nil {
-			version = d.GetVersion()
-			err := fmt.Errorf("another base")
-			if d.GetBaseVersion() == s.version && d.GetBaseHash() == s.hash && !s.forgetful {
-				list, err = s.list.Apply(d)
-			}
+		d := p.GetDelta()
+		version := max(p.GetDatum().GetVersion(), d.GetVersion())
+		base := s.list
+		if d.GetBaseVersion() != s.version || s.forgetful {
+			base = nil
+		}
+		whole, err := new(list.Assembly).Add(p, base)
+		if d != nil {
 			assert.True(t, s.owner.Deltas, "only to clients that can apply it")
 			assert.True(t, err == nil || s.forgetful || s.unfit, "the session knows what the subscriber has: %v", err)
 			s.forgetful = false
@@ -153,9 +153,9 @@ func (m *deltaMachine) receive(t assert.TestingT, s *deltaSub) bool {
 			s.unfit = false
 		}
 		assert.Greater(t, version, s.version)
-		assert.True(t, slices.Equal(m.of[version].Values, list.Values), "version %d", version)
-		assert.True(t, slices.Equal(m.of[version].Publishers, list.Publishers), "version %d", version)
-		s.version, s.list, s.hash = version, list, p.GetHash()
+		assert.True(t, slices.Equal(m.of[version].Values, whole.Values), "version %d", version)
+		assert.True(t, slices.Equal(m.of[version].Publishers, whole.Publishers), "version %d", version)
+		s.version, s.list, s.hash = version, whole, p.GetHash()
 	}
 	return message != nil
 }
@@ -232,7 +232,7 @@ func TestDeltas_UsedOnceTheListIsKnown(t *testing.T) {
 // by both.
 func TestPace_CountsWhatEachSubscriberIsSent(t *testing.T) {
 	m := newDeltaMachine(time.Now())
-	old := &deltaSub{owner: &Owner{}, list: &wire.List{}} // a client that cannot apply deltas
+	old := &deltaSub{owner: &Owner{}, list: &list.List{}} // a client that cannot apply deltas
 	m.subs = append(m.subs, old)
 	m.subscribe(old)
 	m.read()
@@ -245,7 +245,7 @@ func TestPace_CountsWhatEachSubscriberIsSent(t *testing.T) {
 		}
 		m.read()
 		tp := m.r.topics[keyOf("x")]
-		size := time.Duration(tp.held.size)
+		size := time.Duration(tp.held.size())
 		assert.Greater(t, tp.pace(), size*pacePerByte)
 		assert.Less(t, tp.pace(), 2*size*pacePerByte, "one whole list, and deltas")
 	}
@@ -276,7 +276,7 @@ func TestDeltas_SlowClientsKeepFewOldLists(t *testing.T) {
 	m.read()
 	require.True(t, m.receive(t, quick))
 	for range 4 * deltasKept { // each is slow from another content on
-		slow := &deltaSub{owner: &Owner{Deltas: true}, list: &wire.List{}}
+		slow := &deltaSub{owner: &Owner{Deltas: true}, list: &list.List{}}
 		m.subs = append(m.subs, slow)
 		m.subscribe(slow)
 		m.read()
@@ -291,7 +291,7 @@ func TestDeltas_SlowClientsKeepFewOldLists(t *testing.T) {
 		assert.LessOrEqual(t, len(pinned()), deltasKept+1)
 	}
 	assert.NotEmpty(t, pinned())
-	last := &deltaSub{owner: &Owner{Deltas: true}, list: &wire.List{}} // pushed to behind all slow ones
+	last := &deltaSub{owner: &Owner{Deltas: true}, list: &list.List{}} // pushed to behind all slow ones
 	m.subs = append(m.subs, last)
 	m.subscribe(last)
 	m.receive(t, last)
@@ -329,7 +329,7 @@ func TestDeltas_UnfitAnswerIsReadAgainAsAWhole(t *testing.T) {
 		assert.Same(t, held, tp.held)
 	}
 	for name, d := range map[string]*wirev1.Delta{
-		"another base": {BaseHash: 1}, "another result": {BaseHash: held.hash, Values: 40, Publishers: 40}, "no list": {BaseHash: held.hash, Values: 1 << 31},
+		"another base": {BaseHash: 1}, "another result": {BaseHash: held.Hash(), Values: 40, Publishers: 40}, "no list": {BaseHash: held.Hash(), Values: 1 << 31},
 	} {
 		m.r.Changed([]string{tp.key})
 		assert.True(t, want().GetDeltas(), name)

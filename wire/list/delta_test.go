@@ -1,4 +1,4 @@
-package wire_test
+package list_test
 
 import (
 	"fmt"
@@ -11,17 +11,18 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
-	"conclave/wire"
+	"conclave/wire/list"
 	wirev1 "conclave/wire/v1"
 )
 
-func listOf(ids ...int) *wire.List {
-	l := &wire.List{}
+func listOf(ids ...int) *list.List {
+	var values []string
+	var publishers []uint32
 	for _, id := range ids {
-		l.Values = append(l.Values, fmt.Sprintf("%d:%s", id, strings.Repeat("x", 1000)))
-		l.Publishers = append(l.Publishers, uint32(id))
+		values = append(values, fmt.Sprintf("%d:%s", id, strings.Repeat("x", 1000)))
+		publishers = append(publishers, uint32(id))
 	}
-	return l
+	return list.New(values, publishers, 0)
 }
 
 func upTo(n int) (ids []int) {
@@ -33,8 +34,8 @@ func upTo(n int) (ids []int) {
 
 func TestDelta_OneChangeOfALargeListIsSmall(t *testing.T) {
 	base := listOf(upTo(10_000)...)
-	for name, next := range map[string]*wire.List{
-		"update":        {Values: append(append(slices.Clone(base.Values[:5000]), "new"), base.Values[5001:]...), Publishers: base.Publishers},
+	for name, next := range map[string]*list.List{
+		"update":        list.New(append(append(slices.Clone(base.Values[:5000]), "new"), base.Values[5001:]...), base.Publishers, 0),
 		"insert":        listOf(append([]int{-1}, upTo(10_000)...)...),
 		"append":        listOf(upTo(10_001)...),
 		"remove":        listOf(append(upTo(7000), upTo(10_000)[7001:]...)...),
@@ -44,17 +45,18 @@ func TestDelta_OneChangeOfALargeListIsSmall(t *testing.T) {
 			d := base.DeltaTo(next)
 			require.NotNil(t, d)
 			assert.Less(t, proto.Size(d), 1100)
-			got, err := base.Apply(d)
+			got, err := base.Apply(d, list.ContentHash(next.Values))
 			require.NoError(t, err)
 			assert.True(t, slices.Equal(next.Values, got.Values))
 			assert.True(t, slices.Equal(next.Publishers, got.Publishers))
+			assert.Equal(t, next.Hash(), got.Hash())
 		})
 	}
 }
 
 func TestDelta_OnlyWhereItPays(t *testing.T) {
-	small := &wire.List{Values: strings.Split(strings.Repeat("v,", 100), ",")}
-	assert.Nil(t, small.DeltaTo(&wire.List{Values: append(slices.Clone(small.Values), "w")}), "a small list is sent as it is")
+	small := list.New(strings.Split(strings.Repeat("v,", 100), ","), nil, 0)
+	assert.Nil(t, small.DeltaTo(list.New(append(slices.Clone(small.Values), "w"), nil, 0)), "a small list is sent as it is")
 	assert.Nil(t, listOf().DeltaTo(listOf(upTo(100)...)), "nothing in common")
 	assert.Nil(t, listOf(upTo(100)...).DeltaTo(listOf(upTo(200)...)), "half of it is new")
 	assert.NotNil(t, listOf(upTo(100)...).DeltaTo(listOf(upTo(110)...)))
@@ -64,14 +66,14 @@ func TestDelta_OnlyWhereItPays(t *testing.T) {
 func TestDelta_FitsItsBaseOnly(t *testing.T) {
 	base, next := listOf(upTo(100)...), listOf(upTo(101)...)
 	d := base.DeltaTo(next)
-	for name, other := range map[string]*wire.List{
-		"none": {}, "shorter": listOf(upTo(99)...), "longer": listOf(upTo(101)...), "of other values": {Values: listOf(append(upTo(99), 7)...).Values, Publishers: base.Publishers},
-		"of other publishers": {Values: base.Values, Publishers: append(slices.Clone(base.Publishers[:99]), 7)},
+	for name, other := range map[string]*list.List{
+		"none": listOf(), "shorter": listOf(upTo(99)...), "longer": listOf(upTo(101)...), "of other values": list.New(listOf(append(upTo(99), 7)...).Values, base.Publishers, 0),
+		"of other publishers": list.New(base.Values, append(slices.Clone(base.Publishers[:99]), 7), 0),
 	} {
-		_, err := other.Apply(d)
+		_, err := other.Apply(d, 0)
 		assert.Error(t, err, name)
 	}
-	_, err := base.Apply(&wirev1.Delta{Values: 1000})
+	_, err := base.Apply(&wirev1.Delta{Values: 1000}, 0)
 	assert.ErrorContains(t, err, "1000 elements cannot be made of 100", "before they are allocated")
 }
 
@@ -100,8 +102,8 @@ func TestDelta_YieldsExactlyTheNextList(t *testing.T) {
 		if d == nil {
 			return
 		}
-		got, err := a.Apply(d)
-		if err != nil || !slices.Equal(b.Values, got.Values) || !slices.Equal(b.Publishers, got.Publishers) {
+		got, err := a.Apply(d, 0)
+		if err != nil || got.Hash() != list.ContentHash(b.Values) || !slices.Equal(b.Values, got.Values) || !slices.Equal(b.Publishers, got.Publishers) {
 			t.Fatalf("%v to %v: %v", base, next, err)
 		}
 	})
@@ -124,7 +126,7 @@ func FuzzApply(f *testing.F) {
 		if proto.Unmarshal(b, &d) != nil {
 			return
 		}
-		got, err := base.Apply(&d)
+		got, err := base.Apply(&d, 0)
 		if err != nil {
 			assert.Nil(t, got)
 			return

@@ -11,15 +11,76 @@ import (
 
 	"conclave/client"
 	"conclave/wire"
+	"conclave/wire/list"
 	wirev1 "conclave/wire/v1"
 )
 
+// delta sends the changes from one content to another to every subscription to it.
+func (l *fakeLink) delta(t *testing.T, from, to int64, before, after []string) {
+	l.out <- &wirev1.ServerMessage{Pushes: []*wirev1.Push{l.deltaPush(t, from, to, before, after)}}
+}
+
+func (l *fakeLink) deltaPush(t *testing.T, from, to int64, before, after []string) *wirev1.Push {
+	d := list.New(before, nil, 0).DeltaTo(list.New(after, nil, 0))
+	require.NotNil(t, d)
+	d.BaseVersion, d.BaseHash, d.Version = from, list.ContentHash(before), to
+	push := &wirev1.Push{Delta: d, Hash: list.ContentHash(after)}
+	push.Subscriptions = []string{l.subscriptions()[0].GetId()}
+	return push
+}
+
+func TestDelta_SubscriberSeesWholeLists(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s1 := w.session("session-1")
+		c := w.client(s1)
+		sub, err := c.Subscribe("svc")
+		require.NoError(t, err)
+		w.eventually("subscribed", func() bool { return len(s1.link().subscriptions()) == 1 })
+		assert.True(t, s1.link().messages()[0].GetHello().GetDeltas())
+
+		one := strings.Split(strings.Repeat("x", 1000)+strings.Repeat(","+strings.Repeat("y", 1000), 30), ",")
+		two := append(one[:31:31], "new")
+		three := append([]string{"first"}, two...)
+		s1.link().push("svc", 1, one...)
+		assert.Equal(t, one, (<-sub.C()).Values)
+		s1.link().delta(t, 1, 2, one, two)
+		got := <-sub.C()
+		assert.Equal(t, two, got.Values)
+		assert.EqualValues(t, 2, got.Version)
+
+		// Deltas to what the subscription has not: one of an older version is
+		// ignored, a newer one makes the client ask for the whole list, once.
+		s1.link().delta(t, 1, 2, one, two)
+		synctest.Wait()
+		assert.Len(t, s1.link().subscriptions(), 1)
+		l := s1.link()
+		l.out <- &wirev1.ServerMessage{Pushes: []*wirev1.Push{l.deltaPush(t, 3, 4, one, three), l.deltaPush(t, 4, 5, three, two)}}
+		w.eventually("asks again", func() bool { return len(s1.link().subscriptions()) == 2 })
+		synctest.Wait()
+		require.Len(t, s1.link().subscriptions(), 2)
+		asked := s1.link().subscriptions()[1]
+		assert.Equal(t, s1.link().subscriptions()[0].GetId(), asked.GetId())
+		assert.EqualValues(t, 2, asked.GetVersion())
+		assert.Equal(t, list.ContentHash(two), asked.GetHash())
+		last, _ := sub.Last()
+		assert.Equal(t, two, last.Values, "it keeps what it has")
+		// The session may have taken what the client has for the newest, and send no
+		// whole list: the next delta that does not fit is answered as well.
+		l.delta(t, 4, 5, three, two)
+		w.eventually("asks once more", func() bool { return len(l.subscriptions()) == 3 })
+		s1.link().push("svc", 5, three...)
+		assert.Equal(t, three, (<-sub.C()).Values)
+		s1.link().delta(t, 9, 10, one, two)
+		w.eventually("asks again, for another one", func() bool { return len(s1.link().subscriptions()) == 4 })
+	})
+}
+
 // parts returns a push of a list in parts of about two values.
 func (l *fakeLink) parts(version int64, values []string) (pushes []*wirev1.Push) {
-	list := &wire.List{Values: values, Publishers: []uint32{1, 2}}
-	for at := (wire.Position{}); !list.Ends(at); {
-		p := &wirev1.Push{Subscriptions: []string{l.subscriptions()[0].GetId()}, Hash: wire.ContentHash(values), Datum: &wirev1.Datum{Version: version}}
-		p.Datum.Values, p.Datum.Publishers, p.Part, at = list.Part(at, list.Bytes(), 2000)
+	whole := list.New(values, []uint32{1, 2}, 0)
+	for at, last := (list.Position{}), false; !last; {
+		p := &wirev1.Push{Subscriptions: []string{l.subscriptions()[0].GetId()}, Hash: whole.Hash(), Datum: &wirev1.Datum{Version: version}}
+		p.Part, at, last = whole.Part(p.Datum, at, 2000)
 		pushes = append(pushes, p)
 	}
 	return pushes

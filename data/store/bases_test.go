@@ -12,11 +12,11 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"conclave"
-	"conclave/wire"
+	"conclave/wire/list"
 	wirev1 "conclave/wire/v1"
 )
 
-func TestShorten_SessionWithAnEarlierContentIsSentTheDifference(t *testing.T) {
+func TestAnswer_SessionWithAnEarlierContentIsSentTheDifference(t *testing.T) {
 	s, now := New(time.Minute), time.Now()
 	write := func(i int, version int64, gone bool) {
 		p := publisher(testData[0], fmt.Sprintf("r%03d", i), version, gone)
@@ -26,8 +26,7 @@ func TestShorten_SessionWithAnEarlierContentIsSentTheDifference(t *testing.T) {
 		require.True(t, s.Write(CopyOf(conclave.NodeID{Name: "s", Incarnation: "i"}, p), now))
 	}
 	read := func(hash uint64) *wirev1.Fetched {
-		f := s.Read(testData[0], 0, hash, now)
-		s.Shorten(f, hash, wire.MaxList)
+		f, _, _ := s.Answer(&wirev1.Want{DataInfoId: testData[0], Hash: hash, Deltas: true}, 0, 0, now)
 		return f
 	}
 	for i := range 100 {
@@ -41,19 +40,21 @@ func TestShorten_SessionWithAnEarlierContentIsSentTheDifference(t *testing.T) {
 	require.NotNil(t, second.GetDelta())
 	assert.Less(t, proto.Size(second), 1200)
 	assert.Empty(t, second.GetDatum().GetValues())
-	list, err := wire.ListOf(first.GetDatum()).Apply(second.GetDelta())
-	require.NoError(t, err)
-	assert.True(t, slices.Equal(s.Read(testData[0], 0, 0, now).GetDatum().GetValues(), list.Values))
-	assert.Len(t, list.Publishers, 99)
+	apply := func(f *wirev1.Fetched) *list.List {
+		whole, err := new(list.Assembly).Add(f, list.New(first.GetDatum().GetValues(), first.GetDatum().GetPublishers(), first.GetHash()))
+		require.NoError(t, err)
+		return whole
+	}
+	got := apply(second)
+	assert.True(t, slices.Equal(s.Read(testData[0], 0, 0, now).GetDatum().GetValues(), got.Values))
+	assert.Len(t, got.Publishers, 99)
 	assert.Same(t, second.GetDelta(), read(first.GetHash()).GetDelta(), "it is made once for all sessions")
 
 	// One that missed a change is sent both; one that missed too many the whole list.
 	write(51, 2, false)
 	third := read(first.GetHash())
 	require.NotNil(t, third.GetDelta())
-	list, err = wire.ListOf(first.GetDatum()).Apply(third.GetDelta())
-	require.NoError(t, err)
-	assert.True(t, slices.Equal(s.Read(testData[0], 0, 0, now).GetDatum().GetValues(), list.Values))
+	assert.True(t, slices.Equal(s.Read(testData[0], 0, 0, now).GetDatum().GetValues(), apply(third).Values))
 	write(52, 2, false)
 	assert.NotNil(t, read(second.GetHash()).GetDelta())
 	fourth := read(first.GetHash())

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"conclave/wire"
+	"conclave/wire/list"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -34,7 +34,7 @@ type bases map[string][]*base
 
 // keep makes the content that d had until now a base, if it is large.
 func (b *bases) keep(d *datum) {
-	if d.read == nil || d.read.Size() < wire.DeltaLeast {
+	if d.read == nil || d.read.Size() < list.DeltaFrom {
 		return
 	}
 	if *b == nil {
@@ -52,14 +52,6 @@ func (b *bases) keep(d *datum) {
 		kept = append(kept[:at:at], kept[at+1:]...)
 	}
 	(*b)[d.id] = slices.Clone(kept) // a new array, so that the others are freed
-}
-
-// find returns the content of this hash, nil if it is not kept.
-func (b bases) find(id string, hash uint64) *base {
-	if at := slices.IndexFunc(b[id], func(x *base) bool { return x.hash == hash }); at >= 0 {
-		return b[id][at]
-	}
-	return nil
 }
 
 // expire removes the bases that have been kept for basesFor, unless they were read
@@ -82,15 +74,42 @@ func (b bases) expire(now time.Time) {
 // delta returns the changes from the content of this hash to the present one, or
 // nil if that content is not known here or the whole list costs about as much.
 func (b bases) delta(d *datum, hash uint64) *wirev1.Delta {
-	from := b.find(d.id, hash)
-	if from == nil {
+	at := slices.IndexFunc(b[d.id], func(x *base) bool { return x.Hash() == hash })
+	if at < 0 {
 		return nil
 	}
+	from := b[d.id][at]
 	if now := d.content(); from.to != now {
 		from.to, from.delta = now, from.DeltaTo(&now.List)
-		if from.delta != nil {
-			from.delta.DataInfoId, from.delta.BaseHash = d.id, hash
-		}
 	}
 	return from.delta
+}
+
+// reading returns the content of which a session asks for a further part, and the last
+// version that it had; nil if it is not kept any more.
+func (b bases) reading(d *datum, want *wirev1.Want) (c *content, version int64) {
+	if want.GetPartHash() == 0 {
+		return nil, 0
+	}
+	if d.read != nil && d.read.Wanted(want) {
+		return d.read, d.version
+	}
+	for _, x := range b[d.id] {
+		if x.Wanted(want) {
+			return x.content, x.version
+		}
+	}
+	return nil, 0
+}
+
+// sendPart puts the part of c that begins at a position into an answer.
+func (c *content) sendPart(f *wirev1.Fetched, from list.Position, limit int, now time.Time) {
+	if from == (list.Position{}) {
+		c.reads++
+	}
+	var last bool
+	if f.Part, _, last = c.Part(f.Datum, from, limit); last {
+		c.reads = max(0, c.reads-1)
+	}
+	c.read = now
 }

@@ -1,4 +1,4 @@
-package wire
+package list
 
 import "encoding/binary"
 
@@ -48,6 +48,16 @@ func EntryHash(id string, version int64) uint64 {
 	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
 	h = (h ^ h>>27) * 0x94d049bb133111eb
 	return h ^ h>>31
+}
+
+// orderHash returns a hash of numbers in their order.
+func orderHash[N uint32 | uint64](numbers []N) uint64 {
+	h := uint64(fnvOffset)
+	for _, n := range numbers {
+		h = (h ^ uint64(n)) * fnvPrime
+		h ^= h >> 32
+	}
+	return h
 }
 
 func fnvString(h uint64, s string) uint64 {

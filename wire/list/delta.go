@@ -1,4 +1,4 @@
-package wire
+package list
 
 import (
 	"fmt"
@@ -8,65 +8,11 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// List is the content of a datum: its values, and the PublisherHash of each
-// registration that they are of. Neither is changed once made.
-//
-// The results of deltas are compared by the hashes of the values in their order.
-// They are kept with the list and passed on to the lists that are made of it, so
-// that a change costs the hash of what it brings, not of all the bytes. A List is
-// not safe for concurrent use.
-type List struct {
-	Values     []string
-	Publishers []uint32
-
-	hashes         []uint64 // of the values; nil if they were not needed yet
-	publishersHash uint64   // likewise; 0 if it was not needed yet
-}
-
-// ListOf returns the content of a datum.
-func ListOf(d *wirev1.Datum) *List {
-	return &List{Values: d.GetValues(), Publishers: d.GetPublishers()}
-}
-
-// hashed returns the hashes of the values.
-func (l *List) hashed() []uint64 {
-	if l.hashes == nil {
-		l.hashes = hashesOf(l.Values)
-	}
-	return l.hashes
-}
-
-// PublishersHash returns a hash of the publishers in their order.
-func (l *List) PublishersHash() uint64 {
-	if l.publishersHash == 0 {
-		l.publishersHash = orderHash(l.Publishers)
-	}
-	return l.publishersHash
-}
-
-func hashesOf(values []string) []uint64 {
-	out := make([]uint64, len(values))
-	for i, v := range values {
-		out[i] = fnvString(fnvOffset, v)
-	}
-	return out
-}
-
-// orderHash returns a hash of numbers in their order.
-func orderHash[N uint32 | uint64](numbers []N) uint64 {
-	h := uint64(fnvOffset)
-	for _, n := range numbers {
-		h = (h ^ uint64(n)) * fnvPrime
-		h ^= h >> 32
-	}
-	return h
-}
-
-// A delta is made for a list of at least DeltaLeast bytes if it is smaller by
+// A delta is made for a list of at least DeltaFrom bytes if it is smaller by
 // deltaPays times. Smaller lists are cheap to send as they are.
 const (
-	DeltaLeast = 1 << 10
-	deltaPays  = 4
+	DeltaFrom = 1 << 10
+	deltaPays = 4
 	// deltaAhead is how far the same element is searched for after a difference.
 	// Lists that differ more than that in one place are sent as they are.
 	deltaAhead = 64
@@ -74,23 +20,14 @@ const (
 	deltaMost = PartsFrom
 )
 
-// Size returns the bytes of a list on the wire, approximately.
-func (l *List) Size() int {
-	n := 4*len(l.Publishers) + 2*len(l.Values)
-	for _, v := range l.Values {
-		n += len(v)
-	}
-	return n
-}
-
 // DeltaTo returns the changes that make next of l, without the versions and the
 // name, or nil if sending next as it is costs about as much.
 func (l *List) DeltaTo(next *List) *wirev1.Delta {
 	size := next.Size()
-	if size < DeltaLeast {
+	if size < DeltaFrom {
 		return nil
 	}
-	d := &wirev1.Delta{Values: uint32(len(next.Values)), Publishers: uint32(len(next.Publishers)), PublishersHash: next.PublishersHash()}
+	d := &wirev1.Delta{BaseHash: l.hash, Values: uint32(len(next.Values)), Publishers: uint32(len(next.Publishers)), PublishersHash: next.publishersHash}
 	bytes := 0
 	ok := edits(l.Values, next.Values, func(at, remove int, insert []string) bool {
 		bytes += 12 + 2*len(insert)
@@ -152,29 +89,46 @@ func resume[T comparable](base, next []T) (removed, inserted int, found bool) {
 	return len(base), len(next), len(base)+len(next) <= 2*deltaAhead
 }
 
-// Apply returns the list that the delta makes of l, its base. It returns an error,
-// and no list, if the delta does not fit or the result is not the list that it
-// names by hashes: the caller must then ask for the whole list. Its cost is bounded
-// by that of l and of the message.
-func (l *List) Apply(d *wirev1.Delta) (*List, error) {
-	out := &List{}
-	var err error
-	if out.Values, err = apply(l.Values, d.GetValueEdits(), int(d.GetValues())); err != nil {
+// Apply returns the list, with this ContentHash, that the delta makes of l, its base.
+// It returns an error, and no list, if the delta does not fit or the result is not the
+// list that it names by hashes: the caller must then ask for the whole list. Its cost
+// is bounded by that of l and of the message.
+func (l *List) Apply(d *wirev1.Delta, hash uint64) (*List, error) {
+	values, err := apply(l.Values, d.GetValueEdits(), int(d.GetValues()))
+	if err != nil {
 		return nil, fmt.Errorf("values: %w", err)
 	}
-	if out.Publishers, err = apply(l.Publishers, d.GetPublisherEdits(), int(d.GetPublishers())); err != nil {
+	publishers, err := apply(l.Publishers, d.GetPublisherEdits(), int(d.GetPublishers()))
+	if err != nil {
 		return nil, fmt.Errorf("publishers: %w", err)
 	}
-	if out.hashes, err = apply(l.hashed(), hashEdits(d.GetValueEdits()), len(out.Values)); err != nil {
+	out := New(values, publishers, hash)
+	if out.hashes, err = apply(l.hashed(), hashEdits(d.GetValueEdits()), len(values)); err != nil {
 		return nil, fmt.Errorf("values: %w", err)
 	}
 	if got := orderHash(out.hashes); got != d.GetValuesHash() {
 		return nil, fmt.Errorf("the values have the hash %x, not %x", got, d.GetValuesHash())
 	}
-	if got := out.PublishersHash(); got != d.GetPublishersHash() {
+	if got := out.publishersHash; got != d.GetPublishersHash() {
 		return nil, fmt.Errorf("the publishers have the hash %x, not %x", got, d.GetPublishersHash())
 	}
 	return out, nil
+}
+
+// hashed returns the hashes of the values.
+func (l *List) hashed() []uint64 {
+	if l.hashes == nil {
+		l.hashes = hashesOf(l.Values)
+	}
+	return l.hashes
+}
+
+func hashesOf(values []string) []uint64 {
+	out := make([]uint64, len(values))
+	for i, v := range values {
+		out[i] = fnvString(fnvOffset, v)
+	}
+	return out
 }
 
 // hashEdit is a ValueEdit of the hashes.

@@ -1,0 +1,372 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"conclave/internal/contain"
+	"conclave/internal/signal"
+	"conclave/session/registry"
+	"conclave/wire"
+	"conclave/wire/admit"
+	wirev1 "conclave/wire/v1"
+)
+
+// register registers what a client has sent, or what was found for it: at once, or
+// when there is room for it. It returns those for which there is none, and which may
+// not wait because more than most bytes would. serving ends with ctx.
+func (c *clientService) register(ctx context.Context, conn *connection, publishers []*wirev1.Publisher, most int) (left []*wirev1.Publisher) {
+	left, refused, first := c.registerNow(conn, publishers, most)
+	c.refuseLarge(conn, refused)
+	if first {
+		conn.waiting.serving.Go(func() {
+			end := func(error) { conn.abort(); conn.waiting.giveUp() }
+			contain.Run(c.config.Logger, end, func() { c.serveWaiting(ctx, conn) })
+		})
+	}
+	conn.waiting.wait(ctx, conn.extend)
+	return left
+}
+
+// registerNow registers what there is room for and lets the rest wait, as far as it
+// may. It returns what may not, what is too large for that, and reports whether nothing
+// had waited before.
+func (c *clientService) registerNow(conn *connection, publishers []*wirev1.Publisher, most int) (left, refused []*wirev1.Publisher, first bool) {
+	w := &conn.waiting
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.replace(publishers)
+	now, later := c.room.split(publishers)
+	c.put(conn, now)
+	later, left = w.fit(later, most)
+	refused, first = w.add(later)
+	return left, refused, first
+}
+
+// refuseLarge refuses registrations that are too large to wait for room. Their client
+// sends them again later.
+func (c *clientService) refuseLarge(conn *connection, publishers []*wirev1.Publisher) {
+	if len(publishers) == 0 {
+		return
+	}
+	var refused []*wirev1.Refusal
+	for _, p := range publishers {
+		refused = append(refused, refusal(p.GetId(), wire.Errorf(wire.CodeLimitReached,
+			"%d bytes are too many to wait until the data nodes have stored earlier registrations", sizeOf(p))))
+	}
+	c.refusals.Add(float64(len(refused)))
+	conn.out.add(func(o *registry.Outbox) { o.Answer(nil, nil, refused) })
+}
+
+// serveWaiting registers what waits, whenever there is room, until nothing waits or
+// ctx ends.
+func (c *clientService) serveWaiting(ctx context.Context, conn *connection) {
+	for more := true; more && c.room.wait(ctx) == nil; {
+		more = c.registerNext(conn)
+	}
+}
+
+// registerNext registers the first of what waits, and reports whether there is more.
+func (c *clientService) registerNext(conn *connection) (more bool) {
+	w := &conn.waiting
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c.put(conn, w.next())
+	if len(w.queue) > 0 {
+		return true
+	}
+	w.done()
+	return false
+}
+
+// putsAtOnce is how many registrations are put under one hold of the registry's
+// lock: many enough that clients do not wait for each other at each one, few
+// enough that whatever else needs the lock waits for less than a millisecond.
+const putsAtOnce = 128
+
+// put puts registrations into the set and answers each: accepted (the session is
+// responsible for it from now on), stored if data is known to have it, or refused.
+func (c *clientService) put(conn *connection, publishers []*wirev1.Publisher) {
+	if len(publishers) == 0 {
+		return
+	}
+	defer c.enterMany(len(publishers)).Leave()
+	accepted := make([]registry.Ack, 0, len(publishers))
+	var stored []registry.Ack
+	var refused []*wirev1.Refusal
+	refuse := func(id string, err error) { refused = append(refused, refusal(id, err)) }
+	for chunk := range slices.Chunk(publishers, putsAtOnce) {
+		puts := make([]*wirev1.Publisher, 0, len(chunk))
+		for _, in := range chunk {
+			err := wire.CheckPublisher(in)
+			if err == nil {
+				err = conn.mayPublish()
+			}
+			if err != nil {
+				refuse(in.GetId(), err)
+				continue
+			}
+			puts = append(puts, in)
+		}
+		c.registry.do(func(r *registry.Registry) {
+			now := time.Now()
+			for _, p := range puts {
+				known, err := r.Put(conn.Owner, p, now)
+				if err != nil {
+					refuse(p.GetId(), err)
+					continue
+				}
+				ack := registry.Ack{ID: p.GetId(), Version: p.GetVersion(), To: conn.Owner}
+				accepted = append(accepted, ack)
+				if known {
+					stored = append(stored, ack)
+				}
+			}
+		})
+	}
+	c.refusals.Add(float64(len(refused)))
+	conn.out.add(func(o *registry.Outbox) { o.Answer(accepted, stored, refused) })
+	c.wakeWriters()
+}
+
+// maxWaiting is how many bytes of new registrations of one client may wait before
+// its session reads no further message of it: more than the two
+// messages that a client sends before they are accepted (client/window.go). A
+// registration that is larger than that does not count, because what the client
+// withdraws must not wait behind it: it counts for the intake of its address instead,
+// and is refused if that is full.
+const maxWaiting = 192 << 10
+
+// maxFound is how many bytes may wait for what a session has found of what a client
+// names by digest to wait as well. A message names more than maxWaiting: the rest is
+// wanted, and waits at the client, so that its stream is read on.
+const maxFound = maxWaiting / 2
+
+// waiting holds the new registrations of one connection that wait for room. Its
+// stream is read on meanwhile, so that a withdrawal or a newer version does not wait
+// behind them.
+type waiting struct {
+	intake  *admit.Budget  // what is larger than maxWaiting counts there
+	host    string         // of the client
+	serving sync.WaitGroup // the goroutine that registers them
+
+	mu    sync.Mutex // held while anything of the connection is registered, so that no registration overtakes itself
+	queue []*wirev1.Publisher
+	bytes int           // of those up to maxWaiting
+	empty chan struct{} // closed when the queue is empty again; nil while it is
+}
+
+// replace removes the registrations of which a message has another version. mu is
+// held.
+func (w *waiting) replace(by []*wirev1.Publisher) {
+	if len(w.queue) == 0 {
+		return
+	}
+	ids := map[string]bool{}
+	for _, p := range by {
+		ids[p.GetId()] = true
+	}
+	w.queue = slices.DeleteFunc(w.queue, func(p *wirev1.Publisher) bool {
+		if !ids[p.GetId()] {
+			return false
+		}
+		w.removed(p)
+		return true
+	})
+}
+
+// add adds registrations. It returns those that are too large to wait, and reports
+// whether there were none before. mu is held.
+func (w *waiting) add(publishers []*wirev1.Publisher) (refused []*wirev1.Publisher, first bool) {
+	for _, p := range publishers {
+		n := sizeOf(p)
+		switch {
+		case n <= maxWaiting:
+			w.bytes += n
+		case !w.intake.Try(w.host, n):
+			refused = append(refused, p)
+			continue
+		}
+		w.queue = append(w.queue, p)
+	}
+	if len(w.queue) == 0 || w.empty != nil {
+		return refused, false
+	}
+	w.empty = make(chan struct{})
+	return refused, true
+}
+
+// removed is called for each registration that is taken from the queue. mu is held.
+func (w *waiting) removed(p *wirev1.Publisher) {
+	if n := sizeOf(p); n <= maxWaiting {
+		w.bytes -= n
+	} else {
+		w.intake.Release(w.host, n)
+	}
+}
+
+// fit returns those of the first registrations that may wait while no more than most
+// bytes do, and the others. mu is held.
+func (w *waiting) fit(publishers []*wirev1.Publisher, most int) (fit, left []*wirev1.Publisher) {
+	n := 0
+	for bytes := w.bytes; n < len(publishers); n++ {
+		if bytes += sizeOf(publishers[n]); bytes > most {
+			break
+		}
+	}
+	return publishers[:n], publishers[n:]
+}
+
+// next removes and returns the first ones, up to a large one. mu is held.
+func (w *waiting) next() []*wirev1.Publisher {
+	n := 0
+	for large := false; n < min(putsAtOnce, len(w.queue)) && !large; n++ {
+		w.removed(w.queue[n])
+		large = sizeOf(w.queue[n]) > maxWaiting
+	}
+	out := w.queue[:n:n]
+	w.queue = w.queue[n:]
+	return out
+}
+
+// drop removes all of them.
+func (w *waiting) drop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.clear()
+}
+
+// clear removes all of them. mu is held.
+func (w *waiting) clear() {
+	for _, p := range w.queue {
+		w.removed(p)
+	}
+	w.queue = nil
+}
+
+// done empties the queue and ends the waits: an idle connection keeps nothing. mu is
+// held.
+func (w *waiting) done() {
+	if w.clear(); w.empty != nil {
+		close(w.empty)
+	}
+	w.empty = nil
+}
+
+// giveUp forgets what waits and ends the waits.
+func (w *waiting) giveUp() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.done()
+}
+
+// wait waits while more than maxWaiting bytes wait, until none does or ctx ends. It
+// calls extend every second, because the client's pings are not read meanwhile.
+func (w *waiting) wait(ctx context.Context, extend func()) {
+	w.mu.Lock()
+	empty := w.empty
+	over := w.bytes > maxWaiting
+	w.mu.Unlock()
+	if !over {
+		return
+	}
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-empty:
+			return
+		case <-tick.C:
+			extend()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// sizeOf returns the bytes of a registration, about.
+func sizeOf(p *wirev1.Publisher) (n int) {
+	n = 64 + len(p.GetId()) + len(p.GetDataInfoId())
+	for _, v := range p.GetValues() {
+		n += 2 + len(v)
+	}
+	return n
+}
+
+// maxUnsent is how many bytes of changes a session takes before data has stored
+// them, of which each data node accounts for half at most: what two data nodes on
+// a busy machine store within two seconds, less than half a client lease
+// (ADR 0079).
+const maxUnsent = 8 << 20
+
+// room makes clients wait that send new registrations faster than data stores
+// them. What a client is not answered it does not send more of (client/window.go),
+// so the overload waits at the clients, where Publish blocks. Withdrawals, and
+// newer versions of what is held already, do not wait: they replace something.
+type room struct {
+	registry *locked
+	limit    int // bytes; see registry.Full
+	settled  signal.Broadcast
+	waits    prometheus.Counter
+}
+
+// split returns what of a client's registrations is taken at once, and what has to
+// wait.
+func (m *room) split(publishers []*wirev1.Publisher) (now, later []*wirev1.Publisher) {
+	m.registry.do(func(r *registry.Registry) {
+		if now = publishers; !r.Full(m.limit) {
+			return
+		}
+		now = nil
+		for _, p := range publishers {
+			if p.GetWithdrawn() || r.Knows(p.GetId()) {
+				now = append(now, p)
+			} else {
+				later = append(later, p)
+			}
+		}
+	})
+	if len(later) > 0 {
+		m.waits.Inc()
+	}
+	return now, later
+}
+
+// wait waits until there is room, or ctx ends.
+func (m *room) wait(ctx context.Context) error {
+	for ctx.Err() == nil {
+		settled := m.settled.Next()
+		if !with(m.registry, func(r *registry.Registry) bool { return r.Full(m.limit) }) {
+			break
+		}
+		select {
+		case <-settled:
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err()
+}
+
+func refusal(id string, err error) *wirev1.Refusal {
+	out := &wirev1.Refusal{Id: cut(id, maxNameBytes), Code: string(wire.CodeInternal), Message: err.Error()}
+	var e *wire.Error
+	if errors.As(err, &e) {
+		out.Code, out.Message = string(e.Code), e.Message
+	}
+	out.Message = cut(out.Message, 4*maxNameBytes)
+	return out
+}
+
+// cut returns the first n bytes of s at most, without half a character.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "")
+}
