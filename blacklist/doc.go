@@ -1,6 +1,5 @@
-// Package blacklist implements the set of forbidden nodes: an immutable set of
-// node names under the epoch of its last change. A node on the blacklist is
-// given nothing new and hands over what it has while it still serves. So a node
+// Package blacklist implements the set of forbidden nodes, which is immutable. A
+// node on the blacklist is given nothing new and hands over what it has while it still serves. So a node
 // leaves without loss through the blacklist (addSelfToMetaBlacklist in article
 // 002, the first step of every graceful stop), and an operator removes a node
 // with it.
@@ -31,7 +30,7 @@
 //
 // # Guarantees and limits
 //
-// A Set never changes, and all its lists are sorted by name. Since is for
+// A Set never changes, and is sorted by name. Since is for
 // people; no decision depends on it. The set does not know which nodes are
 // alive or whether the cluster can spare a node; callers check that first
 // (slot.CanDrain). It is not protected against a stale writer; the store is,

@@ -1,7 +1,6 @@
 package blacklist_test
 
 import (
-	"encoding/json"
 	"slices"
 	"testing"
 	"time"
@@ -19,8 +18,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var since = time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)
 
-func epoch(seq uint64) conclave.Epoch { return conclave.Epoch{Term: 1, Seq: seq} }
-
 func drain(name, incarnation string) blacklist.Entry {
 	return blacklist.Drain(conclave.NodeID{Name: name, Incarnation: incarnation}, conclave.RoleData, since)
 }
@@ -31,9 +28,9 @@ func byOperator(name, by string) blacklist.Entry {
 
 func with(t testing.TB, entries ...blacklist.Entry) blacklist.Set {
 	var s blacklist.Set
-	for i, e := range entries {
+	for _, e := range entries {
 		var err error
-		s, _, err = s.Add(e, epoch(uint64(i+1)))
+		s, _, err = s.Add(e)
 		require.NoError(t, err)
 	}
 	return s
@@ -57,16 +54,15 @@ func TestAdd_OverAnEntry(t *testing.T) {
 		{"a drain over an operator's", byOperator("data-1", "ann"), drain("data-1", "i1"), false},
 	} {
 		s := with(t, c.old)
-		next, changed, err := s.Add(c.add, epoch(9))
+		next, changed, err := s.Add(c.add)
 		require.NoError(t, err)
 		assert.Equal(t, c.changed, changed, c.what)
-		want, at := c.old, epoch(1)
+		want := c.old
 		if c.changed {
-			want, at = c.add, epoch(9)
+			want = c.add
 		}
-		assert.Equal(t, []blacklist.Entry{want}, next.List(), c.what)
-		assert.Equal(t, at, next.Epoch(), c.what)
-		assert.Equal(t, []blacklist.Entry{c.old}, s.List(), "the original set is unchanged")
+		assert.Equal(t, blacklist.Set{want}, next, c.what)
+		assert.Equal(t, blacklist.Set{c.old}, s, "the original set is unchanged")
 	}
 }
 
@@ -74,10 +70,9 @@ func TestAdd_OverAnEntry(t *testing.T) {
 // but a restart does not revert an operator's decision.
 func TestArticleANodeTakesBackOnlyItsOwnDrain(t *testing.T) {
 	started := conclave.NodeID{Name: "data-1", Incarnation: "i2"}
-	next, changed := with(t, drain("data-1", "i1"), drain("data-2", "i1")).RemoveOwn(started, epoch(9))
+	next, changed := with(t, drain("data-1", "i1"), drain("data-2", "i1")).RemoveOwn(started)
 	assert.True(t, changed)
 	assert.Equal(t, []string{"data-2"}, next.Names())
-	assert.Equal(t, epoch(9), next.Epoch())
 
 	for what, s := range map[string]blacklist.Set{
 		"an operator's entry":                    with(t, byOperator("data-1", "ann")),
@@ -88,7 +83,7 @@ func TestArticleANodeTakesBackOnlyItsOwnDrain(t *testing.T) {
 		"another node's":                         with(t, drain("data-10", "i1")),
 		"nothing":                                {},
 	} {
-		next, changed := s.RemoveOwn(started, epoch(9))
+		next, changed := s.RemoveOwn(started)
 		assert.False(t, changed, what)
 		assert.Equal(t, s, next, what)
 	}
@@ -97,11 +92,11 @@ func TestArticleANodeTakesBackOnlyItsOwnDrain(t *testing.T) {
 func TestRemove_RemovesAnyEntry(t *testing.T) {
 	s := with(t, drain("data-1", "i1"), byOperator("data-2", "ann"))
 	for _, name := range []string{"data-1", "data-2"} {
-		next, changed := s.Remove(name, epoch(9))
+		next, changed := s.Remove(name)
 		assert.True(t, changed)
 		assert.False(t, next.Has(name))
 		assert.True(t, s.Has(name), "the original set is unchanged")
-		_, changed = next.Remove(name, epoch(10))
+		_, changed = next.Remove(name)
 		assert.False(t, changed, "removing again changes nothing")
 	}
 }
@@ -115,7 +110,7 @@ func TestAdd_RefusesInvalidEntry(t *testing.T) {
 		`entry meta-1: unknown role "boss"`: {Name: "meta-1", Role: "boss", By: "ann"},
 	} {
 		s := with(t, byOperator("data-9", "ann"))
-		next, changed, err := s.Add(e, epoch(9))
+		next, changed, err := s.Add(e)
 		assert.ErrorIs(t, err, blacklist.ErrInvalid)
 		assert.ErrorContains(t, err, want)
 		assert.False(t, changed)
@@ -123,87 +118,63 @@ func TestAdd_RefusesInvalidEntry(t *testing.T) {
 	}
 }
 
-func TestSet_JSON(t *testing.T) {
-	s := with(t, byOperator("data-2", "ann"), drain("data-1", "i1"))
-	text, err := json.Marshal(s)
-	require.NoError(t, err)
-	assert.JSONEq(t, `{"epoch":{"term":1,"seq":2},"entries":[
-		{"name":"data-1","role":"data","reason":"drain","by":"data-1","incarnation":"i1","since":"2026-01-02T03:04:05.006Z"},
-		{"name":"data-2","role":"data","reason":"broken disk","by":"ann","since":"2026-01-02T03:04:05.006Z"}]}`, string(text))
-	var read blacklist.Set
-	require.NoError(t, json.Unmarshal(text, &read))
-	assert.Equal(t, s, read)
-
-	text, err = json.Marshal(blacklist.Set{})
-	require.NoError(t, err)
-	assert.JSONEq(t, `{"epoch":{"term":0,"seq":0},"entries":[]}`, string(text))
-
-	for want, bad := range map[string]string{
-		"entry data-1 after data-1": `{"entries":[{"name":"data-1","role":"data","by":"ann"},{"name":"data-1","role":"data","by":"bob"}]}`,
-		"entry data-1 after data-2": `{"entries":[{"name":"data-2","role":"data","by":"ann"},{"name":"data-1","role":"data","by":"bob"}]}`,
-		`unknown role ""`:           `{"entries":[{"name":"data-2","by":"ann"}]}`,
-		"cannot unmarshal":          `{"entries":7}`,
+func TestSet_Validate(t *testing.T) {
+	require.NoError(t, with(t, byOperator("data-2", "ann"), drain("data-1", "i1")).Validate())
+	require.NoError(t, blacklist.Set{}.Validate())
+	for want, bad := range map[string]blacklist.Set{
+		"entry data-1 after data-1": {byOperator("data-1", "ann"), byOperator("data-1", "bob")},
+		"entry data-1 after data-2": {byOperator("data-2", "ann"), byOperator("data-1", "ann")},
+		`unknown role ""`:           {{Name: "data-2", By: "ann"}},
 	} {
-		err := json.Unmarshal([]byte(bad), &read)
+		err := bad.Validate()
 		assert.ErrorIs(t, err, blacklist.ErrInvalid)
 		assert.ErrorContains(t, err, want)
-		assert.Equal(t, s, read, "the set does not change")
 	}
 }
 
-// For any order of requests the list is sorted and has each name once, an
-// unchanged set keeps its epoch, and no restart removes an operator's entry.
+// For any order of requests the list is sorted and has each name once, and no
+// restart removes an operator's entry.
 func TestSet_RequestsInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s blacklist.Set
-		seq, operators := uint64(0), map[string]bool{}
+		operators := map[string]bool{}
 		name := rapid.SampledFrom([]string{"data-1", "data-2", "session-1"})
 		incarnation := rapid.SampledFrom([]string{"i1", "i2", "i3"})
 		took := func(t *rapid.T, next blacklist.Set, changed bool) {
-			if changed {
-				require.Equal(t, epoch(seq), next.Epoch())
-			} else {
-				require.Equal(t, s, next)
-			}
+			require.Equal(t, changed, !slices.Equal(s, next))
 			s = next
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"drain": func(t *rapid.T) {
-				seq++
 				n := name.Draw(t, "name")
-				next, changed, err := s.Add(drain(n, incarnation.Draw(t, "incarnation")), epoch(seq))
+				next, changed, err := s.Add(drain(n, incarnation.Draw(t, "incarnation")))
 				require.NoError(t, err)
 				took(t, next, changed)
 				require.True(t, s.Has(n))
 			},
 			"forbid": func(t *rapid.T) {
-				seq++
 				n := name.Draw(t, "name")
-				next, changed, err := s.Add(byOperator(n, rapid.SampledFrom([]string{"ann", "bob"}).Draw(t, "by")), epoch(seq))
+				next, changed, err := s.Add(byOperator(n, rapid.SampledFrom([]string{"ann", "bob"}).Draw(t, "by")))
 				require.NoError(t, err)
 				took(t, next, changed)
 				operators[n] = true
 			},
 			"start": func(t *rapid.T) {
-				seq++
 				n := conclave.NodeID{Name: name.Draw(t, "name"), Incarnation: incarnation.Draw(t, "incarnation")}
-				next, changed := s.RemoveOwn(n, epoch(seq))
+				next, changed := s.RemoveOwn(n)
 				took(t, next, changed)
 			},
 			"allow": func(t *rapid.T) {
-				seq++
 				n := name.Draw(t, "name")
-				next, changed := s.Remove(n, epoch(seq))
+				next, changed := s.Remove(n)
 				took(t, next, changed)
 				delete(operators, n)
 				require.False(t, s.Has(n))
 			},
 			"": func(t *rapid.T) {
-				require.True(t, slices.IsSorted(s.Names()))
-				require.Equal(t, s.Len(), len(slices.Compact(s.Names())))
+				require.NoError(t, s.Validate())
 				for n := range operators {
-					e, found := s.Get(n)
-					require.True(t, found && !e.Own(), "%s: %+v", n, e)
+					require.True(t, slices.ContainsFunc(s, func(e blacklist.Entry) bool { return e.Name == n && !e.Own() }), "%s: %+v", n, s)
 				}
 			},
 		})

@@ -3,8 +3,6 @@ package elector
 import (
 	"context"
 	"iter"
-	"sync"
-	"sync/atomic"
 )
 
 // Change is one transition as this node sees it: another node leads, this node
@@ -18,92 +16,47 @@ type Change struct {
 
 // Changes returns this node's transitions from the call on, in order and without
 // gaps, until ctx or Run ends. Transitions are queued for a slow reader, so that
-// it delays neither the elector nor other readers. The sequence may be used in one
-// loop only. (onIamLeader and onIamNotLeader in article 000.)
+// it delays neither the elector nor other readers. (onIamLeader and onIamNotLeader
+// in article 000.)
 //
 //	for change := range elector.Changes(ctx) { ... }
 func (e *Elector) Changes(ctx context.Context) iter.Seq[Change] {
-	r := e.feed.join()
+	e.mu.Lock()
+	next := e.shared.changes
+	e.mu.Unlock()
 	return func(yield func(Change) bool) {
-		defer e.feed.leave(r)
-		stop := context.AfterFunc(ctx, e.feed.broadcast)
-		defer stop()
-		for {
-			change, ok := e.feed.next(ctx, r)
-			if !ok || !yield(change) {
+		for q := next; ; q = q.next {
+			select {
+			case <-q.set:
+			case <-ctx.Done():
+			case <-e.done:
+			}
+			select { // what is queued comes before the end
+			case <-q.set:
+			default:
+				return
+			}
+			if !yield(q.change) {
 				return
 			}
 		}
 	}
 }
 
-// feed queues changes for each reader.
-type feed struct {
-	mu      sync.Mutex // guards the fields below
-	changed *sync.Cond
-	readers map[*reader]bool
-	closed  bool
+// queued is one change in the queue that all readers share. A reader holds its own
+// place, so that what all have read is freed.
+type queued struct {
+	set    chan struct{} // closed when the change, and the place of the next one, are set
+	change Change
+	next   *queued
 }
 
-type reader struct{ queue []Change }
-
-func newFeed() *feed {
-	f := &feed{readers: make(map[*reader]bool)}
-	f.changed = sync.NewCond(&f.mu)
-	return f
-}
-
-func (f *feed) join() *reader {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	r := &reader{}
-	f.readers[r] = true
-	return r
-}
-
-func (f *feed) leave(r *reader) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.readers, r)
-}
-
-// put queues c for each reader. It never waits for one.
-func (f *feed) put(c Change) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for r := range f.readers {
-		r.queue = append(r.queue, c)
-	}
-	f.changed.Broadcast()
-}
-
-func (f *feed) close() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.closed = true
-	f.changed.Broadcast()
-}
-
-func (f *feed) broadcast() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.changed.Broadcast()
-}
-
-// next waits for the reader's next change. It returns false when ctx has ended or
-// the feed is closed, and the queue is empty.
-func (f *feed) next(ctx context.Context, r *reader) (Change, bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for len(r.queue) == 0 {
-		if f.closed || ctx.Err() != nil {
-			return Change{}, false
-		}
-		f.changed.Wait()
-	}
-	c := r.queue[0]
-	r.queue = r.queue[1:]
-	return c, true
+// put queues c for each reader; mu is held.
+func (e *Elector) put(c Change) {
+	q := e.shared.changes
+	q.change, q.next = c, &queued{set: make(chan struct{})}
+	e.shared.changes = q.next
+	close(q.set)
 }
 
 // Stats are counts since the Elector was made.
@@ -117,15 +70,9 @@ type Stats struct {
 	Promised uint64 // calls of ConfirmLeading that returned false
 }
 
-type stats struct {
-	rounds, failed, won, refused, ended, alive, promised atomic.Uint64
-}
-
 // Stats returns the counts.
 func (e *Elector) Stats() Stats {
-	s := &e.stats
-	return Stats{
-		Rounds: s.rounds.Load(), Failed: s.failed.Load(), Won: s.won.Load(), Refused: s.refused.Load(),
-		Ended: s.ended.Load(), Alive: s.alive.Load(), Promised: s.promised.Load(),
-	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.shared.stats
 }

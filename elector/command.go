@@ -72,14 +72,14 @@ func (e *Elector) leave(ev event, done chan error) {
 		e.shared.quit = true
 	}
 	do := e.apply(ev, ErrResigned)
-	if do.has(await) {
+	if do.has(doAwait) {
 		e.shared.lead.waiters = append(e.shared.lead.waiters, done)
 	}
 	e.unlock()
 	switch {
-	case do.has(refuse):
+	case do.has(doRefuse):
 		done <- ErrNotLeading
-	case !do.has(await):
+	case !do.has(doAwait):
 		done <- nil
 	}
 }

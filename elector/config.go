@@ -1,6 +1,7 @@
 package elector
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -77,21 +78,11 @@ type Config struct {
 
 // withDefaults returns c with a default in each field that is zero.
 func (c Config) withDefaults() Config {
-	if c.Lease == 0 {
-		c.Lease = 3 * time.Second
-	}
-	if c.Beat == 0 {
-		c.Beat = c.Lease / 3
-	}
-	if c.Margin == 0 {
-		c.Margin = max(50*time.Millisecond, c.Lease/50)
-	}
-	if c.Poll == 0 {
-		c.Poll = c.Beat
-	}
-	if c.SafetyRead == 0 {
-		c.SafetyRead = max(10*time.Second, c.Beat)
-	}
+	c.Lease = cmp.Or(c.Lease, 3*time.Second)
+	c.Beat = cmp.Or(c.Beat, c.Lease/3)
+	c.Margin = cmp.Or(c.Margin, max(50*time.Millisecond, c.Lease/50))
+	c.Poll = cmp.Or(c.Poll, c.Beat)
+	c.SafetyRead = cmp.Or(c.SafetyRead, max(10*time.Second, c.Beat))
 	if c.Lead == nil {
 		c.Lead = func(ctx context.Context, _ Term) error { <-ctx.Done(); return nil }
 	}

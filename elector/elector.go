@@ -47,8 +47,6 @@ type Elector struct {
 	done     chan struct{} // closed by Run at its end
 
 	group sync.WaitGroup // Lead and WakePeers; Run joins them
-	feed  *feed          // transitions, for Changes
-	stats stats
 
 	mu     sync.Mutex // guards shared; never held across I/O, a sleep or a channel operation
 	shared shared
@@ -88,7 +86,9 @@ type shared struct {
 	resignedDue time.Time // and when a round is due for that reason; zero: none is
 	again       bool      // the next round is due at once
 
-	notes []func() // log lines to write after mu is unlocked
+	changes *queued // the place of the next transition, for Changes
+	stats   Stats
+	notes   []func() // log lines to write after mu is unlocked
 }
 
 // note keeps a log line until unlock writes it; mu is held.
@@ -126,8 +126,7 @@ func New(cfg Config) (*Elector, error) {
 		commands: make(chan func()),
 		stop:     make(chan struct{}),
 		done:     make(chan struct{}),
-		feed:     newFeed(),
-		shared:   shared{state: state, quit: cfg.Observer},
+		shared:   shared{state: state, quit: cfg.Observer, changes: &queued{set: make(chan struct{})}},
 	}, nil
 }
 
@@ -191,7 +190,6 @@ func (e *Elector) end(cancel context.CancelFunc) {
 	}
 	e.group.Wait()
 	close(e.done)
-	e.feed.close()
 }
 
 // Shutdown leaves the election: a leader resigns first, then Run returns nil. If

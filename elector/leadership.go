@@ -26,7 +26,7 @@ func (e *Elector) begin(won Term, until time.Time) *leadership {
 	l := &leadership{term: won, until: until, returned: make(chan error, 1)}
 	l.timer = time.AfterFunc(time.Until(until), func() { e.trustEnded(l) })
 	e.shared.lead = l
-	e.stats.won.Add(1)
+	e.shared.stats.Won++
 	e.cfg.Trace(Event{Kind: EventLed, Term: won.Number, Until: until})
 	return l
 }
@@ -54,7 +54,7 @@ func (e *Elector) launch(ctx context.Context, l *leadership) {
 	term, why, leads := l.term, l.ended, e.shared.state.leads()
 	if leads {
 		e.shared.last = term
-		e.feed.put(Change{Term: term, Leading: true, Why: string(term.Cause)})
+		e.put(Change{Term: term, Leading: true, Why: string(term.Cause)})
 	}
 	e.unlock()
 
@@ -101,8 +101,8 @@ func (e *Elector) stopLeading(l *leadership, why error) {
 	if l.stop != nil {
 		l.stop(why)
 	}
-	e.stats.ended.Add(1)
-	e.feed.put(Change{Term: l.term, Why: why.Error()})
+	e.shared.stats.Ended++
+	e.put(Change{Term: l.term, Why: why.Error()})
 	e.note(e.log.Info, "no longer leading", "term", l.term.Number, "why", why)
 }
 
@@ -146,7 +146,7 @@ func (e *Elector) afterLead(ctx context.Context, leadErr error) {
 	}
 
 	err := fmt.Errorf("hand over term %d: %w", l.term.Number, why)
-	if do.has(handOver) {
+	if do.has(doHandOver) {
 		err = e.handOver(ctx, l)
 	}
 

@@ -22,6 +22,7 @@ func (e *Elector) round(ctx context.Context) {
 		s.resignedDue = time.Time{}
 	}
 	sent := s.sent
+	s.stats.Rounds++
 	e.unlock()
 
 	// 2. Play. A renewal may take until trust ends. Giving up earlier would close
@@ -31,7 +32,6 @@ func (e *Elector) round(ctx context.Context) {
 	if me.Holding != 0 {
 		play, cancel = context.WithDeadline(ctx, lead.until)
 	}
-	e.stats.rounds.Add(1)
 	next, err := e.cfg.Strategy.Round(play, me, last)
 	cancel()
 	if ctx.Err() != nil {
@@ -57,7 +57,7 @@ func (e *Elector) round(ctx context.Context) {
 	var begun, renewed *leadership
 	switch {
 	case next.Leader == e.cfg.ID && me.Holding == next.Number && me.Holding != 0:
-		if time.Now().Before(until) && e.apply(renews, nil).has(extend) {
+		if time.Now().Before(until) && e.apply(renews, nil).has(doExtend) {
 			e.extend(lead, next.Beat, until)
 			s.last = e.stamp(lead.term)
 			renewed = lead
@@ -67,7 +67,7 @@ func (e *Elector) round(ctx context.Context) {
 		if next.Number > s.left && !me.Observer && time.Now().Before(until) {
 			win = wins
 		}
-		if e.apply(win, ErrDeposed).has(begin) {
+		if e.apply(win, ErrDeposed).has(doBegin) {
 			next = e.stamp(next)
 			s.last = next
 			begun = e.begin(next, until)
@@ -77,7 +77,7 @@ func (e *Elector) round(ctx context.Context) {
 			// store and wins the term after it.
 			s.left = max(s.left, next.Number)
 			s.again = true
-			e.stats.refused.Add(1)
+			e.shared.stats.Refused++
 			e.note(e.log.Info, "won a term too late to lead it", "term", next.Number)
 		}
 	default:
@@ -133,7 +133,7 @@ func (e *Elector) failed(me Candidate, err error) {
 	e.mu.Lock()
 	defer e.unlock()
 	e.shared.failures++
-	e.stats.failed.Add(1)
+	e.shared.stats.Failed++
 	level := e.log.Debug
 	if e.shared.reasons.New("round", err, 10*e.cfg.Lease) {
 		level = e.log.Warn
@@ -175,7 +175,7 @@ func (e *Elector) learn(next Term, pushed bool) (news bool) {
 	next = e.stamp(next)
 	s.last = next
 	if news {
-		e.feed.put(Change{Term: next})
+		e.put(Change{Term: next})
 		e.note(e.log.Info, "the store records", "term", next.Number, "leader", next.Leader.String(), "address", next.Address)
 	}
 	return news
@@ -187,9 +187,8 @@ func (e *Elector) nextRound() time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.step(witness(suspended), nil)
-	s, beat := &e.shared, e.cfg.Beat
+	s, now, beat := &e.shared, time.Now(), e.cfg.Beat
 	jitter := time.Duration(e.cfg.Rand.Int64N(int64(beat/50) + 1))
-	now := time.Now()
 	state := s.stateAt(now, false)
 	switch {
 	case s.awaitsLead(now, beat):
@@ -198,69 +197,72 @@ func (e *Elector) nextRound() time.Time {
 		return s.sent
 	case !state.leads() && s.last.Number <= s.resigned && !s.resignedDue.IsZero():
 		return s.resignedDue
-
-	case state.holds() && suspended:
-		// The leader may not act until it has its witness again: retry after 2, 4,
-		// 8 ms ... a quarter beat.
-		return s.sent.Add(min(beat/4, 2*time.Millisecond<<min(s.failures, 20)) + jitter/10)
-	case state.holds() && s.failures > 0:
-		return s.sent.Add(beat/4 - jitter)
 	case state.holds():
-		return s.sent.Add(beat - jitter) // counted from before the last was sent, so that beats do not drift
-
+		return e.nextRenewal(suspended, jitter)
 	case s.failures > 0:
-		return s.sent.Add(min(beat, beat/4<<min(s.failures, 4)) + jitter)
-	case s.unsettled:
-		due := s.sent.Add(beat/4 + jitter)
-		if lease := e.leaseEnd(jitter); state == Following && now.Before(lease) {
-			return earlier(due, lease) // so that the end of the lease is not missed by up to a quarter beat
-		}
-		return due
+		return s.sent.Add(doubled(beat/4, s.failures, beat) + jitter)
 	}
+	due := e.nextRead(now, jitter)
+	if state == Following {
+		return earlier(due, e.nextTry(now, jitter))
+	}
+	if now.Before(s.abstainUntil) {
+		return earlier(due, s.abstainUntil.Add(jitter))
+	}
+	return due
+}
 
-	// A follower reads at each Poll, or at each SafetyRead while the leader's beats
-	// are pushed to it.
-	due := e.poll(jitter)
-	if missed := s.pushed.Add(2*beat + jitter); now.Before(missed) {
-		due = s.sent.Add(e.cfg.SafetyRead + jitter)
-		due = earlier(due, missed)
-	}
-	if state != Following {
-		if now.Before(s.abstainUntil) {
-			due = earlier(due, s.abstainUntil.Add(jitter))
-		}
-		return due
-	}
-	// A candidate also plays when the lease ends, and then each quarter beat.
-	soon := s.sent.Add(beat/4 + jitter)
-	lease := e.leaseEnd(jitter)
+// nextRenewal returns when a node that holds a term renews it next; mu is held.
+func (e *Elector) nextRenewal(suspended bool, jitter time.Duration) time.Time {
+	s, beat := &e.shared, e.cfg.Beat
 	switch {
-	case s.last.Leader.IsZero() && s.last.Number >= s.highest, lease.Before(soon) && !now.Before(lease):
-		return earlier(due, soon)
+	case suspended: // it may not act until it has its witness again
+		return s.sent.Add(doubled(2*time.Millisecond, s.failures, beat/4) + jitter/10)
+	case s.failures > 0:
+		return s.sent.Add(beat/4 - jitter)
 	}
-	return earlier(due, lease)
+	return s.sent.Add(beat - jitter) // counted from before the last was sent, so that beats do not drift
 }
 
-// leaseEnd returns when this node will have observed the leader's lease to its
-// end; mu is held.
-func (e *Elector) leaseEnd(jitter time.Duration) time.Time {
-	return e.shared.last.Seen.Add(e.shared.last.Lease + time.Millisecond + jitter/10)
-}
-
-// poll returns when a follower without pushed beats reads next: after Poll, and,
-// if the store reports how old the last beat was, just after the next one is
-// expected. With a Poll of one beat the end of the lease is then noticed a
-// twentieth of a beat late instead of up to a whole beat. mu is held.
-func (e *Elector) poll(jitter time.Duration) time.Time {
-	s, beat, every := &e.shared, e.cfg.Beat, e.cfg.Poll
-	if s.last.Age <= 0 || s.last.Age >= beat {
-		return s.sent.Add(every + jitter)
+// nextRead returns when a node that holds no term reads the store next: each quarter
+// beat while the stream to the leader is broken; each SafetyRead while the leader's
+// beats are pushed, and when two of them are missed; otherwise after Poll, and, if
+// the store reports how old the last beat was, just after the next one is expected.
+// With a Poll of one beat the end of the lease is then noticed a twentieth of a beat
+// late instead of up to a whole beat. mu is held.
+func (e *Elector) nextRead(now time.Time, jitter time.Duration) time.Time {
+	s, beat, poll := &e.shared, e.cfg.Beat, e.cfg.Poll
+	missed := s.pushed.Add(2*beat + jitter)
+	switch {
+	case s.unsettled:
+		return s.sent.Add(beat/4 + jitter)
+	case now.Before(missed):
+		return earlier(s.sent.Add(e.cfg.SafetyRead+jitter), missed)
+	case s.last.Age <= 0 || s.last.Age >= beat:
+		return s.sent.Add(poll + jitter)
 	}
 	due := s.last.Seen.Add(beat - s.last.Age + beat/20 + jitter)
-	for due.Before(s.sent.Add(every - beat/2)) {
+	for due.Before(s.sent.Add(poll - beat/2)) {
 		due = due.Add(beat)
 	}
-	return earlier(due, s.sent.Add(every+beat/2))
+	return earlier(due, s.sent.Add(poll+beat/2))
+}
+
+// nextTry returns when a candidate may win next: when it will have observed the
+// leader's lease to its end. After that, and while no node leads, it tries each
+// quarter beat. mu is held.
+func (e *Elector) nextTry(now time.Time, jitter time.Duration) time.Time {
+	s := &e.shared
+	lease := s.last.Seen.Add(s.last.Lease + time.Millisecond + jitter/10)
+	if vacant := s.last.Leader.IsZero() && s.last.Number >= s.highest; vacant || !now.Before(lease) {
+		return s.sent.Add(e.cfg.Beat/4 + jitter)
+	}
+	return lease
+}
+
+// doubled returns a pause that was doubled so many times, and is at most most.
+func doubled(pause time.Duration, times int, most time.Duration) time.Duration {
+	return min(pause<<min(times, 16), most)
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -1,116 +1,57 @@
-package elector
+package elector_test
 
 import (
-	"go/parser"
-	"go/token"
-	"regexp"
-	"strings"
+	"context"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"conclave"
+	"conclave/elector"
 )
 
-var allStates = []State{Observing, Following, Leading, Suspended, Resigning, WindingDown}
-
-// stateNames are the states as the package comment has them.
-var stateNames = []string{"Observing", "Following", "Leading", "Suspended", "Resigning", "WindingDown"}
-
-func TestState_String(t *testing.T) {
-	assert.Equal(t, "winding down", WindingDown.String())
-	assert.Equal(t, "state 9", State(9).String())
-}
-
-// The table in the package comment is the machine, and the diagram names every
-// state and every event that changes one.
-func TestTransitions_AsInPackageComment(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "doc.go", nil, parser.ParseComments|parser.PackageClauseOnly)
-	require.NoError(t, err)
-	_, text, _ := strings.Cut(file.Doc.Text(), "# The states of a node")
-	text, _, _ = strings.Cut(text, "[Elector.State] returns")
-	drawing, table, found := strings.Cut(text, "The same as a table")
-	require.True(t, found)
-
-	_, table, _ = strings.Cut(table, "\n\n")
-	rows := strings.Split(strings.TrimSpace(table), "\n")
-	require.Equal(t, stateNames, strings.Fields(rows[0]))
-	require.Len(t, rows[1:], len(transitions))
-	columns := regexp.MustCompile(`\s{2,}`)
-	for i, row := range rows[1:] {
-		ev, want := event(i), columns.Split(strings.TrimSpace(row), -1)
-		require.Len(t, want, 1+len(allStates), row)
-		assert.Equal(t, ev.String(), want[0])
-		for _, from := range allStates {
-			to, do := from.on(ev)
-			got := stateNames[to]
-			switch {
-			case do.has(impossible):
-				got = "-"
-			case to == from:
-				got = "."
+func TestState_FollowsTheDiagram(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		linger := make(chan struct{})
+		e, start := prepare(t, s, "a", func(c *elector.Config) {
+			c.Observer = true
+			c.Lead = func(ctx context.Context, _ elector.Term) error {
+				<-ctx.Done()
+				<-linger
+				return nil
 			}
-			assert.Equal(t, want[1+int(from)], got, "%s, %s", from, ev)
-			if got == stateNames[to] && ev != abstentionEnds {
-				assert.Contains(t, drawing, ev.String(), "the event changes a state")
-			}
+		})
+		start()
+		state := func() elector.State {
+			synctest.Wait()
+			return e.State()
 		}
-	}
-	for _, name := range stateNames {
-		assert.Contains(t, drawing, name)
-	}
-}
+		assert.Equal(t, elector.Observing, state())
+		require.NoError(t, e.JoinElection(t.Context()))
+		assert.Equal(t, elector.Leading, state(), "the free lock is won at once")
 
-// What holds of every event in every state, whatever the table is.
-func TestTransitions_EveryEventInEveryState(t *testing.T) {
-	runs := func(s State) bool { return s != Observing && s != Following } // Lead has not returned
-	for i := range transitions {
-		ev := event(i)
-		for _, from := range allStates {
-			to, do := from.on(ev)
-			name := from.String() + ", " + ev.String()
-			assert.Equal(t, from.leads() && !to.leads(), do.has(stop), "%s: Lead's context ends exactly when the right to act does", name)
-			assert.Equal(t, !runs(from) && runs(to), do.has(begin), "%s: a leadership begins by begin", name)
-			if do.has(begin) {
-				assert.Equal(t, wins, ev, name)
-				assert.Equal(t, Following, from, "%s: an observer does not lead", name)
-			}
-			if runs(from) && !runs(to) {
-				assert.Equal(t, closesTerm, ev, "%s: a leadership ends when Lead has returned", name)
-				assert.False(t, from.leads(), name)
-			}
-			if from.holds() && !to.holds() {
-				assert.True(t, do.has(forgo), "%s: a term that is not renewed any more is never led again", name)
-			}
-			if do.has(extend) {
-				assert.True(t, from.holds() && to == from, "%s: only a held term is extended", name)
-			}
-			if from == WindingDown && to != WindingDown {
-				assert.Equal(t, Following, to, "%s: a lost term is not led again", name)
-			}
-			if from == Resigning {
-				assert.NotEqual(t, true, to.leads(), "%s: a resignation is not taken back", name)
-			}
-			if (ev == wins || ev == winsLate) && !do.has(begin) {
-				assert.True(t, do.has(discard), "%s: a win that is not led is discarded", name)
-			}
-			if do.has(handOver) {
-				assert.True(t, ev == leadReturns && to == Resigning, "%s: a term is given up while it is held, once Lead has returned", name)
-			}
-			if do.has(impossible) {
-				assert.False(t, !from.leads() && to.leads(), "%s: a defect never makes a leader", name)
-			}
-			switch ev {
-			case asksToQuit, asksToResign:
-				assert.Equal(t, from.holds(), do.has(await), "%s: the caller waits for the hand-over of a held term", name)
-				assert.Equal(t, ev == asksToResign && !from.holds(), do.has(refuse), name)
-			default:
-				assert.False(t, do.has(await) || do.has(refuse), "%s: no caller", name)
-			}
-			again, more := to.on(ev)
-			if ev != wins && ev != winsLate && ev != closesTerm {
-				assert.Equal(t, to, again, "%s: repeated", name)
-				assert.False(t, more.has(stop), "%s: repeated", name)
-			}
-		}
-	}
+		s.set(func(t *elector.Term) { t.Number, t.Leader, t.Lease = 2, other, 3*time.Second })
+		e.Wake()
+		assert.Equal(t, elector.WindingDown, state(), "deposed, and Lead has not returned")
+		linger <- struct{}{}
+		assert.Equal(t, elector.Following, state())
+
+		s.set(func(t *elector.Term) { t.Leader = conclave.NodeID{} })
+		e.Wake()
+		require.Equal(t, elector.Leading, state())
+		resigned := make(chan error, 1)
+		go func() { resigned <- e.Resign(t.Context()) }()
+		assert.Equal(t, elector.Resigning, state())
+		time.Sleep(10 * time.Second)
+		assert.Equal(t, elector.Resigning, state(), "renewed until Lead has returned")
+		close(linger)
+		require.NoError(t, <-resigned)
+		assert.Equal(t, elector.Observing, state(), "abstains")
+		time.Sleep(7 * time.Second)
+		assert.Equal(t, elector.Leading, state(), "two leases later it competes again")
+	})
 }

@@ -11,17 +11,6 @@
 // it was alive needs no other request, and a new leader with an empty table
 // fills it from the heartbeats that arrive.
 //
-// # Versions
-//
-// In article 002 the answer to a heartbeat carries versioned lists, the members
-// under an epoch, so that a node can see whether its list is old. Table counts
-// such a version. It changes exactly when the membership does: when a key is
-// registered, cancelled, expired, or renewed with another value (a restarted
-// node has a new incarnation). Other renewals do not change it. Equal versions
-// of one table mean equal lists. Lists of different leaders are ordered by
-// their epochs, which are up to the caller: it writes the members under its
-// term before it publishes them.
-//
 // # Time
 //
 // The package has no clock. Each call gets now from the caller, which gets it
@@ -50,6 +39,6 @@
 //
 // A Table must not be used by several goroutines at once. A lease does not mean
 // that its holder is alive, only that it was alive within the lease's duration.
-// The table does not know incarnations: if keys are names, the last one to
-// renew has the lease, and the changed value shows this to the owner.
+// The table does not know incarnations: if keys are names, the owner cancels the
+// lease of one incarnation before it gives another one its own.
 package lease

@@ -29,10 +29,10 @@ func TestLateness_DelaysAreBoundedByTicks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const every, d = 500 * time.Millisecond, 3 * time.Second
 		now := start
-		table, late := lease.NewOrdered[string, int](), lease.NewLateness(now, every)
-		table.Renew("a", 1, now, d)
+		table, late := lease.New[string](), lease.NewLateness(now, every)
+		table.Renew("a", now, d)
 		ticks, ran := 0, time.Duration(0)
-		for table.Len() > 0 {
+		for held := true; held; _, held = table.NextExpiry() {
 			wait := time.Duration(rapid.Int64Range(1, int64(5*every)).Draw(t, "wait"))
 			now = now.Add(wait)
 			ran += min(wait, every)
@@ -53,4 +53,34 @@ func TestLateness_DelaysAreBoundedByTicks(t *testing.T) {
 			t.Fatalf("the lease of %s has ended when its owner had run for %s", d, ran)
 		}
 	})
+}
+
+func TestSilence_EndsExactlyAtItsLimit(t *testing.T) {
+	const limit, round = 2250 * time.Millisecond, 500 * time.Millisecond
+	now := at(0)
+	s := lease.NewSilence(now, time.Second, round)
+	now = now.Add(s.First())
+	next, over := s.Round(now)
+	assert.False(t, over)
+	s.Received(now.Add(100*time.Millisecond), limit)
+	for !over {
+		now = now.Add(next)
+		next, over = s.Round(now)
+	}
+	assert.Equal(t, at(600*time.Millisecond+limit), now)
+}
+
+// A receiver that was suspended for an hour has been sent messages that it has not
+// read: the peer has the rest of its time from then on, and no more.
+func TestSilence_OwnLatenessDoesNotCount(t *testing.T) {
+	const limit, round = 2 * time.Second, 500 * time.Millisecond
+	s := lease.NewSilence(at(0), limit, round)
+	next, over := s.Round(at(round))
+	assert.False(t, over)
+	now := at(round + next + time.Hour)
+	for rounds := range 3 {
+		next, over = s.Round(now)
+		assert.Equal(t, rounds == 2, over, "round %d", rounds)
+		now = now.Add(next)
+	}
 }

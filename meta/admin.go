@@ -225,12 +225,48 @@ func (l *leader) member(ctx context.Context, name string) (wire.Member, error) {
 func (l *leader) deleteBlacklist(r *http.Request) (any, error) {
 	name := mux.Vars(r)["name"]
 	return l.act(r, func() (effect, error) {
-		if !l.arranger.black.Has(name) {
+		if !l.arranger.black().Has(name) {
 			return effect{}, wire.Errorf(wire.CodeNotFound, "%s is not on the blacklist", name)
 		}
 		return safe("%s is given work again", name), nil
 	}, func(ctx context.Context) (any, error) {
 		return map[string]any{"name": name}, l.arranger.allow(ctx, name)
+	})
+}
+
+// getConfig returns all values, with empty list if there is none.
+func (l *leader) getConfig(r *http.Request) (any, error) {
+	return cut(r, append([]wire.ConfigValue{}, l.view.State().Config.List...), func(v wire.ConfigValue) string { return v.ID })
+}
+
+func (l *leader) putConfig(r *http.Request) (any, error) {
+	var in metaclient.ConfigRequest
+	if err := readBody(r, &in); err != nil {
+		return nil, err
+	}
+	id := mux.Vars(r)["id"]
+	return l.act(r, func() (effect, error) {
+		if in.Value == nil {
+			return effect{}, wire.Errorf(wire.CodeBadRequest, "the body has no value")
+		}
+		if err := checkConfig(l.arranger.state.Config, id, *in.Value); err != nil {
+			return effect{}, err
+		}
+		return safe("clients that watch %s are sent the value", id), nil
+	}, func(ctx context.Context) (any, error) {
+		return l.arranger.setConfig(ctx, id, *in.Value)
+	})
+}
+
+func (l *leader) deleteConfig(r *http.Request) (any, error) {
+	id := mux.Vars(r)["id"]
+	return l.act(r, func() (effect, error) {
+		if _, found := l.arranger.state.Config.Find(id); !found {
+			return effect{}, wire.Errorf(wire.CodeNotFound, "there is no configuration value %.150q", id)
+		}
+		return safe("clients that watch %s are sent that it has no value", id), nil
+	}, func(ctx context.Context) (any, error) {
+		return map[string]any{"id": id}, l.arranger.removeConfig(ctx, id)
 	})
 }
 
@@ -299,6 +335,80 @@ func (l *leader) postResign(r *http.Request) (any, error) {
 		return nil, wire.Errorf(wire.CodeUnavailable, "%v", err)
 	}
 	return map[string]any{"resigned": l.config.Node.Name, "term": l.term.Number}, nil
+}
+
+// actOptions are the options of an operator's request.
+type actOptions struct{ force, dryRun bool }
+
+// parseActOptions reads ?force= and ?dryRun=.
+func parseActOptions(r *http.Request) (actOptions, error) {
+	var m actOptions
+	for key, set := range map[string]*bool{"force": &m.force, "dryRun": &m.dryRun} {
+		for _, v := range r.URL.Query()[key] {
+			switch v {
+			case "true":
+				*set = true
+			case "false":
+			default:
+				return m, wire.Errorf(wire.CodeBadRequest, "%s=%q: want true or false", key, v)
+			}
+		}
+	}
+	return m, nil
+}
+
+// decide returns what answers a request instead of doing it: its effect, for a dry
+// run, or the refusal, unless the request is forced, which forced records. It returns
+// nil and nil if the request is to be done.
+func (o actOptions) decide(e effect, forced func()) (any, error) {
+	switch {
+	case o.dryRun:
+		return shownEffect(e), nil
+	case e.refusal == nil:
+	case !o.force:
+		return nil, e.refusal
+	default:
+		forced()
+	}
+	return nil, nil
+}
+
+// act checks an operator's request and does it. It refuses it if the cluster
+// would not serve afterwards and the request is not forced; for a dry run it
+// only returns the effect.
+func (l *leader) act(r *http.Request, check func() (effect, error), do func(context.Context) (any, error)) (any, error) {
+	opts, err := parseActOptions(r)
+	if err != nil {
+		return nil, err
+	}
+	var out any // written by the arranger; not read here unless the command has finished
+	err = l.arranger.ask(r.Context(), func(ctx context.Context) error {
+		e, err := check()
+		if err != nil {
+			return err
+		}
+		out, err = opts.decide(e, func() {
+			l.event("act.forced", nil, map[string]any{"path": r.URL.Path}, "forced: %s", e.text)
+			l.log.Warn("an operator forced a request that ends the service", "path", r.URL.Path, "effect", e.text)
+		})
+		if err == nil && out == nil {
+			out, err = do(ctx)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// shownEffect returns the answer to a dry run.
+func shownEffect(e effect) metaclient.Effect {
+	out := metaclient.Effect{DryRun: true, Effect: e.text}
+	if e.refusal != nil {
+		out.Refused, out.Code = true, e.refusal.Code
+	}
+	return out
 }
 
 // maxBody limits the body of a request, in which a character of a value may take

@@ -103,8 +103,8 @@ const handOverTime = 20 * time.Millisecond
 // table that begins hand-overs, written at began, no other is written before the
 // successors have reported that they serve. No node serves these slots meanwhile,
 // and each table costs every node and the database the time that they need. The
-// reports also arrive in one table instead of several. The slots of a dead leader
-// wait for no hand-over.
+// reports also arrive in one table instead of several. The slots of a dead
+// slot leader wait for no hand-over.
 func handOversUntil(t slot.Table, in slot.Input, began time.Time) time.Time {
 	left := map[int]conclave.Epoch{} // switching slots, and the epochs at which they are to be served
 	for _, row := range t.Slots {
@@ -149,7 +149,7 @@ func (a *arranger) begin(ctx context.Context, in slot.Input) error {
 	return nil
 }
 
-// served reports whether the leader of some slot is alive, so that moving slots
+// served reports whether some slot leader is alive, so that moving slots
 // could interrupt service.
 func (a *arranger) served(live []conclave.NodeID) bool {
 	return slices.ContainsFunc(a.state.Table.Slots, func(s slot.Slot) bool { return slices.Contains(live, s.Leader) })
@@ -164,7 +164,7 @@ func (a *arranger) served(live []conclave.NodeID) bool {
 func (a *arranger) input() slot.Input {
 	live, silent, reports := a.roster.dataNodes()
 	return slot.Input{
-		Next: a.nextEpoch(), Live: live, Silent: silent, Forbidden: a.black.Names(), Replicas: a.replicas(), Frozen: a.state.Freeze.Frozen,
+		Next: a.nextEpoch(), Live: live, Silent: silent, Forbidden: a.black().Names(), Replicas: a.replicas(), Frozen: a.state.Freeze.Frozen,
 		Unheard: a.roster.unheardNodes(trigger(len(live)), time.Now()), Reports: reports, FloorBase: max(0, int64(a.config.Now().Sub(versionOrigin)/time.Second)) * conclave.VersionBase,
 		Limits: a.config.Limits,
 	}

@@ -23,14 +23,10 @@ func (a *arranger) run(ctx context.Context) error {
 	for {
 		next, err := a.round(ctx)
 		switch {
-		case errors.Is(err, errDeposed):
-			a.elector.Wake() // its next round finds another owner
+		case a.endsTerm(err):
 			return err
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case errors.Is(err, errRestored):
-			a.log.Error("the database lost writes of this term, starting a new term", "error", err)
-			return err
 		case errors.Is(err, errAgain):
 			next = time.Now().Add(time.Millisecond)
 		case err != nil:
@@ -49,7 +45,7 @@ func (a *arranger) run(ctx context.Context) error {
 				}
 			}
 			c.done <- err
-			if errors.Is(err, errRestored) {
+			if a.endsTerm(err) {
 				return err
 			}
 		case <-ctx.Done():
@@ -59,6 +55,19 @@ func (a *arranger) run(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// endsTerm reports whether the leadership cannot continue after an error.
+func (a *arranger) endsTerm(err error) bool {
+	switch {
+	case errors.Is(err, errDeposed):
+		a.elector.Wake() // its next round finds another owner
+		return true
+	case errors.Is(err, errRestored):
+		a.log.Error("the database lost writes of this term, starting a new term", "error", err)
+		return true
+	}
+	return false
 }
 
 // round looks at everything once and writes what must change, in the order in
@@ -79,18 +88,16 @@ func (a *arranger) round(ctx context.Context) (next time.Time, err error) {
 	// A row that cannot be written does not stop the other steps. Only a failed
 	// freeze skips arrange.
 	var unwritten error
-	list := func(ctx context.Context) (time.Time, error) { return time.Time{}, a.list(ctx) }
-	sure := func(ctx context.Context) (time.Time, error) { return time.Time{}, a.sure(ctx) }
-	steps := []func(context.Context) (time.Time, error){a.protect, list, a.expireStop, sure, a.arrange}
-	for i := 0; i < len(steps); i++ {
-		due, err := steps[i](ctx)
-		if err != nil && !errors.Is(err, errUnwritten) {
-			return next, err
-		}
-		if err != nil && i == 0 {
-			steps = steps[:4]
-		}
+	step := func(due time.Time, err error) (goOn bool) {
 		next, unwritten = earliest(next, due), errors.Join(unwritten, err)
+		return err == nil || errors.Is(err, errUnwritten)
+	}
+	if !step(a.protect(ctx)) {
+		return next, unwritten
+	}
+	mayMove := unwritten == nil
+	if step(time.Time{}, a.list(ctx)) && step(a.expireStop(ctx)) && step(time.Time{}, a.sure(ctx)) && mayMove {
+		step(a.arrange(ctx))
 	}
 	return next, unwritten
 }
@@ -105,16 +112,16 @@ func earliest(a, b time.Time) time.Time {
 
 // expire removes the members whose leases have expired.
 func (a *arranger) expire(now time.Time) {
-	for _, d := range a.roster.expire(now) {
-		a.event("node.lost", nil, map[string]any{"node": d.member.Node.Name, "role": d.member.Role, "why": d.why},
-			"%s %s was lost: %s", d.member.Role, d.member.Node.Name, d.why)
-		a.log.Info("node lost", "node", d.member.Node.Name, "role", d.member.Role, "why", d.why)
+	for _, m := range a.roster.expire(now) {
+		const why = "its lease expired"
+		a.event("node.lost", nil, map[string]any{"node": m.Node.Name, "role": m.Role, "why": why}, "%s %s was lost: %s", m.Role, m.Node.Name, why)
+		a.log.Info("node lost", "node", m.Node.Name, "role", m.Role, "why", why)
 	}
 }
 
 // list writes the member list if it differs from the roster.
 func (a *arranger) list(ctx context.Context) error {
-	members, lost := a.roster.members(a.black.Names()), a.roster.lostSessions()
+	members, lost := a.roster.members(a.black().Names()), a.roster.lostSessions()
 	if slices.Equal(members, a.state.Members.List) && slices.Equal(lost, a.state.Members.Lost) {
 		return nil
 	}

@@ -38,11 +38,11 @@ func encode(body any) (string, error) {
 	return string(b), nil
 }
 
-// decode reads a row into the state, and what only the leader has of it: the
-// blacklist as a set, and of which data nodes protection is. A kind that was never
+// decode reads a row into the state, and what only the leader has of it: of which
+// data nodes protection is. A kind that was never
 // written reads as empty, with its epoch. The slot table is an exception: no table
 // is published before there is one.
-func decode(row conclavesql.State, s *wire.State, black *blacklist.Set, of *[]string) error {
+func decode(row conclavesql.State, s *wire.State, of *[]string) error {
 	epoch := conclave.Epoch{Term: row.Term, Seq: row.Seq}
 	switch row.Kind {
 	case conclavesql.KindTable:
@@ -59,12 +59,14 @@ func decode(row conclavesql.State, s *wire.State, black *blacklist.Set, of *[]st
 			s.Table = t
 		}
 	case conclavesql.KindBlacklist:
-		var set blacklist.Set
-		if err := read(row, &set); err != nil {
+		next := wire.Blacklist{Epoch: epoch}
+		if err := read(row, &next); err != nil {
 			return err
 		}
-		*black = set.At(epoch)
-		s.Blacklist = wire.Blacklist{Epoch: epoch, Entries: set.List()}
+		if err := blacklist.Set(next.Entries).Validate(); err != nil {
+			return fmt.Errorf("the stored blacklist of epoch %s: %w", epoch, err)
+		}
+		s.Blacklist = next
 	case conclavesql.KindFreeze:
 		b := freezeBody{Freeze: wire.Freeze{Epoch: epoch}}
 		if err := read(row, &b); err != nil {

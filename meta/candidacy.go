@@ -20,17 +20,17 @@ import (
 // candidacy makes this node an observer, a candidate again, or the owner of the
 // lock, when an operator asks for it.
 type candidacy struct {
-	config   Config
-	log      hclog.Logger
-	address  string // of this node
-	strategy elector.Strategy
-	elector  *elector.Elector
-	client   *metaclient.Client
-	fence    *wire.Fence
-	events   *serve.Events
-	leaders  *leaders
-	http     *http.Client
-	token    func(address string) string // of this node
+	config     Config
+	log        hclog.Logger
+	address    string // of this node
+	strategy   elector.Strategy
+	elector    *elector.Elector
+	client     *metaclient.Client
+	fence      *wire.Fence
+	events     *serve.Events
+	leadership *leadership
+	http       *http.Client
+	token      func(address string) string // of this node
 
 	quitting atomic.Int32 // requests to quit the election that are in progress
 }
@@ -46,33 +46,37 @@ func (c *candidacy) postElection(w http.ResponseWriter, r *http.Request) {
 		serve.WriteError(w, err)
 		return
 	}
-	act := mux.Vars(r)["act"]
-	var out any = map[string]any{"name": c.config.Node.Name, "observer": act == "quit"}
-	var shown *metaclient.Effect
-	switch {
-	case act == "force-refresh":
-		shown, err = c.forceRefresh(r.Context(), opts)
-		out = map[string]any{"name": c.config.Node.Name, "leaseMs": c.config.Lease.Milliseconds()}
-	case act == "quit":
-		shown, err = c.quitElection(r.Context(), opts)
-	case opts.dryRun:
-		out = shownEffect(safe("%s is a candidate again", c.config.Node.Name))
-	default:
-		err = c.joinElection(r.Context())
+	var out any
+	switch mux.Vars(r)["act"] {
+	case "quit":
+		out, err = c.quitElection(r.Context(), opts)
+	case "join":
+		out, err = c.joinElection(r.Context(), opts)
+	case "force-refresh":
+		out, err = c.forceRefresh(r.Context(), opts)
 	}
 	if err != nil {
 		serve.WriteError(w, err)
 		return
 	}
-	if shown != nil {
-		out = shown
-	}
 	serve.WriteJSON(w, http.StatusOK, out)
+}
+
+// forced records a request that was forced.
+func (c *candidacy) forced(e effect) func() {
+	return func() {
+		c.events.Add(wire.Event{Type: "act.forced", Term: c.fence.Highest(), Text: "forced: " + e.text})
+	}
+}
+
+// observes returns the answer of a node that has become an observer, or is none.
+func (c *candidacy) observes(yes bool) any {
+	return map[string]any{"name": c.config.Node.Name, "observer": yes}
 }
 
 // quitElection makes this node an observer if the leader grants it. For a dry
 // run it returns the effect instead.
-func (c *candidacy) quitElection(ctx context.Context, opts actOptions) (*metaclient.Effect, error) {
+func (c *candidacy) quitElection(ctx context.Context, opts actOptions) (any, error) {
 	if !opts.dryRun {
 		// Until the request has ended no beat reports that this node is a candidate.
 		c.quitting.Add(1)
@@ -94,7 +98,7 @@ func (c *candidacy) quitElection(ctx context.Context, opts actOptions) (*metacli
 		granted, err = leader.GrantQuit(asking, c.config.Node, options...)
 		cancel()
 		if err == nil && opts.dryRun {
-			return &shown, nil
+			return shown, nil
 		}
 	}
 	switch code := wire.CodeOf(err); {
@@ -103,34 +107,30 @@ func (c *candidacy) quitElection(ctx context.Context, opts actOptions) (*metacli
 	case err == nil:
 	case code != wire.CodeNoLeader && code != wire.CodeUnavailable && code != wire.CodeNotLeader:
 		return nil, err
-	case opts.dryRun:
-		e := shownEffect(c.quitsAlone())
-		return &e, nil
-	case !opts.force:
-		return nil, c.quitsAlone().refusal
 	default:
-		c.events.Add(wire.Event{Type: "act.forced", Term: c.fence.Highest(), Text: "forced: " + c.quitsAlone().text})
+		e := unsafe(wire.CodeNoLeader, "no meta node leads at the moment: %s may be the last candidate, and none would lead until one joins the election", c.config.Node.Name)
+		if shown, err := opts.decide(e, c.forced(e)); shown != nil || err != nil {
+			return shown, err
+		}
 	}
 	if err := c.elector.Quit(ctx); err != nil {
 		c.revoke(ctx)
 		return nil, wire.Errorf(wire.CodeUnavailable, "%v", err)
 	}
-	return nil, nil
-}
-
-// quitsAlone returns the effect of quitting when no leader can be asked.
-func (c *candidacy) quitsAlone() effect {
-	return unsafe(wire.CodeNoLeader, "no meta node leads at the moment: %s may be the last candidate, and none would lead until one joins the election", c.config.Node.Name)
+	return c.observes(true), nil
 }
 
 // joinElection makes this node a candidate again.
-func (c *candidacy) joinElection(ctx context.Context) error {
+func (c *candidacy) joinElection(ctx context.Context, opts actOptions) (any, error) {
+	if opts.dryRun {
+		return shownEffect(safe("%s is a candidate again", c.config.Node.Name)), nil
+	}
 	if err := c.elector.JoinElection(ctx); err != nil {
-		return wire.Errorf(wire.CodeUnavailable, "%v", err)
+		return nil, wire.Errorf(wire.CodeUnavailable, "%v", err)
 	}
 	c.client.Poke()
 	c.revoke(ctx)
-	return nil
+	return c.observes(false), nil
 }
 
 // forceRefresher is a strategy with the original's tool for operators
@@ -143,7 +143,7 @@ type forceRefresher interface {
 // is (forceRefresh in article 000). A node of Conclave leads only what it has
 // won, so no node leads until the lock has expired. For a dry run it returns the
 // effect instead.
-func (c *candidacy) forceRefresh(ctx context.Context, opts actOptions) (*metaclient.Effect, error) {
+func (c *candidacy) forceRefresh(ctx context.Context, opts actOptions) (any, error) {
 	sofa, ok := c.strategy.(forceRefresher)
 	if !ok {
 		return nil, wire.Errorf(wire.CodeBadRequest, "force-refresh is only for the profile sofa, which has no resignation: it gives a term a second owner")
@@ -155,21 +155,15 @@ func (c *candidacy) forceRefresh(ctx context.Context, opts actOptions) (*metacli
 	if leads {
 		e = safe("%s leads already, and renews the lock itself", self)
 	}
-	switch {
-	case opts.dryRun:
-		shown := shownEffect(e)
-		return &shown, nil
-	case e.refusal != nil && !opts.force:
-		return nil, e.refusal
-	case e.refusal != nil:
-		c.events.Add(wire.Event{Type: "act.forced", Term: c.fence.Highest(), Text: "forced: " + e.text})
-	case leads:
-		return nil, nil // the statement asks for no owner: another node may lead when it arrives
+	if shown, err := opts.decide(e, c.forced(e)); shown != nil || err != nil {
+		return shown, err
 	}
-	if err := sofa.ForceRefresh(ctx, c.config.Node, c.config.Lease); err != nil {
-		return nil, wire.Errorf(wire.CodeUnavailable, "%v", err)
+	if !leads { // the statement asks for no owner: another node may lead when it arrives
+		if err := sofa.ForceRefresh(ctx, c.config.Node, c.config.Lease); err != nil {
+			return nil, wire.Errorf(wire.CodeUnavailable, "%v", err)
+		}
 	}
-	return nil, nil
+	return map[string]any{"name": self, "leaseMs": c.config.Lease.Milliseconds()}, nil
 }
 
 // revoke withdraws the grant of this node at the leader. If the leader cannot
@@ -189,7 +183,7 @@ func (c *candidacy) revoke(ctx context.Context) {
 // leaderAdmin returns the admin API of the leader, which may be this node.
 func (c *candidacy) leaderAdmin() (*metaclient.Admin, error) {
 	address := c.address
-	if _, err := c.leaders.asLeader(); err != nil {
+	if _, err := c.leadership.asLeader(); err != nil {
 		var refusal *wire.Error
 		if !errors.As(err, &refusal) || refusal.Address == "" {
 			return nil, err

@@ -78,7 +78,7 @@ type Config struct {
 	Observer bool
 
 	Slots    int         // of a table made from nothing; a power of two; 256
-	Replicas int         // copies of a slot, its leader's included; 2
+	Replicas int         // copies of a slot, its slot leader's included; 2
 	Limits   slot.Limits // how much one write may move
 }
 

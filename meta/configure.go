@@ -3,13 +3,9 @@ package meta
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
-	"github.com/gorilla/mux"
-
-	"conclave/meta/metaclient"
 	conclavesql "conclave/sql"
 	"conclave/wire"
 )
@@ -82,40 +78,4 @@ func (a *arranger) writeConfig(ctx context.Context, id string, now ...wire.Confi
 		return fmt.Errorf("write the configuration: %w", err)
 	}
 	return nil
-}
-
-// getConfig returns all values, with empty list if there is none.
-func (l *leader) getConfig(r *http.Request) (any, error) {
-	return cut(r, append([]wire.ConfigValue{}, l.view.State().Config.List...), func(v wire.ConfigValue) string { return v.ID })
-}
-
-func (l *leader) putConfig(r *http.Request) (any, error) {
-	var in metaclient.ConfigRequest
-	if err := readBody(r, &in); err != nil {
-		return nil, err
-	}
-	id := mux.Vars(r)["id"]
-	return l.act(r, func() (effect, error) {
-		if in.Value == nil {
-			return effect{}, wire.Errorf(wire.CodeBadRequest, "the body has no value")
-		}
-		if err := checkConfig(l.arranger.state.Config, id, *in.Value); err != nil {
-			return effect{}, err
-		}
-		return safe("clients that watch %s are sent the value", id), nil
-	}, func(ctx context.Context) (any, error) {
-		return l.arranger.setConfig(ctx, id, *in.Value)
-	})
-}
-
-func (l *leader) deleteConfig(r *http.Request) (any, error) {
-	id := mux.Vars(r)["id"]
-	return l.act(r, func() (effect, error) {
-		if _, found := l.arranger.state.Config.Find(id); !found {
-			return effect{}, wire.Errorf(wire.CodeNotFound, "there is no configuration value %.150q", id)
-		}
-		return safe("clients that watch %s are sent that it has no value", id), nil
-	}, func(ctx context.Context) (any, error) {
-		return map[string]any{"id": id}, l.arranger.removeConfig(ctx, id)
-	})
 }

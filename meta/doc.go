@@ -1,7 +1,8 @@
 // Package meta is the meta node: meta nodes elect a leader through MySQL, and
 // the leader keeps the member list, the slot table, the blacklist and the
 // switches of the cluster. The election itself is package elector; the rules for
-// slots are package slot.
+// slots are package slot. In this package "leader" means the meta leader; the node
+// that leads a slot is its slot leader.
 //
 // # A leader's life
 //
@@ -46,21 +47,21 @@
 //     evidence: its stream broke, and the address at which it was once reached
 //     refuses two dials, 100 ms apart, or another incarnation of it answers
 //     there.
-//   - Time in which this leader did not run is no silence of its members: it
-//     measures by how much its own timer is late (docs/adr/0071).
+//   - Time in which this leader did not run does not count as silence of its
+//     members: it measures by how much its own timer is late.
 //   - A session that is removed because its lease ended, and is not known to be
 //     dead, is published as lost until it joins again, leaves or is replaced
-//     (the latest 16; docs/adr/0035).
+//     (the latest 16).
 //   - There is one incarnation per name. A process that starts under the name of
 //     a living one is refused; one that replaces a dead one is a new owner.
 //   - A new leader moves no slot before every stored member has sent a beat, or
 //     before it has waited a whole lease and dialed the silent ones.
 //   - While the cluster is protected no slot leaves the nodes of its row, under
-//     later leaders too (docs/adr/0025).
+//     later leaders too.
 //   - Commands are durable before they are answered, and may be repeated.
 //   - An operator's request after which the cluster would not serve is refused
 //     unless it is forced. It is checked and done in one command, so of two
-//     conflicting requests at the same time one is refused (docs/adr/0029).
+//     conflicting requests at the same time one is refused.
 //
 // # What is not guaranteed
 //
@@ -89,7 +90,7 @@
 //	                      to their followers: about 100 ms
 //	a data node, paused   removed from the list when its lease expires
 //	a data node that      other nodes lead its slots until it is heard again; it stays
-//	sessions do not hear  a member and keeps its copies (docs/adr/0117)
+//	sessions do not hear  a member and keeps its copies
 //	the path to all nodes the leader resigns after a lease and abstains: a leader that
 //	                      reaches only the database is of no use
 //
@@ -119,15 +120,12 @@
 //   - effects.go: what a request would do, and whether the cluster would still serve.
 //   - operate.go: changes of the blacklist and the switches.
 //   - configure.go: the configuration values that are published to clients.
-//   - page.go: a page of a list.
 //   - trace.go: what a test can observe of the writes.
 //   - rows.go: the state of the cluster; each change is written before it is shown.
 //   - bodies.go: how the rows are encoded and decoded.
-//   - deltas.go: what each node lacks of the state.
 //   - tenure.go: what the parts of a leader share, and its announcement.
 //   - propagation.go: how long a slot table takes to reach every member.
-//   - roster.go: queries on the members.
-//   - members.go: the members and their leases.
+//   - roster.go: the members and their leases.
 //   - calls.go: requests to other nodes.
 //   - config.go: the configuration and its defaults.
 package meta

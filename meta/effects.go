@@ -1,9 +1,7 @@
 package meta
 
 import (
-	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,7 +9,6 @@ import (
 
 	"conclave"
 	"conclave/blacklist"
-	"conclave/meta/metaclient"
 	"conclave/slot"
 	"conclave/wire"
 )
@@ -37,72 +34,11 @@ func unsafe(code wire.Code, format string, args ...any) effect {
 	return effect{text, wire.Errorf(code, "%s%s", text, wire.UnlessForced)}
 }
 
-// actOptions are the options of an operator's request.
-type actOptions struct{ force, dryRun bool }
-
-// parseActOptions reads ?force= and ?dryRun=.
-func parseActOptions(r *http.Request) (actOptions, error) {
-	var m actOptions
-	for key, set := range map[string]*bool{"force": &m.force, "dryRun": &m.dryRun} {
-		for _, v := range r.URL.Query()[key] {
-			switch v {
-			case "true":
-				*set = true
-			case "false":
-			default:
-				return m, wire.Errorf(wire.CodeBadRequest, "%s=%q: want true or false", key, v)
-			}
-		}
-	}
-	return m, nil
-}
-
-// act checks an operator's request and does it. It refuses it if the cluster
-// would not serve afterwards and the request is not forced; for a dry run it
-// only returns the effect.
-func (l *leader) act(r *http.Request, check func() (effect, error), do func(context.Context) (any, error)) (any, error) {
-	opts, err := parseActOptions(r)
-	if err != nil {
-		return nil, err
-	}
-	var out any // written by the arranger; not read here unless the command has finished
-	err = l.arranger.ask(r.Context(), func(ctx context.Context) error {
-		e, err := check()
-		switch {
-		case err != nil:
-			return err
-		case opts.dryRun:
-			out = shownEffect(e)
-			return nil
-		case e.refusal != nil && !opts.force:
-			return e.refusal
-		case e.refusal != nil:
-			l.event("act.forced", nil, map[string]any{"path": r.URL.Path}, "forced: %s", e.text)
-			l.log.Warn("an operator forced a request that ends the service", "path", r.URL.Path, "effect", e.text)
-		}
-		out, err = do(ctx)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-// shownEffect returns the answer to a dry run.
-func shownEffect(e effect) metaclient.Effect {
-	out := metaclient.Effect{DryRun: true, Effect: e.text}
-	if e.refusal != nil {
-		out.Refused, out.Code = true, e.refusal.Code
-	}
-	return out
-}
-
 // effectOfForbid returns the effect of an operator's entry on the blacklist.
 func (a *arranger) effectOfForbid(e blacklist.Entry) (effect, error) {
-	if _, changed, err := a.black.Add(e, a.nextEpoch()); err != nil {
+	if _, changed, err := a.black().Add(e); err != nil {
 		return effect{}, wire.Errorf(wire.CodeBadRequest, "%v", err)
-	} else if !changed || a.black.Has(e.Name) {
+	} else if !changed || a.black().Has(e.Name) {
 		return safe("%s is already on the blacklist", e.Name), nil
 	}
 	switch e.Role {
@@ -137,7 +73,7 @@ func (a *arranger) ledBy(name string) (ids []int) {
 func (a *arranger) availableData(except string) (names []string) {
 	live, _ := a.roster.live()
 	for _, n := range live {
-		if n.Name != except && !a.black.Has(n.Name) {
+		if n.Name != except && !a.black().Has(n.Name) {
 			names = append(names, n.Name)
 		}
 	}
@@ -147,7 +83,7 @@ func (a *arranger) availableData(except string) (names []string) {
 // otherSession reports whether a session other than the named one takes
 // clients.
 func (a *arranger) otherSession(name string) bool {
-	return a.roster.otherSession(name, a.black.Has)
+	return a.roster.otherSession(name, a.black().Has)
 }
 
 // effectOfQuit returns the effect of making a meta an observer.
@@ -220,7 +156,7 @@ func (a *arranger) canDrain(e blacklist.Entry) error {
 	switch e.Role {
 	case conclave.RoleData:
 		live, _ := a.roster.live()
-		if err := slot.CanDrain(a.state.Table, e.Name, live, a.black.Names()); err != nil {
+		if err := slot.CanDrain(a.state.Table, e.Name, live, a.black().Names()); err != nil {
 			return wire.Errorf(wire.CodeNoSuccessor, "%v", err)
 		}
 	case conclave.RoleSession:

@@ -19,20 +19,20 @@ import (
 // the leader, as sessions and data nodes do, and passes the beats to its elector,
 // so that a calm cluster sends the database almost no requests.
 type follower struct {
-	self     conclave.NodeID
-	log      hclog.Logger
-	elector  *elector.Elector
-	client   *metaclient.Client
-	view     *wire.View
-	leaders  *leaders
-	competes func() bool
+	self       conclave.NodeID
+	log        hclog.Logger
+	elector    *elector.Elector
+	client     *metaclient.Client
+	view       *wire.View
+	leadership *leadership
+	competes   func() bool
 }
 
 // runFollow holds the stream while this node does not lead. It returns when ctx
 // ends, or when a living process has this node's name.
 func (f *follower) runFollow(ctx context.Context) error {
 	for ctx.Err() == nil {
-		l, changed := f.leaders.leading()
+		l, changed := f.leadership.current()
 		if l != nil {
 			select {
 			case <-changed:
@@ -82,7 +82,7 @@ func (f *follower) suspectLeader(metaclient.Leader, error) { f.elector.Suspect()
 // addresses of the others.
 func (f *follower) leaderFromStore() (metaclient.Leader, bool) {
 	t := f.elector.Current()
-	if name, _ := f.leaders.currentLeader(); name == "" {
+	if name, _ := f.leadership.otherLeader(); name == "" {
 		return metaclient.Leader{}, false
 	}
 	return metaclient.Leader{Term: t.Number, Node: t.Leader, Address: t.Address}, true

@@ -3,6 +3,7 @@ package meta
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -33,7 +34,10 @@ const (
 const streamLinger = 150 * time.Millisecond
 
 // joins holds the leader's side of the streams.
-type joins struct{ *tenure }
+type joins struct {
+	*tenure
+	deltas deltas
+}
 
 // serve holds one stream until it ends.
 //
@@ -94,20 +98,8 @@ func (j *joins) serve(ctx context.Context, conn *joinStream) error {
 func (j *joins) admit(ctx context.Context, st *stream, first *wirev1.JoinRequest) error {
 	m := wire.MemberIn(first.GetMember())
 	m.Draining, m.Dialable = false, false // set by the leader
-	if err := conclave.ValidateName(m.Node.Name); err != nil {
-		return wire.Errorf(wire.CodeBadRequest, "join: %v", err)
-	}
-	if _, err := conclave.ParseRole(string(m.Role)); err != nil {
-		return wire.Errorf(wire.CodeBadRequest, "join: %v", err)
-	}
-	if m.Node.Incarnation == "" || m.Address == "" {
-		return wire.Errorf(wire.CodeBadRequest, "join: %s sent no incarnation or no address", m.Node.Name)
-	}
-	if dc := first.GetDataCenter(); dc != "" && dc != j.config.DataCenter {
-		return wire.Errorf(wire.CodeBadRequest, "join: %s belongs to data center %q, this cluster to %q", m.Node.Name, dc, j.config.DataCenter)
-	}
-	if j.outranked(first.GetHighestTerm()) {
-		return wire.Errorf(wire.CodeUnavailable, "term %d is below %d, which %s has seen", j.term.Number, first.GetHighestTerm(), m.Node.Name)
+	if err := j.check(m, first); err != nil {
+		return err
 	}
 	// A member that this node knew as a follower need not wait until the stored
 	// list has been read: after an election nodes follow one round trip after
@@ -140,18 +132,9 @@ func (j *joins) admit(ctx context.Context, st *stream, first *wirev1.JoinRequest
 			}
 		}
 		if !m.Dialable && m.Role != conclave.RoleMeta {
-			id, err := j.identify(ctx, m.Address, admitTimeout)
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			m.Dialable = err == nil && id == m.Node
-			member := found && old.Node == m.Node && old.Address == m.Address
-			switch {
-			case m.Dialable:
-			case member:
-				j.log.Warn("cannot dial a member back: it is removed only when its lease expires", "node", m.Node.Name, "address", m.Address, "answered", id.String(), "error", err)
-			default:
-				return j.refuse(m, id, err)
+			var err error
+			if m.Dialable, err = j.dialBack(ctx, m, found && old.Node == m.Node && old.Address == m.Address); err != nil {
+				return err
 			}
 		}
 		fresh, ok := j.roster.admit(m, old.Node, st, time.Now())
@@ -167,6 +150,41 @@ func (j *joins) admit(ctx context.Context, st *stream, first *wirev1.JoinRequest
 		j.changed.Set()
 		return nil
 	}
+}
+
+// check is rules 1 and 2 of admit.
+func (j *joins) check(m wire.Member, first *wirev1.JoinRequest) error {
+	if err := conclave.ValidateName(m.Node.Name); err != nil {
+		return wire.Errorf(wire.CodeBadRequest, "join: %v", err)
+	}
+	if _, err := conclave.ParseRole(string(m.Role)); err != nil {
+		return wire.Errorf(wire.CodeBadRequest, "join: %v", err)
+	}
+	if m.Node.Incarnation == "" || m.Address == "" {
+		return wire.Errorf(wire.CodeBadRequest, "join: %s sent no incarnation or no address", m.Node.Name)
+	}
+	if dc := first.GetDataCenter(); dc != "" && dc != j.config.DataCenter {
+		return wire.Errorf(wire.CodeBadRequest, "join: %s belongs to data center %q, this cluster to %q", m.Node.Name, dc, j.config.DataCenter)
+	}
+	if j.outranked(first.GetHighestTerm()) {
+		return wire.Errorf(wire.CodeUnavailable, "term %d is below %d, which %s has seen", j.term.Number, first.GetHighestTerm(), m.Node.Name)
+	}
+	return nil
+}
+
+// dialBack is rule 4 of admit. member reports whether the node is a member already.
+func (j *joins) dialBack(ctx context.Context, m wire.Member, member bool) (dialable bool, err error) {
+	id, err := j.identify(ctx, m.Address, admitTimeout)
+	switch {
+	case ctx.Err() != nil:
+		return false, context.Cause(ctx)
+	case err == nil && id == m.Node:
+		return true, nil
+	case !member:
+		return false, j.refuse(m, id, err)
+	}
+	j.log.Warn("cannot dial a member back: it is removed only when its lease expires", "node", m.Node.Name, "address", m.Address, "answered", id.String(), "error", err)
+	return false, nil
 }
 
 // refuse returns the refusal of a node that cannot be dialed back: another node
@@ -212,7 +230,7 @@ func (j *joins) handleBeat(st *stream, m *wirev1.JoinRequest) {
 	}
 	news, ok := j.roster.beat(st, m, at)
 	if !ok {
-		st.end(wire.Errorf(wire.CodeUnavailable, "%s is not registered through this stream", st.id.Name))
+		st.stop(wire.Errorf(wire.CodeUnavailable, "%s is not registered through this stream", st.id.Name))
 		return
 	}
 	table := wire.EpochIn(m.GetHave().GetTable())
@@ -290,6 +308,56 @@ func (j *joins) sendUpdates(ctx context.Context, st *stream, conn *joinStream, f
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// deltas makes the messages with the state that a stream lacks. The delta from
+// one table to the next is made once and shared by all streams, because they
+// send it at the same moment, and the hand-overs that it begins wait for it.
+type deltas struct {
+	mu       sync.Mutex // guards the rest; held while a delta is made, so that the other streams wait for it
+	from, to conclave.Epoch
+	last     *wirev1.SlotTable // never changed
+}
+
+// dataFirst is how much later than data nodes the others receive a table that
+// begins hand-overs. They are not needed for these, and on a small machine they
+// would take the time of the nodes that are. A session that watches a successor
+// learns from it when it serves.
+const dataFirst = 3 * time.Millisecond
+
+// beginsHandOvers reports whether a slot is handed over in the table next and was
+// not in the table before it.
+func beginsHandOvers(before, next slot.Table) bool {
+	if !before.Epoch.Less(next.Epoch) {
+		return false
+	}
+	for i, row := range next.Slots {
+		if row.Phase == slot.Switching && (i >= len(before.Slots) || before.Slots[i].LeaderEpoch != row.LeaderEpoch) {
+			return true
+		}
+	}
+	return false
+}
+
+// stateOut returns the part of the state that a receiver with the epochs in have
+// lacks. sent is the table that was sent to it before on this stream, the zero
+// Table if none was: it then gets the whole table.
+func (d *deltas) stateOut(sent slot.Table, state wire.State, have *wirev1.Epochs) *wirev1.State {
+	lacks := wire.EpochIn(have.GetTable()).Less(state.Table.Epoch)
+	if !lacks || sent.Epoch.IsZero() || len(sent.Slots) != len(state.Table.Slots) {
+		return wire.StateOut(state, have)
+	}
+	rest := state
+	rest.Table = slot.Table{}
+	out := wire.StateOut(rest, have)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.last == nil || d.from != sent.Epoch || d.to != state.Table.Epoch {
+		d.from, d.to = sent.Epoch, state.Table.Epoch
+		d.last = wire.DeltaOut(sent.Epoch, state.Table, slot.Diff(sent, state.Table).Slots, state.Replicas)
+	}
+	out.Table = d.last
+	return out
 }
 
 // streamEnded handles the end of a stream. A session or data node without

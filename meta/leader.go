@@ -35,8 +35,8 @@ type leader struct {
 	elections *elections
 }
 
-// leaders knows which meta leads, and leads the terms that this node wins.
-type leaders struct {
+// leadership knows which meta leads, and leads the terms that this node wins.
+type leadership struct {
 	config     Config
 	log        hclog.Logger
 	address    string // of this node
@@ -50,34 +50,50 @@ type leaders struct {
 	background *group
 
 	mu      sync.Mutex       // guards the rest
-	leader  *leader          // while this node leads; nil otherwise
-	changed signal.Broadcast // when leader changes
+	own     *leader          // while this node leads; nil otherwise
+	changed signal.Broadcast // when own changes
 	metas   []string         // addresses of the metas that followed this node when it led
 }
 
 // lead is called by the elector with each term that this node wins. It returns
 // when the term has ended and everything that it started has stopped.
-func (s *leaders) lead(ctx context.Context, term elector.Term) error {
-	s.fence.Saw(term.Number)
+func (ls *leadership) lead(ctx context.Context, term elector.Term) error {
+	ls.fence.Saw(term.Number)
 	ctx, cancel := context.WithCancel(wire.WithTerm(ctx, term.Number))
 	t := &tenure{
-		config: s.config, log: s.log.Named("leader"), address: s.address, term: term, began: time.Now(), ctx: ctx, elector: s.elector,
-		view: s.view, events: s.events, knock: s.calls.peers.Knock, background: s.background,
-		roster: newRoster(s.config.NodeLease, s.config.Beat/2, time.Now()), changed: signal.New(), loaded: make(chan struct{}),
+		config:     ls.config,
+		log:        ls.log.Named("leader"),
+		address:    ls.address,
+		term:       term,
+		began:      time.Now(),
+		ctx:        ctx,
+		elector:    ls.elector,
+		view:       ls.view,
+		events:     ls.events,
+		knock:      ls.calls.peers.Knock,
+		background: ls.background,
+		roster:     newRoster(ls.config.NodeLease, ls.config.Beat/2, time.Now()),
+		changed:    signal.New(),
+		loaded:     make(chan struct{}),
 	}
 	t.beat.Store(term.Beat)
-	announcer := &announcer{tenure: t, metas: s.knownMetas, call: s.calls.announce}
-	l := &leader{tenure: t, joins: &joins{t}, elections: &elections{history: t.config.History}, arranger: newArranger(t, derive(s.rand), announcer, s.calls.fetchState)}
+	announcer := &announcer{tenure: t, metas: ls.knownMetas, call: ls.calls.announce}
+	l := &leader{
+		tenure:    t,
+		arranger:  newArranger(t, derive(ls.rand), announcer, ls.calls.fetchState),
+		joins:     &joins{tenure: t},
+		elections: &elections{history: ls.config.History},
+	}
 	l.event("leader.elected", nil, map[string]any{
-		"leader": s.config.Node.Name, "cause": term.Cause, "previous": term.Previous.Name, "leaderlessMs": term.Leaderless.Milliseconds(),
-	}, "%s leads term %d (%s)", s.config.Node.Name, term.Number, term.Cause)
-	s.set(l)
+		"leader": ls.config.Node.Name, "cause": term.Cause, "previous": term.Previous.Name, "leaderlessMs": term.Leaderless.Milliseconds(),
+	}, "%s leads term %d (%s)", ls.config.Node.Name, term.Number, term.Cause)
+	ls.set(l)
 	announcer.announce(announcer.targets())
 	l.helpers.Go(l.runRounds)
 
 	err := l.arranger.run(ctx)
 
-	s.set(nil)
+	ls.set(nil)
 	what, why := "leader.lost", context.Cause(ctx)
 	switch {
 	case why == nil: // the arranger noticed the end first
@@ -87,7 +103,7 @@ func (s *leaders) lead(ctx context.Context, term elector.Term) error {
 	}
 	cancel()
 	l.helpers.close()
-	l.event(what, nil, map[string]any{"leader": s.config.Node.Name, "why": why.Error()}, "%s no longer leads term %d: %v", s.config.Node.Name, term.Number, why)
+	l.event(what, nil, map[string]any{"leader": ls.config.Node.Name, "why": why.Error()}, "%s no longer leads term %d: %v", ls.config.Node.Name, term.Number, why)
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
@@ -96,8 +112,8 @@ func (s *leaders) lead(ctx context.Context, term elector.Term) error {
 
 // renewed is called by the elector with each renewal that the database has
 // acknowledged. The beat is sent on every stream at once. It does not block.
-func (s *leaders) renewed(t elector.Term) {
-	if l, _ := s.leading(); l != nil && l.term.Number == t.Number {
+func (ls *leadership) renewed(t elector.Term) {
+	if l, _ := ls.current(); l != nil && l.term.Number == t.Number {
 		l.beat.Store(t.Beat)
 		l.updates.Notify()
 		l.changed.Set() // some decisions depend on time alone
@@ -106,19 +122,15 @@ func (s *leaders) renewed(t elector.Term) {
 
 // knownMetas returns the addresses of all other metas that this node knows:
 // configured, named by a leader, or following this node.
-func (s *leaders) knownMetas() []string {
-	all := s.configured()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	more := s.metas
-	if s.leader != nil {
-		more = nil
-		for _, m := range s.leader.roster.metaMembers() {
-			more = append(more, m.Address)
-		}
+func (ls *leadership) knownMetas() []string {
+	all := ls.configured()
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if ls.own != nil {
+		ls.metas = ls.own.roster.metaAddresses()
 	}
-	for _, a := range more {
-		if a != s.address && !slices.Contains(all, a) {
+	for _, a := range ls.metas {
+		if a != ls.address && !slices.Contains(all, a) {
 			all = append(all, a)
 		}
 	}
@@ -126,44 +138,41 @@ func (s *leaders) knownMetas() []string {
 }
 
 // set records that this node leads, or, with nil, that it does not.
-func (s *leaders) set(l *leader) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if l == nil && s.leader != nil { // keep the metas to wake after a resignation
-		s.metas = nil
-		for _, m := range s.leader.roster.metaMembers() {
-			s.metas = append(s.metas, m.Address)
-		}
+func (ls *leadership) set(l *leader) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if ls.own != nil { // keep the metas to wake after a resignation
+		ls.metas = ls.own.roster.metaAddresses()
 	}
-	s.leader = l
-	s.changed.Notify()
+	ls.own = l
+	ls.changed.Notify()
 }
 
-// leading returns the leader state while this node leads, or nil; changed is
-// closed when that changes.
-func (s *leaders) leading() (l *leader, changed <-chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.leader, s.changed.Next()
+// current returns the leader that this node is now, or nil; changed is closed when
+// that changes.
+func (ls *leadership) current() (own *leader, changed <-chan struct{}) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return ls.own, ls.changed.Next()
 }
 
-// asLeader returns the leader state if this node leads with a valid lease,
-// otherwise the refusal that names the current leader. A leader that is
-// suspended because its connection to the database broke still answers; its
-// writes wait (arranger.mayAct).
-func (s *leaders) asLeader() (*leader, error) {
-	if l, _ := s.leading(); l != nil && l.ctx.Err() == nil && s.elector.Remaining() > 0 {
+// asLeader returns the leader that this node is, if its lease is valid, otherwise
+// the refusal that names the other leader. A leader that is suspended because its
+// connection to the database broke still answers; its writes wait
+// (arranger.mayAct).
+func (ls *leadership) asLeader() (*leader, error) {
+	if l, _ := ls.current(); l != nil && l.ctx.Err() == nil && ls.elector.Remaining() > 0 {
 		return l, nil
 	}
-	name, address := s.currentLeader()
+	name, address := ls.otherLeader()
 	return nil, wire.NotLeader(name, address)
 }
 
-// currentLeader returns the other node that leads with a valid lease, as far as
+// otherLeader returns the other node that leads with a valid lease, as far as
 // known. It may have this node's name, if two nodes were given the same one.
-func (s *leaders) currentLeader() (name, address string) {
-	t := s.elector.Current()
-	if s.elector.Remaining() <= 0 || t.Leader == s.config.Node {
+func (ls *leadership) otherLeader() (name, address string) {
+	t := ls.elector.Current()
+	if ls.elector.Remaining() <= 0 || t.Leader == ls.config.Node {
 		return "", ""
 	}
 	return t.Leader.Name, t.Address

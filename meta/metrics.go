@@ -13,7 +13,7 @@ import (
 )
 
 // exportMetrics exports the metrics of a meta, besides those of every node.
-func exportMetrics(m *node.Metrics, elector *elector.Elector, view *wire.View, leaders *leaders, db Database) {
+func exportMetrics(m *node.Metrics, elector *elector.Elector, view *wire.View, leadership *leadership, db Database) {
 	gauge, counter := m.Gauge, m.Counter
 	yes := func(b bool) float64 {
 		if b {
@@ -35,7 +35,7 @@ func exportMetrics(m *node.Metrics, elector *elector.Elector, view *wire.View, l
 			func() float64 { return float64(len(view.State().Members.Of(role))) })
 	}
 	gauge("conclave_meta_table_spread_seconds", "Leader: how long the newest slot table took, or has been taking, to reach every member.", func() float64 {
-		if l, _ := leaders.leading(); l != nil {
+		if l, _ := leadership.current(); l != nil {
 			return l.propagation.took(time.Now()).Seconds()
 		}
 		return 0

@@ -35,14 +35,14 @@ import (
 // was not granted to quit.
 func (a *arranger) otherCandidate(name string) bool {
 	self := a.config.Node
-	if name != self.Name && !a.black.Has(self.Name) && !a.quits[self] {
+	if name != self.Name && !a.black().Has(self.Name) && !a.quits[self] {
 		return true
 	}
 	now := time.Now()
 	_, _, metas := a.roster.known(now)
 	return slices.ContainsFunc(metas, func(n rosterEntry) bool {
 		id := n.member.Node
-		return n.ready && id.Name != name && !a.black.Has(id.Name) && !a.quits[id] && now.Sub(n.lastBeat) < a.config.NodeLease
+		return n.ready && id.Name != name && !a.black().Has(id.Name) && !a.quits[id] && now.Sub(n.lastBeat) < a.config.NodeLease
 	})
 }
 

@@ -17,7 +17,7 @@ import (
 
 // forbid adds an entry to the blacklist.
 func (a *arranger) forbid(ctx context.Context, e blacklist.Entry) error {
-	set, changed, err := a.black.Add(e, a.nextEpoch())
+	set, changed, err := a.black().Add(e)
 	if err != nil {
 		return wire.Errorf(wire.CodeBadRequest, "%v", err)
 	}
@@ -29,7 +29,7 @@ func (a *arranger) forbid(ctx context.Context, e blacklist.Entry) error {
 
 // allow removes a name from the blacklist, also if the node added itself.
 func (a *arranger) allow(ctx context.Context, name string) error {
-	set, changed := a.black.Remove(name, a.nextEpoch())
+	set, changed := a.black().Remove(name)
 	if !changed {
 		return wire.Errorf(wire.CodeNotFound, "%s is not on the blacklist", name)
 	}
@@ -39,7 +39,7 @@ func (a *arranger) allow(ctx context.Context, name string) error {
 // setBlacklist writes the list. The next round marks the members on it as
 // draining, and moves their slots.
 func (a *arranger) setBlacklist(ctx context.Context, set blacklist.Set, what, name, format string, args ...any) error {
-	if err := a.write(ctx, conclavesql.KindBlacklist, set); err != nil {
+	if err := a.write(ctx, conclavesql.KindBlacklist, wire.Blacklist{Entries: set}); err != nil {
 		return fmt.Errorf("write the blacklist: %w", err)
 	}
 	epoch := a.state.Blacklist.Epoch

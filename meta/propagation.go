@@ -1,8 +1,6 @@
 package meta
 
 import (
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -60,8 +58,8 @@ func (r *roster) behind(table conclave.Epoch) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var names []string
-	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
-		if n := r.nodes[name]; n.stream != nil && n.table.Less(table) {
+	for name, n := range sorted(r.nodes) {
+		if n.stream != nil && n.table.Less(table) {
 			names = append(names, name)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // are lost at once. It is then more likely that the leader cannot reach them than
 // that they are all dead, and moving every slot to the remaining nodes would
 // overload them (Eureka's self-preservation; the original only has a fixed floor).
-// Only a leader that has restarted is replaced, see slot.Arrange.
+// Only a slot leader that has restarted is replaced, see slot.Arrange.
 //
 // It counts data nodes only. The loss of a session moves no slot, and its
 // publishers stay for the session grace anyway. If sessions counted, a data

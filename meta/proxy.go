@@ -25,9 +25,9 @@ func proxyLimit(nodeLease time.Duration) time.Duration { return max(10*time.Seco
 
 // proxy answers on the leader, and forwards to it from the other metas.
 type proxy struct {
-	config  Config
-	leaders *leaders
-	http    *http.Client
+	config     Config
+	leadership *leadership
+	http       *http.Client
 	// forwards returns the credential with which a request is passed on to a node.
 	forwards func(credential, to string) string
 }
@@ -79,7 +79,7 @@ func (p *proxy) forward(w http.ResponseWriter, r *http.Request, refusal error) {
 // leader's answer.
 func (p *proxy) byLeader(h func(*leader, *http.Request) (any, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		l, err := p.leaders.asLeader()
+		l, err := p.leadership.asLeader()
 		if err != nil {
 			p.forward(w, r, err)
 			return
@@ -109,10 +109,26 @@ func (p *proxy) byLeader(h func(*leader, *http.Request) (any, error)) http.Handl
 // getLeaderz answers 200 only on the node that leads with a valid lease, for
 // load balancers and probes.
 func (p *proxy) getLeaderz(w http.ResponseWriter, _ *http.Request) {
-	l, err := p.leaders.asLeader()
+	l, err := p.leadership.asLeader()
 	if err != nil {
 		serve.WriteError(w, err)
 		return
 	}
 	serve.WriteJSON(w, http.StatusOK, map[string]any{"leader": p.config.Node.Name, "term": l.term.Number})
+}
+
+// paged is an answer of which there is a next page, unless next is "".
+type paged struct {
+	body any
+	next string // the key after which it begins
+}
+
+// cut answers with the page of a sorted list that the request asks for.
+func cut[T any](r *http.Request, list []T, key func(T) string) (any, error) {
+	page, err := serve.PageOf(r)
+	if err != nil {
+		return nil, err
+	}
+	rows, next := serve.Cut(list, page, key)
+	return paged{rows, next}, nil
 }

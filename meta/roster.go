@@ -1,17 +1,388 @@
 package meta
 
 import (
+	"context"
+	"iter"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"conclave"
+	"conclave/blacklist"
+	"conclave/internal/signal"
+	"conclave/lease"
 	"conclave/slot"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
 
-// Queries on the roster.
+// roster holds the leader's view of the other nodes: every session and data
+// node with its lease, its stream and its last beat, and the metas that follow.
+// It lives for one term; the next leader fills its own from the stored list and
+// from the beats that it receives. A name has one incarnation at a time.
+//
+//	            first beat                       stream breaks
+//	(unknown) -------------> up  <------------------------------> suspect
+//	                          |            joins again               |
+//	      Leave               | lease expires (no beats)             | two refused dials,
+//	      (left) <------------+-----------------> (lost) <-----------+ or lease expires
+type roster struct {
+	nodeLease, round time.Duration
+	arrived          signal.Broadcast // notified when a member was added
+
+	mu         sync.Mutex      // guards the rest; held for look-ups and changes only
+	lateness   *lease.Lateness // of the rounds
+	nodes      map[string]*rosterEntry
+	leases     *lease.Table[string] // of sessions and data nodes, by name
+	metas      map[string]*rosterEntry
+	left       map[conclave.NodeID]bool // have left: a late beat does not bring them back
+	undialable map[string]wire.Member   // by name: the last one refused because it could not be dialed
+	losses     []loss                   // of data nodes, the latest last
+	unheard    map[string]time.Time     // data nodes that most sessions do not hear, by name: until when they lead no slot
+	absent     []wire.Member            // sessions that were removed and are not known to be dead, the latest last
+	joined     time.Time                // when a data node last registered; zero: none has
+	first      time.Time                // when the first one did
+	lastBeat   time.Time                // when a session or data node last sent a beat; before that, when the roster was made
+}
+
+// stream is one member's connection to the leader.
+type stream struct {
+	id   conclave.NodeID
+	role conclave.Role
+	stop context.CancelCauseFunc // ends the stream
+	echo chan uint64             // the last beat received; cap 1, the reader replaces it
+}
+
+// rosterEntry is one member as the leader sees it.
+type rosterEntry struct {
+	member       wire.Member
+	stream       *stream // the open one; nil: suspect
+	seen         bool    // it has sent a beat in this term, or answered at its port
+	refusedTwice bool    // (warm-up) a stored member that refused two dials
+	reports      []slot.Report
+	reported     bool // reports come from a beat of this term
+	load         uint32
+	ready        bool
+	table        conclave.Epoch // of the slot table that it holds, as reported
+	draining     bool           // as reported
+	unheard      []string       // addresses of the data nodes that a session does not hear, as reported
+	broke        time.Time      // when its stream ended
+	lastBeat     time.Time      // when its last beat arrived
+}
+
+// takesClients reports whether a session holds its stream, is ready and does not
+// drain.
+func (n *rosterEntry) takesClients() bool {
+	return n.member.Role == conclave.RoleSession && n.stream != nil && n.ready && !n.draining
+}
+
+// loss is a data node that was removed from the list without having left.
+type loss struct {
+	name string
+	at   time.Time
+}
+
+// newRoster returns an empty roster; tick is to be called each round from now on.
+func newRoster(nodeLease, round time.Duration, now time.Time) *roster {
+	return &roster{
+		nodeLease: nodeLease, round: round, nodes: map[string]*rosterEntry{}, metas: map[string]*rosterEntry{}, left: map[conclave.NodeID]bool{}, undialable: map[string]wire.Member{}, unheard: map[string]time.Time{},
+		leases: lease.New[string](), lateness: lease.NewLateness(now, round), lastBeat: now,
+	}
+}
+
+// book returns the entries of a role; mu is held.
+func (r *roster) book(role conclave.Role) map[string]*rosterEntry {
+	if role == conclave.RoleMeta {
+		return r.metas
+	}
+	return r.nodes
+}
+
+// member returns the entry of this incarnation, nil if it is no member; mu is held.
+func (r *roster) member(id conclave.NodeID) *rosterEntry {
+	if n := r.nodes[id.Name]; n != nil && n.member.Node == id {
+		return n
+	}
+	return nil
+}
+
+// sorted returns the entries in the order of their names.
+func sorted(book map[string]*rosterEntry) iter.Seq2[string, *rosterEntry] {
+	return func(yield func(string, *rosterEntry) bool) {
+		for _, name := range slices.Sorted(maps.Keys(book)) {
+			if !yield(name, book[name]) {
+				return
+			}
+		}
+	}
+}
+
+// tick is called in rounds. The time by which a round is late does not count as
+// silence of the members.
+func (r *roster) tick(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.excuse(r.lateness.Tick(now, r.round))
+}
+
+// catchUp excuses what is late of the round that is due. It is called before a
+// beat is recorded and before a lease is judged; mu is held.
+func (r *roster) catchUp(now time.Time) { r.excuse(r.lateness.Take(now)) }
+
+func (r *roster) excuse(late time.Duration) {
+	if late == 0 {
+		return
+	}
+	r.leases.Delay(late)
+	r.lastBeat = r.lastBeat.Add(late)
+}
+
+// lostAtMost is how many lost sessions are remembered. One whose host is gone
+// for good is never known to be dead, and would stay for ever.
+const lostAtMost = 16
+
+// seed fills the roster with the stored list. Each member gets a whole lease,
+// since none could renew while there was no leader.
+func (r *roster) seed(stored wire.Members, now time.Time) {
+	defer r.arrived.Notify()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.catchUp(now)
+	for _, m := range stored.Lost {
+		if r.nodes[m.Node.Name] == nil {
+			r.absent = append(r.absent, m)
+		}
+	}
+	for _, m := range stored.List {
+		if n := r.nodes[m.Node.Name]; n != nil { // it joined while the list was read
+			n.member.Dialable = n.member.Dialable || n.member.Node == m.Node && m.Dialable
+			continue
+		}
+		r.nodes[m.Node.Name] = &rosterEntry{member: m, draining: m.Draining}
+		r.leases.Renew(m.Node.Name, now, r.nodeLease)
+	}
+}
+
+// admit accepts a member with its first beat on a stream. expected is the owner
+// of the name when the caller decided to accept the member; ok is false if the
+// name has changed hands since. fresh reports whether this incarnation is new.
+func (r *roster) admit(m wire.Member, expected conclave.NodeID, st *stream, now time.Time) (fresh, ok bool) {
+	defer r.arrived.Notify()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.catchUp(now)
+	book := r.book(m.Role)
+	old := book[m.Node.Name]
+	if old != nil && old.member.Node != expected && old.member.Node != m.Node {
+		return false, false
+	}
+	if old != nil && old.stream != nil {
+		old.stream.stop(wire.Errorf(wire.CodeUnavailable, "%s has joined again", m.Node.Name))
+	}
+	fresh = old == nil || old.member.Node != m.Node
+	if fresh {
+		if old != nil {
+			// A lease belongs to an incarnation: the new one gets its own.
+			r.leases.Cancel(m.Node.Name)
+		}
+		if m.Role == conclave.RoleData {
+			r.joined = now
+			if r.first.IsZero() {
+				r.first = now
+			}
+		}
+		book[m.Node.Name] = &rosterEntry{}
+	}
+	delete(r.undialable, m.Node.Name)
+	r.found(func(x wire.Member) bool { return x.Node.Name == m.Node.Name })
+	n := book[m.Node.Name]
+	n.member, n.stream, n.seen, n.refusedTwice, n.lastBeat = m, st, true, false, now
+	if m.Role != conclave.RoleMeta {
+		r.leases.Renew(m.Node.Name, now, r.nodeLease)
+		r.lastBeat = now
+	}
+	return fresh, true
+}
+
+// beat records a beat of an admitted stream and renews the lease from the
+// beat's arrival. news reports whether the arranger should run; ok is false if
+// the stream is no longer this member's.
+func (r *roster) beat(st *stream, m *wirev1.JoinRequest, at time.Time) (news, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := r.book(st.role)[st.id.Name]
+	if n == nil || n.stream != st {
+		return false, false
+	}
+	r.catchUp(at)
+	if st.role != conclave.RoleMeta {
+		r.leases.Renew(st.id.Name, at, r.nodeLease)
+		r.lastBeat = at
+	}
+	n.lastBeat, n.table = at, wire.EpochIn(m.GetHave().GetTable())
+	if !m.GetAllReports() {
+		return false, true // what the node has reported before stays
+	}
+	reports := reportsIn(st.id, m.GetReports())
+	news = m.GetMember().GetDraining() != n.draining || !sameNews(n.reports, reports)
+	n.load, n.ready, n.draining = m.GetLoad(), m.GetReady(), m.GetMember().GetDraining()
+	n.reports, n.reported, n.unheard = reports, true, m.GetUnheard()
+	return news, true
+}
+
+// reportsIn decodes a data node's reports on its slots.
+func reportsIn(id conclave.NodeID, in []*wirev1.SlotReport) []slot.Report {
+	out := make([]slot.Report, len(in))
+	for i, x := range in {
+		out[i] = slot.Report{
+			Node: id, Slot: int(x.GetSlot()), Epoch: wire.EpochIn(x.GetLeaderEpoch()), State: slot.ReportState(x.GetState()),
+			Position: x.GetPosition(), LagMs: x.GetLagMs(), Counter: x.GetCounter(),
+		}
+	}
+	return out
+}
+
+// sameNews reports whether two lists of reports are equal in everything that
+// can move a slot. Positions and counters cannot: they change with every write.
+func sameNews(a, b []slot.Report) bool {
+	return slices.EqualFunc(a, b, func(x, y slot.Report) bool {
+		return x.Slot == y.Slot && x.Epoch == y.Epoch && x.State == y.State && (x.LagMs <= slot.MaxLagMs) == (y.LagMs <= slot.MaxLagMs)
+	})
+}
+
+// streamEnded records the end of a stream. suspect reports whether the member,
+// which is returned, has no other one.
+func (r *roster) streamEnded(st *stream) (m wire.Member, suspect bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := r.book(st.role)[st.id.Name]
+	if n == nil || n.stream != st {
+		return wire.Member{}, false
+	}
+	if st.role == conclave.RoleMeta {
+		delete(r.metas, st.id.Name)
+		return wire.Member{}, false
+	}
+	n.stream, n.broke = nil, time.Now()
+	return n.member, true
+}
+
+// evict removes a member that has no stream, before its lease expires. dead
+// reports whether its process is known to have ended.
+func (r *roster) evict(id conclave.NodeID, dead bool, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := r.member(id)
+	if n == nil || n.stream != nil {
+		return false
+	}
+	r.lose(n, dead || n.refusedTwice, now)
+	return true
+}
+
+// expire removes all members whose leases have expired, and returns them.
+func (r *roster) expire(now time.Time) (lost []wire.Member) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.catchUp(now)
+	for _, name := range r.leases.Expire(now) {
+		n := r.nodes[name]
+		if n.stream != nil {
+			n.stream.stop(wire.Errorf(wire.CodeUnavailable, "the lease of %s has expired", name))
+		}
+		lost = append(lost, n.member)
+		r.lose(n, false, now)
+	}
+	return lost
+}
+
+// lose removes a member and records the loss. A session that may be alive is
+// remembered until it joins again, leaves, or is replaced by another incarnation
+// of its name. mu is held.
+func (r *roster) lose(n *rosterEntry, dead bool, now time.Time) {
+	name := n.member.Node.Name
+	delete(r.nodes, name)
+	r.leases.Cancel(name)
+	if n.member.Role == conclave.RoleData {
+		r.losses = append(r.losses, loss{name, now})
+	}
+	if n.member.Role == conclave.RoleSession && !dead {
+		r.absent = append(r.absent, n.member)
+		r.absent = r.absent[max(0, len(r.absent)-lostAtMost):]
+	}
+}
+
+// found removes lost sessions that are accounted for; mu is held.
+func (r *roster) found(which func(wire.Member) bool) {
+	r.absent = slices.DeleteFunc(r.absent, which)
+}
+
+// leave removes a member at its own request.
+func (r *roster) leave(id conclave.NodeID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.left[id] = true
+	r.found(func(x wire.Member) bool { return x.Node == id })
+	n := r.member(id)
+	if n == nil {
+		return
+	}
+	if n.stream != nil {
+		n.stream.stop(wire.Errorf(wire.CodeUnavailable, "%s has left", id.Name))
+	}
+	delete(r.nodes, id.Name)
+	r.leases.Cancel(id.Name)
+}
+
+// refused records that a node could not be dialed, and reports whether that is
+// new.
+func (r *roster) refused(m wire.Member) (fresh bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fresh = r.undialable[m.Node.Name] != m
+	r.undialable[m.Node.Name] = m
+	return fresh
+}
+
+// markDead records that a stored member refused two dials. It returns false if
+// the member has sent a beat since.
+func (r *roster) markDead(id conclave.NodeID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := r.member(id)
+	if n == nil || n.seen {
+		return false
+	}
+	n.refusedTwice = true
+	return true
+}
+
+// markAlive gives a member that answered at its port a whole lease, as after a
+// beat.
+func (r *roster) markAlive(id conclave.NodeID, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.catchUp(now)
+	if n := r.member(id); n != nil {
+		n.seen = true
+		r.leases.Renew(id.Name, now, r.nodeLease)
+	}
+}
+
+// clearLosses forgets the losses after a protection that they caused has ended.
+func (r *roster) clearLosses() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.losses = nil
+}
+
+// nextExpiry returns when the next lease may expire.
+func (r *roster) nextExpiry() (time.Time, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.leases.NextExpiry()
+}
 
 // find returns the member of a name.
 func (r *roster) find(name string) (m wire.Member, found bool) {
@@ -31,8 +402,7 @@ func (r *roster) find(name string) (m wire.Member, found bool) {
 func (r *roster) holdsLease(id conclave.NodeID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := r.nodes[id.Name]
-	return n != nil && n.member.Node == id && r.leases.Remaining(id.Name, time.Now()) > 0
+	return r.member(id) != nil && r.leases.Remaining(id.Name, time.Now()) > 0
 }
 
 // hasLeft reports whether this incarnation has left.
@@ -59,8 +429,8 @@ func (r *roster) examining(now time.Time, limit time.Duration) bool {
 func (r *roster) isSuspect(id conclave.NodeID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := r.nodes[id.Name]
-	return n != nil && n.member.Node == id && n.stream == nil
+	n := r.member(id)
+	return n != nil && n.stream == nil
 }
 
 // members returns the list to be written: sessions and data nodes, sorted by
@@ -69,8 +439,7 @@ func (r *roster) members(forbidden []string) []wire.Member {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	list := make([]wire.Member, 0, len(r.nodes))
-	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
-		n := r.nodes[name]
+	for name, n := range sorted(r.nodes) {
 		m := n.member
 		m.Draining = n.draining || slices.Contains(forbidden, name)
 		list = append(list, m)
@@ -99,8 +468,7 @@ func (r *roster) live() (ids []conclave.NodeID, reports []slot.Report) {
 func (r *roster) dataNodes() (live, silent []conclave.NodeID, reports []slot.Report) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
-		n := r.nodes[name]
+	for _, n := range sorted(r.nodes) {
 		if n.member.Role != conclave.RoleData {
 			continue
 		}
@@ -143,9 +511,9 @@ func (r *roster) unheardNodes(fewer int, now time.Time) []string {
 		}
 	}
 	maps.DeleteFunc(r.unheard, func(name string, until time.Time) bool { return !until.After(now) || r.nodes[name] == nil })
-	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
+	for name, n := range sorted(r.nodes) {
 		_, already := r.unheard[name]
-		if 2*silent[r.nodes[name].member.Address] > sessions && (already || len(r.unheard)+1 < fewer) {
+		if 2*silent[n.member.Address] > sessions && (already || len(r.unheard)+1 < fewer) {
 			r.unheard[name] = now.Add(unheardFor * r.nodeLease)
 		}
 	}
@@ -153,13 +521,12 @@ func (r *roster) unheardNodes(fewer int, now time.Time) []string {
 }
 
 // otherSession reports whether a session other than the named one takes
-// clients: it holds its stream, is ready, does not drain and is not on the
-// blacklist.
+// clients, and is not on the blacklist.
 func (r *roster) otherSession(name string, forbidden func(string) bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for other, n := range r.nodes {
-		if other != name && n.member.Role == conclave.RoleSession && n.stream != nil && n.ready && !n.draining && !forbidden(other) {
+		if other != name && n.takesClients() && !forbidden(other) {
 			return true
 		}
 	}
@@ -171,9 +538,8 @@ func (r *roster) otherSession(name string, forbidden func(string) bool) bool {
 func (r *roster) openSessions(forbidden []string) (out []*wirev1.SessionLoad) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
-		n := r.nodes[name]
-		if n.member.Role == conclave.RoleSession && n.stream != nil && n.ready && !n.draining && !slices.Contains(forbidden, name) {
+	for name, n := range sorted(r.nodes) {
+		if n.takesClients() && !slices.Contains(forbidden, name) {
 			out = append(out, &wirev1.SessionLoad{Node: wire.NodeOut(n.member.Node), Address: n.member.Address, Clients: n.load})
 		}
 	}
@@ -216,8 +582,8 @@ func (r *roster) unseen() []wire.Member {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var list []wire.Member
-	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
-		if n := r.nodes[name]; !n.seen {
+	for _, n := range sorted(r.nodes) {
+		if !n.seen {
 			list = append(list, n.member)
 		}
 	}
@@ -244,12 +610,12 @@ func (r *roster) lost(now time.Time) []string {
 func (r *roster) known(now time.Time) (nodes []rosterEntry, remaining []time.Duration, metas []rosterEntry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
-		nodes = append(nodes, *r.nodes[name])
+	for name, n := range sorted(r.nodes) {
+		nodes = append(nodes, *n)
 		remaining = append(remaining, r.leases.Remaining(name, now))
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.metas)) {
-		metas = append(metas, *r.metas[name])
+	for _, n := range sorted(r.metas) {
+		metas = append(metas, *n)
 	}
 	return nodes, remaining, metas
 }
@@ -259,17 +625,21 @@ func (r *roster) metaMembers() []wire.Member {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var list []wire.Member
-	for _, name := range slices.Sorted(maps.Keys(r.metas)) {
-		list = append(list, r.metas[name].member)
+	for _, n := range sorted(r.metas) {
+		list = append(list, n.member)
+	}
+	return list
+}
+
+// metaAddresses returns their addresses.
+func (r *roster) metaAddresses() (list []string) {
+	for _, m := range r.metaMembers() {
+		list = append(list, m.Address)
 	}
 	return list
 }
 
 // forbiddenNames returns the names on the blacklist.
 func forbiddenNames(st wire.State) []string {
-	names := make([]string, len(st.Blacklist.Entries))
-	for i, e := range st.Blacklist.Entries {
-		names[i] = e.Name
-	}
-	return names
+	return blacklist.Set(st.Blacklist.Entries).Names()
 }

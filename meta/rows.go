@@ -30,7 +30,6 @@ type arranger struct {
 	rows  map[conclavesql.Kind]conclavesql.State // what the database holds
 	seq   uint64                                 // the last that this term has used
 	state wire.State                             // the same as rows, decoded
-	black blacklist.Set                          // the same as state.Blacklist
 	open  map[conclavesql.Kind]bool              // rows of which a write was given up that may still be executed
 	watch protection
 	// quits are the metas that were granted to quit the election in this term.
@@ -42,7 +41,7 @@ type arranger struct {
 	lastContact time.Time // when a session or data node last sent a beat, or did not need to
 	switched    time.Time // when the last table that begins hand-overs was written; zero: none was
 	unheard     []string  // data nodes that most sessions do not hear, as they were last shown
-	// adoptWait: until then the leaders of an adopted table may still join,
+	// adoptWait: until then the slot leaders of an adopted table may still join,
 	// since the restored member list does not name them all.
 	adoptWait time.Time
 }
@@ -164,25 +163,28 @@ func (a *arranger) take(rows map[conclavesql.Kind]conclavesql.State) error {
 	return nil
 }
 
-func (a *arranger) decode(row conclavesql.State) error {
-	return decode(row, &a.state, &a.black, &a.watch.of)
-}
+func (a *arranger) decode(row conclavesql.State) error { return decode(row, &a.state, &a.watch.of) }
+
+// black returns the blacklist.
+func (a *arranger) black() blacklist.Set { return a.state.Blacklist.Entries }
 
 // settle repeats a write until its outcome is known, and it has taken effect or
 // will not.
 func (a *arranger) settle(ctx context.Context, old, next conclavesql.State, write func() (conclavesql.Outcome, error)) (conclavesql.Outcome, error) {
 	why := "cannot write " + string(old.Kind)
 	began, open := time.Now(), false // began: since when every try is answered with an error
-	for try := 0; ; try++ {
+	var pause time.Duration
+	for {
 		if err := a.mayAct(ctx); err != nil {
 			return conclavesql.Unknown, err
 		}
 		outcome, err := write()
 		answered := conclavesql.Answered(err)
 		open = open || err != nil && !conclavesql.NotExecuted(err)
-		for reading := err; outcome == conclavesql.Unknown; try++ {
+		for reading := err; outcome == conclavesql.Unknown; {
 			a.complain(why, reading)
-			if err := sleep.For(ctx, min(10*time.Millisecond<<min(try, 6), a.config.Beat/4)); err != nil {
+			pause = sleep.Longer(pause, 10*time.Millisecond, a.config.Beat/4)
+			if err := sleep.For(ctx, pause); err != nil {
 				return outcome, err
 			}
 			if outcome, _, reading = a.config.Store.Settle(ctx, a.fence, old, next); !answered || reading != nil {

@@ -19,7 +19,8 @@ var errUnsealed = errors.New("the database was read as it was before the seal")
 // second call changes nothing.
 func (a *arranger) sealAll(ctx context.Context) error {
 	seq, nonce := a.seq+1, conclavesql.NewNonce(a.rand)
-	for try := 0; ; try++ {
+	var pause time.Duration
+	for {
 		if err := a.mayAct(ctx); err != nil {
 			return err
 		}
@@ -30,7 +31,8 @@ func (a *arranger) sealAll(ctx context.Context) error {
 			return errDeposed
 		case conclavesql.Unknown:
 			a.complain("the outcome of the seal is unknown, repeating it", err)
-			if err := sleep.For(ctx, min(10*time.Millisecond<<min(try, 6), a.config.Beat/4)); err != nil {
+			pause = sleep.Longer(pause, 10*time.Millisecond, a.config.Beat/4)
+			if err := sleep.For(ctx, pause); err != nil {
 				return err
 			}
 			continue

@@ -33,10 +33,10 @@ type Server struct {
 
 	// The parts, which do not know the server. They are made by Run before Started
 	// is closed, because they need the address.
-	elector   *elector.Elector
-	leaders   *leaders
-	follower  *follower
-	candidacy *candidacy
+	elector    *elector.Elector
+	leadership *leadership
+	follower   *follower
+	candidacy  *candidacy
 
 	background group // what handlers start and Run joins
 }
@@ -75,32 +75,32 @@ func (s *Server) assemble(address string) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the election strategy: %w", err)
 	}
-	s.leaders = &leaders{
+	s.leadership = &leadership{
 		config: s.config, log: s.log, address: address, view: s.view, fence: s.Fence, events: s.Events(), calls: calls,
 		configured: s.client.Metas, rand: s.nonces, background: &s.background,
 	}
 	s.elector, err = elector.New(elector.Config{
 		ID: s.config.Node, Address: address, Strategy: strategy, Lease: s.config.Lease, Beat: s.config.Beat, Observer: s.config.Observer,
-		Lead: s.leaders.lead, OnBeat: s.leaders.renewed,
+		Lead: s.leadership.lead, OnBeat: s.leadership.renewed,
 		WakePeers: func(ctx context.Context, resigned elector.Term) {
-			calls.wakePeers(ctx, s.leaders.knownMetas(), resigned)
+			calls.wakePeers(ctx, s.leadership.knownMetas(), resigned)
 		},
 		Rand: s.NewRand(), Now: s.config.Now, Logger: logging.Slog(s.log.Named("elector")), Trace: TraceElection(s.config.Trace, s.config.Node),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make the elector: %w", err)
 	}
-	s.leaders.elector = s.elector
+	s.leadership.elector = s.elector
 	s.candidacy = &candidacy{
 		config: s.config, log: s.log, address: address, strategy: strategy, elector: s.elector, client: s.client, fence: s.Fence, events: s.Events(),
-		leaders: s.leaders, http: s.Peers.HTTP(), token: s.TokenFor,
+		leadership: s.leadership, http: s.Peers.HTTP(), token: s.TokenFor,
 	}
 	f := &follower{
-		self: s.config.Node, log: s.log, elector: s.elector, client: s.client, view: s.view, leaders: s.leaders, competes: s.candidacy.competes,
+		self: s.config.Node, log: s.log, elector: s.elector, client: s.client, view: s.view, leadership: s.leadership, competes: s.candidacy.competes,
 	}
 	s.follower = f
 	s.client.Report, s.client.OnMessage, s.client.Broke, s.client.Guess = f.report, f.observeBeat, f.suspectLeader, f.leaderFromStore
-	exportMetrics(s.Metrics, s.elector, s.view, s.leaders, s.config.Database)
+	exportMetrics(s.Metrics, s.elector, s.view, s.leadership, s.config.Database)
 	return s.routes(address), nil
 }
 
@@ -160,7 +160,7 @@ func (s *Server) routes(address string) http.Handler {
 		s.client.Announced(term, leader, address)
 	}
 	r := s.Router(s.ready, announced)
-	p := &proxy{config: s.config, leaders: s.leaders, http: s.Peers.HTTP(), forwards: s.Forward}
+	p := &proxy{config: s.config, leadership: s.leadership, http: s.Peers.HTTP(), forwards: s.Forward}
 	get := func(path string, h func(*leader, *http.Request) (any, error)) {
 		r.Handle(path, p.byLeader(h)).Methods(http.MethodGet)
 	}
@@ -186,7 +186,7 @@ func (s *Server) routes(address string) http.Handler {
 	r.HandleFunc("/leaderz", p.getLeaderz).Methods(http.MethodGet)
 	r.HandleFunc("/v1/election/{act:quit|join|force-refresh}", s.candidacy.postElection).Methods(http.MethodPost)
 
-	path, h := wirev1connect.NewMetaServiceHandler(&service{config: s.config, address: address, elector: s.elector, leaders: s.leaders}, s.HandlerOptions())
+	path, h := wirev1connect.NewMetaServiceHandler(&service{config: s.config, address: address, elector: s.elector, leadership: s.leadership}, s.HandlerOptions())
 	serve.Mount(r, path, h)
 	return r
 }

@@ -19,10 +19,10 @@ import (
 // What changes the state runs in the arranger, is durable before it is answered,
 // and may be repeated.
 type service struct {
-	config  Config
-	address string // of this node
-	elector *elector.Elector
-	leaders *leaders
+	config     Config
+	address    string // of this node
+	elector    *elector.Elector
+	leadership *leadership
 }
 
 var _ wirev1connect.MetaServiceHandler = (*service)(nil)
@@ -43,13 +43,13 @@ func (s *service) Wake(_ context.Context, req *connect.Request[wirev1.WakeReques
 // GetLeader returns the leader that this node knows, or none if it knows no
 // valid lease.
 func (s *service) GetLeader(context.Context, *connect.Request[wirev1.GetLeaderRequest]) (*connect.Response[wirev1.GetLeaderResponse], error) {
-	if l, err := s.leaders.asLeader(); err == nil {
+	if l, err := s.leadership.asLeader(); err == nil {
 		return connect.NewResponse(&wirev1.GetLeaderResponse{
 			Term: l.term.Number, Leader: wire.NodeOut(s.config.Node), Address: s.address, Self: true,
 		}), nil
 	}
 	out := &wirev1.GetLeaderResponse{Term: s.elector.Highest()}
-	if name, address := s.leaders.currentLeader(); name != "" {
+	if name, address := s.leadership.otherLeader(); name != "" {
 		t := s.elector.Current()
 		out.Term, out.Leader, out.Address = t.Number, wire.NodeOut(t.Leader), address
 	}
@@ -59,7 +59,7 @@ func (s *service) GetLeader(context.Context, *connect.Request[wirev1.GetLeaderRe
 // Join holds the stream that every node has to the leader
 // (HeartbeatRequestHandler in the articles).
 func (s *service) Join(ctx context.Context, conn *joinStream) error {
-	l, err := s.leaders.asLeader()
+	l, err := s.leadership.asLeader()
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (s *service) Join(ctx context.Context, conn *joinStream) error {
 
 // Leave removes the caller from the member list.
 func (s *service) Leave(ctx context.Context, req *connect.Request[wirev1.LeaveRequest]) (*connect.Response[wirev1.LeaveResponse], error) {
-	l, err := s.leaders.asLeader()
+	l, err := s.leadership.asLeader()
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (s *service) Leave(ctx context.Context, req *connect.Request[wirev1.LeaveRe
 // Drain puts the caller on the blacklist: the first step of its stop
 // (addSelfToMetaBlacklist in the articles).
 func (s *service) Drain(ctx context.Context, req *connect.Request[wirev1.DrainRequest]) (*connect.Response[wirev1.DrainResponse], error) {
-	l, err := s.leaders.asLeader()
+	l, err := s.leadership.asLeader()
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func (s *service) Drain(ctx context.Context, req *connect.Request[wirev1.DrainRe
 		if m, known := l.roster.find(entry.Name); known && m.Node.Incarnation != entry.Incarnation {
 			return wire.Errorf(wire.CodeConflict, "drain: the name %s belongs to another incarnation now", entry.Name)
 		}
-		if _, changed, err := l.arranger.black.Add(entry, l.arranger.nextEpoch()); err == nil && changed {
+		if _, changed, err := l.arranger.black().Add(entry); err == nil && changed {
 			if err := l.arranger.canDrain(entry); err != nil {
 				return err
 			}
@@ -131,14 +131,14 @@ func (s *service) Drain(ctx context.Context, req *connect.Request[wirev1.DrainRe
 // (removeSelfFromMetaBlacklist in the articles): the last step of a node's
 // start. An operator's entry stays.
 func (s *service) Restore(ctx context.Context, req *connect.Request[wirev1.RestoreRequest]) (*connect.Response[wirev1.RestoreResponse], error) {
-	l, err := s.leaders.asLeader()
+	l, err := s.leadership.asLeader()
 	if err != nil {
 		return nil, err
 	}
 	id := wire.NodeIn(req.Msg.GetNode())
 	err = l.arranger.ask(ctx, func(ctx context.Context) error {
 		a := l.arranger
-		set, changed := a.black.RemoveOwn(id, a.nextEpoch())
+		set, changed := a.black().RemoveOwn(id)
 		if !changed {
 			return nil
 		}

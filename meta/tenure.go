@@ -43,7 +43,6 @@ type tenure struct {
 	loaded      chan struct{}    // closed once the stored state has been read
 	warm        atomic.Bool      // this term has written: no node can hold more than was published
 	propagation propagation
-	deltas      deltas
 	failures    reason.Seen // what complain has logged; used by the arranger only
 	helpers     group       // short tasks: announcing, examining suspects
 	background  *group      // tasks that end with the node, not with the term

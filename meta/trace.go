@@ -26,7 +26,7 @@ func (a *arranger) traced(old, next conclavesql.State, write func() (conclavesql
 	return outcome, err
 }
 
-// traceCopies emits, for each slot of a dead leader that is to be granted, what
+// traceCopies emits, for each slot of a dead slot leader that is to be granted, what
 // is known of the copies of it that the live nodes of its row have, so that a
 // checker can decide whether the right node was chosen.
 func (a *arranger) traceCopies(in slot.Input, moves []slot.Move) {
@@ -59,7 +59,7 @@ func (a *arranger) traceCopies(in slot.Input, moves []slot.Move) {
 }
 
 // decoded decodes a row that this term has written and emits trace events for
-// it: each slot with another leader or epoch, and the blacklist.
+// it: each slot with another slot leader or epoch, and the blacklist.
 func (a *arranger) decoded(row conclavesql.State) error {
 	before := a.state.Table
 	if err := a.decode(row); err != nil || a.config.Trace == nil {
@@ -74,7 +74,7 @@ func (a *arranger) decoded(row conclavesql.State) error {
 			}
 		}
 	case conclavesql.KindBlacklist:
-		names := a.black.Names()
+		names := a.black().Names()
 		slices.Sort(names)
 		a.config.Trace(trace.Claim{Kind: trace.Listed, Term: row.Term, Epoch: epoch, Key: strings.Join(names, ",")})
 	}

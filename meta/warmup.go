@@ -21,16 +21,14 @@ import (
 
 // load reads the state that the previous leader wrote.
 func (a *arranger) load(ctx context.Context) error {
-	for try := 0; ; try++ {
-		err := a.reread(ctx)
-		if err == nil {
-			break
-		}
+	var pause time.Duration
+	for err := a.reread(ctx); err != nil; err = a.reread(ctx) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		a.complain("cannot read the cluster's state, will retry", err)
-		if err := sleep.For(ctx, min(20*time.Millisecond<<min(try, 5), a.config.Beat/2)); err != nil {
+		pause = sleep.Longer(pause, 20*time.Millisecond, a.config.Beat/2)
+		if err := sleep.For(ctx, pause); err != nil {
 			return err
 		}
 	}

@@ -54,55 +54,84 @@ var (
 	ErrSchemaNewer = errors.New("schema is newer than this program")
 )
 
-// Error numbers of MySQL that have names here. The texts differ between servers,
-// the numbers do not.
+// meaning is what an error number of MySQL says to the sender of a statement, as a
+// set. The texts differ between servers, the numbers do not.
+type meaning int
+
+const (
+	denied      meaning = 1 << iota // at the login, which comes before any statement
+	passing                         // nothing about the statement: another moment, or another server, has another answer
+	notExecuted                     // the server has certainly rolled the statement back, or has not begun it
+	readOnly                        // an operator has made the server, or the session, read-only
+	outOfGroup                      // the replication group or cluster did not accept it, or the member has left it
+	contents                        // the statement is refused for what it contains
+	unsupported                     // the server never allows this function or variable
+)
+
+// The numbers that have names here.
 const (
 	errTableDenied = 1142
 	errNoSuchTable = 1146
 	errPacketSize  = 1153
 	errLockWait    = 1205
-
-	errNotReady      = 1047 // Galera: the node is not part of the cluster
-	errOffline       = 3032 // a member that has left its group with OFFLINE_MODE
-	errGroupHook     = 3100 // no answer of the group before the commit; the others may have it
-	errGroupRollback = 3101 // rolled back in the commit, by the group or because the member left it
 )
 
-// noAccess are the errors of a login, which come before any statement: the
-// database or the user is denied or unknown, the password has expired.
-var noAccess = []uint16{1044, 1045, 1049, 1820}
+// meanings has the numbers of each meaning. Most that are passing mean that the
+// statement was not applied; those of a commit, of a connection that was killed, and
+// of a proxy that has lost one leave that open, so they are not notExecuted.
+var meanings = []struct {
+	means   meaning
+	numbers []uint16
+}{
+	{denied, []uint16{1044, 1045, 1049, 1130, 1698}}, // the database, the user or its host is denied or unknown
+	{denied, []uint16{1820, 1862, 3118}},             // the password has expired, the account is locked
 
-// notNow are the errors that say nothing about the statement: another moment,
-// or another server, has another answer. Most of them mean that it was not
-// applied. Those of a commit, and of a connection that was killed, leave it open:
-// one that is held back for the other servers may still be applied.
-var notNow = append([]uint16{
-	1040, 1129, 1203, 1226, // too many connections, a blocked host, a limit of the user
-	1053, 1927, 1317, // a shutdown, KILL of the connection (MariaDB) or of the statement
-	errLockWait, 1213, 1206, // a lock wait, a deadlock, too many locks
-	1036, 1223, // the table, or the server by a lock, is read-only at the moment
-	3, 1020, 1021, 1026, 1030, 1114, // the disk or the table is full, a file cannot be written, the row has changed
-	1037, 1038, 1041, 1135, // out of memory or threads
-	1158, 1159, 1160, 1161, // the server could not read the statement or send its answer
-	1180, 1181, // an error in the commit or the rollback
-	errNotReady, errOffline, errGroupHook, errGroupRollback, // replication
-	3796, 3797, 3798, 3799, // a group's new primary has not caught up
-	3168, 3169, 4031, // the server cannot be used, the session was killed, or was idle for too long
-	9001, // ProxySQL: no backend server within its time limit
-}, readOnlyErrors...)
+	{passing | notExecuted | readOnly, []uint16{1290, 1792, 1836}},
+	{passing | notExecuted, []uint16{errLockWait, 1213, 1206}},      // a lock wait, a deadlock, too many locks
+	{passing | notExecuted, []uint16{1020, 1021, 1030, 1114}},       // the row has changed, the disk or the table is full
+	{passing | notExecuted, []uint16{1040, 1129, 1203, 1226, 1135}}, // before a statement: too many connections, a blocked host, a limit of the user, no thread
+	{passing | outOfGroup, []uint16{1047, 3032}},                    // a Galera node, or a member in OFFLINE_MODE, that has left the others
+	{passing | outOfGroup, []uint16{3100, 3101}},                    // in the commit: no answer of the group, which may have it, or rolled back
+	{passing, []uint16{3796, 3797, 3798, 3799}},                     // a group's new primary has not caught up
+	{passing, []uint16{1053, 1927, 1317}},                           // a shutdown, KILL of the connection (MariaDB) or of the statement
+	{passing, []uint16{1036, 1223}},                                 // the table, or the server by a lock, is read-only at the moment
+	{passing, []uint16{3, 1026, 1037, 1038, 1041}},                  // a file cannot be written; out of memory
+	{passing, []uint16{1158, 1159, 1160, 1161}},                     // the server could not read the statement or send its answer
+	{passing, []uint16{1180, 1181}},                                 // an error in the commit or the rollback
+	{passing, []uint16{3168, 3169, 4031}},                           // the server cannot be used, the session was killed, or was idle for too long
+	{passing, []uint16{9001}},                                       // ProxySQL: no backend server within its time limit
 
-// readOnlyErrors are the errors of a server that an operator has made read-only,
-// or of such a session. Nothing was applied.
-var readOnlyErrors = []uint16{1290, 1792, 1836}
+	{contents, []uint16{1048, 1054, 1062, 1064, errTableDenied, errNoSuchTable, 1366, 1406}}, // of the classes 22, 23 and 42, but without an SQLSTATE
+	{contents, []uint16{1265, 1267, 1270, 1271, 1300, 1364}},                                 // a value or its character set does not fit the column
+	{contents, []uint16{3819, 1442, 1449}},                                                   // a CHECK, a trigger, the definer of one
+	{contents, []uint16{1193, 1238, 1289, 1419, 1785, 3098, 3750}},                           // the server's settings do not allow it
 
-// notExecuted are those of notNow with which the server has certainly rolled the
-// statement back, or has not begun it. The others leave it open, because they come
-// in a commit, from a killed connection, or from a proxy that has lost one.
-var notExecuted = append([]uint16{
-	errLockWait, 1213, 1206, // a lock wait, a deadlock, too many locks
-	1020, 1021, 1030, 1114, // the row has changed, the disk or the table is full
-	1040, 1129, 1203, 1226, 1135, // before a statement: too many connections, no thread
-}, readOnlyErrors...)
+	{unsupported, []uint16{1064, 1128, 1193, 1305}}, // a server or proxy that does not know the function or variable
+	{unsupported, []uint16{1227, 1235, 1289, 1370}}, // it, or a privilege for it, is missing or switched off
+	{unsupported, []uint16{1105, 3057}},             // GET_LOCK in Galera's strict mode; the name of a lock is not accepted
+}
+
+// meaningOf returns what the server's answer means; nothing if err is no answer, or
+// its number is not known. Proxies (ProxySQL, MaxScale) send on the errors of their
+// own connection to a server, 2000 to 2999, such as 2013 for a lost one.
+func meaningOf(err error) (m meaning) {
+	var answer *mysql.MySQLError
+	if !errors.As(err, &answer) {
+		return 0
+	}
+	if 2000 <= answer.Number && answer.Number < 3000 {
+		return passing
+	}
+	for _, row := range meanings {
+		if slices.Contains(row.numbers, answer.Number) {
+			m |= row.means
+		}
+	}
+	if class := string(answer.SQLState[:2]); m&passing == 0 && (class == "22" || class == "23" || class == "42") {
+		m |= contents
+	}
+	return m
+}
 
 // Answered reports whether an error is a server's answer, as opposed to silence or a
 // broken connection.
@@ -114,60 +143,46 @@ func Answered(err error) bool {
 // NotExecuted reports whether an error proves that the statement was not executed
 // and will not be.
 func NotExecuted(err error) bool {
-	return errors.Is(err, ErrStatement) || RefusedAs(err, notExecuted...)
+	return errors.Is(err, ErrStatement) || meaningOf(err)&notExecuted != 0
 }
 
-// contents are the errors for the contents of a statement whose SQLSTATE has
-// another class than 22, 23 and 42, or that a server may send without one.
-var contents = []uint16{
-	1048, 1054, 1062, 1064, 1142, 1146, 1366, 1406, // of 22, 23 and 42, and the same without an SQLSTATE
-	1265, 1267, 1270, 1271, 1300, 1364, // a value or its character set does not fit the column
-	3819, 1442, 1449, // a CHECK, a trigger, the definer of one
-	1193, 1238, 1289, 1419, 1785, 3098, 3750, // the server's settings do not allow it
+// IsReadOnly reports whether the server, or the session, is read-only.
+func IsReadOnly(err error) bool { return meaningOf(err)&readOnly != 0 }
+
+// IsUnsupported reports whether the server refused a function or a variable, such as
+// a named lock, because it never allows it.
+func IsUnsupported(err error) bool { return meaningOf(err)&unsupported != 0 }
+
+// RefusedAs reports whether the server has read the statement and refused it
+// with one of these error numbers.
+func RefusedAs(err error, numbers ...uint16) bool {
+	var refused *mysql.MySQLError
+	return errors.As(err, &refused) && slices.Contains(numbers, refused.Number)
 }
 
-// passing reports whether an error number says nothing about the statement.
-// Proxies (ProxySQL, MaxScale) send on the errors of their own connection to a
-// server, 2000 to 2999, such as 2013 for a lost one.
-func passing(number uint16) bool {
-	return 2000 <= number && number < 3000 || slices.Contains(notNow, number)
-}
-
-// refusesContents reports whether the server refused a statement for what it
-// contains. An error that is not known is none of these: the other mistake would
-// give up a write that another moment allows.
-func refusesContents(answer *mysql.MySQLError) bool {
-	if passing(answer.Number) {
-		return false
-	}
-	class := string(answer.SQLState[:2])
-	return class == "22" || class == "23" || class == "42" || slices.Contains(contents, answer.Number)
-}
+// missingTable reports whether a table does not exist, so that the database has
+// not been migrated yet.
+func missingTable(err error) bool { return RefusedAs(err, errNoSuchTable) }
 
 // classify wraps an error of the driver in one of the sentinels above
-// (docs/databases.md, "What an answer says about a write").
+// (docs/databases.md, "What an answer says about a write"). An answer that is not
+// known is ErrUnavailable: the other mistake would give up a write that another
+// moment allows.
 func classify(err error) error {
-	if err == nil {
-		return nil
-	}
-	var answer *mysql.MySQLError
-	if errors.As(err, &answer) {
-		switch {
-		case slices.Contains(noAccess, answer.Number):
-			return fmt.Errorf("%w: %w", ErrRefused, err)
-		case answer.Number == errPacketSize:
-			return fmt.Errorf("%w: %w", ErrTooLarge, err)
-		case refusesContents(answer):
-			return fmt.Errorf("%w: %w", ErrStatement, err)
-		}
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
 	var network net.Error
 	var certificate *tls.CertificateVerificationError
+	m := meaningOf(err)
 	switch {
-	case errors.Is(err, mysql.ErrPktTooLarge):
+	case err == nil:
+		return nil
+	case m&denied != 0:
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	case RefusedAs(err, errPacketSize), errors.Is(err, mysql.ErrPktTooLarge):
 		return fmt.Errorf("%w: %w", ErrTooLarge, err)
-	case errors.As(err, &network),
+	case m&contents != 0:
+		return fmt.Errorf("%w: %w", ErrStatement, err)
+	case Answered(err),
+		errors.As(err, &network),
 		errors.As(err, &certificate),
 		errors.Is(err, errCertificate),
 		errors.Is(err, errNoWriter),
@@ -182,24 +197,3 @@ func classify(err error) error {
 	}
 	return err
 }
-
-// IsReadOnly reports whether the server, or the session, is read-only.
-func IsReadOnly(err error) bool { return RefusedAs(err, readOnlyErrors...) }
-
-// RefusedAs reports whether the server has read the statement and refused it
-// with one of these error numbers.
-func RefusedAs(err error, numbers ...uint16) bool {
-	var refused *mysql.MySQLError
-	return errors.As(err, &refused) && slices.Contains(numbers, refused.Number)
-}
-
-// refusedByGroup reports whether a member could not have a statement accepted by
-// its group, or has left the group or the cluster. What became of the statement
-// is unknown: the others may have received it.
-func refusedByGroup(err error) bool {
-	return RefusedAs(err, errGroupHook, errGroupRollback, errOffline, errNotReady)
-}
-
-// missingTable reports whether a table does not exist, so that the database has
-// not been migrated yet.
-func missingTable(err error) bool { return RefusedAs(err, errNoSuchTable) }

@@ -144,6 +144,20 @@ func (h *hosts) isWriter(i int) bool {
 	return h.writer == i
 }
 
+// look returns what the last new connection has found; nothing if h is nil, for a DSN
+// with one host.
+func (h *hosts) look() (writer string, kind Replication, advice []string) {
+	if h == nil {
+		return "", Single, nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.writer >= 0 {
+		writer = h.names[h.writer]
+	}
+	return writer, h.kind, h.advice
+}
+
 // watch makes a pinned connection end when another host becomes the writer; false
 // means that one already is.
 func (h *hosts) watch(p *Pinned, i int) bool {

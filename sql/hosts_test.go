@@ -200,9 +200,13 @@ func TestClassify_GroupsRefusalIsNoAnswer(t *testing.T) {
 	for _, number := range []uint16{3100, 3101, 3032, 1047} {
 		err := &mysql.MySQLError{Number: number}
 		assert.ErrorIs(t, classify(err), ErrUnavailable)
-		assert.True(t, refusedByGroup(err), "the connection is not used again")
+		assert.NotZero(t, meaningOf(err)&outOfGroup, "the connection is not used again")
 	}
-	assert.False(t, refusedByGroup(&mysql.MySQLError{Number: 1213}))
+	assert.Zero(t, meaningOf(&mysql.MySQLError{Number: 1213})&outOfGroup)
+
+	for _, number := range []uint16{1045, 1130, 1698, 1862, 3118} {
+		assert.ErrorIs(t, classify(&mysql.MySQLError{Number: number, SQLState: [5]byte{'4', '2', '0', '0', '0'}}), ErrRefused, "%d", number)
+	}
 }
 
 func TestHosts_OfADSN(t *testing.T) {

@@ -3,6 +3,7 @@ package fence
 import (
 	"context"
 	stdsql "database/sql"
+	"embed"
 	"errors"
 	"fmt"
 	"os"
@@ -202,3 +203,13 @@ func quoted(query string) int {
 	}
 	return len(query)
 }
+
+// files holds the statements, one in each file, under the rule of package sql.
+//
+//go:embed sql/*.sql
+var files embed.FS
+
+var (
+	tableSQL = conclavesql.Statement(files, "sql/table.sql")
+	checkSQL = conclavesql.Statement(files, "sql/check.sql")
+)

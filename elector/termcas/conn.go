@@ -78,6 +78,41 @@ func (s *Strategy) checkBinlog(ctx context.Context, me elector.Candidate, c *wit
 	return nil
 }
 
+// errorClass is what an error of a statement about named locks means.
+type errorClass int
+
+const (
+	noError      errorClass = iota
+	unsupported             // this server never allows it
+	connBroken              // the connection is lost; nothing is known about the server
+	keepsFailing            // failed several times in a row: continue without it, this time
+)
+
+// maxRefusals is after how many unknown MySQL errors in a row an election
+// continues without a witness, so that it does not wait for ever for a server that
+// always answers with an error.
+const maxRefusals = 3
+
+// classify distinguishes a server that has no named locks from one that is being
+// restarted, kills connections, or is behind a failing proxy. All of them answer
+// with a MySQL error; only the first is remembered.
+func (s *Strategy) classify(err error) errorClass {
+	switch {
+	case err == nil:
+		s.refusals = 0
+		return noError
+	case conclavesql.IsUnsupported(err):
+		s.refusals = 0
+		return unsupported
+	case !conclavesql.Answered(err):
+		return connBroken
+	}
+	if s.refusals++; s.refusals < maxRefusals {
+		return connBroken
+	}
+	return keepsFailing
+}
+
 // exec executes one statement within the limit. After an error the connection is
 // lost, except from a read-only server, which is still there.
 func (c *witnessConn) exec(ctx context.Context, limit time.Duration, statement string, args ...any) (int64, error) {

@@ -3,6 +3,7 @@ package termcas
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"conclave/elector"
@@ -17,10 +18,8 @@ type health struct {
 
 	known, far bool // a round trip was logged; it is too long for the lease
 
-	mu      sync.Mutex     // guards the fields below
-	looking bool           // a diagnosis is in progress
-	closed  bool           // none may start
-	running sync.WaitGroup // joined by close
+	looking atomic.Bool    // a diagnosis is in progress
+	running sync.WaitGroup // joined by Strategy.Close
 }
 
 // after is called with the outcome of each round; last is what was known before it.
@@ -54,39 +53,20 @@ func (h *health) logRoundTrip(lease time.Duration) {
 	h.known, h.far = true, far
 }
 
-// failed is called with the error of a statement.
-func (h *health) failed(me elector.Candidate, err error) {
-	if conclavesql.MayBeBlocked(err) {
-		h.diagnose(err, me.Lease)
-	}
-}
-
-// diagnose starts a diagnosis beside the rounds, unless one is in progress.
-func (h *health) diagnose(cause error, limit time.Duration) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.looking || h.closed {
+// failed is called with the error of a statement. If that may come from a lock, it
+// starts a diagnosis beside the rounds, unless one is in progress.
+func (h *health) failed(me elector.Candidate, cause error) {
+	if !conclavesql.MayBeBlocked(cause) || !h.looking.CompareAndSwap(false, true) {
 		return
 	}
-	h.looking = true
 	h.running.Go(func() {
-		ctx, cancel := context.WithTimeout(h.s.ctx, limit)
+		defer h.looking.Store(false)
+		ctx, cancel := context.WithTimeout(h.s.ctx, me.Lease)
 		defer cancel()
 		before, was := h.s.cfg.DB.Blocked()
 		block, found := h.s.cfg.DB.Diagnose(ctx, cause)
 		if found && (!was || before.By != block.By || before.Holder == "" && block.Holder != "") {
 			h.s.log.Warn("the database answers, but the election's statements wait", "blockedBy", string(block.By), "detail", block.String())
 		}
-		h.mu.Lock()
-		h.looking = false
-		h.mu.Unlock()
 	})
-}
-
-// close waits for a diagnosis in progress. The Strategy's context has ended.
-func (h *health) close() {
-	h.mu.Lock()
-	h.closed = true
-	h.mu.Unlock()
-	h.running.Wait()
 }

@@ -58,14 +58,15 @@ func (s *Strategy) Record(ctx context.Context, won elector.Term) (elector.Term, 
 		w.term.Previous = s.lastRecorded(ctx) // this node did not see the term that was resigned
 	}
 	won.Previous = w.term.Previous
-	_, err := s.history.Record(ctx, conclavesql.Election{
-		Term:       won.Number,
-		Owner:      won.Leader.String(),
-		Previous:   w.term.Previous.String(),
-		Cause:      string(w.term.Cause),
-		Leaderless: won.Leaderless,
+	return won, record(ctx, s.history, won, w.term.Cause)
+}
+
+// record writes an election that was won into the history.
+func record(ctx context.Context, history *conclavesql.History, won elector.Term, cause elector.Cause) error {
+	_, err := history.Record(ctx, conclavesql.Election{
+		Term: won.Number, Owner: won.Leader.String(), Previous: won.Previous.String(), Cause: string(cause), Leaderless: won.Leaderless,
 	})
-	return won, err
+	return err
 }
 
 // lastRecorded returns the winner of the last election in the history; the zero

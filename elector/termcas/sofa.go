@@ -201,9 +201,5 @@ func (s *Sofa) Record(ctx context.Context, won elector.Term) (elector.Term, erro
 	}
 	s.measured = true
 	won.Leaderless, won.Previous = s.won.Leaderless, s.won.Previous
-	_, err := s.history.Record(ctx, conclavesql.Election{
-		Term: won.Number, Owner: won.Leader.String(), Previous: won.Previous.String(),
-		Cause: string(s.won.Cause), Leaderless: won.Leaderless,
-	})
-	return won, err
+	return won, record(ctx, s.history, won, s.won.Cause)
 }

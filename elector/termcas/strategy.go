@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -15,51 +14,6 @@ import (
 	"conclave/internal/signal"
 	conclavesql "conclave/sql"
 )
-
-// Takeover is what may end another node's term.
-type Takeover string
-
-const (
-	// Witness: the lease, or the broken connection of a leader whose port does not
-	// answer (rule 4c). A killed leader is replaced within milliseconds.
-	Witness Takeover = "witness"
-	// Lease: the lease only. No two nodes ever believe they lead at the same time.
-	Lease Takeover = "lease"
-)
-
-// ParseTakeover returns the Takeover named s.
-func ParseTakeover(s string) (Takeover, error) {
-	switch t := Takeover(s); t {
-	case Witness, Lease:
-		return t, nil
-	}
-	return "", fmt.Errorf("unknown takeover %q (want witness or lease)", s)
-}
-
-// askLimit bounds the question at the leader's port.
-const askLimit = 100 * time.Millisecond
-
-// Config configures a Strategy. DB and Lock are required.
-type Config struct {
-	DB   *conclavesql.DB
-	Lock conclavesql.Lock // migrated, so that its row exists
-
-	// Takeover is what may end another node's term. Default Witness.
-	Takeover Takeover
-	// Ask asks the leader of term, at its address, whether it is alive and trusts
-	// itself (see elector.Elector.ConfirmLeading); ctx ends after 100 ms. alive is
-	// false if the leader has promised never to lead that term again, if the dial
-	// was refused, or if there was no answer in time; answered distinguishes these
-	// for the log. If Ask is nil, no leader ever answers, and the witness alone
-	// decides.
-	Ask func(ctx context.Context, address string, term uint64, lock string) (alive, answered bool)
-
-	Rand   *rand.Rand   // for nonces and jitter; nil draws a seed from the system
-	Logger *slog.Logger // nil discards the log lines
-	// Trace receives the events of each statement about the row, for tests and
-	// measurements; nil discards them.
-	Trace func(elector.Event)
-}
 
 // Strategy elects by a compare-and-swap of the term in one row. Round, Resign and
 // Record are called by one goroutine; Wake, Suspended and Doubt by any.
@@ -160,17 +114,6 @@ func New(cfg Config) (*Strategy, error) {
 	return s, nil
 }
 
-// quiet returns c with a logger and a trace that discard, where there is none.
-func (c Config) quiet() Config {
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.Trace == nil {
-		c.Trace = func(elector.Event) {}
-	}
-	return c
-}
-
 // Wake returns a channel that receives when a lock was acquired, a connection broke,
 // or it is time to try again to wait for the witness.
 func (s *Strategy) Wake() <-chan struct{} { return s.wake.C() }
@@ -204,7 +147,7 @@ func (s *Strategy) Close() error {
 	if h := s.held.Swap(nil); h != nil {
 		h.conn.close()
 	}
-	s.health.close()
+	s.health.running.Wait()
 	return nil
 }
 
@@ -236,8 +179,17 @@ func (s *Strategy) Round(ctx context.Context, me elector.Candidate, last elector
 // follow competes if this node may, and otherwise waits for the leader's witness
 // (onFollowWorking in article 000).
 func (s *Strategy) follow(ctx context.Context, me elector.Candidate, row row, last elector.Term) (elector.Term, error) {
-	// 2 and 4. Is there a reason to compete?
-	if why := s.mayCompete(ctx, me, row, last); why != reasonNone {
+	// 2, 4a and 4b. Is there a reason to compete?
+	why := reasonToCompete(me, row, last)
+	// 4c. If this node has the leader's lock, is the leader alive?
+	if why == reasonNone && s.hasLockOfLeader(me, row) {
+		if s.leaderAnswers(ctx, row) {
+			s.returnLock(ctx, me)
+		} else {
+			why = reasonKilled
+		}
+	}
+	if why != reasonNone {
 		return s.compete(ctx, me, row, why, last) // 5 to 7
 	}
 

@@ -34,25 +34,24 @@ func (why reason) statement() string {
 	}[why]
 }
 
-// mayCompete returns the reason for which this node may compete. It may ask at the
-// leader's port. (In article 000 the check is expire, by the database's time.)
-func (s *Strategy) mayCompete(ctx context.Context, me elector.Candidate, r row, last elector.Term) reason {
+// reasonToCompete returns the reason for which this node may compete by what it has
+// read, by rules 2, 4a and 4b. (In article 000 the check is expire, by the database's
+// time.)
+func reasonToCompete(me elector.Candidate, r row, last elector.Term) reason {
 	observed := r.term(me).ObservedFor(last)
 	behind := r.number < me.Highest // the store was set back: another node may lead a higher term
 	mine := r.owner == me.ID.String()
 	switch {
 	case mine && (!behind || last.Leader == me.ID || observed >= r.lease):
 		return reasonOwnName
-	case (r.resigned || r.owner == "") && (!behind || observed >= r.lease):
+	case r.vacant() && (!behind || observed >= r.lease):
 		return reasonVacant
-	case mine || r.resigned || r.owner == "":
+	case mine || r.vacant():
 		return reasonNone
 	case observed >= r.lease && r.age >= r.lease:
 		return reasonExpired
 	case observed >= 3*r.lease:
 		return reasonOverdue
-	case s.leaderIsGone(ctx, me, r):
-		return reasonKilled
 	}
 	return reasonNone
 }
@@ -142,42 +141,43 @@ func (s *Strategy) pendingWin(me elector.Candidate, r row, why reason, last elec
 		Lease:   me.Lease,
 	}
 	w.term.Previous, _ = conclave.ParseNodeID(r.owner) // an invalid owner counts as none
+	if why == reasonVacant && s.ownerOf == r.number {
+		w.term.Previous = s.owner // the resignation has emptied the row
+	} // if terms have passed unseen, Record asks the history
 	observed := r.term(me).ObservedFor(last)
-	switch why {
-	case reasonVacant:
-		w.term.Cause, w.vacant = elector.CauseResigned, r.at.Add(-r.age)
-		if s.ownerOf == r.number {
-			w.term.Previous = s.owner // the resignation has emptied the row
-		} // otherwise terms have passed unseen, and Record asks the history
-		switch {
-		case r.resigned:
-		case r.number == 0:
-			w.term.Cause = elector.CauseFirst
-		default: // the row was emptied by hand
-			w.term.Cause = elector.CauseRestored
-		}
-	case reasonOwnName:
+	late := s.lateWin
+	switch {
+	case why == reasonOwnName && late != nil && late.nonce == r.nonce: // its election was never announced: this one takes its place
+		w.term.Cause, w.term.Previous, w.vacant = late.term.Cause, late.term.Previous, late.vacant
+	case why == reasonOwnName:
 		w.term.Cause, w.vacant = elector.CauseExpired, s.leftAt
-		if s.lateWin != nil && s.lateWin.nonce == r.nonce { // its election was never announced: this one takes its place
-			w.term.Cause, w.term.Previous, w.vacant = s.lateWin.term.Cause, s.lateWin.term.Previous, s.lateWin.vacant
-		}
-	case reasonExpired:
-		w.term.Cause, w.vacant = elector.CauseExpired, r.at.Add(-min(max(0, r.age-r.lease), observed))
-	case reasonOverdue: // the database's clock is wrong, so the age is, too
-		w.term.Cause, w.vacant = elector.CauseExpired, r.at.Add(r.lease-observed)
-	case reasonKilled:
-		w.term.Cause, w.vacant = elector.CauseKilled, s.waiting.at
+	case me.Highest > r.number: // the store was set back
+		w.vacant = r.at.Add(-observed)
+	default:
+		w.term.Cause, w.vacant = s.causeOf(r, why, observed)
 	}
 	if me.Highest > r.number {
 		w.term.Cause = elector.CauseRestored
-		if why != reasonOwnName {
-			w.vacant = r.at.Add(-observed)
-		}
-	}
-	if w.term.Cause == elector.CauseFirst {
-		w.vacant = time.Time{} // before the first leader none was missing
 	}
 	return w
+}
+
+// causeOf returns the cause of an election to succeed another node, and since when no
+// node leads; the zero time if none ever did.
+func (s *Strategy) causeOf(r row, why reason, observed time.Duration) (elector.Cause, time.Time) {
+	switch {
+	case why == reasonKilled:
+		return elector.CauseKilled, s.waiting.at
+	case why == reasonExpired:
+		return elector.CauseExpired, r.at.Add(-min(max(0, r.age-r.lease), observed))
+	case why == reasonOverdue: // the database's clock is wrong, so the age is, too
+		return elector.CauseExpired, r.at.Add(r.lease - observed)
+	case r.resigned:
+		return elector.CauseResigned, r.at.Add(-r.age)
+	case r.number == 0:
+		return elector.CauseFirst, time.Time{}
+	}
+	return elector.CauseRestored, r.at.Add(-r.age) // the row was emptied by hand
 }
 
 // swap executes the statement that elects.

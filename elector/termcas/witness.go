@@ -150,23 +150,30 @@ func (s *Strategy) waitLater(me elector.Candidate) {
 	s.retry = time.AfterFunc(delay, s.wake.Set)
 }
 
-// leaderIsGone asks at the leader's port, if this node has acquired the leader's
-// lock, and reports whether the leader is not alive (rule 4c). If it is alive, the
-// lock is released.
-func (s *Strategy) leaderIsGone(ctx context.Context, me elector.Candidate, r row) bool {
-	w := s.waiting
-	if w == nil || !w.isFor(r) || !w.obtained() {
-		return false
-	}
-	ask, cancel := context.WithTimeout(ctx, askLimit)
+// askLimit bounds the question at the leader's port.
+const askLimit = 100 * time.Millisecond
+
+// hasLockOfLeader reports whether this node has acquired the lock of the other node
+// that leads the row's term.
+func (s *Strategy) hasLockOfLeader(me elector.Candidate, r row) bool {
+	another := !r.vacant() && r.owner != me.ID.String()
+	return another && s.waiting != nil && s.waiting.isFor(r) && s.waiting.obtained()
+}
+
+// leaderAnswers asks at the port of the leader whose lock this node has acquired,
+// and reports whether the leader is alive (rule 4c).
+func (s *Strategy) leaderAnswers(ctx context.Context, r row) bool {
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	alive, answered := s.cfg.Ask(ask, r.address, r.number, w.lock)
+	alive, answered := s.cfg.Ask(ctx, r.address, r.number, s.waiting.lock)
 	s.log.Info("acquired the leader's lock", "term", r.number, "leader", r.owner, "answered", answered, "alive", alive)
-	if !alive {
-		return true
-	}
-	// The leader will reacquire a witness. Release its old lock; the evidence ends
-	// with the connection.
+	return alive
+}
+
+// returnLock releases the lock of a leader that is alive and will reacquire a
+// witness. The evidence ends with the connection.
+func (s *Strategy) returnLock(ctx context.Context, me elector.Candidate) {
+	w := s.waiting
 	s.waiting = nil
 	if err := w.conn.release(ctx, w.lock); err != nil {
 		s.log.Debug("release the leader's lock", "error", err)
@@ -174,7 +181,6 @@ func (s *Strategy) leaderIsGone(ctx context.Context, me elector.Candidate, r row
 	w.conn.close()
 	s.retries = 0
 	s.waitLater(me)
-	return false
 }
 
 // take takes a new lock as a witness of this node (rule 5), and returns its name and

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -42,12 +41,8 @@ type Set struct {
 	began  time.Time
 	next   atomic.Int64 // time after began from which the files are read again
 
-	mu      sync.Mutex    // guards reading
-	reading chan struct{} // closed when the files have been read; nil if no caller reads them
-
-	// refused is the content of the files that was refused last, so that it is
-	// reported once. It belongs to the caller that reads the files.
-	refused *material
+	reading chan struct{} // has room for the one caller that reads the files
+	refused *material     // what was refused last, so that it is reported once; that caller's
 }
 
 // material is the content of the files at one time.
@@ -63,7 +58,7 @@ type material struct {
 // been replaced (nil), and with an error when the files cannot be used and the old
 // ones stay.
 func Load(dir string, role conclave.Role, report func(error)) (*Set, error) {
-	s := &Set{dir: dir, names: [3]string{CAFile, CertFile, KeyFile}, role: role, report: report, every: lookEvery, began: time.Now()}
+	s := &Set{dir: dir, names: [3]string{CAFile, CertFile, KeyFile}, role: role, report: report, every: lookEvery, began: time.Now(), reading: make(chan struct{}, 1)}
 	if role == "" {
 		s.names = [3]string{CAFile, ClientCertFile, ClientKeyFile}
 	}
@@ -96,42 +91,18 @@ func (s *Set) Expires() time.Time {
 // loaded may be older than a CA that the other side was given since.
 func (s *Set) current() *material {
 	if s.due() {
-		s.look()
+		s.reading <- struct{}{}
+		if began := time.Since(s.began); s.due() {
+			s.reload()
+			s.next.Store(int64(began + s.every))
+		}
+		<-s.reading
 	}
 	return s.loaded.Load()
 }
 
 // due reports whether lookEvery has passed since the files were read.
 func (s *Set) due() bool { return int64(time.Since(s.began)) >= s.next.Load() }
-
-// look reads the files, or waits for the caller that does. (Not a singleflight.Group:
-// applications with the SDK would require its module.)
-func (s *Set) look() {
-	s.mu.Lock()
-	reading := s.reading
-	mine := reading == nil && s.due()
-	if mine {
-		s.reading = make(chan struct{})
-	}
-	s.mu.Unlock()
-	switch {
-	case mine:
-		began := time.Since(s.began)
-		defer s.looked(began)
-		s.reload()
-	case reading != nil:
-		<-reading
-	}
-}
-
-// looked ends a look that began at a time after s.began.
-func (s *Set) looked(began time.Duration) {
-	s.next.Store(int64(began + s.every))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	close(s.reading)
-	s.reading = nil
-}
 
 // reload reads the files and uses them if they have changed and are valid.
 func (s *Set) reload() {

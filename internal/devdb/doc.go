@@ -85,6 +85,7 @@
 //	UPDATE .. WHERE EXISTS (SELECT ..) fails ("uninitialized subquery"): join instead
 //	INSERT .. SELECT .. ON DUPLICATE KEY UPDATE c = VALUES(c)   fails: repeat the value
 //	SET SESSION innodb_lock_wait_timeout, DO f(), NOWAIT        fail
+//	REGEXP, REGEXP_LIKE, ..            fail: the engine's library for them would slow every start down
 //	IS_USED_LOCK(NULL)                 error 3057, as in MySQL; MariaDB returns NULL
 //	GET_LOCK(name, 0.4)                does not wait: whole seconds, as in MySQL; MariaDB keeps the fraction
 package devdb

@@ -115,14 +115,14 @@ type Server struct {
 	statements atomic.Uint64
 
 	stop   chan struct{} // closed by the first Shutdown
-	hasten chan struct{} // closed by a Shutdown that ran out of time
+	hasten chan struct{} // closed by hurry
+	hurry  func()        // called by a Shutdown that ran out of time
 	done   chan struct{} // closed when Run has returned or will not run
 	failed chan error    // the error that ends Run; capacity 1
 
 	mu      sync.Mutex         // guards the fields below
 	clients map[uint32]*client // by connection id
 	state   int                // idle, running or stopped
-	hurried bool               // hasten is closed
 }
 
 const (
@@ -172,6 +172,7 @@ func New(cfg Config) (*Server, error) {
 		failed:  make(chan error, 1),
 		clients: make(map[uint32]*client),
 	}
+	s.hurry = sync.OnceFunc(func() { close(s.hasten) })
 	tables := cfg.Tables.provider
 	s.engine = sqle.NewDefault(&provider{DbProvider: tables, functions: s.functions()})
 	refuseFiles(s.engine)
@@ -302,12 +303,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	s.mu.Lock()
-	if !s.hurried {
-		s.hurried = true
-		close(s.hasten)
-	}
-	s.mu.Unlock()
+	s.hurry()
 	<-s.done
 	return ctx.Err()
 }

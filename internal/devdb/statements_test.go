@@ -220,18 +220,13 @@ func TestRefusedStatements_PreparedFromText(t *testing.T) {
 	assert.EqualValues(t, 1235, number(err), err)
 }
 
-func TestRegularExpressions(t *testing.T) {
+func TestRegularExpressionsAreRefused(t *testing.T) {
 	s, _ := serve(t, devdb.Config{})
 	db := open(t, s)
-	assert.Equal(t, 1, one[int](t, db, "SELECT 'meta-12' REGEXP '^meta-[0-9]+$'"))
-	assert.Equal(t, 0, one[int](t, db, "SELECT 'META' REGEXP BINARY 'meta'"))
-	assert.Equal(t, 1, one[int](t, db, "SELECT REGEXP_LIKE('META', 'meta', 'i')"))
-	assert.Equal(t, "<12>-<7>", one[string](t, db, "SELECT REGEXP_REPLACE('12-7', '([0-9]+)', '<$1>')"))
-	assert.Equal(t, "12-x", one[string](t, db, "SELECT REGEXP_REPLACE('12-7', '[0-9]+', 'x', 1, 2)"))
-	assert.Equal(t, "äb", one[string](t, db, "SELECT REGEXP_SUBSTR('x äb y', 'ä.')"))
-	assert.Equal(t, 3, one[int](t, db, "SELECT REGEXP_INSTR('x äb y', 'ä.')"))
-	_, err := db.Exec("SELECT 'x' REGEXP '('")
-	assert.Error(t, err)
+	for _, query := range []string{"SELECT 'meta-12' REGEXP '^meta'", "SELECT REGEXP_REPLACE('12-7', '[0-9]+', 'x')", "SELECT REGEXP_SUBSTR('x y', 'y')", "SELECT REGEXP_INSTR('x y', 'y')"} {
+		_, err := db.Exec(query)
+		assert.ErrorContains(t, err, "does not support regular expressions", query)
+	}
 }
 
 // Prepared statements, and several statements in one packet, pass the gate as

@@ -1,6 +1,7 @@
 package mysqltest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -8,7 +9,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -100,8 +100,8 @@ func (c *container) issueCerts() (environment [3]string, err error) {
 	return environment, nil
 }
 
-// run starts a container, and returns before the server answers.
-func run(kind Kind) (*container, error) {
+// engine connects to the Docker engine, and chooses the image of a kind.
+func engine(kind Kind) (*container, error) {
 	pool, err := dockertest.NewPool("")
 	if err != nil {
 		return nil, fmt.Errorf("no Docker engine: %w", err)
@@ -112,28 +112,40 @@ func run(kind Kind) (*container, error) {
 		return nil, fmt.Errorf("no Docker engine answers at %s: %w", pool.Client.Endpoint(), err)
 	}
 	image, err := choose(pool, kind)
+	return &container{pool: pool, image: image}, err
+}
+
+// run starts a container, and returns before the server answers.
+func run(kind Kind) (*container, error) {
+	c, err := engine(kind)
 	if err != nil {
 		return nil, err
 	}
-	repository, tag := split(image)
-	c := &container{pool: pool, image: image}
 	secured, err := c.issueCerts()
 	if err != nil {
 		return nil, err
 	}
+	command := []string{"mysqld", "--ssl-ca=/tmp/tls/ca.pem", "--ssl-cert=/tmp/tls/cert.pem", "--ssl-key=/tmp/tls/key.pem"}
+	return c, c.start(kind, again, secured[:], append(command, options[kind]...))
+}
+
+// start runs a script and its arguments in the container.
+func (c *container) start(kind Kind, script string, environment, command []string) (err error) {
+	repository, tag := split(c.image)
 	for try := 1; ; try++ {
 		// A fixed port stays the same after a restart.
 		if c.addr, err = freePort(); err != nil {
-			return nil, err
+			return err
 		}
 		_, port, _ := net.SplitHostPort(c.addr)
-		c.res, err = pool.RunWithOptions(&dockertest.RunOptions{
-			Name:         fmt.Sprintf("conclave-%s-%d-%s", kind, os.Getpid(), port),
+		name := fmt.Sprintf("conclave-%s-%d-%s", kind, os.Getpid(), port)
+		c.res, err = c.pool.RunWithOptions(&dockertest.RunOptions{
+			Name:         name,
 			Repository:   repository,
 			Tag:          tag,
-			Env:          []string{"MYSQL_ROOT_PASSWORD=" + password, "MARIADB_ROOT_PASSWORD=" + password, secured[0], secured[1], secured[2]},
-			Entrypoint:   []string{"sh", "-c", again, "sh"},
-			Cmd:          slices.Concat([]string{"mysqld", "--ssl-ca=/tmp/tls/ca.pem", "--ssl-cert=/tmp/tls/cert.pem", "--ssl-key=/tmp/tls/key.pem"}, options[kind]),
+			Env:          append([]string{"MYSQL_ROOT_PASSWORD=" + password, "MARIADB_ROOT_PASSWORD=" + password}, environment...),
+			Entrypoint:   []string{"sh", "-c", script, "sh"},
+			Cmd:          command,
 			ExposedPorts: []string{"3306/tcp"},
 			PortBindings: map[docker.Port][]docker.PortBinding{"3306/tcp": {{HostIP: "127.0.0.1", HostPort: port}}},
 			Labels:       map[string]string{"conclave": "mysqltest"},
@@ -142,15 +154,13 @@ func run(kind Kind) (*container, error) {
 			host.PublishAllPorts = false // its other ports must not be open to other machines
 		})
 		if err == nil {
-			break
+			return c.res.Expire(uint(lifetime().Seconds()))
 		}
-		// A container that was created but not started does not remove itself.
-		_ = pool.RemoveContainerByName(fmt.Sprintf("conclave-%s-%d-%s", kind, os.Getpid(), port))
+		_ = c.pool.RemoveContainerByName(name) // one that was created but not started does not remove itself
 		if !taken(err) || try == 3 {
-			return nil, fmt.Errorf("start image %s: %w", image, err)
+			return fmt.Errorf("start image %s: %w", c.image, err)
 		}
 	}
-	return c, c.res.Expire(uint(lifetime().Seconds()))
 }
 
 // NewCA returns a CA in PEM that has signed the certificate of no server.
@@ -212,6 +222,16 @@ func (c *container) config() *mysql.Config {
 	return config
 }
 
+// sh runs a command in the container.
+func (c *container) sh(command string) error {
+	var stderr bytes.Buffer
+	code, err := c.res.Exec([]string{"sh", "-c", command}, dockertest.ExecOptions{StdErr: &stderr})
+	if err == nil && code != 0 {
+		err = fmt.Errorf("%s: exit code %d: %s", command, code, strings.TrimSpace(stderr.String()))
+	}
+	return err
+}
+
 // pause suspends the container.
 func (c *container) pause() (resume func(), err error) {
 	if err := c.pool.Client.PauseContainer(c.res.Container.ID); err != nil {
@@ -222,14 +242,6 @@ func (c *container) pause() (resume func(), err error) {
 			panic("mysqltest: cannot resume a paused container: " + err.Error()) // later tests would hang
 		}
 	}), nil
-}
-
-// restart kills the server's process; the container starts it again.
-func (c *container) restart() error {
-	if err := c.sh(slay); err != nil {
-		return fmt.Errorf("kill the server: %w", err)
-	}
-	return nil
 }
 
 // remove removes the container and its data.

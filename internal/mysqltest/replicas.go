@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 )
 
@@ -361,10 +360,8 @@ func (r *Replicas) WaitForQuorum(t testing.TB) {
 
 // connect opens the administrator's pool and waits for the server.
 func (m *Replica) connect() error {
-	config := mysql.NewConfig()
-	config.User, config.Passwd, config.Net, config.Addr = "root", password, "tcp", m.Addr
 	var err error
-	if m.root, err = open(config); err != nil {
+	if m.root, err = open(m.c.config()); err != nil {
 		return err
 	}
 	m.root.SetConnMaxLifetime(10 * time.Second)

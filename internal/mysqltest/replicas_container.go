@@ -1,17 +1,13 @@
 package mysqltest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/ory/dockertest/v3"
 	"github.com/ory/dockertest/v3/docker"
 )
 
@@ -73,21 +69,12 @@ var (
 
 // startReplicas starts three servers and makes them a group.
 func startReplicas(kind Kind) (r *Replicas, err error) {
-	pool, err := dockertest.NewPool("")
-	if err != nil {
-		return nil, fmt.Errorf("no Docker engine: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if err := pool.Client.PingWithContext(ctx); err != nil {
-		return nil, fmt.Errorf("no Docker engine answers at %s: %w", pool.Client.Endpoint(), err)
-	}
 	single := map[Kind]Kind{GroupReplication: MySQL, Galera: MariaDB}[kind]
-	image, err := choose(pool, single)
+	first, err := engine(single)
 	if err != nil {
 		return nil, err
 	}
-	network, err := pool.Client.CreateNetwork(docker.CreateNetworkOptions{
+	network, err := first.pool.Client.CreateNetwork(docker.CreateNetworkOptions{
 		Name: fmt.Sprintf("conclave-%s-%d", kind, os.Getpid()), Driver: "bridge", Labels: map[string]string{"conclave": "mysqltest"}})
 	if err != nil {
 		return nil, fmt.Errorf("create a network: %w", err)
@@ -99,8 +86,8 @@ func startReplicas(kind Kind) (r *Replicas, err error) {
 		}
 	}()
 	for i := range r.Members {
-		m := &Replica{kind: kind, name: fmt.Sprintf("db%d", i+1), c: &container{pool: pool, image: image}}
-		script, first := memberScript, ""
+		m := &Replica{kind: kind, name: fmt.Sprintf("db%d", i+1), c: &container{pool: first.pool, image: first.image}}
+		script, forms := memberScript, "FIRST="
 		var own []string
 		switch kind {
 		case GroupReplication:
@@ -110,10 +97,10 @@ func startReplicas(kind Kind) (r *Replicas, err error) {
 			script = galeraScript
 			own = append(slices.Clone(galeraOptions), "--wsrep-node-name="+m.name, "--wsrep-node-address="+m.name)
 			if i == 0 {
-				first = "--wsrep-new-cluster"
+				forms += "--wsrep-new-cluster"
 			}
 		}
-		if err := m.c.runMember(kind, script, first, slices.Concat([]string{"mysqld"}, options[single], own)); err != nil {
+		if err := m.c.start(kind, script, []string{forms}, slices.Concat([]string{"mysqld"}, options[single], own)); err != nil {
 			return r, err
 		}
 		m.Addr = m.c.addr
@@ -164,37 +151,6 @@ func (m *Replica) session(statements []string) error {
 	return nil
 }
 
-// runMember starts a container that waits for its networks.
-func (c *container) runMember(kind Kind, script, first string, command []string) (err error) {
-	repository, tag := split(c.image)
-	for try := 1; ; try++ {
-		if c.addr, err = freePort(); err != nil {
-			return err
-		}
-		_, port, _ := net.SplitHostPort(c.addr)
-		name := fmt.Sprintf("conclave-%s-%d-%s", kind, os.Getpid(), port)
-		c.res, err = c.pool.RunWithOptions(&dockertest.RunOptions{
-			Name: name, Repository: repository, Tag: tag,
-			Env:          []string{"MYSQL_ROOT_PASSWORD=" + password, "MARIADB_ROOT_PASSWORD=" + password, "FIRST=" + first},
-			Entrypoint:   []string{"sh", "-c", script, "sh"},
-			Cmd:          command,
-			ExposedPorts: []string{"3306/tcp"},
-			PortBindings: map[docker.Port][]docker.PortBinding{"3306/tcp": {{HostIP: "127.0.0.1", HostPort: port}}},
-			Labels:       map[string]string{"conclave": "mysqltest"},
-		}, func(host *docker.HostConfig) {
-			host.AutoRemove = true
-			host.PublishAllPorts = false
-		})
-		if err == nil {
-			return c.res.Expire(uint(lifetime().Seconds()))
-		}
-		_ = c.pool.RemoveContainerByName(name)
-		if !taken(err) || try == 3 {
-			return fmt.Errorf("start image %s: %w", c.image, err)
-		}
-	}
-}
-
 // join connects the container to a network, under a name.
 func (c *container) join(network, name string) error {
 	return c.pool.Client.ConnectNetwork(network, docker.NetworkConnectionOptions{
@@ -204,16 +160,6 @@ func (c *container) join(network, name string) error {
 // leave takes the container out of a network.
 func (c *container) leave(network string) error {
 	return c.pool.Client.DisconnectNetwork(network, docker.NetworkConnectionOptions{Container: c.res.Container.ID, Force: true})
-}
-
-// sh runs a command in the container.
-func (c *container) sh(command string) error {
-	var stderr bytes.Buffer
-	code, err := c.res.Exec([]string{"sh", "-c", command}, dockertest.ExecOptions{StdErr: &stderr})
-	if err == nil && code != 0 {
-		err = fmt.Errorf("%s: exit code %d: %s", command, code, strings.TrimSpace(stderr.String()))
-	}
-	return err
 }
 
 // remove removes the servers and their network.

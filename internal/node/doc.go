@@ -4,8 +4,7 @@
 //	config.go   the settings of every node: defaults, then validation
 //	base.go     what a node is made of, and its life from listener to end
 //	member.go   register, restore, drain, leave: the way into and out of the cluster
-//	router.go   the paths and services that every role answers
-//	profile.go  profiles, if they are switched on
+//	router.go   the paths and services that every role answers, profiles included
 //	metrics.go  the metrics that every role exports
 //
 // # The life of a node

@@ -3,6 +3,7 @@ package node
 import (
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"slices"
 
 	"connectrpc.com/connect"
@@ -10,6 +11,7 @@ import (
 
 	"conclave"
 	"conclave/meta/metaclient"
+	"conclave/wire"
 	"conclave/wire/serve"
 	"conclave/wire/v1/wirev1connect"
 )
@@ -51,3 +53,25 @@ func (b *Base) hosts() []string {
 
 // HandlerOptions returns the options of the services that other nodes call.
 func (b *Base) HandlerOptions() connect.HandlerOption { return serve.HandlerOptions(b.interceptor) }
+
+// profilePath is the prefix of the paths at which a node with Config.Pprof answers
+// `go tool pprof`.
+const profilePath = "/debug/pprof/"
+
+// profiles returns the handler of profilePath. It answers only requests from a
+// loopback address: a profile costs time, and shows what the process does. The
+// command line, which may have a secret, is not shown.
+func profiles() http.Handler {
+	paths := http.NewServeMux()
+	paths.HandleFunc(profilePath, pprof.Index)
+	paths.HandleFunc(profilePath+"profile", pprof.Profile)
+	paths.HandleFunc(profilePath+"trace", pprof.Trace)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.RemoteAddr)
+		if ip := net.ParseIP(host); err != nil || !ip.IsLoopback() {
+			serve.WriteError(w, wire.Errorf(wire.CodeForbidden, "profiles are for requests from this machine, not from %s", r.RemoteAddr))
+			return
+		}
+		paths.ServeHTTP(w, r)
+	})
+}

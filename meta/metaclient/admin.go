@@ -10,8 +10,11 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
+	"time"
 
 	"conclave"
+	"conclave/internal/sleep"
 	"conclave/wire"
 )
 
@@ -43,20 +46,17 @@ func NewAdmin(c AdminConfig) *Admin {
 
 // Leader returns the current leader.
 func (a *Admin) Leader(ctx context.Context) (LeaderInfo, error) {
-	var out LeaderInfo
-	return out, a.any(ctx, http.MethodGet, "/v1/leader", nil, &out)
+	return get[LeaderInfo](ctx, a, "/v1/leader")
 }
 
 // Elections lists the terms that were won, the latest first.
 func (a *Admin) Elections(ctx context.Context) ([]Election, error) {
-	var out []Election
-	return out, a.any(ctx, http.MethodGet, "/v1/elections", nil, &out)
+	return get[[]Election](ctx, a, "/v1/elections")
 }
 
 // Slots returns the slot table as the leader has written it.
 func (a *Admin) Slots(ctx context.Context) (SlotsInfo, error) {
-	var out SlotsInfo
-	return out, a.any(ctx, http.MethodGet, "/v1/slots", nil, &out)
+	return get[SlotsInfo](ctx, a, "/v1/slots")
 }
 
 // Nodes lists the nodes of a role, or all of them for "", sorted by name.
@@ -65,14 +65,12 @@ func (a *Admin) Nodes(ctx context.Context, role conclave.Role) ([]NodeInfo, erro
 	if role != "" {
 		path += "?role=" + url.QueryEscape(string(role))
 	}
-	var out []NodeInfo
-	return out, a.any(ctx, http.MethodGet, path, nil, &out)
+	return get[[]NodeInfo](ctx, a, path)
 }
 
 // Blacklist lists the blacklist, sorted by name.
 func (a *Admin) Blacklist(ctx context.Context) ([]BlacklistInfo, error) {
-	var out []BlacklistInfo
-	return out, a.any(ctx, http.MethodGet, "/v1/blacklist", nil, &out)
+	return get[[]BlacklistInfo](ctx, a, "/v1/blacklist")
 }
 
 // Forbid puts a node on the blacklist; by is the author of the request.
@@ -87,8 +85,7 @@ func (a *Admin) Allow(ctx context.Context, name string, options ...Option) error
 
 // Switches lists the switches, sorted by key.
 func (a *Admin) Switches(ctx context.Context) ([]wire.Switch, error) {
-	var out []wire.Switch
-	return out, a.any(ctx, http.MethodGet, "/v1/switches", nil, &out)
+	return get[[]wire.Switch](ctx, a, "/v1/switches")
 }
 
 // SetSwitch changes a switch and returns it as written.
@@ -101,8 +98,7 @@ func (a *Admin) SetSwitch(ctx context.Context, key, value string, options ...Opt
 // Config lists the configuration values that are published to clients, sorted by
 // id.
 func (a *Admin) Config(ctx context.Context) ([]wire.ConfigValue, error) {
-	var out []wire.ConfigValue
-	return out, a.any(ctx, http.MethodGet, "/v1/config", nil, &out)
+	return get[[]wire.ConfigValue](ctx, a, "/v1/config")
 }
 
 // SetConfig sets a configuration value and returns it as written.
@@ -186,6 +182,12 @@ func (a *Admin) election(ctx context.Context, name, what string, options []Optio
 		}
 	}
 	return wire.Errorf(wire.CodeNotFound, "unknown meta node %q", name)
+}
+
+// get returns the answer of any meta to a GET.
+func get[T any](ctx context.Context, a *Admin, path string) (out T, err error) {
+	err = a.any(ctx, http.MethodGet, path, nil, &out)
+	return out, err
 }
 
 // any asks the metas in turn until one answers. A refusal of a meta that knows
@@ -294,4 +296,153 @@ func refusal(address string, status int, body []byte) error {
 	}
 	d := e.Error.Details
 	return &wire.Error{Code: e.Error.Code, Message: e.Error.Message, Leader: d.Leader, Address: d.Address, Epoch: d.Epoch}
+}
+
+// Option changes how an operator's request is done.
+type Option func(*options)
+
+type options struct {
+	force  bool
+	effect *Effect
+}
+
+// Force makes a request succeed although the cluster would not serve
+// afterwards, which is otherwise refused with wire.CodeNoSuccessor or
+// wire.CodeUnsafe.
+func Force() Option { return func(o *options) { o.force = true } }
+
+// DryRun changes nothing, and stores in into what the request would do.
+func DryRun(into *Effect) Option { return func(o *options) { o.effect = into } }
+
+// act sends a changing request with its options as the query. The answer to a
+// dry run goes to its effect, not to out.
+func act(ctx context.Context, send func(ctx context.Context, method, path string, in, out any) error, method, path string, in, out any, opts []Option) error {
+	var o options
+	for _, f := range opts {
+		f(&o)
+	}
+	query := url.Values{}
+	if o.force {
+		query.Set("force", "true")
+	}
+	if o.effect != nil {
+		query.Set("dryRun", "true")
+		out = o.effect
+	}
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	return send(ctx, method, path, in, out)
+}
+
+// How long announcing a stop may take: until the leader has recorded it, and
+// until the nodes show it.
+const (
+	recordLimit = time.Second
+	reachLimit  = time.Second
+)
+
+// AnnounceStop announces that the whole cluster is about to stop: through the
+// leader, which records it for all nodes and for the given time; and to each
+// node that does not show it in time, because there is no leader or the node is
+// cut off, for that node's incarnation. A node that cannot be reached drains
+// when it stops.
+func (a *Admin) AnnounceStop(ctx context.Context, nodes []string, lasts time.Duration, by string) {
+	recorded := a.recordStop(ctx, lasts, by) == nil
+	ctx, cancel := context.WithTimeout(ctx, 2*reachLimit)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, address := range nodes {
+		all.Go(func() {
+			if !recorded || !a.waitForStop(ctx, address) {
+				_ = a.AnnounceStopTo(ctx, address, by) // if that fails, the node drains
+			}
+		})
+	}
+	all.Wait()
+}
+
+// StopAnnounced returns what the leader has recorded.
+func (a *Admin) StopAnnounced(ctx context.Context) (StoppingInfo, error) {
+	return get[StoppingInfo](ctx, a, "/v1/stopping")
+}
+
+// TakeBackStop withdraws the announcement.
+func (a *Admin) TakeBackStop(ctx context.Context) error {
+	return a.any(ctx, http.MethodDelete, "/v1/stopping", nil, nil)
+}
+
+// recordStop asks every meta at once, since one may hang: each forwards the
+// request to the leader, and a second recording only extends the first.
+func (a *Admin) recordStop(ctx context.Context, lasts time.Duration, by string) error {
+	ctx, cancel := context.WithTimeout(ctx, recordLimit)
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	defer cancel() // one answer is enough
+	answers := make(chan error, len(a.Metas))
+	for _, address := range a.Metas {
+		asking.Go(func() {
+			answers <- a.one(ctx, address, http.MethodPost, "/v1/stopping", StoppingRequest{ForMs: wire.Ms(lasts), By: by}, nil)
+		})
+	}
+	var err error = wire.NotLeader("", "")
+	for range a.Metas {
+		if got := <-answers; got == nil || wire.CodeOf(err) == wire.CodeNoLeader {
+			err = got
+		}
+		if err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// waitForStop waits until the node at address shows the announcement, and
+// reports whether it did in time.
+func (a *Admin) waitForStop(ctx context.Context, address string) bool {
+	ctx, cancel := context.WithTimeout(ctx, reachLimit)
+	defer cancel()
+	for {
+		var info StoppingInfo
+		if err := a.one(ctx, address, http.MethodGet, "/v1/stopping", nil, &info); err == nil && info.Stopping {
+			return true
+		}
+		if sleep.For(ctx, 5*time.Millisecond) != nil {
+			return false
+		}
+	}
+}
+
+// AnnounceStopTo announces the stop to the session or data node at the address
+// alone, for the incarnation that answers there, or, if a meta node answers, to
+// the leader. It is in force for NodeStopping.
+func (a *Admin) AnnounceStopTo(ctx context.Context, address, by string) error {
+	ctx, cancel := context.WithTimeout(ctx, reachLimit)
+	defer cancel()
+	var health struct {
+		Role        conclave.Role `json:"role"`
+		Incarnation string        `json:"incarnation"`
+	}
+	if err := a.one(ctx, address, http.MethodGet, "/healthz", nil, &health); err != nil {
+		return err
+	}
+	if health.Role == conclave.RoleMeta {
+		return a.one(ctx, address, http.MethodPost, "/v1/stopping", StoppingRequest{By: by}, nil)
+	}
+	return a.one(ctx, address, http.MethodPost, "/v1/stopping", StoppingRequest{Incarnation: health.Incarnation, By: by}, nil)
+}
+
+// PartialSlots returns how many slots the data node at the address serves without
+// a session that it could not reach.
+func (a *Admin) PartialSlots(ctx context.Context, address string) (n int, err error) {
+	var body struct {
+		Slots []struct {
+			Partial []conclave.NodeID `json:"partial"`
+		} `json:"slots"`
+	}
+	err = a.one(ctx, address, http.MethodGet, "/v1/slots", nil, &body)
+	for _, s := range body.Slots {
+		n += min(1, len(s.Partial))
+	}
+	return n, err
 }

@@ -79,7 +79,7 @@ func (c *Client) Leave(ctx context.Context) error {
 // call sends a request to the leader, following refusals that name it, until it
 // is answered or ctx ends. All requests sent through it may be repeated.
 func (c *Client) call(ctx context.Context, what string, ask func(context.Context, wirev1connect.MetaServiceClient) error) error {
-	wait := 5 * time.Millisecond
+	var pause time.Duration
 	var address string
 	for {
 		err := c.tryCall(ctx, address, ask)
@@ -97,14 +97,10 @@ func (c *Client) call(ctx context.Context, what string, ask func(context.Context
 				return fmt.Errorf("%s %s: %w", what, c.Self.Node.Name, err)
 			}
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		pause = sleep.Longer(pause, 5*time.Millisecond, 200*time.Millisecond)
+		if sleep.For(ctx, pause) != nil {
 			return fmt.Errorf("%s %s: %w (last answer: %w)", what, c.Self.Node.Name, ctx.Err(), err)
-		case <-timer.C:
 		}
-		wait = min(2*wait, 200*time.Millisecond)
 	}
 }
 

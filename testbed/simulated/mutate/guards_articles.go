@@ -20,14 +20,14 @@ var articleGuards = []guard{
 	{name: "000: a win raises the term by two", test: unit{"./elector/termcas", "TestArticleOfTwoFollowersOneMatches"}, patch: patch{
 		"sql/lock/win_expired.sql", "GREATEST(term, ?) + 1", "GREATEST(term, ?) + 2"}},
 	{name: "000: nothing is called when a leadership ends", test: unit{"./elector/termcas", "TestArticleListenersAreNotifiedOfBoth"}, patch: patch{
-		"elector/leadership.go", "e.feed.put(Change{Term: l.term, Why: why.Error()})", ""}},
+		"elector/leadership.go", "e.put(Change{Term: l.term, Why: why.Error()})", ""}},
 	{name: "000: an observer competes", test: unit{"./elector/termcas", "TestArticleObserverOnlyReads"}, patch: patch{
 		"elector/termcas/strategy.go", "\tif me.Observer {", "\tif me.Observer && row.number > 0 {"}},
 	{name: "000: a killed leader is followed with term + 2", test: unit{"./meta", "TestArticleKillTheLeaderTwice"}, patch: patch{
 		"elector/termcas/win.go", "max(r.number, me.Highest) + 1,", "max(r.number, me.Highest) + 2,"}, more: []patch{
 		{"sql/lock/win_witness.sql", "GREATEST(term, ?) + 1", "GREATEST(term, ?) + 2"}, {"sql/lock/win_expired.sql", "GREATEST(term, ?) + 1", "GREATEST(term, ?) + 2"}}},
 	{name: "000: meta forgets the sessions", test: unit{"./meta", "TestArticleMetaKnowsSessionsAndData"}, patch: patch{
-		"meta/roster.go", "\t\tnodes = append(nodes, *r.nodes[name])\n", "\t\tif r.nodes[name].member.Role == \"session\" {\n\t\t\tcontinue\n\t\t}\n\t\tnodes = append(nodes, *r.nodes[name])\n"}},
+		"meta/roster.go", "\t\tnodes = append(nodes, *n)\n", "\t\tif n.member.Role == \"session\" {\n\t\t\tcontinue\n\t\t}\n\t\tnodes = append(nodes, *n)\n"}},
 	{name: "000: a follower does not name the leader", test: unit{"./meta", "TestArticleAFollowerNamesTheLeader"}, patch: patch{
 		"meta/leader.go", "return nil, wire.NotLeader(name, address)", "return nil, wire.NotLeader(name, address[:0])"}},
 	{name: "000: another function of the name", test: unit{"./slot", "TestOf_AgreesWithOriginal"}, patch: patch{
@@ -159,9 +159,9 @@ var articleGuards = []guard{
 	{name: "002: slots leave in another order", test: unit{"./slot", "TestArticleDrainSlotBySlot"}, patch: patch{
 		"slot/rebalance.go", "\tfor _, s := range a.t.Slots {\n\t\tif inProgress >=", "\tfor i := range a.t.Slots {\n\t\ts := a.t.Slots[len(a.t.Slots)-1-i]\n\t\tif inProgress >="}},
 	{name: "002: nothing is removed from the blacklist", test: unit{"./meta", "TestArticleBlacklistHandlerForBothRoles"}, patch: patch{
-		"meta/operate.go", "set, changed := a.black.Remove(name, a.nextEpoch())\n\tif !changed {", "_, changed := a.black.Remove(name, a.nextEpoch())\n\tset := a.black\n\tif !changed {"}},
+		"meta/operate.go", "set, changed := a.black().Remove(name)\n\tif !changed {", "_, changed := a.black().Remove(name)\n\tset := a.black()\n\tif !changed {"}},
 	{name: "002: beats renew no lease", test: unit{"./meta", "TestArticleBeatsRenewAndCarryVersionedLists"}, patch: patch{
-		"meta/members.go", "\t\tr.leases.Renew(st.id.Name, st.id, at, r.nodeLease)\n\t\tr.lastBeat = at\n", "\t\tr.lastBeat = at\n"}},
+		"meta/roster.go", "\t\tr.leases.Renew(st.id.Name, at, r.nodeLease)\n\t\tr.lastBeat = at\n", "\t\tr.lastBeat = at\n"}},
 	{name: "002: a client sends nothing that was queued before it connected", test: unit{"./session", "TestArticleClientWorkerSendsWhatIsQueued"}, patch: patch{
 		"client/link.go", "\tfor _, p := range c.sorted() {\n\t\tl.queue(p)\n", "\tfor _, p := range c.sorted() {\n\t\tif p.accepted.version > 0 {\n\t\t\tl.queue(p)\n\t\t}\n"}},
 	{name: "002: a data node leaves the blacklist before it registers", test: unit{"./data", "TestArticleTheLastStepOfAStartLeavesTheBlacklist"}, patch: patch{

@@ -21,9 +21,9 @@ var dataGuards = []guard{
 	{name: "a slot without a copy asks members only", test: unit{"./data", "TestLostSession_SlotWithoutCopyAsksIt"}, by: on("cut-off-from-the-metas-alone", "storm@941"), patch: patch{
 		"data/migrate.go", "if now.Before(s.lostUntil(m)) {", "if now.Before(s.lostUntil(m)) && m.r.id < 0 {"}},
 	{name: "a session whose lease ran out is forgotten", test: unit{"./meta", "TestLostSession_IsPublishedUntilItIsAccountedFor"}, by: on("cut-off-from-the-metas-alone", "storm@941"), patch: patch{
-		"meta/members.go", "if n.member.Role == conclave.RoleSession && !dead {", "if n.member.Role == conclave.RoleSession && !dead && now.IsZero() {"}},
+		"meta/roster.go", "if n.member.Role == conclave.RoleSession && !dead {", "if n.member.Role == conclave.RoleSession && !dead && now.IsZero() {"}},
 	{name: "a new leader forgets the lost sessions", test: unit{"./meta", "TestLostSession_IsPublishedUntilItIsAccountedFor"}, by: on("cut-off-from-the-metas-alone"), patch: patch{
-		"meta/members.go", "if r.nodes[m.Node.Name] == nil {\n\t\t\tr.absent", "if r.nodes[m.Node.Name] == nil && now.IsZero() {\n\t\t\tr.absent"}},
+		"meta/roster.go", "if r.nodes[m.Node.Name] == nil {\n\t\t\tr.absent", "if r.nodes[m.Node.Name] == nil && now.IsZero() {\n\t\t\tr.absent"}},
 	{name: "a diff is no fence", test: unit{"./session", "TestDiffIsAFence"}, by: on("taken-for-dead"), patch: patch{
 		"session/registry/diff.go", "adopted, ok := r.adopt(s, epoch, address, now)", "adopted, ok := address == \"none\", !epoch.Less(s.epoch)"}},
 	{name: "a lower leader epoch is adopted", by: on("taken-for-dead"), patch: patch{

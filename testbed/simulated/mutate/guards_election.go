@@ -27,9 +27,9 @@ var electionGuards = []guard{
 	{name: "a lock is won with another's witness", by: on("f03"), test: unit{"./sql", "TestWinWitness_OnlyOnHoldersConnection"}, patch: patch{
 		"sql/lock/win_witness.sql", "  AND IS_USED_LOCK(?) = CONNECTION_ID()\n", "  AND ? <> ''\n"}},
 	{name: "the leader's port is not asked", by: on("the-port-is-asked"), patch: patch{
-		"elector/termcas/witness.go", "if !alive {", "if !alive || w.got {"}},
+		"elector/termcas/strategy.go", "if s.leaderAnswers(ctx, row) {", "if row.owner == \"\" {"}},
 	{name: "\"stopped\" is no promise", by: on("stopped-is-a-promise@3"), patch: patch{
-		"elector/confirm.go", "s.left = max(s.left, term)", "s.left = max(s.left, 0)"}},
+		"elector/observe.go", "s.left = max(s.left, term)", "s.left = max(s.left, 0)"}},
 	{name: "trust without end", by: on("f07"), covered: []string{"trust's timer does nothing"}, patch: patch{
 		"elector/elector.go", "if e.shared.stateAt(time.Now(), suspended) != Leading {", "if l := e.shared.lead; suspended || l == nil || l.ended != nil {"}},
 	{name: "trust's timer does nothing", by: on("f07"), covered: []string{"trust without end"}, patch: patch{

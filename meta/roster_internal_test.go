@@ -70,7 +70,7 @@ func TestRoster_OwnLatenessIsNoSilence(t *testing.T) {
 		_, ok := r.admit(wire.Member{Node: id, Role: conclave.RoleData}, conclave.NodeID{}, streams[name], now)
 		require.True(t, ok)
 	}
-	runs := func(d time.Duration) (lost []departure) {
+	runs := func(d time.Duration) (lost []wire.Member) {
 		for ; d > 0; d -= 500 * time.Millisecond {
 			now = now.Add(500 * time.Millisecond)
 			r.tick(now)
@@ -89,7 +89,7 @@ func TestRoster_OwnLatenessIsNoSilence(t *testing.T) {
 	assert.Empty(t, runs(time.Second))
 	lost := runs(time.Second)
 	require.Len(t, lost, 1)
-	assert.Equal(t, "data-1", lost[0].member.Node.Name)
+	assert.Equal(t, "data-1", lost[0].Node.Name)
 	assert.Len(t, runs(time.Second), 1, "its lease has lasted for 3 s after its beat")
 }
 
