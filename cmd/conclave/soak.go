@@ -15,6 +15,7 @@ import (
 	"conclave/testbed"
 	"conclave/testbed/containers"
 	"conclave/testbed/local"
+	"conclave/testbed/scenario"
 	"conclave/testbed/soak"
 )
 
@@ -42,7 +43,7 @@ actions on it, chosen by --seed. The checks use only what the clients sent and r
 and the HTTP API. After each episode all faults are removed, and every subscriber must
 receive exactly what is published.
 
-The same seed gives the same episodes. After a violation the processes' logs and the
+The same seed gives the same episodes; --plan prints them as scenarios. After a violation the processes' logs and the
 event log are kept, and the command that repeats the seed is printed.
 
 Exit codes: 0 all checks passed, 1 a check failed, or the run failed or was interrupted,
@@ -86,8 +87,8 @@ func (o *soakOptions) validate() error {
 	if o.takeover != "witness" && o.takeover != "lease" {
 		return fmt.Errorf("invalid --takeover %q (want witness or lease)", o.takeover)
 	}
-	if len(soak.Shapes(o.only)) == 0 {
-		return fmt.Errorf("--only %q matches no kind of episode (want a part of one of %q)", o.only, soak.Shapes(""))
+	if len(scenario.LosslessThemes(o.only)) == 0 {
+		return fmt.Errorf("--only %q matches no kind of episode (want a part of one of %q)", o.only, scenario.LosslessThemes(""))
 	}
 	if o.bin != "" && o.on == "compose" {
 		return errors.New("--bin does not apply to --on compose, which uses the image (`make image`)")
@@ -143,11 +144,19 @@ func (o *soakOptions) again() string {
 }
 
 func (a *app) soakPlan(o soakOptions) error {
-	plan := soak.NewPlan(o.seed, soakSize, capabilities(o.on), o.only)
-	for range o.plan {
-		e := plan.Next()
-		if err := a.show(e, func(w io.Writer) { fmt.Fprint(w, e) }); err != nil {
+	n := 0
+	for s := range scenario.Storms(o.seed, soakSize, capabilities(o.on), o.only) {
+		n++
+		episode := struct {
+			Number   int
+			Name     string
+			Scenario string
+		}{n, s.Scenes[0].Title, s.String()}
+		if err := a.show(episode, func(w io.Writer) { fmt.Fprintf(w, "# episode %d\n%s\n", n, s) }); err != nil {
 			return err
+		}
+		if n == o.plan {
+			break
 		}
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"conclave/testbed/scenario"
 	"conclave/testbed/soak"
 )
 
@@ -49,8 +50,11 @@ func TestSoak_PrintsThePlanOfASeed(t *testing.T) {
 // seedOf returns a seed whose first episode is the named one.
 func seedOf(t *testing.T, name string) string {
 	for seed := range uint64(10000) {
-		if soak.NewPlan(seed, soakSize, capabilities("local"), "").Next().Name == name {
-			return strconv.FormatUint(seed, 10)
+		for s := range scenario.Storms(seed, soakSize, capabilities("local"), "") {
+			if s.Scenes[0].Title == name {
+				return strconv.FormatUint(seed, 10)
+			}
+			break
 		}
 	}
 	require.FailNow(t, "no seed begins with "+name)

@@ -65,7 +65,7 @@ const rules = `
 	internal/node, meta, data, session, testbed/scenario, elector/termcas, testbed/simulated/simnet, internal/devdb, internal/logging < testbed/simulated;
 	NONE < testbed/simulated/onetrace, testbed/simulated/mutate;
 	testbed/check, testbed/outside < testbed/load < testbed/bench < testbed/report;
-	testbed < testbed/soak;
+	testbed/scenario, meta/metaclient < testbed/soak;
 	NONE < testbed/hostile;
 	testbed/scenario < testbed/demo;
 	wire/serve < testbed/console;

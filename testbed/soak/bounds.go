@@ -1,19 +1,19 @@
 package soak
 
-import "time"
+import (
+	"time"
 
-// The leases and graces of the processes as this package starts them. Outages
-// are drawn around them: shorter and longer than each.
+	"conclave/testbed/scenario"
+)
+
+// The leases and graces of the processes as this package starts them. Package
+// scenario draws outages around them.
 const (
-	nodeLease    = 3 * time.Second
 	clientLease  = 5 * time.Second
 	sessionGrace = 15 * time.Second
 	guardGrace   = 5 * time.Second // how long the push guard may hold above the session grace
 	massDelay    = clientLease     // how much longer a session keeps the registrations of many clients that are gone at once (docs/adr/0071)
 )
-
-// longestOutage is the longest that any fault of a plan lasts.
-const longestOutage = 20 * time.Second
 
 // Bounds on time. None of them measures speed: each is a multiple of what the
 // cluster needs on a machine with nothing else to do.
@@ -43,12 +43,12 @@ const (
 	// nothing whose withdrawal was acknowledged as long ago. A session that was
 	// paused may answer from what it read before, so this is the longest outage
 	// plus two session leases.
-	firstListAge = longestOutage + 10*time.Second
+	firstListAge = scenario.LongestOutage + 10*time.Second
 
 	// lateAge: the same for the pushes of a subscriber that has been subscribed
 	// for longer. Its session may hold a push back (grace plus guard) after an
 	// outage.
-	lateAge = longestOutage + 2*(sessionGrace+guardGrace)
+	lateAge = scenario.LongestOutage + 2*(sessionGrace+guardGrace)
 
 	// lostGrace: after a loss of all data nodes and all sessions, slots are
 	// served unconfirmed for a session grace from the moment at which they are
@@ -62,7 +62,7 @@ const (
 
 	// endBound: a process that got SIGTERM hands over, waits at most its own
 	// stop deadline (15 s by default), and exits.
-	endBound = 60 * time.Second
+	endBound = 20 * time.Second
 
 	// quietTime is the minimum rest between two episodes, so that a failure
 	// which only shows after the last fault is found in the episode that caused

@@ -2,7 +2,6 @@ package soak
 
 import (
 	"context"
-	"net/http"
 	"time"
 )
 
@@ -31,35 +30,21 @@ func (o *Oracle) owned(term uint64, owner string) {
 	o.owners[term] = owner
 }
 
+// term is one row of the election history.
+type term struct {
+	number uint64
+	owner  string
+}
+
 // Elected checks the election history, newest first.
-func (o *Oracle) Elected(history []election) {
+func (o *Oracle) Elected(history []term) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for i, e := range history {
-		o.owned(e.Term, e.Owner)
+		o.owned(e.number, e.owner)
 		o.counts[checkRise].Checks++
-		if i > 0 && e.Term >= history[i-1].Term {
-			o.violate(checkRise, nil, "the history lists term %d below term %d", e.Term, history[i-1].Term)
-		}
-	}
-}
-
-// slotsEvery is how often the slot table is read, for the event log.
-const slotsEvery = 250 * time.Millisecond
-
-// runSlots records the slot tables until ctx ends.
-func (r *Runner) runSlots(ctx context.Context) {
-	tick := time.NewTicker(slotsEvery)
-	defer tick.Stop()
-	for last := ""; ; {
-		if s, err := r.operator.slots(ctx); err == nil && s.String() != last {
-			last = s.String()
-			r.oracle.Note("slots: %s", last)
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
+		if i > 0 && e.number >= history[i-1].number {
+			o.violate(checkRise, nil, "the history lists term %d below term %d", e.number, history[i-1].number)
 		}
 	}
 }
@@ -67,14 +52,17 @@ func (r *Runner) runSlots(ctx context.Context) {
 // askEvery is how often each meta is asked for the leader.
 const askEvery = 100 * time.Millisecond
 
+// askTimeout bounds one request.
+const askTimeout = 2 * time.Second
+
 // runTerms asks one meta for the leader until ctx ends.
 func (r *Runner) runTerms(ctx context.Context, meta, address string) {
+	admin := r.admin(address)
 	tick := time.NewTicker(askEvery)
 	defer tick.Stop()
 	for {
-		var l leaderInfo
 		asking, cancel := context.WithTimeout(ctx, askTimeout)
-		err := r.operator.call(asking, address, http.MethodGet, "/v1/leader", nil, &l)
+		l, err := admin.Leader(asking)
 		cancel()
 		if err == nil && l.Leader != "" {
 			r.oracle.Led(meta, l.Term, l.Leader)

@@ -3,26 +3,23 @@
 //
 // It is a black box test. It knows what its own clients published and which of
 // it was acknowledged, what its own subscribers received, and what the HTTP API
-// answers; the only Conclave package that it drives is the SDK (package
-// client), on a testbed.RealCluster. It reads no trace events and imports no
-// server package and no checker, so it also finds defects that package check
-// misses because it shares an assumption with the code.
+// answers. It reads no trace events and uses no checker, so it also finds defects
+// that package check misses because it shares an assumption with the code.
 //
-//	seed --NewPlan--> Episode, Episode, ...        (plan.go, episodes.go)
-//	                     |  steps at offsets
-//	                     v
-//	                  Runner ---> testbed.RealCluster: kill, pause, cut ... (local, containers)
-//	                     |  \---> operator: drain, resign, switches, by HTTP
-//	                     |
-//	   load: publishers, visitors, readers --- what was done ---> Oracle
-//	         subscribers ------------------- what was pushed -->    |
-//	                                                             checks, violations
+//	seed --scenario.Storms--> Scenario, Scenario, ...
+//	                              |
+//	                              v
+//	                        scenario.Play ---> testbed.RealCluster (local, containers)
+//
+//	load: publishers, visitors, readers --- what was done ---> Oracle
+//	      subscribers ------------------- what was pushed -->    |
+//	                                                          checks, violations
 //
 // # Episodes
 //
-// An episode is a few faults and operator commands that overlap. The runner
-// carries out the steps at their offsets, then ends all faults, and then
-// expects progress within the bounds of bounds.go: a leader, every slot served,
+// An episode is a lossless storm (scenario.Storms): a few faults and operator
+// commands that overlap, all of which the player ends. Then the runner expects
+// progress within the bounds of bounds.go: a leader, every slot served,
 // every node ready, a new registration stored and read, and every subscriber
 // showing exactly what is published. The load continues until the cluster has
 // healed and pauses only for that comparison.
@@ -55,7 +52,7 @@
 // A file uses what later files declare.
 //
 //   - run.go: a run: episodes until its time has passed.
-//   - play.go: one episode is played, and healed.
+//   - play.go: one storm is played.
 //   - rest.go: what must hold between two episodes.
 //   - check_terms.go: the checks of terms and slots.
 //   - logs.go: the processes' logs are read.
@@ -67,9 +64,6 @@
 //   - load.go: the clients of a run.
 //   - gate.go: clients rest while nothing may change.
 //   - check_pushes.go: the checks of pushes.
-//   - operator.go: what an operator asks and does.
-//   - episodes.go: the kinds of episodes.
-//   - plan.go: the plan of a run, from its seed.
 //   - report.go: the result of a run.
 //   - oracle.go: what must be true, and what was found.
 //   - bounds.go: how long each thing may take.

@@ -38,7 +38,6 @@ type load struct {
 	oracle  *Oracle
 	seed    uint64
 	gate    *gate
-	leaves  chan struct{} // each token makes a visitor leave now
 
 	working sync.WaitGroup
 	end     context.CancelFunc
@@ -50,7 +49,7 @@ type load struct {
 }
 
 func newLoad(size Load, c testbed.RealCluster, o *Oracle, seed uint64) *load {
-	return &load{Load: size, cluster: c, oracle: o, seed: seed, gate: newGate(), leaves: make(chan struct{}, 64)}
+	return &load{Load: size, cluster: c, oracle: o, seed: seed, gate: newGate()}
 }
 
 func service(i int) string { return fmt.Sprintf("service-%d", i+1) }
@@ -96,17 +95,6 @@ func (l *load) ready() (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.stored >= l.Publishers*l.Each, l.failed
-}
-
-// leave makes n visitors, or all if there are fewer, withdraw and leave now.
-func (l *load) leave(n int) {
-	for range n {
-		select {
-		case l.leaves <- struct{}{}:
-		default:
-			return
-		}
-	}
 }
 
 // actor is a client that can be killed.

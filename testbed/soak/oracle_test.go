@@ -189,14 +189,14 @@ func TestOracle_RejectsForgedHistories(t *testing.T) {
 			func(f *forged) { f.Led("meta-1", 3, "meta-1"); f.Led("meta-2", 3, "meta-2") },
 			func(f *forged) { f.Led("meta-1", 3, "meta-1"); f.Led("meta-2", 4, "meta-2") }},
 		"the history knows another owner": {checkTerm,
-			func(f *forged) { f.Led("meta-1", 3, "meta-1"); f.Elected([]election{{3, "meta-2"}}) },
-			func(f *forged) { f.Led("meta-1", 3, "meta-1"); f.Elected([]election{{4, "meta-2"}, {3, "meta-1"}}) }},
+			func(f *forged) { f.Led("meta-1", 3, "meta-1"); f.Elected([]term{{3, "meta-2"}}) },
+			func(f *forged) { f.Led("meta-1", 3, "meta-1"); f.Elected([]term{{4, "meta-2"}, {3, "meta-1"}}) }},
 		"a meta names a lower term": {checkRise,
 			func(f *forged) { f.Led("meta-1", 3, "meta-1"); f.Led("meta-1", 2, "meta-2") },
 			func(f *forged) { f.Led("meta-1", 3, "meta-1"); f.Led("meta-2", 2, "meta-2") }},
 		"the history falls": {checkRise,
-			func(f *forged) { f.Elected([]election{{3, "meta-1"}, {4, "meta-2"}}) },
-			func(f *forged) { f.Elected([]election{{4, "meta-2"}, {3, "meta-1"}}) }},
+			func(f *forged) { f.Elected([]term{{3, "meta-1"}, {4, "meta-2"}}) },
+			func(f *forged) { f.Elected([]term{{4, "meta-2"}, {3, "meta-1"}}) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newForged()

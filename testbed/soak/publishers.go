@@ -126,7 +126,7 @@ func (l *load) visitOnce(ctx context.Context, r *rand.Rand, host, name string) b
 		}
 	}
 	l.gate.leave()
-	if !ok || !l.stay(ctx, r) || !l.gate.enter(ctx) {
+	if !ok || !pause(ctx, r, visitMean) || !l.gate.enter(ctx) {
 		return false
 	}
 	defer l.gate.leave()
@@ -152,21 +152,6 @@ func (l *load) visitOnce(ctx context.Context, r *rand.Rand, host, name string) b
 		}
 	}
 	return ctx.Err() == nil
-}
-
-// stay waits until the visitor's time has passed, or until a visitor is asked
-// to leave.
-func (l *load) stay(ctx context.Context, r *rand.Rand) bool {
-	timer := time.NewTimer(visitMean/4 + time.Duration(r.Int64N(int64(2*visitMean))))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-l.leaves:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // withdraw withdraws a registration and waits for the acknowledgement.

@@ -2,20 +2,27 @@ package soak
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
 	"conclave/internal/sleep"
+	"conclave/testbed"
 )
 
 // rest expects, one after the other, what a healed cluster must reach, each
 // within its bound. It returns false if something was not reached, which ends the
 // run. Violations in pushes do not end it.
 func (r *Runner) rest(ctx context.Context) bool {
-	if !r.served(ctx) || !r.stored(ctx) || !r.agreed(ctx) {
+	led := r.led(ctx)
+	if ctx.Err() != nil {
 		return false
 	}
-	if history, err := r.operator.elections(ctx); err == nil {
+	r.oracle.Expect(checkLeader, led, "no leader within %s", leaderBound)
+	if !led || !r.served(ctx) || !r.stored(ctx) || !r.agreed(ctx) {
+		return false
+	}
+	if history, err := r.elections(ctx); err == nil {
 		r.oracle.Elected(history)
 	}
 	return sleep.For(ctx, quietTime) == nil
@@ -25,16 +32,7 @@ func (r *Runner) rest(ctx context.Context) bool {
 func (r *Runner) served(ctx context.Context) bool {
 	why := ""
 	ok := r.await(ctx, servedBound, func(ctx context.Context) bool {
-		if not := r.operator.notReady(ctx); len(not) > 0 {
-			why = "not ready: " + strings.Join(not, ", ")
-			return false
-		}
-		slots, err := r.operator.slots(ctx)
-		if err != nil {
-			why = err.Error()
-			return false
-		}
-		why = slots.unserved()
+		why = r.unserved(r.cluster.Observe(ctx))
 		return why == ""
 	})
 	if ctx.Err() != nil {
@@ -42,6 +40,27 @@ func (r *Runner) served(ctx context.Context) bool {
 	}
 	r.oracle.Expect(checkServed, ok, "within %s after healing: %s", servedBound, why)
 	return ok
+}
+
+// unserved describes why the cluster is not at rest; "": every node is ready, every
+// slot is served, and no command of an operator is in effect.
+func (r *Runner) unserved(now testbed.Snapshot) string {
+	for _, name := range r.size().Nodes() {
+		if !slices.Contains(now.Ready, name) {
+			return name + " is not ready"
+		}
+	}
+	switch {
+	case len(now.Table.Slots) == 0:
+		return "there is no slot table"
+	case !now.Table.StableAll():
+		return "the slot table is not stable"
+	case now.Frozen:
+		return "the cluster is protected"
+	case len(now.Forbid) > 0:
+		return "on the blacklist: " + strings.Join(now.Forbid, ", ")
+	}
+	return ""
 }
 
 // stored publishes and reads with new clients.

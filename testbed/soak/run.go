@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
+
+	"conclave/testbed"
+	"conclave/testbed/scenario"
 )
 
 // errNotHealed ends a run whose cluster does not serve any more: later episodes
@@ -40,10 +42,10 @@ func (r *Runner) run(ctx context.Context) (err error) {
 	r.oracle.Events() // the record begins
 	watchers.Go(func() { r.runEvents(watching) })
 	watchers.Go(func() { r.runProcesses(watching) })
-	watchers.Go(func() { r.runSlots(watching) })
-	metas, at := r.operator.metas()
-	for _, m := range metas {
-		watchers.Go(func() { r.runTerms(watching, m, at[m]) })
+	for name, address := range r.cluster.Addresses() {
+		if testbed.Selector(name).IsMeta() {
+			watchers.Go(func() { r.runTerms(watching, name, address) })
+		}
 	}
 	r.load.begin(ctx)
 	finish := sync.OnceFunc(r.load.finish)
@@ -62,13 +64,10 @@ func (r *Runner) run(ctx context.Context) (err error) {
 
 // settle waits until every process of the new cluster is ready.
 func (r *Runner) settle(ctx context.Context) error {
-	var not []string
-	ok := r.await(ctx, servedBound, func(ctx context.Context) bool {
-		not = r.operator.notReady(ctx)
-		return len(not) == 0
-	})
-	if !ok {
-		return errors.Join(ctx.Err(), fmt.Errorf("the new cluster is not ready: %s", strings.Join(not, ", ")))
+	waiting, cancel := context.WithTimeout(ctx, servedBound)
+	defer cancel()
+	if err := r.cluster.AwaitReady(waiting); err != nil {
+		return fmt.Errorf("the new cluster is not ready: %w", err)
 	}
 	all, err := r.cluster.Processes(ctx)
 	for _, p := range all {
@@ -90,17 +89,26 @@ func (r *Runner) loaded(ctx context.Context) error {
 	return errors.Join(ctx.Err(), failed)
 }
 
-// episodes plays episodes until Config.For has passed.
+// episodes plays storms until Config.For has passed.
 func (r *Runner) episodes(ctx context.Context) error {
-	plan := NewPlan(r.cfg.Seed, r.cfg.Size, r.cluster.Capabilities(), r.cfg.Only)
-	for first := r.elapsed(); r.elapsed()-first < r.cfg.For; {
-		e := plan.Next()
-		r.oracle.BeginEpisode(e.Number)
-		r.say("episode %d: %s", e.Number, e.Name)
+	first, number := r.elapsed(), 0
+	for s := range scenario.Storms(r.cfg.Seed, r.size(), r.cluster.Capabilities(), r.cfg.Only) {
+		if number > 0 && r.elapsed()-first >= r.cfg.For {
+			return nil
+		}
+		number++
+		name := s.Scenes[0].Title
+		r.oracle.BeginEpisode(number)
+		r.say("episode %d: %s", number, name)
 		began := r.elapsed()
-		played := r.play(ctx, e)
-		healed := r.heal(ctx, e)
-		rested := healed && r.rest(ctx)
+		played, err := r.play(ctx, s)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		rested := r.rest(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -113,13 +121,13 @@ func (r *Runner) episodes(ctx context.Context) error {
 		r.say("  %s, %s after its first step; %d violations so far", map[bool]string{true: "healed and checked", false: "NOT HEALED"}[rested],
 			(r.elapsed() - began).Round(100*time.Millisecond), r.oracle.Broken())
 		r.report.Episodes = append(r.report.Episodes, EpisodeReport{
-			Number: e.Number, Name: e.Name, AtMs: began.Milliseconds(), TookMs: (r.elapsed() - began).Milliseconds(), Steps: played,
+			Number: number, Name: name, AtMs: began.Milliseconds(), TookMs: (r.elapsed() - began).Milliseconds(), Steps: played,
 		})
 		if !rested {
 			return errNotHealed
 		}
 	}
-	return nil
+	return errors.New("the cluster can play no storm")
 }
 
 // stop stops the cluster and checks how its processes ended.

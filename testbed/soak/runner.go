@@ -3,10 +3,10 @@ package soak
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
+	"net/http"
 	"time"
 
+	"conclave/meta/metaclient"
 	"conclave/testbed"
 )
 
@@ -16,30 +16,29 @@ type Config struct {
 	Size    testbed.Size // of the cluster to open
 	Load    Load
 	Seed    uint64
-	Only    string        // only shapes whose names contain this; "": all
+	Only    string        // only themes of storms whose names contain this; "": all
 	For     time.Duration // no episode begins later than this after the first
 	Raced   bool          // the programs were built with the race detector
 	Dir     string        // of the event log
 	Say     func(line string)
 }
 
-// Runner plays the episodes of a plan on a cluster under load.
+// Runner plays lossless storms on a cluster under load.
 type Runner struct {
-	cfg      Config
-	cluster  testbed.RealCluster
-	operator *operator
-	oracle   *Oracle
-	load     *load
-	states   *states
-	memory   *memory
-	logs     logs
-	began    time.Time
-	report   Report
+	cfg     Config
+	cluster testbed.RealCluster
+	oracle  *Oracle
+	load    *load
+	states  *states
+	memory  *memory
+	logs    logs
+	began   time.Time
+	report  Report
 }
 
 // New returns a runner for one run.
 func New(cfg Config) *Runner {
-	r := &Runner{cfg: cfg, cluster: cfg.Cluster, operator: newOperator(cfg.Cluster), states: newStates(), memory: newMemory(), began: time.Now()}
+	r := &Runner{cfg: cfg, cluster: cfg.Cluster, states: newStates(), memory: newMemory(), began: time.Now()}
 	r.logs.read = map[string]int64{}
 	r.oracle = NewOracle(r.elapsed)
 	r.load = newLoad(cfg.Load, cfg.Cluster, r.oracle, cfg.Seed)
@@ -73,12 +72,32 @@ func (r *Runner) await(ctx context.Context, bound time.Duration, so func(context
 	}
 }
 
-// isMeta reports whether the name is that of a meta node.
-func isMeta(name string) bool { return strings.HasPrefix(name, "meta-") }
+// size returns the size of the cluster, which containers determine themselves.
+func (r *Runner) size() testbed.Size { return r.cluster.Capabilities().Fit(r.cfg.Size) }
 
-// sorted returns a sorted copy.
-func sorted(names []string) []string {
-	out := slices.Clone(names)
-	slices.Sort(out)
-	return out
+// led waits until a node leads.
+func (r *Runner) led(ctx context.Context) bool {
+	return r.await(ctx, leaderBound, func(ctx context.Context) bool { return r.cluster.Observe(ctx).Leader != "" })
+}
+
+// admin returns a client that asks these metas, without keeping connections: an old
+// one may lead to a process that has ended.
+func (r *Runner) admin(metas ...string) *metaclient.Admin {
+	web := &http.Client{Transport: r.cluster.Secure(&http.Transport{DisableKeepAlives: true, DialContext: r.cluster.Dial})}
+	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: web, TokenFor: func(string) string { return r.cluster.Token() }})
+}
+
+// elections returns the election history, newest first.
+func (r *Runner) elections(ctx context.Context) (out []term, err error) {
+	var metas []string
+	for name, address := range r.cluster.Addresses() {
+		if testbed.Selector(name).IsMeta() {
+			metas = append(metas, address)
+		}
+	}
+	all, err := r.admin(metas...).Elections(ctx)
+	for _, e := range all {
+		out = append(out, term{e.Term, e.Owner})
+	}
+	return out, err
 }

@@ -23,15 +23,14 @@ const (
 type states struct {
 	mu    sync.Mutex // guards the rest
 	of    map[string]desired
-	moves int                // incremented with every change
-	since map[string]int     // the value of moves when a process's state changed
-	clean map[string]bool    // stopping processes whose exit code is checked
-	links map[[2]string]bool // cut or slow
+	moves int             // incremented with every change
+	since map[string]int  // the value of moves when a process's state changed
+	clean map[string]bool // stopping processes whose end is checked: no fault has begun since
 	last  map[string]testbed.Process
 }
 
 func newStates() *states {
-	return &states{of: map[string]desired{}, since: map[string]int{}, clean: map[string]bool{}, links: map[[2]string]bool{}, last: map[string]testbed.Process{}}
+	return &states{of: map[string]desired{}, since: map[string]int{}, clean: map[string]time.Time{}, last: map[string]testbed.Process{}}
 }
 
 func (s *states) set(name string, d desired) {
@@ -39,6 +38,52 @@ func (s *states) set(name string, d desired) {
 	defer s.mu.Unlock()
 	s.moves++
 	s.of[name], s.since[name] = d, s.moves
+	if delete(s.clean, name); d == stopping && s.othersUp(name) {
+		s.clean[name] = time.Now()
+	}
+}
+
+// othersUp reports whether every process but one is up; mu is held.
+func (s *states) othersUp(but string) bool {
+	for name, d := range s.of {
+		if name != but && d != up {
+			return false
+		}
+	}
+	return true
+}
+
+// unclean notes that a fault begins.
+func (s *states) unclean() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.clean)
+}
+
+// cleanStop reports whether the end of a process is checked, and since when it
+// stops.
+func (s *states) cleanStop(name string) (since time.Time, is bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	since, is = s.clean[name]
+	return since, is
+}
+
+// eachRoleRuns reports whether at least one process of each role is up.
+func (s *states) eachRoleRuns() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	runs := map[string]bool{}
+	for name, d := range s.of {
+		role := testbed.Process{Name: name}.Role()
+		runs[role] = runs[role] || d == up
+	}
+	for _, any := range runs {
+		if !any {
+			return false
+		}
+	}
+	return true
 }
 
 // lost reports whether all data nodes and all sessions are down.
@@ -108,7 +153,8 @@ func (r *Runner) ended(all []testbed.Process, moves int) {
 		if p.Running || s.since[p.Name] > moves || was == down || was == "" {
 			continue
 		}
-		ends = append(ends, end{p, was, s.clean[p.Name]})
+		_, clean := s.clean[p.Name]
+		ends = append(ends, end{p, was, clean})
 		s.moves++
 		s.of[p.Name], s.since[p.Name] = down, s.moves
 	}
