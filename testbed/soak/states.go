@@ -23,9 +23,9 @@ const (
 type states struct {
 	mu    sync.Mutex // guards the rest
 	of    map[string]desired
-	moves int             // incremented with every change
-	since map[string]int  // the value of moves when a process's state changed
-	clean map[string]bool // stopping processes whose end is checked: no fault has begun since
+	moves int                  // incremented with every change
+	since map[string]int       // the value of moves when a process's state changed
+	clean map[string]time.Time // when a process was stopped whose end is checked: no other fault has begun since
 	last  map[string]testbed.Process
 }
 
