@@ -43,8 +43,8 @@ actions on it, chosen by --seed. The checks use only what the clients sent and r
 and the HTTP API. After each episode all faults are removed, and every subscriber must
 receive exactly what is published.
 
-The same seed gives the same episodes; --plan prints them as scenarios. After a violation the processes' logs and the
-event log are kept, and the command that repeats the seed is printed.
+The same seed gives the same episodes; --plan prints them as scenarios. After a violation the processes' logs
+are kept, and the command that repeats the seed is printed.
 
 Exit codes: 0 all checks passed, 1 a check failed, or the run failed or was interrupted,
 2 invalid usage.`,
@@ -73,7 +73,7 @@ Exit codes: 0 all checks passed, 1 a check failed, or the run failed or was inte
 	f.BoolVar(&o.raced, "raced", false, "allow more memory, for programs in --bin built with the race detector")
 	f.IntVar(&o.plan, "plan", 0, "print this many episodes without running them")
 	f.StringVar(&o.only, "only", "", "run only the kinds of episodes whose names contain this")
-	f.BoolVar(&o.keep, "keep", false, "keep the logs and the event log of a successful run too")
+	f.BoolVar(&o.keep, "keep", false, "keep the logs of a successful run too")
 	f.StringVar(&o.report, "report", "", "write the report to this file as JSON")
 	f.Lookup("takeover").Usage = "how a dead leader is detected: witness (its connection breaks) or lease (time only)"
 	return cmd
@@ -179,11 +179,10 @@ func (a *app) soak(ctx context.Context, o soakOptions) error {
 	}
 	size := soakSize
 	size.Takeover, size.Seed = o.takeover, o.seed
-	run := soak.New(soak.Config{
-		Cluster: cluster, Size: size, Load: soak.DefaultLoad(), Seed: o.seed, Only: o.only, For: o.length, Raced: o.raced, Dir: dir,
+	report, err := soak.Run(ctx, soak.Config{
+		Cluster: cluster, Size: size, Seed: o.seed, Only: o.only, For: o.length, Raced: o.raced,
 		Say: func(line string) { fmt.Fprintln(live, line) },
 	})
-	report, err := run.Run(ctx)
 	report.On, report.Takeover, report.Again = o.on, o.takeover, o.again()
 	interrupted := err != nil && ctx.Err() != nil
 	if err != nil {
@@ -221,7 +220,7 @@ func soakResult(r *soak.Report, err error, interrupted bool) error {
 	}
 	switch {
 	case broken > 0:
-		return fmt.Errorf("%s in %s; logs and the event log are in %s; repeat with: %s", plural(broken, "violation"), plural(len(r.Episodes), "episode"), r.Logs, r.Again)
+		return fmt.Errorf("%s in %s; logs are in %s; repeat with: %s", plural(broken, "violation"), plural(len(r.Episodes), "episode"), r.Logs, r.Again)
 	case interrupted:
 		return fmt.Errorf("interrupted after %s without violations", plural(len(r.Episodes), "episode"))
 	case err != nil && r.Logs != "":
