@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"sync"
 
 	"conclave"
 	"conclave/testbed"
@@ -20,11 +19,11 @@ type Client interface {
 // Observe returns a client, through which the oracle sees what is done with c and
 // what it receives. A registration has one value, see the package comment.
 func (o *Oracle) Observe(name string, c Client) Client {
-	out := &observed{Client: c, oracle: o, name: name}
+	known := &client{name: name, kill: c.Kill}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.clients[out] = struct{}{}
-	return out
+	o.clients[known] = struct{}{}
+	return observed{c, o, known}
 }
 
 // KillAll kills the clients that have not ended.
@@ -33,52 +32,43 @@ func (o *Oracle) KillAll() {
 	left := slices.Collect(maps.Keys(o.clients))
 	o.mu.Unlock()
 	for _, c := range left {
-		c.Kill()
+		o.ended(c, true)
+		c.kill()
 	}
 }
 
 type observed struct {
 	Client
 	oracle *Oracle
-	name   string
-
-	mu    sync.Mutex // guards the rest
-	ids   []string   // of the registrations
-	lists []string   // the dataIds that it subscribes to
+	known  *client
 }
 
 // Publish implements testbed.Client.
-func (c *observed) Publish(ctx context.Context, dataID string, values []string) (testbed.Publication, error) {
-	id, err := c.oracle.publishing(dataID, values)
+func (c observed) Publish(ctx context.Context, dataID string, values []string) (testbed.Publication, error) {
+	id, err := c.oracle.publishing(c.known, dataID, values)
 	if err != nil {
 		return nil, err
 	}
-	c.mu.Lock()
-	c.ids = append(c.ids, id)
-	c.mu.Unlock()
 	p, err := c.Client.Publish(ctx, dataID, values)
 	if err != nil {
 		c.oracle.ending(true, id) // the client has ended, or ctx
 		return nil, err
 	}
-	return publication{Publication: p, oracle: c.oracle, id: id, dataID: dataID}, nil
+	return publication{p, c, id, dataID}, nil
 }
 
 // Subscribe implements testbed.Client.
-func (c *observed) Subscribe(dataID string, pushed func(conclave.Datum)) error {
-	c.oracle.subscribing(c.name, dataID)
-	c.mu.Lock()
-	c.lists = append(c.lists, dataID)
-	c.mu.Unlock()
+func (c observed) Subscribe(dataID string, pushed func(conclave.Datum)) error {
+	c.oracle.subscribing(c.known.name, dataID)
 	return c.Client.Subscribe(dataID, func(d conclave.Datum) {
-		c.oracle.pushed(c.name, dataID, d.Version, d.Values)
+		c.oracle.pushed(c.known.name, dataID, d.Version, d.Values)
 		pushed(d)
 	})
 }
 
 // Close implements testbed.Client.
-func (c *observed) Close(ctx context.Context) error {
-	ids := c.end(false)
+func (c observed) Close(ctx context.Context) error {
+	ids := c.oracle.ended(c.known, false)
 	err := c.Client.Close(ctx)
 	if err == nil {
 		c.oracle.withdrawn(ids...)
@@ -87,29 +77,20 @@ func (c *observed) Close(ctx context.Context) error {
 }
 
 // Kill implements Client.
-func (c *observed) Kill() {
-	c.end(true)
+func (c observed) Kill() {
+	c.oracle.ended(c.known, true)
 	c.Client.Kill()
-}
-
-// end records that the client ends. It returns its registrations.
-func (c *observed) end(killed bool) []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.oracle.ending(killed, c.ids...)
-	c.oracle.ended(c, c.name, c.lists)
-	return c.ids
 }
 
 type publication struct {
 	testbed.Publication
-	oracle     *Oracle
+	by         observed
 	id, dataID string
 }
 
 // Update implements testbed.Publication.
 func (p publication) Update(values []string) error {
-	if _, err := p.oracle.publishing(p.dataID, values); err != nil {
+	if _, err := p.by.oracle.publishing(p.by.known, p.dataID, values); err != nil {
 		return err
 	}
 	return p.Publication.Update(values)
@@ -117,21 +98,21 @@ func (p publication) Update(values []string) error {
 
 // Withdraw implements testbed.Publication.
 func (p publication) Withdraw() error {
-	p.oracle.ending(false, p.id)
+	p.by.oracle.ending(false, p.id)
 	return p.Publication.Withdraw()
 }
 
 // Stored implements testbed.Publication.
 func (p publication) Stored(ctx context.Context) error {
-	newest, ending := p.oracle.newest(p.id)
+	newest, ending := p.by.oracle.newest(p.id)
 	err := p.Publication.Stored(ctx)
 	switch {
 	case err == nil && ending:
-		p.oracle.withdrawn(p.id)
+		p.by.oracle.withdrawn(p.id)
 	case err == nil:
-		p.oracle.stored(p.id, newest)
+		p.by.oracle.stored(p.id, newest)
 	case ctx.Err() == nil && !ending:
-		p.oracle.Expect(Accepted, false, "%s on %s was refused: %v", p.id, p.dataID, err)
+		p.by.oracle.Expect(Accepted, false, "%s on %s was refused: %v", p.id, p.dataID, err)
 	}
 	return err
 }

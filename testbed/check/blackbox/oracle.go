@@ -31,15 +31,22 @@ type Oracle struct {
 	lost     time.Duration // when all data nodes and sessions were last down at the same time; negative: never
 	regs     map[string]*registration
 	live     map[string]map[string]*registration // by dataId and id: those that have not ended
-	views    map[string]*view
-	contents map[string]map[int64]string // by dataId and version
-	owners   map[uint64]string           // by term
-	terms    map[string]uint64           // the highest that each meta has named
-	clients  map[killable]struct{}       // that have not ended
-	served   time.Duration               // when the newest registration was begun that was stored, seen and withdrawn
-	read     time.Duration               // when the newest subscriber began that has a list
+	views    map[string]*view                    // by subscriber and dataId
+	contents map[string]map[int64]string         // by dataId and version
+	owners   map[uint64]string                   // by term
+	terms    map[string]uint64                   // the highest that each meta has named
+	clients  map[*client]struct{}                // that have not ended
+	served   time.Duration                       // when the newest registration was begun that was stored, seen and withdrawn
+	read     time.Duration                       // when the newest subscriber began that has a list
 	pushes   int
 	acks     int
+}
+
+// client is what the oracle knows about a client.
+type client struct {
+	name string
+	kill func()
+	ids  []string // of its registrations
 }
 
 // registration is one registration, as its publisher knows it.
@@ -67,15 +74,13 @@ type view struct {
 	agreed           time.Duration       // when it was last known to show exactly what is published; -1: never
 }
 
-type killable interface{ Kill() }
-
 // New returns an oracle; now returns the time since the start. Its findings also
 // count the checks of the caller, which calls Expect for them.
 func New(now func() time.Duration, bounds Bounds, checks ...Check) *Oracle {
 	return &Oracle{
 		Findings: newFindings(now, slices.Concat(own, checks)), bounds: bounds, lost: -time.Hour,
 		regs: map[string]*registration{}, live: map[string]map[string]*registration{}, views: map[string]*view{},
-		contents: map[string]map[int64]string{}, owners: map[uint64]string{}, terms: map[string]uint64{}, clients: map[killable]struct{}{},
+		contents: map[string]map[int64]string{}, owners: map[uint64]string{}, terms: map[string]uint64{}, clients: map[*client]struct{}{},
 	}
 }
 
@@ -143,7 +148,7 @@ func (o *Oracle) agree(v *view) {
 
 // publishing records that a registration is about to be made or changed. It returns
 // its id.
-func (o *Oracle) publishing(data string, values []string) (id string, err error) {
+func (o *Oracle) publishing(by *client, data string, values []string) (id string, err error) {
 	id, n, ok := parse(strings.Join(values, ","))
 	if !ok {
 		return "", fmt.Errorf("invalid values %q (want one ID#N)", values)
@@ -158,6 +163,7 @@ func (o *Oracle) publishing(data string, values []string) (id string, err error)
 			o.live[data] = map[string]*registration{}
 		}
 		o.live[data][id] = r
+		by.ids = append(by.ids, id)
 		o.note(event{data: data, text: id + " is published on " + data})
 	}
 	r.begun = n
@@ -230,14 +236,16 @@ func (o *Oracle) subscribing(subscriber, data string) {
 	}
 }
 
-// ended forgets a client that ends and the lists that it has subscribed to.
-func (o *Oracle) ended(c killable, name string, lists []string) {
+// ended records that a client is about to end, and forgets what it sees. It returns
+// the client's registrations.
+func (o *Oracle) ended(c *client, killed bool) []string {
 	o.mu.Lock()
-	defer o.mu.Unlock()
+	ids := c.ids
 	delete(o.clients, c)
-	for _, data := range lists {
-		delete(o.views, name+" "+data)
-	}
+	maps.DeleteFunc(o.views, func(_ string, v *view) bool { return v.subscriber == c.name })
+	o.mu.Unlock()
+	o.ending(killed, ids...)
+	return ids
 }
 
 // parse reads "p12#4".

@@ -35,7 +35,7 @@ func (f *forged) begins(id, data string) {
 	if r := f.regs[id]; r != nil {
 		n = r.begun + 1
 	}
-	if _, err := f.publishing(data, []string{fmt.Sprintf("%s#%d", id, n)}); err != nil {
+	if _, err := f.publishing(&client{}, data, []string{fmt.Sprintf("%s#%d", id, n)}); err != nil {
 		panic(err)
 	}
 }
@@ -217,7 +217,7 @@ func TestOracle_BehindComparesSubscribersThatAreNotNew(t *testing.T) {
 	f.later(time.Second)
 	f.subscribing("reader", "d")
 	assert.Empty(t, f.Behind(0), "it began later")
-	f.ended(nil, "reader", []string{"d"})
+	f.ended(&client{name: "reader"}, true)
 	f.subscribing("s", "d")
 	began := f.t
 	assert.Contains(t, f.Behind(began), "published is map[a:1 b:1]", "it has seen nothing")
@@ -317,7 +317,7 @@ func TestOracle_IgnoresPushesToSubscribersThatLeft(t *testing.T) {
 	f := newForged()
 	f.has("a")
 	f.sees("s", "a#1")
-	f.ended(nil, "s", []string{"d"})
+	f.ended(&client{name: "s"}, true)
 	f.pushed("s", "d", 9, nil)
 	assert.Zero(t, f.Broken())
 }
