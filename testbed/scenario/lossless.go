@@ -128,19 +128,10 @@ func (d *draw) names(role string) (out []testbed.Selector) {
 
 func (d *draw) one(role string) testbed.Selector { return d.names(role)[0] }
 
-// down kills a node and starts it again.
-func (d *draw) down(at, length time.Duration, node testbed.Selector) {
-	d.at(at, testbed.Step{Verb: testbed.Kill, Who: node, For: length})
-}
-
-// frozen pauses a node and resumes it.
-func (d *draw) frozen(at, length time.Duration, node testbed.Selector) {
-	d.at(at, testbed.Step{Verb: testbed.Pause, Who: node, For: length})
-}
-
-// drained puts a node on the blacklist and takes it off again.
-func (d *draw) drained(at, length time.Duration, node testbed.Selector) {
-	d.at(at, testbed.Step{Verb: testbed.Forbid, Who: node, For: length})
+// do adds an action on a node that lasts for a time, and then ends; 0: until the
+// storm ends.
+func (d *draw) do(verb testbed.Verb, at, length time.Duration, node testbed.Selector) {
+	d.at(at, testbed.Step{Verb: verb, Who: node, For: length})
 }
 
 // cut cuts the link between two nodes and mends it.
@@ -153,18 +144,18 @@ func (d *draw) cut(at, length time.Duration, node, peer testbed.Selector) {
 var losslessThemes = []losslessTheme{
 	{"a session freezes during a drain, and the slots come back", freezeDuringDrain},
 	{"a session freezes during two drains in a row", freezeDuringTwoDrains},
-	{"a follower is drained, then the leader and a session die", drainThenDoubleLoss},
-	{"a data node stops, then another and a session die", stopThenDoubleLoss},
+	{"a follower is drained, then the leader and a session die", func(d *draw) { doubleLoss(d, testbed.Forbid, 6*second, 10*second) }},
+	{"a data node stops, then another and a session die", func(d *draw) { doubleLoss(d, testbed.Stop, 12*second, 12*second) }},
 	{"the last complete copy is drained, and its leader and a session die", lastCopy},
-	{"all sessions are down", func(d *draw) { d.roleDown("session") }},
-	{"all sessions are down for longer than the grace", func(d *draw) { d.roleAway("session", check.SessionGrace+d.between(second, 5*second), d.down) }},
-	{"all sessions are frozen", func(d *draw) { d.roleFrozen("session") }},
-	{"all data nodes are down", func(d *draw) { d.roleDown("data") }},
-	{"all data nodes are frozen", func(d *draw) { d.roleFrozen("data") }},
-	{"all metas are down", func(d *draw) { d.roleDown("meta") }},
+	{"all sessions are down", func(d *draw) { d.roleAway("session", d.outage(), testbed.Kill) }},
+	{"all sessions are down for longer than the grace", func(d *draw) { d.roleAway("session", check.SessionGrace+d.between(second, 5*second), testbed.Kill) }},
+	{"all sessions are frozen", func(d *draw) { d.roleAway("session", d.outage(), testbed.Pause) }},
+	{"all data nodes are down", func(d *draw) { d.roleAway("data", d.outage(), testbed.Kill) }},
+	{"all data nodes are frozen", func(d *draw) { d.roleAway("data", d.outage(), testbed.Pause) }},
+	{"all metas are down", func(d *draw) { d.roleAway("meta", d.outage(), testbed.Kill) }},
 	{"all metas are frozen, and a node dies", metasFrozen},
-	{"power cut of data nodes and sessions", powerCut},
-	{"power cut of data nodes and sessions, at once", powerCutAtOnce},
+	{"power cut of data nodes and sessions", func(d *draw) { powerCut(d, d.outage(), 500*time.Millisecond) }},
+	{"power cut of data nodes and sessions, at once", func(d *draw) { powerCut(d, d.between(500*time.Millisecond, 4*second), 0) }},
 	{"the last of a role is drained", drainLast},
 	{"one session is drained, the other dies", drainOneKillOther},
 	{"the leader and a session die", leaderAndSession},
@@ -188,37 +179,37 @@ var losslessThemes = []losslessTheme{
 // lost.
 func freezeDuringDrain(d *draw) {
 	data := d.names("data")
-	d.at(0, testbed.Step{Verb: testbed.Kill, Who: data[len(data)-1]})
+	d.do(testbed.Kill, 0, 0, data[len(data)-1])
 	begin := d.between(5*second, 7*second) // the other nodes have its slots by then
 	freeze := d.between(2500*time.Millisecond, 6*second)
-	d.frozen(begin, freeze, d.one("session"))
+	d.do(testbed.Pause, begin, freeze, d.one("session"))
 	drain := begin + d.between(200*time.Millisecond, 1500*time.Millisecond)
 	allow := max(begin+freeze, drain+3*second) + d.between(300*time.Millisecond, 3*second)
-	d.drained(drain, allow-drain, data[0])
-	d.at(allow+d.between(4*second, 6*second), testbed.Step{Verb: testbed.Start, Who: data[len(data)-1]})
+	d.do(testbed.Forbid, drain, allow-drain, data[0])
+	d.do(testbed.Start, allow+d.between(4*second, 6*second), 0, data[len(data)-1])
 }
 
 // freezeDuringTwoDrains: two nodes are drained at the same time, so that both
 // remain as followers of the third; then the third is drained.
 func freezeDuringTwoDrains(d *draw) {
 	data, freeze := d.names("data"), d.between(2500*time.Millisecond, 6*second)
-	d.frozen(0, freeze, d.one("session"))
+	d.do(testbed.Pause, 0, freeze, d.one("session"))
 	drain := d.between(200*time.Millisecond, 1200*time.Millisecond)
 	allow := max(freeze, drain+4*second) + d.between(0, 2*second)
-	d.drained(drain, allow-drain, data[0])
-	d.drained(drain+d.between(0, 500*time.Millisecond), allow-drain+d.between(0, 2*second), data[1])
-	d.drained(allow+d.between(3*second, 5*second), d.between(3*second, 5*second), data[2%len(data)])
+	d.do(testbed.Forbid, drain, allow-drain, data[0])
+	d.do(testbed.Forbid, drain+d.between(0, 500*time.Millisecond), allow-drain+d.between(0, 2*second), data[1])
+	d.do(testbed.Forbid, allow+d.between(3*second, 5*second), d.between(3*second, 5*second), data[2%len(data)])
 }
 
-// drainThenDoubleLoss: the node that is being drained has the only complete
-// copy of some slots when their leader and a session die.
-func drainThenDoubleLoss(d *draw) {
+// doubleLoss: the node that hands its slots over has the only complete copy of some of
+// them when their leader and a session die, while it does so or soon after.
+func doubleLoss(d *draw, away testbed.Verb, least, most time.Duration) {
 	data, session := d.names("data"), d.one("session")
-	drain := d.between(200*time.Millisecond, 1200*time.Millisecond)
-	d.drained(drain, d.between(6*second, 10*second), data[0])
-	loss := drain + d.soon()
-	d.down(loss, d.between(4*second, 8*second), data[1])
-	d.down(loss+d.between(0, 300*time.Millisecond), d.between(4*second, 8*second), session)
+	at := d.between(200*time.Millisecond, 1200*time.Millisecond)
+	d.do(away, at, d.between(least, most), data[0])
+	loss := at + d.between(0, []time.Duration{200 * time.Millisecond, 400 * time.Millisecond, second}[d.IntN(3)])
+	d.do(testbed.Kill, loss, d.between(4*second, 8*second), data[1])
+	d.do(testbed.Kill, loss+d.between(0, 300*time.Millisecond), d.between(4*second, 8*second), session)
 }
 
 // lastCopy: a restarted data node loads its copies over slow links while the
@@ -227,96 +218,69 @@ func drainThenDoubleLoss(d *draw) {
 func lastCopy(d *draw) {
 	data, session := d.names("data"), d.names("session")
 	back := d.between(3*second, 4500*time.Millisecond)
-	d.down(0, back, data[2])
-	d.frozen(d.between(0, second), d.between(3*second, 4500*time.Millisecond), session[1])
+	d.do(testbed.Kill, 0, back, data[2])
+	d.do(testbed.Pause, d.between(0, second), d.between(3*second, 4500*time.Millisecond), session[1])
 	d.at(back-100*time.Millisecond, testbed.Step{Verb: testbed.Slow, Who: data[1], Whom: data[2], By: d.between(700*time.Millisecond, 1500*time.Millisecond)})
 	away := back + d.between(800*time.Millisecond, 2*second)
 	if d.IntN(2) == 0 {
-		d.drained(away, d.between(9*second, 12*second), data[0])
+		d.do(testbed.Forbid, away, d.between(9*second, 12*second), data[0])
 	} else {
-		d.at(away, testbed.Step{Verb: testbed.Stop, Who: data[0], For: 14 * second})
+		d.do(testbed.Stop, away, 14*second, data[0])
 	}
 	loss := away + d.between(300*time.Millisecond, 700*time.Millisecond)
-	d.down(loss, d.between(6*second, 9*second), data[1])
-	d.down(loss+d.between(0, 150*time.Millisecond), d.between(5*second, 8*second), session[0])
+	d.do(testbed.Kill, loss, d.between(6*second, 9*second), data[1])
+	d.do(testbed.Kill, loss+d.between(0, 150*time.Millisecond), d.between(5*second, 8*second), session[0])
 	d.at(back+8*second, testbed.Step{Verb: testbed.Mend, Who: data[1], Whom: data[2]})
 }
 
-func stopThenDoubleLoss(d *draw) {
-	data, session := d.names("data"), d.one("session")
-	stop := d.between(200*time.Millisecond, time.Second)
-	d.at(stop, testbed.Step{Verb: testbed.Stop, Who: data[0], For: 12 * second})
-	loss := stop + d.soon()
-	d.down(loss, d.between(4*second, 8*second), data[1])
-	d.down(loss+d.between(0, 300*time.Millisecond), d.between(4*second, 8*second), session)
-}
-
-// soon draws an offset from the beginning of a hand-over: while it is in
-// progress, or up to a second later.
-func (d *draw) soon() time.Duration {
-	return []time.Duration{d.between(0, 200*time.Millisecond), d.between(100*time.Millisecond, 400*time.Millisecond), d.between(0, second)}[d.IntN(3)]
-}
-
 // roleAway takes away every node of a role at about the same time.
-func (d *draw) roleAway(role string, length time.Duration, away func(at, length time.Duration, node testbed.Selector)) {
+func (d *draw) roleAway(role string, length time.Duration, verb testbed.Verb) {
 	for _, node := range d.names(role) {
-		away(d.between(0, 400*time.Millisecond), length+d.between(0, 800*time.Millisecond), node)
+		d.do(verb, d.between(0, 400*time.Millisecond), length+d.between(0, 800*time.Millisecond), node)
 	}
 }
-
-func (d *draw) roleDown(role string)   { d.roleAway(role, d.outage(), d.down) }
-func (d *draw) roleFrozen(role string) { d.roleAway(role, d.outage(), d.frozen) }
 
 func metasFrozen(d *draw) {
 	length := d.outage()
-	d.roleAway("meta", length, d.frozen)
-	d.down(d.between(0, length), d.between(second, 5*second), d.one([]string{"session", "data"}[d.IntN(2)]))
+	d.roleAway("meta", length, testbed.Pause)
+	d.do(testbed.Kill, d.between(0, length), d.between(second, 5*second), d.one([]string{"session", "data"}[d.IntN(2)]))
 }
 
-// powerCut takes away the data nodes and sessions; the metas and the clients
-// stay.
-func powerCut(d *draw) {
-	length := d.outage()
-	for _, role := range []string{"data", "session"} {
-		for _, node := range d.names(role) {
-			d.down(d.between(0, 500*time.Millisecond), length+d.between(0, 2*second), node)
-		}
-	}
-}
-
-func powerCutAtOnce(d *draw) {
-	length := d.between(500*time.Millisecond, 4*second)
-	for _, role := range []string{"data", "session"} {
-		for _, node := range d.names(role) {
-			d.down(0, length, node)
-		}
+// powerCut takes away the data nodes and sessions, all within a time, and brings them
+// back within four times that; the metas and the clients stay.
+func powerCut(d *draw, length, within time.Duration) {
+	for _, node := range append(d.names("data"), d.names("session")...) {
+		d.do(testbed.Kill, d.between(0, within), length+d.between(0, 4*within), node)
 	}
 }
 
 // drainLast drains all nodes of a role; the last drains may be refused.
 func drainLast(d *draw) {
-	nodes := d.names([]string{"session", "session", "data", "meta"}[d.IntN(4)])
+	role, verb := []string{"session", "session", "data", "meta"}[d.IntN(4)], testbed.Forbid
+	if role == "meta" {
+		verb = testbed.Quit
+	}
 	at := time.Duration(0)
-	for _, n := range nodes {
-		d.at(at, testbed.Step{Verb: testbed.Forbid, Who: n})
+	for _, n := range d.names(role) {
+		d.do(verb, at, 0, n)
 		at += d.between(100*time.Millisecond, 2*second)
 	}
 }
 
 func drainOneKillOther(d *draw) {
 	s := d.names("session")
-	d.at(0, testbed.Step{Verb: testbed.Forbid, Who: s[0]})
+	d.do(testbed.Forbid, 0, 0, s[0])
 	kill := d.between(500*time.Millisecond, 3*second)
 	for _, other := range s[1:] {
-		d.at(kill, testbed.Step{Verb: testbed.Kill, Who: other})
+		d.do(testbed.Kill, kill, 0, other)
 	}
 }
 
 func leaderAndSession(d *draw) {
-	d.down(0, d.between(2*second, 8*second), "leader")
-	d.down(d.between(0, second), d.between(2*second, 8*second), d.one("session"))
+	d.do(testbed.Kill, 0, d.between(2*second, 8*second), "leader")
+	d.do(testbed.Kill, d.between(0, second), d.between(2*second, 8*second), d.one("session"))
 	if d.IntN(2) == 0 {
-		d.down(d.between(0, 3*second), d.between(2*second, 8*second), d.one("data"))
+		d.do(testbed.Kill, d.between(0, 3*second), d.between(2*second, 8*second), d.one("data"))
 	}
 }
 
@@ -324,12 +288,12 @@ func leaderAndSession(d *draw) {
 func actsAtOnce(d *draw) {
 	data, session, meta := d.names("data"), d.names("session"), d.names("meta")
 	acts := []func(at time.Duration){
-		func(at time.Duration) { d.drained(at, d.between(4*second, 8*second), data[0]) },
-		func(at time.Duration) { d.drained(at, d.between(4*second, 8*second), data[1]) },
-		func(at time.Duration) { d.drained(at, d.between(4*second, 8*second), session[0]) },
-		func(at time.Duration) { d.at(at, testbed.Step{Verb: testbed.Resign, Who: "leader"}) },
+		func(at time.Duration) { d.do(testbed.Forbid, at, d.between(4*second, 8*second), data[0]) },
+		func(at time.Duration) { d.do(testbed.Forbid, at, d.between(4*second, 8*second), data[1]) },
+		func(at time.Duration) { d.do(testbed.Forbid, at, d.between(4*second, 8*second), session[0]) },
+		func(at time.Duration) { d.do(testbed.Resign, at, 0, "leader") },
 		func(at time.Duration) {
-			d.at(at, testbed.Step{Verb: testbed.Quit, Who: meta[0], For: d.between(3*second, 8*second)})
+			d.do(testbed.Quit, at, d.between(3*second, 8*second), meta[0])
 		},
 		func(at time.Duration) {
 			d.at(at, testbed.Step{Verb: testbed.Freeze, For: d.between(second, 5*second)})
@@ -344,32 +308,28 @@ func actsAtOnce(d *draw) {
 func everyMetaQuits(d *draw) {
 	metas, apart := d.names("meta"), d.between(0, second)
 	for i, m := range metas {
-		d.at(time.Duration(i)*apart, testbed.Step{Verb: testbed.Quit, Who: m})
+		d.do(testbed.Quit, time.Duration(i)*apart, 0, m)
 	}
 }
 
 func extremeSwitches(d *draw) {
 	d.at(0, testbed.Step{Verb: testbed.Switch, Who: []testbed.Selector{"protection-floor", "push-window-ms"}[d.IntN(2)], Whom: "1000000"})
 	if d.IntN(2) == 0 {
-		d.down(d.between(200*time.Millisecond, second), 3*second, d.one("data"))
+		d.do(testbed.Kill, d.between(200*time.Millisecond, second), 3*second, d.one("data"))
 	}
 }
 
 func databaseAway(d *draw) {
-	if d.IntN(2) == 0 {
-		d.down(0, d.outage(), testbed.Database)
-	} else {
-		d.frozen(0, d.outage(), testbed.Database)
-	}
-	d.drained(d.between(0, 2*second), d.between(5*second, 9*second), d.one("data"))
+	d.do([]testbed.Verb{testbed.Kill, testbed.Pause}[d.IntN(2)], 0, d.outage(), testbed.Database)
+	d.do(testbed.Forbid, d.between(0, 2*second), d.between(5*second, 9*second), d.one("data"))
 }
 
 func databaseAwayAndMore(d *draw) {
 	length := d.outage()
-	d.frozen(0, length, testbed.Database)
-	d.down(d.between(0, length), d.between(second, 6*second), d.one("data"))
+	d.do(testbed.Pause, 0, length, testbed.Database)
+	d.do(testbed.Kill, d.between(0, length), d.between(second, 6*second), d.one("data"))
 	if d.IntN(2) == 0 {
-		d.down(d.between(0, length), d.between(second, 6*second), "leader")
+		d.do(testbed.Kill, d.between(0, length), d.between(second, 6*second), "leader")
 	}
 }
 
@@ -378,15 +338,15 @@ func rolling(d *draw) {
 	at := time.Duration(0)
 	for _, n := range nodes {
 		away := d.between(second, 4*second)
-		d.at(at, testbed.Step{Verb: testbed.Stop, Who: n, For: away})
+		d.do(testbed.Stop, at, away, n)
 		at += away + d.between(200*time.Millisecond, 2*second)
 	}
-	d.frozen(d.between(0, at), d.between(second, 6*second), d.one([]string{"data", "session", "meta"}[d.IntN(3)]))
+	d.do(testbed.Pause, d.between(0, at), d.between(second, 6*second), d.one([]string{"data", "session", "meta"}[d.IntN(3)]))
 }
 
 // cleanStop stops one node without other faults.
 func cleanStop(d *draw) {
-	d.at(0, testbed.Step{Verb: testbed.Stop, Who: d.one([]string{"session", "data", "meta"}[d.IntN(3)]), For: stopLimit})
+	d.do(testbed.Stop, 0, stopLimit, d.one([]string{"session", "data", "meta"}[d.IntN(3)]))
 }
 
 // atRandom overlaps two to four faults and commands. No data node is paused
@@ -395,15 +355,15 @@ func cleanStop(d *draw) {
 func atRandom(d *draw) {
 	data, session := d.names("data"), d.names("session")
 	all := []func(at time.Duration){
-		func(at time.Duration) { d.down(at, d.outage(), data[0]) },
-		func(at time.Duration) { d.down(at, d.outage(), session[0]) },
-		func(at time.Duration) { d.frozen(at, d.outage(), session[1%len(session)]) },
-		func(at time.Duration) { d.down(at, d.outage(), "leader") },
-		func(at time.Duration) { d.frozen(at, d.outage(), "leader") },
-		func(at time.Duration) { d.frozen(at, d.outage(), testbed.Database) },
-		func(at time.Duration) { d.drained(at, d.between(2*second, 12*second), data[1]) },
-		func(at time.Duration) { d.drained(at, d.between(2*second, 12*second), session[0]) },
-		func(at time.Duration) { d.at(at, testbed.Step{Verb: testbed.Resign, Who: "leader"}) },
+		func(at time.Duration) { d.do(testbed.Kill, at, d.outage(), data[0]) },
+		func(at time.Duration) { d.do(testbed.Kill, at, d.outage(), session[0]) },
+		func(at time.Duration) { d.do(testbed.Pause, at, d.outage(), session[1%len(session)]) },
+		func(at time.Duration) { d.do(testbed.Kill, at, d.outage(), "leader") },
+		func(at time.Duration) { d.do(testbed.Pause, at, d.outage(), "leader") },
+		func(at time.Duration) { d.do(testbed.Pause, at, d.outage(), testbed.Database) },
+		func(at time.Duration) { d.do(testbed.Forbid, at, d.between(2*second, 12*second), data[1]) },
+		func(at time.Duration) { d.do(testbed.Forbid, at, d.between(2*second, 12*second), session[0]) },
+		func(at time.Duration) { d.do(testbed.Resign, at, 0, "leader") },
 	}
 	d.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	for _, fault := range all[:2+d.IntN(3)] {
@@ -419,7 +379,7 @@ func cutDuringDrain(d *draw) {
 		peer = data[1]
 	}
 	d.cut(0, d.between(2*second, 8*second), data[0], peer)
-	d.drained(d.between(200*time.Millisecond, 2*second), d.between(3*second, 8*second), data[0])
+	d.do(testbed.Forbid, d.between(200*time.Millisecond, 2*second), d.between(3*second, 8*second), data[0])
 }
 
 func linksAtRandom(d *draw) {
@@ -441,5 +401,5 @@ func linksAtRandom(d *draw) {
 	for _, fault := range all[:1+d.IntN(3)] {
 		fault(d.between(0, 4*second))
 	}
-	d.drained(d.between(0, 4*second), d.between(2*second, 6*second), data[2%len(data)])
+	d.do(testbed.Forbid, d.between(0, 4*second), d.between(2*second, 6*second), data[2%len(data)])
 }
