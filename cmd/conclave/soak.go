@@ -15,6 +15,7 @@ import (
 	"conclave/testbed"
 	"conclave/testbed/containers"
 	"conclave/testbed/local"
+	"conclave/testbed/scenario"
 	"conclave/testbed/soak"
 )
 
@@ -42,8 +43,8 @@ actions on it, chosen by --seed. The checks use only what the clients sent and r
 and the HTTP API. After each episode all faults are removed, and every subscriber must
 receive exactly what is published.
 
-The same seed gives the same episodes. After a violation the processes' logs and the
-event log are kept, and the command that repeats the seed is printed.
+The same seed gives the same episodes; --plan prints them as scenarios. After a violation the processes' logs
+are kept, and the command that repeats the seed is printed.
 
 Exit codes: 0 all checks passed, 1 a check failed, or the run failed or was interrupted,
 2 invalid usage.`,
@@ -72,7 +73,7 @@ Exit codes: 0 all checks passed, 1 a check failed, or the run failed or was inte
 	f.BoolVar(&o.raced, "raced", false, "allow more memory, for programs in --bin built with the race detector")
 	f.IntVar(&o.plan, "plan", 0, "print this many episodes without running them")
 	f.StringVar(&o.only, "only", "", "run only the kinds of episodes whose names contain this")
-	f.BoolVar(&o.keep, "keep", false, "keep the logs and the event log of a successful run too")
+	f.BoolVar(&o.keep, "keep", false, "keep the logs of a successful run too")
 	f.StringVar(&o.report, "report", "", "write the report to this file as JSON")
 	f.Lookup("takeover").Usage = "how a dead leader is detected: witness (its connection breaks) or lease (time only)"
 	return cmd
@@ -86,8 +87,8 @@ func (o *soakOptions) validate() error {
 	if o.takeover != "witness" && o.takeover != "lease" {
 		return fmt.Errorf("invalid --takeover %q (want witness or lease)", o.takeover)
 	}
-	if len(soak.Shapes(o.only)) == 0 {
-		return fmt.Errorf("--only %q matches no kind of episode (want a part of one of %q)", o.only, soak.Shapes(""))
+	if len(scenario.LosslessThemes(o.only)) == 0 {
+		return fmt.Errorf("--only %q matches no kind of episode (want a part of one of %q)", o.only, scenario.LosslessThemes(""))
 	}
 	if o.bin != "" && o.on == "compose" {
 		return errors.New("--bin does not apply to --on compose, which uses the image (`make image`)")
@@ -143,11 +144,19 @@ func (o *soakOptions) again() string {
 }
 
 func (a *app) soakPlan(o soakOptions) error {
-	plan := soak.NewPlan(o.seed, soakSize, capabilities(o.on), o.only)
-	for range o.plan {
-		e := plan.Next()
-		if err := a.show(e, func(w io.Writer) { fmt.Fprint(w, e) }); err != nil {
+	n := 0
+	for s := range scenario.Storms(o.seed, soakSize, capabilities(o.on), o.only) {
+		n++
+		episode := struct {
+			Number   int
+			Name     string
+			Scenario string
+		}{n, s.Scenes[0].Title, s.String()}
+		if err := a.show(episode, func(w io.Writer) { fmt.Fprintf(w, "# episode %d\n%s\n", n, s) }); err != nil {
 			return err
+		}
+		if n == o.plan {
+			break
 		}
 	}
 	return nil
@@ -170,11 +179,10 @@ func (a *app) soak(ctx context.Context, o soakOptions) error {
 	}
 	size := soakSize
 	size.Takeover, size.Seed = o.takeover, o.seed
-	run := soak.New(soak.Config{
-		Cluster: cluster, Size: size, Load: soak.DefaultLoad(), Seed: o.seed, Only: o.only, For: o.length, Raced: o.raced, Dir: dir,
+	report, err := soak.Run(ctx, soak.Config{
+		Cluster: cluster, Size: size, Seed: o.seed, Only: o.only, For: o.length, Raced: o.raced,
 		Say: func(line string) { fmt.Fprintln(live, line) },
 	})
-	report, err := run.Run(ctx)
 	report.On, report.Takeover, report.Again = o.on, o.takeover, o.again()
 	interrupted := err != nil && ctx.Err() != nil
 	if err != nil {
@@ -212,7 +220,7 @@ func soakResult(r *soak.Report, err error, interrupted bool) error {
 	}
 	switch {
 	case broken > 0:
-		return fmt.Errorf("%s in %s; logs and the event log are in %s; repeat with: %s", plural(broken, "violation"), plural(len(r.Episodes), "episode"), r.Logs, r.Again)
+		return fmt.Errorf("%s in %s; logs are in %s; repeat with: %s", plural(broken, "violation"), plural(len(r.Episodes), "episode"), r.Logs, r.Again)
 	case interrupted:
 		return fmt.Errorf("interrupted after %s without violations", plural(len(r.Episodes), "episode"))
 	case err != nil && r.Logs != "":

@@ -25,7 +25,7 @@ type load struct {
 	of      Load
 	anyOf   bool // a list is full if each publisher is in it, with any of its values
 	cluster testbed.Cluster
-	rec     *check.Recorder
+	rec     Recorder
 	working sync.WaitGroup
 
 	mu      sync.Mutex         // guards the rest
@@ -38,6 +38,9 @@ type load struct {
 	fullAt  map[string]time.Time // when a list was last seen full
 	calm    context.CancelFunc   // ends the burst; nil: there is none
 }
+
+// Recorder records what clients do and see; a [check.Recorder] is one.
+type Recorder interface{ Op(check.Op) }
 
 // worker is one client.
 type worker struct {
@@ -57,7 +60,7 @@ type registration struct {
 	count     int
 }
 
-func newLoad(of Load, d testbed.Cluster, rec *check.Recorder) *load {
+func newLoad(of Load, d testbed.Cluster, rec Recorder) *load {
 	return &load{
 		of: of, cluster: d, rec: rec, clients: map[string]*worker{}, guests: map[string]*worker{}, live: map[string]string{}, names: map[string]string{},
 		ending: map[string]bool{}, last: map[[2]string][]string{}, fullAt: map[string]time.Time{},

@@ -22,7 +22,7 @@ type Traffic struct {
 type difference struct{ list, tag string }
 
 // NewTraffic returns clients that have not started.
-func NewTraffic(of Load, d testbed.Cluster, rec *check.Recorder, seed uint64) *Traffic {
+func NewTraffic(of Load, d testbed.Cluster, rec Recorder, seed uint64) *Traffic {
 	l := newLoad(of, d, rec)
 	l.anyOf = true // values may change faster than they arrive
 	return &Traffic{load: l, seed: seed, seen: map[string]string{}, wrong: map[difference]time.Time{}}

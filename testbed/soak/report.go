@@ -4,54 +4,70 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"conclave/testbed"
+	"conclave/testbed/check/blackbox"
 )
 
 // Report is the result of a run.
 type Report struct {
-	Ok         bool            `json:"ok"`
-	Seed       uint64          `json:"seed"`
-	ForMs      int64           `json:"forMs"`
-	TookMs     int64           `json:"tookMs"`
-	On         string          `json:"on"`
-	Takeover   string          `json:"takeover"`
-	Raced      bool            `json:"raced"`
-	Error      string          `json:"error,omitempty"` // why the run ended early
-	Again      string          `json:"again"`           // the command that plays the same seed
-	Pushes     int             `json:"pushes"`
-	Acks       int             `json:"acks"`
-	Episodes   []EpisodeReport `json:"episodes"`
-	Checks     []Check         `json:"checks"`
-	Violations []Violation     `json:"violations"`
-	Memory     []Growth        `json:"memory"`
-	Logs       string          `json:"logs,omitempty"` // the folder that is kept
+	Ok         bool                 `json:"ok"`
+	Seed       uint64               `json:"seed"`
+	ForMs      int64                `json:"forMs"`
+	TookMs     int64                `json:"tookMs"`
+	On         string               `json:"on"`
+	Takeover   string               `json:"takeover"`
+	Raced      bool                 `json:"raced"`
+	Error      string               `json:"error,omitempty"` // why the run ended early
+	Again      string               `json:"again"`           // the command that plays the same seed
+	Pushes     int                  `json:"pushes"`
+	Acks       int                  `json:"acks"`
+	Episodes   []EpisodeReport      `json:"episodes"`
+	Checks     []blackbox.Count     `json:"checks"`
+	Violations []blackbox.Violation `json:"violations"`
+	Memory     []Growth             `json:"memory"`
+	Logs       string               `json:"logs,omitempty"` // the folder that is kept
 }
 
 // EpisodeReport is one episode that was played.
 type EpisodeReport struct {
-	Number int          `json:"number"`
-	Name   string       `json:"name"`
-	AtMs   int64        `json:"atMs"`
-	TookMs int64        `json:"tookMs"`
-	Steps  []StepReport `json:"steps"`
+	Number int      `json:"number"`
+	Name   string   `json:"name"`
+	AtMs   int64    `json:"atMs"`
+	TookMs int64    `json:"tookMs"`
+	Steps  []string `json:"steps"` // each with its outcome: done, refused or failed
 }
 
-// StepReport is one step and its outcome.
-type StepReport struct {
-	AtMs    int64  `json:"atMs"` // the offset in its episode
-	Step    string `json:"step"`
-	Outcome string `json:"outcome"` // done, refused: ..., failed: ...
-}
-
-// Growth is the memory use of one process over time.
+// Growth is the resident memory of one process, of all its incarnations.
 type Growth struct {
-	Name      string  `json:"name"`
-	PID       int     `json:"pid"`
-	Seconds   int     `json:"seconds"` // how long it was observed
-	FirstMB   float64 `json:"firstMb"`
-	LastMB    float64 `json:"lastMb"`
-	MostMB    float64 `json:"mostMb"`
-	PerMinute float64 `json:"mbPerMinute"` // the slope of a line through all samples after the warm-up
-	Warning   bool    `json:"warning,omitempty"`
+	Name    string  `json:"name"`
+	Seconds int     `json:"seconds"` // how long it was observed
+	FirstMB float64 `json:"firstMb"`
+	LastMB  float64 `json:"lastMb"`
+	MostMB  float64 `json:"mostMb"`
+	began   time.Time
+}
+
+// add records the memory at a time, if it is known.
+func (g *Growth) add(p testbed.Process, at time.Time) {
+	if !p.Running || p.RSS == 0 {
+		return
+	}
+	g.LastMB = float64(p.RSS) / (1 << 20)
+	if g.Name == "" {
+		g.Name, g.FirstMB, g.began = p.Name, g.LastMB, at
+	}
+	g.Seconds, g.MostMB = int(at.Sub(g.began).Seconds()), max(g.MostMB, g.LastMB)
+}
+
+// finish fills in the counts of the run.
+func (r *Report) finish(of *runner) {
+	r.Seed, r.ForMs, r.TookMs, r.Raced = of.cfg.Seed, of.cfg.For.Milliseconds(), of.elapsed().Milliseconds(), of.cfg.Raced
+	r.Memory = of.processes.growth(of.cfg.Raced)
+	r.Checks, r.Violations = of.oracle.Counts(), append([]blackbox.Violation{}, of.oracle.Violations()...)
+	r.Pushes, r.Acks = of.oracle.Totals()
+	r.Ok = of.oracle.Broken() == 0
+	r.Episodes = append([]EpisodeReport{}, r.Episodes...) // [] in JSON if there is none
 }
 
 // shownAround is how many violations are printed with the events before them;
@@ -66,13 +82,9 @@ func (r *Report) Write(w io.Writer) {
 	for _, c := range r.Checks {
 		fmt.Fprintf(w, "%10d %8d  %s\n", c.Checks, c.Broken, c.Name)
 	}
-	fmt.Fprintf(w, "\n%-12s %8s %8s %8s %8s %12s\n", "MEMORY", "SECONDS", "FIRST MB", "LAST MB", "MOST MB", "MB A MINUTE")
+	fmt.Fprintf(w, "\n%-12s %8s %8s %8s %8s\n", "MEMORY", "SECONDS", "FIRST MB", "LAST MB", "MOST MB")
 	for _, g := range r.Memory {
-		warning := ""
-		if g.Warning {
-			warning = "  it grows"
-		}
-		fmt.Fprintf(w, "%-12s %8d %8.0f %8.0f %8.0f %12.2f%s\n", g.Name, g.Seconds, g.FirstMB, g.LastMB, g.MostMB, g.PerMinute, warning)
+		fmt.Fprintf(w, "%-12s %8d %8.0f %8.0f %8.0f\n", g.Name, g.Seconds, g.FirstMB, g.LastMB, g.MostMB)
 	}
 	for i, v := range r.Violations {
 		fmt.Fprintf(w, "\nviolation %d, in episode %d at %.3f s: %s\n  %s\n", i+1, v.Episode, float64(v.AtMs)/1000, v.Check, v.Text)
