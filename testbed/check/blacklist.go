@@ -78,9 +78,8 @@ func noneForbidden(h *History, v *Verdict) {
 	lists, grants := h.blacklists(), h.grants()
 	copies, _ := h.copies()
 	holder := map[int]conclave.NodeID{}
-	newest, last := h.carriedList(lists), h.carriedHolders(grants)
 	for n, g := range grants {
-		was := holder[g.v.Slot]
+		was, known := holder[g.v.Slot]
 		holder[g.v.Slot] = g.v.Peer
 		in := len(lists)
 		for in > 0 && g.v.Base.Less(lists[in-1].epoch) {
@@ -93,22 +92,20 @@ func noneForbidden(h *History, v *Verdict) {
 		// A restarted node gets back the slots of its name; that is no new
 		// grant.
 		list := lists[in-1]
-		if list.unknown || was.Name == g.v.Peer.Name || !slices.Contains(list.names, g.v.Peer.Name) ||
-			h.Entries[g.i].At > h.known() && list.epoch.Less(newest) || // which list was in force then is not carried over
-			last[g.v.Slot] > n { // nor which node had the slot before
+		if list.unknown || was.Name == g.v.Peer.Name || h.Joined && !known || !slices.Contains(list.names, g.v.Peer.Name) {
 			v.check(true, h, h.Entries[g.i].At, nil, "")
 			continue
 		}
 		at := max(h.Entries[g.i].At, h.Entries[list.i].At) // when both were recorded
-		known := copies[tableSlot{g.v.Base, g.v.Slot}]
-		if len(known) == 0 || known[0].v.Peer != g.v.Peer || !complete(known[0].v) {
+		held := copies[tableSlot{g.v.Base, g.v.Slot}]
+		if len(held) == 0 || held[0].v.Peer != g.v.Peer || !complete(held[0].v) {
 			v.check(false, h, at, []int{list.i, g.i}, "slot %d is granted to %s, which the blacklist of %s names, and which has no complete copy", g.v.Slot, g.v.Peer, list.epoch)
 			continue
 		}
-		mine := known[0].v
-		for _, k := range known[1:] {
+		mine := held[0].v
+		for _, k := range held[1:] {
 			better := complete(k.v) && !k.v.Epoch.Less(mine.Epoch) && k.v.Count <= mine.Count+slot.MaxLagMs
-			v.check(!better || slices.Contains(list.names, k.v.Peer.Name), h, at, []int{list.i, known[0].i, k.i, g.i},
+			v.check(!better || slices.Contains(list.names, k.v.Peer.Name), h, at, []int{list.i, held[0].i, k.i, g.i},
 				"slot %d is granted to %s, which the blacklist of %s names, although %s has a complete copy", g.v.Slot, g.v.Peer, list.epoch, k.v.Peer)
 		}
 		h.handedOn(v, lists[in-1:], grants[n:])
@@ -141,16 +138,10 @@ func (h *History) handedOn(v *Verdict, lists []blacklist, grants []seenAt[trace.
 	}
 	bound := 2*h.Cluster.Lease + 10*time.Second
 	quiet := h.Entries[g.i].At // since when no obstacle exists
-	if h.Resumed {
-		quiet = max(quiet, h.known()) // what was before it was checked
-	}
 	for _, s := range h.obstacles(name, lists) {
 		if s.from <= quiet+bound && s.to > quiet {
 			quiet = s.to
 		}
-	}
-	if h.checked(quiet + bound) {
-		return // it was found before the cut
 	}
 	v.check(until-quiet <= bound, h, until, []int{lists[0].i, g.i}, "slot %d, which was granted to %s for its last complete copy, is still led by it after %s without a fault", g.v.Slot, g.v.Peer, until-quiet)
 }
@@ -189,103 +180,10 @@ func (h *History) obstacles(name string, lists []blacklist) []span {
 		}
 		return is
 	}
-	last := -1
-	for _, e := range h.Entries {
-		if e.Observed == nil {
-			continue
-		}
-		if last >= 0 {
-			out[last].to, last = e.At, -1
-		}
-		blocked := e.Observed.Frozen || e.Observed.Leader == "" || !slices.Contains(e.Observed.Up, name) ||
-			!slices.ContainsFunc(e.Observed.Up, func(n string) bool {
-				return n != name && strings.HasPrefix(n, "data-") && !forbidden(n, e.At)
-			})
-		if blocked {
-			last = len(out)
-			out = append(out, span{e.At, h.End()})
-		}
-	}
+	out = append(out, h.observed(func(at time.Duration, o Observation) bool {
+		other := func(n string) bool { return n != name && strings.HasPrefix(n, "data-") && !forbidden(n, at) }
+		return o.Frozen || o.Leader == "" || !slices.Contains(o.Up, name) || !slices.ContainsFunc(o.Up, other)
+	})...)
 	slices.SortStableFunc(out, func(a, b span) int { return int(a.from - b.from) })
 	return out
-}
-
-// carriedList returns the epoch of the newest list from before the time of which the
-// history has everything; zero: there is none.
-func (h *History) carriedList(lists []blacklist) (newest conclave.Epoch) {
-	for _, l := range lists {
-		if h.Resumed && h.Entries[l.i].At <= h.known() {
-			newest = l.epoch
-		}
-	}
-	return newest
-}
-
-// carriedHolders returns which of the grants from before the time of which the
-// history has everything is the last one of each slot.
-func (h *History) carriedHolders(grants []seenAt[trace.Claim]) map[int]int {
-	last := map[int]int{}
-	for n, g := range grants {
-		if h.Resumed && h.Entries[g.i].At <= h.known() {
-			last[g.v.Slot] = n
-		}
-	}
-	return last
-}
-
-// carriedGrants returns the entries that I8 and L21 need of a history that is cut:
-// the last grant of each slot and the one before it, what was known of the copies
-// then, the list in force and the next one without the node, and the newest lists.
-func (h *History) carriedGrants() (keep []int) {
-	lists := h.blacklists()
-	newest := len(lists) - 1
-	for newest >= 0 && lists[newest].unknown {
-		newest--
-	}
-	if newest >= 0 {
-		keep = append(keep, lists[newest].i)
-	}
-	if newest+1 < len(lists) { // their writes may have changed the row, or not
-		keep = append(keep, lists[newest+1].i, lists[len(lists)-1].i)
-	}
-	bySlot := map[int][]seenAt[trace.Claim]{}
-	for _, g := range h.grants() {
-		all := append(bySlot[g.v.Slot], g)
-		bySlot[g.v.Slot] = all[max(0, len(all)-2):]
-	}
-	wanted, last := map[tableSlot]bool{}, map[int]conclave.Epoch{}
-	for id, grants := range bySlot {
-		for _, g := range grants {
-			keep = append(keep, g.i)
-			wanted[tableSlot{g.v.Base, id}] = true
-			in := 0
-			for in < len(lists) && !g.v.Base.Less(lists[in].epoch) {
-				in++
-			}
-			if in == 0 {
-				continue
-			}
-			keep = append(keep, lists[in-1].i)
-			for _, l := range lists[in:] {
-				if l.unknown || !slices.Contains(l.names, g.v.Peer.Name) {
-					keep = append(keep, l.i)
-					break
-				}
-			}
-		}
-	}
-	copies, _ := h.copies()
-	for k := range copies {
-		if last[k.slot].Less(k.table) {
-			last[k.slot] = k.table
-		}
-	}
-	for k, known := range copies {
-		if wanted[k] || last[k.slot] == k.table {
-			for _, c := range known {
-				keep = append(keep, c.i)
-			}
-		}
-	}
-	return keep
 }

@@ -62,8 +62,8 @@ func (h *History) isolatedBursts(f func(b burst, until, before, after time.Durat
 	others := h.faultSpansBut(func(v testbed.Verb) bool { return v == testbed.Burst })
 	all := h.bursts()
 	for n, b := range all {
-		if h.checked(b.from) {
-			continue // what the clients did before the cut is not known
+		if h.Joined && b.from <= 0 {
+			continue // what the clients did before it is not known
 		}
 		window := min(rateWindow, b.from, ends-b.to-burstPasses)
 		until := min(ends, b.to+burstPasses+max(0, window))
@@ -125,11 +125,14 @@ func (h *History) acknowledged(from, to time.Duration) (n int) {
 func (h *History) givenUp(v *Verdict, b burst, until time.Duration) {
 	connected := map[string][]string{}
 	ended, lastEnd := map[string]bool{}, -time.Hour
-	if h.Resumed {
-		lastEnd = 0 // the clients of the history before have ended
+	if h.Joined {
+		lastEnd = 0 // the clients of before it have ended
 	}
 	newest, seen := map[string]conclave.NodeID{}, map[conclave.NodeID]bool{} // the process of each name that has begun last
-	replaced := func(n conclave.NodeID) bool { last, known := newest[n.Name]; return known && last != n }
+	replaced := func(n conclave.NodeID) bool {
+		last, known := newest[n.Name]
+		return last != n && (known || h.Joined)
+	}
 	term := uint64(0)
 	for i, e := range h.Entries {
 		if e.Event != nil && !seen[e.Event.Node] {

@@ -65,11 +65,6 @@ func (h *History) outages() []span {
 	return out
 }
 
-// within reports whether a time is in one of the spans.
-func within(all []span, at time.Duration) bool {
-	return slices.ContainsFunc(all, func(s span) bool { return s.from <= at && at <= s.to })
-}
-
 // merged joins the spans that overlap and returns them in order.
 func merged(all []span) (out []span) {
 	all = slices.SortedFunc(slices.Values(all), func(a, b span) int { return cmp.Compare(a.from, b.from) })
@@ -123,8 +118,8 @@ func (h *History) absences() map[string][]span {
 }
 
 // nothingMissing checks that each push contains every registration that the
-// subscriber has seen before, until its client withdraws it or is absent; and
-// that once a version of a datum has shown a registration to any subscriber,
+// subscriber has seen before, until its client withdraws it or is absent
+// (absences); and that once a version of a datum has shown a registration to any subscriber,
 // every higher version contains it, whichever subscriber receives it, new ones
 // included.
 //
@@ -149,7 +144,7 @@ func nothingMissing(h *History, v *Verdict) {
 				now[tag] = i
 			}
 		}
-		if within(forgotten[o.Name], at) {
+		if during(forgotten[o.Name], at, at) {
 			live := 0
 			for tag := range knows[k] {
 				if !ended[tag] {
@@ -226,7 +221,7 @@ func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span, loss
 			switch {
 			case ended[tag]:
 				delete(seen, tag)
-			case (len(now) > 0 || !first) && (within(losses, at) || within(forgotten[o.Name], at)):
+			case (len(now) > 0 || !first) && (during(losses, at, at) || during(forgotten[o.Name], at, at)):
 				v.Checks++
 			case first && slices.ContainsFunc(missed[o.Name], func(u unreached) bool {
 				return u.from <= at && at <= u.to && slices.ContainsFunc(connected[client], func(n string) bool { return strings.HasPrefix(n, u.session+"@") })
@@ -244,7 +239,7 @@ func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span, loss
 // excused reports whether the client was absent at any time between since and
 // at.
 func excused(absences map[string][]span, client string, since, at time.Duration) bool {
-	return slices.ContainsFunc(absences[client], func(s span) bool { return s.to >= since && s.from <= at })
+	return during(absences[client], since, at)
 }
 
 func versionsRise(h *History, v *Verdict) {
@@ -285,7 +280,7 @@ func versionsRise(h *History, v *Verdict) {
 	h.events(func(i int, at time.Duration, c trace.Claim) {
 		k := given{c.Node, c.Key}
 		before, known := pushed[k]
-		v.check(!known || c.Version > before.v || c.Version == before.v && (h.checked(h.Entries[before.i].At) || again(c.Node.Name, h.Entries[before.i].At, at)), h, at, []int{before.i, i}, "%s pushes %s at version %d after %d", c.Node, c.Subject, c.Version, before.v)
+		v.check(!known || c.Version > before.v || c.Version == before.v && again(c.Node.Name, h.Entries[before.i].At, at), h, at, []int{before.i, i}, "%s pushes %s at version %d after %d", c.Node, c.Subject, c.Version, before.v)
 		pushed[k] = seenAt[int64]{c.Version, i}
 	}, trace.Pushed)
 }

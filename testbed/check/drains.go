@@ -43,7 +43,7 @@ func (h *History) stopsHandOver(v *Verdict) {
 			if strings.HasPrefix(host, "data-") {
 				spans = otherOfData[host]
 			}
-			if !strings.HasPrefix(host, "client-") && slices.ContainsFunc(spans, func(s span) bool { return s.from <= to && s.to >= from }) {
+			if !strings.HasPrefix(host, "client-") && during(spans, from, to) {
 				return false
 			}
 		}
@@ -54,7 +54,7 @@ func (h *History) stopsHandOver(v *Verdict) {
 	reports := map[string]bool{} // nodes whose events are in the history
 	inTime := func(i int, at time.Duration, node string) {
 		s, is := stopped[node]
-		if is && !h.checked(s.v+stopLimit) && len(stopped) == 1 && reports[node] && !inForce(node, s.v, at) && calm(s.v-SessionGrace-5*time.Second, at-1) {
+		if is && !(h.Joined && s.v <= 0) && len(stopped) == 1 && reports[node] && !inForce(node, s.v, at) && calm(s.v-SessionGrace-5*time.Second, at-1) {
 			v.check(at-s.v <= stopLimit, h, at, []int{s.i, i}, "%s was stopped without any other fault, and %s later it has not handed its slots over", node, at-s.v)
 		}
 	}
@@ -63,7 +63,7 @@ func (h *History) stopsHandOver(v *Verdict) {
 			reports[e.Event.Node.Name] = true
 		}
 		switch f := e.Fault; {
-		case f != nil && f.Err == nil && f.Verb == testbed.Stop && !f.Undo && strings.HasPrefix(f.Node, "data-"):
+		case f != nil && f.Err == nil && f.Verb == testbed.Stop && !f.Undo && !(h.Joined && e.At <= -stopLimit) && strings.HasPrefix(f.Node, "data-"):
 			stopped[f.Node] = seenAt[time.Duration]{e.At, i}
 		case f != nil && f.Err == nil && f.Verb == testbed.Kill: // it no longer stops, and what it reports meanwhile does not count
 			inTime(i, e.At, f.Node)
@@ -71,7 +71,7 @@ func (h *History) stopsHandOver(v *Verdict) {
 		case e.Event != nil && e.Event.Kind == trace.Emptied:
 			s, was := stopped[e.Event.Node.Name]
 			delete(stopped, e.Event.Node.Name)
-			if was && len(stopped) == 0 && !inForce(e.Event.Node.Name, s.v, e.At) && calm(s.v-SessionGrace-5*time.Second, e.At) {
+			if was && !(h.Joined && s.v <= 0) && len(stopped) == 0 && !inForce(e.Event.Node.Name, s.v, e.At) && calm(s.v-SessionGrace-5*time.Second, e.At) {
 				v.check(e.Event.Flag, h, e.At, []int{s.i, i}, "%s was stopped without any other fault and did not hand its %d slots over", e.Event.Node, e.Event.Count)
 			}
 		}

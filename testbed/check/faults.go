@@ -70,27 +70,20 @@ func (h *History) faultSpansOf(begins func(testbed.Action) bool) faultTimes {
 
 // any reports whether a fault affected one of the hosts between two times.
 func (t faultTimes) any(from, to time.Duration, hosts ...string) bool {
-	for _, host := range hosts {
-		for _, s := range t[host] {
-			if s.from <= to && s.to >= from {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(hosts, func(host string) bool { return during(t[host], from, to) })
+}
+
+// during reports whether one of the spans has a moment between two times.
+func during(all []span, from, to time.Duration) bool {
+	return slices.ContainsFunc(all, func(s span) bool { return s.from <= to && s.to >= from })
 }
 
 // onlyOn reports whether faults affected, between two times, only hosts with
 // one of the prefixes.
 func (t faultTimes) onlyOn(from, to time.Duration, prefixes ...string) bool {
 	for host, spans := range t {
-		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(host, p) }) {
-			continue
-		}
-		for _, s := range spans {
-			if s.from <= to && s.to >= from {
-				return false
-			}
+		if during(spans, from, to) && !slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(host, p) }) {
+			return false
 		}
 	}
 	return true

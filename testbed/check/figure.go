@@ -56,7 +56,7 @@ var gauges = map[string]gauge{
 	"refused":    {title: "commands and writes of an older term that were refused", count: refusedCount},
 	"demotion":   {title: "from the fault to the end of its leader's trust", times: demotion},
 	"unserved":   {title: "a slot that no node serves", times: unserved},
-	"moves":      {title: "slots granted to another leader or epoch", count: movesAfterStart},
+	"moves":      {title: "slots granted to another leader or epoch", count: counter(trace.Granted)},
 	"empty":      {title: "pushes without values", count: emptyPushes},
 	"push":       {title: "from a publication to each subscriber that sees it", times: pushTimes},
 	"stored":     {title: "from a publication to the acknowledgement of a data node", times: storedTimes},
@@ -273,15 +273,6 @@ func unserved(h *History) (out []time.Duration) {
 		}
 	}
 	return out
-}
-
-func movesAfterStart(h *History) (n int) {
-	for _, g := range h.grants() {
-		if h.Entries[g.i].At >= 0 {
-			n++
-		}
-	}
-	return n
 }
 
 func emptyPushes(h *History) (n int) {

@@ -20,10 +20,9 @@ import (
 type History struct {
 	Scenario  string
 	Cluster   testbed.Size
-	HasEvents bool          // whether it contains the nodes' events
-	Resumed   bool          // it continues another one: its entries until 0 were checked, and only those that the checkers need are left
-	Whole     time.Duration // if it is resumed: for how long before 0 it has every event of the nodes
-	Began     time.Time     // the clock when the scenario began
+	HasEvents bool      // whether it contains the nodes' events
+	Joined    bool      // it begins in the midst of a run: of the time before 0 it has only faults
+	Began     time.Time // the clock when the scenario began
 	Entries   []Entry
 }
 
@@ -175,6 +174,10 @@ func refusal(c trace.Claim) bool {
 	return c.Kind == trace.Refused || c.Kind == trace.Wrote && !c.Flag && c.Err == nil && c.Subject != "seal"
 }
 
+func sortByTime(all []Entry) {
+	slices.SortStableFunc(all, func(a, b Entry) int { return cmp.Compare(a.At, b.At) })
+}
+
 // History ends the recording and returns the history. claims becomes
 // History.HasEvents: whether it contains the nodes' events.
 func (r *Recorder) History(claims bool) *History {
@@ -183,10 +186,51 @@ func (r *Recorder) History(claims bool) *History {
 	r.shut = true
 	r.h.HasEvents, r.h.Began = claims, r.start
 	if r.late {
-		slices.SortStableFunc(r.h.Entries, func(a, b Entry) int { return cmp.Compare(a.At, b.At) })
+		sortByTime(r.h.Entries)
 	}
 	h := r.h
 	return &h
+}
+
+// joinTime bounds how long what was sent before a joined history began may arrive in
+// it.
+const joinTime = time.Minute
+
+// faultsKept is for how long a fault that has ended is kept in a recording that goes
+// on.
+const faultsKept = time.Hour
+
+// Resume ends the recording, whose entries until a moment were checked (zero: none
+// were), and returns a recorder that goes on from there. Of the time before, it has
+// the faults that last or began in the last hour. It has no operations of clients:
+// those that go on have other names.
+func (r *Recorder) Resume(at time.Time) *Recorder {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.shut = true
+	next := &Recorder{start: r.start, late: true, h: History{Scenario: r.h.Scenario, Cluster: r.h.Cluster, Joined: r.h.Joined || !at.IsZero()}}
+	if !at.IsZero() {
+		next.start = at
+	}
+	begins := next.start.Sub(r.start)
+	var active testbed.ActiveFaults
+	r.h.faults(func(_ int, _ time.Duration, x Fault) { active.Note(x.Action) })
+	lasting := active.List()
+	for _, e := range r.h.Entries {
+		kept := at.IsZero() || e.At > begins || e.Fault != nil && (e.At > begins-faultsKept || slices.Contains(lasting, e.Fault.Action))
+		if kept && e.Op == nil {
+			e.At -= begins
+			next.h.Entries = append(next.h.Entries, e)
+		}
+	}
+	return next
+}
+
+// Len returns how many entries were recorded.
+func (r *Recorder) Len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.h.Entries)
 }
 
 // SoFar returns what was recorded until now and goes on recording. known reports
@@ -203,7 +247,7 @@ func (r *Recorder) SoFar(known bool, events func(report func(time.Time, trace.Cl
 			h.Entries = append(h.Entries, Entry{At: at.Sub(h.Began), Event: &c})
 		})
 	}
-	slices.SortStableFunc(h.Entries, func(a, b Entry) int { return cmp.Compare(a.At, b.At) })
+	sortByTime(h.Entries)
 	return &h, err
 }
 
@@ -238,6 +282,25 @@ func (h *History) ops(f func(i int, at time.Duration, o Op), kinds ...OpKind) {
 			f(i, e.At, *e.Op)
 		}
 	}
+}
+
+// observed returns the times in which what was observed has a property.
+func (h *History) observed(has func(at time.Duration, o Observation) bool) (out []span) {
+	open := false
+	for _, e := range h.Entries {
+		if e.Observed == nil {
+			continue
+		}
+		had := open
+		open = has(e.At, *e.Observed)
+		switch {
+		case open && !had:
+			out = append(out, span{e.At, h.End()})
+		case had && !open:
+			out[len(out)-1].to = e.At
+		}
+	}
+	return out
 }
 
 // faults calls f with each act that succeeded.
@@ -369,9 +432,3 @@ func (h *History) End() time.Duration {
 	}
 	return h.Entries[len(h.Entries)-1].At
 }
-
-// known returns since when everything of the nodes is in the history.
-func (h *History) known() time.Duration { return -h.Whole }
-
-// checked reports whether a moment was checked before the history was resumed.
-func (h *History) checked(at time.Duration) bool { return h.Resumed && at <= 0 }

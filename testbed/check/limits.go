@@ -2,9 +2,7 @@ package check
 
 import (
 	"fmt"
-	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"conclave"
@@ -163,32 +161,4 @@ func (h *History) losses() (out []span) {
 		}
 	}
 	return out
-}
-
-// What is kept of a history that is cut; see carry.go.
-const (
-	carriedWhole = time.Minute     // before the cut, of which everything of the nodes is kept, or longer (keptWhole)
-	carriedEnded = 5 * time.Minute // for which a registration is kept after its end
-)
-
-// inFlight returns until when a message may arrive that was sent about something
-// that is not carried over: until a minute has passed in which nothing failed.
-func (h *History) inFlight() time.Duration {
-	if !h.Resumed {
-		return math.MinInt64
-	}
-	var all []span
-	for host, spans := range h.faultSpansBut(testbed.Verb.IsCommand) {
-		if !strings.HasPrefix(host, "client-") {
-			all = append(all, spans...)
-		}
-	}
-	until := h.known() - carriedEnded
-	for _, s := range merged(all) {
-		if s.from > until+carriedWhole {
-			break
-		}
-		until = max(until, s.to)
-	}
-	return until + carriedWhole
 }

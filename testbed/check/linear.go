@@ -184,17 +184,8 @@ func (o lockOp) apply(row lockRow) (next lockRow, fits bool) {
 }
 
 func lockRowLinear(h *History, v *Verdict) {
-	ops := h.lockOps(h.known(), h.End())
-	if h.Resumed {
-		if before := h.lockOps(h.known(), 0); len(before) > 0 && porcupine.CheckOperationsTimeout(lockModel.ToModel(), before, linearLimit) != porcupine.Ok {
-			ops = h.lockOps(0, h.End()) // it was found before the cut
-		}
-	}
-	for _, o := range ops {
-		if answer := min(int(o.Return), len(h.Entries)-1); !h.checked(h.Entries[o.Call].At) || !o.Output.(lockAnswer).lost && !h.checked(h.Entries[answer].At) {
-			v.Checks++
-		}
-	}
+	ops := h.lockOps()
+	v.Checks = len(ops)
 	if v.Checks == 0 {
 		return
 	}
@@ -206,23 +197,19 @@ func lockRowLinear(h *History, v *Verdict) {
 	}
 }
 
-// lockOps returns the statements on the lock row that were sent until a moment; the
-// answers after it are not known. If the history is resumed, those that were
-// answered before another moment are left out: then the row may be anything, and
-// what was sent before it may have been executed already.
-func (h *History) lockOps(from, until time.Duration) (ops []porcupine.Operation) {
+// lockOps returns the statements on the lock row. In a joined history they begin
+// after joinTime: then the row may be anything, and what was sent before it may have
+// been executed already, or not.
+func (h *History) lockOps() (ops []porcupine.Operation) {
 	client := map[conclave.NodeID]int{}
 	all := h.statements(trace.Looking, trace.Swapping, trace.Renewing, trace.Reparking, trace.Resigning)
 	for _, s := range all {
 		if _, known := client[s.before.Node]; !known {
 			client[s.before.Node] = len(client)
 		}
-		lost := s.done < 0 || s.after.Err != nil || s.to > until
-		if s.from > until {
-			continue
-		}
-		if h.Resumed && s.from <= from {
-			if !lost && s.to <= from {
+		lost := s.done < 0 || s.after.Err != nil
+		if h.Joined && s.from <= joinTime {
+			if !lost && s.to <= joinTime {
 				continue
 			}
 			lost = true
@@ -244,31 +231,6 @@ func (h *History) lockOps(from, until time.Duration) (ops []porcupine.Operation)
 		})
 	}
 	return ops
-}
-
-// carriedStatements returns the statements on the lock row of a history that is cut
-// whose answer was lost, so that they may be executed later: those of which the row
-// has not been read at a higher term, and one of each kind.
-func (h *History) carriedStatements() (keep []int) {
-	term := uint64(0)
-	h.events(func(_ int, _ time.Duration, c trace.Claim) {
-		if c.Err == nil {
-			term = max(term, c.Term)
-		}
-	}, trace.Looked)
-	seen := map[string]bool{}
-	for _, s := range h.statements(trace.Swapping, trace.Renewing, trace.Reparking, trace.Resigning) {
-		c := s.before
-		k := fmt.Sprint(c.Kind, c.Node, c.Peer, c.Term, c.Beat, c.Epoch, c.Flag)
-		if lost := s.done < 0 || s.after.Err != nil; !lost || c.Term < term || seen[k] {
-			continue
-		}
-		seen[k] = true
-		if keep = append(keep, s.call); s.done >= 0 {
-			keep = append(keep, s.done)
-		}
-	}
-	return keep
 }
 
 // regOp is one value of a registration, written by its publisher or seen by a
@@ -312,7 +274,7 @@ func registrationsLinear(h *History, v *Verdict) {
 			writes[o.ID] = append(writes[o.ID], porcupine.Operation{Call: call, Return: end + o.Version, Input: regOp{true, int(o.Version)}})
 			return
 		}
-		if within(forgotten[o.Name], at) {
+		if during(forgotten[o.Name], at, at) {
 			return
 		}
 		for _, value := range o.Values {

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"slices"
 	"time"
 
 	"conclave/internal/trace"
@@ -9,7 +8,8 @@ import (
 )
 
 // L18: where a follower's copy and its leader's were compared at one position
-// of one feed, by the player or by the follower itself, they were equal.
+// of one feed, by the player or by the follower itself, they were equal. The player
+// can only in the bubble (testbed.Capabilities.SlotCopies).
 func copiesAreEqual(h *History, v *Verdict) {
 	h.ops(func(i int, at time.Duration, o Op) {
 		v.Checks += max(0, int(o.Version)-len(o.Values))
@@ -33,27 +33,10 @@ func (h *History) electionLimit() time.Duration { return 2*h.Cluster.Lease + 2*t
 func oneSessionServes(h *History, v *Verdict) {
 	calm, sessions, datas := h.steady(testbed.Forbid), h.Cluster.NodesOf("session"), h.Cluster.NodesOf("data")
 	faults := h.faultSpans()
-	var frozen []span
-	var since time.Duration
-	was := false
-	for _, e := range h.Entries {
-		switch {
-		case e.Observed == nil:
-		case e.Observed.Frozen && !was:
-			since, was = e.At, true
-		case !e.Observed.Frozen && was:
-			frozen, was = append(frozen, span{since, e.At}), false
-		}
-	}
-	if was {
-		frozen = append(frozen, span{since, h.End()})
-	}
+	frozen := h.observed(func(_ time.Duration, o Observation) bool { return o.Frozen })
 	h.ops(func(i int, at time.Duration, o Op) {
 		from := at - StoredTimeout - h.serveLimit()
-		if slices.ContainsFunc(frozen, func(s span) bool { return s.from <= at && s.to >= from }) {
-			return
-		}
-		if from >= 0 && calm(from, at) && faults.any(from, at, sessions...) && !faults.any(from, at, datas...) {
+		if from >= 0 && !during(frozen, from, at) && calm(from, at) && faults.any(from, at, sessions...) && !faults.any(from, at, datas...) {
 			v.check(o.Kind == OpStored, h, at, []int{i}, "%s got no acknowledgement within %s that %s is stored, although a session is left", o.Client, StoredTimeout, o.ID)
 		}
 	}, OpStored, OpUnheard)
@@ -68,7 +51,7 @@ func operatorsBreakNothing(h *History, v *Verdict) {
 		trouble = append(trouble, spans...)
 	}
 	calm := func(from, to time.Duration) bool {
-		return from >= 0 && !slices.ContainsFunc(trouble, func(s span) bool { return s.from <= to && s.to >= from })
+		return from >= 0 && !during(trouble, from, to)
 	}
 	settles := SessionGrace + 5*time.Second
 	h.ops(func(i int, at time.Duration, o Op) {

@@ -28,27 +28,25 @@ func storedWasAccepted(h *History, v *Verdict) {
 // removal that is executed after two lives have ended may belong to the first,
 // and the writes of the second may follow it.
 func (h *History) removedStays(v *Verdict) {
-	type key struct {
-		session conclave.NodeID
-		id      string
-	}
 	type place struct {
 		at nodeSlot
-		of key
+		of owned
 	}
 	type removal struct{ life, ended, i int } // ended: how many lives had ended then
-	lives, ended := map[key]int{}, map[key][]int{}
-	inFlight := h.inFlight()
+	lives, ended := map[owned]int{}, map[owned][]int{}
 	removed := map[place]removal{}
 	h.events(func(i int, at time.Duration, c trace.Claim) {
 		switch c.Kind {
 		case trace.Accepted:
-			lives[key{c.Node, c.Subject}]++
+			lives[owned{c.Node, c.Subject}]++
 		case trace.Dropped:
-			of := key{c.Node, c.Subject}
+			of := owned{c.Node, c.Subject}
+			if h.Joined && at <= joinTime && ended[of] == nil {
+				ended[of] = []int{0} // one may have ended before it
+			}
 			ended[of] = append(ended[of], lives[of])
 		case trace.Removed:
-			of := key{c.Peer, c.Subject}
+			of := owned{c.Peer, c.Subject}
 			at := place{nodeSlot{c.Node, c.Slot}, of}
 			life, all := removed[at].life, ended[of]
 			if since := all[removed[at].ended:]; len(since) > 0 {
@@ -56,9 +54,9 @@ func (h *History) removedStays(v *Verdict) {
 			}
 			removed[at] = removal{life, len(all), i}
 		case trace.Stored:
-			of := key{c.Peer, c.Subject}
+			of := owned{c.Peer, c.Subject}
 			r := removed[place{nodeSlot{c.Node, c.Slot}, of}]
-			v.check(r.life == 0 || lives[of] > r.life || at <= inFlight, h, at, []int{r.i, i}, "%s accepts %s from %s, which has dropped it and had it removed", c.Node, c.Subject, c.Peer)
+			v.check(r.life == 0 || lives[of] > r.life, h, at, []int{r.i, i}, "%s accepts %s from %s, which has dropped it and had it removed", c.Node, c.Subject, c.Peer)
 		}
 	}, trace.Accepted, trace.Dropped, trace.Removed, trace.Stored)
 }
@@ -66,20 +64,15 @@ func (h *History) removedStays(v *Verdict) {
 // onlyAccepted checks that no event of a data node about a session names a
 // higher version of a registration than that session had accepted before.
 func onlyAccepted(h *History, v *Verdict, kind trace.Kind, describe func(c trace.Claim, had int64) string) {
-	type key struct {
-		session conclave.NodeID
-		id      string
-	}
-	accepted := map[key]seenAt[int64]{}
-	inFlight := h.inFlight()
+	accepted := map[owned]seenAt[int64]{}
 	h.events(func(i int, at time.Duration, c trace.Claim) {
 		if c.Kind == trace.Accepted {
-			k := key{c.Node, c.Subject}
+			k := owned{c.Node, c.Subject}
 			accepted[k] = seenAt[int64]{max(accepted[k].v, c.Version), i}
 			return
 		}
-		a, had := accepted[key{c.Peer, c.Subject}]
-		v.check(had && c.Version <= a.v || !had && at <= inFlight, h, at, []int{a.i, i}, "%s", describe(c, a.v))
+		a, had := accepted[owned{c.Peer, c.Subject}]
+		v.check(had && c.Version <= a.v || h.Joined && !had, h, at, []int{a.i, i}, "%s", describe(c, a.v))
 	}, trace.Accepted, kind)
 }
 
@@ -101,7 +94,7 @@ func (h *History) withdrawnForAll(v *Verdict) {
 		seen := top[o.Name]
 		now := shown(o, at, i, seen)
 		for _, tag := range slices.Sorted(maps.Keys(now)) {
-			if within(forgotten[o.Name], at) {
+			if during(forgotten[o.Name], at, at) {
 				delete(gone, tag)
 			}
 			if g, is := gone[tag]; is {
@@ -152,7 +145,7 @@ func publishersInOrder(h *History, v *Verdict) {
 			}
 			k := key{o.Client, tag}
 			seen := last[k]
-			if within(forgotten[o.Name], at) {
+			if during(forgotten[o.Name], at, at) {
 				returned[tag] = true
 				seen.v = min(seen.v, n)
 			}
@@ -178,14 +171,13 @@ func publishersInOrder(h *History, v *Verdict) {
 // session's registration never fall.
 func (h *History) storedRises(v *Verdict) {
 	type key struct {
-		at      nodeSlot
-		epoch   conclave.Epoch
-		session conclave.NodeID
-		id      string
+		at    nodeSlot
+		epoch conclave.Epoch
+		of    owned
 	}
 	stored := map[key]seenAt[int64]{}
 	h.events(func(i int, at time.Duration, c trace.Claim) {
-		k := key{nodeSlot{c.Node, c.Slot}, c.Epoch, c.Peer, c.Subject}
+		k := key{nodeSlot{c.Node, c.Slot}, c.Epoch, owned{c.Peer, c.Subject}}
 		before := stored[k]
 		v.check(c.Version >= before.v, h, at, []int{before.i, i}, "%s accepts version %d of %s from %s after version %d", c.Node, c.Version, c.Subject, c.Peer, before.v)
 		stored[k] = seenAt[int64]{c.Version, i}
@@ -209,17 +201,17 @@ func ownersRemove(h *History, v *Verdict) {
 // yet that its slot was granted to another node cannot know what was settled at
 // a higher epoch; whether a session accepts its answer is checked by L3.
 func nothingEmpty(h *History, v *Verdict) {
-	live := newLiveCopies()
+	live := liveCopies{map[string]map[owned]seenAt[conclave.Epoch]{}, map[string]int64{}, map[owned]bool{}}
 	for i, e := range h.Entries {
-		if c := e.Event; c == nil || c.Kind != trace.Read {
-			live.apply(i, e)
+		if e.Event == nil || e.Event.Kind != trace.Read {
+			live.apply(h, i, e)
 			continue
 		}
 		c := *e.Event
 		holds, evidence := true, []int(nil)
 		for _, s := range live.by[c.Subject] {
-			if c.Count == 0 && !c.Flag && !c.Epoch.Less(s.epoch) {
-				holds, evidence = false, []int{s.last, i}
+			if c.Count == 0 && !c.Flag && !c.Epoch.Less(s.v) {
+				holds, evidence = false, []int{s.i, i}
 				break
 			}
 		}
@@ -229,91 +221,52 @@ func nothingEmpty(h *History, v *Verdict) {
 
 // liveCopies are the copies that a read must find.
 type liveCopies struct {
-	by        map[string]map[liveCopy]settledCopy // by dataId
-	withdrawn map[string]seenAt[int64]            // by registration: the highest version that was withdrawn, or removed from data
-}
-
-type liveCopy struct {
-	session conclave.NodeID
-	id      string
-}
-
-// settledCopy is where and when a copy was settled; last and lowest are entries.
-type settledCopy struct {
-	last, lowest int
-	epoch        conclave.Epoch // the lowest at which it was settled
-}
-
-func newLiveCopies() *liveCopies {
-	return &liveCopies{map[string]map[liveCopy]settledCopy{}, map[string]seenAt[int64]{}}
+	by        map[string]map[owned]seenAt[conclave.Epoch] // by dataId: the lowest epoch at which a copy was settled
+	withdrawn map[string]int64                            // by registration: the highest version that was withdrawn, or removed from data
+	accepted  map[owned]bool
 }
 
 // apply takes the next entry.
-func (l *liveCopies) apply(i int, e Entry) {
-	forget := func(gone func(liveCopy) bool) {
+func (l *liveCopies) apply(h *History, i int, e Entry) {
+	forget := func(gone func(owned) bool) {
 		for _, copies := range l.by {
-			maps.DeleteFunc(copies, func(c liveCopy, _ settledCopy) bool { return gone(c) })
+			maps.DeleteFunc(copies, func(c owned, _ seenAt[conclave.Epoch]) bool { return gone(c) })
 		}
 	}
 	if f := e.Fault; f != nil && f.Err == nil && strings.HasPrefix(f.Node+" "+f.Peer, "session-") || f != nil && strings.HasPrefix(f.Peer, "session-") {
-		forget(func(c liveCopy) bool { return c.session.Name == f.Node || c.session.Name == f.Peer })
+		forget(func(c owned) bool { return c.session.Name == f.Node || c.session.Name == f.Peer })
 	}
 	c := e.Event
 	if c == nil {
 		return
 	}
+	this := owned{c.Node, c.Subject}
+	hide := func() { l.withdrawn[c.Subject] = max(l.withdrawn[c.Subject], c.Version) }
 	switch c.Kind {
 	case trace.Settled:
 		if l.by[c.Key] == nil {
-			l.by[c.Key] = map[liveCopy]settledCopy{}
+			l.by[c.Key] = map[owned]seenAt[conclave.Epoch]{}
 		}
-		if c.Flag || c.Version < l.withdrawn[c.Subject].v {
+		if c.Flag || c.Version < l.withdrawn[c.Subject] || h.Joined && !l.accepted[this] { // it may have been withdrawn elsewhere
 			return
 		}
-		this := settledCopy{i, i, c.Epoch}
-		if before, had := l.by[c.Key][liveCopy{c.Node, c.Subject}]; had && before.epoch.Less(c.Epoch) {
-			this.lowest, this.epoch = before.lowest, before.epoch
+		epoch := c.Epoch
+		if before, had := l.by[c.Key][this]; had && before.v.Less(epoch) {
+			epoch = before.v
 		}
-		l.by[c.Key][liveCopy{c.Node, c.Subject}] = this
+		l.by[c.Key][this] = seenAt[conclave.Epoch]{epoch, i}
 	case trace.Removed:
-		l.hide(i, c)
+		hide()
 	case trace.Accepted, trace.Dropped:
+		l.accepted[this] = c.Kind == trace.Accepted && !c.Flag
 		switch {
 		case c.Flag:
-			l.hide(i, c)
-		case c.Kind == trace.Accepted && c.Version >= l.withdrawn[c.Subject].v: // it is there again, and hides what is older itself
+			hide()
+		case c.Kind == trace.Accepted && c.Version >= l.withdrawn[c.Subject]: // it is there again, and hides what is older itself
 			delete(l.withdrawn, c.Subject)
 		}
 		if c.Flag || c.Kind == trace.Dropped {
-			forget(func(x liveCopy) bool { return x.id == c.Subject })
+			forget(func(x owned) bool { return x.id == c.Subject })
 		}
 	}
-}
-
-// hide notes that copies of a registration below a claim's version are not shown.
-func (l *liveCopies) hide(i int, c *trace.Claim) {
-	if c.Version > l.withdrawn[c.Subject].v {
-		l.withdrawn[c.Subject] = seenAt[int64]{c.Version, i}
-	}
-}
-
-// carriedCopies returns the entries that L11 needs of a history that is cut: those
-// that settled the live copies, and what was withdrawn since a moment, or is still
-// had by a session that does not know it.
-func (h *History) carriedCopies(since time.Duration, had map[string]bool) (keep []int) {
-	live := newLiveCopies()
-	for i, e := range h.Entries {
-		live.apply(i, e)
-	}
-	for _, copies := range live.by {
-		for _, s := range copies {
-			keep = append(keep, s.last, s.lowest)
-		}
-	}
-	for id, w := range live.withdrawn {
-		if had[id] || h.Entries[w.i].At >= since {
-			keep = append(keep, w.i)
-		}
-	}
-	return keep
 }

@@ -42,18 +42,22 @@ var ruleCheckers = []checker{
 // L2: a leader that serves without its source's copy was answered, at its
 // epoch, by as many sessions as it reports.
 func servedAfterHearing(h *History, v *Verdict) {
-	answered := map[slotEpoch]map[conclave.NodeID]int{}
+	answered, began := map[slotEpoch]map[conclave.NodeID]bool{}, map[slotEpoch]bool{}
 	h.events(func(i int, at time.Duration, c trace.Claim) {
 		k := slotEpoch{c.Slot, c.Epoch}
-		if c.Kind == trace.Answered {
+		switch c.Kind {
+		case trace.Migrating:
+			began[k] = true
+			return
+		case trace.Answered:
 			if answered[k] == nil {
-				answered[k] = map[conclave.NodeID]int{}
+				answered[k] = map[conclave.NodeID]bool{}
 			}
-			answered[k][c.Node] = i
+			answered[k][c.Node] = true
 			return
 		}
-		v.check(c.Flag || len(answered[k]) >= c.Count, h, at, []int{i}, "%s serves slot %d at epoch %s and reports %d answers of sessions; there were %d", c.Node, c.Slot, c.Epoch, c.Count, len(answered[k]))
-	}, trace.Answered, trace.Serving)
+		v.check(c.Flag || len(answered[k]) >= c.Count || h.Joined && !began[k], h, at, []int{i}, "%s serves slot %d at epoch %s and reports %d answers of sessions; there were %d", c.Node, c.Slot, c.Epoch, c.Count, len(answered[k]))
+	}, trace.Migrating, trace.Answered, trace.Serving)
 }
 
 // L3: a session accepts a read only at the epoch that it uses at that moment.
@@ -66,7 +70,7 @@ func readsWithinOneEpoch(h *History, v *Verdict) {
 			current[k] = seenAt[conclave.Epoch]{c.Epoch, i}
 			return
 		}
-		g := current[k]
+		g, adopted := current[k]
 		t := answered[k]
 		if c.Kind == trace.Answered {
 			if t.v.Less(c.Epoch) { // a late request of an older leader does not lower the fence
@@ -75,7 +79,7 @@ func readsWithinOneEpoch(h *History, v *Verdict) {
 			return
 		}
 		v.check(!c.Epoch.Less(t.v), h, at, []int{t.i, i}, "%s accepts an answer of slot %d at epoch %s after it has answered the leader of %s", c.Node, c.Slot, c.Epoch, t.v)
-		v.check(c.Epoch == g.v, h, at, []int{g.i, i}, "%s accepts an answer of slot %d at epoch %s while it uses %s", c.Node, c.Slot, c.Epoch, g.v)
+		v.check(c.Epoch == g.v || h.Joined && !adopted, h, at, []int{g.i, i}, "%s accepts an answer of slot %d at epoch %s while it uses %s", c.Node, c.Slot, c.Epoch, g.v)
 	}, trace.Adopted, trace.Answered, trace.Counted, trace.Settled)
 }
 
@@ -91,8 +95,8 @@ func writesNameTheEpoch(h *History, v *Verdict) {
 		case trace.Finished:
 			leads[k] = seenAt[conclave.Epoch]{i: i}
 		case trace.Stored, trace.Removed:
-			l := leads[k]
-			v.check(l.v == c.Epoch && !c.Epoch.IsZero(), h, at, []int{l.i, i}, "%s accepted a write of slot %d at epoch %s, but leads at %s", c.Node, c.Slot, c.Epoch, l.v)
+			l, known := leads[k]
+			v.check(l.v == c.Epoch && !c.Epoch.IsZero() || h.Joined && !known, h, at, []int{l.i, i}, "%s accepted a write of slot %d at epoch %s, but leads at %s", c.Node, c.Slot, c.Epoch, l.v)
 		}
 	}, trace.Migrating, trace.Serving, trace.Finished, trace.Stored, trace.Removed)
 }
@@ -188,13 +192,14 @@ func ownersWereLost(h *History, v *Verdict) {
 
 // L12: the first row that a term writes is its seal.
 func sealedFirst(h *History, v *Verdict) {
-	sealed := map[uint64]bool{}
+	sealed, won := map[uint64]bool{}, map[uint64]bool{}
+	h.events(func(_ int, _ time.Duration, c trace.Claim) { won[c.Term] = true }, trace.Led)
 	for _, w := range h.statements(trace.Writing) {
 		if w.before.Subject == "seal" {
 			sealed[w.before.Term] = true
 			continue
 		}
-		v.check(sealed[w.before.Term], h, w.from, []int{w.call}, "%s writes %s in term %d, which is not sealed yet", w.before.Node, w.before.Subject, w.before.Term)
+		v.check(sealed[w.before.Term] || h.Joined && !won[w.before.Term], h, w.from, []int{w.call}, "%s writes %s in term %d, which is not sealed yet", w.before.Node, w.before.Subject, w.before.Term)
 	}
 }
 

@@ -64,8 +64,8 @@ func readsOnlyServed(h *History, v *Verdict) {
 		case trace.Migrating, trace.Finished:
 			serving[k] = seenAt[conclave.Epoch]{i: i}
 		case trace.Read:
-			s := serving[k]
-			v.check(s.v == c.Epoch && !c.Epoch.IsZero(), h, at, []int{s.i, i}, "%s answered a read of slot %d at epoch %s, but serves at %s", c.Node, c.Slot, c.Epoch, s.v)
+			s, known := serving[k]
+			v.check(s.v == c.Epoch && !c.Epoch.IsZero() || h.Joined && !known, h, at, []int{s.i, i}, "%s answered a read of slot %d at epoch %s, but serves at %s", c.Node, c.Slot, c.Epoch, s.v)
 		}
 	}, trace.Serving, trace.Migrating, trace.Finished, trace.Read)
 }
@@ -146,7 +146,7 @@ func grantedSlotsServe(h *History, v *Verdict) {
 	calm := h.steady()
 	judge := func(id int, until time.Duration) {
 		g, ok := waiting[id]
-		if from := h.Entries[g.i].At; ok && from >= h.known() && from+h.serveLimit() <= h.End() && calm(from, from+h.serveLimit()) && !h.checked(from+h.serveLimit()) {
+		if from := h.Entries[g.i].At; ok && from+h.serveLimit() <= h.End() && calm(from, from+h.serveLimit()) {
 			v.check(until <= from+h.serveLimit(), h, until, []int{g.i}, "%s does not serve slot %d at epoch %s within %s", g.v.Node, id, g.v.Epoch, h.serveLimit())
 		}
 		delete(waiting, id)

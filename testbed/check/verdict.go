@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"conclave"
@@ -35,21 +36,32 @@ type Violation struct {
 	visualize func(w io.Writer) error // writes a page about it, if there is one; see Visualize
 }
 
-// MarshalJSON writes durations as milliseconds.
+// violation is a Violation in JSON, with its time in milliseconds.
+type violation struct {
+	AtMs     float64  `json:"atMs"`
+	Evidence []string `json:"evidence"`
+	What     string   `json:"what"`
+}
+
+// MarshalJSON implements json.Marshaler.
 func (v Violation) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]any{"atMs": millis(v.At), "what": v.What, "evidence": v.Evidence})
+	return json.Marshal(violation{float64(v.At) / float64(time.Millisecond), v.Evidence, v.What})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (v *Violation) UnmarshalJSON(text []byte) error {
+	var in violation
+	err := json.Unmarshal(text, &in)
+	*v = Violation{At: time.Duration(math.Round(in.AtMs * float64(time.Millisecond))), What: in.What, Evidence: in.Evidence}
+	return err
 }
 
 // maxViolations is how many violations a checker keeps: the first explain the
 // rest.
 const maxViolations = 20
 
-// check counts one check, and records a violation if it does not hold, unless that
-// moment was checked before the history was resumed.
+// check counts one check, and records a violation if it does not hold.
 func (v *Verdict) check(holds bool, h *History, at time.Duration, evidence []int, format string, args ...any) {
-	if h.checked(at) {
-		return
-	}
 	v.Checks++
 	if holds || len(v.Violations) >= maxViolations {
 		return
@@ -74,6 +86,12 @@ type slotEpoch struct {
 type nodeSlot struct {
 	node conclave.NodeID
 	slot int
+}
+
+// owned identifies a registration of one incarnation of a session.
+type owned struct {
+	session conclave.NodeID
+	id      string
 }
 
 // seenAt is a value with the index of the entry that shows it.

@@ -12,10 +12,9 @@
 //
 // A viewer gets one snapshot and then changes, as server-sent events. A change has
 // only what differs from the state before: entries of maps and fields of State,
-// with null for what is gone. Each message has an id; a viewer that connects again
-// with the last id that it has seen gets what it has missed, or a snapshot if that
-// is not kept any more. A message is encoded once for all viewers, and written once
-// to each. The time alone is sent once a second.
+// with null for what is gone. A viewer that connects again gets a snapshot. A
+// message is encoded once for all viewers, and written once to each. The time alone
+// is sent once a second.
 //
 // # Guarantees
 //

@@ -1,57 +1,43 @@
 package console
 
 import (
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 )
 
 const (
-	eventsKept   = 1000 // in a snapshot
-	messagesKept = 256  // for viewers that connect again
-	viewerQueue  = 128  // messages that may wait for one viewer
-	maxViewers   = 256
-	clockEvery   = 1000 // milliseconds of State.Now after which it is sent although nothing else has changed
+	eventsKept  = 1000 // in a snapshot
+	viewerQueue = 128  // messages that may wait for one viewer
+	maxViewers  = 256
+	clockEvery  = 1000 // milliseconds of State.Now after which it is sent although nothing else has changed
 )
-
-// message is one message of the stream, encoded.
-type message struct {
-	id   uint64
-	body []byte // snapshot or change, as the data of a server-sent event
-}
 
 // Hub has the state that the page shows, and passes its changes on to the viewers.
 // Its methods may be called from any goroutine.
 type Hub struct {
-	boot string // differs between two processes, whose ids would mean something else
-
 	mu      sync.Mutex // guards the rest
 	state   State
 	events  []Event
 	event   uint64 // id of the newest event
-	last    uint64 // id of the newest message
 	clock   int64  // State.Now of the newest message
-	kept    []message
 	viewers map[*viewer]bool
 	dropped int
-	whole   message // the newest snapshot that a viewer was given
+	whole   []byte // a snapshot that was encoded since the newest message; nil: none was
 }
 
 // viewer is one reader of the stream.
 type viewer struct {
-	queue chan message // closed when the viewer is dropped
+	queue chan []byte // encoded messages; closed when the viewer is dropped
 }
 
 // waiting takes the messages that are in the queue already.
 func (v *viewer) waiting() (out [][]byte) {
 	for range len(v.queue) {
 		if m, ok := <-v.queue; ok {
-			out = append(out, m.body)
+			out = append(out, m)
 		}
 	}
 	return out
@@ -59,7 +45,7 @@ func (v *viewer) waiting() (out [][]byte) {
 
 // NewHub returns a hub that shows nothing yet.
 func NewHub() *Hub {
-	return &Hub{boot: rand.Text()[:8], viewers: map[*viewer]bool{}}
+	return &Hub{viewers: map[*viewer]bool{}}
 }
 
 // Show replaces the state and adds events, whose ids it sets. The caller does not
@@ -116,12 +102,8 @@ func (h *Hub) snapshot() map[string]any {
 // send encodes a message once and puts it into every viewer's queue. A viewer
 // whose queue is full is dropped.
 func (h *Hub) send(kind string, content map[string]any) {
-	h.last++
-	h.clock = h.state.Now
-	m := message{h.last, h.encode(kind, content)}
-	if h.kept = append(h.kept, m); len(h.kept) > messagesKept {
-		h.kept = slices.Delete(h.kept, 0, len(h.kept)-messagesKept)
-	}
+	h.clock, h.whole = h.state.Now, nil
+	m := encode(kind, content)
 	for v := range maps.Keys(h.viewers) {
 		select {
 		case v.queue <- m:
@@ -133,48 +115,29 @@ func (h *Hub) send(kind string, content map[string]any) {
 	}
 }
 
-func (h *Hub) encode(kind string, content map[string]any) []byte {
+// encode returns a message as a server-sent event.
+func encode(kind string, content map[string]any) []byte {
 	body, err := json.Marshal(content)
 	if err != nil { // a State has only what JSON has
 		panic(err)
 	}
-	return fmt.Appendf(nil, "id: %s-%d\nevent: %s\ndata: %s\n\n", h.boot, h.last, kind, body)
+	return fmt.Appendf(nil, "event: %s\ndata: %s\n\n", kind, body)
 }
 
-// watch adds a viewer. last is the id of the last message that it has seen, "" if
-// there is none. It gets first at once, and then what is in its queue. v is nil if
-// there are maxViewers already.
-func (h *Hub) watch(last string) (v *viewer, first [][]byte) {
+// watch adds a viewer, which gets a snapshot at once, and then what is in its queue. v
+// is nil if there are maxViewers already.
+func (h *Hub) watch() (v *viewer, first []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.viewers) >= maxViewers {
 		return nil, nil
 	}
-	v = &viewer{queue: make(chan message, viewerQueue)}
+	v = &viewer{queue: make(chan []byte, viewerQueue)}
 	h.viewers[v] = true
-	if seen, ok := h.position(last); ok {
-		for _, m := range h.kept {
-			if m.id > seen {
-				first = append(first, m.body)
-			}
-		}
-		return v, first
+	if h.whole == nil {
+		h.whole = encode("snapshot", h.snapshot())
 	}
-	if h.whole.body == nil || h.whole.id != h.last { // it is encoded once for all viewers that come before the next message
-		h.whole = message{h.last, h.encode("snapshot", h.snapshot())}
-	}
-	return v, [][]byte{h.whole.body}
-}
-
-// position returns the number in the id of a message after which every message is
-// kept.
-func (h *Hub) position(id string) (uint64, bool) {
-	boot, number, _ := strings.Cut(id, "-")
-	n, err := strconv.ParseUint(number, 10, 64)
-	if err != nil || boot != h.boot || n > h.last {
-		return 0, false
-	}
-	return n, n == h.last || len(h.kept) > 0 && h.kept[0].id <= n+1
+	return v, h.whole
 }
 
 // leave removes a viewer.

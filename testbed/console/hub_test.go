@@ -3,7 +3,6 @@ package console
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -18,21 +17,19 @@ import (
 	_ "conclave/internal/bubble"
 )
 
-// content returns the kind, the id and the content of an encoded message.
-func content(t *testing.T, body []byte) (kind, id string, out map[string]any) {
+// content returns the kind and the content of an encoded message.
+func content(t *testing.T, body []byte) (kind string, out map[string]any) {
 	t.Helper()
 	for line := range strings.Lines(string(body)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		switch name {
-		case "id":
-			id = value
 		case "event":
 			kind = value
 		case "data":
 			require.NoError(t, json.Unmarshal([]byte(value), &out))
 		}
 	}
-	return kind, id, out
+	return kind, out
 }
 
 func state(term uint64, nodes map[string]Node) State {
@@ -42,14 +39,13 @@ func state(term uint64, nodes map[string]Node) State {
 func TestShow_SendsOnlyWhatDiffers(t *testing.T) {
 	h := NewHub()
 	h.Show(state(1, map[string]Node{"meta-1": {Role: "meta", State: "ready"}, "meta-2": {Role: "meta"}}))
-	v, first := h.watch("")
-	require.Len(t, first, 1)
-	kind, _, snapshot := content(t, first[0])
+	v, first := h.watch()
+	kind, snapshot := content(t, first)
 	assert.Equal(t, "snapshot", kind)
 	assert.Len(t, snapshot["nodes"], 2)
 
 	h.Show(state(2, map[string]Node{"meta-1": {Role: "meta", State: "killed"}}), Event{Node: "meta-1", Text: "killed"})
-	kind, _, diff := content(t, (<-v.queue).body)
+	kind, diff := content(t, <-v.queue)
 	assert.Equal(t, "change", kind)
 	assert.EqualValues(t, 2, diff["term"])
 	assert.NotContains(t, diff, "mode")
@@ -65,7 +61,7 @@ func TestShow_SendsOnlyWhatDiffers(t *testing.T) {
 
 func TestShow_SendsTheTimeAloneOnceASecond(t *testing.T) {
 	h := NewHub()
-	v, _ := h.watch("")
+	v, _ := h.watch()
 	for now := int64(10_000); now < 20_000; now += 250 {
 		h.Show(State{Mode: "live", Now: now})
 	}
@@ -106,8 +102,8 @@ func TestStream_WritesEachMessageOnceAndEncodesItOnce(t *testing.T) {
 			assert.Equal(t, out[0].bytes, o.bytes)
 			assert.Equal(t, out[0].encoded, o.encoded, "the same memory")
 			for n := range messages {
-				_, id, diff := content(t, o.got[n+1])
-				assert.Equal(t, fmt.Sprint(h.boot, "-", n+1), id)
+				_, diff := content(t, o.got[n+1])
+				assert.EqualValues(t, n+1, diff["term"])
 				assert.Len(t, diff["events"], 1, "no event is missing")
 			}
 		}
@@ -167,42 +163,13 @@ func (c *counted) FlushError() error {
 	return nil
 }
 
-func TestWatch_ResumesAfterTheLastMessage(t *testing.T) {
-	h := NewHub()
-	h.Show(state(1, nil))
-	v, first := h.watch("")
-	_, seen, _ := content(t, first[0])
-	h.leave(v)
-	h.Show(state(2, nil))
-	h.Show(state(3, nil))
-
-	_, missed := h.watch(seen)
-	require.Len(t, missed, 2)
-	for i, m := range missed {
-		kind, _, diff := content(t, m)
-		assert.Equal(t, "change", kind)
-		assert.EqualValues(t, i+2, diff["term"])
-	}
-	for _, other := range []string{"another-1", "x", h.boot + "-999"} {
-		_, first := h.watch(other)
-		kind, _, _ := content(t, first[0])
-		assert.Equal(t, "snapshot", kind, other)
-	}
-	for term := range uint64(messagesKept + 1) {
-		h.Show(state(term+4, nil))
-	}
-	_, first = h.watch(seen)
-	kind, _, _ := content(t, first[0])
-	assert.Equal(t, "snapshot", kind, "what it has missed is not kept")
-}
-
 func TestShow_DropsViewerThatDoesNotRead(t *testing.T) {
 	h := NewHub()
-	slow, _ := h.watch("")
-	quick, _ := h.watch("")
+	slow, _ := h.watch()
+	quick, _ := h.watch()
 	for term := range uint64(viewerQueue + 10) {
 		h.Show(state(term+1, nil))
-		assert.NotNil(t, (<-quick.queue).body)
+		assert.NotNil(t, <-quick.queue)
 	}
 	now, dropped := h.Viewers()
 	assert.Equal(t, 1, now)
@@ -217,43 +184,42 @@ func TestShow_DropsViewerThatDoesNotRead(t *testing.T) {
 func TestRestart_ReplacesEventsToo(t *testing.T) {
 	h := NewHub()
 	h.Show(state(1, nil), Event{Text: "a"}, Event{Text: "b"})
-	v, _ := h.watch("")
+	v, _ := h.watch()
 	h.Restart(state(5, nil), []Event{{Text: "c"}})
-	kind, _, snapshot := content(t, (<-v.queue).body)
+	kind, snapshot := content(t, <-v.queue)
 	assert.Equal(t, "snapshot", kind)
 	assert.Len(t, snapshot["events"], 1)
-	_, first := h.watch("")
-	_, _, again := content(t, first[0])
+	_, first := h.watch()
+	_, again := content(t, first)
 	assert.Equal(t, snapshot, again)
 }
 
 func TestWatch_EncodesASnapshotOnceForAllViewers(t *testing.T) {
 	h := NewHub()
 	h.Show(state(1, nil), Event{Text: "a"})
-	v, first := h.watch("")
-	_, second := h.watch("")
-	assert.Same(t, &first[0][0], &second[0][0])
+	v, first := h.watch()
+	_, second := h.watch()
+	assert.Same(t, &first[0], &second[0])
 	h.Show(state(2, nil))
 	h.leave(v)
-	_, third := h.watch("")
-	_, id, snapshot := content(t, third[0])
+	_, third := h.watch()
+	_, snapshot := content(t, third)
 	assert.EqualValues(t, 2, snapshot["term"])
-	assert.Equal(t, h.boot+"-2", id)
 }
 
 func TestWatch_HasPlacesForSoManyViewers(t *testing.T) {
 	h := NewHub()
 	var v *viewer
 	for range maxViewers {
-		v, _ = h.watch("")
+		v, _ = h.watch()
 		assert.NotNil(t, v)
 	}
-	none, _ := h.watch("")
+	none, _ := h.watch()
 	assert.Nil(t, none)
 	answer := httptest.NewRecorder()
 	NewServer(Config{Hub: h}).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "http://127.0.0.1/v1/stream", nil))
 	assert.Equal(t, http.StatusServiceUnavailable, answer.Code)
 	h.leave(v)
-	again, _ := h.watch("")
+	again, _ := h.watch()
 	assert.NotNil(t, again)
 }

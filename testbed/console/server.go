@@ -132,13 +132,9 @@ func (s *Server) rights(w http.ResponseWriter, r *http.Request) {
 	serve.WriteJSON(w, http.StatusOK, map[string]bool{"act": s.cfg.Actor != nil && s.access.mayAct(r)})
 }
 
-// stream sends a snapshot, or what the viewer has missed, and then changes.
+// stream sends a snapshot, and then changes.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
-	last := r.Header.Get("Last-Event-ID")
-	if last == "" {
-		last = r.URL.Query().Get("last")
-	}
-	v, first := s.cfg.Hub.watch(last)
+	v, first := s.cfg.Hub.watch()
 	if v == nil {
 		serve.WriteError(w, wire.Errorf(wire.CodeUnavailable, "%d viewers watch already", maxViewers))
 		return
@@ -157,7 +153,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 		}
 		return out.Flush() == nil
 	}
-	if !send(first...) {
+	if !send(first) {
 		return
 	}
 	alive := time.NewTicker(keepAlive)
@@ -165,7 +161,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	for {
 		select {
 		case m, ok := <-v.queue:
-			if !ok || !send(append([][]byte{m.body}, v.waiting()...)...) {
+			if !ok || !send(append([][]byte{m}, v.waiting()...)...) {
 				return
 			}
 		case <-alive.C:

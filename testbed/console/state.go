@@ -1,5 +1,9 @@
 package console
 
+import "slices"
+
+const movesShown = 6 // of one slot
+
 // State is what the page shows at one moment. What a source does not know is
 // empty, and the page leaves it out. Times are milliseconds: of the wall clock for
 // a live cluster, since the beginning for a recording.
@@ -55,6 +59,21 @@ type Node struct {
 	Listed   string `json:"listed,omitempty"` // the reason on the blacklist
 }
 
+// Count counts the slots of a node.
+func (n *Node) Count(name string, slots map[string]Slot) {
+	for _, x := range slots {
+		switch {
+		case x.Leader == name:
+			n.Leading++
+		case slices.Contains(x.Followers, name):
+			n.Follows++
+		}
+		if x.From == name || x.To == name || x.Leader == name && x.Phase != "stable" {
+			n.Moving++
+		}
+	}
+}
+
 // Client is one client at one session.
 type Client struct {
 	Name    string `json:"name"`
@@ -85,6 +104,11 @@ type Move struct {
 	At   int64  `json:"at"`
 	From string `json:"from"`
 	To   string `json:"to"`
+}
+
+// Moved returns the last moves of a slot, after another one.
+func Moved(before []Move, m Move) []Move {
+	return slices.Concat([]Move{m}, before[:min(movesShown-1, len(before))])
 }
 
 // Term is one election.

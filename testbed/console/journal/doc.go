@@ -4,12 +4,12 @@
 //
 // A file is JSON lines in gzip, which a shell can read too:
 //
-//	{"recording":2, "name":...}     what was played: Header
+//	{"recording":3, "name":...}     what was played: Header
 //	{"at":-536000000, "event":...}  the records, in the order of their times
 //	...
 //	{"result":...}                  how the run ended: Result
 //
-// A [Reader] has all of it in memory: open no file of a stranger, since a record of a
+// A [Recording] has all of it in memory: open no file of a stranger, since a record of a
 // few bytes may take a hundred times as many. A file that is cut short, damaged or of
 // another version is refused with an error that says so, and one with more than 128 MiB
 // of lines too. It is complete only when the Writer is closed: what is recorded of a run that is
@@ -19,7 +19,7 @@
 //
 // A file uses what later files declare.
 //
-//   - reader.go: the records of a file, and the state before each.
+//   - reader.go: a file is read.
 //   - writer.go: records are written.
 //   - line.go: a record as a line.
 //   - record.go: what is recorded.

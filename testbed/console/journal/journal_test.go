@@ -105,7 +105,7 @@ func written(t testing.TB, records []journal.Record, result journal.Result) []by
 	return file.Bytes()
 }
 
-func open(b []byte) (*journal.Reader, error) {
+func open(b []byte) (*journal.Recording, error) {
 	return journal.Open(bytes.NewReader(b))
 }
 
@@ -118,77 +118,43 @@ func errorsAsText(r journal.Record) string {
 	return text
 }
 
-func TestReader_ReturnsWhatWasWritten(t *testing.T) {
+func TestOpen_ReturnsWhatWasWritten(t *testing.T) {
 	records := sample(8000)
 	result := journal.Result{Failures: []string{"expected a leader"}, Verdicts: []check.Verdict{
 		{ID: "I1", Says: "one leader", Checks: 3, Shown: "2", Violations: []check.Violation{{At: records[900].At, What: "two leaders", Evidence: []string{"a", "b"}}}},
 	}}
 	r, err := open(written(t, records, result))
 	require.NoError(t, err)
-	assert.Equal(t, header, r.Header())
-	assert.Equal(t, result, r.Result())
-	require.Equal(t, len(records), r.Len())
+	assert.Equal(t, header, r.Header)
+	assert.Equal(t, result, r.Result)
+	require.Len(t, r.Records, len(records))
 	from, to := r.Span()
 	assert.Equal(t, records[0].At, from)
 	assert.Equal(t, records[len(records)-1].At, to)
-	// Forwards, and then anywhere.
-	order := make([]int, 0, len(records)+500)
-	for n := range records {
-		order = append(order, n)
-	}
-	random := rand.New(rand.NewPCG(3, 4))
-	for range 500 {
-		order = append(order, random.IntN(len(records)))
-	}
-	for _, n := range order {
-		got := r.Record(n)
+	for n, got := range r.Records {
 		if errorsAsText(records[n]) != errorsAsText(got) { // a comparison of its own: assert.Equal takes too long for so many
 			require.Equal(t, errorsAsText(records[n]), errorsAsText(got), "record %d", n)
 		}
 	}
-
-	var violations []journal.Mark
-	faults := 0
-	for _, m := range r.Marks() {
-		switch m.Kind {
-		case journal.ViolationMark:
-			violations = append(violations, m)
-		case journal.FaultMark:
-			faults++
-			assert.NotNil(t, records[m.Number].Entry.Fault)
-		}
-	}
-	assert.Equal(t, len(records)/8, faults, "an act that failed is no mark")
-	require.Len(t, violations, 1)
-	assert.Equal(t, records[900].At, records[violations[0].Number].At)
 }
 
-func TestReader_FindsTimesAndStates(t *testing.T) {
+func TestSearch_FindsTimes(t *testing.T) {
 	records := sample(8000)
 	r, err := open(written(t, records, journal.Result{}))
 	require.NoError(t, err)
 	for n := 0; n < len(records); n += 37 {
 		want := slices.IndexFunc(records, func(x journal.Record) bool { return x.At >= records[n].At })
 		require.Equal(t, want, r.Search(records[n].At))
-
-		var state *testbed.Snapshot
-		for _, x := range records[:n] {
-			if x.State != nil {
-				state = x.State
-			}
-		}
-		require.Equal(t, state, r.StateBefore(n))
 	}
 	assert.Equal(t, len(records), r.Search(time.Hour))
 	assert.Zero(t, r.Search(-time.Hour))
 }
 
-func TestReader_AnEmptyRun(t *testing.T) {
+func TestOpen_AnEmptyRun(t *testing.T) {
 	r, err := open(written(t, nil, journal.Result{}))
 	require.NoError(t, err)
-	assert.Zero(t, r.Len())
+	assert.Empty(t, r.Records)
 	assert.Zero(t, r.Search(0))
-	assert.Nil(t, r.StateBefore(1))
 }
 
 func TestOpen_SaysWhatIsWrong(t *testing.T) {
@@ -205,15 +171,15 @@ func TestOpen_SaysWhatIsWrong(t *testing.T) {
 		{"empty", nil, "not a recording of conclave"},
 		{"another file", []byte(strings.Repeat("at 1s kill leader\n", 10)), "not a recording of conclave"},
 		{"another file in gzip", zipped(t, "at 1s kill leader\n"), "not a recording of conclave"},
-		{"another version", zipped(t, `{"recording": 65}`), "its format is version 65; this program reads version 2"},
+		{"another version", zipped(t, `{"recording": 65}`), "its format is version 65; this program reads version 3"},
 		{"cut short", good[:len(good)/2], "cut short"},
 		{"cut short by its sum", good[:len(good)-3], "cut short"},
-		{"without an end", zipped(t, `{"recording": 2}`+"\n"+`{"at": 1, "message": {}}`), "cut short"},
+		{"without an end", zipped(t, `{"recording": 3}`+"\n"+`{"at": 1, "message": {}}`), "cut short"},
 		{"damaged", damaged, "damaged"},
 		{"with a wrong sum", wrongSum, "it is damaged: its checksum is wrong"},
-		{"of the version before", []byte("conclave recording\n\x01\x02{}"), "its format is version 1; this program reads version 2"},
-		{"not in order", zipped(t, `{"recording": 2}`+"\n"+`{"at": 1, "message": {}} {"at": 0, "message": {}} {"result": {}}`), "record 1: it has nothing, or is not in order"},
-		{"nothing", zipped(t, `{"recording": 2}`+"\n"+`{"at": 1} {"result": {}}`), "record 0: it has nothing"},
+		{"of the version before", []byte("conclave recording\n\x01\x02{}"), "not a recording of conclave"},
+		{"not in order", zipped(t, `{"recording": 3}`+"\n"+`{"at": 1, "message": {}} {"at": 0, "message": {}} {"result": {}}`), "record 1: it has nothing, or is not in order"},
+		{"nothing", zipped(t, `{"recording": 3}`+"\n"+`{"at": 1} {"result": {}}`), "record 0: it has nothing"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := open(c.file)
@@ -268,18 +234,13 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("no space") }
 func FuzzOpen(f *testing.F) {
 	f.Add(written(f, sample(50), journal.Result{}))
 	f.Add(written(f, nil, journal.Result{Verdicts: []check.Verdict{{ID: "I1", Violations: []check.Violation{{What: "x"}}}}}))
-	f.Add(zipped(f, `{"recording": 2} {"at": 1, "op": {"Kind": "push"}} {"result": {}}`))
+	f.Add(zipped(f, `{"recording": 3} {"at": 1, "op": {"Kind": "push"}} {"result": {}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := open(b)
 		if err != nil {
 			return
 		}
-		for n := range r.Len() {
-			r.Record(n)
-		}
-		for _, m := range r.Marks() {
-			r.Record(m.Number)
-		}
-		r.StateBefore(r.Len())
+		r.Search(0)
+		r.Span()
 	})
 }

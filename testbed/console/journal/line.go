@@ -11,7 +11,7 @@ import (
 
 // version is that of the format; it is raised with every change. A file of another
 // one is refused.
-const version = 2
+const version = 3
 
 // head is the first line.
 type head struct {
@@ -29,7 +29,7 @@ type line struct {
 	Usage    *testbed.Usage     `json:"usage,omitempty"`
 	Message  *Message           `json:"message,omitempty"`
 	State    *testbed.Snapshot  `json:"state,omitempty"`
-	Result   *result            `json:"result,omitempty"`
+	Result   *Result            `json:"result,omitempty"`
 }
 
 // event, fault and op have their errors as text: an outer field is written instead
@@ -47,24 +47,6 @@ type fault struct {
 type op struct {
 	check.Op
 	Err string `json:",omitempty"`
-}
-
-// result is Result in a form that can be read again.
-type result struct {
-	Failures []string
-	Verdicts []verdict
-}
-
-type verdict struct {
-	check.Verdict
-	Violations []violation `json:"violations"`
-}
-
-// violation has the time of a check.Violation in full.
-type violation struct {
-	At       time.Duration
-	What     string
-	Evidence []string
 }
 
 // lineOf returns a record as a line. It reports false if the record has nothing.
@@ -109,29 +91,6 @@ func (l line) record() (Record, bool) {
 	}
 	r.Entry = e
 	return r, true
-}
-
-func resultOf(r Result) *result {
-	out := &result{Failures: r.Failures}
-	for _, v := range r.Verdicts {
-		w := verdict{Verdict: v}
-		for _, x := range v.Violations {
-			w.Violations = append(w.Violations, violation{x.At, x.What, x.Evidence})
-		}
-		out.Verdicts = append(out.Verdicts, w)
-	}
-	return out
-}
-
-func (r result) result() Result {
-	out := Result{Failures: r.Failures}
-	for _, v := range r.Verdicts {
-		for _, x := range v.Violations {
-			v.Verdict.Violations = append(v.Verdict.Violations, check.Violation{At: x.At, What: x.What, Evidence: x.Evidence})
-		}
-		out.Verdicts = append(out.Verdicts, v.Verdict)
-	}
-	return out
 }
 
 func textOf(err error) string {

@@ -61,21 +61,3 @@ type Result struct {
 	Failures []string // expectations that were not met, and actions that failed
 	Verdicts []check.Verdict
 }
-
-// Mark is a record that a viewer may want to go to.
-type Mark struct {
-	Number int
-	At     time.Duration
-	Kind   MarkKind
-	What   string
-}
-
-// MarkKind is a kind of Mark.
-type MarkKind string
-
-// The kinds.
-const (
-	FaultMark     MarkKind = "fault"     // an act, also one that ends a fault
-	ElectionMark  MarkKind = "election"  // a node leads
-	ViolationMark MarkKind = "violation" // of an invariant
-)

@@ -56,7 +56,7 @@ func (w *Writer) Close(r Result) error {
 	if w.err != nil {
 		return w.err
 	}
-	if err := w.write(line{At: w.last, Result: resultOf(r)}); err != nil {
+	if err := w.write(line{At: w.last, Result: &r}); err != nil {
 		return err
 	}
 	if err := w.zip.Close(); err != nil {

@@ -10,6 +10,7 @@ import (
 	"conclave/meta/metaclient"
 	"conclave/testbed"
 	"conclave/testbed/console"
+	"conclave/testbed/local/supervisor"
 	"conclave/wire"
 )
 
@@ -113,7 +114,7 @@ func (s *Source) action(r console.Request) (testbed.Action, error) {
 	v := verbs[i]
 	seen := s.before()
 	known := func(name string) bool {
-		return seen != nil && slices.ContainsFunc(seen.processes, func(p process) bool { return p.Name == name && p.Role != "client" })
+		return seen != nil && slices.ContainsFunc(seen.processes, func(p supervisor.Process) bool { return p.Name == name && p.Role != "client" })
 	}
 	switch {
 	case !known(r.Node):
@@ -192,7 +193,7 @@ func (s *Source) effect(ctx context.Context, a testbed.Action) string {
 // consequence says what a fault of a node means now.
 func (s *Source) consequence(a testbed.Action) string {
 	seen := s.before()
-	n := nodes(seen, s.cfg.Settings.Lease)[a.Node]
+	n := nodes(seen, slots(seen, nil, nil), s.cfg.Settings.Lease)[a.Node]
 	breaks := a.Verb == testbed.Kill || a.Verb == testbed.Stop || a.Verb == testbed.Pause
 	switch {
 	case !breaks:

@@ -9,7 +9,6 @@ import (
 
 	"conclave/internal/signal"
 	"conclave/testbed"
-	"conclave/testbed/check"
 	"conclave/testbed/console"
 	"conclave/testbed/local/supervisor"
 )
@@ -23,11 +22,6 @@ type status struct {
 	missing    int
 	gaps       map[uint64]int64 // leaderless milliseconds, by term
 }
-
-type (
-	process = supervisor.Process
-	history = check.History
-)
 
 // Config describes the cluster to show.
 type Config struct {

@@ -11,9 +11,9 @@
 // here, and what is observed from outside. The checkers are those of package check.
 // A history grows and each check reads all of it, so checks are spaced: the next one
 // begins after twenty times the time that the last one took, which bounds their cost
-// to a twentieth of a processor. After maxEntries the clients are replaced and the
-// history is cut: the next one has what the checkers need of it (check.Recorder.Resume),
-// and every event since. What was checked is added up.
+// to a twentieth of a processor. After maxEntries, when the cluster is quiet, the clients
+// are replaced and another history begins: of the time before, it has only the faults
+// (check.Recorder.Resume). What was checked is added up.
 //
 // # What is not guaranteed
 //

@@ -37,7 +37,7 @@ func (f *follower) node(ctx context.Context, address string) {
 func (f *follower) run(ctx context.Context, address string) {
 	last, life := uint64(0), ""
 	for ctx.Err() == nil {
-		if now := incarnation(ctx, f.http, address); now != "" && now != life {
+		if now := probe(ctx, f.http, address).Incarnation; now != "" && now != life {
 			life, last = now, 0
 		}
 		_ = wire.ReadEvents(ctx, f.http, address, f.tokenFor(address), last, true, func(e wire.Event) error { // after any error it is opened again

@@ -198,23 +198,12 @@ func getJSON(ctx context.Context, c *http.Client, address, path, token string, o
 	switch {
 	case err != nil:
 		return err
-	case out != nil && path != "/readyz" && res.StatusCode != http.StatusOK, out == nil && res.StatusCode != http.StatusOK:
+	case res.StatusCode != http.StatusOK:
 		return wire.Errorf(wire.CodeUnavailable, "%s of %s: %s", path, address, res.Status)
 	case out == nil:
 		return nil
 	}
 	return json.Unmarshal(body, out)
-}
-
-// incarnation returns that of the node at an address, "" if none answers.
-func incarnation(ctx context.Context, c *http.Client, address string) string {
-	var health struct {
-		Incarnation string `json:"incarnation"`
-	}
-	if getJSON(ctx, c, address, "/healthz", "", &health) != nil {
-		return ""
-	}
-	return health.Incarnation
 }
 
 // roleOf returns meta, session, data or db.

@@ -86,7 +86,7 @@ func TestRun_StrangersAreSentABoundToken(t *testing.T) {
 	}
 	assert.Equal(t, "secret", meta.sent()["/v1/nodes"], "its address was given")
 
-	session := process{Name: "session-9", Role: "session", HTTP: stranger.address, State: "ready"}
+	session := supervisor.Process{Name: "session-9", Role: "session", HTTP: stranger.address, State: "ready"}
 	s.looker.sessionClients(ctx, session)
 	assert.Equal(t, rights.Bind("secret", stranger.address), stranger.sent()["/v1/clients"])
 }
@@ -94,8 +94,8 @@ func TestRun_StrangersAreSentABoundToken(t *testing.T) {
 // While no meta leads, the page shows the last term and no leader.
 func TestLook_KeepsTheTermDuringAFailover(t *testing.T) {
 	meta := serves(t, map[string]any{"/v1/leader": metaclient.LeaderInfo{Leader: "meta-1", Term: 7}})
-	l := &looker{http.DefaultClient, func(string) string { return "" }, func(context.Context) ([]process, error) {
-		return []process{{Name: "meta-2", Role: "meta", HTTP: meta.address, State: "ready"}}, nil
+	l := &looker{http.DefaultClient, func(string) string { return "" }, func(context.Context) ([]supervisor.Process, error) {
+		return []supervisor.Process{{Name: "meta-2", Role: "meta", HTTP: meta.address, State: "ready"}}, nil
 	}}
 	before, err := l.look(t.Context(), nil)
 	require.NoError(t, err)
@@ -114,7 +114,7 @@ func TestLook_KeepsTheTermDuringAFailover(t *testing.T) {
 // A node follows the meta that lists it with its stream, as far as this look knows.
 func TestNodes_FollowTheMetaThatHoldsTheirStream(t *testing.T) {
 	seen := &sight{
-		processes: []process{
+		processes: []supervisor.Process{
 			{Name: "meta-1", Role: "meta", State: "ready"}, {Name: "meta-2", Role: "meta", State: "ready"}, {Name: "data-1", Role: "data", State: "draining"},
 			{Name: "data-2", Role: "data", State: "ready"}, {Name: "data-3", Role: "data", State: "killed"}, {Name: "data-4", Role: "data", State: "ready", Incarnation: "new"}, {Name: "db", Role: "db", State: "ready"},
 		},
@@ -126,7 +126,7 @@ func TestNodes_FollowTheMetaThatHoldsTheirStream(t *testing.T) {
 	}
 	follow := func() map[string]string {
 		out := map[string]string{}
-		for name, n := range nodes(seen, time.Second) {
+		for name, n := range nodes(seen, nil, time.Second) {
 			if n.Meta != "" {
 				out[name] = n.Meta
 			}

@@ -206,7 +206,7 @@ func (p *playing) play(ctx context.Context, of scenario.Scenario, number int) {
 func (p *playing) Begins(scenario.Scene) {}
 
 // Ended does nothing.
-func (p *playing) Ended(func() (*history, error)) {}
+func (p *playing) Ended(func() (*check.History, error)) {}
 
 // Did shows an action.
 func (p *playing) Did(a testbed.Action, err error) { p.step(a.String(), err) }

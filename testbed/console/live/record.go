@@ -40,7 +40,6 @@ type record struct {
 
 	mu       sync.Mutex // guards the rest
 	rec      *check.Recorder
-	carried  int       // entries of rec that were carried over from the history before
 	until    time.Time // everything until then was checked; zero: nothing was
 	traffic  *scenario.Traffic
 	working  context.Context // of the traffic
@@ -103,7 +102,7 @@ func (r *record) history(ctx context.Context, group int) {
 	defer cancel()
 	_ = clients.Close(limit)          // a session that does not answer notices their end by itself
 	_ = sleep.For(ctx, 2*time.Second) // what the clients have withdrawn is in no later history
-	if ctx.Err() == nil && (err == nil || rec.Len()-r.carried > maxEntries) {
+	if ctx.Err() == nil && (err == nil || rec.Len() > maxEntries) {
 		_, _ = r.check(rec, began, ended) // what was recorded since the last check, but for the end of the clients
 	}
 	r.mu.Lock()
@@ -118,8 +117,7 @@ func (r *record) resume() *check.Recorder {
 	if r.rec == nil {
 		r.rec = check.NewRecorder("console", r.size)
 	} else {
-		r.rec = r.rec.Resume(r.until)
-		r.carried = r.rec.Len()
+		r.rec, r.observed = r.rec.Resume(r.until), check.Observation{}
 	}
 	return r.rec
 }
@@ -130,7 +128,6 @@ func (r *record) checks(ctx context.Context, rec *check.Recorder, began time.Tim
 	for sleep.For(ctx, pause) == nil {
 		from := time.Now()
 		n, err := r.check(rec, began, time.Time{})
-		n -= r.carried
 		if err != nil || n > maxEntries && r.quiet() || n > 2*maxEntries {
 			return
 		}

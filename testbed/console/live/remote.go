@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -33,15 +34,8 @@ func Remote(metas []string, c *http.Client, tokenFor func(address string) string
 				known[n.Address] = supervisor.Process{Name: n.Name, Role: string(n.Role), HTTP: n.Address}
 			}
 		}
-		out := make([]supervisor.Process, 0, len(known))
-		for _, p := range known {
-			out = append(out, p)
-		}
-		var all sync.WaitGroup
-		for i := range out {
-			all.Go(func() { probe(ctx, c, &out[i]) })
-		}
-		all.Wait()
+		out := slices.Collect(maps.Values(known))
+		probeAll(ctx, c, out, func(supervisor.Process) bool { return true })
 		for _, p := range out {
 			known[p.HTTP] = p
 		}
@@ -55,22 +49,32 @@ func Remote(metas []string, c *http.Client, tokenFor func(address string) string
 func Known(list func() []supervisor.Process, c *http.Client) func(ctx context.Context) ([]supervisor.Process, error) {
 	return func(ctx context.Context) ([]supervisor.Process, error) {
 		out := list()
-		var all sync.WaitGroup
-		for i := range out {
-			if out[i].HTTP != "" && out[i].State == "" {
-				all.Go(func() { probe(ctx, c, &out[i]) })
-			}
-		}
-		all.Wait()
+		probeAll(ctx, c, out, func(p supervisor.Process) bool { return p.HTTP != "" && p.State == "" })
 		return out, nil
 	}
 }
 
-// probe fills in what a node answers about itself.
-func probe(ctx context.Context, c *http.Client, p *supervisor.Process) {
+// probe asks a node about itself. What it does not answer in time is zero.
+func probe(ctx context.Context, c *http.Client, address string) outside.Condition {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	seen, _ := outside.Probe(ctx, c, p.HTTP)
+	seen, _ := outside.Probe(ctx, c, address)
+	return seen
+}
+
+// probeAll fills in what the nodes that match answer about themselves.
+func probeAll(ctx context.Context, c *http.Client, nodes []supervisor.Process, match func(supervisor.Process) bool) {
+	var all sync.WaitGroup
+	for i := range nodes {
+		if match(nodes[i]) {
+			all.Go(func() { fill(&nodes[i], probe(ctx, c, nodes[i].HTTP)) })
+		}
+	}
+	all.Wait()
+}
+
+// fill fills in what a node has answered.
+func fill(p *supervisor.Process, seen outside.Condition) {
 	p.Why = seen.Why
 	if seen.Name == "" {
 		p.State = "unreachable"

@@ -79,7 +79,7 @@ func statusOf(seen *sight, now testbed.Snapshot, out console.State) status {
 }
 
 // nodes returns the nodes of a look.
-func nodes(seen *sight, lease time.Duration) map[string]console.Node {
+func nodes(seen *sight, table map[string]console.Slot, lease time.Duration) map[string]console.Node {
 	out := map[string]console.Node{}
 	for _, p := range seen.processes {
 		if p.Role == "client" {
@@ -106,17 +106,7 @@ func nodes(seen *sight, lease time.Duration) map[string]console.Node {
 				n.Listed = cmp.Or(b.Reason, "by an operator")
 			}
 		}
-		for _, x := range seen.slots.Slots {
-			switch {
-			case x.Leader == p.Name:
-				n.Leading++
-			case slices.Contains(x.Followers, p.Name):
-				n.Follows++
-			}
-			if x.Source == p.Name || x.Successor == p.Name || x.Leader == p.Name && x.State != "stable" {
-				n.Moving++
-			}
-		}
+		n.Count(p.Name, table)
 		out[p.Name] = n
 	}
 	return out
@@ -143,7 +133,7 @@ func slots(seen, before *sight, moves map[string][]console.Move) map[string]cons
 	for i, x := range seen.slots.Slots {
 		id := strconv.Itoa(x.ID)
 		if before != nil && i < len(before.slots.Slots) && before.slots.Slots[i].Leader != x.Leader {
-			moves[id] = slices.Concat([]console.Move{{At: seen.at.UnixMilli(), From: before.slots.Slots[i].Leader, To: x.Leader}}, moves[id][:min(movesKept-1, len(moves[id]))])
+			moves[id] = console.Moved(moves[id], console.Move{At: seen.at.UnixMilli(), From: before.slots.Slots[i].Leader, To: x.Leader})
 		}
 		out[id] = console.Slot{Leader: x.Leader, Followers: x.Followers, Phase: x.State, Epoch: x.LeaderEpoch.String(), To: x.Successor, From: x.Source, Moves: moves[id]}
 	}

@@ -21,7 +21,6 @@ const (
 	lookEvery = 250 * time.Millisecond
 	lookPause = 200 * time.Millisecond // between two looks, and so between two messages to the viewers, at least
 	tailEvery = 100 * time.Millisecond
-	movesKept = 6 // of one slot
 	termsKept = 200
 )
 
@@ -167,10 +166,11 @@ func (s *Source) state(seen *sight, moves map[string][]console.Move) (console.St
 	if s.cfg.Cluster != nil {
 		s.record.look(now)
 	}
+	table := slots(seen, s.before(), moves)
 	out := console.State{
 		Mode: "live", Title: s.cfg.Title, Now: seen.at.UnixMilli(), Leader: seen.leader.Leader, Term: seen.leader.Term, Epoch: seen.slots.Epoch.String(),
-		Nodes: nodes(seen, s.cfg.Settings.Lease), Clients: map[string]console.Client{}, Links: map[string]console.Link{}, Terms: map[string]console.Term{},
-		Slots: slots(seen, s.before(), moves), Offers: s.offers(), Scenario: s.scenarios(),
+		Nodes: nodes(seen, table, s.cfg.Settings.Lease), Clients: map[string]console.Client{}, Links: map[string]console.Link{}, Terms: map[string]console.Term{},
+		Slots: table, Offers: s.offers(), Scenario: s.scenarios(),
 	}
 	if seen.slots.Protected {
 		out.Protected = seen.slots.Reason

@@ -20,7 +20,7 @@ const parts = [map, slots, terms, promises, plot, events, actions, play, playbac
 const state = {};
 /** stats are read by tests: the milliseconds that each update took. */
 const stats = window.consoleStats = {updates: 0, took: []};
-let stream, stopped = false, seen = '';
+let stream, stopped = false;
 
 function empty() {
   for (const k of Object.keys(state)) delete state[k];
@@ -97,13 +97,12 @@ function status(what) {
   text($('link'), what);
 }
 
-/** connect opens the stream; the browser connects again by itself, with the id of the last message. */
+/** connect opens the stream; the browser connects again by itself. */
 function connect() {
-  stream = new EventSource('v1/stream' + (seen ? '?last=' + encodeURIComponent(seen) : ''));
+  stream = new EventSource('v1/stream');
   for (const kind of ['snapshot', 'change']) {
     stream.addEventListener(kind, e => {
       if (stopped) return;
-      seen = e.lastEventId;
       apply(kind, JSON.parse(e.data));
       if (!stopped) status(state.mode === 'recording' ? 'a recording' : 'live');
     });

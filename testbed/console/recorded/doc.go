@@ -2,9 +2,7 @@
 // position, goes on in time, and steps to the next or the previous message, event,
 // fault, election or violation.
 //
-//	journal.Reader ─▶ index, once ─▶ terms, faults, connections, streams, moves: small, in memory
-//	       │                              │
-//	       └─ newest snapshot, and what has happened since ─▶ console.State at a position
+//	journal.Recording, until a position ─▶ scene: what its records have left ─▶ view: console.State
 //
 // A [Player] is a console.Source and a console.Actor. Its position is a number of
 // records: those before it have happened. All viewers see the same position, and
@@ -17,8 +15,7 @@
 //
 //   - player.go: the position, and how it changes.
 //   - view.go: the state at a position.
-//   - nodes.go: what the faults before a position have left.
-//   - index.go: what is read of the whole recording.
+//   - scene.go: what the records before a position have left.
 //   - streams.go: which meta holds a node's stream.
 //   - events.go: which entries are shown as events.
 package recorded

@@ -23,38 +23,42 @@ var names = map[trace.Kind]string{
 	trace.Granted: "slot.granted", trace.Migrating: "slot.migrating",
 }
 
-// eventOf returns an entry as an event of the page, and whether it is shown as one.
-func eventOf(e *check.Entry) (console.Event, bool) {
-	out := console.Event{At: e.At.Milliseconds()}
-	text := e.String()
-	if _, after, ok := strings.Cut(text, "s "); ok { // without the time, which has a column
-		text = after
-	}
-	out.Text = text
+// isEvent reports whether an entry, nil: none, is an event of the page.
+func isEvent(e *check.Entry) bool {
 	switch {
+	case e == nil:
 	case e.Event != nil:
-		c := e.Event
-		if leftOut[c.Kind] {
-			return out, false
+		return !leftOut[e.Event.Kind]
+	case e.Fault != nil:
+		return true
+	case e.Op != nil:
+		switch e.Op.Kind {
+		case check.OpHealed, check.OpUnheard, check.OpAhead, check.OpEvicted, check.OpProgress:
+			return true
 		}
+	}
+	return false
+}
+
+// eventOf returns an entry as an event of the page.
+func eventOf(e *check.Entry) console.Event {
+	out := console.Event{At: e.At.Milliseconds(), Text: e.String()}
+	if _, after, ok := strings.Cut(out.Text, "s "); ok { // without the time, which has a column
+		out.Text = after
+	}
+	switch c := e.Event; {
+	case c != nil:
 		out.Node, out.Kind, out.Term = c.Node.Name, string(c.Kind), max(c.Term, c.Epoch.Term)
 		if name := names[c.Kind]; name != "" {
 			out.Kind = name
 			if strings.HasPrefix(name, "slot.") {
-				n := c.Slot
-				out.Slot = &n
+				out.Slot = &c.Slot
 			}
 		}
-		return out, true
 	case e.Fault != nil:
 		out.Node, out.Kind = e.Fault.Node, "fault"
-		return out, true
-	case e.Op != nil:
-		switch e.Op.Kind {
-		case check.OpHealed, check.OpUnheard, check.OpAhead, check.OpEvicted, check.OpProgress:
-			out.Node, out.Kind = e.Op.Client, "client."+string(e.Op.Kind)
-			return out, true
-		}
+	default:
+		out.Node, out.Kind = e.Op.Client, "client."+string(e.Op.Kind)
 	}
-	return out, false
+	return out
 }

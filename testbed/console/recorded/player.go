@@ -22,8 +22,7 @@ const minSpeed, maxSpeed = 0.0001, 1000
 
 // Player plays a recording.
 type Player struct {
-	r       *journal.Reader
-	x       *index
+	v       *view
 	changed chan struct{} // has an element when the position was changed by a viewer
 
 	mu     sync.Mutex // guards the rest
@@ -39,16 +38,15 @@ var (
 
 // New reads a recording. The player begins at its first violation or, if there is
 // none, where the scenario began.
-func New(r *journal.Reader) *Player {
-	x := read(r)
-	p := &Player{r: r, x: x, changed: make(chan struct{}, 1), speed: 1, paused: true}
-	for _, h := range x.hosts {
+func New(r *journal.Recording) *Player {
+	p := &Player{v: newView(r), changed: make(chan struct{}, 1), speed: 1, paused: true}
+	for _, h := range p.v.hosts {
 		if strings.HasPrefix(h, "meta-") || h == testbed.Database {
 			p.p.between = append(p.p.between, h)
 		}
 	}
-	if len(x.broken) > 0 {
-		p.to(x.broken[0].n + 1)
+	if len(p.v.broken) > 0 {
+		p.to(p.v.broken[0].n + 1)
 	} else {
 		p.seek(0)
 	}
@@ -57,7 +55,6 @@ func New(r *journal.Reader) *Player {
 
 // Run implements console.Source.
 func (p *Player) Run(ctx context.Context, hub *console.Hub) error {
-	v := newView(p.r, p.x)
 	shown := -1 // records that are shown
 	tick := time.NewTicker(frame)
 	defer tick.Stop()
@@ -65,13 +62,13 @@ func (p *Player) Run(ctx context.Context, hub *console.Hub) error {
 		moved := p.advance(time.Since(last))
 		last = time.Now()
 		if moved || shown < 0 {
-			shown = p.show(hub, v, shown)
+			shown = p.show(hub, shown)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-p.changed:
-			shown = p.show(hub, v, shown)
+			shown = p.show(hub, shown)
 			last = time.Now()
 		case <-tick.C:
 		}
@@ -79,20 +76,20 @@ func (p *Player) Run(ctx context.Context, hub *console.Hub) error {
 }
 
 // show shows the position, and returns how many records are shown now.
-func (p *Player) show(hub *console.Hub, v *view, shown int) int {
+func (p *Player) show(hub *console.Hub, shown int) int {
 	p.mu.Lock()
 	at, speed, paused := p.p, p.speed, p.paused
 	p.mu.Unlock()
-	s := v.state(at)
-	from, end := p.r.Span()
+	s := p.v.state(at)
+	from, end := p.v.Span()
 	s.Playback = &console.Playback{
-		AtMs: millis(at.at), FromMs: millis(from), LastsMs: millis(end), Speed: speed, Paused: paused, Record: at.n, Records: p.r.Len(),
-		Hosts: p.x.hosts, Between: at.between, Transport: at.transport,
+		AtMs: millis(at.at), FromMs: millis(from), LastsMs: millis(end), Speed: speed, Paused: paused, Record: at.n, Records: len(p.v.Records),
+		Hosts: p.v.hosts, Between: at.between, Transport: at.transport,
 	}
 	if back := at.n < shown; back || shown < 0 || at.n-shown > 20*eventsShown {
-		hub.Restart(s, v.events(0, at.n, eventsShown))
+		hub.Restart(s, p.v.events(0, at.n, eventsShown))
 	} else {
-		hub.Show(s, v.events(shown, at.n, eventsShown)...)
+		hub.Show(s, p.v.events(shown, at.n, eventsShown)...)
 	}
 	return at.n
 }
@@ -105,80 +102,67 @@ func (p *Player) advance(by time.Duration) (moved bool) {
 	if p.paused {
 		return false
 	}
-	_, end := p.r.Span()
+	_, end := p.v.Span()
 	at := p.p.at + time.Duration(float64(by)*p.speed)
-	n := p.r.Search(at + 1)
-	if i := before(p.x.broken, p.p.n, func(b broken) int { return b.n }); i < len(p.x.broken) && p.x.broken[i].n < n {
+	n := p.v.Search(at + 1)
+	if i := slices.IndexFunc(p.v.broken, func(b broken) bool { return b.n >= p.p.n }); i >= 0 && p.v.broken[i].n < n {
 		p.paused = true
-		p.to(p.x.broken[i].n + 1)
+		p.to(p.v.broken[i].n + 1)
 		return true
 	}
 	p.p.n, p.p.at = n, min(at, end)
-	p.paused = n >= p.r.Len()
+	p.paused = n >= len(p.v.Records)
 	return true
 }
 
 // to moves to behind the record before n. p.mu is held, or the player is new.
 func (p *Player) to(n int) {
-	n = max(0, min(n, p.r.Len()))
-	at, _ := p.r.Span()
+	n = max(0, min(n, len(p.v.Records)))
+	at, _ := p.v.Span()
 	if n > 0 {
-		at = p.r.Record(n - 1).At
+		at = p.v.Records[n-1].At
 	}
 	p.p.n, p.p.at = n, at
 }
 
 // seek moves to a time. p.mu is held, or the player is new.
 func (p *Player) seek(at time.Duration) {
-	from, end := p.r.Span()
+	from, end := p.v.Span()
 	at = max(from, min(at, end))
-	p.p.n, p.p.at = p.r.Search(at+1), at
+	p.p.n, p.p.at = p.v.Search(at+1), at
 }
 
 // step moves to behind the next or the previous record of a kind. p.mu is held.
 func (p *Player) step(kind string, back bool) error {
-	numbers, err := p.numbers(kind)
-	if err != nil {
-		return err
-	}
-	same := func(n int) int { return n }
-	i := before(numbers, p.p.n, same)
-	if back {
-		i = before(numbers, p.p.n-1, same) - 1
-	}
-	if i < 0 || i >= len(numbers) {
-		return fmt.Errorf("there is no %s %s", map[bool]string{true: "earlier", false: "further"}[back], kind)
-	}
-	p.paused = true
-	p.to(numbers[i] + 1)
-	return nil
-}
-
-// numbers returns the records of a kind that a viewer can step to.
-func (p *Player) numbers(kind string) (out []int, err error) {
+	var is func(n int, r journal.Record) bool
 	switch kind {
 	case "message":
-		for _, m := range p.x.messages {
-			if p.p.shows(m) {
-				out = append(out, m.n)
-			}
-		}
+		is = func(_ int, r journal.Record) bool { return p.p.shows(r) }
 	case "event":
-		return p.x.events, nil
-	case "fault", "election":
-		for _, m := range p.r.Marks() {
-			if string(m.Kind) == kind {
-				out = append(out, m.Number)
-			}
-		}
+		is = func(_ int, r journal.Record) bool { return isEvent(r.Entry) }
+	case "fault":
+		is = func(_ int, r journal.Record) bool { return isFault(r) }
+	case "election":
+		is = func(_ int, r journal.Record) bool { return isElection(r) }
 	case "violation":
-		for _, b := range p.x.broken {
-			out = append(out, b.n)
+		is = func(n int, _ journal.Record) bool {
+			return slices.ContainsFunc(p.v.broken, func(b broken) bool { return b.n == n })
 		}
 	default:
-		return nil, fmt.Errorf("step to a %q: want message, event, fault, election or violation", kind)
+		return fmt.Errorf("step to a %q: want message, event, fault, election or violation", kind)
 	}
-	return slices.Compact(out), nil
+	n, by, which := p.p.n, 1, "further"
+	if back {
+		n, by, which = p.p.n-2, -1, "earlier"
+	}
+	for ; n >= 0 && n < len(p.v.Records); n += by {
+		if is(n, p.v.Records[n]) {
+			p.paused = true
+			p.to(n + 1)
+			return nil
+		}
+	}
+	return fmt.Errorf("there is no %s %s", which, kind)
 }
 
 // Harmless implements console.Actor: every request changes only what is shown.
@@ -204,7 +188,7 @@ func (p *Player) do(r console.Request) error {
 	defer p.mu.Unlock()
 	switch r.Do {
 	case "play":
-		if p.p.n >= p.r.Len() {
+		if p.p.n >= len(p.v.Records) {
 			return fmt.Errorf("the recording has ended: go back first")
 		}
 		p.paused = false
@@ -227,12 +211,12 @@ func (p *Player) do(r console.Request) error {
 	case "between":
 		var hosts []string
 		for h := range strings.SplitSeq(r.Value, ",") {
-			if slices.Contains(p.x.hosts, h) && !slices.Contains(hosts, h) {
+			if slices.Contains(p.v.hosts, h) && !slices.Contains(hosts, h) {
 				hosts = append(hosts, h)
 			}
 		}
 		if len(hosts) < 2 {
-			return fmt.Errorf("hosts %q: want two or more of %s", r.Value, strings.Join(p.x.hosts, ","))
+			return fmt.Errorf("hosts %q: want two or more of %s", r.Value, strings.Join(p.v.hosts, ","))
 		}
 		slices.SortFunc(hosts, compareHosts)
 		p.p.between = hosts

@@ -7,62 +7,65 @@ import (
 	"conclave/testbed/console/journal"
 )
 
-// stream is which meta holds a node's stream from a time on; "": none does.
+// stream is the stream of a node to a meta, on a connection.
 type stream struct {
-	at         time.Duration
-	node, meta string
-}
-
-// streams are the streams of nodes to metas that the messages before show, by
-// node: the connection, and the meta at its other end.
-type streams map[string]held
-
-type held struct {
 	conn int
 	meta string
 }
 
-// read returns what a message changes. A meta that leads answers on a stream with
-// beats; a refusal has no term. A stream ends by itself or with its connection:
-// for the node when it ends it, or when it learns of it.
-func (s streams) read(r journal.Record) []stream {
+// followed says which metas hold the streams of nodes, as far as messages show it.
+type followed struct {
+	held    map[string]stream // by node, when the messages were sent
+	changes []follow
+}
+
+// follow is which meta holds a node's stream from a time on; "": none does.
+type follow struct {
+	at         time.Duration
+	node, meta string
+}
+
+// read takes a message. A meta that leads answers on a stream with beats; a refusal
+// has no term. A stream ends by itself or with its connection: for the node when it
+// ends it, or when it learns of it.
+func (f *followed) read(r journal.Record) {
 	m := r.Message
 	call, what, _ := strings.Cut(m.What, ": ")
 	arrived := m.Fate == journal.Arrived
 	switch {
 	case call == "Join" && strings.HasPrefix(what, "term") && m.Kind == journal.Answer:
-		if now := (held{m.Conn, m.From}); arrived && s[m.To] != now {
-			s[m.To] = now
-			return []stream{{r.At + m.Took, m.To, m.From}}
+		if now := (stream{m.Conn, m.From}); arrived && f.held[m.To] != now {
+			f.held[m.To] = now
+			f.changes = append(f.changes, follow{r.At + m.Took, m.To, m.From})
 		}
 	case call == "connection", call == "Join" && (what == "cancelled" || strings.HasPrefix(what, "ended")):
-		if s[m.From] == (held{m.Conn, m.To}) {
-			return s.end(m.From, r.At)
-		}
-		if s[m.To] == (held{m.Conn, m.From}) && arrived {
-			return s.end(m.To, r.At+m.Took)
+		if f.held[m.From] == (stream{m.Conn, m.To}) {
+			f.end(m.From, r.At)
+		} else if f.held[m.To] == (stream{m.Conn, m.From}) && arrived {
+			f.end(m.To, r.At+m.Took)
 		}
 	}
-	return nil
 }
 
-// end returns that a node's stream ends at a time, if it has one.
-func (s streams) end(node string, at time.Duration) []stream {
-	if _, ok := s[node]; !ok {
-		return nil
+// end notes that a node's stream ends at a time, if it has one.
+func (f *followed) end(node string, at time.Duration) {
+	if _, ok := f.held[node]; ok {
+		delete(f.held, node)
+		f.changes = append(f.changes, follow{at, node, ""})
 	}
-	delete(s, node)
-	return []stream{{at, node, ""}}
 }
 
-// followed returns which meta each node follows at a time.
-func (x *index) followed(at time.Duration) map[string]string {
+// metas returns which meta each node follows at a time.
+func (f *followed) metas(at time.Duration) map[string]string {
+	last := map[string]follow{}
+	for _, c := range f.changes {
+		if l, known := last[c.node]; c.at <= at && (!known || c.at >= l.at) {
+			last[c.node] = c
+		}
+	}
 	out := map[string]string{}
-	for _, s := range x.streams {
-		if s.at > at {
-			break
-		}
-		out[s.node] = s.meta
+	for node, c := range last {
+		out[node] = c.meta
 	}
 	return out
 }

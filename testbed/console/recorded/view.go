@@ -1,14 +1,17 @@
 package recorded
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"conclave/slot"
+	"conclave/internal/trace"
 	"conclave/testbed"
+	"conclave/testbed/check"
 	"conclave/testbed/console"
 	"conclave/testbed/console/journal"
 )
@@ -16,7 +19,6 @@ import (
 const (
 	messagesShown = 40 // in the sequence diagram
 	eventsShown   = 300
-	movesShown    = 5
 	beforeShown   = 20 // events before a violation
 )
 
@@ -30,89 +32,121 @@ type position struct {
 
 // view makes the states of a recording.
 type view struct {
-	r     *journal.Reader
-	x     *index
-	title string
-	marks []console.Mark
-	steps []console.Step
-	slots struct { // of the newest snapshot that was shown
-		of    *testbed.Snapshot
-		moves int
-		shown map[string]console.Slot
-	}
+	*journal.Recording
+	hosts  []string // that send messages
+	marks  []console.Mark
+	steps  []console.Step
+	broken []broken
+	scene  *scene
 }
 
-func newView(r *journal.Reader, x *index) *view {
-	v := &view{r: r, x: x, title: r.Header().Name}
-	for _, m := range r.Marks() {
-		v.marks = append(v.marks, console.Mark{AtMs: millis(m.At), Kind: string(m.Kind), What: m.What})
-		if m.Kind == journal.FaultMark {
-			v.steps = append(v.steps, console.Step{AtMs: m.At.Milliseconds(), What: m.What})
+// broken is a violation, and the number of the record at its time.
+type broken struct {
+	n  int
+	id string
+	check.Violation
+}
+
+func newView(r *journal.Recording) *view {
+	v := &view{Recording: r}
+	mark := func(at time.Duration, kind, what string) {
+		v.marks = append(v.marks, console.Mark{AtMs: millis(at), Kind: kind, What: what})
+	}
+	hosts := map[string]bool{}
+	for _, x := range r.Records {
+		switch e := x.Entry; {
+		case x.Message != nil:
+			hosts[x.Message.From], hosts[x.Message.To] = true, true
+		case isFault(x):
+			mark(x.At, "fault", e.Fault.Action.String())
+			v.steps = append(v.steps, console.Step{AtMs: x.At.Milliseconds(), What: e.Fault.Action.String()})
+		case isElection(x):
+			mark(x.At, "election", fmt.Sprintf("%s leads term %d", e.Event.Node.Name, e.Event.Term))
 		}
 	}
+	for _, w := range r.Result.Verdicts {
+		for _, x := range w.Violations {
+			v.broken = append(v.broken, broken{min(r.Search(x.At), max(0, len(r.Records)-1)), w.ID, x})
+			mark(x.At, "violation", w.ID+": "+x.What)
+		}
+	}
+	slices.SortStableFunc(v.broken, func(a, b broken) int { return cmp.Compare(a.n, b.n) })
+	slices.SortStableFunc(v.marks, func(a, b console.Mark) int { return cmp.Compare(a.AtMs, b.AtMs) })
+	v.hosts = slices.SortedFunc(maps.Keys(hosts), compareHosts)
+	v.scene = newScene(r, v.hosts)
 	return v
 }
 
+// isFault reports whether a record is an action, also one that ends a fault.
+func isFault(r journal.Record) bool {
+	return r.Entry != nil && r.Entry.Fault != nil && r.Entry.Fault.Err == nil
+}
+
+// isElection reports whether a node leads from a record on.
+func isElection(r journal.Record) bool {
+	return r.Entry != nil && r.Entry.Event != nil && r.Entry.Event.Kind == trace.Led
+}
+
+// compareHosts orders hosts as a message passes through them: clients, sessions,
+// data nodes, metas, the database, and what else there is.
+func compareHosts(a, b string) int {
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+}
+
+func rank(host string) int {
+	role, _, _ := strings.Cut(host, "-")
+	if i := slices.Index([]string{"client", "session", "data", "meta", testbed.Database}, role); i >= 0 {
+		return i
+	}
+	return 9
+}
+
+// millis returns a time as the page has it.
+func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
 // state returns the state at a position.
 func (v *view) state(p position) console.State {
-	snapshot := v.r.StateBefore(p.n)
-	now := p.at.Milliseconds()
+	v.scene = v.scene.to(p.n)
 	s := console.State{
-		Mode: "recording", Title: "recording of " + v.title, Now: now, Marks: v.marks,
-		Nodes: map[string]console.Node{}, Clients: v.clients(p.n), Slots: v.slotsOf(snapshot, p.n),
+		Mode: "recording", Title: "recording of " + v.Name, Now: p.at.Milliseconds(), Marks: v.marks,
+		Nodes: map[string]console.Node{}, Clients: v.clients(), Links: maps.Clone(v.scene.links), Messages: v.messages(p),
 	}
-	c := v.x.condition(p.n)
-	s.Links = c.links
-	v.elections(&s, p)
-	if snapshot != nil {
-		s.Epoch = snapshot.Table.Epoch.String()
-		if snapshot.Frozen {
+	if now := v.scene.snapshot; now != nil {
+		s.Epoch, s.Slots = now.Table.Epoch.String(), v.slots()
+		if now.Frozen {
 			s.Protected = "arranging is off"
 		}
 	}
-	v.nodes(&s, c, snapshot, p)
+	v.elections(&s, p)
+	v.nodes(&s, p)
 	v.promises(&s, p)
 	v.scenario(&s, p)
-	s.Messages = v.messages(p)
 	return s
 }
 
 // nodes shows the nodes of the cluster and the database.
-func (v *view) nodes(s *console.State, c condition, snapshot *testbed.Snapshot, p position) {
-	size, followed := v.r.Header().Cluster, v.x.followed(p.at)
-	for _, name := range append(size.Nodes(), testbed.Database) {
+func (v *view) nodes(s *console.State, p position) {
+	metas := v.scene.followed.metas(p.at)
+	for _, name := range append(v.Cluster.Nodes(), testbed.Database) {
 		role, _, _ := strings.Cut(name, "-")
-		n := console.Node{Role: role, State: c.stateOf(name, snapshot), Observer: c.observer[name]}
-		if snapshot != nil {
-			for _, row := range snapshot.Table.Slots {
-				if row.Leader.Name == name {
-					n.Leading++
-				} else if row.Names(name) {
-					n.Follows++
-				}
-				if row.Phase != slot.Stable && row.Names(name) {
-					n.Moving++
-				}
-			}
-			if slices.Contains(snapshot.Forbid, name) {
-				n.Member, n.Listed = "blacklisted", "is on the blacklist"
-			}
+		n := console.Node{Role: role, State: v.scene.stateOf(name), Observer: v.scene.observer[name]}
+		n.Count(name, s.Slots)
+		if v.scene.snapshot != nil && slices.Contains(v.scene.snapshot.Forbid, name) {
+			n.Member, n.Listed = "blacklisted", "is on the blacklist"
 		}
 		for _, client := range s.Clients {
 			if client.Session == name {
 				n.Clients++
 			}
 		}
-		for _, t := range v.x.terms {
-			if t.node == name && t.n < p.n && p.at < t.to {
-				n.Believes, n.Leads = true, t.number == s.Term
-				if i := before(t.trusts, p.n, func(r trust) int { return r.n }); i > 0 {
-					n.Until, n.LeaseOf = t.trusts[i-1].until.Milliseconds(), size.Lease.Milliseconds()
-				}
+		for _, t := range v.scene.terms {
+			if t.shown.Owner == name && p.at < t.to {
+				n.Believes, n.Leads = true, t.shown.Term == s.Term
+				n.Until, n.LeaseOf = t.until.Milliseconds(), v.Cluster.Lease.Milliseconds()
 			}
 		}
 		if n.State != "killed" && n.State != "exited" {
-			n.Meta = followed[name]
+			n.Meta = metas[name]
 		}
 		if n.Leads {
 			s.Leader = name
@@ -124,30 +158,21 @@ func (v *view) nodes(s *console.State, c condition, snapshot *testbed.Snapshot, 
 // elections shows the terms before the position, and the newest one.
 func (v *view) elections(s *console.State, p position) {
 	s.Terms, s.Believed = map[string]console.Term{}, map[string]console.Span{}
-	for _, t := range v.x.terms {
-		if t.n >= p.n {
-			break
-		}
-		s.Term = max(s.Term, t.number)
-		s.Terms[strconv.FormatUint(t.number, 10)] = console.Term{
-			Term: t.number, Owner: t.node, Previous: t.previous, Cause: t.cause, LeaderlessMs: t.gap.Milliseconds(), At: t.at.Milliseconds(),
-		}
-		span := console.Span{Node: t.node, Term: t.number, From: t.at.Milliseconds(), To: t.to.Milliseconds()}
+	for _, t := range v.scene.terms {
+		s.Term = max(s.Term, t.shown.Term)
+		s.Terms[strconv.FormatUint(t.shown.Term, 10)] = t.shown
+		span := console.Span{Node: t.shown.Owner, Term: t.shown.Term, From: t.shown.At, To: t.to.Milliseconds()}
 		if t.to > p.at {
 			span.To, span.Open = s.Now, true
 		}
-		s.Believed[fmt.Sprint(t.node, " ", t.number)] = span
+		s.Believed[fmt.Sprint(t.shown.Owner, " ", t.shown.Term)] = span
 	}
 }
 
 // clients shows the clients that sessions know.
-func (v *view) clients(n int) map[string]console.Client {
-	known := map[string][]string{}
-	for _, c := range v.x.joined[:before(v.x.joined, n, func(c connections) int { return c.n })] {
-		known[c.client] = c.sessions
-	}
+func (v *view) clients() map[string]console.Client {
 	out := map[string]console.Client{}
-	for name, sessions := range known {
+	for name, sessions := range v.scene.sessions {
 		for _, s := range sessions {
 			session, _, _ := strings.Cut(s, "@")
 			out[name+" "+session] = console.Client{Name: name, Session: session}
@@ -156,30 +181,16 @@ func (v *view) clients(n int) map[string]console.Client {
 	return out
 }
 
-// slotsOf shows the table of a snapshot. The map is made again only for another
-// snapshot.
-func (v *view) slotsOf(s *testbed.Snapshot, n int) map[string]console.Slot {
-	if s == nil {
-		return nil
-	}
-	if v.slots.of == s {
-		return v.slots.shown
-	}
+// slots shows the table of the newest snapshot.
+func (v *view) slots() map[string]console.Slot {
 	out := map[string]console.Slot{}
-	for i, row := range s.Table.Slots {
-		x := console.Slot{Leader: row.Leader.Name, Phase: string(row.Phase), Epoch: row.LeaderEpoch.String(), To: row.Successor.Name, From: row.Source.Name}
+	for i, row := range v.scene.snapshot.Table.Slots {
+		x := console.Slot{Leader: row.Leader.Name, Phase: string(row.Phase), Epoch: row.LeaderEpoch.String(), To: row.Successor.Name, From: row.Source.Name, Moves: v.scene.moves[i]}
 		for _, f := range row.Followers {
 			x.Followers = append(x.Followers, f.Name)
 		}
-		moves := v.x.moves[i]
-		for _, m := range slices.Backward(moves[:before(moves, n, func(m move) int { return m.n })]) {
-			if x.Moves = append(x.Moves, console.Move{At: m.at.Milliseconds(), From: m.from, To: m.to}); len(x.Moves) == movesShown {
-				break
-			}
-		}
 		out[strconv.Itoa(i)] = x
 	}
-	v.slots.of, v.slots.shown = s, out
 	return out
 }
 
@@ -187,7 +198,7 @@ func (v *view) slotsOf(s *testbed.Snapshot, n int) map[string]console.Slot {
 // have happened at the position.
 func (v *view) promises(s *console.State, p position) {
 	s.Promises = map[string]console.Promise{}
-	for _, w := range v.r.Result().Verdicts {
+	for _, w := range v.Result.Verdicts {
 		x := console.Promise{ID: w.ID, Says: w.Says, Checks: w.Checks}
 		for _, b := range w.Violations {
 			if b.At <= p.at {
@@ -196,12 +207,12 @@ func (v *view) promises(s *console.State, p position) {
 		}
 		s.Promises[w.ID] = x
 	}
-	_, end := v.r.Span()
-	s.Checking = &console.Checking{Until: end.Milliseconds(), Entries: v.r.Len(), How: "the whole run was checked when it was recorded"}
-	if len(v.x.broken) == 0 || v.x.broken[0].n >= p.n {
+	_, end := v.Span()
+	s.Checking = &console.Checking{Until: end.Milliseconds(), Entries: len(v.Records), How: "the whole run was checked when it was recorded"}
+	if len(v.broken) == 0 || v.broken[0].n >= p.n {
 		return
 	}
-	b := v.x.broken[0]
+	b := v.broken[0]
 	s.Broken = &console.Broken{At: b.At.Milliseconds(), ID: b.id, What: b.What, Evidence: b.Evidence}
 	for _, e := range v.events(0, b.n, beforeShown) {
 		s.Broken.Before = append(s.Broken.Before, fmt.Sprintf("%9.3fs %s", float64(e.At)/1000, e.Text))
@@ -210,15 +221,15 @@ func (v *view) promises(s *console.State, p position) {
 
 // scenario shows what was done, as steps.
 func (v *view) scenario(s *console.State, p position) {
-	_, end := v.r.Span()
-	play := &console.Play{Name: v.title, About: "as it was recorded", Lasts: end.Milliseconds(), State: "playing", Steps: slices.Clone(v.steps)}
+	_, end := v.Span()
+	play := &console.Play{Name: v.Name, About: "as it was recorded", Lasts: end.Milliseconds(), State: "playing", Steps: slices.Clone(v.steps)}
 	for i, m := range play.Steps {
 		play.Steps[i].Done = m.AtMs <= s.Now
 	}
-	if p.n >= v.r.Len() {
+	if p.n >= len(v.Records) {
 		play.State = "passed"
-		if result := v.r.Result(); len(v.x.broken)+len(result.Failures) > 0 {
-			play.State, play.Result = "failed", result.Failures
+		if len(v.broken)+len(v.Result.Failures) > 0 {
+			play.State, play.Result = "failed", v.Result.Failures
 		}
 	}
 	s.Play = play
@@ -227,34 +238,30 @@ func (v *view) scenario(s *console.State, p position) {
 // events returns the last events among the records from one number to another, at
 // most that many.
 func (v *view) events(from, to, most int) (out []console.Event) {
-	same := func(n int) int { return n }
-	list := v.x.events[before(v.x.events, from, same):before(v.x.events, to, same)]
-	for _, n := range list[max(0, len(list)-most):] {
-		e, _ := eventOf(v.r.Record(n).Entry)
-		out = append(out, e)
-	}
-	return out
-}
-
-// messages returns the last messages between the hosts of the diagram.
-func (v *view) messages(p position) (out []console.Message) {
-	list := v.x.messages[:before(v.x.messages, p.n, func(m message) int { return m.n })]
-	for _, m := range slices.Backward(list) {
-		if len(out) == messagesShown {
-			break
+	for n := to - 1; n >= from && len(out) < most; n-- {
+		if e := v.Records[n].Entry; isEvent(e) {
+			out = append(out, eventOf(e))
 		}
-		if !p.shows(m) {
-			continue
-		}
-		out = append(out, messageOf(m.n, v.r.Record(m.n), p.at))
 	}
 	slices.Reverse(out)
 	return out
 }
 
-// shows reports whether a message is one of the sequence diagram.
-func (p position) shows(m message) bool {
-	return (p.transport || !m.transport) && slices.Contains(p.between, m.from) && slices.Contains(p.between, m.to)
+// messages returns the last messages between the hosts of the diagram.
+func (v *view) messages(p position) (out []console.Message) {
+	for n := p.n - 1; n >= 0 && len(out) < messagesShown; n-- {
+		if r := v.Records[n]; p.shows(r) {
+			out = append(out, messageOf(n, r, p.at))
+		}
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// shows reports whether a record is a message of the sequence diagram.
+func (p position) shows(r journal.Record) bool {
+	m := r.Message
+	return m != nil && (p.transport || m.Kind != journal.Transport) && slices.Contains(p.between, m.From) && slices.Contains(p.between, m.To)
 }
 
 // messageOf returns a message as it is at a time.

@@ -4,10 +4,11 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strings"
 )
 
@@ -149,12 +150,7 @@ func run(out string) error {
 		return err
 	}
 	replace := map[string]string{}
-	files := make([]string, 0, len(patches))
-	for file := range patches {
-		files = append(files, file)
-	}
-	sort.Strings(files)
-	for _, file := range files {
+	for _, file := range slices.Sorted(maps.Keys(patches)) {
 		from := filepath.Join(strings.TrimSpace(string(root)), "src", filepath.FromSlash(file))
 		text, err := os.ReadFile(from)
 		if err != nil {

@@ -1,0 +1,197 @@
+package recorded
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"conclave/internal/trace"
+	"conclave/testbed"
+	"conclave/testbed/check"
+	"conclave/testbed/console"
+	"conclave/testbed/console/journal"
+)
+
+// scene is what the records before a position have left.
+type scene struct {
+	r     *journal.Recording
+	hosts []string
+	n     int // records that have happened
+
+	snapshot *testbed.Snapshot   // the newest one
+	sessions map[string][]string // that know a client
+	terms    []term
+	causes   map[string]string // for which nodes compete
+	moves    map[int][]console.Move
+	followed followed
+	ended    map[string]testbed.Verb // Kill or Stop, of nodes that were not started again
+	paused   map[string]bool
+	observer map[string]bool
+	links    map[string]console.Link
+}
+
+// term is a leadership. Its node trusts itself until a time, or did.
+type term struct {
+	shown     console.Term
+	to, until time.Duration
+}
+
+func newScene(r *journal.Recording, hosts []string) *scene {
+	return &scene{
+		r: r, hosts: hosts, sessions: map[string][]string{}, causes: map[string]string{}, moves: map[int][]console.Move{}, followed: followed{held: map[string]stream{}},
+		ended: map[string]testbed.Verb{}, paused: map[string]bool{}, observer: map[string]bool{}, links: map[string]console.Link{},
+	}
+}
+
+// to goes on, or back, to the position behind n records.
+func (s *scene) to(n int) *scene {
+	if n < s.n {
+		s = newScene(s.r, s.hosts)
+	}
+	for ; s.n < n; s.n++ {
+		switch rec := s.r.Records[s.n]; {
+		case rec.Message != nil:
+			if cause := causes[rec.Message.What]; cause != "" {
+				s.causes[rec.Message.From] = cause
+			}
+			s.followed.read(rec)
+		case rec.State != nil:
+			s.moved(rec.At, rec.State)
+			s.snapshot = rec.State
+		default:
+			s.entry(rec.Entry)
+		}
+	}
+	return s
+}
+
+// causes are the causes of elections, by the statement that won.
+var causes = map[string]string{
+	"SQL win vacant": "resigned", "SQL win witness": "killed", "SQL win expired": "expired", "SQL win overdue": "overdue", "SQL win own": "restarted",
+}
+
+// entry takes an entry of the history.
+func (s *scene) entry(e *check.Entry) {
+	switch {
+	case e.Fault != nil && e.Fault.Err == nil:
+		s.fault(e.At, e.Fault.Action)
+	case e.Op != nil && e.Op.Kind == check.OpConnected:
+		s.sessions[e.Op.Client] = e.Op.Values
+	case e.Event == nil:
+	case e.Event.Kind == trace.Led:
+		t := term{console.Term{Term: e.Event.Term, Owner: e.Event.Node.Name, Cause: s.causes[e.Event.Node.Name], At: e.At.Milliseconds()}, e.At, 0}
+		if len(s.terms) == 0 {
+			t.shown.Cause = "first"
+		} else {
+			last := s.terms[len(s.terms)-1]
+			t.shown.Previous, t.shown.LeaderlessMs = last.shown.Owner, max(0, e.At-last.to).Milliseconds()
+		}
+		s.terms = append(s.terms, t)
+		s.trusts(*e.Event)
+	case e.Event.Kind == trace.Extended:
+		s.trusts(*e.Event)
+	case e.Event.Kind == trace.Left:
+		s.left(e.Event.Node.Name, e.Event.Term, e.At)
+	}
+}
+
+// trusts notes until when a leader trusts itself.
+func (s *scene) trusts(c trace.Claim) {
+	for i := range s.terms {
+		if t := &s.terms[i]; t.shown.Term == c.Term && t.shown.Owner == c.Node.Name {
+			t.until = c.Until.Sub(s.r.Began)
+			t.to = max(t.to, t.until)
+		}
+	}
+}
+
+// left notes that a node does not lead a term any more; 0: whichever it led.
+func (s *scene) left(node string, number uint64, at time.Duration) {
+	for i := range s.terms {
+		if t := &s.terms[i]; t.shown.Owner == node && (number == 0 || t.shown.Term == number) {
+			t.to = min(t.to, at)
+		}
+	}
+}
+
+// moved notes which slots have another leader in a new state.
+func (s *scene) moved(at time.Duration, to *testbed.Snapshot) {
+	for i, row := range to.Table.Slots {
+		m := console.Move{At: at.Milliseconds(), To: row.Leader.Name}
+		if s.snapshot != nil && i < len(s.snapshot.Table.Slots) {
+			m.From = s.snapshot.Table.Slots[i].Leader.Name
+		}
+		if m.From != m.To {
+			s.moves[i] = console.Moved(s.moves[i], m)
+		}
+	}
+}
+
+// fault takes an action that was carried out.
+func (s *scene) fault(at time.Duration, a testbed.Action) {
+	switch a.Verb {
+	case testbed.Kill:
+		s.ended[a.Node] = testbed.Kill
+		delete(s.paused, a.Node)
+		s.left(a.Node, 0, at)
+		s.followed.end(a.Node, at)
+	case testbed.Start, testbed.StartWrong:
+		delete(s.ended, a.Node)
+	case testbed.Stop:
+		if s.ended[a.Node] == "" {
+			s.ended[a.Node] = testbed.Stop
+		}
+	case testbed.Pause:
+		s.paused[a.Node] = true
+	case testbed.Resume:
+		delete(s.paused, a.Node)
+	case testbed.Quit:
+		s.observer[a.Node] = true
+	case testbed.Join:
+		delete(s.observer, a.Node)
+	case testbed.Cut, testbed.CutOne, testbed.Slow, testbed.Mend:
+		s.link(a)
+	}
+}
+
+// link notes a cut, a delay or their end, between two hosts or one and all others.
+func (s *scene) link(a testbed.Action) {
+	peers := []string{a.Peer}
+	if a.Peer == "" {
+		peers = s.hosts
+	}
+	for _, peer := range peers {
+		if peer == a.Node {
+			continue
+		}
+		ends := []string{a.Node, peer}
+		slices.Sort(ends)
+		key, what := strings.Join(ends, " "), "cut"
+		switch a.Verb {
+		case testbed.Mend:
+			delete(s.links, key)
+			continue
+		case testbed.Slow:
+			what = "slow"
+		}
+		s.links[key] = console.Link{A: ends[0], B: ends[1], What: what}
+	}
+}
+
+// stateOf returns what a node does, by the newest snapshot and the actions since.
+func (s *scene) stateOf(name string) string {
+	up := s.snapshot != nil && slices.Contains(s.snapshot.Up, name)
+	switch {
+	case s.ended[name] == testbed.Kill:
+		return "killed"
+	case s.ended[name] == testbed.Stop && !up:
+		return "exited"
+	case s.paused[name]:
+		return "suspended"
+	case s.ended[name] == testbed.Stop:
+		return "draining"
+	case s.snapshot == nil || !slices.Contains(s.snapshot.Ready, name):
+		return "starting"
+	}
+	return "ready"
+}
