@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"database/sql"
 	"errors"
@@ -10,14 +9,17 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
 	_ "github.com/go-sql-driver/mysql" // to read the database's statement counter
 	"github.com/spf13/cobra"
 
+	"conclave/internal/cli"
 	"conclave/testbed"
 	"conclave/testbed/bench"
+	"conclave/testbed/load"
 	"conclave/testbed/local"
 	"conclave/testbed/local/supervisor"
 	"conclave/testbed/report"
@@ -70,7 +72,7 @@ point that fails is reported, the next ones are measured, and the exit code is 1
 	f.BoolVar(&sizes, "sizes", false, "measure latency, registrations and fan-out with other numbers, too")
 	f.IntVar(&o.maxRegistrations, "max-registrations", 0, "--full: leave out points with more registrations (0: none)")
 	f.IntVar(&o.maxConnections, "max-connections", 0, "--full: leave out points with more connections (0: none)")
-	f.BoolVar(&o.huge, "huge", false, "--full: add 100,000 connections, from several processes")
+	f.BoolVar(&o.huge, "huge", false, "--full: add 100,000 connections")
 	f.BoolVar(&o.tls, "tls", false, "--full: use TLS on every port of a node")
 	f.DurationVar(&o.lasts, "for", 30*time.Second, "--full: how long each overload lasts")
 	f.DurationVar(&o.limit, "limit", 5*time.Minute, "--full: time limit of each point")
@@ -95,21 +97,12 @@ func (a *app) bench(ctx context.Context, n int, sizes bool, calm time.Duration, 
 		return err
 	}
 	starts := 0
-	another := func(c *ownCluster, err error) (testbed.RealCluster, func() error, error) {
-		if err != nil {
-			return nil, nil, err
-		}
-		return c, func() error { return c.Stop(context.WithoutCancel(ctx)) }, nil
-	}
 	figures, err := bench.Run(ctx, bench.Config{
 		Cluster: own, N: n, Sizes: sizes, Only: only, Settle: min(calm, time.Minute), Calm: calm, Version: version, Progress: a.stderr,
-		Questions: own.questions, LogLines: own.logLines,
-		Secured: func(ctx context.Context) (testbed.RealCluster, func() error, error) {
-			return another(startOwn(ctx, filepath.Join(root, "secured"), testbed.Size{}, true))
-		},
-		Fresh: func(ctx context.Context) (testbed.RealCluster, func() error, error) {
+		Questions: func(ctx context.Context) (uint64, error) { return questions(ctx, own.Supervisor()) },
+		Another: func(ctx context.Context, secured bool) (testbed.RealCluster, error) {
 			starts++
-			return another(launchOwn(ctx, filepath.Join(root, fmt.Sprint("fresh-", starts)), testbed.Size{}, false))
+			return launchOwn(ctx, filepath.Join(root, fmt.Sprint("another-", starts)), testbed.Size{}, secured)
 		},
 	})
 	interrupted = err != nil && ctx.Err() != nil // a signal while the cluster is being stopped is not an interruption
@@ -148,21 +141,19 @@ func namesLogs(err error) bool {
 	return errors.As(err, &notReady)
 }
 
-// ownCluster is a cluster that the benchmark starts for itself.
-type ownCluster struct{ *local.Cluster }
-
-// launchOwn starts the processes, with TLS if secured is set, and returns when all of them are running.
-func launchOwn(ctx context.Context, dir string, size testbed.Size, secured bool) (*ownCluster, error) {
+// launchOwn starts the processes of a cluster for this call, with TLS if secured is
+// set, and returns when all of them are running.
+func launchOwn(ctx context.Context, dir string, size testbed.Size, secured bool) (*local.Cluster, error) {
 	_, bin, err := toolPath()
 	if err != nil {
 		return nil, err
 	}
-	own := &ownCluster{local.New(local.Config{Bin: bin, Dir: dir, Direct: true, NoEvents: true, OwnTokens: true, TLS: secured})}
+	own := local.New(local.Config{Bin: bin, Dir: dir, Direct: true, NoEvents: true, OwnTokens: true, TLS: secured})
 	return own, own.Open(ctx, size, nil)
 }
 
 // startOwn also waits until the cluster is ready.
-func startOwn(ctx context.Context, dir string, size testbed.Size, secured bool) (*ownCluster, error) {
+func startOwn(ctx context.Context, dir string, size testbed.Size, secured bool) (*local.Cluster, error) {
 	own, err := launchOwn(ctx, dir, size, secured)
 	if err != nil {
 		return nil, err
@@ -175,13 +166,9 @@ func startOwn(ctx context.Context, dir string, size testbed.Size, secured bool) 
 	return own, nil
 }
 
-// questions returns the number of statements that the database has executed.
-func (o *ownCluster) questions(ctx context.Context) (uint64, error) {
-	address, err := o.Supervisor().Addresses(testbed.Database)
-	if err != nil || len(address) == 0 {
-		return 0, errors.Join(errors.New("the cluster has no embedded database"), err)
-	}
-	dsn, err := os.ReadFile(filepath.Join(o.Supervisor().Dir(), "dsn"))
+// questions returns the number of statements that the cluster's database has executed.
+func questions(ctx context.Context, h *supervisor.Handle) (uint64, error) {
+	dsn, err := os.ReadFile(filepath.Join(h.Dir(), "dsn"))
 	if err != nil {
 		return 0, err
 	}
@@ -198,39 +185,81 @@ func (o *ownCluster) questions(ctx context.Context) (uint64, error) {
 	return n, nil
 }
 
-// logLines returns the number of log lines of all processes.
-func (o *ownCluster) logLines() (int, error) {
-	logs, err := filepath.Glob(filepath.Join(o.Supervisor().Dir(), "logs", "*.log"))
-	if err != nil {
-		return 0, err
-	}
-	lines := 0
-	for _, path := range logs {
-		n, err := countLines(path)
-		if err != nil {
-			return 0, err
-		}
-		lines += n
-	}
-	return lines, nil
+// growthOptions are the flags of `bench --full`.
+type growthOptions struct {
+	only             []string
+	maxRegistrations int
+	maxConnections   int
+	huge, tls        bool
+	lasts, limit     time.Duration
+	html, report     string
 }
 
-func countLines(path string) (int, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return 0, err
+// growthFlags are the flags that need --full.
+var growthFlags = []string{"max-registrations", "max-connections", "huge", "tls", "for", "limit", "report"}
+
+// growth measures the growth curves, each point on a cluster of its own.
+func (a *app) growth(ctx context.Context, o growthOptions) (err error) {
+	cfg := bench.GrowthConfig{
+		Only: o.only, MaxRegistrations: o.maxRegistrations, MaxConnections: o.maxConnections, Huge: o.huge,
+		Files: cli.OpenFiles(), Memory: bench.AvailableMemory(), CPUs: runtime.NumCPU(), For: o.lasts, Limit: o.limit, Version: version, Progress: a.stderr,
 	}
-	defer f.Close()
-	n := 0
-	for in := bufio.NewReader(f); ; n++ {
-		_, err := in.ReadSlice('\n')
-		switch {
-		case errors.Is(err, io.EOF):
-			return n, nil
-		case errors.Is(err, bufio.ErrBufferFull):
-			n-- // the line continues
-		case err != nil:
-			return 0, err
+	if err := cfg.Validate(); err != nil { // before a cluster is started
+		return usageError{err}
+	}
+	if err := o.check(); err != nil {
+		return err
+	}
+	root, err := os.MkdirTemp("", "conclave-bench-")
+	if err != nil {
+		return err
+	}
+	interrupted := false
+	defer func() { err = closeFolder(root, interrupted, err) }()
+	starts := 0
+	cfg.Start = func(ctx context.Context, size testbed.Size) (bench.Running, error) {
+		starts++
+		return startPoint(ctx, filepath.Join(root, fmt.Sprint("point-", starts)), size, o.tls)
+	}
+	g, err := bench.Grow(ctx, cfg)
+	interrupted = err != nil && ctx.Err() != nil
+	if len(g.Curves) == 0 {
+		return err
+	}
+	err = errors.Join(err, a.show(g, g.Write))
+	if o.report != "" {
+		err = errors.Join(err, writePage(o.report, g.WriteJSON))
+	}
+	if o.html != "" {
+		err = errors.Join(err, writePage(o.html, func(w io.Writer) error { return report.WriteGrowth(w, g) }))
+	}
+	if n := g.Failed(); n > 0 {
+		err = errors.Join(err, fmt.Errorf("%s failed", plural(n, "point")))
+	}
+	return err
+}
+
+// check returns an error for a flag that would fail after the measurements.
+func (o growthOptions) check() error {
+	for name, d := range map[string]time.Duration{"for": o.lasts, "limit": o.limit} {
+		if d <= 0 {
+			return usageError{fmt.Errorf("--%s %s: want more than 0", name, d)}
 		}
 	}
+	return nil
+}
+
+// startPoint starts a cluster for one point, with TLS if secured is set, and returns
+// when it is ready.
+func startPoint(ctx context.Context, dir string, size testbed.Size, secured bool) (bench.Running, error) {
+	c, err := startOwn(ctx, dir, size, secured)
+	if err != nil {
+		return bench.Running{}, err
+	}
+	end := func() error { return c.Close(context.WithoutCancel(ctx)) }
+	cfg, err := c.ClientConfig("growth")
+	if err != nil {
+		return bench.Running{}, errors.Join(err, end())
+	}
+	return bench.Running{Clients: load.NewPool(cfg), Cluster: c, Stop: end}, nil
 }

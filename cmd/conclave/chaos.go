@@ -14,12 +14,7 @@ import (
 )
 
 func (a *app) chaosCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "chaos", Short: "Inject faults by a scenario and check invariants",
-		ValidArgs: []string{"list", "run"}, Args: cobra.ArbitraryArgs, RunE: needsSubcommand,
-	}
-	cmd.AddCommand(a.chaosListCommand(), a.chaosRunCommand())
-	return cmd
+	return group("chaos", "Inject faults by a scenario and check invariants", a.chaosListCommand(), a.chaosRunCommand())
 }
 
 // stormName is the name of the random scenario.
@@ -108,7 +103,7 @@ func playCommand(name, on string) string {
 func (a *app) chaosRunCommand() *cobra.Command {
 	o := chaosOptions{}
 	cmd := &cobra.Command{
-		Use: "run NAME|FILE...", Short: "Run scenarios and check the invariants", Args: want1("NAME|FILE"),
+		Use: "run NAME|FILE...", Short: "Run scenarios and check the invariants", Args: want("NAME|FILE..."),
 		Long: `Run a scenario of ` + "`conclave chaos list`" + `, of a file, or "storm", which is random faults from
 --seed. Print its history, its figures and the result of each invariant.
 
@@ -137,4 +132,70 @@ are made at the same time. With --json print one report per run.`,
 	f.StringVar(&o.html, "html", "", "write the report to this file as one HTML page")
 	o.compose.bind(f, "conclave-chaos", "if an invariant did not hold")
 	return cmd
+}
+
+func (a *app) scenarioCommand() *cobra.Command {
+	return group("scenario", "Write scenarios for `chaos run`", a.scenarioCheckCommand(), &cobra.Command{
+		Use: "grammar", Short: "Print the language of scenarios", Args: want(),
+		RunE: func(*cobra.Command, []string) error {
+			return a.show(map[string]string{"grammar": scenario.Grammar()}, func(w io.Writer) { fmt.Fprint(w, scenario.Grammar()) })
+		},
+	})
+}
+
+// scenarioInfo is what `scenario check` finds in a valid scenario.
+type scenarioInfo struct {
+	Name         string              `json:"name"`
+	About        string              `json:"about"`
+	Scenes       int                 `json:"scenes"`
+	Actions      int                 `json:"actions"`
+	Expectations int                 `json:"expectations"`
+	TakesMs      int64               `json:"takesMs"` // until all faults are healed
+	On           []string            `json:"on"`      // where it can run: simulator, local, compose
+	Needs        map[string][]string `json:"needs"`   // what is missing where it cannot
+}
+
+func (a *app) scenarioCheckCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "check FILE...", Short: "Check scenarios without running them", Args: want("FILE..."),
+		Long: `Check the syntax of scenarios, in files or of ` + "`conclave chaos list`" + `, and print where each
+of them can run. Exit with 2 at the first error; it names the line.`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			var all []scenarioInfo
+			for _, name := range args {
+				s, err := (&chaosOptions{seed: 1}).scenario(name, nil)
+				if err != nil {
+					return err
+				}
+				all = append(all, describeScenario(s))
+			}
+			return a.show(all, func(w io.Writer) {
+				for _, i := range all {
+					fmt.Fprintf(w, "%s is valid: %s and %s in %s; it runs on %s\n", i.Name, plural(i.Actions, "action"), plural(i.Expectations, "expectation"), ms(i.TakesMs), strings.Join(i.On, ", "))
+					for _, on := range sortedKeys(i.Needs) {
+						fmt.Fprintf(w, "  not on %s, for it needs: %s\n", on, strings.Join(i.Needs[on], ", "))
+					}
+				}
+			})
+		},
+	}
+}
+
+func describeScenario(s scenario.Scenario) scenarioInfo {
+	out := scenarioInfo{
+		Name: s.Name, About: s.About, Scenes: len(s.Scenes), TakesMs: s.Until.Milliseconds(), On: playableOn(s), Needs: map[string][]string{},
+	}
+	for _, l := range s.Lines {
+		if l.Expect != nil {
+			out.Expectations++
+		} else {
+			out.Actions++
+		}
+	}
+	for _, on := range []string{"local", "compose"} {
+		if why := s.Refusals(capabilities(on)); len(why) > 0 {
+			out.Needs[on] = why
+		}
+	}
+	return out
 }

@@ -8,7 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
+	"regexp"
 	"strings"
 
 	"conclave/testbed"
@@ -243,13 +243,13 @@ func (a *app) newStage(command string, attach bool, o *chaosOptions) (*runStage,
 // firstSentence returns the first sentence of a comment in one line.
 func firstSentence(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
-	for i := range s {
-		if strings.ContainsRune(".!?", rune(s[i])) && (i+1 == len(s) || s[i+1] == ' ' && !abbreviated(s[:i])) {
-			return s[:i+1]
-		}
+	if end := sentenceEnd.FindStringIndex(s); end != nil {
+		return s[:end[0]+1]
 	}
 	return s
 }
+
+var sentenceEnd = regexp.MustCompile(`[.!?]( |$)`)
 
 // summary returns the first sentence of a comment, and the second one if the
 // first is too short to show what happens.
@@ -260,10 +260,4 @@ func summary(about string) string {
 		return first + " " + firstSentence(rest)
 	}
 	return first
-}
-
-// abbreviated reports whether a full stop after s belongs to an abbreviation.
-func abbreviated(s string) bool {
-	word := s[strings.LastIndexByte(s, ' ')+1:]
-	return slices.Contains([]string{"e.g", "i.e", "no", "vs", "etc"}, word)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,10 +22,19 @@ import (
 // The checks of this file run before a command starts a process or creates a
 // folder.
 
-// want returns the check of a command's arguments, given their names.
+// want returns the check of a command's arguments, given their names. A single NAME...
+// stands for one or more, and [NAME] for at most one.
 func want(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
+		many, isMany := strings.CutSuffix(strings.Join(names, " "), "...")
+		optional, isOptional := strings.CutPrefix(many, "[")
 		switch {
+		case isMany && len(args) > 0, isOptional && len(args) <= 1:
+			return nil
+		case isMany:
+			return fmt.Errorf("%s takes one or more %s", cmd.Name(), many)
+		case isOptional:
+			return fmt.Errorf("%s takes at most one %s, got %s", cmd.Name(), strings.TrimSuffix(optional, "]"), plural(len(args), "argument"))
 		case len(args) == len(names):
 			return nil
 		case len(names) == 0:
@@ -39,24 +49,14 @@ func want(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// atMost1 checks that there is at most one argument.
-func atMost1(name string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) > 1 {
-			return fmt.Errorf("%s takes at most one %s, got %s", cmd.Name(), name, plural(len(args), "argument"))
-		}
-		return nil
+// group returns a command that only has subcommands.
+func group(use, short string, subs ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.OnlyValidArgs, RunE: needsSubcommand}
+	for _, sub := range subs {
+		cmd.ValidArgs = append(cmd.ValidArgs, sub.Name())
 	}
-}
-
-// want1 checks that there is at least one argument.
-func want1(name string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return fmt.Errorf("%s takes one or more %s", cmd.Name(), name)
-		}
-		return nil
-	}
+	cmd.AddCommand(subs...)
+	return cmd
 }
 
 // needsSubcommand is run when no subcommand was given.
@@ -202,19 +202,10 @@ const metaEnvironment = "CONCLAVE_META_"
 // `up`.
 func checkUp(flags *pflag.FlagSet, cfg supervisor.Config) error {
 	zero := func(name string, is bool) bool { return is && flags.Changed(name) } // if not set, the meta's default applies
-	lease, nodeLease := usualLease, usualLease
-	if cfg.Profile == "sofa" {
-		lease, nodeLease = sofaLease, sofaLease
-	}
-	if cfg.Lease != 0 {
-		lease = cfg.Lease
-	}
-	if cfg.NodeLease != 0 {
-		nodeLease = cfg.NodeLease
-	}
+	lease, nodeLease := cmp.Or(cfg.Lease, usualLease), cmp.Or(cfg.NodeLease, usualLease)
 	beat := lease / beatsPerLease
 	if cfg.Profile == "sofa" {
-		beat = sofaBeat
+		lease, nodeLease, beat = cmp.Or(cfg.Lease, sofaLease), cmp.Or(cfg.NodeLease, sofaLease), sofaBeat
 	}
 	environment := metasHaveEnvironment() // if so, the metas themselves check combinations
 	wrong := func(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -133,46 +135,28 @@ func writeNodes(w io.Writer, nodes []metaclient.NodeInfo) {
 }
 
 func (a *app) blacklistCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "blacklist", Short: "Exclude servers from the cluster and readmit them",
-		Args: cobra.OnlyValidArgs, ValidArgs: []string{"list", "add", "remove"},
-		RunE: needsSubcommand,
-	}
-	list := func(cmd *cobra.Command) error { return query(a, cmd, (*metaclient.Admin).Blacklist, writeBlacklist) }
+	list := lister(a, &cobra.Command{Use: "list", Short: "List the excluded servers"}, (*metaclient.Admin).Blacklist, writeBlacklist)
 	var reason string
-	var how manner
-	add := &cobra.Command{
-		Use: "add NAME", Short: "Exclude a server: it gets no slots and no clients", Args: want("NAME"),
+	add := a.operation(
+		&cobra.Command{Use: "add NAME", Short: "Exclude a server: it gets no slots and no clients", Args: want("NAME")},
+		func(ctx context.Context, admin *metaclient.Admin, args []string, options ...metaclient.Option) error {
+			return admin.Forbid(ctx, args[0], reason, operator(), options...)
+		}, list.RunE)
+	add.Flags().StringVar(&reason, "reason", "", "reason to show in the list")
+	remove := &cobra.Command{
+		Use: "remove NAME", Short: "Readmit a server", Args: want("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			forbid := func(ctx context.Context, admin *metaclient.Admin, options ...metaclient.Option) error {
-				return admin.Forbid(ctx, args[0], reason, operator(), options...)
+			err := a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error { return admin.Allow(ctx, args[0]) })
+			if err != nil {
+				return err
 			}
-			return a.act(cmd, &how, forbid, func() error { return list(cmd) })
+			if !a.asJSON {
+				line(a.stdout, "%s is readmitted", args[0])
+			}
+			return list.RunE(cmd, nil)
 		},
 	}
-	add.Flags().StringVar(&reason, "reason", "", "reason to show in the list")
-	how.flags(add)
-	cmd.AddCommand(
-		&cobra.Command{
-			Use: "list", Short: "List the excluded servers", Args: want(),
-			RunE: func(cmd *cobra.Command, _ []string) error { return list(cmd) },
-		},
-		add,
-		&cobra.Command{
-			Use: "remove NAME", Short: "Readmit a server", Args: want("NAME"),
-			RunE: func(cmd *cobra.Command, args []string) error {
-				err := a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error { return admin.Allow(ctx, args[0]) })
-				if err != nil {
-					return err
-				}
-				if !a.asJSON {
-					line(a.stdout, "%s is readmitted", args[0])
-				}
-				return list(cmd)
-			},
-		},
-	)
-	return cmd
+	return group("blacklist", "Exclude servers from the cluster and readmit them", list, add, remove)
 }
 
 func writeBlacklist(w io.Writer, entries []metaclient.BlacklistInfo) {
@@ -198,48 +182,103 @@ func writeSwitches(w io.Writer, switches []wire.Switch) {
 func writeSwitch(w io.Writer, s wire.Switch) { writeSwitches(w, []wire.Switch{s}) }
 
 func (a *app) switchCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "switch", Short: "Read and change the cluster-wide settings",
-		Args: cobra.OnlyValidArgs, ValidArgs: []string{"list", "get", "set"},
-		RunE: needsSubcommand,
-	}
-	var how manner
-	set := &cobra.Command{
-		Use: "set KEY VALUE", Short: "Change one setting", Args: want("KEY", "VALUE"),
+	list := lister(a, &cobra.Command{Use: "list", Short: "List the settings"}, (*metaclient.Admin).Switches, writeSwitches)
+	get := &cobra.Command{
+		Use: "get KEY", Short: "Print one setting", Args: want("KEY"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var s wire.Switch
-			set := func(ctx context.Context, admin *metaclient.Admin, options ...metaclient.Option) (err error) {
-				s, err = admin.SetSwitch(ctx, args[0], args[1], options...)
-				return err
+			one := func(admin *metaclient.Admin, ctx context.Context) (wire.Switch, error) {
+				switches, err := admin.Switches(ctx)
+				if i := slices.IndexFunc(switches, func(s wire.Switch) bool { return s.Key == args[0] }); i >= 0 {
+					return switches[i], nil
+				}
+				if err == nil {
+					err = fmt.Errorf("unknown switch %q; list them with %s", args[0], a.hint("switch list"))
+				}
+				return wire.Switch{}, err
 			}
-			return a.act(cmd, &how, set, func() error { return a.show(s, func(w io.Writer) { writeSwitch(w, s) }) })
+			return query(a, cmd, one, writeSwitch)
 		},
 	}
-	how.flags(set)
-	cmd.AddCommand(
-		&cobra.Command{
-			Use: "list", Short: "List the settings", Args: want(),
-			RunE: func(cmd *cobra.Command, _ []string) error {
-				return query(a, cmd, (*metaclient.Admin).Switches, writeSwitches)
-			},
-		},
-		&cobra.Command{
-			Use: "get KEY", Short: "Print one setting", Args: want("KEY"),
-			RunE: func(cmd *cobra.Command, args []string) error {
-				one := func(admin *metaclient.Admin, ctx context.Context) (wire.Switch, error) {
-					switches, err := admin.Switches(ctx)
-					if i := slices.IndexFunc(switches, func(s wire.Switch) bool { return s.Key == args[0] }); i >= 0 {
-						return switches[i], nil
-					}
-					if err == nil {
-						err = fmt.Errorf("unknown switch %q; list them with %s", args[0], a.hint("switch list"))
-					}
-					return wire.Switch{}, err
+	var s wire.Switch
+	set := a.operation(
+		&cobra.Command{Use: "set KEY VALUE", Short: "Change one setting", Args: want("KEY", "VALUE")},
+		func(ctx context.Context, admin *metaclient.Admin, args []string, options ...metaclient.Option) (err error) {
+			s, err = admin.SetSwitch(ctx, args[0], args[1], options...)
+			return err
+		}, func(*cobra.Command, []string) error { return a.show(s, func(w io.Writer) { writeSwitch(w, s) }) })
+	return group("switch", "Read and change the cluster-wide settings", list, get, set)
+}
+
+func writeConfig(w io.Writer, values []wire.ConfigValue) {
+	if len(values) == 0 {
+		fmt.Fprintln(w, "no configuration value is set")
+		return
+	}
+	t := newTable("ID", "VALUE", "EPOCH")
+	for _, v := range values {
+		t.add(v.ID, shortened(v.Value), v.Epoch)
+	}
+	t.write(w)
+}
+
+// shortened returns the beginning of a value in one line, for a table.
+func shortened(value string) string {
+	line := []rune(strings.Join(strings.Fields(value), " "))
+	if len(line) > 60 {
+		return string(line[:57]) + "..."
+	}
+	return string(line)
+}
+
+// configCommand publishes values to the clients of the cluster, which watch them
+// with client.Watch.
+func (a *app) configCommand() *cobra.Command {
+	list := lister(a, &cobra.Command{Use: "list", Short: "List the values"}, (*metaclient.Admin).Config, writeConfig)
+	get := &cobra.Command{
+		Use: "get ID", Short: "Print one value", Args: want("ID"),
+		Long: `Print one value as it was set. Control characters are escaped on a terminal only.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error {
+				values, err := admin.Config(ctx)
+				if err != nil {
+					return err
 				}
-				return query(a, cmd, one, writeSwitch)
-			},
+				v, found := wire.ConfigValues{List: values}.Find(args[0])
+				switch {
+				case !found:
+					return fmt.Errorf("%s has no value; list those that have with %s", args[0], a.hint("config list"))
+				case a.asJSON || isTerminal(a.stdout):
+					return a.show(v, func(w io.Writer) { fmt.Fprintln(w, v.Value) })
+				}
+				_, err = fmt.Fprintln(a.stdout, v.Value)
+				return err
+			})
 		},
-		set,
-	)
-	return cmd
+	}
+	var v wire.ConfigValue
+	set := a.operation(
+		&cobra.Command{
+			Use: "set ID VALUE", Short: "Set a value and send it to the clients that watch it", Args: want("ID", "VALUE"),
+			Long: `Set a value of at most 16 KiB; all values together have at most 1 MiB. An ID has 1 to
+128 letters, digits, dots, hyphens and underscores. The value is kept in MySQL, and each
+session sends it to the clients that watch the ID (client.Watch in the Go SDK), which
+needs no token. It is not for secrets.`,
+		},
+		func(ctx context.Context, admin *metaclient.Admin, args []string, options ...metaclient.Option) (err error) {
+			if !utf8.ValidString(args[1]) {
+				return usageError{errors.New("VALUE: want valid UTF-8")}
+			}
+			v, err = admin.SetConfig(ctx, args[0], args[1], options...)
+			return err
+		}, func(*cobra.Command, []string) error {
+			return a.show(v, func(w io.Writer) { writeConfig(w, []wire.ConfigValue{v}) })
+		})
+	remove := a.operation(
+		&cobra.Command{Use: "remove ID", Short: "Remove a value", Args: want("ID")},
+		func(ctx context.Context, admin *metaclient.Admin, args []string, options ...metaclient.Option) error {
+			return admin.RemoveConfig(ctx, args[0], options...)
+		}, func(_ *cobra.Command, args []string) error {
+			return a.show(map[string]string{"id": args[0]}, func(w io.Writer) { line(w, "removed %s", args[0]) })
+		})
+	return group("config", "Publish configuration values to clients", list, get, set, remove)
 }

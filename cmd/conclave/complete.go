@@ -9,12 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"conclave/internal/cli"
 	"conclave/meta/metaclient"
-	conclavesql "conclave/sql"
 	"conclave/testbed/bench"
 	"conclave/testbed/local/supervisor"
 	"conclave/testbed/scenario"
+	"conclave/wire"
 )
 
 // completeWait is how long a shell waits for the cluster's answer.
@@ -33,12 +32,15 @@ func (a *app) addCompletions(root *cobra.Command) {
 		}
 		return cmd
 	}
+	blacklisted := fromMetas(a, (*metaclient.Admin).Blacklist, func(e metaclient.BlacklistInfo) string { return e.Name })
+	switches := fromMetas(a, (*metaclient.Admin).Switches, func(s wire.Switch) string { return s.Key })
+	configured := fromMetas(a, (*metaclient.Admin).Config, func(v wire.ConfigValue) string { return v.ID })
 	for command, from := range map[string]names{
 		"start": a.processNames(), "kill": a.processNames("leader"), "logs": a.processNames("supervisor"),
-		"drain": a.nodeNames("meta", "data", "session"), "blacklist add": a.nodeNames("data", "session"), "blacklist remove": a.blacklisted,
+		"drain": a.nodeNames("meta", "data", "session"), "blacklist add": a.nodeNames("data", "session"), "blacklist remove": blacklisted,
 		"election observe": a.nodeNames("meta"), "election join": a.nodeNames("meta"), "election force-refresh": a.nodeNames("meta"),
-		"slots": a.slotNumbers, "switch get": a.switchKeys, "switch set": a.switchKeys,
-		"config get": a.configIDs, "config set": a.configIDs, "config remove": a.configIDs,
+		"slots": fromMetas(a, slotsOf, func(s metaclient.SlotInfo) string { return fmt.Sprint(s.ID) }), "switch get": switches, "switch set": switches,
+		"config get": configured, "config set": configured, "config remove": configured,
 		"get": a.serviceNames, "subscribe": a.serviceNames, "describe": a.serviceNames,
 	} {
 		find(command).ValidArgsFunction = a.complete(from, slices.Contains([]string{"slots", "subscribe"}, command), cobra.ShellCompDirectiveNoFileComp)
@@ -51,11 +53,6 @@ func (a *app) addCompletions(root *cobra.Command) {
 			panic(err)
 		}
 	}
-	lead := find("lead")
-	flag("lead", "lock", func(ctx context.Context) []string {
-		s := leadOptions{dsn: lead.Flag("dsn").Value.String(), dsnFile: lead.Flag("dsn-file").Value.String()}
-		return lockNames(ctx, s)
-	})
 	for _, command := range []string{"nodes", "roll"} {
 		flag(command, "role", fixed("meta", "session", "data"))
 	}
@@ -115,52 +112,23 @@ func (a *app) nodeNames(roles ...string) names {
 }
 
 // fromMetas returns names that the metas know; none without an answer.
-func (a *app) fromMetas(f func(*metaclient.Admin) []string) []string {
-	admin, err := a.admin()
-	if err != nil {
-		return nil
+func fromMetas[T any](a *app, get func(*metaclient.Admin, context.Context) ([]T, error), name func(T) string) names {
+	return func(ctx context.Context) (out []string) {
+		admin, err := a.admin()
+		if err != nil {
+			return nil
+		}
+		all, _ := get(admin, ctx)
+		for _, one := range all {
+			out = append(out, name(one))
+		}
+		return out
 	}
-	return f(admin)
 }
 
-func (a *app) blacklisted(ctx context.Context) []string {
-	return a.fromMetas(func(m *metaclient.Admin) (out []string) {
-		entries, _ := m.Blacklist(ctx)
-		for _, e := range entries {
-			out = append(out, e.Name)
-		}
-		return out
-	})
-}
-
-func (a *app) switchKeys(ctx context.Context) []string {
-	return a.fromMetas(func(m *metaclient.Admin) (out []string) {
-		switches, _ := m.Switches(ctx)
-		for _, s := range switches {
-			out = append(out, s.Key)
-		}
-		return out
-	})
-}
-
-func (a *app) configIDs(ctx context.Context) []string {
-	return a.fromMetas(func(m *metaclient.Admin) (out []string) {
-		values, _ := m.Config(ctx)
-		for _, v := range values {
-			out = append(out, v.ID)
-		}
-		return out
-	})
-}
-
-func (a *app) slotNumbers(ctx context.Context) []string {
-	return a.fromMetas(func(m *metaclient.Admin) (out []string) {
-		slots, _ := m.Slots(ctx)
-		for _, s := range slots.Slots {
-			out = append(out, fmt.Sprint(s.ID))
-		}
-		return out
-	})
+func slotsOf(m *metaclient.Admin, ctx context.Context) ([]metaclient.SlotInfo, error) {
+	s, err := m.Slots(ctx)
+	return s.Slots, err
 }
 
 func (a *app) serviceNames(ctx context.Context) (out []string) {
@@ -170,34 +138,6 @@ func (a *app) serviceNames(ctx context.Context) (out []string) {
 	}
 	for _, s := range found.services() {
 		out = append(out, s.DataID)
-	}
-	return out
-}
-
-// lockNames returns the locks in the database of `lead`.
-func lockNames(ctx context.Context, s leadOptions) (out []string) {
-	dsn, err := cli.DSN(s.dsn, s.dsnFile)
-	if err != nil {
-		return nil
-	}
-	db, err := conclavesql.OpenPool(dsn, nil)
-	if err != nil {
-		return nil
-	}
-	defer db.Close()
-	rows, err := db.QueryContext(ctx, "SELECT DISTINCT lock_name FROM distribute_lock")
-	if err != nil {
-		return nil
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var name string
-		if rows.Scan(&name) == nil {
-			out = append(out, name)
-		}
-	}
-	if rows.Err() != nil {
-		return nil
 	}
 	return out
 }

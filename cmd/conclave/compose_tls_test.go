@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/knadh/koanf/parsers/yaml"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
 	"conclave"
 	"conclave/internal/certs"
@@ -21,8 +21,8 @@ func TestComposeTLS_CoversEveryService(t *testing.T) {
 	services := func(file string) map[string]any {
 		text, err := os.ReadFile("../../" + file)
 		require.NoError(t, err)
-		all, err := yaml.Parser().Unmarshal(text)
-		require.NoError(t, err)
+		var all map[string]any
+		require.NoError(t, yaml.Unmarshal(text, &all))
 		return all["services"].(map[string]any)
 	}
 	secured := services("compose/tls.yml")

@@ -16,66 +16,35 @@
 //   - complete.go: the names that a shell completes
 //   - up.go: up and down; the supervisor's own process for --detach
 //   - processes.go: ps, start, kill, logs, and db, the embedded database by itself
-//   - roll.go: the restart of the local nodes one by one
+//   - drain.go: roll and drain
 //   - election.go: leader, and election list, resign, observe, join
-//   - cluster.go: slots, nodes, blacklist, switch
-//   - config.go: config: values that are published to clients
+//   - cluster.go: slots, nodes, blacklist, switch, config
 //   - events.go: the events of all nodes, merged
 //   - console.go: console, and the cluster of `up --console`
 //   - console_compose.go: the console of a cluster in containers
 //   - services.go: services, describe and clients: what all sessions have
-//   - workload.go: the hidden command with which containers have clients
+//   - containers.go: what containers call (workload, health, secrets), and certs
 //   - registry.go: publish, subscribe, get
 //   - soak.go: a long run, its cluster and its report
-//   - scenario.go: the language of scenarios, and their check
-//   - chaos.go: the list of scenarios, and run
-//   - chaos_runs.go: several runs and their table
+//   - chaos.go: the scenarios: their list, their language, their check, and run
+//   - chaos_runs.go: several runs, and what a run prints at its end
 //   - demo.go: one run of the demo, which is a scenario too
 //   - chaos_play.go: one run: the scenario, its cluster and its logs
 //   - compose.go: a cluster in containers, for soak, chaos and demo
-//   - chaos_result.go: what a run prints at its end
-//   - bench.go: the figures; also the cluster that a call starts for itself
-//   - bench_growth.go: the growth curves, on a cluster for each point
+//   - bench.go: the figures and the growth curves, on clusters of their own
 //   - lab_elections.go: the comparison of elections
 //   - lab_oversell.go: the comparison of locks
 //   - lab_oversell_serve.go: its shop as an HTTP server
 //   - lab_database.go: the database of both
 //   - migrate.go: migrate
-//   - lead.go: the election for `lead`
-//   - lead_child.go: its command
+//   - lead.go: the election for `lead`, and its command
 //   - lead_linux.go: how the command ends with the tool
 //   - lead_other.go: the same where the kernel cannot help
-//   - health.go: the hidden health check of containers
-//   - secrets.go: the hidden command that creates their secrets and certificates
-//   - certs.go: certificates of a development CA
-//   - drain.go: drain
 //   - manner.go: what operators' commands share: a query, an action, --force and --dry-run
 //   - check.go: arguments and flags that are refused before anything is started
 //   - output.go: tables, JSON, progress, units
 //   - errors.go: an error as a line or a document, and its exit code
-//   - app.go: what a call knows: the metas, the nodes, how they are asked
-//   - token.go: the token, and what is sent to which address
-//
-// # What each command uses
-//
-//	up, down, start, kill, logs      the folder of --dir and its processes (testbed/local/supervisor)
-//	ps, roll, kill leader            the same, and the nodes' ports
-//	any cluster, events              the nodes' ports; addresses from the folder or --meta
-//	console                          the nodes' ports, by HTTP, and its own, --listen; with
-//	                                 --allow-actions the folder and the processes; --on
-//	                                 compose: a project of containers that is up
-//	publish, subscribe, get          the sessions' ports, like any client of the SDK
-//	services, describe, clients      the sessions' ports, by HTTP
-//	demo, chaos, soak, bench         a new cluster in the temporary folder, on any
-//	                                 free ports; --on compose: a project of containers.
-//	                                 chaos --dir: the cluster that is running there
-//	lab                              its candidates, and an embedded database or that of --db;
-//	                                 oversell serve: the port of --listen
-//	migrate                          the database of a cluster that need not run
-//	lead                             a lock in any database; no cluster
-//	db                               the program devdb, its port and --file
-//	secrets                          the folder in its argument
-//	certs                            the folder of its own flag --dir
+//   - app.go: what a call knows: the metas, the nodes, the token, how they are asked
 //
 // # Exit codes
 //
@@ -118,7 +87,7 @@
 //	demo, chaos, soak,    their processes continue, in conclave-demo-*, conclave-chaos-*,
 //	bench                 conclave-soak-* and conclave-bench-* of the temporary folder:
 //	                      `down --dir` with the folder `cluster` in it stops them (bench:
-//	                      also fresh-* and point-*)
+//	                      also another-* and point-*)
 //	--on compose          the project continues with its faults; the next call with its name
 //	                      removes it first
 //	chaos --dir           processes that were killed or suspended stay so: `start NAME`,

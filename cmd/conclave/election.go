@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"conclave/meta/metaclient"
+	"conclave/testbed/outside"
 	"conclave/wire"
 )
 
@@ -37,27 +38,26 @@ func (a *app) leaderCommand() *cobra.Command {
 
 // awaitLeader returns the leader of a term above after. With a wait it repeats
 // the query until there is one.
-func (a *app) awaitLeader(ctx context.Context, after uint64, wait time.Duration) (metaclient.LeaderInfo, error) {
+func (a *app) awaitLeader(ctx context.Context, after uint64, wait time.Duration) (leader metaclient.LeaderInfo, err error) {
 	metas, err := a.metaAddresses()
 	if err != nil {
-		return metaclient.LeaderInfo{}, err
+		return leader, err
 	}
 	waiting, cancel := context.WithTimeout(ctx, max(wait, leaderWait))
 	defer cancel()
-	for {
-		leader, err := a.askLeader(waiting, metas, after)
-		if err == nil || wait == 0 {
-			return leader, err
+	var last error
+	err = outside.Until(waiting, 5*time.Millisecond, func() (bool, error) {
+		leader, last = a.askLeader(waiting, metas, after)
+		code := wire.CodeOf(last)
+		if wait > 0 && (code == wire.CodeNoLeader || code == wire.CodeUnavailable || errors.Is(last, context.DeadlineExceeded)) {
+			return false, nil
 		}
-		if code := wire.CodeOf(err); code != wire.CodeNoLeader && code != wire.CodeUnavailable && !errors.Is(err, context.DeadlineExceeded) {
-			return leader, err
-		}
-		select {
-		case <-time.After(5 * time.Millisecond):
-		case <-waiting.Done():
-			return leader, fmt.Errorf("%w: no leader of a term above %d within %s (last error: %w)", errTimedOut, after, wait, err)
-		}
+		return true, last
+	})
+	if wait > 0 && err != nil && errors.Is(err, waiting.Err()) {
+		err = fmt.Errorf("%w: no leader of a term above %d within %s (last error: %w)", errTimedOut, after, wait, last)
 	}
+	return leader, err
 }
 
 // leaderWait is the time limit of one query, because a suspended leader does
@@ -113,17 +113,14 @@ func (a *app) findLeader(ctx context.Context) (metaclient.LeaderInfo, error) {
 func (a *app) electionsCommand() *cobra.Command { return a.electionListCommand("elections") }
 
 func (a *app) electionListCommand(use string) *cobra.Command {
-	return &cobra.Command{
-		Use: use, Short: "List the elections, newest first", Args: want(),
+	return lister(a, &cobra.Command{
+		Use: use, Short: "List the elections, newest first",
 		Long: `List the elections, newest first. LEADERLESS is the time without a leader: from the
 previous leader's last valid moment (its resignation, the breaking of its connection,
 or the end of its lease) to the new leader's first write under its term. AT is the time
 of that write, by the database's clock. Of a time in which no meta ran LEADERLESS has
 only what the winner has seen.`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return query(a, cmd, (*metaclient.Admin).Elections, writeElections)
-		},
-	}
+	}, (*metaclient.Admin).Elections, writeElections)
 }
 
 func writeElections(w io.Writer, elections []metaclient.Election) {
@@ -135,66 +132,44 @@ func writeElections(w io.Writer, elections []metaclient.Election) {
 }
 
 func (a *app) resignCommand() *cobra.Command {
-	var how manner
-	cmd := &cobra.Command{
-		Use: "resign", Short: "Make the leader resign, so that another is elected", Args: want(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			before, err := a.findLeader(cmd.Context())
+	var before metaclient.LeaderInfo
+	return a.operation(
+		&cobra.Command{Use: "resign", Short: "Make the leader resign, so that another is elected", Args: want()},
+		func(ctx context.Context, admin *metaclient.Admin, _ []string, options ...metaclient.Option) (err error) {
+			if before, err = a.findLeader(ctx); err != nil {
+				return err
+			}
+			return admin.Resign(ctx, options...)
+		}, func(cmd *cobra.Command, _ []string) error {
+			after, err := a.awaitLeader(cmd.Context(), before.Term, requestWait)
 			if err != nil {
 				return err
 			}
-			resign := func(ctx context.Context, admin *metaclient.Admin, options ...metaclient.Option) error {
-				return admin.Resign(ctx, options...)
-			}
-			return a.act(cmd, &how, resign, func() error {
-				after, err := a.awaitLeader(cmd.Context(), before.Term, requestWait)
-				if err != nil {
-					return err
-				}
-				return a.show(after, func(w io.Writer) {
-					line(w, "%s resigned term %d; %s leads term %d", before.Leader, before.Term, after.Leader, after.Term)
-				})
+			return a.show(after, func(w io.Writer) {
+				line(w, "%s resigned term %d; %s leads term %d", before.Leader, before.Term, after.Leader, after.Term)
 			})
-		},
-	}
-	how.flags(cmd)
-	return cmd
+		})
 }
 
 // electionCommand has what concerns the election of the meta leader. `elections`
 // and `resign` are also commands by themselves, and `quit` is the former name of
 // `observe`.
 func (a *app) electionCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "election", Short: "List elections, resign, observe, or compete again",
-		Args: cobra.OnlyValidArgs, ValidArgs: []string{"list", "resign", "observe", "join", "force-refresh"},
-		RunE: needsSubcommand,
+	act := func(use, short, done string, do func(*metaclient.Admin, context.Context, string, ...metaclient.Option) error) *cobra.Command {
+		return a.operation(
+			&cobra.Command{Use: use + " META", Short: short, Args: want("META")},
+			func(ctx context.Context, admin *metaclient.Admin, args []string, options ...metaclient.Option) error {
+				return do(admin, ctx, args[0], options...)
+			}, func(cmd *cobra.Command, args []string) error {
+				return a.show(map[string]string{"name": args[0], "election": cmd.CalledAs()}, func(w io.Writer) { line(w, "%s %s", args[0], done) })
+			})
 	}
-	cmd.AddCommand(a.electionListCommand("list"), a.resignCommand())
-	act := func(use, former, short, long, done string, do func(*metaclient.Admin, context.Context, string, ...metaclient.Option) error) {
-		var how manner
-		sub := &cobra.Command{
-			Use: use + " META", Short: short, Long: long, Args: want("META"),
-			RunE: func(cmd *cobra.Command, args []string) error {
-				doTo := func(ctx context.Context, admin *metaclient.Admin, options ...metaclient.Option) error {
-					return do(admin, ctx, args[0], options...)
-				}
-				return a.act(cmd, &how, doTo, func() error {
-					return a.show(map[string]string{"name": args[0], "election": cmd.CalledAs()}, func(w io.Writer) { line(w, "%s %s", args[0], done) })
-				})
-			},
-		}
-		if former != "" {
-			sub.Aliases = []string{former}
-		}
-		how.flags(sub)
-		cmd.AddCommand(sub)
-	}
-	act("observe", "quit", "Make a meta an observer; it resigns if it leads", "", "observes", (*metaclient.Admin).Quit)
-	act("join", "", "Make an observer a candidate again", "", "is a candidate", (*metaclient.Admin).Rejoin)
-	act("force-refresh", "", "Make a meta the lock's owner (profile sofa only)",
-		`Make a meta the owner of the lock without an election, as SOFARegistry's force refresh
+	observe := act("observe", "Make a meta an observer; it resigns if it leads", "observes", (*metaclient.Admin).Quit)
+	observe.Aliases = []string{"quit"}
+	refresh := act("force-refresh", "Make a meta the lock's owner (profile sofa only)", "owns the lock", (*metaclient.Admin).ForceRefresh)
+	refresh.Long = `Make a meta the owner of the lock without an election, as SOFARegistry's force refresh
 does: the term stays, so it has two owners. Only the profile sofa takes it. No meta leads
-until the lock has expired, so it is refused without --force.`, "owns the lock", (*metaclient.Admin).ForceRefresh)
-	return cmd
+until the lock has expired, so it is refused without --force.`
+	return group("election", "List elections, resign, observe, or compete again", a.electionListCommand("list"), a.resignCommand(),
+		observe, act("join", "Make an observer a candidate again", "is a candidate", (*metaclient.Admin).Rejoin), refresh)
 }

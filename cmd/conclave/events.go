@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"conclave/internal/sleep"
 	"conclave/wire"
 )
 
@@ -230,10 +231,7 @@ func (a *app) followNode(ctx context.Context, n *source, events chan<- wire.Even
 				return ctx.Err()
 			}
 		})
-		select {
-		case <-time.After(200 * time.Millisecond):
-		case <-ctx.Done():
-		}
+		_ = sleep.For(ctx, 200*time.Millisecond) // the loop asks whether ctx has ended
 	}
 }
 

@@ -174,7 +174,6 @@ func TestCompletion_OfNames(t *testing.T) {
 		"nodes --role m":        "meta",
 		"chaos run stor":        "storm",
 		"chaos run f01":         scenario.Names()[0],
-		"lead --lock ":          "",
 	} {
 		words := strings.Split(line, " ")
 		r := tool(t, append([]string{"__complete", "--meta", meta}, words...)...)

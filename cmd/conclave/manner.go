@@ -20,6 +20,12 @@ func query[T any](a *app, cmd *cobra.Command, get func(*metaclient.Admin, contex
 	})
 }
 
+// lister makes a command without arguments that prints what the metas answer.
+func lister[T any](a *app, cmd *cobra.Command, get func(*metaclient.Admin, context.Context) (T, error), write func(io.Writer, T)) *cobra.Command {
+	cmd.Args, cmd.RunE = want(), func(cmd *cobra.Command, _ []string) error { return query(a, cmd, get, write) }
+	return cmd
+}
+
 // manner holds the flags --force and --dry-run of an operator's command.
 type manner struct {
 	force, dryRun bool
@@ -44,17 +50,24 @@ func (m *manner) options() []metaclient.Option {
 	return out
 }
 
-// act does what an operator asks for and then calls done, or prints the effect
-// of a dry run.
-func (a *app) act(cmd *cobra.Command, how *manner, do func(context.Context, *metaclient.Admin, ...metaclient.Option) error, done func() error) error {
-	err := a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error { return do(ctx, admin, how.options()...) })
-	switch {
-	case err != nil:
-		return err
-	case how.dryRun:
-		return a.showEffect(how.effect)
+// operation makes a command that changes the cluster, with --force and --dry-run: it
+// calls do and then done, or prints the effect of a dry run.
+func (a *app) operation(cmd *cobra.Command, do func(context.Context, *metaclient.Admin, []string, ...metaclient.Option) error, done func(*cobra.Command, []string) error) *cobra.Command {
+	var how manner
+	how.flags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		err := a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error {
+			return do(ctx, admin, args, how.options()...)
+		})
+		switch {
+		case err != nil:
+			return err
+		case how.dryRun:
+			return a.showEffect(how.effect)
+		}
+		return done(cmd, args)
 	}
-	return done()
+	return cmd
 }
 
 // showEffect prints the answer to a dry run.

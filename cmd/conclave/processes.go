@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"conclave/internal/sleep"
 	"conclave/testbed/local/supervisor"
 )
 
@@ -161,19 +162,12 @@ func (a *app) logsCommand() *cobra.Command {
 
 func (a *app) copyLog(ctx context.Context, f io.Reader, follow bool) error {
 	out := bufio.NewWriter(a.stdout)
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
 	for {
 		if _, err := io.Copy(out, f); err != nil {
 			return err
 		}
-		if err := out.Flush(); err != nil || !follow {
+		if err := out.Flush(); err != nil || !follow || sleep.For(ctx, 100*time.Millisecond) != nil {
 			return err
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
 		}
 	}
 }

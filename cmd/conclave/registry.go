@@ -107,12 +107,7 @@ sessions' client lease (--linger, 5s) after the command has ended, or at most fo
 session grace (15s) if the session that took them dies meanwhile. With --hold the
 command runs until it is interrupted and then withdraws them. A DATAID can have several
 values.`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("publish takes one or more DATAID=VALUE")
-			}
-			return nil
-		},
+		Args: want("DATAID=VALUE..."),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			order, values, err := f.parse(args)
 			if err != nil {
@@ -229,7 +224,7 @@ func (a *app) subscribeCommand() *cobra.Command {
 	var count int
 	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use: "subscribe DATAID...", Short: "Print each push of the published values", Args: want1("DATAID"),
+		Use: "subscribe DATAID...", Short: "Print each push of the published values", Args: want("DATAID..."),
 		Long: `Print one line per push until interrupted, until --count pushes were printed, or until
 --timeout has passed (exit code 4 if there were fewer than --count pushes or none).`,
 		RunE: func(cmd *cobra.Command, args []string) error {

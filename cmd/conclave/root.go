@@ -80,7 +80,7 @@ name; 2 invalid usage, which is wrong on every cluster; 3 no leader; 4 timeout.`
 	group("registry", a.publishCommand(), a.subscribeCommand(), a.getCommand(), a.servicesCommand(), a.describeCommand(), a.clientsCommand())
 	group("break", a.demoCommand(), a.chaosCommand(), a.scenarioCommand(), a.soakCommand(), a.benchCommand(), a.labCommand())
 	group("tool", a.leadCommand(), a.migrateCommand(), a.dbCommand(), a.certsCommand(), a.versionCommand())
-	root.AddCommand(a.superviseCommand(), a.healthCommand(), a.secretsCommand(), a.workloadCommand(), a.benchClientsCommand()) // hidden: called by programs and in containers
+	root.AddCommand(a.superviseCommand(), a.healthCommand(), a.secretsCommand(), a.workloadCommand()) // hidden: called by programs and in containers
 	root.SetHelpCommandGroupID("tool")
 	root.SetCompletionCommandGroupID("tool")
 	a.addCompletions(root)

@@ -223,7 +223,7 @@ func shownID(id conclave.DataInfoID) string {
 func (a *app) servicesCommand() *cobra.Command {
 	var address string
 	cmd := &cobra.Command{
-		Use: "services [PREFIX]", Short: "List what is registered in the cluster", Args: atMost1("PREFIX"),
+		Use: "services [PREFIX]", Short: "List what is registered in the cluster", Args: want("[PREFIX]"),
 		Long: `List the dataIds that have publishers or subscribers, of all sessions. PREFIX is the
 beginning of the dataIds to list.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -337,7 +337,7 @@ func (a *app) clientsCommand() *cobra.Command {
 	var address string
 	var count int
 	cmd := &cobra.Command{
-		Use: "clients [NAME]", Short: "List the clients of all sessions", Args: atMost1("NAME"),
+		Use: "clients [NAME]", Short: "List the clients of all sessions", Args: want("[NAME]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("count") { // the former name of workload
 				if len(args) > 0 {

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"conclave/internal/sleep"
 	"conclave/testbed/local/supervisor"
 )
 
@@ -263,14 +264,7 @@ func (a *app) awaitReady(ctx context.Context, h *supervisor.Handle, names ...str
 	ended := make(chan struct{})
 	go func() { // joined below
 		defer close(ended)
-		tick := time.NewTicker(200 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				return
-			}
+		for sleep.For(ctx, 200*time.Millisecond) == nil {
 			ps, err := h.Processes(ctx)
 			if err != nil {
 				continue

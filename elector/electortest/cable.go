@@ -2,9 +2,12 @@ package electortest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -85,62 +88,50 @@ func (c *Cable) Mend() {
 }
 
 // Break closes every connection. New ones can be made at once.
-func (c *Cable) Break() {
-	c.mu.Lock()
-	var conns []*cableConn
-	for cc := range c.conns {
-		conns = append(conns, cc)
-	}
-	c.mu.Unlock()
-	for _, cc := range conns {
-		cc.Close()
-	}
-}
+func (c *Cable) Break() { c.each(func(cc *cableConn) { cc.Close() }) }
 
 // HalfOpen closes the store's end of every connection, while the node's end stays open
 // and receives nothing. New connections can be made at once.
 func (c *Cable) HalfOpen() {
-	c.mu.Lock()
-	var conns []*cableConn
-	for cc := range c.conns {
+	c.each(func(cc *cableConn) {
+		c.mu.Lock()
 		cc.halfOpen = true
-		conns = append(conns, cc)
-	}
+		c.mu.Unlock()
+		cc.Conn.Close()
+	})
+}
+
+// each calls do for every open connection.
+func (c *Cable) each(do func(*cableConn)) {
+	c.mu.Lock()
+	conns := slices.Collect(maps.Keys(c.conns))
 	c.mu.Unlock()
 	for _, cc := range conns {
-		cc.Conn.Close()
+		do(cc)
 	}
 }
 
 // Stall delays everything that is sent in both directions until the returned function is
 // called. Connections stay open, as in a partition or when a server hangs.
-func (c *Cable) Stall() (release func()) {
-	held := make(chan struct{})
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.held = held
-	return sync.OnceFunc(func() {
-		c.mu.Lock()
-		c.held = nil
-		c.mu.Unlock()
-		close(held)
-	})
-}
+func (c *Cable) Stall() (release func()) { return c.close(&c.held) }
 
 // HoldReplies delivers requests to the store, and delays its replies until the returned
 // function is called.
-func (c *Cable) HoldReplies() (release func()) {
-	slow := make(chan struct{})
+func (c *Cable) HoldReplies() (release func()) { return c.close(&c.slow) }
+
+// close closes a gate, which is c.held or c.slow, until the returned function is called.
+func (c *Cable) close(gate *chan struct{}) (open func()) {
+	closed := make(chan struct{})
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.slow = slow
+	*gate = closed
 	return sync.OnceFunc(func() {
 		c.mu.Lock()
-		if c.slow == slow {
-			c.slow = nil
+		if *gate == closed {
+			*gate = nil
 		}
 		c.mu.Unlock()
-		close(slow)
+		close(closed)
 	})
 }
 
@@ -201,16 +192,16 @@ type cableConn struct {
 	closed    chan struct{}
 }
 
-// hold waits while the cable is stalled.
-func (cc *cableConn) hold() error {
+// pass waits until a gate is open.
+func (cc *cableConn) pass(gate *chan struct{}) error {
 	cc.cable.mu.Lock()
-	held := cc.cable.held
+	closed := *gate
 	cc.cable.mu.Unlock()
-	if held == nil {
+	if closed == nil {
 		return nil
 	}
 	select {
-	case <-held:
+	case <-closed:
 		return nil
 	case <-cc.closed:
 		return net.ErrClosed
@@ -218,10 +209,10 @@ func (cc *cableConn) hold() error {
 }
 
 func (cc *cableConn) Write(p []byte) (int, error) {
-	if err := cc.hold(); err != nil {
+	c := cc.cable
+	if err := cc.pass(&c.held); err != nil {
 		return 0, err
 	}
-	c := cc.cable
 	c.mu.Lock()
 	if c.first != nil && bytes.Contains(p, c.first) {
 		do := c.do
@@ -267,7 +258,7 @@ func (cc *cableConn) Read(p []byte) (int, error) {
 	c := cc.cable
 	n, err := cc.Conn.Read(p)
 	c.mu.Lock()
-	halfOpen, lose, slow := cc.halfOpen, cc.loseReply && n > 0, c.slow
+	halfOpen, lose := cc.halfOpen, cc.loseReply && n > 0
 	if lose {
 		c.lost++
 	}
@@ -280,15 +271,8 @@ func (cc *cableConn) Read(p []byte) (int, error) {
 		cc.Close()
 		return 0, net.ErrClosed
 	}
-	if slow != nil {
-		select {
-		case <-slow:
-		case <-cc.closed:
-			return 0, net.ErrClosed
-		}
-	}
-	if holdErr := cc.hold(); holdErr != nil {
-		return 0, holdErr
+	if gate := cmp.Or(cc.pass(&c.slow), cc.pass(&c.held)); gate != nil {
+		return 0, gate
 	}
 	return n, err
 }

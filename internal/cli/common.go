@@ -83,11 +83,12 @@ func (f *commonFlags) resolve(role conclave.Role, c *node.Config, stderr io.Writ
 	c.Node.Incarnation = conclave.NewIncarnation(c.Rand)
 	c.Logger = hclog.New(&hclog.LoggerOptions{Name: string(role), Level: level, JSONFormat: f.logJSON, Output: stderr})
 	if f.tokenFile != "" {
-		if c.Tokens, err = rights.OpenFile(f.tokenFile, reportReload(c.Logger)); err != nil {
+		reloaded := reportReload(c.Logger, "the token file was read again", "the token file cannot be read: the tokens stay as they were")
+		if c.Tokens, err = rights.OpenFile(f.tokenFile, reloaded); err != nil {
 			return fmt.Errorf("--token-file: %w", err)
 		}
 	}
-	limitConnections(c, openFiles())
+	limitConnections(c, OpenFiles())
 	return f.loadTLS(role, c)
 }
 
@@ -100,9 +101,9 @@ func limitConnections(c *node.Config, files int) {
 	c.MaxAddressConnections = min(c.MaxAddressConnections, max(1, c.MaxConnections*3/4))
 }
 
-// openFiles returns how many files the process can have open: the runtime has raised
-// its limit to the hard one.
-func openFiles() int {
+// OpenFiles returns how many files the process can have open, 0 if that is not known:
+// the runtime has raised its limit to the hard one.
+func OpenFiles() int {
 	var l syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {
 		return 0
@@ -115,28 +116,21 @@ func (f *commonFlags) loadTLS(role conclave.Role, c *node.Config) (err error) {
 	if f.tlsDir == "" {
 		return nil
 	}
-	log := c.Logger
-	c.TLS, err = certs.Load(f.tlsDir, role, func(err error) {
-		if err != nil {
-			log.Error("the changed certificates cannot be used: the old ones stay", "error", err)
-			return
-		}
-		log.Info("the certificates were read again")
-	})
-	if err != nil {
+	reloaded := reportReload(c.Logger, "the certificates were read again", "the changed certificates cannot be used: the old ones stay")
+	if c.TLS, err = certs.Load(f.tlsDir, role, reloaded); err != nil {
 		return fmt.Errorf("--tls-dir: %w", err)
 	}
 	return nil
 }
 
-// reportReload returns what logs the reloads of the token file.
-func reportReload(log hclog.Logger) func(error) {
+// reportReload returns what logs the reloads of a file.
+func reportReload(log hclog.Logger, done, failed string) func(error) {
 	return func(err error) {
 		if err != nil {
-			log.Error("the token file cannot be read: the tokens stay as they were", "error", err)
+			log.Error(failed, "error", err)
 			return
 		}
-		log.Info("the token file was read again")
+		log.Info(done)
 	}
 }
 

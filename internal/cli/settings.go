@@ -4,14 +4,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
-	"github.com/knadh/koanf/parsers/yaml"
-	"github.com/knadh/koanf/providers/env/v2"
-	"github.com/knadh/koanf/providers/file"
-	"github.com/knadh/koanf/v2"
 	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
 
 	"conclave"
 )
@@ -21,57 +19,52 @@ const hidden = "(hidden)"
 
 // applyLayers sets the flags that the command line left alone from the file,
 // then from the environment.
-func applyLayers(flags *pflag.FlagSet, role conclave.Role, configFlag string, environ []string) error {
+func applyLayers(flags *pflag.FlagSet, role conclave.Role, config string, environ []string) error {
 	prefix := "CONCLAVE_" + strings.ToUpper(string(role)) + "_"
-	environment := koanf.New(".")
-	err := environment.Load(env.Provider(".", env.Opt{
-		Prefix: prefix,
-		TransformFunc: func(k, v string) (string, any) {
-			return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(k, prefix)), "_", "-"), v
-		},
-		EnvironFunc: func() []string { return environ },
-	}), nil)
-	if err != nil {
-		return fmt.Errorf("read the environment: %w", err)
+	fromFile, environment := map[string]any{}, map[string]any{}
+	for _, entry := range environ {
+		if name, ok := strings.CutPrefix(entry, prefix); ok {
+			name, value, _ := strings.Cut(name, "=")
+			environment[strings.ReplaceAll(strings.ToLower(name), "_", "-")] = value
+		}
 	}
-
-	config := configFlag
 	if config == "" {
-		config = environment.String("config")
+		config, _ = environment["config"].(string)
 	}
-	fromFile := koanf.New(".")
 	if config != "" {
-		if err := fromFile.Load(file.Provider(config), yaml.Parser()); err != nil {
+		text, err := os.ReadFile(config)
+		if err == nil {
+			err = yaml.Unmarshal(text, &fromFile)
+		}
+		if err != nil {
 			return fmt.Errorf("--config %s: %w", config, err)
 		}
 	}
-
 	given := map[string]bool{} // on the command line
 	flags.Visit(func(f *pflag.Flag) { given[f.Name] = true })
-	for _, layer := range []struct {
-		from string
-		k    *koanf.Koanf
-		name func(key string) string
-	}{
-		{config, fromFile, func(key string) string { return key }},
-		{"the environment", environment, func(key string) string {
-			return prefix + strings.ReplaceAll(strings.ToUpper(key), "-", "_")
-		}},
-	} {
-		all := layer.k.All()
-		for _, key := range slices.Sorted(maps.Keys(all)) {
-			f := flags.Lookup(key)
-			if f == nil || key == "help" || key == "version" {
-				return fmt.Errorf("%s: unknown key %s", layer.from, layer.name(key))
-			}
-			if given[key] {
-				continue
-			}
-			if err := setFlag(f, all[key]); err != nil {
-				return fmt.Errorf("%s: %s: %w", layer.from, layer.name(key), err)
-			}
-			f.Changed = true
+	if err := applyLayer(flags, given, fromFile, config, func(key string) string { return key }); err != nil {
+		return err
+	}
+	return applyLayer(flags, given, environment, "the environment", func(key string) string {
+		return prefix + strings.ReplaceAll(strings.ToUpper(key), "-", "_")
+	})
+}
+
+// applyLayer sets the flags that are not given from the settings of one layer. An error
+// names the layer and the key, as it is written there.
+func applyLayer(flags *pflag.FlagSet, given map[string]bool, settings map[string]any, layer string, written func(key string) string) error {
+	for _, key := range slices.Sorted(maps.Keys(settings)) {
+		f := flags.Lookup(key)
+		if f == nil || key == "help" || key == "version" {
+			return fmt.Errorf("%s: unknown key %s", layer, written(key))
 		}
+		if given[key] {
+			continue
+		}
+		if err := setFlag(f, settings[key]); err != nil {
+			return fmt.Errorf("%s: %s: %w", layer, written(key), err)
+		}
+		f.Changed = true
 	}
 	return nil
 }
@@ -114,7 +107,7 @@ func printConfig(w io.Writer, flags *pflag.FlagSet, secrets []string) error {
 			settings[f.Name] = f.Value.String()
 		}
 	})
-	out, err := yaml.Parser().Marshal(settings)
+	out, err := yaml.Marshal(settings)
 	if err != nil {
 		return fmt.Errorf("print the configuration: %w", err)
 	}

@@ -1,11 +1,14 @@
 package faultnet
 
 import (
+	"context"
 	"errors"
 	"net"
 	"sync"
 	"syscall"
 	"time"
+
+	"conclave/internal/sleep"
 )
 
 // host is one process and its proxy.
@@ -79,7 +82,7 @@ func (h *host) accept(l net.Listener) {
 			return
 		}
 		if err != nil { // no free file descriptors; there may be some later
-			h.pause(watchPause)
+			_ = sleep.For(h.net.ctx, watchPause)
 			continue
 		}
 		h.net.done.Go(func() { h.carry(conn.(*net.TCPConn)) })
@@ -96,25 +99,15 @@ func (h *host) watch() {
 			h.refuse()
 		}
 		if err != nil {
-			h.pause(watchPause)
+			_ = sleep.For(h.net.ctx, watchPause)
 			continue
 		}
 		_ = h.reopen() // if another program has the port, dials are refused until the next try
-		stop := closeWith(h.net.ctx, conn)
+		stop := context.AfterFunc(h.net.ctx, func() { conn.Close() })
 		var none [1]byte
 		_, _ = conn.Read(none[:]) // nothing is sent here; Read returns when the connection ends
 		stop()
 		conn.Close()
-	}
-}
-
-// pause waits for d or until Close.
-func (h *host) pause(d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-h.net.ctx.Done():
 	}
 }
 
@@ -125,10 +118,10 @@ func (h *host) carry(near *net.TCPConn) {
 	if caller == "" {
 		there, back = newLink(), newLink() // not a host of this network: no faults
 	}
-	stop := closeWith(h.net.ctx, near)
+	stop := context.AfterFunc(h.net.ctx, func() { near.Close() })
 	defer stop()
 	// A handshake needs both directions.
-	if there.passable(h.net.ctx.Done()) != nil || back.passable(h.net.ctx.Done()) != nil {
+	if there.passable(h.net.ctx) != nil || back.passable(h.net.ctx) != nil {
 		near.Close()
 		return
 	}
@@ -139,13 +132,10 @@ func (h *host) carry(near *net.TCPConn) {
 		near.Close()
 		return
 	}
-	p := newPair(caller, h.name, near, conn.(*net.TCPConn))
+	p := newPair(h.net.ctx, caller, h.name, near, conn.(*net.TCPConn))
 	h.net.mu.Lock()
 	h.net.pairs[p] = true
 	h.net.mu.Unlock()
-	if h.net.ctx.Err() != nil {
-		p.reset() // Close may have run before the pair was added
-	}
 	p.carry(there, back)
 	h.net.mu.Lock()
 	delete(h.net.pairs, p)

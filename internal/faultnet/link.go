@@ -3,7 +3,6 @@ package faultnet
 import (
 	"context"
 	"math/rand/v2"
-	"net"
 	"sync"
 	"time"
 )
@@ -39,9 +38,8 @@ func (l *link) now() (fault, <-chan struct{}) {
 	return l.fault, l.changed
 }
 
-// passable waits until the link is not cut. It returns an error if over is
-// closed first.
-func (l *link) passable(over <-chan struct{}) error {
+// passable waits until the link is not cut, or returns the error of ctx.
+func (l *link) passable(ctx context.Context) error {
 	for {
 		f, changed := l.now()
 		if !f.cut {
@@ -49,8 +47,8 @@ func (l *link) passable(over <-chan struct{}) error {
 		}
 		select {
 		case <-changed:
-		case <-over:
-			return net.ErrClosed
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 }
@@ -75,9 +73,4 @@ func (l *link) loses() bool {
 	lost := l.fault.lose
 	l.fault.lose = false
 	return lost
-}
-
-// closeWith closes c when ctx ends, unless stop was called before.
-func closeWith(ctx context.Context, c net.Conn) (stop func() bool) {
-	return context.AfterFunc(ctx, func() { c.Close() })
 }

@@ -103,9 +103,6 @@ func (n *Net) Close() {
 	for _, h := range n.hosts {
 		h.refuse()
 	}
-	for p := range n.pairs {
-		p.reset()
-	}
 	n.mu.Unlock()
 	n.done.Wait()
 }

@@ -1,11 +1,14 @@
 package faultnet
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
 	"sync"
 	"time"
+
+	"conclave/internal/sleep"
 )
 
 // pair is one connection through a proxy: near leads to the caller, far to the
@@ -14,15 +17,26 @@ type pair struct {
 	caller, called string
 	near, far      *net.TCPConn
 
-	once sync.Once
-	over chan struct{} // closed when the pair was broken
+	ctx   context.Context // ends when the pair was broken
+	reset func()          // breaks the connection for both sides
 
 	mu  sync.Mutex // guards cut
 	cut string     // the host whose side was broken by HalfOpen
 }
 
-func newPair(caller, called string, near, far *net.TCPConn) *pair {
-	return &pair{caller: caller, called: called, near: near, far: far, over: make(chan struct{})}
+// newPair returns a pair that is broken at the latest when ctx ends.
+func newPair(ctx context.Context, caller, called string, near, far *net.TCPConn) *pair {
+	p := &pair{caller: caller, called: called, near: near, far: far}
+	ctx, end := context.WithCancel(ctx)
+	p.ctx, p.reset = ctx, sync.OnceFunc(func() {
+		end()
+		for _, c := range []*net.TCPConn{near, far} {
+			_ = c.SetLinger(0) // fails only if it is closed
+			c.Close()
+		}
+	})
+	context.AfterFunc(ctx, p.reset)
+	return p
 }
 
 // chunk is the result of one read; the last one of a direction has err set.
@@ -53,7 +67,7 @@ func (p *pair) move(src, dst *net.TCPConn, to string, l *link) {
 	reader.Go(func() { p.read(src, queue, l) })
 	defer reader.Wait()
 	for c := range queue {
-		if !p.arrive(c.due) || l.passable(p.over) != nil {
+		if sleep.For(p.ctx, time.Until(c.due)) != nil || l.passable(p.ctx) != nil {
 			break
 		}
 		if p.isCut(to) {
@@ -103,33 +117,6 @@ func (p *pair) end(dst *net.TCPConn, err error) bool {
 		p.reset()
 	}
 	return true
-}
-
-// arrive waits until due. It returns false if the pair was broken before.
-func (p *pair) arrive(due time.Time) bool {
-	d := time.Until(due)
-	if d <= 0 {
-		return true
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-p.over:
-		return false
-	}
-}
-
-// reset breaks the connection for both sides.
-func (p *pair) reset() {
-	p.once.Do(func() {
-		close(p.over)
-		for _, c := range []*net.TCPConn{p.near, p.far} {
-			_ = c.SetLinger(0) // fails only if it is closed
-			c.Close()
-		}
-	})
 }
 
 // half breaks the connection for one side only.

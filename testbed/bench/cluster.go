@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"conclave/meta/metaclient"
 	"conclave/testbed"
 	"conclave/testbed/load"
+	"conclave/testbed/outside"
 	"conclave/wire"
 )
 
@@ -228,26 +230,18 @@ func (c *cluster) metric(ctx context.Context, name string, addresses ...string) 
 	return sum, nil
 }
 
-func readMetric(ctx context.Context, c *http.Client, address, name string) (float64, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
-	if err != nil {
-		return 0, err
-	}
-	res, err := c.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer res.Body.Close()
-	lines := bufio.NewScanner(res.Body)
-	for lines.Scan() {
-		if v, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
-			return strconv.ParseFloat(v, 64)
+func readMetric(ctx context.Context, c *http.Client, address, name string) (n float64, err error) {
+	err = outside.Get(ctx, c, "http://"+address+"/metrics", "", func(res *http.Response) error {
+		lines := bufio.NewScanner(res.Body)
+		for lines.Scan() {
+			if v, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
+				n, err = strconv.ParseFloat(v, 64)
+				return err
+			}
 		}
-	}
-	if err := lines.Err(); err != nil {
-		return 0, err
-	}
-	return 0, fmt.Errorf("no metric %s at %s (%s)", name, address, res.Status)
+		return cmp.Or(lines.Err(), fmt.Errorf("no metric %s at %s (%s)", name, address, res.Status))
+	})
+	return n, err
 }
 
 // memory returns the resident memory of all processes of a role, in MiB; 0 is not
@@ -275,14 +269,9 @@ func (c *cluster) processorTime(ctx context.Context) (sum time.Duration, err err
 // await calls done every tick until it returns true. what names the condition
 // in the error.
 func await(ctx context.Context, tick time.Duration, what string, done func() bool) error {
-	t := time.NewTicker(tick)
-	defer t.Stop()
-	for !done() {
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s: %w", what, ctx.Err())
-		}
+	err := outside.Until(ctx, tick, func() (bool, error) { return done(), nil })
+	if err != nil {
+		return fmt.Errorf("waiting for %s: %w", what, err)
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ var curves = []curve{
 		Curve: Curve{
 			Name:    "connections",
 			What:    "clients that connect at once, publish one value and subscribe to it, until all have received it",
-			Columns: columns("connections sessions allMs p50Ms p99Ms", counted, "idleKiB killedMs", memory),
+			Columns: columns("connections allMs p50Ms p99Ms", counted, "idleKiB killedMs", memory),
 			Plots: []Plot{
 				{What: "until all have had their first push, ms", X: "connections", Y: "allMs"},
 				{What: "connections that lost their session", X: "connections", Y: "lost"},
@@ -123,7 +123,6 @@ var allColumns = []Column{
 	{"providers", "PROVIDERS", ""},
 	{"subscribers", "SUBSCRIBERS", ""},
 	{"datas", "DATA NODES", ""},
-	{"sessions", "SESSIONS", ""},
 	{"factor", "LOAD", "x"},
 
 	{"rate", "RATE", "per s"},
@@ -182,8 +181,6 @@ func columns(names ...string) (out []Column) {
 // each of the 200 connections has some.
 const leastRegistrations = 1000
 
-const hugeConnections = 100_000
-
 // sizes returns the sizes of the curve's points.
 func (c curve) sizes(cfg GrowthConfig) []size {
 	out := []size{{}}
@@ -200,8 +197,8 @@ func (c curve) sizes(cfg GrowthConfig) []size {
 		}
 		out = next
 	}
-	if c.has("sessions") && cfg.Huge {
-		out = append(out, size{"connections": hugeConnections, "sessions": float64(sessionsFor(hugeConnections, cfg.Files))})
+	if c.Name == "connections" && cfg.Huge {
+		out = append(out, size{"connections": hugeConnections})
 	}
 	return out
 }
@@ -222,16 +219,6 @@ func (a axis) within(cfg GrowthConfig) (out []int) {
 		out = []int{bound}
 	}
 	return out
-}
-
-// sessionsFor returns how many sessions n connections need if each session can
-// have a number of open files, a fifth of which it needs for itself. 0 files: no
-// limit.
-func sessionsFor(n, files int) int {
-	if each := files * 4 / 5; each > 0 {
-		return max(2, (n+each-1)/each)
-	}
-	return 2
 }
 
 // ratios sets each point's ratio of its rate to the first point's that has as many

@@ -42,15 +42,13 @@
 //
 //   - bench.go: the measurements, in their order.
 //   - calm.go: an idle cluster.
-//   - secured.go: the cost of TLS.
 //   - nodes.go: data and session nodes that are killed, drained, started.
 //   - leader.go: leaders that are killed or stopped.
-//   - load.go: latency and load.
+//   - load.go: latency, load, and the cost of TLS.
 //   - run.go: the configuration, and one benchmark in progress.
 //   - growth.go: the growth curves, in their order.
 //   - curves.go: the table of the curves.
 //   - growth_loads.go: the loads and probes of the curves.
-//   - clients.go: connections from several processes.
 //   - machine.go: memory and load of this machine, and what connections need of it.
 //   - point.go: the configuration of the curves, and one point in progress.
 //   - cluster.go: what is done to a cluster and read from it.

@@ -2,11 +2,9 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -70,10 +68,12 @@ func (p *point) connect(ctx context.Context) (err error) {
 	}
 	served := load.NewDist()
 	start := time.Now()
-	if n <= clientsPerProcess {
-		err = p.clients.ServeAll(ctx, p.Clients, "conn", n, n, served.Add)
-	} else {
-		err = p.serveFromProcesses(ctx, n, served)
+	atOnce := n
+	if n > usualConnections {
+		atOnce = hugeAtOnce
+	}
+	if err = p.clients.ServeAll(ctx, p.Clients, "conn", n, atOnce, served.Add); err != nil && n > usualConnections {
+		err = fmt.Errorf("%d of %d connections had their push%s: %w", served.Values().N, n, machineLoad(), err)
 	}
 	if err == nil {
 		p.setMs("allMs", time.Since(start))
@@ -89,9 +89,9 @@ func (p *point) connect(ctx context.Context) (err error) {
 }
 
 // killSession kills the session of half of the connections, and measures until all
-// connections are served again.
+// connections are served again: all at once, which hugeConnections cannot be.
 func (p *point) killSession(ctx context.Context) error {
-	if len(p.processes) > 0 { // which cannot be asked to be served again
+	if p.of("connections") > usualConnections {
 		return nil
 	}
 	start := time.Now()
@@ -364,44 +364,4 @@ func (p *point) killOneOfEach(ctx context.Context) error {
 		p.setMs("replayedMs", time.Since(start))
 	}
 	return err
-}
-
-// serveFromProcesses is Clients.ServeAll over several processes.
-func (p *point) serveFromProcesses(ctx context.Context, n int, served *load.Dist) error {
-	for part := 0; part*clientsPerProcess < n; part++ {
-		c, err := startClients(p.Process(ctx, part, min(clientsPerProcess, n-part*clientsPerProcess)))
-		if err != nil {
-			return err
-		}
-		p.processes = append(p.processes, c)
-	}
-	errs := make([]error, len(p.processes))
-	var serving sync.WaitGroup
-	for i, c := range p.processes {
-		serving.Go(func() { errs[i] = c.serve(served) })
-	}
-	serving.Wait()
-	err := errors.Join(errs...)
-	if ctx.Err() != nil { // which has ended the processes
-		err = ctx.Err()
-	}
-	if err == nil {
-		return nil
-	}
-	had := int64(0)
-	for _, c := range p.processes {
-		had += c.served.Load()
-	}
-	return fmt.Errorf("%d of %d connections had their push%s: %w", had, n, machineLoad(), err)
-}
-
-// endProcesses ends the processes of clients, and returns how many connections were lost.
-func (p *point) endProcesses() (lost int64, err error) {
-	var errs []error
-	for _, c := range p.processes {
-		n, err := c.end()
-		lost += n
-		errs = append(errs, err)
-	}
-	return lost, errors.Join(errs...)
 }

@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
-	"math"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -56,7 +53,7 @@ type memoryClient struct {
 // pool returns a pool of clients of the registry.
 func (m *memoryRegistry) pool() *load.Pool {
 	m.lists, m.watchers = map[string]map[*memoryRegistration]string{}, map[string][]*memoryWatcher{}
-	p := load.NewPool(nil, client.Config{Sessions: []string{"session"}})
+	p := load.NewPool(client.Config{Sessions: []string{"session"}})
 	p.Start = func(client.Config) (load.Client, error) { return memoryClient{memoryRegistry: m}, nil }
 	return p
 }
@@ -224,11 +221,8 @@ func TestSizes_AreBounded(t *testing.T) {
 	assert.Equal(t, []int{10, 100}, a.within(GrowthConfig{MaxRegistrations: 999}))
 	assert.Equal(t, []int{10, 100, 1000}, a.within(GrowthConfig{}), "no bound")
 	assert.Equal(t, []int{7}, a.within(GrowthConfig{MaxRegistrations: 7}), "the bound itself if all are larger")
-	huge := curves[1].sizes(GrowthConfig{Huge: true, MaxConnections: 100, Files: 20_000})
-	require.Len(t, huge, 2)
-	assert.Equal(t, size{"connections": 100_000, "sessions": 7}, huge[1])
-	assert.Equal(t, 2, sessionsFor(1000, 20_000))
-	assert.Equal(t, 2, sessionsFor(math.MaxInt32, 0), "no limit is known")
+	huge := curves[1].sizes(GrowthConfig{Huge: true, MaxConnections: 100})
+	assert.Equal(t, []size{{"connections": 100}, {"connections": 100_000}}, huge)
 }
 
 func TestRatios_AreToTheFirstWithAsManyConnections(t *testing.T) {
@@ -245,31 +239,6 @@ func TestRatios_AreToTheFirstWithAsManyConnections(t *testing.T) {
 	for i, want := range map[int]float64{1: 1, 2: 0.8, 3: 1, 4: 2} {
 		assert.Equal(t, want, p[i].Values["ratio"], i)
 	}
-}
-
-func TestServeClients_ReportsTwice(t *testing.T) {
-	in, begin := io.Pipe()
-	var out bytes.Buffer
-	done := make(chan error, 1)
-	go func() {
-		done <- ServeClients(t.Context(), (&memoryRegistry{}).pool(), "x", 5, in, &out)
-	}()
-	_, err := io.WriteString(begin, "begin\n")
-	require.NoError(t, err)
-	require.NoError(t, begin.Close())
-	require.NoError(t, <-done)
-	assert.Equal(t, 2, strings.Count(out.String(), "\n"))
-	assert.Contains(t, out.String(), `{"served":5,"ended":true,"servedMs":[`)
-	assert.Contains(t, out.String(), `{"lost":0}`)
-	assert.ErrorContains(t, ServeClients(t.Context(), (&memoryRegistry{}).pool(), "x", 5, strings.NewReader(""), &out), "before it was asked")
-}
-
-// A process that ends by itself is an error, not an endless wait.
-func TestServeFromProcesses_FailsWithTheProcess(t *testing.T) {
-	p := &point{Running: Running{Process: func(ctx context.Context, _, _ int) *exec.Cmd { return exec.CommandContext(ctx, "false") }}}
-	assert.Error(t, p.serveFromProcesses(t.Context(), 2*clientsPerProcess, load.NewDist()))
-	_, err := p.endProcesses()
-	assert.Error(t, err)
 }
 
 func TestServeAll_KeepsToTheNumberAtOnce(t *testing.T) {
@@ -293,15 +262,15 @@ func TestServeAll_KeepsToTheNumberAtOnce(t *testing.T) {
 func TestGrowthConfig_FitsTheMachine(t *testing.T) {
 	huge := hugeConnections
 	assert.NoError(t, GrowthConfig{}.fits(huge), "nothing is known")
-	assert.NoError(t, GrowthConfig{Files: 100, Memory: 1}.fits(clientsPerProcess), "a failure would show soon enough")
-	assert.NoError(t, GrowthConfig{Files: 20_000, Memory: 32 << 30}.fits(huge))
-	assert.ErrorContains(t, GrowthConfig{Files: 1024}.fits(huge), "not enough open files for 100000 connections: the hard limit is 1024, want 12500 or more")
+	assert.NoError(t, GrowthConfig{Files: 100, Memory: 1}.fits(usualConnections), "a failure would show soon enough")
+	assert.NoError(t, GrowthConfig{Files: 200_000, Memory: 32 << 30}.fits(huge))
+	assert.ErrorContains(t, GrowthConfig{Files: 1024}.fits(huge), "not enough open files for 100000 connections: the hard limit is 1024, want 125000 or more")
 	assert.NoError(t, GrowthConfig{CPUs: 16}.fits(huge))
 	assert.NoError(t, GrowthConfig{CPUs: 2}.fits(20_000))
 	assert.ErrorContains(t, GrowthConfig{CPUs: 2}.fits(huge), "not enough processors for 100000 connections: 2, want at least 9, which their pings alone keep busy")
-	assert.ErrorContains(t, GrowthConfig{Files: 20_000, Memory: 1 << 30}.fits(huge), "not enough memory for 100000 connections: 1024 MiB available, want about ")
+	assert.ErrorContains(t, GrowthConfig{Files: 200_000, Memory: 1 << 30}.fits(huge), "not enough memory for 100000 connections: 1024 MiB available, want about ")
 	started := false
-	g, err := Grow(t.Context(), GrowthConfig{Huge: true, Files: 20_000, Memory: 1, Only: []string{"connections"}, MaxConnections: 100,
+	g, err := Grow(t.Context(), GrowthConfig{Huge: true, Files: 200_000, Memory: 1, Only: []string{"connections"}, MaxConnections: 100,
 		Start: func(context.Context, testbed.Size) (Running, error) {
 			started = true
 			return Running{}, errors.New("started")
@@ -310,16 +279,6 @@ func TestGrowthConfig_FitsTheMachine(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, started, "the small point")
 	assert.Contains(t, g.Curves[0].Points[1].Error, "not enough memory")
-}
-
-// A process of clients reports how many are served until it ends.
-func TestClientProcess_CountsWhatWasServedBeforeItEnded(t *testing.T) {
-	c, err := startClients(exec.CommandContext(t.Context(), "sh", "-c", `read begin; echo '{"served":7}'; exit 1`))
-	require.NoError(t, err)
-	assert.Error(t, c.serve(load.NewDist()))
-	assert.EqualValues(t, 7, c.served.Load())
-	_, err = c.end()
-	assert.ErrorContains(t, err, "exit status 1")
 }
 
 func TestProvider_ValuesHave100Bytes(t *testing.T) {

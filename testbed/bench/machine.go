@@ -51,12 +51,13 @@ func machineLoad() string {
 }
 
 const (
-	// clientsPerProcess is how many connections one process has. Each needs a file.
-	clientsPerProcess = 10_000
-	// atOncePerProcess is how many connections of each of several processes wait for
-	// their push at the same time: if all are opened at once, the handshakes keep two
-	// cores busy for longer than any client waits, and none is served.
-	atOncePerProcess = 50
+	// usualConnections are what every machine is taken to be able to have.
+	usualConnections = 10_000
+	hugeConnections  = 100_000
+	// hugeAtOnce is how many of hugeConnections wait for their push at the same time:
+	// if all are opened at once, the handshakes keep two cores busy for longer than any
+	// client waits, and none is served.
+	hugeAtOnce = 500
 	// memoryPerConnection is what a connection takes at both of its ends, with what
 	// the garbage collector leaves.
 	memoryPerConnection = 160 << 10
@@ -69,10 +70,10 @@ const (
 // fits returns an error if the machine cannot have a number of connections: before
 // anything is started, instead of after minutes.
 func (c GrowthConfig) fits(connections int) error {
-	if connections <= clientsPerProcess {
+	if connections <= usualConnections {
 		return nil
 	}
-	if least := clientsPerProcess * 5 / 4; c.Files > 0 && c.Files < least {
+	if least := connections * 5 / 4; c.Files > 0 && c.Files < least {
 		return fmt.Errorf("not enough open files for %d connections: the hard limit is %d, want %d or more (ulimit -Hn)", connections, c.Files, least)
 	}
 	if needs := int64(connections) * memoryPerConnection; c.Memory > 0 && c.Memory < needs {

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,16 +19,12 @@ const updateEvery = 4 * time.Millisecond
 // dataKilled kills data nodes in turn. It measures the time until all their
 // slots are served again, and the slowest update meanwhile.
 func (r *run) dataKilled(ctx context.Context) error {
-	served, worst := load.NewDist(), load.NewDist()
-	err := r.eachData(ctx, "killed", func(ctx context.Context, t *traffic, name string) error {
-		err := t.During(ctx, updateEvery, func() error {
-			took, err := r.killData(ctx, name)
-			if err == nil {
-				served.Add(took)
-			}
-			return err
-		})
-		worst.AddMs(t.Phase().Values().Max)
+	served := load.NewDist()
+	worst, err := r.eachData(ctx, "killed", func(ctx context.Context, name string) error {
+		took, err := r.killData(ctx, name)
+		if err == nil {
+			served.Add(took)
+		}
 		return err
 	})
 	if err != nil {
@@ -43,17 +40,13 @@ func (r *run) dataKilled(ctx context.Context) error {
 // node (as the data nodes report), and the slowest update meanwhile, which
 // shows the same from outside.
 func (r *run) dataDrained(ctx context.Context) error {
-	took, worst, slots := load.NewDist(), load.NewDist(), load.NewDist()
-	err := r.eachData(ctx, "drained", func(ctx context.Context, t *traffic, name string) error {
-		err := t.During(ctx, updateEvery, func() error {
-			lasted, gaps, err := r.drainData(ctx, name)
-			took.Add(lasted)
-			for _, ms := range gaps {
-				slots.AddMs(ms)
-			}
-			return err
-		})
-		worst.AddMs(t.Phase().Values().Max)
+	took, slots := load.NewDist(), load.NewDist()
+	worst, err := r.eachData(ctx, "drained", func(ctx context.Context, name string) error {
+		lasted, gaps, err := r.drainData(ctx, name)
+		took.Add(lasted)
+		for _, ms := range gaps {
+			slots.AddMs(ms)
+		}
 		return err
 	})
 	if err != nil {
@@ -69,32 +62,36 @@ func (r *run) dataDrained(ctx context.Context) error {
 }
 
 // eachData calls do for the data nodes in turn, N times in all, each time on a
-// settled and complete cluster. No list of values may shrink meanwhile.
-func (r *run) eachData(ctx context.Context, prefix string, do func(context.Context, *traffic, string) error) error {
+// settled and complete cluster, under traffic of which it returns the slowest update
+// each time. No list of values may shrink meanwhile.
+func (r *run) eachData(ctx context.Context, prefix string, do func(context.Context, string) error) (worst *load.Dist, err error) {
 	if err := r.settled(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	sessions, names := r.addresses("session"), r.names("data")
 	t, err := r.traffic(ctx, prefix, 200, 2, sessions[0], sessions[len(sessions)-1])
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer t.leave()
+	worst = load.NewDist()
 	for i := range r.N {
 		if err := r.settled(ctx); err != nil {
-			return err
+			return nil, err
 		}
+		name := names[i%len(names)]
 		one, cancel := context.WithTimeout(ctx, time.Minute)
-		err := do(one, t, names[i%len(names)])
+		err := t.During(one, updateEvery, func() error { return do(one, name) })
 		cancel()
 		if err != nil {
-			return fmt.Errorf("%s, repetition %d: %w", names[i%len(names)], i+1, err)
+			return nil, fmt.Errorf("%s, repetition %d: %w", name, i+1, err)
 		}
-		if err := r.restart(ctx, names[i%len(names)]); err != nil {
-			return err
+		worst.AddMs(t.Phase().Values().Max)
+		if err := r.restart(ctx, name); err != nil {
+			return nil, err
 		}
 	}
-	return t.broken()
+	return worst, t.broken()
 }
 
 // sessionKilled kills the session of 1,000 publishers. It measures the slowest
@@ -166,9 +163,6 @@ func (r *run) sessionGone(ctx context.Context, name, what string, prepare func(c
 
 // starts measures the time from the start of a cluster to its first push.
 func (r *run) starts(ctx context.Context) error {
-	if r.Fresh == nil {
-		return nil
-	}
 	took := load.NewDist()
 	for i := range max(r.N/3, 1) {
 		if err := r.start(ctx, i, took); err != nil {
@@ -183,19 +177,25 @@ func (r *run) start(ctx context.Context, i int, took *load.Dist) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	start := time.Now()
-	cluster, end, err := r.Fresh(ctx)
+	return r.onAnother(ctx, false, func(c *cluster) error {
+		sessions := c.addresses("session")
+		t, err := c.traffic(ctx, fmt.Sprint("start", i), 1, 1, sessions[0], sessions[len(sessions)-1])
+		if err == nil {
+			took.Add(time.Since(start))
+			t.leave()
+		}
+		return err
+	})
+}
+
+// onAnother calls do with a cluster that was started for it, and stops that.
+func (r *run) onAnother(ctx context.Context, secured bool, do func(*cluster) error) error {
+	another, err := r.Another(ctx, secured)
 	if err != nil {
 		return err
 	}
-	first := newCluster(cluster)
-	sessions := first.addresses("session")
-	t, err := first.traffic(ctx, fmt.Sprint("start", i), 1, 1, sessions[0], sessions[len(sessions)-1])
-	if err == nil {
-		took.Add(time.Since(start))
-		t.leave()
-	}
-	if ended := end(); err == nil {
-		err = ended
-	}
-	return err
+	c := newCluster(another)
+	defer c.close()
+	err = do(c)
+	return cmp.Or(err, another.Stop(context.WithoutCancel(ctx)))
 }

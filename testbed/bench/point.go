@@ -1,11 +1,11 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -55,10 +55,9 @@ type GrowthConfig struct {
 	Only []string
 	// MaxRegistrations and MaxConnections leave out larger points. 0: no bound.
 	MaxRegistrations, MaxConnections int
-	// Huge adds the points that need several processes of clients.
+	// Huge adds the point of hugeConnections.
 	Huge bool
-	// Files is how many files a process can have open, which bounds the
-	// connections of a session. 0: no bound.
+	// Files is how many files a process can have open. 0: not known.
 	Files int
 	// Memory is how much memory in bytes the machine has available. 0: not known.
 	Memory int64
@@ -81,25 +80,13 @@ type Running struct {
 	Clients *load.Pool
 	// Cluster has the processes. Nil: only what clients can see is measured.
 	Cluster testbed.RealCluster
-	// Process returns the command of a process that runs ServeClients with n
-	// connections; part numbers the processes.
-	Process func(ctx context.Context, part, n int) *exec.Cmd
 	// Stop ends the cluster at once.
 	Stop func() error
 }
 
 func (c GrowthConfig) withDefaults() GrowthConfig {
-	for _, d := range []struct {
-		of    *time.Duration
-		value time.Duration
-	}{{&c.For, 30 * time.Second}, {&c.Limit, 5 * time.Minute}, {&c.Settle, 5 * time.Second}} {
-		if *d.of == 0 {
-			*d.of = d.value
-		}
-	}
-	if c.Progress == nil {
-		c.Progress = io.Discard
-	}
+	c.For, c.Limit, c.Settle = cmp.Or(c.For, 30*time.Second), cmp.Or(c.Limit, 5*time.Minute), cmp.Or(c.Settle, 5*time.Second)
+	c.Progress = cmp.Or(c.Progress, io.Discard)
 	return c
 }
 
@@ -132,18 +119,16 @@ type point struct {
 	size   size
 	values map[string]float64 // of the result
 
-	on        *cluster // nil without processes
-	before    map[string]float64
-	clients   load.Clients
-	processes []*clientProcess
+	on      *cluster // nil without processes
+	before  map[string]float64
+	clients load.Clients
 }
 
 func (p *point) measure(ctx context.Context) (err error) {
 	if err := p.fits(p.of("connections")); err != nil {
 		return err
 	}
-	size := testbed.Size{Datas: p.of("datas"), Sessions: p.of("sessions")}
-	if p.Running, err = p.Start(ctx, size); err != nil {
+	if p.Running, err = p.Start(ctx, testbed.Size{Datas: p.of("datas")}); err != nil {
 		return fmt.Errorf("start: %w", err)
 	}
 	defer func() { err = errors.Join(err, p.Stop()) }()
@@ -152,7 +137,7 @@ func (p *point) measure(ctx context.Context) (err error) {
 		defer p.on.close()
 		p.before = p.on.counts(ctx)
 	}
-	defer func() { err = errors.Join(err, p.end(ctx)) }()
+	defer func() { p.clients.Kill() }()
 	err = p.curve.load(p, ctx)
 	if err == nil && p.on != nil && p.curve.probe != nil {
 		err = p.curve.probe(p, ctx)
@@ -160,23 +145,6 @@ func (p *point) measure(ctx context.Context) (err error) {
 	p.count(ctx)
 	if err == nil && p.on != nil && p.curve.then != nil {
 		err = p.curve.then(p, ctx)
-	}
-	return err
-}
-
-// end ends the clients.
-func (p *point) end(ctx context.Context) error {
-	p.clients.Kill()
-	if len(p.processes) == 0 {
-		return nil
-	}
-	lost, err := p.endProcesses()
-	p.set("lost", float64(lost))
-	if err != nil {
-		delete(p.values, "lost") // not all processes have reported
-	}
-	if ctx.Err() != nil { // which has ended the processes
-		return nil
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"time"
@@ -13,18 +14,13 @@ import (
 type Config struct {
 	// Cluster is a new, ready cluster that nothing else uses.
 	Cluster testbed.RealCluster
-	// Fresh starts another cluster and returns as soon as its processes are
-	// running, with the function that ends it. It is for the time from start to
-	// first push. Nil: not measured.
-	Fresh func(ctx context.Context) (testbed.RealCluster, func() error, error)
-	// Secured starts another cluster, with TLS, and returns when it is ready, with
-	// the function that ends it. It is for the cost of TLS. Nil: not measured.
-	Secured func(ctx context.Context) (testbed.RealCluster, func() error, error)
+	// Another starts another cluster, with or without TLS, and returns as soon as its
+	// processes are running. It is for the time from start to first push, and for the
+	// cost of TLS.
+	Another func(ctx context.Context, secured bool) (testbed.RealCluster, error)
 	// Questions returns the number of statements that the cluster's database
-	// has executed, and LogLines the number of lines that its processes have
-	// logged. Nil: not measured.
+	// has executed.
 	Questions func(ctx context.Context) (uint64, error)
-	LogLines  func() (int, error)
 
 	// Only names the measurements to run, in their usual order; empty: all of
 	// Names.
@@ -42,18 +38,8 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.N == 0 {
-		c.N = 30
-	}
-	if c.Settle == 0 {
-		c.Settle = time.Minute
-	}
-	if c.Calm == 0 {
-		c.Calm = time.Minute
-	}
-	if c.Progress == nil {
-		c.Progress = io.Discard
-	}
+	c.N, c.Settle, c.Calm = cmp.Or(c.N, 30), cmp.Or(c.Settle, time.Minute), cmp.Or(c.Calm, time.Minute)
+	c.Progress = cmp.Or(c.Progress, io.Discard)
 	return c
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"conclave/testbed"
+	"conclave/testbed/outside"
 )
 
 // Capabilities describes what is possible on containers. A cut disconnects a
@@ -87,11 +88,7 @@ func (d *Cluster) lives(ctx context.Context, service string) (pid int, yes bool)
 // end kills a container or a client, or asks a container to stop without
 // waiting for its end.
 func (d *Cluster) end(ctx context.Context, a testbed.Action) error {
-	d.mu.Lock()
-	c := d.clients[a.Node]
-	d.mu.Unlock()
-	if c != nil {
-		c.Kill()
+	if d.clients.Kill(a.Node) {
 		return nil
 	}
 	pid, lives := d.lives(ctx, a.Node)
@@ -144,22 +141,14 @@ const dbWait = time.Minute
 func (d *Cluster) answers(ctx context.Context, since time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, dbWait)
 	defer cancel()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	err := outside.Until(ctx, 100*time.Millisecond, func() (bool, error) {
 		log, err := d.project.Logs(ctx, testbed.Database, since)
-		if err != nil {
-			return err
-		}
-		if strings.Contains(log, "ready for connections") { // both MySQL and MariaDB log this
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("%s does not accept connections: %w", testbed.Database, ctx.Err())
-		}
+		return strings.Contains(log, "ready for connections"), err // both MySQL and MariaDB log this
+	})
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%s does not accept connections: %w", testbed.Database, ctx.Err())
 	}
+	return err
 }
 
 // effectTime returns when an action that was carried out between began and now took

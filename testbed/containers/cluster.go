@@ -5,9 +5,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,10 +17,61 @@ import (
 
 	"conclave/client"
 	"conclave/internal/trace"
+	"conclave/meta/metaclient"
 	"conclave/testbed"
 	"conclave/testbed/containers/compose"
 	"conclave/testbed/outside"
+	"conclave/wire"
 )
+
+// Attach returns a cluster of the containers of a project that is up. Its size is that
+// of the project. Close ends the cuts that were made here, which no other process
+// knows, and leaves the project as it is otherwise.
+func Attach(ctx context.Context, p *compose.Project, access Access) (*Cluster, error) {
+	d := New(Config{End: func(context.Context) error { return nil }})
+	d.project, d.access, d.found = p, access, true
+	all, err := p.Find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range all {
+		if _, isNode := ports[testbed.Process{Name: c.Service}.Role()]; isNode {
+			d.nodes = append(d.nodes, c.Service)
+		}
+	}
+	if len(d.nodes) == 0 {
+		return nil, fmt.Errorf("%w: project %s has no nodes", compose.ErrNoContainer, p.Name())
+	}
+	d.observe()
+	return d, d.watch(ctx)
+}
+
+// size returns the scenario's cluster with the size that is possible: that of a
+// project that was up before, or the nearest one for which there are services.
+func (d *Cluster) size(c testbed.Size) testbed.Size {
+	if !d.found {
+		return size(c)
+	}
+	c.Metas, c.Sessions, c.Datas = 0, 0, 0
+	for _, n := range d.nodes {
+		c.Add(testbed.Process{Name: n}.Role())
+	}
+	return c
+}
+
+// States returns the status of each node and of the database, by name, as the engine
+// has reported it. The error is not nil if it does not report any more.
+func (d *Cluster) States() (map[string]Status, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := map[string]Status{}
+	for _, n := range slices.Concat(d.nodes, []string{testbed.Database}) {
+		if s, known := d.states[n]; known {
+			out[n] = s
+		}
+	}
+	return out, d.blind
+}
 
 // Config describes how the project is started and ended.
 type Config struct {
@@ -78,11 +129,12 @@ type Cluster struct {
 	watching sync.WaitGroup
 	unwatch  context.CancelFunc
 
-	mu      sync.Mutex // guards the rest
-	clients map[string]*outside.Client
-	states  map[string]Status    // of the services
-	killed  map[string]time.Time // when each was killed last
-	blind   error                // why no more events of the engine arrive
+	clients outside.Clients
+
+	mu     sync.Mutex           // guards the rest
+	states map[string]Status    // of the services
+	killed map[string]time.Time // when each was killed last
+	blind  error                // why no more events of the engine arrive
 }
 
 // cable is the connection of a service to a network of the project.
@@ -92,7 +144,7 @@ var _ testbed.RealCluster = (*Cluster)(nil)
 
 // New returns a cluster for one run.
 func New(c Config) *Cluster {
-	return &Cluster{cfg: c, clients: map[string]*outside.Client{}, states: map[string]Status{}, killed: map[string]time.Time{}, cables: map[cable]compose.Membership{}, stopping: map[string]int{}}
+	return &Cluster{cfg: c, states: map[string]Status{}, killed: map[string]time.Time{}, cables: map[cable]compose.Membership{}, stopping: map[string]int{}}
 }
 
 // Open starts the project.
@@ -216,31 +268,11 @@ func (d *Cluster) Observe(ctx context.Context) testbed.Snapshot {
 
 // Client starts a client on this machine.
 func (d *Cluster) Client(name string) (testbed.Client, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.clients[name] != nil {
-		return nil, fmt.Errorf("client %s exists already", name)
-	}
-	var sessions []string
-	for service, address := range d.published() {
-		if strings.HasPrefix(service, "session-") {
-			sessions = append(sessions, address)
-		}
-	}
-	slices.Sort(sessions)
-	c, err := outside.NewClient(client.Config{Name: name, Sessions: sessions, Network: d.project.Outside(), Token: d.access.Token, TLSFrom: d.access.TLS}, func() { d.forget(name) })
+	cfg, err := d.ClientConfig(name)
 	if err != nil {
 		return nil, err
 	}
-	d.clients[name] = c
-	return c, nil
-}
-
-// forget frees the name of a client that has ended.
-func (d *Cluster) forget(name string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.clients, name)
+	return d.clients.Start(cfg, func() {})
 }
 
 // Events reads the nodes' trace files. The times can be compared because the
@@ -254,12 +286,7 @@ func (d *Cluster) Events(report func(at time.Time, c trace.Claim)) (had bool, er
 
 // Close ends the clients and the project.
 func (d *Cluster) Close(ctx context.Context) error {
-	d.mu.Lock()
-	clients := maps.Clone(d.clients)
-	d.mu.Unlock()
-	for _, c := range clients {
-		c.Kill()
-	}
+	d.clients.Kill(d.clients.Names()...)
 	if d.project == nil {
 		return nil
 	}
@@ -294,4 +321,169 @@ func (d *Cluster) reconnect(ctx context.Context) error {
 	}
 	clear(d.cables)
 	return errors.Join(errs...)
+}
+
+// ports are the roles' HTTP ports inside the containers.
+var ports = map[string]string{"meta": "9615", "data": "9622", "session": "9603"}
+
+// Addresses returns the addresses that the nodes advertise, by name. Dial
+// reaches them, also after a restart that changed a node's port on this
+// machine.
+func (d *Cluster) Addresses() map[string]string {
+	out := map[string]string{}
+	for _, name := range d.nodes {
+		role, _, _ := strings.Cut(name, "-")
+		out[name] = net.JoinHostPort(name, ports[role])
+	}
+	return out
+}
+
+// Dial connects to one of Addresses from this machine.
+func (d *Cluster) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return d.project.Outside().DialContext(ctx, network, address)
+}
+
+// ClientConfig returns the configuration of a client on this machine that knows
+// every session.
+func (d *Cluster) ClientConfig(name string) (client.Config, error) {
+	c := client.Config{Name: name, Network: d.project.Outside(), Token: d.access.Token, TLSFrom: d.access.TLS}
+	for _, node := range d.nodes {
+		if address, isSession := d.Addresses()[node], strings.HasPrefix(node, "session-"); isSession {
+			c.Sessions = append(c.Sessions, address)
+		}
+	}
+	return c, nil
+}
+
+// AwaitReady waits until every node is ready.
+func (d *Cluster) AwaitReady(ctx context.Context) error {
+	return d.project.AwaitReady(ctx, d.access.HTTP(nil), d.nodes...)
+}
+
+// Secure returns a transport that uses the cluster's certificates, if it has some. They
+// may be known only when the cluster is open.
+func (d *Cluster) Secure(t *http.Transport) http.RoundTripper {
+	return wire.SecureTransport(t, func() *tls.Config { return d.access.settings() })
+}
+
+// Token returns the operator's token.
+func (d *Cluster) Token() string { return d.access.Token }
+
+// stopGrace is how long a container may take to stop.
+const stopGrace = 20 * time.Second
+
+// Stop announces to every node that the whole cluster is stopping, and stops
+// the roles so that each stops before those that it depends on. Processes then
+// returns how each has ended.
+func (d *Cluster) Stop(ctx context.Context) error {
+	var metas, others []string
+	for name, address := range d.Addresses() {
+		if strings.HasPrefix(name, "meta-") {
+			metas = append(metas, address)
+		} else {
+			others = append(others, address)
+		}
+	}
+	admin := metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: d.view.HTTP, TokenFor: func(string) string { return d.access.Token }})
+	admin.AnnounceStop(ctx, others, 4*stopGrace, "testbed") // a node that it does not reach stops as if it stopped alone
+	var err error
+	for _, role := range []string{"session", "data", "meta", testbed.Database} {
+		services := slices.DeleteFunc(append([]string{testbed.Database}, d.nodes...), func(n string) bool { return !strings.HasPrefix(n, role) })
+		errs := make([]error, len(services))
+		var stopping sync.WaitGroup
+		for i, n := range services {
+			stopping.Go(func() { errs[i] = d.project.Stop(ctx, n, stopGrace) })
+		}
+		stopping.Wait()
+		err = errors.Join(append(errs, err)...)
+	}
+	return err
+}
+
+// preparations are the services that prepare what the others need before they start,
+// and end then.
+var preparations = []string{"secrets", "migrate"}
+
+// Processes returns what the engine reports. Memory is only known if the
+// engine's processes run on this machine.
+func (d *Cluster) Processes(ctx context.Context) ([]testbed.Process, error) {
+	all, err := d.project.Containers(ctx)
+	var out []testbed.Process
+	for _, c := range all {
+		if slices.Contains(preparations, c.Service) {
+			continue
+		}
+		p := testbed.Process{Name: c.Service, PID: c.PID, Running: c.State == "running" || c.State == "paused", Code: c.ExitCode, RSS: outside.Resident(c.PID), CPU: outside.ProcessorTime(c.PID)}
+		if killed := c.ExitCode - 128; !p.Running && killed > 0 { // 128 + the signal that ended it
+			p.Code, p.Signal = 0, syscall.Signal(killed).String()
+		}
+		out = append(out, p)
+	}
+	return out, err
+}
+
+// LogFiles copies what the containers have written since the last call.
+func (d *Cluster) LogFiles(ctx context.Context) (map[string]string, error) {
+	from := d.logged
+	d.logged = time.Now()
+	files := map[string]string{}
+	for name := range d.Addresses() {
+		text, err := d.project.Logs(ctx, name, from)
+		if err != nil {
+			return nil, err
+		}
+		files[name] = filepath.Join(d.cfg.Logs, name+".soak.log")
+		f, err := os.OpenFile(files[name], os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err != nil {
+			return nil, err
+		}
+		_, err = f.WriteString(text)
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+// Status is what is known of a container.
+type Status struct {
+	State State
+	PID   int // on the engine's machine; 0: it does not run, or it is not known
+}
+
+// State is the state of a container.
+type State string
+
+// The states.
+const (
+	Running State = "running"
+	Paused  State = "paused"
+	Killed  State = "killed" // by a signal
+	Exited  State = "exited"
+)
+
+// up reports whether the container runs, or is paused.
+func (s Status) up() bool { return s.State == Running || s.State == Paused }
+
+// statusOf returns the status of a container; one that has not started yet is
+// Exited.
+func statusOf(c compose.Container) Status {
+	switch c.State {
+	case "running":
+		return Status{Running, c.PID}
+	case "paused":
+		return Status{Paused, c.PID}
+	}
+	return Status{State: ended(c.ExitCode)}
+}
+
+// ended returns the state of a container that has ended with a code.
+func ended(code int) State {
+	if code > 128 { // 128 and the signal
+		return Killed
+	}
+	return Exited
 }

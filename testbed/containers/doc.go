@@ -30,9 +30,6 @@
 // A file uses what later files declare.
 //
 //   - act.go: how each action is done to containers.
-//   - attach.go: a project that is up already.
-//   - reach.go: what else can be asked of containers.
-//   - cluster.go: the compose project and its clients.
-//   - states.go: the states of containers.
+//   - cluster.go: the compose project, its clients, and the states of its containers.
 //   - overlay.go: the compose file that a scenario adds.
 package containers

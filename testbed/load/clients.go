@@ -3,7 +3,10 @@ package load
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"conclave"
@@ -162,3 +165,59 @@ func serve(ctx context.Context, c Client, dataID, value string, first func()) er
 		}
 	})
 }
+
+// Arrivals waits until a number of things has arrived. It is safe for concurrent use.
+type Arrivals struct {
+	of   int
+	left atomic.Int64
+	all  chan struct{} // closed when none is left
+}
+
+// NewArrivals returns an Arrivals of n, which is more than 0.
+func NewArrivals(n int) *Arrivals {
+	a := &Arrivals{of: n, all: make(chan struct{})}
+	a.left.Store(int64(n))
+	return a
+}
+
+// One records that one has arrived.
+func (a *Arrivals) One() {
+	if a.left.Add(-1) == 0 {
+		close(a.all)
+	}
+}
+
+// Await waits until all have arrived. missing completes the error: "3 of 10" missing.
+func (a *Arrivals) Await(ctx context.Context, missing string) error {
+	select {
+	case <-a.all:
+		return nil
+	case <-ctx.Done():
+		return a.fail(ctx, missing)
+	}
+}
+
+func (a *Arrivals) fail(ctx context.Context, missing string) error {
+	return fmt.Errorf("%d of %d %s: %w", a.left.Load(), a.of, missing, ctx.Err())
+}
+
+// DataID returns the i-th dataId of a prefix, from 0.
+func DataID(prefix string, i int) string { return prefix + "." + strconv.Itoa(i) }
+
+// DataIDs returns the dataIds of a prefix.
+func DataIDs(prefix string) func(i int) string {
+	return func(i int) string { return DataID(prefix, i) }
+}
+
+// Value returns a value of 100 bytes.
+func Value(i int) string {
+	var v strings.Builder
+	v.Grow(len(padding))
+	v.WriteString("10.0.0.1:8080?i=")
+	v.WriteString(strconv.Itoa(i))
+	v.WriteByte('&')
+	v.WriteString(padding[v.Len():])
+	return v.String()
+}
+
+var padding = strings.Repeat("x", 100)

@@ -19,12 +19,9 @@
 //
 // A file uses what later files declare.
 //
-//   - clients.go: clients, and what they publish and receive.
 //   - openloop.go: operations that are sent when they are due, and when a rate is back.
-//   - traffic.go: publishers whose updates are recorded.
-//   - ledger.go: what subscribers must see.
-//   - values.go: dataIds and values.
-//   - arrivals.go: waiting until all have received something.
+//   - traffic.go: publishers whose updates are recorded, and what subscribers must see.
+//   - clients.go: clients, and what they publish and receive.
 //   - pool.go: clients of one cluster, by the SDK.
 //   - dist.go: distributions.
 package load

@@ -41,7 +41,6 @@ type Pool struct {
 	Start func(client.Config) (Client, error)
 
 	config   client.Config // with all sessions
-	from     net.IP        // what the clients dial from; nil: any
 	received atomic.Int64
 
 	mu      sync.Mutex // guards clients
@@ -49,9 +48,11 @@ type Pool struct {
 }
 
 // NewPool returns a pool for the sessions of a client's configuration, with its token
-// and TLS, whose clients dial from the given address (nil: any). An address of the
-// loopback network has its own 28,000 ports for each session.
-func NewPool(from net.IP, c client.Config) *Pool { return &Pool{Start: Start, config: c, from: from} }
+// and TLS.
+func NewPool(c client.Config) *Pool { return &Pool{Start: Start, config: c} }
+
+// perAddress is how many clients dial from one address, which has 28,000 ports.
+const perAddress = 10_000
 
 // Connect starts a client, which may not have reached its session yet.
 func (p *Pool) Connect(name string) (Client, error) {
@@ -59,12 +60,12 @@ func (p *Pool) Connect(name string) (Client, error) {
 	if len(sessions) == 0 {
 		return nil, fmt.Errorf("connect %s: the cluster has no session", name)
 	}
-	network := &wire.TCP{} // as that of applications
-	if p.from != nil {
-		network.LocalAddr = &net.TCPAddr{IP: p.from}
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	network := &wire.TCP{} // as that of applications
+	if n := len(p.clients) / perAddress; n > 0 {
+		network.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(n))}
+	}
 	c, err := p.Start(client.Config{
 		Name: name, Sessions: []string{sessions[len(p.clients)%len(sessions)]},
 		Network: counted{network, &p.received}, Token: p.config.Token, TLSFrom: p.config.TLSFrom,

@@ -4,9 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
+	"conclave/internal/faultnet"
 	"conclave/testbed"
 	"conclave/testbed/local/supervisor"
 )
@@ -15,61 +22,62 @@ import (
 // all acts except setting clocks, holding nodes at points of their code, statements
 // that the database refuses and, without Config.TLS, rotating certificates.
 func Capabilities() *testbed.Capabilities {
-	return &testbed.Capabilities{ProcessesEvery: 250 * time.Millisecond, Can: func(d testbed.Step) error {
-		switch d.Verb {
-		case testbed.Skew, testbed.Hold, testbed.HoldOne, testbed.Release:
-			return fmt.Errorf("%s: %w", d.Verb, testbed.ErrUnsupported)
-		case testbed.Refuse, testbed.Accept:
-			return fmt.Errorf("%s (only the simulated database can be told to): %w", d.Verb, testbed.ErrUnsupported)
-		case testbed.RotateCertificates:
-			return fmt.Errorf("%s (in a cluster without TLS): %w", d.Verb, testbed.ErrUnsupported)
-		}
-		return nil
-	}}
+	return &testbed.Capabilities{ProcessesEvery: 250 * time.Millisecond, Can: (&Cluster{cfg: Config{OwnTokens: true}, net: &faultnet.Net{}}).can}
 }
 
 // Capabilities returns what is possible here. A cluster that was running already
 // has its own size, and no proxies between its processes.
 func (d *Cluster) Capabilities() *testbed.Capabilities {
-	all := Capabilities()
-	if can := all.Can; d.cfg.TLS {
-		all.Can = func(x testbed.Step) error {
-			if x.Verb == testbed.RotateCertificates {
-				return nil
+	all := &testbed.Capabilities{
+		Can:     d.can,
+		Partial: func(ctx context.Context) int { return d.view.Partial(ctx) },
+		EffectTime: func(_ context.Context, a testbed.Action, began time.Time) time.Time {
+			if a.Verb == testbed.Kill { // the signal is sent at once; then its end is waited for
+				return began
 			}
-			return can(x)
-		}
-	}
-	if can := all.Can; !d.cfg.OwnTokens { // those that Settings gives to it are not replaced
-		all.Can = func(x testbed.Step) error {
-			if x.Verb == testbed.RotateTokens {
-				return fmt.Errorf("%s (in a cluster without tokens of its own): %w", x.Verb, testbed.ErrUnsupported)
-			}
-			return can(x)
-		}
-	}
-	all.Partial = func(ctx context.Context) int { return d.view.Partial(ctx) }
-	all.EffectTime = func(_ context.Context, a testbed.Action, began time.Time) time.Time {
-		if a.Verb == testbed.Kill { // the signal is sent at once; then its end is waited for
-			return began
-		}
-		return time.Now()
+			return time.Now()
+		},
 	}
 	if d.net != nil {
-		return all
+		all.ProcessesEvery = 250 * time.Millisecond
+	} else {
+		all.Size = d.size
 	}
-	return &testbed.Capabilities{Size: d.size, Partial: all.Partial, EffectTime: all.EffectTime, Can: func(x testbed.Step) error {
-		switch x.Verb {
-		case testbed.Cut, testbed.CutOne, testbed.Mend, testbed.Slow, testbed.Reset, testbed.HalfOpen, testbed.LoseNext, testbed.ClosePort, testbed.OpenPort:
-			return fmt.Errorf("%s (without proxies between the processes): %w", x.Verb, testbed.ErrUnsupported)
+	return all
+}
+
+func (d *Cluster) can(x testbed.Step) error {
+	why := ""
+	switch x.Verb {
+	case testbed.Skew, testbed.Hold, testbed.HoldOne, testbed.Release:
+		return fmt.Errorf("%s: %w", x.Verb, testbed.ErrUnsupported)
+	case testbed.Refuse, testbed.Accept:
+		why = "only the simulated database can be told to"
+	case testbed.RotateCertificates:
+		if !d.cfg.TLS {
+			why = "in a cluster without TLS"
 		}
-		return all.Can(x)
-	}}
+	case testbed.RotateTokens:
+		if !d.cfg.OwnTokens { // those that Settings gives to it are not replaced
+			why = "in a cluster without tokens of its own"
+		}
+	case testbed.Cut, testbed.CutOne, testbed.Mend, testbed.Slow, testbed.Reset, testbed.HalfOpen, testbed.LoseNext, testbed.ClosePort, testbed.OpenPort:
+		if d.net == nil {
+			why = "without proxies between the processes"
+		}
+	}
+	if why != "" {
+		return fmt.Errorf("%s (%s): %w", x.Verb, why, testbed.ErrUnsupported)
+	}
+	return nil
 }
 
 // Do carries out one act.
 func (d *Cluster) Do(ctx context.Context, a testbed.Action) error {
 	if done, err := d.view.Operate(ctx, a); done {
+		return err
+	}
+	if err := d.can(testbed.Step{Verb: a.Verb}); err != nil {
 		return err
 	}
 	d.doing.Lock()
@@ -93,9 +101,6 @@ func (d *Cluster) Do(ctx context.Context, a testbed.Action) error {
 		return d.rotateTokens(ctx)
 	case testbed.RotateCertificates:
 		return d.rotateCertificates(ctx)
-	}
-	if d.net == nil {
-		return fmt.Errorf("%s (in a cluster without proxies): %w", a.Verb, testbed.ErrUnsupported)
 	}
 	return d.disturb(a)
 }
@@ -147,22 +152,11 @@ func (d *Cluster) between(a testbed.Action, do func(node, peer string)) {
 func (d *Cluster) hosts() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var out []string
-	for name := range d.advertised {
-		out = append(out, name)
-	}
-	for name := range d.clients {
-		out = append(out, name)
-	}
-	return out
+	return slices.AppendSeq(d.clients.Names(), maps.Keys(d.advertised))
 }
 
 func (d *Cluster) kill(ctx context.Context, name string) error {
-	d.mu.Lock()
-	c := d.clients[name]
-	d.mu.Unlock()
-	if c != nil {
-		c.Kill()
+	if d.clients.Kill(name) {
 		return nil
 	}
 	d.endWrong(name)
@@ -214,4 +208,77 @@ func (d *Cluster) signal(ctx context.Context, name string, sig syscall.Signal) e
 		return nil
 	}
 	return err
+}
+
+func (d *Cluster) twin(name string) error {
+	if !isNode(name) {
+		return fmt.Errorf("a twin of %s: not a node", name)
+	}
+	t, err := d.spawn(name, "twin", "--listen", "127.0.0.1:0", "--advertise", "")
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.twins = append(d.twins, t)
+	return nil
+}
+
+// nowhere is an address at which nothing listens.
+const nowhere = "127.0.0.1:1"
+
+// startWrong starts a session or data node that is down with an advertised
+// address at which nothing listens. The supervisor does not know of the
+// process.
+func (d *Cluster) startWrong(name string) error {
+	if !isNode(name) || strings.HasPrefix(name, "meta-") {
+		return fmt.Errorf("start %s at a wrong address: %w", name, testbed.ErrUnsupported)
+	}
+	pid, err := d.pid(name)
+	if err != nil {
+		return err
+	}
+	if pid != 0 || d.wrong[name] != nil {
+		return fmt.Errorf("start %s at a wrong address: it is running", name)
+	}
+	t, err := d.spawn(name, "wrong", "--advertise", nowhere)
+	if err == nil {
+		d.wrong[name] = t
+	}
+	return err
+}
+
+// endWrong kills the process that startWrong has started for the node, if there
+// is one.
+func (d *Cluster) endWrong(name string) {
+	if t := d.wrong[name]; t != nil {
+		t.kill()
+		delete(d.wrong, name)
+	}
+}
+
+// spawn starts a second process of a node, with flags that override the node's
+// own. Its log is called name-what.log.
+func (d *Cluster) spawn(name, what string, flags ...string) (*twin, error) {
+	program, args, err := d.nodes.Command(name)
+	if err != nil {
+		return nil, err
+	}
+	out, err := os.Create(filepath.Join(d.cfg.Dir, name+"-"+what+".log"))
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close() // the process has its own descriptor
+	// Of a repeated flag the last one counts.
+	cmd := exec.Command(program, append(args, flags...)...)
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	t := &twin{cmd: cmd, done: make(chan struct{})}
+	go func() {
+		defer close(t.done)
+		_ = cmd.Wait() // its log has the reason
+	}()
+	return t, nil
 }

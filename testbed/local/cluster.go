@@ -1,11 +1,11 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
 	"os/exec"
@@ -63,9 +63,10 @@ type Cluster struct {
 	stopping map[string]int   // pids of nodes that were asked to stop; only Do uses it
 	stopped  bool             // the cluster was stopped; only Stop and Close use it
 
+	clients outside.Clients
+
 	mu         sync.Mutex        // guards the rest
 	advertised map[string]string // each host's address, by name
-	clients    map[string]*outside.Client
 	twins      []*twin
 }
 
@@ -73,7 +74,7 @@ var _ testbed.RealCluster = (*Cluster)(nil)
 
 // New returns a cluster for one run.
 func New(c Config) *Cluster {
-	d := &Cluster{cfg: c, advertised: map[string]string{}, clients: map[string]*outside.Client{}, ended: make(chan error, 1), stopping: map[string]int{}, wrong: map[string]*twin{}}
+	d := &Cluster{cfg: c, advertised: map[string]string{}, ended: make(chan error, 1), stopping: map[string]int{}, wrong: map[string]*twin{}}
 	if !c.Direct {
 		d.net = faultnet.New()
 	}
@@ -118,14 +119,7 @@ func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
 	cfg.Dir, cfg.Bin, cfg.AnyPorts, cfg.Logger = d.cfg.Dir, d.cfg.Bin, true, d.cfg.Logger
 	cfg.OwnTokens, cfg.TLS = d.cfg.OwnTokens, d.cfg.TLS
 	cfg.Slots, cfg.Replicas, cfg.Takeover, cfg.Lease, cfg.NodeLease = c.Slots, c.Replicas, c.Takeover, c.Lease, c.Lease
-	for _, n := range []struct {
-		want int
-		have *int
-	}{{c.Metas, &cfg.Metas}, {c.Sessions, &cfg.Sessions}, {c.Datas, &cfg.Datas}} {
-		if n.want > 0 {
-			*n.have = n.want
-		}
-	}
+	cfg.Metas, cfg.Sessions, cfg.Datas = cmp.Or(c.Metas, cfg.Metas), cmp.Or(c.Sessions, cfg.Sessions), cmp.Or(c.Datas, cfg.Datas)
 	if !d.cfg.Direct {
 		cfg.Dir, cfg.Detour = filepath.Join(d.cfg.Dir, "cluster"), d.detour
 	}
@@ -221,27 +215,11 @@ func (d *Cluster) Client(name string) (testbed.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.clients[name] != nil {
-		return nil, fmt.Errorf("client %s exists already", name)
-	}
-	c, err := outside.NewClient(cfg, func() { d.forget(name) })
-	if err != nil {
-		return nil, err
-	}
-	d.clients[name] = c
-	return c, nil
-}
-
-// forget frees the name of a client that has ended.
-func (d *Cluster) forget(name string) {
-	d.mu.Lock()
-	delete(d.clients, name)
-	d.mu.Unlock()
-	if d.net != nil {
-		d.net.Leave(name)
-	}
+	return d.clients.Start(cfg, func() {
+		if d.net != nil {
+			d.net.Leave(name)
+		}
+	})
 }
 
 // ClientConfig returns the configuration of a client on the named host. The
@@ -279,11 +257,9 @@ func (d *Cluster) Events(report func(at time.Time, c trace.Claim)) (had bool, er
 // Close ends clients, processes and proxies. It may follow Stop.
 func (d *Cluster) Close(ctx context.Context) error {
 	d.mu.Lock()
-	clients, twins := maps.Clone(d.clients), d.twins
+	twins := d.twins
 	d.mu.Unlock()
-	for _, c := range clients {
-		c.Kill()
-	}
+	d.clients.Kill(d.clients.Names()...)
 	for _, t := range twins {
 		t.kill()
 	}
@@ -345,3 +321,41 @@ func (t *twin) kill() {
 	_ = t.cmd.Process.Kill() // it may have ended already
 	<-t.done
 }
+
+// Addresses returns the nodes' own HTTP addresses by name. Faults of the
+// network do not affect them.
+func (d *Cluster) Addresses() map[string]string { return d.listening() }
+
+// Dial connects to one of Addresses.
+func (d *Cluster) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return (&net.Dialer{}).DialContext(ctx, network, address)
+}
+
+// AwaitReady waits until every process is ready.
+func (d *Cluster) AwaitReady(ctx context.Context) error { return d.nodes.AwaitReady(ctx) }
+
+// Supervisor returns the handle of the processes.
+func (d *Cluster) Supervisor() *supervisor.Handle { return d.nodes }
+
+// Processes returns what the supervisor has recorded.
+func (d *Cluster) Processes(context.Context) ([]testbed.Process, error) {
+	rows, err := d.nodes.Rows()
+	var out []testbed.Process
+	for _, p := range rows {
+		out = append(out, testbed.Process{Name: p.Name, PID: p.PID, Running: p.PID > 0, Code: p.Code, Signal: p.Signal, RSS: outside.Resident(p.PID), CPU: outside.ProcessorTime(p.PID)})
+	}
+	return out, err
+}
+
+// LogFiles returns the paths of the processes' logs.
+func (d *Cluster) LogFiles(context.Context) (map[string]string, error) {
+	rows, err := d.nodes.Rows()
+	files := map[string]string{}
+	for _, p := range rows {
+		files[p.Name] = supervisor.LogPath(d.nodes.Dir(), p.Name)
+	}
+	return files, err
+}
+
+// Stop ends the cluster gracefully. Close must still follow.
+func (d *Cluster) Stop(ctx context.Context) error { return d.end(ctx, false) }

@@ -12,9 +12,7 @@
 //
 // A file uses what later files declare.
 //
-//   - act.go: how each action is done to processes.
+//   - act.go: how each action is done to processes, and second processes of a node.
 //   - rotate.go: how tokens and certificates are replaced.
-//   - twin.go: second processes with a node's name.
-//   - reach.go: what else can be asked of processes.
 //   - cluster.go: the processes, their proxies and their clients.
 package local

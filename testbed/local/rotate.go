@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"conclave/internal/certs"
-	"conclave/testbed"
+	"conclave/internal/sleep"
 	"conclave/testbed/local/supervisor"
-	"conclave/wire"
+	"conclave/testbed/outside"
 	"conclave/wire/rights"
 )
 
@@ -23,9 +23,6 @@ import (
 // added to the nodes' file, then clients and the operator use them, then the old ones
 // are removed. A node that is down or paused reads the file later.
 func (d *Cluster) rotateTokens(ctx context.Context) error {
-	if !d.cfg.OwnTokens {
-		return fmt.Errorf("rotate tokens (in a cluster without tokens of its own): %w", testbed.ErrUnsupported)
-	}
 	path := supervisor.TokensPath(d.nodes.Dir())
 	old, err := os.ReadFile(path)
 	if err != nil {
@@ -70,16 +67,12 @@ func (d *Cluster) putTokens(ctx context.Context, path, text, token string, statu
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	for _, p := range rows {
-		for p.HTTP != "" && p.PID > 0 {
-			got := d.statusOf(ctx, p.HTTP, token)
-			if got == 0 || got == status {
-				break
-			}
-			select {
-			case <-ctx.Done():
-				return fmt.Errorf("%s answers %d to a token of the rotation, want %d", p.Name, got, status)
-			case <-time.After(20 * time.Millisecond):
-			}
+		got := 0
+		if p.HTTP != "" && p.PID > 0 && outside.Until(ctx, 20*time.Millisecond, func() (bool, error) {
+			got = d.statusOf(ctx, p.HTTP, token)
+			return got == 0 || got == status, nil
+		}) != nil {
+			return fmt.Errorf("%s answers %d to a token of the rotation, want %d", p.Name, got, status)
 		}
 	}
 	return err
@@ -90,17 +83,7 @@ func (d *Cluster) putTokens(ctx context.Context, path, text, token string, statu
 func (d *Cluster) statusOf(ctx context.Context, address, token string) int {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/v1/stopping", nil)
-	if err != nil {
-		return 0
-	}
-	wire.SetToken(req.Header, token)
-	res, err := d.view.HTTP.Do(req)
-	if err != nil {
-		return 0
-	}
-	res.Body.Close()
-	return res.StatusCode
+	return outside.Status(ctx, d.view.HTTP, "http://"+address+"/v1/stopping", token)
 }
 
 // rotatePause is longer than the time for which a process uses certificates without
@@ -111,9 +94,6 @@ const rotatePause = 1100 * time.Millisecond
 // runs: the new CA is trusted beside the old one, then it issues all certificates,
 // then the old one is trusted no more. Open connections stay.
 func (d *Cluster) rotateCertificates(ctx context.Context) error {
-	if !d.cfg.TLS {
-		return fmt.Errorf("rotate certificates (in a cluster without TLS): %w", testbed.ErrUnsupported)
-	}
 	dir := filepath.Dir(d.nodes.TLSDir())
 	fresh, err := os.MkdirTemp(d.cfg.Dir, "ca-")
 	if err != nil {
@@ -147,10 +127,8 @@ func (d *Cluster) rotateCertificates(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		select {
-		case <-time.After(rotatePause):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := sleep.For(ctx, rotatePause); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -2,6 +2,10 @@ package outside
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
 
 	"conclave/client"
 	"conclave/testbed"
@@ -44,4 +48,54 @@ func (c *Client) Close(ctx context.Context) error {
 func (c *Client) Kill() {
 	c.end()
 	<-c.done
+}
+
+// Clients are the clients of a cluster that live, by name. The zero value has none.
+type Clients struct {
+	mu     sync.Mutex // guards byName
+	byName map[string]*Client
+}
+
+// Start starts a client whose name no other one has. closed is as in NewClient.
+func (c *Clients) Start(cfg client.Config, closed func()) (testbed.Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.byName[cfg.Name] != nil {
+		return nil, fmt.Errorf("client %s exists already", cfg.Name)
+	}
+	started, err := NewClient(cfg, func() {
+		c.mu.Lock()
+		delete(c.byName, cfg.Name)
+		c.mu.Unlock()
+		closed()
+	})
+	if err != nil {
+		return nil, err
+	}
+	if c.byName == nil {
+		c.byName = map[string]*Client{}
+	}
+	c.byName[cfg.Name] = started
+	return started, nil
+}
+
+// Names returns the names that clients have, also of those that were killed.
+func (c *Clients) Names() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Keys(c.byName))
+}
+
+// Kill kills the clients with these names, and reports whether there was one.
+func (c *Clients) Kill(names ...string) (found bool) {
+	for _, name := range names {
+		c.mu.Lock()
+		one := c.byName[name]
+		c.mu.Unlock()
+		if one != nil {
+			found = true
+			one.Kill()
+		}
+	}
+	return found
 }

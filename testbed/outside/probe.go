@@ -48,37 +48,68 @@ func Probe(ctx context.Context, via *http.Client, address string) (Condition, er
 	return c, err
 }
 
-func get(ctx context.Context, via *http.Client, url string, into any) (int, error) {
+func get(ctx context.Context, via *http.Client, url string, into any) (status int, err error) {
+	err = Get(ctx, via, url, "", func(res *http.Response) error {
+		status = res.StatusCode
+		return json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(into)
+	})
+	return status, err
+}
+
+// Get requests a URL, with a token unless that is "", and calls read with the answer,
+// whatever its status.
+func Get(ctx context.Context, via *http.Client, url, token string, read func(*http.Response) error) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return 0, err
+		return err
 	}
+	wire.SetToken(req.Header, token)
 	res, err := via.Do(req)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer res.Body.Close()
-	return res.StatusCode, json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(into)
+	return read(res)
+}
+
+// Status returns the status of the answer to a request; 0 if there is none.
+func Status(ctx context.Context, via *http.Client, url, token string) (status int) {
+	_ = Get(ctx, via, url, token, func(res *http.Response) error { // no answer is a status, too
+		status = res.StatusCode
+		return nil
+	})
+	return status
+}
+
+// Until calls done, every so often, until it reports true or fails, or until ctx ends,
+// whose error it returns then.
+func Until(ctx context.Context, every time.Duration, done func() (bool, error)) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		if yes, err := done(); yes || err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // AwaitReady calls look, every so often, until it reports that all are ready or fails.
 // If ctx ends before, it returns its error, and those that were not ready at the last
 // look that was complete.
 func AwaitReady(ctx context.Context, every time.Duration, look func(context.Context) (ready bool, waiting []string, err error)) (waiting []string, err error) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
+	err = Until(ctx, every, func() (bool, error) {
 		ready, now, err := look(ctx)
 		if ready || err != nil {
-			return nil, err
-		}
-		if ctx.Err() == nil || waiting == nil { // otherwise this look was cut short
+			waiting = nil
+		} else if ctx.Err() == nil || waiting == nil { // otherwise this look was cut short
 			waiting = now
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return waiting, ctx.Err()
-		}
-	}
+		return ready, err
+	})
+	return waiting, err
 }

@@ -156,16 +156,7 @@ func (v *View) Partial(ctx context.Context) int {
 
 // ok reports whether the node answers a GET of the path with 200.
 func (v *View) ok(ctx context.Context, address, path string) bool {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
-	if err != nil {
-		return false
-	}
-	res, err := v.HTTP.Do(req)
-	if err != nil {
-		return false
-	}
-	res.Body.Close()
-	return res.StatusCode == http.StatusOK
+	return Status(ctx, v.HTTP, "http://"+address+path, "") == http.StatusOK
 }
 
 // table converts the slot table of the HTTP API, in which nodes have only

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"conclave/internal/sleep"
 )
 
 // Kill sends SIGKILL to a service's process and returns when the engine has
@@ -45,10 +47,8 @@ func (p *Project) Pause(ctx context.Context, service string) error {
 		if err == nil || try == pauseTries || !strings.Contains(err.Error(), "unable to freeze") {
 			return err
 		}
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := sleep.For(ctx, 100*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }

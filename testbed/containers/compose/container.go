@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -26,11 +27,9 @@ type Container struct {
 	ID       string
 	Image    string
 	State    string // created, running, paused, restarting, exited, dead
-	Health   string // healthy, unhealthy, starting; "" without a health check
 	ExitCode int
 	PID      int // on the engine's machine; 0 when it does not run
 	Started  time.Time
-	Finished time.Time                // of its last life; zero while the first goes on
 	Env      map[string]string        // its environment
 	Ports    map[string]string        // where this machine reaches a port of it, "9615": "127.0.0.1:49153"
 	Networks map[string]NetworkMember // by the network's full name
@@ -98,10 +97,9 @@ func (p *Project) id(ctx context.Context, service string) (string, error) {
 type inspected struct {
 	ID    string
 	State struct {
-		Status                string
-		ExitCode, Pid         int
-		StartedAt, FinishedAt time.Time
-		Health                *struct{ Status string }
+		Status        string
+		ExitCode, Pid int
+		StartedAt     time.Time
 	}
 	Config struct {
 		Image  string
@@ -137,11 +135,8 @@ func inspect(ctx context.Context, ids ...string) ([]Container, error) {
 func (r inspected) container() Container {
 	c := Container{
 		Service: r.Config.Labels[labelService], ID: r.ID, Image: r.Config.Image, State: r.State.Status, ExitCode: r.State.ExitCode, PID: r.State.Pid,
-		Started: r.State.StartedAt, Finished: r.State.FinishedAt,
-		Env: make(map[string]string), Ports: make(map[string]string), Networks: make(map[string]NetworkMember),
-	}
-	if r.State.Health != nil {
-		c.Health = r.State.Health.Status
+		Started: r.State.StartedAt,
+		Env:     make(map[string]string), Ports: make(map[string]string), Networks: make(map[string]NetworkMember),
 	}
 	for _, e := range r.Config.Env {
 		name, value, _ := strings.Cut(e, "=")
@@ -191,4 +186,108 @@ func (p *Project) Logs(ctx context.Context, service string, since time.Time) (st
 	var both strings.Builder
 	_, err = docker(ctx, callLimit, call{args: append(args, id), out: &both})
 	return both.String(), err
+}
+
+// routes maps an address that a node may advertise (service, alias or IP, and
+// port) to the published address at which this machine reaches it.
+type routes map[string]string
+
+// Find returns the containers of a project that another process may have started,
+// and makes their addresses known.
+func (p *Project) Find(ctx context.Context) ([]Container, error) {
+	all, err := p.Containers(ctx)
+	if err == nil && len(all) == 0 {
+		err = fmt.Errorf("%w: project %s is not up", ErrNoContainer, p.cfg.Name)
+	}
+	p.learn(all)
+	return all, err
+}
+
+// refresh updates ids and routes, because a container that was started may have
+// other ports.
+func (p *Project) refresh(ctx context.Context) error {
+	all, err := p.Containers(ctx)
+	p.learn(all)
+	return err
+}
+
+func (p *Project) learn(all []Container) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.routes == nil {
+		p.routes, p.ids = make(routes), make(map[string]string)
+	}
+	for _, c := range all {
+		p.ids[c.Service] = c.ID
+		maps.Copy(p.routes, c.routes()) // a container that is down keeps its routes, on which dials are refused
+	}
+}
+
+// routes returns the routes to one container.
+func (c Container) routes() routes {
+	r := make(routes)
+	for port, published := range c.Ports {
+		hosts := []string{c.Service}
+		for _, n := range c.Networks {
+			hosts = append(hosts, n.Aliases...)
+			if n.IP != "" {
+				hosts = append(hosts, n.IP)
+			}
+		}
+		for _, h := range hosts {
+			r[net.JoinHostPort(h, port)] = published
+		}
+	}
+	return r
+}
+
+// Published returns the addresses at which this machine reaches the services
+// whose names begin with a prefix, in the order of their names, including
+// services that are down.
+func (p *Project) Published(prefix string) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	byName := make(map[string]string)
+	for advertised, published := range p.routes {
+		if host, _, err := net.SplitHostPort(advertised); err == nil && strings.HasPrefix(host, prefix) {
+			byName[host] = published
+		}
+	}
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		if !slices.Contains(out, byName[name]) {
+			out = append(out, byName[name])
+		}
+	}
+	return out
+}
+
+// Outside is the network of a client on this machine. It translates dials to
+// the addresses that nodes advertise; other addresses are dialled unchanged.
+type Outside struct {
+	net.Dialer
+	project *Project
+}
+
+// Outside returns the network of this project.
+func (p *Project) Outside() *Outside {
+	return &Outside{Dialer: net.Dialer{Timeout: time.Second}, project: p}
+}
+
+// DialContext dials an advertised address at its published port.
+func (o *Outside) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	o.project.mu.Lock()
+	if published := o.project.routes[address]; published != "" {
+		address = published
+	}
+	o.project.mu.Unlock()
+	return o.Dialer.DialContext(ctx, network, address)
+}
+
+// ErrOutside is returned by Listen.
+var ErrOutside = errors.New("cannot listen outside of the project's networks")
+
+// Listen returns ErrOutside, because containers cannot reach this machine.
+func (o *Outside) Listen(context.Context, string, string) (net.Listener, error) {
+	return nil, ErrOutside
 }

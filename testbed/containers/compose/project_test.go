@@ -128,7 +128,7 @@ func TestContainer_ReadsDockerInspect(t *testing.T) {
 	c, err := project(t, nil).Container(t.Context(), "meta-1")
 	require.NoError(t, err)
 	assert.Equal(t, compose.Container{
-		Service: "meta-1", ID: "0123", Image: "conclave:local", State: "running", Health: "healthy",
+		Service: "meta-1", ID: "0123", Image: "conclave:local", State: "running",
 		Started: time.Date(2026, 1, 2, 3, 4, 5, 5e8, time.UTC), Env: map[string]string{"CONCLAVE_META_LEASE": "2s", "A": "b=c"}, Ports: map[string]string{"9615": "127.0.0.1:49153"},
 		Networks: map[string]compose.NetworkMember{
 			"p_cluster":  {IP: "172.20.0.3", Aliases: []string{"p-meta-1-1", "meta-1", "0123"}},

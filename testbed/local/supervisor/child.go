@@ -91,9 +91,6 @@ func (c *child) launch() (*exec.Cmd, error) {
 		_ = cmd.Process.Kill() // fails only if the process has ended
 	default:
 	}
-	if err := writePid(c.dir, c.spec.Name, id.PID); err != nil {
-		c.log.Warn("could not write the pid file", "error", err)
-	}
 	if err := c.saved(); err != nil {
 		c.log.Warn("could not write the cluster's state", "error", err)
 	}
@@ -113,7 +110,6 @@ func (c *child) wait(cmd *exec.Cmd) {
 	}
 	rec := c.rec
 	c.mu.Unlock()
-	_ = os.Remove(pidPath(c.dir, c.spec.Name)) // it may never have been written
 	if err := c.saved(); err != nil {
 		c.log.Warn("could not write the cluster's state", "error", err)
 	}

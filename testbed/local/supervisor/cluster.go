@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	conclavesql "conclave/sql"
 )
 
 // Errors that callers can test for with errors.Is.
@@ -46,8 +48,9 @@ type Cluster struct {
 	hurry    chan struct{} // closed once, when all running processes are to be killed
 	stopOnce sync.Once     // closes stopping
 	nowOnce  sync.Once     // closes hurry
-	saves    chan saveRequest
-	failed   string // why the cluster could not be started; only runSaver uses it
+
+	saving sync.Mutex // serialises the writes of cluster.json; only other writers wait for it
+	failed string     // why the cluster could not be started; guarded by saving
 }
 
 // New locks the folder and plans the processes without starting them. It
@@ -72,10 +75,8 @@ func New(cfg Config) (*Cluster, error) {
 	if err := cfg.programs(); err != nil {
 		return nil, err
 	}
-	for _, dir := range []string{cfg.Dir, filepath.Join(cfg.Dir, "logs"), filepath.Join(cfg.Dir, "pids")} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, err
-		}
+	if err := os.MkdirAll(filepath.Join(cfg.Dir, "logs"), 0o700); err != nil {
+		return nil, err
 	}
 	lock, err := lockDir(cfg.Dir)
 	if errors.Is(err, errLocked) {
@@ -87,7 +88,7 @@ func New(cfg Config) (*Cluster, error) {
 	c := &Cluster{
 		cfg: cfg, lock: lock, claims: newClaims(cfg.Dir),
 		started: make(chan struct{}), stopping: make(chan struct{}),
-		hurry: make(chan struct{}), saves: make(chan saveRequest),
+		hurry: make(chan struct{}),
 	}
 	if err := c.prepare(); err != nil {
 		c.claims.release()
@@ -156,9 +157,7 @@ func (s state) living() []string {
 func (c *Cluster) Run(ctx context.Context) error {
 	defer c.lock.Close()
 	defer c.claims.release()
-	var saver, loops sync.WaitGroup
-	saverDone := make(chan struct{})
-	saver.Go(func() { c.runSaver(saverDone) })
+	var loops sync.WaitGroup
 	for _, ch := range c.children {
 		loops.Go(ch.run)
 	}
@@ -185,10 +184,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 	err = errors.Join(err, c.stopAll())
 	control.close()
 	loops.Wait()
-	err = errors.Join(err, c.saveLast(err))
-	close(saverDone)
-	saver.Wait()
-	return err
+	return errors.Join(err, c.saveLast(err))
 }
 
 // runFolderWatch stops the cluster when its folder is removed. Without the
@@ -305,12 +301,7 @@ func (c *Cluster) state() state {
 	return state{Supervisor: c.self, Control: c.listener.Addr().String(), Config: c.cfg, Failed: c.failed, Processes: c.records()}
 }
 
-type saveRequest struct {
-	change func(*state)
-	answer chan error
-}
-
-// save waits until runSaver has written the present state.
+// save writes the present state.
 func (c *Cluster) save() error { return c.saveWith(func(*state) {}) }
 
 // noteFailure records why the cluster could not be started, before its processes
@@ -337,23 +328,61 @@ func (c *Cluster) saveLast(failed error) error {
 	})
 }
 
+// saveWith writes the present state with a change. What it writes includes every
+// change that was recorded before it was called.
 func (c *Cluster) saveWith(change func(*state)) error {
-	request := saveRequest{change, make(chan error, 1)}
-	c.saves <- request
-	return <-request.answer
+	c.saving.Lock()
+	defer c.saving.Unlock()
+	s := c.state()
+	change(&s)
+	return s.save(c.cfg.Dir)
 }
 
-// runSaver is the only writer of cluster.json. What it writes includes every
-// change that was recorded before save was called.
-func (c *Cluster) runSaver(done <-chan struct{}) {
-	for {
-		select {
-		case request := <-c.saves:
-			s := c.state()
-			request.change(&s)
-			request.answer <- s.save(c.cfg.Dir)
-		case <-done:
-			return
-		}
+// dbWait is how long a starting cluster waits for its database, as a meta does.
+const dbWait = time.Minute
+
+// lock is that of the metas, whose names the supervisor leaves at their defaults.
+var lock = conclavesql.Lock{DataCenter: "default", Name: conclavesql.DefaultLockName}
+
+// migrate brings the database's schema up to date, so that no meta needs the rights
+// to create or change tables. If there is nothing to do it only reads: a user with
+// the rights of a meta is enough then.
+func migrate(ctx context.Context, dsn string, waiting func(time.Duration, error)) error {
+	db, err := conclavesql.Open(dsn, conclavesql.Options{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	err = db.CheckWithin(ctx, lock, dbWait, waiting)
+	if errors.Is(err, conclavesql.ErrSchemaOlder) {
+		err = db.MigrateWithin(ctx, lock, dbWait, waiting)
+	}
+	if errors.Is(err, conclavesql.ErrUnavailable) {
+		return fmt.Errorf("the database at %s was not there within %v: %w", db.Addr(), dbWait, err)
+	}
+	if err != nil {
+		return fmt.Errorf("database %s: %w", db.Addr(), err)
+	}
+	return nil
+}
+
+// migrated calls Config.Migrate; it ends early when the cluster is stopping.
+func (c *Cluster) migrated(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { // joined below
+		ended <- c.cfg.Migrate(ctx, c.dsn, func(waited time.Duration, why error) {
+			if waited > 0 { // its own database needs a moment
+				c.cfg.Logger.Warn("the database is not there yet", "waited", waited, "error", why)
+			}
+		})
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-c.stopping:
+		cancel()
+		return <-ended
 	}
 }

@@ -154,16 +154,12 @@ func (c Config) issueCerts() error {
 // programs returns an error that names the first program that this cluster
 // needs and that is missing.
 func (c Config) programs() error {
-	need := map[string]int{"meta": c.Metas, "session": c.Sessions, "data": c.Datas, "devdb": 0}
-	if c.DB == Embedded {
-		need["devdb"] = 1
-	}
-	for _, name := range []string{"meta", "session", "data", "devdb"} {
-		if need[name] == 0 {
-			continue
-		}
-		if _, err := os.Stat(filepath.Join(c.Bin, name)); err != nil {
-			return fmt.Errorf("program %q is not in %s: build it with `make build`", name, c.Bin)
+	for _, need := range []struct {
+		name string
+		is   bool
+	}{{"meta", true}, {"session", c.Sessions > 0}, {"data", c.Datas > 0}, {"devdb", c.DB == Embedded}} {
+		if _, err := os.Stat(filepath.Join(c.Bin, need.name)); need.is && err != nil {
+			return fmt.Errorf("program %q is not in %s: build it with `make build`", need.name, c.Bin)
 		}
 	}
 	return nil

@@ -2,8 +2,8 @@ package supervisor
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -109,45 +109,38 @@ func (c *control) stop(w http.ResponseWriter, r *http.Request) {
 	answer(w, nil)
 }
 
-// refusal is an answer of the socket. Kind identifies the sentinel error, so
-// that the client can return the same one.
-type refusal struct {
-	Kind  string `json:"kind,omitempty"`
-	Error string `json:"error,omitempty"`
-}
+// kinds are the errors that an answer of the socket tells apart, by its status.
+var kinds = map[int]error{http.StatusConflict: ErrRunning, http.StatusNotFound: ErrNoProcess}
 
-var kinds = map[string]error{"running": ErrRunning, "unknown": ErrNoProcess}
-
+// answer writes nothing, or the text of an error with its status.
 func answer(w http.ResponseWriter, err error) {
-	var out refusal
-	if err != nil {
-		out.Error = err.Error()
-		for kind, sentinel := range kinds {
-			if errors.Is(err, sentinel) {
-				out.Kind = kind
-			}
+	if err == nil {
+		return
+	}
+	status := http.StatusInternalServerError
+	for s, kind := range kinds {
+		if errors.Is(err, kind) {
+			status = s
 		}
 	}
-	_ = json.NewEncoder(w).Encode(out) // fails only if the client has disconnected
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, err.Error()) // fails only if the client has disconnected
 }
 
-// err returns the error in the answer, nil if there is none.
-func (r refusal) err() error {
-	if r.Error == "" {
-		return nil
-	}
-	if sentinel := kinds[r.Kind]; sentinel != nil {
-		return answered{r.Error, sentinel}
-	}
-	return errors.New(r.Error)
-}
-
-// answered is an error with the supervisor's message that wraps a sentinel of
-// this package.
+// answered is the supervisor's error with its text.
 type answered struct {
-	message string
-	kind    error
+	text string
+	kind error
 }
 
-func (a answered) Error() string { return a.message }
+func (a answered) Error() string { return a.text }
 func (a answered) Unwrap() error { return a.kind }
+
+// answerOf returns the error in an answer, nil if there is none.
+func answerOf(res *http.Response) error {
+	text, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	if err != nil || res.StatusCode == http.StatusOK {
+		return err
+	}
+	return answered{string(text), kinds[res.StatusCode]}
+}

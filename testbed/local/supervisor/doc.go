@@ -12,7 +12,6 @@
 //	DIR/control.sock   the supervisor's socket: start one process, stop all; it is in
 //	                   the temporary folder if the path is too long for the kernel
 //	DIR/logs/NAME.log  the output of a process, appended over its restarts
-//	DIR/pids/NAME.pid  its pid, while it runs
 //	DIR/db.sql         the embedded database
 //	DIR/dsn, token     the secrets, which the processes read from these files
 //	DIR/tokens         the cluster's own tokens, if it has any
@@ -31,11 +30,11 @@
 // # Reading order
 //
 // config.go is the configuration; plan.go derives the commands and addresses of
-// the processes from it, and tokens.go their tokens; claims.go reserves the ports; cluster.go is the
-// supervisor, migrate.go what it does with the database before the metas start, child.go one process with its restarts, stop.go the order of a
-// graceful stop. state.go is the folder, process.go identifies processes,
-// log.go reads the last line of a log. control.go serves the socket, handle.go
-// is its client; probe.go finds out what each process is doing.
+// the processes and their tokens from it; claims.go reserves the ports; cluster.go is
+// the supervisor, with what it does before the metas start, child.go one process with
+// its restarts, stop.go the order of a graceful stop. state.go is the folder, and how a
+// process is recognised. control.go serves the socket, handle.go is its client;
+// probe.go finds out what each process is doing.
 //
 // # When a part fails
 //

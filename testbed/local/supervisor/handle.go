@@ -1,11 +1,12 @@
 package supervisor
 
 import (
+	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -260,40 +261,27 @@ func (h *Handle) signal(name string, sig syscall.Signal) (state, record, error) 
 // awaitNoted waits until the supervisor has recorded that the process has
 // ended.
 func (h *Handle) awaitNoted(ctx context.Context, was record) error {
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	return outside.Until(ctx, 2*time.Millisecond, func() (bool, error) {
 		_, now, err := h.record(was.Name)
-		if err != nil || now.State != stateRunning || now.processID != was.processID {
-			return err
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+		return now.State != stateRunning || now.processID != was.processID, err
+	})
 }
 
 // AwaitEnd waits until the process with this name and pid has ended, and
 // returns the state of the process that then has the name.
-func (h *Handle) AwaitEnd(ctx context.Context, name string, pid int) (Process, error) {
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
+func (h *Handle) AwaitEnd(ctx context.Context, name string, pid int) (p Process, err error) {
+	err = outside.Until(ctx, 5*time.Millisecond, func() (bool, error) {
 		s, r, err := h.record(name)
-		if err != nil {
-			return Process{}, err
+		if err != nil || r.PID == pid && r.State == stateRunning && (r.alive() || h.Supervisor() != 0) {
+			return false, err
 		}
-		if r.PID != pid || r.State != stateRunning || !r.alive() && h.Supervisor() == 0 {
-			return lookAt(ctx, r, s.Config), nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return Process{}, fmt.Errorf("%s (pid %d) has not ended: %w", name, pid, ctx.Err())
-		}
+		p = lookAt(ctx, r, s.Config)
+		return true, nil
+	})
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%s (pid %d) has not ended: %w", name, pid, err)
 	}
+	return p, err
 }
 
 // Start starts one process that is down, without waiting until it is ready. It
@@ -301,10 +289,7 @@ func (h *Handle) AwaitEnd(ctx context.Context, name string, pid int) (Process, e
 // it records each of them, so that none is left behind by Down.
 func (h *Handle) Start(ctx context.Context, name string) error {
 	s, _, err := h.record(name)
-	if err != nil {
-		return err
-	}
-	if err := h.mayStart(s); err != nil {
+	if err := cmp.Or(err, h.MayStart()); err != nil {
 		return err
 	}
 	return h.ask(ctx, s, "/start/"+name)
@@ -314,14 +299,9 @@ func (h *Handle) Start(ctx context.Context, name string) error {
 // cluster was stopped, another one if its supervisor has ended.
 func (h *Handle) MayStart() error {
 	s, err := load(h.dir)
-	if err != nil {
-		return err
-	}
-	return h.mayStart(s)
-}
-
-func (h *Handle) mayStart(s state) error {
 	switch {
+	case err != nil:
+		return err
 	case s.Stopped:
 		return fmt.Errorf("%w: it was stopped, in %s", ErrNone, h.dir)
 	case !s.supervised():
@@ -374,22 +354,20 @@ func (h *Handle) finishes(ctx context.Context) bool {
 // awaitStopped waits until the supervisor has unlocked the folder, which is the
 // last thing it does. Its process may continue (a benchmark, a test).
 func (h *Handle) awaitStopped(ctx context.Context) error {
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	err := outside.Until(ctx, 10*time.Millisecond, func() (bool, error) {
 		lock, err := lockDir(h.dir)
 		if err == nil {
-			return lock.Close()
+			return true, lock.Close()
 		}
-		if !errors.Is(err, errLocked) {
-			return err
+		if errors.Is(err, errLocked) {
+			err = nil
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("the cluster is still stopping: %w", ctx.Err())
-		}
+		return false, err
+	})
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("the cluster is still stopping: %w", err)
 	}
+	return err
 }
 
 // downByPids stops the processes of a supervisor that was killed. It holds the
@@ -411,7 +389,6 @@ func (h *Handle) downByPids(ctx context.Context, now bool) error {
 	for i, r := range s.Processes {
 		if r.State == stateRunning && !r.alive() {
 			s.Processes[i].State = stateExited
-			_ = os.Remove(pidPath(h.dir, r.Name)) // it may never have been written
 		}
 	}
 	s.Stopped = err == nil
@@ -436,9 +413,25 @@ func (h *Handle) ask(ctx context.Context, s state, path string) error {
 		return err
 	}
 	defer res.Body.Close()
-	var out refusal
-	if err := json.NewDecoder(res.Body).Decode(&out); err != nil {
-		return err
+	return answerOf(res)
+}
+
+// lastLine returns the last line of a log, which is usually the reason why the
+// process has ended.
+func lastLine(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return "no log"
 	}
-	return out.err()
+	defer f.Close()
+	const tail = 4096
+	if info, err := f.Stat(); err == nil && info.Size() > tail {
+		_, _ = f.Seek(-tail, io.SeekEnd) // if it fails, the file is read from the start
+	}
+	body, err := io.ReadAll(io.LimitReader(f, 1<<20))
+	body = bytes.TrimSpace(body)
+	if err != nil || len(body) == 0 {
+		return "no log"
+	}
+	return strings.TrimSpace(string(body[bytes.LastIndexByte(body, '\n')+1:]))
 }

@@ -3,7 +3,9 @@ package supervisor
 import (
 	"cmp"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	mathrand "math/rand/v2"
 	"net"
@@ -13,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"conclave/wire/rights"
 )
 
 // The roles of processes. Package conclave defines those of nodes; the database
@@ -121,20 +125,22 @@ func plan(cfg Config, ports *ports) (specs []spec, migrate string, err error) {
 		})
 		return nil
 	}
-	for i := range cfg.Metas {
-		if err := node(roleMeta, i+1, metaArgs(cfg, dsnFile)...); err != nil {
-			return nil, "", err
+	metas := ""
+	for _, r := range []struct {
+		role string
+		n    int
+	}{{roleMeta, cfg.Metas}, {roleData, cfg.Datas}, {roleSession, cfg.Sessions}} {
+		for i := range r.n {
+			more := metaArgs(cfg, dsnFile)
+			if r.role != roleMeta {
+				more = memberArgs(cfg, metas)
+			}
+			if err := node(r.role, i+1, more...); err != nil {
+				return nil, "", err
+			}
 		}
-	}
-	metas := strings.Join(advertisedBy(specs, roleMeta), ",")
-	for i := range cfg.Datas {
-		if err := node(roleData, i+1, memberArgs(cfg, metas)...); err != nil {
-			return nil, "", err
-		}
-	}
-	for i := range cfg.Sessions {
-		if err := node(roleSession, i+1, memberArgs(cfg, metas)...); err != nil {
-			return nil, "", err
+		if r.role == roleMeta {
+			metas = strings.Join(advertised(specs), ",")
 		}
 	}
 	return append(specs, clientSpecs(cfg)...), migrate, nil
@@ -158,24 +164,13 @@ func memberArgs(cfg Config, metas string) []string {
 // the default of the meta applies, which depends on its profile.
 func metaArgs(cfg Config, dsnFile string) []string {
 	args := []string{"--dsn-file", dsnFile}
-	add := func(flag, value string) { args = append(args, "--"+flag, value) }
-	if cfg.Slots > 0 {
-		add("slots", strconv.Itoa(cfg.Slots))
-	}
-	if cfg.Replicas > 0 {
-		add("replicas", strconv.Itoa(cfg.Replicas))
-	}
-	if cfg.Profile != "" {
-		add("profile", cfg.Profile)
-	}
-	if cfg.Takeover != "" {
-		add("takeover", cfg.Takeover)
-	}
-	if cfg.Lease > 0 {
-		add("lease", cfg.Lease.String())
-	}
-	if cfg.NodeLease > 0 {
-		add("node-lease", cfg.NodeLease.String())
+	for _, f := range [][2]string{
+		{"--slots", strconv.Itoa(cfg.Slots)}, {"--replicas", strconv.Itoa(cfg.Replicas)}, {"--profile", cfg.Profile},
+		{"--takeover", cfg.Takeover}, {"--lease", cfg.Lease.String()}, {"--node-lease", cfg.NodeLease.String()},
+	} {
+		if !slices.Contains([]string{"", "0", "0s"}, f[1]) {
+			args = append(args, f[:]...)
+		}
 	}
 	return args
 }
@@ -200,11 +195,10 @@ func clientSpecs(cfg Config) []spec {
 	return specs
 }
 
-// advertisedBy returns the advertised addresses of the processes of a role.
-func advertisedBy(specs []spec, role string) []string {
-	var out []string
+// advertised returns the advertised addresses of the metas.
+func advertised(specs []spec) (out []string) {
 	for _, s := range specs {
-		if s.Role == role {
+		if s.Role == roleMeta {
 			out = append(out, s.advertised())
 		}
 	}
@@ -327,4 +321,57 @@ func free(port int) bool {
 	}
 	ln.Close()
 	return true
+}
+
+// TokensPath returns the path of a cluster's own tokens, one for each right.
+func TokensPath(dir string) string { return filepath.Join(dir, "tokens") }
+
+// AppTokenPath returns the path of the file that has only the token with the right
+// publish, for applications.
+func AppTokenPath(dir string) string { return filepath.Join(dir, "app-token") }
+
+// tokenArgs returns the flags with the tokens of a node, and writes the files that
+// they name.
+func tokenArgs(cfg Config) ([]string, error) {
+	switch {
+	case cfg.Token != "":
+		path := filepath.Join(cfg.Dir, "token")
+		return []string{"--token-file", path}, writeAside(path, []byte(cfg.Token+"\n"))
+	case cfg.OwnTokens:
+		return []string{"--token-file", TokensPath(cfg.Dir)}, drawTokens(cfg.Dir)
+	}
+	return nil, nil
+}
+
+// drawTokens writes the tokens of a new cluster. Those that a folder has stay as
+// they are, so that applications keep theirs over a restart.
+func drawTokens(dir string) error {
+	tokens, err := rights.ReadFile(TokensPath(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		text := "# The tokens of this cluster, RIGHT NAME TOKEN: see SECURITY.md. A change is noticed within seconds.\n"
+		for r := rights.Operator; r >= rights.Read; r-- {
+			text += fmt.Sprintln(r, "local", rand.Text())
+		}
+		if err := writeAside(TokensPath(dir), []byte(text)); err != nil {
+			return err
+		}
+		tokens, err = rights.ReadFile(TokensPath(dir))
+	}
+	if err != nil {
+		return fmt.Errorf("read the tokens of the cluster: %w", err)
+	}
+	return writeAside(AppTokenPath(dir), []byte(tokens.Token(rights.Publish, "local")+"\n"))
+}
+
+// operatorToken returns the token with which this cluster is operated, "" if it has
+// none. The file is read each time, because a user may change it.
+func (c Config) operatorToken(dir string) string {
+	if c.Token != "" || !c.OwnTokens {
+		return c.Token
+	}
+	tokens, err := rights.ReadFile(TokensPath(dir))
+	if err != nil {
+		return "" // the nodes refuse the request, and that is the error
+	}
+	return tokens.Strongest()
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"conclave/meta/metaclient"
+	"conclave/testbed/outside"
 )
 
 // stopOrder is the order of a graceful stop: a role is stopped before those
@@ -85,26 +86,15 @@ func announceStop(ctx context.Context, living []record, cfg Config) {
 
 // awaitEnd waits until all the processes have ended.
 func awaitEnd(ctx context.Context, records []record, wait time.Duration) error {
-	deadline := time.NewTimer(wait)
-	defer deadline.Stop()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		var left []string
-		for _, r := range records {
-			if r.alive() {
-				left = append(left, fmt.Sprintf("%s (pid %d)", r.Name, r.PID))
-			}
-		}
-		if len(left) == 0 {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			return fmt.Errorf("processes still running after %s: %v", wait, left)
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	limited, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	var left []string
+	err := outside.Until(limited, 5*time.Millisecond, func() (bool, error) {
+		left = state{Processes: records}.living()
+		return len(left) == 0, nil
+	})
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("processes still running after %s: %v", wait, left)
 	}
+	return err
 }

@@ -109,9 +109,6 @@ func TestCluster_StartsShowsProcessesAndStopsInOrder(t *testing.T) {
 			assert.Equal(t, "life-"+strconv.Itoa(p.PID), p.Incarnation)
 			assert.NotEmpty(t, p.HTTP)
 		}
-		pid, err := os.ReadFile(filepath.Join(h.Dir(), "pids", p.Name+".pid"))
-		require.NoError(t, err)
-		assert.Equal(t, strconv.Itoa(p.PID)+"\n", string(pid))
 	}
 	assert.Equal(t, []string{"data-1", "data-2", "data-3", "db", "meta-1", "meta-2", "meta-3", "session-1", "session-2"}, names)
 
