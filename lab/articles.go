@@ -126,80 +126,30 @@ var article001Rule = Rule{
 	},
 }
 
-// tasks is a candidate whose loops run until their context ends.
-type tasks struct {
-	env     *environment
-	run     func(context.Context)       // the loops; returns when its context has ended
-	release func(context.Context) error // releases what the rule holds
-	once    sync.Once
-	stop    chan struct{} // closed by Stop
-	done    chan struct{} // closed by Run
-}
-
-func (env *environment) tasks(run func(context.Context), release func(context.Context) error) *tasks {
-	return &tasks{env: env, run: run, release: release, stop: make(chan struct{}), done: make(chan struct{})}
-}
-
-func (c *tasks) Run(ctx context.Context) error {
-	defer close(c.done)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var group sync.WaitGroup
-	group.Go(func() { c.run(ctx) })
-	select {
-	case <-c.stop:
-	case <-ctx.Done():
-	}
-	cancel()
-	group.Wait()
-	return nil
-}
-
-func (c *tasks) Stop(ctx context.Context) error {
-	c.once.Do(func() { close(c.stop) })
-	<-c.done
-	c.env.perceived.leave("stopped")
-	return c.release(ctx)
-}
-
-func (c *tasks) Leading() (uint64, bool) { return c.env.perceived.leading() }
-func (c *tasks) Wake()                   {}
-
-func (c *tasks) Cost() (statements, turns uint64) { return c.env.db.Statements(), c.env.turns.Load() }
-
-// articleCandidate is a candidate that runs an article's own form of an
-// election. The form has a flag for its perceived leadership, which the
-// candidate reads every millisecond.
-type articleCandidate struct {
-	*tasks
-	leads func() bool
-}
-
+// article returns a candidate that runs an article's own form of an election. The form
+// has a flag for its perceived leadership, which is read every millisecond.
 func (env *environment) article(run func(context.Context) error, leads func() bool, release func(context.Context) error) candidate {
-	return articleCandidate{leads: leads, tasks: env.tasks(func(ctx context.Context) {
+	c := env.loops(func(ctx context.Context) {
 		var group sync.WaitGroup
-		group.Go(func() { env.pollFlag(ctx, leads) })
+		group.Go(func() {
+			for sleep.For(ctx, time.Millisecond) == nil {
+				if leads() {
+					env.perceived.lead(0, time.Time{})
+				} else {
+					env.perceived.leave("the flag was cleared")
+				}
+			}
+		})
 		_ = run(ctx) // returns ctx's error
 		group.Wait()
-	}, release)}
-}
-
-// pollFlag reports the changes of the flag.
-func (env *environment) pollFlag(ctx context.Context, leads func() bool) {
-	for sleep.For(ctx, time.Millisecond) == nil {
-		if leads() {
-			env.perceived.lead(0, time.Time{})
-		} else {
-			env.perceived.leave("the flag was cleared")
-		}
+	}, func(ctx context.Context) error {
+		env.perceived.leave("stopped")
+		return release(ctx)
+	})
+	c.leads = func() (uint64, bool) { return 0, leads() }
+	c.cost = func() (statements, turns uint64) { // a turn of a waiting loop has one statement
+		n := env.db.Statements()
+		return n, n
 	}
-}
-
-func (a articleCandidate) Leading() (uint64, bool) { return 0, a.leads() }
-
-// Cost counts each statement as a turn: a turn of a waiting loop has one
-// statement.
-func (a articleCandidate) Cost() (statements, turns uint64) {
-	n := a.env.db.Statements()
-	return n, n
+	return c
 }

@@ -254,8 +254,8 @@ func (env *environment) writeWhileLeading(ctx context.Context, c candidate) {
 		// The database counts the writes that take effect; if none does, the
 		// report lists that as a broken promise.
 		_, _ = env.writes.Exec(ctx, writeSQL, own, own, env.Lab)
-		if f, guards := c.(fencer); guards {
-			if done, err := f.fenced(ctx, env.writes, own); err == nil && !done {
+		if e, ok := c.(electorCandidate); ok && e.write != nil {
+			if done, err := e.write(ctx, env.writes, own); err == nil && !done {
 				env.refused.Add(1)
 			}
 		}

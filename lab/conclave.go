@@ -143,16 +143,7 @@ type guardedWrite func(ctx context.Context, db *conclavesql.DB, term uint64) (bo
 type electorCandidate struct {
 	*elector.Elector
 	requests func() uint64 // to the store, so far
-}
-
-// fencedCandidate is one whose term can guard a write.
-type fencedCandidate struct {
-	electorCandidate
-	write guardedWrite
-}
-
-func (g fencedCandidate) fenced(ctx context.Context, db *conclavesql.DB, number uint64) (bool, error) {
-	return g.write(ctx, db, number)
+	write    guardedWrite  // nil if the strategy's term cannot guard a write
 }
 
 // elector returns a candidate with a strategy. The elector's trace reports the
@@ -175,10 +166,7 @@ func (env *environment) elector(strategy elector.Strategy, requests func() uint6
 		return nil, err
 	}
 	env.confirmLeading = e.ConfirmLeading
-	if write == nil {
-		return electorCandidate{e, requests}, nil
-	}
-	return fencedCandidate{electorCandidate{e, requests}, write}, nil
+	return electorCandidate{e, requests, write}, nil
 }
 
 // Stop hands the leadership over, if this candidate leads.

@@ -16,7 +16,7 @@ var dolphinRule = Rule{
 	migrate: tables("", dolphinClientTableSQL, dolphinLockTableSQL),
 	start: func(_ context.Context, env *environment) (candidate, error) {
 		d := &dolphin{env: env}
-		return env.tasks(d.run, d.release), nil
+		return env.loops(d.run, d.release), nil
 	},
 }
 
@@ -148,6 +148,7 @@ func (d *dolphin) hold(id int64) {
 
 // release releases the lock and deregisters the client.
 func (d *dolphin) release(ctx context.Context) error {
+	d.env.perceived.leave("stopped")
 	if id := d.holding(); id != 0 {
 		_, _ = d.env.db.Exec(ctx, dolphinReleaseSQL, id) // if it fails, another client's purge releases it
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"os/exec"
 	"slices"
 	"strings"
@@ -138,13 +137,13 @@ type laboratory struct {
 	paths paths
 	runID string // names this run in the tables
 
-	stopTree func() // stops the tree in memory
+	stopTree func() // stops the tree in memory; nil if there is none
 
 	mu sync.Mutex // guards Progress
 }
 
 func newLaboratory(ctx context.Context, cfg Config) (l *laboratory, err error) {
-	l = &laboratory{cfg: cfg, net: faultnet.New(), runID: fmt.Sprintf("%06x", rand.N(1<<24)), stopTree: func() {}}
+	l = &laboratory{cfg: cfg, net: faultnet.New(), runID: fmt.Sprintf("%06x", rand.N(1<<24))}
 	defer func() {
 		if err != nil {
 			l.close()
@@ -160,7 +159,7 @@ func newLaboratory(ctx context.Context, cfg Config) (l *laboratory, err error) {
 		return nil, err
 	}
 	if l.paths.address = cfg.ZooKeeper; cfg.ZooKeeper == "" {
-		if l.paths.address, err = l.serveTree(); err != nil {
+		if _, l.paths.address, l.stopTree, err = memtree.Start(); err != nil {
 			return nil, err
 		}
 	}
@@ -185,25 +184,11 @@ func (l *laboratory) listen() error {
 	return nil
 }
 
-// serveTree starts a ZooKeeper in memory.
-func (l *laboratory) serveTree() (address string, err error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() { // joined by stopTree
-		defer close(done)
-		_ = memtree.New().Serve(ctx, listener) // returns ctx's error
-	}()
-	l.stopTree = func() { cancel(); <-done }
-	return listener.Addr().String(), nil
-}
-
 func (l *laboratory) close() {
 	l.net.Close()
-	l.stopTree()
+	if l.stopTree != nil {
+		l.stopTree()
+	}
 	if l.db != nil {
 		l.db.Close()
 	}

@@ -9,7 +9,53 @@ import (
 	"conclave/internal/signal"
 )
 
-// peer is a rule of another project that runs in a loop.
+// loops is a candidate whose loops run until their context ends.
+type loops struct {
+	run     func(context.Context)       // returns when its context has ended
+	release func(context.Context) error // releases what the rule holds; called once, after run has returned
+	leads   func() (number uint64, ok bool)
+	wake    func()
+	cost    func() (statements, turns uint64)
+
+	once sync.Once
+	stop chan struct{} // closed by Stop
+	done chan struct{} // closed by Run
+}
+
+// loops returns a candidate that leads while its perceived leadership lasts.
+func (env *environment) loops(run func(context.Context), release func(context.Context) error) *loops {
+	return &loops{
+		run: run, release: release, leads: env.perceived.leading, wake: func() {},
+		cost: func() (uint64, uint64) { return env.db.Statements(), env.turns.Load() },
+		stop: make(chan struct{}), done: make(chan struct{}),
+	}
+}
+
+func (c *loops) Run(ctx context.Context) error {
+	defer close(c.done)
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	group.Go(func() { c.run(ctx) })
+	select {
+	case <-c.stop:
+	case <-ctx.Done():
+	}
+	cancel()
+	group.Wait()
+	return nil
+}
+
+func (c *loops) Stop(ctx context.Context) error {
+	c.once.Do(func() { close(c.stop) })
+	<-c.done
+	return c.release(ctx)
+}
+
+func (c *loops) Leading() (uint64, bool)          { return c.leads() }
+func (c *loops) Wake()                            { c.wake() }
+func (c *loops) Cost() (statements, turns uint64) { return c.cost() }
+
+// peer is a rule of another project that runs in one loop.
 type peer interface {
 	// turn runs the loop's body once and returns how long to sleep afterwards.
 	turn(ctx context.Context) time.Duration
@@ -24,59 +70,34 @@ type notified interface {
 	resignationDelay() time.Duration
 }
 
-// loopCandidate is a candidate that runs the loop of a peer.
-type loopCandidate struct {
-	env  *environment
-	peer peer
-	wake signal.Signal // another candidate has resigned
-	once sync.Once
-	stop chan struct{} // closed by Stop
-	done chan struct{} // closed by Run
-}
-
+// loop returns a candidate that runs the loop of a peer.
 func (env *environment) loop(p peer) candidate {
-	return &loopCandidate{env: env, peer: p, wake: signal.New(), stop: make(chan struct{}), done: make(chan struct{})}
-}
-
-// Run runs turns until ctx ends or Stop is called.
-func (l *loopCandidate) Run(ctx context.Context) error {
-	defer close(l.done)
-	// The first turn is delayed at random, because real nodes do not start at
-	// the same moment.
-	timer := time.NewTimer(rand.N(l.env.Times.Check))
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-l.stop:
-			return nil
-		case <-timer.C:
-		case <-l.wake.C():
-			if n, ok := l.peer.(notified); ok {
-				timer.Reset(n.resignationDelay())
+	wake := signal.New() // another candidate has resigned
+	c := env.loops(func(ctx context.Context) {
+		// The first turn is delayed at random, because real nodes do not start at
+		// the same moment.
+		timer := time.NewTimer(rand.N(env.Times.Check))
+		defer timer.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-timer.C:
+			case <-wake.C():
+				if n, ok := p.(notified); ok {
+					timer.Reset(n.resignationDelay())
+				}
+				continue
 			}
-			continue
+			env.turns.Add(1)
+			timer.Reset(p.turn(context.WithoutCancel(ctx))) // a graceful stop waits for it
 		}
-		l.env.turns.Add(1)
-		timer.Reset(l.peer.turn(ctx))
-	}
-}
-
-// Stop waits for the current turn, ends the loop and releases what the rule
-// holds.
-func (l *loopCandidate) Stop(ctx context.Context) error {
-	l.once.Do(func() { close(l.stop) })
-	<-l.done
-	l.peer.release(ctx)
-	return nil
-}
-
-func (l *loopCandidate) Leading() (uint64, bool) { return l.env.perceived.leading() }
-func (l *loopCandidate) Wake()                   { l.wake.Set() }
-
-func (l *loopCandidate) Cost() (statements, turns uint64) {
-	return l.env.db.Statements(), l.env.turns.Load()
+	}, func(ctx context.Context) error {
+		p.release(ctx)
+		return nil
+	})
+	c.wake = wake.Set
+	return c
 }
 
 // seconds returns a lease in whole seconds, and at least one.

@@ -94,12 +94,6 @@ type candidate interface {
 	Cost() (statements, turns uint64)
 }
 
-// fencer is a candidate that can guard a write by its leadership's number.
-type fencer interface {
-	// fenced writes under a number. It returns false if the write was refused.
-	fenced(ctx context.Context, db *conclavesql.DB, number uint64) (bool, error)
-}
-
 // tables returns a migration that executes statements, and then seed (which may
 // be empty) with the election's name.
 func tables(seed string, statements ...string) func(context.Context, *conclavesql.DB, string) error {

@@ -50,11 +50,24 @@ var curatorRule = Rule{
 			return nil, err
 		}
 		client := zklatch.NewClient(conn, zklatch.ClientConfig{})
-		c := &latchCandidate{env: env, conn: conn, client: client, latch: client.Latch("/"+env.Lab, env.ID().String()), left: make(chan struct{})}
-		c.latch.Listen(zklatch.Listener{
+		latch := client.Latch("/"+env.Lab, env.ID().String())
+		latch.Listen(zklatch.Listener{
 			IsLeader:  func() { env.turns.Add(1); env.perceived.lead(0, time.Time{}) },
 			NotLeader: func() { env.turns.Add(1); env.perceived.leave("the latch lost its leadership") },
 		})
+		c := env.loops(func(ctx context.Context) {
+			_ = latch.Start() // cannot fail: it is new
+			<-ctx.Done()
+		}, func(ctx context.Context) error {
+			env.perceived.leave("closed")
+			latch.Close(ctx, zklatch.Silent) // deletes this candidate's node, which wakes the next waiter
+			client.Close()
+			return conn.Close()
+		})
+		c.leads = func() (uint64, bool) { return 0, latch.HasLeadership() }
+		c.cost = func() (statements, turns uint64) { // the latch sleeps until a watch fires: a change is a turn
+			return conn.Requests(), env.turns.Load()
+		}
 		return c, nil
 	},
 }
@@ -109,47 +122,4 @@ func (c closingTree) Close() error {
 	group.Go(func() { c.writes.Close() })
 	group.Wait()
 	return err
-}
-
-// latchCandidate is a candidate that uses a latch without an elector.
-type latchCandidate struct {
-	env    *environment
-	conn   *zklatch.Conn
-	client *zklatch.Client
-	latch  *zklatch.Latch
-	once   sync.Once
-	left   chan struct{} // closed by Stop
-}
-
-func (c *latchCandidate) Run(ctx context.Context) error {
-	if err := c.latch.Start(); err != nil {
-		return err
-	}
-	defer c.conn.Close()
-	defer c.client.Close()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-c.left:
-		return nil
-	}
-}
-
-// Stop deletes this candidate's node, which wakes the next waiter.
-func (c *latchCandidate) Stop(ctx context.Context) error {
-	c.env.perceived.leave("closed")
-	err := c.latch.Close(ctx, zklatch.Silent)
-	c.once.Do(func() { close(c.left) })
-	return err
-}
-
-// Leading is Curator's hasLeadership: the flag is set, and the session is not
-// known to have ended.
-func (c *latchCandidate) Leading() (uint64, bool) { return 0, c.latch.HasLeadership() }
-func (c *latchCandidate) Wake()                   {}
-
-// Cost counts a change of the latch as a turn: the latch sleeps until a watch
-// fires.
-func (c *latchCandidate) Cost() (statements, turns uint64) {
-	return c.conn.Requests(), c.env.turns.Load()
 }

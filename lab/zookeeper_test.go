@@ -12,15 +12,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/lab/article004/zklatch"
+	"conclave/lab/article004/zklatch/memtree"
 )
 
 // A stale write that took effect is found by the newer leader's next write, and
 // counted once.
 func TestWriteToTree_CountsStaleWriteOnce(t *testing.T) {
-	l := &laboratory{}
-	address, err := l.serveTree()
+	_, address, stop, err := memtree.Start()
 	require.NoError(t, err)
-	defer l.stopTree()
+	defer stop()
 	env := &environment{Spec: Spec{Name: "n1", Incarnation: "1", Lab: "line", Tree: address, ThroughTree: address, Times: Times{Lease: 3 * time.Second}}}
 	env.dial = (&net.Dialer{}).DialContext
 	conn, err := env.tree()

@@ -85,7 +85,6 @@ func (a *app) oversellServe(ctx context.Context, cfg oversell.StoreConfig, db, l
 		return err
 	}
 	servedErr := serveUntil(ctx, listener, store)
-	store.End() // a handler may outlive the server
 	sales, err := store.Sales(context.WithoutCancel(ctx))
 	if err != nil {
 		return errors.Join(servedErr, err)

@@ -2,7 +2,6 @@ package oversell
 
 import (
 	"context"
-	"net/http"
 
 	"conclave/lab/article004/zklatch/memtree"
 )
@@ -19,12 +18,3 @@ func InsertGoods(ctx context.Context, dsn string, no int) error {
 	defer db.Close()
 	return (&goods{db: db, no: no}).insert(ctx, 10)
 }
-
-// Requests is requests, for a handler of the test.
-type Requests struct{ requests }
-
-// NewRequests returns requests that next handles.
-func NewRequests(next http.Handler) *Requests { return &Requests{requests{next: next}} }
-
-// End ends them.
-func (r *Requests) End() { r.end() }

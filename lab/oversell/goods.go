@@ -26,7 +26,7 @@ func (g *goods) open(ctx context.Context, items int) error {
 	if _, err := exec(ctx, g.db, goodsTableSQL); err != nil {
 		return fmt.Errorf("create the table goods_stock: %w", err)
 	}
-	switch _, err := g.find(ctx); {
+	switch _, err := g.read(ctx); {
 	case err == nil || errors.Is(err, errManyGoods):
 		return fmt.Errorf("goods_stock has a row with goods_no %d already: take another number, or remove it (DELETE FROM goods_stock WHERE goods_no = %d)", g.no, g.no)
 	case !errors.Is(err, errNoGoods):
@@ -48,7 +48,7 @@ func (g *goods) insert(ctx context.Context, items int) error {
 	if err != nil {
 		return fmt.Errorf("write the stock of goods %d: %w", g.no, err)
 	}
-	if _, err := g.find(ctx); err != nil {
+	if _, err := g.read(ctx); err != nil {
 		return errors.Join(fmt.Errorf("the row just written: %w", err), g.close(ctx))
 	}
 	return nil
@@ -62,9 +62,9 @@ func (g *goods) close(ctx context.Context) error {
 	return nil
 }
 
-// find returns the stock (getOne in article 004). It returns errNoGoods if
+// read returns the stock (getOne in article 004). It returns errNoGoods if
 // there is no row.
-func (g *goods) find(ctx context.Context) (stock int, err error) {
+func (g *goods) read(ctx context.Context) (stock int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, dbTimeout)
 	defer cancel()
 	rows, err := g.db.QueryContext(ctx, goodsFindSQL, g.no)

@@ -129,8 +129,8 @@ func runWay(ctx context.Context, cfg Config, way Way, goods string) (row Row, er
 		return Row{}, err
 	}
 	buyers := cfg.Buyers
-	if most := way.most(cfg); most > 0 {
-		buyers = min(buyers, max(most, cfg.Items+1))
+	if way.few > 0 {
+		buyers = min(buyers, max(way.few, cfg.Items+1))
 	}
 	return s.sell(ctx, buyers)
 }

@@ -33,8 +33,10 @@ type hold struct {
 	write func(ctx context.Context, stock int) (bool, error)
 }
 
-// stock is what the buyers write in their turns.
+// stock is what the buyers read and write in their turns.
 type stock interface {
+	// read returns the stock. It returns errNoGoods if there is no row.
+	read(ctx context.Context) (int, error)
 	// write sets the stock without a guard. It returns false if the row was
 	// removed.
 	write(ctx context.Context, stock int) (bool, error)
@@ -64,6 +66,7 @@ type sale struct {
 	cfg     Config
 	way     Way
 	workers []*worker
+	late    bool // buyers that find nothing left think, too, as in the article
 	opened  bool // the shop's rows have been written
 	queue   queue
 
@@ -192,42 +195,72 @@ func (s *sale) sell(ctx context.Context, buyers int) (Row, error) {
 // to be frozen expired first. The buyer tries again.
 var errEarly = errors.New("the lease expired before its holder was frozen")
 
-// buy is what a buyer does in its turn: read the stock, think, write the stock.
-// If no other buyer has a turn at the same time, this is correct; otherwise it
-// is a lost update.
-func (s *sale) buy(ctx context.Context, w *worker, n int, h hold) error {
-	stock, err := w.shop.read(ctx)
-	if err != nil {
-		return err
+// outcome is what came of a purchase.
+type outcome int
+
+const (
+	bought  outcome = iota
+	soldOut         // there was nothing left
+	doubted         // the lock was lost before the write
+	refused         // the write was refused
+	unknown         // there are no such goods
+)
+
+// purchase is what a buyer does in its turn (purchase in article 004): read the stock,
+// think, write the stock, and return what it has written. If no other buyer has a turn
+// at the same time, this is correct; otherwise it is a lost update.
+func (s *sale) purchase(ctx context.Context, w *worker, n int, h hold) (result outcome, left int, err error) {
+	left, err = w.stock.read(ctx)
+	missing := errors.Is(err, errNoGoods)
+	if err != nil && !missing {
+		return 0, 0, err
 	}
 	if s.cfg.AfterRead != nil {
 		s.cfg.AfterRead(ctx, s.way.Name, n)
 	}
-	if stock <= 0 {
-		return nil
-	}
-	if err := s.think(ctx, n); err != nil {
-		return err
-	}
-	if !h.good() {
-		if s.way.Paused && n == 0 {
-			return errEarly
+	if left > 0 || s.late {
+		if err := s.think(ctx, n); err != nil {
+			return 0, 0, err
 		}
-		s.note(func() { s.row.Refused++ })
-		return nil
+	}
+	switch {
+	case missing:
+		return unknown, 0, nil
+	case left < 1:
+		return soldOut, left, nil
+	case !h.good(): // the article does not check that it still holds the lock
+		return doubted, left, nil
 	}
 	if s.way.Paused && n == 0 { // the worst moment: after the check and before the write
-		defer close(s.woken)
 		if err := s.freeze(ctx, w); err != nil {
-			return err
+			return 0, 0, err
 		}
 	}
-	has, err := h.write(ctx, stock-1)
-	if err != nil {
-		return err
+	switch done, err := h.write(ctx, left-1); {
+	case err != nil:
+		return 0, 0, err
+	case !done:
+		return refused, left, nil
 	}
-	if !has {
+	return bought, left - 1, nil
+}
+
+// buy is a purchase of this sale, with an order.
+func (s *sale) buy(ctx context.Context, w *worker, n int, h hold) error {
+	result, left, err := s.purchase(ctx, w, n, h)
+	early := result == doubted && s.way.Paused && n == 0
+	if s.way.Paused && n == 0 && !early {
+		defer close(s.woken)
+	}
+	switch {
+	case err != nil:
+		return err
+	case early:
+		return errEarly
+	case result == doubted || result == refused:
 		s.note(func() { s.row.Refused++ })
+		return nil
+	case result != bought:
 		return nil
 	}
 	if err := w.shop.order(ctx, n); err != nil {
@@ -237,7 +270,7 @@ func (s *sale) buy(ctx context.Context, w *worker, n int, h hold) error {
 	s.note(func() {
 		s.row.Sold++
 		sold = s.row.Sold
-		s.frames = append(s.frames, Point{AtMs: time.Since(s.began).Milliseconds(), Stock: stock - 1, Orders: sold})
+		s.frames = append(s.frames, Point{AtMs: time.Since(s.began).Milliseconds(), Stock: left, Orders: sold})
 	})
 	if s.way.Paused && n != 0 && sold == s.half() {
 		return s.wakeUp(ctx)

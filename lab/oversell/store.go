@@ -8,43 +8,25 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
-
-	"conclave/internal/sleep"
 )
 
-// StoreConfig configures a Store. DSN and Way are required.
+// StoreConfig configures a Store. Of Config, DSN is required, and Buyers, Only, Limit and
+// Progress have no effect; the requests are the buyers.
 type StoreConfig struct {
-	DSN     string // of a MySQL database, in which tables are created
+	Config
 	Way     string // the name of one of StoreWays
 	GoodsNo int    // number of the goods that it sells
-	Items   int    // of them, at least one
-	// Workers is the number of processes that the requests are divided among,
-	// at least two.
-	Workers int
-	// Think is the maximum time between a request's read and its write; each
-	// request's is random. In the article it is one second.
-	Think time.Duration
-	// ZooKeeper is the address of a real ZooKeeper for the locks that use one.
-	// If it is empty they use a tree in memory.
-	ZooKeeper string
-
-	// AfterRead is called by each request after it has read the stock. It may
-	// block: tests let all requests read before one writes.
-	AfterRead func(context.Context)
 }
 
 // DefaultStoreConfig returns the article's shop without a lock, with a shorter
 // time to think.
 func DefaultStoreConfig() StoreConfig {
-	cfg := DefaultConfig()
-	return StoreConfig{Way: "no-lock", GoodsNo: 1, Items: cfg.Items, Workers: cfg.Workers, Think: cfg.Think}
+	return StoreConfig{Config: DefaultConfig(), Way: "no-lock", GoodsNo: 1}
 }
 
 // Validate reports the first invalid field.
@@ -55,13 +37,8 @@ func (c StoreConfig) Validate() error {
 	if c.GoodsNo < 1 || c.GoodsNo > math.MaxInt32 {
 		return fmt.Errorf("%w: goods number %d (want 1 to %d)", ErrConfig, c.GoodsNo, math.MaxInt32)
 	}
-	return c.config().Validate()
-}
-
-// config returns the configuration of a sale with as many buyers as it needs to
-// be valid.
-func (c StoreConfig) config() Config {
-	return Config{DSN: c.DSN, Buyers: c.Items + 1, Items: c.Items, Workers: c.Workers, Think: c.Think, ZooKeeper: c.ZooKeeper}
+	c.Buyers = c.Items + 1 // as many as are valid
+	return c.Config.Validate()
 }
 
 func (c StoreConfig) way() (Way, error) {
@@ -98,22 +75,11 @@ type Store struct {
 	sale *sale
 	row  *goods // nil until its row has been written
 	mux  http.ServeMux
-	all  requests
-	next atomic.Uint64 // the worker of the next request
+	next atomic.Uint64 // the next request's number, which also selects its worker
 
 	mu    sync.Mutex // guards sales
 	sales Sales
 }
-
-// The replies to a purchase are those of article 004.
-const (
-	replyUnknown = "指定商品不存在" // there are no such goods
-	replySoldOut = "库存不够"    // not enough stock
-	replyFailed  = "抢购失败"    // the purchase failed: before the write the lock was lost or the row removed
-)
-
-// replyBought is the reply to a purchase that succeeded.
-func replyBought(no int) string { return fmt.Sprintf("抢购书籍:%d成功", no) }
 
 // NewStore creates missing tables, writes the stock and opens the way's lock. It
 // is an error if goods_stock has a row with the number of the goods already.
@@ -127,8 +93,7 @@ func NewStore(ctx context.Context, cfg StoreConfig) (*Store, error) {
 	}
 	var nonce [4]byte
 	crand.Read(nonce[:])
-	s := &Store{cfg: cfg, sale: &sale{cfg: cfg.config(), way: way}}
-	s.all.next = &s.mux
+	s := &Store{cfg: cfg, sale: &sale{cfg: cfg.Config, way: way, late: true}}
 	s.sales = Sales{Way: way.Name, GoodsNo: cfg.GoodsNo, Items: cfg.Items}
 	s.mux.HandleFunc("GET /goods-stock/{goodsNo}", s.purchase)
 	s.mux.HandleFunc("GET /goods-stock", s.report)
@@ -153,13 +118,9 @@ func (s *Store) open(ctx context.Context, lock string) error {
 	return s.sale.openQueue(ctx)
 }
 
-// End refuses further requests, and waits for those in progress. A request that
-// waits for its turn waits until its context ends.
-func (s *Store) End() { s.all.end() }
-
-// Close calls End, deletes the row of the goods and ends the lock.
+// Close deletes the row of the goods and ends the lock. Call it when no request is in
+// progress.
 func (s *Store) Close(ctx context.Context) error {
-	s.End()
 	var err error
 	if s.row != nil {
 		err = s.row.close(context.WithoutCancel(ctx))
@@ -169,8 +130,8 @@ func (s *Store) Close(ctx context.Context) error {
 
 // ServeHTTP handles a purchase or a request for the counts. A request whose
 // context ends before its turn is answered with 503 and buys nothing; one that
-// has its turn is finished. After End every request is answered with 503.
-func (s *Store) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.all.ServeHTTP(w, r) }
+// has its turn is finished.
+func (s *Store) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
 // errGivenUp reports that the client closed its connection, or that the server
 // was stopped, before the request had its turn.
@@ -186,8 +147,7 @@ func (s *Store) purchase(w http.ResponseWriter, r *http.Request) {
 	}
 	s.count(func(n *Sales) { n.Requests++ })
 	if int(no) != s.cfg.GoodsNo {
-		s.count(func(n *Sales) { n.Unknown++ })
-		fmt.Fprintln(w, replyUnknown)
+		fmt.Fprintln(w, s.reply(unknown))
 		return
 	}
 	reply, err := s.inTurn(r.Context())
@@ -210,60 +170,47 @@ func (s *Store) inTurn(ctx context.Context) (reply string, err error) {
 	defer cancel(nil)
 	waiting := context.AfterFunc(ctx, func() { cancel(errGivenUp) })
 	defer waiting()
-	worker := s.sale.workers[s.next.Add(1)%uint64(len(s.sale.workers))]
-	var bought error
+	n := s.next.Add(1)
+	worker := s.sale.workers[n%uint64(len(s.sale.workers))]
+	var failed error
 	err = s.sale.queue.serve(turn, worker, func(ctx context.Context, h hold) error {
 		if !waiting() {
 			return errGivenUp
 		}
-		reply, bought = s.buy(ctx, worker, h)
-		return bought
+		var result outcome
+		if result, _, failed = s.sale.purchase(ctx, worker, int(n), h); failed == nil {
+			reply = s.reply(result)
+		}
+		return failed
 	})
 	switch {
 	case context.Cause(turn) != nil:
 		return "", errGivenUp
-	case reply != "" && bought == nil:
+	case reply != "":
 		return reply, nil // an error of the lock's release does not undo the purchase
 	}
 	return "", err
 }
 
-// buy is the article's purchase, in its order: it thinks before it looks at what
-// it has read.
-func (s *Store) buy(ctx context.Context, w *worker, h hold) (reply string, err error) {
-	row := &goods{db: w.shop.db, no: s.cfg.GoodsNo}
-	stock, err := row.find(ctx)
-	if err != nil && !errors.Is(err, errNoGoods) {
-		return "", err
-	}
-	if s.cfg.AfterRead != nil {
-		s.cfg.AfterRead(ctx)
-	}
-	if s.cfg.Think > 0 {
-		if sleep.For(ctx, rand.N(s.cfg.Think)) != nil {
-			return "", context.Cause(ctx)
+// reply counts an outcome, and returns the reply to it.
+func (s *Store) reply(result outcome) (text string) {
+	s.count(func(n *Sales) {
+		switch result {
+		case bought:
+			n.Succeeded++
+			text = fmt.Sprintf("抢购书籍:%d成功", s.cfg.GoodsNo)
+		case soldOut:
+			n.SoldOut++
+			text = "库存不够" // not enough stock
+		case unknown: // the row was deleted by another client of the database
+			n.Unknown++
+			text = "指定商品不存在" // there are no such goods
+		default: // before the write the lock was lost or the row removed
+			n.Failed++
+			text = "抢购失败" // the purchase failed
 		}
-	}
-	switch {
-	case err != nil: // deleted by another client of the database
-		s.count(func(n *Sales) { n.Unknown++ })
-		return replyUnknown, nil
-	case stock < 1:
-		s.count(func(n *Sales) { n.SoldOut++ })
-		return replySoldOut, nil
-	}
-	written := false
-	if h.good() { // the article does not check that it still holds the lock
-		if written, err = h.write(ctx, stock-1); err != nil {
-			return "", err
-		}
-	}
-	if !written {
-		s.count(func(n *Sales) { n.Failed++ })
-		return replyFailed, nil
-	}
-	s.count(func(n *Sales) { n.Succeeded++ })
-	return replyBought(s.cfg.GoodsNo), nil
+	})
+	return text
 }
 
 // count changes the counts, with mu held.
@@ -287,7 +234,7 @@ func (s *Store) report(w http.ResponseWriter, r *http.Request) {
 // Sales returns the counts so far, and the stock in the database. While requests
 // are in progress the two are not of the same moment.
 func (s *Store) Sales(ctx context.Context) (Sales, error) {
-	stock, err := s.row.find(ctx)
+	stock, err := s.row.read(ctx)
 	if err != nil {
 		return Sales{}, err
 	}

@@ -106,7 +106,7 @@ func TestArticleTheEndpointWithoutALock(t *testing.T) {
 	defer open()
 	var left atomic.Int64
 	left.Store(buyers)
-	cfg.AfterRead = func(context.Context) {
+	cfg.AfterRead = func(context.Context, string, int) {
 		if left.Add(-1) == 0 {
 			open()
 		}
@@ -185,7 +185,7 @@ func TestStore_RequestsThatEnd(t *testing.T) {
 			reading, read := make(chan struct{}), make(chan struct{})
 			var once sync.Once
 			cfg := storeConfig(embedded(t), way)
-			cfg.AfterRead = func(context.Context) {
+			cfg.AfterRead = func(context.Context, string, int) {
 				once.Do(func() { close(reading); <-read })
 			}
 			s, err := oversell.NewStore(t.Context(), cfg)

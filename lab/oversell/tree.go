@@ -10,19 +10,13 @@ import (
 	"conclave/lab/article004/zklatch/memtree"
 )
 
-// session is a worker's ZooKeeper session.
-type session struct {
-	zklatch.Tree
-	client *zklatch.Client
-	close  func()
-}
-
 // treeLocks are the locks of article 004.
 type treeLocks struct {
-	sessions []session
-	server   *memtree.Server // nil on a real ZooKeeper
-	path     string          // of the node above all nodes of this run
-	make     func(c *zklatch.Client, path string) treeLock
+	conns   []*zklatch.Conn
+	clients []*zklatch.Client
+	path    string // of the node above all nodes of this run
+	lock    func(c *zklatch.Client, path string) treeLock
+	stop    func() // stops the tree in memory; nil on a real ZooKeeper
 }
 
 // treeLock is the interface of the three locks.
@@ -41,31 +35,29 @@ const sessionTimeout = 30 * time.Second
 
 func openTree(lock func(c *zklatch.Client, path string) treeLock) func(context.Context, *sale) (queue, error) {
 	return func(ctx context.Context, sale *sale) (queue, error) {
-		c := &treeLocks{path: "/" + sale.workers[0].shop.goods, make: lock}
-		if sale.cfg.ZooKeeper == "" {
-			c.server = memtree.New()
+		c := &treeLocks{path: "/" + sale.workers[0].shop.goods, lock: lock}
+		address := sale.cfg.ZooKeeper
+		if address == "" {
+			var server *memtree.Server
+			var err error
+			if server, address, c.stop, err = memtree.Start(); err != nil {
+				return nil, err
+			}
 			if sale.cfg.onTree != nil {
-				sale.cfg.onTree(c.server)
+				sale.cfg.onTree(server)
 			}
 		}
 		for range sale.workers {
-			s := session{close: func() {}}
-			if c.server != nil {
-				local := c.server.Connect(sessionTimeout)
-				s.Tree, s.close = local, local.Close
-			} else {
-				conn, err := zklatch.Dial(zklatch.ConnConfig{Servers: []string{sale.cfg.ZooKeeper}, Timeout: sessionTimeout})
-				if err != nil {
-					return nil, errors.Join(err, c.close(ctx))
-				}
-				s.Tree, s.close = conn, func() { conn.Close() }
+			conn, err := zklatch.Dial(zklatch.ConnConfig{Servers: []string{address}, Timeout: sessionTimeout})
+			if err != nil {
+				return nil, errors.Join(err, c.close(ctx))
 			}
-			s.client = zklatch.NewClient(s.Tree, zklatch.ClientConfig{})
-			c.sessions = append(c.sessions, s)
+			c.conns = append(c.conns, conn)
+			c.clients = append(c.clients, zklatch.NewClient(conn, zklatch.ClientConfig{}))
 		}
 		limited, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
-		if _, err := c.sessions[0].Create(limited, c.path, nil, zklatch.Persistent); err != nil {
+		if _, err := c.conns[0].Create(limited, c.path, nil, zklatch.Persistent); err != nil {
 			return nil, errors.Join(fmt.Errorf("create %s: %w", c.path, err), c.close(ctx))
 		}
 		return c, nil
@@ -75,7 +67,7 @@ func openTree(lock func(c *zklatch.Client, path string) treeLock) func(context.C
 // serve uses a new lock object for each buyer, because a mutex is reentrant for
 // its object.
 func (c *treeLocks) serve(ctx context.Context, w *worker, work func(context.Context, hold) error) error {
-	l := c.make(c.sessions[w.n].client, c.path+"/goods")
+	l := c.lock(c.clients[w.n], c.path+"/goods")
 	if err := l.Acquire(ctx); err != nil {
 		return err
 	}
@@ -87,32 +79,31 @@ func (c *treeLocks) serve(ctx context.Context, w *worker, work func(context.Cont
 }
 
 func (c *treeLocks) close(ctx context.Context) error {
-	for i := len(c.sessions) - 1; i >= 0; i-- { // the first, which deletes the nodes, is the last to be closed
-		s := c.sessions[i]
-		s.client.Close()
-		if i == 0 && c.server == nil {
+	for _, client := range c.clients {
+		client.Close()
+	}
+	for i := len(c.conns) - 1; i >= 0; i-- { // the first, which deletes the nodes, is the last to be closed
+		if i == 0 {
 			limited, cancel := context.WithTimeout(ctx, 5*time.Second)
 			for _, path := range []string{c.path + "/goods", c.path} {
-				_ = s.Delete(limited, path, zklatch.AnyVersion) // if it fails, two empty nodes stay
+				_ = c.conns[0].Delete(limited, path, zklatch.AnyVersion) // if it fails, two empty nodes stay
 			}
 			cancel()
 		}
-		s.close()
+		c.conns[i].Close()
+	}
+	if c.stop != nil {
+		c.stop()
 	}
 	return nil
 }
 
-// cost counts the waiters that were woken and, for a tree in memory, the
-// requests.
+// cost counts the waiters that were woken, and the requests.
 func (c *treeLocks) cost() (wakeUps, requests *uint64) {
-	var woken uint64
-	for _, s := range c.sessions {
-		woken += s.client.Woken()
+	var woken, sent uint64
+	for i := range c.conns {
+		woken += c.clients[i].Woken()
+		sent += c.conns[i].Requests()
 	}
-	if c.server == nil {
-		return &woken, nil
-	}
-	n := c.server.Counts()
-	asked := n.Reads + n.Writes
-	return &woken, &asked
+	return &woken, &sent
 }

@@ -25,19 +25,10 @@ type Way struct {
 	// lease has expired and others have bought half the items.
 	Paused bool
 
-	// few is the maximum number of buyers on a real ZooKeeper, for the reason
-	// why; 0 if there is none.
+	// few is the maximum number of buyers, for the reason why; 0 if there is none.
 	few  int
 	why  string
 	open func(ctx context.Context, s *sale) (queue, error)
-}
-
-// most returns the maximum number of buyers; 0 if there is none.
-func (w Way) most(cfg Config) int {
-	if cfg.ZooKeeper == "" {
-		return 0
-	}
-	return w.few
 }
 
 // The leases of the locks. The long one is longer than any stall of a busy
@@ -84,7 +75,7 @@ func Ways() []Way {
 			open:  openRows(false),
 		},
 		{
-			Name: "zk-single", Article: "004", Claim: Holds, few: 300, why: "the thundering herd of all buyers takes minutes over a network",
+			Name: "zk-single", Article: "004", Claim: Holds, few: 300, why: "the thundering herd of all buyers takes minutes",
 			About: "One node of one name is the lock; each release wakes all waiters.",
 			open:  openTree(single),
 		},

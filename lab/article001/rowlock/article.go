@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"conclave/internal/sleep"
 	conclavesql "conclave/sql"
 )
 
@@ -162,24 +163,9 @@ func (r *Registry) insert(ctx context.Context, key string) (id int64, err error)
 		if !conclavesql.RefusedAs(err, errDuplicate, errDeadlock) {
 			return 0, fmt.Errorf("acquire lock %s: %w", key, err)
 		}
-		if err := r.pause(ctx); err != nil {
+		if err := sleep.For(ctx, r.cfg.Interval); err != nil {
 			return 0, err
 		}
-	}
-}
-
-// pause sleeps for an interval, or not at all if the interval is negative.
-func (r *Registry) pause(ctx context.Context) error {
-	if r.cfg.Interval < 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(r.cfg.Interval)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

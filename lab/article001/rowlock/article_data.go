@@ -9,15 +9,6 @@ import (
 	"time"
 )
 
-// DataType is how long a value lives.
-type DataType int
-
-// The article's types.
-const (
-	Ephemeral  DataType = 1 // until its writer stops refreshing it
-	Persistent DataType = 2 // until it is deleted
-)
-
 // EventType is what happened to a value.
 type EventType string
 
@@ -40,9 +31,10 @@ type listener struct {
 	notify func(Event)
 }
 
-// Put stores a value under a key. If it is ephemeral, this process refreshes it.
-func (r *Registry) Put(ctx context.Context, key, value string, kind DataType) error {
-	if _, err := r.cfg.DB.Exec(ctx, articleDataPutSQL, key, value, int(kind), r.now()); err != nil {
+// Put stores an ephemeral value under a key: it lives until this process stops refreshing
+// it.
+func (r *Registry) Put(ctx context.Context, key, value string) error {
+	if _, err := r.cfg.DB.Exec(ctx, articleDataPutSQL, key, value, r.now()); err != nil {
 		return fmt.Errorf("put %s: %w", key, err)
 	}
 	var id int64
@@ -51,22 +43,7 @@ func (r *Registry) Put(ctx context.Context, key, value string, kind DataType) er
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if kind == Ephemeral {
-		r.ephemeral[key] = id
-	} else {
-		delete(r.ephemeral, key)
-	}
-	return nil
-}
-
-// Delete removes a value.
-func (r *Registry) Delete(ctx context.Context, key string) error {
-	r.mu.Lock()
-	delete(r.ephemeral, key)
-	r.mu.Unlock()
-	if _, err := r.cfg.DB.Exec(ctx, articleDataDeleteSQL, key); err != nil {
-		return fmt.Errorf("delete %s: %w", key, err)
-	}
+	r.ephemeral[key] = id
 	return nil
 }
 
@@ -134,14 +111,9 @@ func (r *Registry) runSubscriptions(ctx context.Context) {
 // changes of one value in between give one event; a value that was added and removed in
 // between gives none.
 func compare(before, after map[string]datum) (events []Event) {
-	keys := slices.Sorted(maps.Keys(before))
-	for key := range after {
-		if _, there := before[key]; !there {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
+	all := maps.Clone(before)
+	maps.Copy(all, after)
+	for _, key := range slices.Sorted(maps.Keys(all)) {
 		was, had := before[key]
 		is, has := after[key]
 		switch {

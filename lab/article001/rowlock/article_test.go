@@ -213,8 +213,8 @@ func TestArticleFaultRowIsDeletedBeforeTheKeyLeavesTheMap(t *testing.T) {
 }
 
 // Article 001: around it three managers start together: ephemeral data,
-// subscriptions, locks. Ephemeral values live while their writer does, persistent
-// ones stay; subscribers are notified of differences between two reads.
+// subscriptions, locks. Ephemeral values live while their writer does; subscribers are
+// notified of differences between two reads.
 func TestArticleEphemeralDataAndSubscriptions(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		writer, reader := w.process(t, "writer"), w.process(t, "reader")
@@ -233,25 +233,23 @@ func TestArticleEphemeralDataAndSubscriptions(t *testing.T) {
 			return list
 		}
 		// The reader has an ephemeral value too, so that it cleans.
-		require.NoError(t, reader.Put(t.Context(), "/readers/r", "here", rowlock.Ephemeral))
-		require.NoError(t, writer.Put(t.Context(), "/nodes/a", "1", rowlock.Ephemeral))
-		require.NoError(t, writer.Put(t.Context(), "/nodes/b", "1", rowlock.Persistent))
-		require.NoError(t, writer.Put(t.Context(), "/other", "1", rowlock.Persistent))
+		require.NoError(t, reader.Put(t.Context(), "/readers/r", "here"))
+		require.NoError(t, writer.Put(t.Context(), "/nodes/a", "1"))
+		require.NoError(t, reader.Put(t.Context(), "/nodes/b", "1"))
+		require.NoError(t, writer.Put(t.Context(), "/other", "1"))
 		time.Sleep(3 * time.Second)
 		assert.Equal(t, []rowlock.Event{{Type: rowlock.Added, Key: "/nodes/a", Value: "1"}, {Type: rowlock.Added, Key: "/nodes/b", Value: "1"}}, received())
 
-		require.NoError(t, writer.Put(t.Context(), "/nodes/a", "2", rowlock.Ephemeral))
-		require.NoError(t, writer.Put(t.Context(), "/nodes/a", "3", rowlock.Ephemeral))
-		require.NoError(t, writer.Put(t.Context(), "/nodes/c", "1", rowlock.Ephemeral))
-		require.NoError(t, writer.Delete(t.Context(), "/nodes/c"))
+		require.NoError(t, writer.Put(t.Context(), "/nodes/a", "2"))
+		require.NoError(t, writer.Put(t.Context(), "/nodes/a", "3"))
 		time.Sleep(3 * time.Second)
-		assert.Equal(t, []rowlock.Event{{Type: rowlock.Updated, Key: "/nodes/a", Value: "3"}}, received(), "changes between two reads give one event or none")
+		assert.Equal(t, []rowlock.Event{{Type: rowlock.Updated, Key: "/nodes/a", Value: "3"}}, received(), "changes between two reads give one event")
 
 		time.Sleep(time.Minute)
 		assert.Empty(t, received(), "a refresh is not an event")
 		writer.kill()
 		time.Sleep(13 * time.Second) // three intervals to expire, one until a process cleans, one until the reader reads
-		assert.Equal(t, []rowlock.Event{{Type: rowlock.Removed, Key: "/nodes/a", Value: "3"}}, received(), "the ephemeral value ends with its writer, the persistent one does not")
+		assert.Equal(t, []rowlock.Event{{Type: rowlock.Removed, Key: "/nodes/a", Value: "3"}}, received(), "a value ends with its writer, and no other does")
 	})
 }
 
@@ -274,7 +272,7 @@ func TestArticleFaultDeadWritersValueIsNotCleaned(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		writer := w.process(t, "writer")
 		w.process(t, "reader")
-		require.NoError(t, writer.Put(t.Context(), "/nodes/a", "1", rowlock.Ephemeral))
+		require.NoError(t, writer.Put(t.Context(), "/nodes/a", "1"))
 		writer.kill()
 		time.Sleep(10 * time.Minute)
 		var n int

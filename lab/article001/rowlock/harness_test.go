@@ -38,8 +38,8 @@ var (
 // suite describes the repaired form.
 var suite = sqlworld.Suite{
 	Migrate: rowlock.Migrate,
-	Strategy: func(db *conclavesql.DB, logger *slog.Logger) (elector.Strategy, error) {
-		return rowlock.New(rowlock.Config{DB: db, Key: key, Logger: logger})
+	Strategy: func(db *conclavesql.DB, _ *slog.Logger) (elector.Strategy, error) {
+		return rowlock.New(rowlock.Config{DB: db, Key: key})
 	},
 	Lock: "row_lock l ON l.lock_key = ?", Key: key, Term: "id",
 }
@@ -65,7 +65,6 @@ func TestConfigIsChecked(t *testing.T) {
 		"an incarnation": {DB: db, Owner: conclave.NodeID{Name: "a"}},
 		"Lease 1ms":      {DB: db, Owner: me, Lease: time.Millisecond},
 		"Refresh 5s must be positive and at most": {DB: db, Owner: me, Refresh: 5 * time.Second},
-		"Margin 3s must be at most":               {DB: db, Owner: me, Margin: 3 * time.Second},
 	} {
 		_, err := rowlock.NewLocks(cfg)
 		require.ErrorContains(t, err, name)

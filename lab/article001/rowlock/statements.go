@@ -32,5 +32,4 @@ var (
 	articleDataListSQL    = conclavesql.Statement(files, "sql/article_data_list.sql")
 	articleDataRefreshSQL = conclavesql.Statement(files, "sql/article_data_refresh.sql")
 	articleDataCleanSQL   = conclavesql.Statement(files, "sql/article_data_clean.sql")
-	articleDataDeleteSQL  = conclavesql.Statement(files, "sql/article_data_delete.sql")
 )

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"conclave"
@@ -16,8 +15,6 @@ import (
 type Config struct {
 	DB  *conclavesql.DB
 	Key string // of the row: 1 to 256 printable ASCII characters
-
-	Logger *slog.Logger // nil discards the log lines
 }
 
 // Strategy elects by inserting a row under a unique key. Its methods are called by one
@@ -25,7 +22,6 @@ type Config struct {
 type Strategy struct {
 	key   string
 	table rows
-	log   *slog.Logger
 
 	beat  uint64          // of the held row, as this node's last statement left it
 	won   elector.Term    // the held term; zero if none is held
@@ -43,10 +39,7 @@ func New(cfg Config) (*Strategy, error) {
 	if err := validateKey(cfg.Key); err != nil {
 		return nil, fmt.Errorf("rowlock: %w", err)
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	return &Strategy{key: cfg.Key, table: rows{cfg.DB}, log: cfg.Logger}, nil
+	return &Strategy{key: cfg.Key, table: rows{cfg.DB}}, nil
 }
 
 // Round plays one round: it refreshes the leader's row; otherwise it reads the row,

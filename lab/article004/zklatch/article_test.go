@@ -68,7 +68,7 @@ func rush(buyers int, buy func(buyer int, dawdle time.Duration) bool) (sold int)
 // one nothing is oversold.
 func TestArticleTheShop(t *testing.T) {
 	t.Run("without a lock", func(t *testing.T) {
-		inMemory(t, func(t *testing.T, b *bench) {
+		wire(t, func(t *testing.T, b *bench) {
 			goods := &shop{stock: 100}
 			sold := rush(1500, func(_ int, dawdle time.Duration) bool { return goods.buy(dawdle) })
 			assert.Equal(t, 1500, sold, "every buyer succeeds")
@@ -77,7 +77,7 @@ func TestArticleTheShop(t *testing.T) {
 		})
 	})
 	t.Run("with a lock", func(t *testing.T) {
-		inMemory(t, func(t *testing.T, b *bench) {
+		wire(t, func(t *testing.T, b *bench) {
 			goods := &shop{stock: 100}
 			// A third of the article's buyers, because each of them reads the list of
 			// all waiters, twice.
@@ -111,7 +111,7 @@ type locker interface {
 func wakeUps(t *testing.T, b *bench, n int, lock func(u *user) locker) (woken uint64) {
 	u := b.user()
 	first := lock(u)
-	require.NoError(t, first.Acquire(t.Context()))
+	require.NoError(t, first.Acquire(b.limited()))
 	users := make([]*user, 0, n)
 	passed := make(chan locker)
 	var group sync.WaitGroup
@@ -121,7 +121,7 @@ func wakeUps(t *testing.T, b *bench, n int, lock func(u *user) locker) (woken ui
 		b.until("a connection", func() bool { s, _ := w.Session(); return s.Connected() }) // whose event would wake it too
 		group.Go(func() {
 			l := lock(w)
-			if err := l.Acquire(t.Context()); err != nil {
+			if err := l.Acquire(b.limited()); err != nil {
 				t.Error(err)
 			}
 			passed <- l
@@ -131,12 +131,12 @@ func wakeUps(t *testing.T, b *bench, n int, lock func(u *user) locker) (woken ui
 	b.until("all to wait", func() bool { return b.watching() == n })
 	held := first
 	for i := range n {
-		require.NoError(t, held.Release(t.Context()))
-		held = <-passed
+		require.NoError(t, held.Release(b.limited()))
+		held = next(b, passed)
 		// The others that were woken wait again.
 		b.until("the others to wait again", func() bool { return b.watching() == n-1-i })
 	}
-	require.NoError(t, held.Release(t.Context()))
+	require.NoError(t, held.Release(b.limited()))
 	group.Wait()
 	for _, w := range users {
 		woken += w.Woken()
@@ -165,20 +165,20 @@ func TestArticleOneWaiterIsWokenAndNotTheHerd(t *testing.T) {
 func TestArticleFair(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		m := b.user().Mutex(b.path+"/lock", nil)
-		require.NoError(t, m.Acquire(t.Context()))
+		require.NoError(t, m.Acquire(b.limited()))
 		var order log
 		var group sync.WaitGroup
 		for i := range 5 {
 			u := b.user()
 			group.Go(func() {
 				m := u.Mutex(b.path+"/lock", nil)
-				assert.NoError(t, m.Acquire(t.Context()))
+				assert.NoError(t, m.Acquire(b.limited()))
 				order.say(fmt.Sprint(i))
-				assert.NoError(t, m.Release(t.Context()))
+				assert.NoError(t, m.Release(b.limited()))
 			})
 			b.until("it to stand in the line", func() bool { return len(b.names(u, "/lock")) == i+2 })
 		}
-		require.NoError(t, m.Release(t.Context()))
+		require.NoError(t, m.Release(b.limited()))
 		group.Wait()
 		assert.Equal(t, []string{"0", "1", "2", "3", "4"}, order.all())
 	})
@@ -190,23 +190,23 @@ func TestArticleReentrantWithACount(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		u := b.user()
 		m := u.Mutex(b.path+"/lock", nil)
-		assert.ErrorIs(t, m.Release(t.Context()), zklatch.ErrNotHeld)
-		require.NoError(t, m.Acquire(t.Context()))
-		require.NoError(t, m.Acquire(t.Context()))
+		assert.ErrorIs(t, m.Release(b.limited()), zklatch.ErrNotHeld)
+		require.NoError(t, m.Acquire(b.limited()))
+		require.NoError(t, m.Acquire(b.limited()))
 		assert.Len(t, b.names(u, "/lock"), 1, "one node: the count is in the handle")
 		other := u.Mutex(b.path+"/lock", nil)
-		got, err := other.TryAcquire(t.Context(), 50*time.Millisecond)
+		got, err := other.TryAcquire(b.limited(), 50*time.Millisecond)
 		require.NoError(t, err)
 		assert.False(t, got, "another handle of the same client is another owner")
-		require.NoError(t, m.Release(t.Context()))
+		require.NoError(t, m.Release(b.limited()))
 		assert.True(t, m.Held())
-		got, err = other.TryAcquire(t.Context(), 50*time.Millisecond)
+		got, err = other.TryAcquire(b.limited(), 50*time.Millisecond)
 		require.NoError(t, err)
 		assert.False(t, got, "the first of two releases only counts down")
-		require.NoError(t, m.Release(t.Context()))
+		require.NoError(t, m.Release(b.limited()))
 		assert.False(t, m.Held())
 		b.until("the node to go", func() bool { return len(b.names(u, "/lock")) == 0 })
-		assert.ErrorIs(t, m.Release(t.Context()), zklatch.ErrNotHeld)
+		assert.ErrorIs(t, m.Release(b.limited()), zklatch.ErrNotHeld)
 	})
 }
 
@@ -214,7 +214,7 @@ func TestArticleReentrantWithACount(t *testing.T) {
 func TestArticleALostReplyOfACreateIsRecognised(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		u := b.user()
-		require.NoError(t, u.Mutex(b.path+"/lock", nil).Acquire(t.Context())) // creates the path
+		require.NoError(t, u.Mutex(b.path+"/lock", nil).Acquire(b.limited())) // creates the path
 		u = b.user()
 		if b.server != nil {
 			b.server.LoseReply("create", "/lock/_c_")
@@ -223,7 +223,7 @@ func TestArticleALostReplyOfACreateIsRecognised(t *testing.T) {
 			u.cable.LoseReply("/lock/_c_")
 		}
 		m := u.Mutex(b.path+"/lock", nil)
-		got, err := m.TryAcquire(t.Context(), 2*time.Second)
+		got, err := m.TryAcquire(b.limited(), 2*time.Second)
 		require.NoError(t, err)
 		assert.False(t, got, "another handle holds it")
 		b.until("no node to be left of it", func() bool { return len(b.names(b.user(), "/lock")) == 1 })
@@ -233,11 +233,11 @@ func TestArticleALostReplyOfACreateIsRecognised(t *testing.T) {
 			assert.Equal(t, 1, u.cable.Lost(), "the answer was lost")
 		}
 	})
-	inMemory(t, func(t *testing.T, b *bench) { // without another holder
+	wire(t, func(t *testing.T, b *bench) { // without another holder
 		u := b.user()
 		b.server.LoseReply("create", "/lock/_c_")
 		m := u.Mutex(b.path+"/lock", nil)
-		require.NoError(t, m.Acquire(t.Context()))
+		require.NoError(t, m.Acquire(b.limited()))
 		assert.Len(t, b.names(u, "/lock"), 1, "one node was created and found again")
 		assert.Zero(t, b.server.Faults())
 	})
@@ -248,9 +248,9 @@ func TestArticleATimeLimitDeletesTheNode(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		u := b.user()
 		m := u.Mutex(b.path+"/lock", nil)
-		require.NoError(t, m.Acquire(t.Context()))
+		require.NoError(t, m.Acquire(b.limited()))
 		began := time.Now()
-		got, err := b.user().Mutex(b.path+"/lock", nil).TryAcquire(t.Context(), 300*time.Millisecond)
+		got, err := b.user().Mutex(b.path+"/lock", nil).TryAcquire(b.limited(), 300*time.Millisecond)
 		require.NoError(t, err)
 		assert.False(t, got)
 		assert.GreaterOrEqual(t, time.Since(began), 300*time.Millisecond)
@@ -261,63 +261,59 @@ func TestArticleATimeLimitDeletesTheNode(t *testing.T) {
 
 // Article 004: session loss retries from the start.
 func TestArticleSessionLossRetriesFromTheStart(t *testing.T) {
-	for name, world := range map[string]func(*testing.T, func(*testing.T, *bench)){"memory": inMemory, "wire": wire} {
-		t.Run(name, func(t *testing.T) {
-			world(t, func(t *testing.T, b *bench) {
-				holder := b.user()
-				held := holder.Mutex(b.path+"/lock", nil)
-				require.NoError(t, held.Acquire(t.Context()))
-				u := b.user()
-				acquired := make(chan error, 1)
-				m := u.Mutex(b.path+"/lock", nil)
-				go func() { acquired <- m.Acquire(t.Context()) }()
-				b.until("it to wait", func() bool { return b.watching() == 1 })
-				before := b.names(holder, "/lock")
-				session, _ := u.Session()
-				b.server.Expire(session.ID)
-				b.until("a new place in the queue", func() bool {
-					now := b.names(holder, "/lock")
-					return len(now) == 2 && !assert.ObjectsAreEqual(sorted(before), sorted(now))
-				})
-				require.NoError(t, held.Release(t.Context()))
-				require.NoError(t, <-acquired)
-				assert.True(t, m.Held())
-
-				// The holder is notified when its session ends, and cannot continue.
-				ctx, cancel := m.Holding(t.Context())
-				defer cancel()
-				session, _ = u.Session()
-				b.server.Expire(session.ID)
-				<-ctx.Done()
-				assert.ErrorIs(t, context.Cause(ctx), zklatch.ErrSuspended)
-				b.until("a new session", func() bool { s, _ := u.Session(); return s.ID != session.ID && s.Connected() })
-				assert.False(t, m.Held())
-				assert.ErrorIs(t, m.Acquire(t.Context()), zklatch.ErrHoldLost)
-				require.NoError(t, m.Release(t.Context()))
-				require.NoError(t, m.Acquire(t.Context()))
-			})
+	wire(t, func(t *testing.T, b *bench) {
+		holder := b.user()
+		held := holder.Mutex(b.path+"/lock", nil)
+		require.NoError(t, held.Acquire(b.limited()))
+		u := b.user()
+		acquired := make(chan error, 1)
+		m := u.Mutex(b.path+"/lock", nil)
+		go func() { acquired <- m.Acquire(b.limited()) }()
+		b.until("it to wait", func() bool { return b.watching() == 1 })
+		before := b.names(holder, "/lock")
+		session, _ := u.Session()
+		b.server.Expire(session.ID)
+		b.until("a new place in the queue", func() bool {
+			now := b.names(holder, "/lock")
+			return len(now) == 2 && !assert.ObjectsAreEqual(sorted(before), sorted(now))
 		})
-	}
+		require.NoError(t, held.Release(b.limited()))
+		require.NoError(t, next(b, acquired))
+		assert.True(t, m.Held())
+
+		// The holder is notified when its session ends, and cannot continue.
+		ctx, cancel := m.Holding(t.Context())
+		defer cancel()
+		session, _ = u.Session()
+		b.server.Expire(session.ID)
+		next(b, ctx.Done())
+		assert.ErrorIs(t, context.Cause(ctx), zklatch.ErrSuspended)
+		b.until("a new session", func() bool { s, _ := u.Session(); return s.ID != session.ID && s.Connected() })
+		assert.False(t, m.Held())
+		assert.ErrorIs(t, m.Acquire(b.limited()), zklatch.ErrHoldLost)
+		require.NoError(t, m.Release(b.limited()))
+		require.NoError(t, m.Acquire(b.limited()))
+	})
 }
 
 // Article 004: release deletes, retried in the background until done.
 func TestArticleAReleaseIsRetriedUntilDone(t *testing.T) {
-	inMemory(t, func(t *testing.T, b *bench) {
+	wire(t, func(t *testing.T, b *bench) {
 		u, other := b.user(), b.user()
 		for _, fault := range []string{"the request is lost, three times", "the answer is lost", "no connection for a second"} {
 			m := u.Mutex(b.path+"/lock", nil)
-			require.NoError(t, m.Acquire(t.Context()))
+			require.NoError(t, m.Acquire(b.limited()))
 			waiting := make(chan error, 1)
-			next := other.Mutex(b.path+"/lock", nil)
-			go func() { waiting <- next.Acquire(t.Context()) }()
+			follower := other.Mutex(b.path+"/lock", nil)
+			go func() { waiting <- follower.Acquire(b.limited()) }()
 			b.until("another to wait", func() bool { return b.watching() == 1 })
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			switch fault {
 			case "the answer is lost":
 				b.server.LoseReply("delete", "/lock/")
 			case "no connection for a second":
-				u.memory.Disconnect()
-				time.AfterFunc(time.Second, u.memory.Reconnect)
+				u.cable.Cut()
+				time.AfterFunc(time.Second, u.cable.Mend)
 			default:
 				for range 3 {
 					b.server.DropRequest("delete", "/lock/")
@@ -325,9 +321,9 @@ func TestArticleAReleaseIsRetriedUntilDone(t *testing.T) {
 			}
 			require.NoError(t, m.Release(ctx), fault)
 			cancel()
-			require.NoError(t, <-waiting, fault)
+			require.NoError(t, next(b, waiting), fault)
 			assert.Zero(t, b.server.Faults(), fault)
-			require.NoError(t, next.Release(t.Context()))
+			require.NoError(t, follower.Release(b.limited()))
 			assert.Empty(t, b.names(u, "/lock"), fault)
 		}
 	})
@@ -348,20 +344,20 @@ func TestArticleRevocationIsByAgreement(t *testing.T) {
 				}
 				close(asked)
 			})
-			require.NoError(t, m.Acquire(t.Context()))
-			participants, err := asker.Mutex(b.path+"/lock", nil).Participants(t.Context())
+			require.NoError(t, m.Acquire(b.limited()))
+			participants, err := asker.Mutex(b.path+"/lock", nil).Participants(b.limited())
 			require.NoError(t, err)
 			require.Len(t, participants, 1)
 			assert.Equal(t, "holder", string(participants[0].Data))
-			require.NoError(t, asker.AttemptRevoke(t.Context(), participants[0].Path))
-			<-asked
+			require.NoError(t, asker.AttemptRevoke(b.limited(), participants[0].Path))
+			next(b, asked)
 			mine := asker.Mutex(b.path+"/lock", nil)
-			got, err := mine.TryAcquire(t.Context(), 500*time.Millisecond)
+			got, err := mine.TryAcquire(b.limited(), 500*time.Millisecond)
 			require.NoError(t, err)
 			assert.Equal(t, agrees, got, "nothing is forced")
 			if agrees {
-				require.NoError(t, mine.Release(t.Context()))
-				assert.ErrorIs(t, asker.AttemptRevoke(t.Context(), participants[0].Path), zklatch.ErrNoNode)
+				require.NoError(t, mine.Release(b.limited()))
+				assert.ErrorIs(t, asker.AttemptRevoke(b.limited(), participants[0].Path), zklatch.ErrNoNode)
 			} else {
 				assert.True(t, m.Held())
 			}
@@ -374,27 +370,15 @@ func TestArticleTheSemaphoreMutexIsNotReentrant(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		u := b.user()
 		s := u.SemaphoreMutex(b.path + "/semaphore")
-		assert.ErrorIs(t, s.Release(t.Context()), zklatch.ErrNotHeld)
-		require.NoError(t, s.Acquire(t.Context()))
+		assert.ErrorIs(t, s.Release(b.limited()), zklatch.ErrNotHeld)
+		require.NoError(t, s.Acquire(b.limited()))
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
 		assert.ErrorIs(t, s.Acquire(ctx), context.DeadlineExceeded, "the second call waits for the first hold")
 		released := make(chan error, 1)
-		go func() { released <- s.Release(t.Context()) }() // it has no owner
-		require.NoError(t, <-released)
-		require.NoError(t, s.Acquire(t.Context()))
-	})
-	inMemory(t, func(t *testing.T, b *bench) { // with three holders the fourth waits for the first release
-		u := b.user()
-		s := u.Semaphore(b.path+"/three", 3)
-		for range 3 {
-			require.NoError(t, s.Acquire(t.Context()))
-		}
-		fourth := make(chan error, 1)
-		go func() { fourth <- b.user().Semaphore(b.path+"/three", 3).Acquire(t.Context()) }()
-		b.until("it to wait", func() bool { return b.watching() == 1 })
-		require.NoError(t, s.Release(t.Context()))
-		require.NoError(t, <-fourth)
+		go func() { released <- s.Release(b.limited()) }() // it has no owner
+		require.NoError(t, next(b, released))
+		require.NoError(t, s.Acquire(b.limited()))
 	})
 }
 
@@ -403,32 +387,32 @@ func TestArticleManyReadOrOneWrites(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		lock := func() *zklatch.ReadWrite { return b.user().ReadWrite(b.path+"/rw", nil) }
 		a, second, writer, late := lock(), lock(), lock(), lock()
-		require.NoError(t, a.AcquireRead(t.Context()))
-		require.NoError(t, second.AcquireRead(t.Context()), "two may read")
-		assert.ErrorIs(t, a.AcquireWrite(t.Context()), zklatch.ErrUpgrade)
+		require.NoError(t, a.AcquireRead(b.limited()))
+		require.NoError(t, second.AcquireRead(b.limited()), "two may read")
+		assert.ErrorIs(t, a.AcquireWrite(b.limited()), zklatch.ErrUpgrade)
 
 		var order log
 		var group sync.WaitGroup
 		group.Go(func() {
-			assert.NoError(t, writer.AcquireWrite(t.Context()))
+			assert.NoError(t, writer.AcquireWrite(b.limited()))
 			order.say("write")
-			assert.NoError(t, writer.AcquireRead(t.Context()), "a writer may read")
-			assert.NoError(t, writer.ReleaseWrite(t.Context()), "and keep reading")
+			assert.NoError(t, writer.AcquireRead(b.limited()), "a writer may read")
+			assert.NoError(t, writer.ReleaseWrite(b.limited()), "and keep reading")
 		})
 		u := b.user()
 		b.until("the writer to wait", func() bool { return len(b.names(u, "/rw")) == 3 })
 		group.Go(func() {
-			assert.NoError(t, late.AcquireRead(t.Context()))
+			assert.NoError(t, late.AcquireRead(b.limited()))
 			order.say("read")
-			assert.NoError(t, late.ReleaseRead(t.Context()))
+			assert.NoError(t, late.ReleaseRead(b.limited()))
 		})
 		b.until("the late reader to wait behind the writer", func() bool { return len(b.names(u, "/rw")) == 4 })
 		time.Sleep(100 * time.Millisecond)
 		assert.Empty(t, order.all(), "the writer waits for the readers, and the late reader for the writer")
-		require.NoError(t, a.ReleaseRead(t.Context()))
-		require.NoError(t, second.ReleaseRead(t.Context()))
+		require.NoError(t, a.ReleaseRead(b.limited()))
+		require.NoError(t, second.ReleaseRead(b.limited()))
 		group.Wait()
 		assert.Equal(t, []string{"write", "read"}, order.all())
-		require.NoError(t, writer.ReleaseRead(t.Context()))
+		require.NoError(t, writer.ReleaseRead(b.limited()))
 	})
 }

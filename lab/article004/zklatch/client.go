@@ -15,18 +15,15 @@ import (
 )
 
 // ErrSuspended is the cause that ends a holder's context when the connection breaks, or
-// when the session may have ended by the holder's own clock: the hold may be lost.
+// when the session may have ended by the holder's own clock: the hold may be lost
+// (CancelLeadershipException in article 004).
 var ErrSuspended = errors.New("connection suspended: the hold may be lost")
 
 // ClientConfig configures a Client. All fields are optional.
 type ClientConfig struct {
-	// Margin is how much earlier than the servers could end the session a holder stops
-	// relying on what it holds. Default a tenth of the session's timeout.
-	Margin time.Duration
-	// Retry decides whether a failed request is tried again, and whether an acquisition
-	// starts again after its place in the queue is lost. The default is RetryForever{}:
-	// until the caller's context ends. A Latch tries until it is closed, whatever the
-	// policy.
+	// Retry decides whether an acquisition starts again after its place in the queue is
+	// lost. By default it does until the caller's context ends. A Latch does until it is
+	// closed, whatever the policy.
 	Retry  RetryPolicy
 	Rand   *rand.Rand   // for ids; nil draws a seed from the system
 	Logger *slog.Logger // nil discards the log lines
@@ -35,14 +32,12 @@ type ClientConfig struct {
 // Client makes recipes (locks, latches, selectors) on one Tree, and deletes the nodes
 // that they leave behind.
 type Client struct {
-	tree         Tree
-	log          *slog.Logger
-	margin       time.Duration
-	policy       RetryPolicy
-	ctx          context.Context // ends with Close; used by background work
-	stop         context.CancelFunc
-	woken        atomic.Uint64
-	noContainers atomic.Bool // the servers do not support containers
+	tree   Tree
+	log    *slog.Logger
+	policy RetryPolicy
+	ctx    context.Context // ends with Close; used by background work
+	stop   context.CancelFunc
+	woken  atomic.Uint64
 
 	mu     sync.Mutex // guards the fields below
 	rand   *rand.Rand
@@ -58,10 +53,7 @@ func NewClient(tree Tree, cfg ClientConfig) *Client {
 	if cfg.Rand == nil {
 		cfg.Rand = random.New()
 	}
-	if cfg.Retry == nil {
-		cfg.Retry = RetryForever{}
-	}
-	c := &Client{tree: tree, log: cfg.Logger, margin: cfg.Margin, policy: cfg.Retry, rand: cfg.Rand}
+	c := &Client{tree: tree, log: cfg.Logger, policy: cfg.Retry, rand: cfg.Rand}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	return c
 }
@@ -100,52 +92,42 @@ func (c *Client) id() string {
 	return string(b[:])
 }
 
-// discard deletes a node in the background, and repeats that until it is deleted: a
-// lost answer must not leave a node that blocks all others until the session ends.
-func (c *Client) discard(path string) {
+// repeat repeats a deletion in the background until it succeeds, until there is no such
+// node, or until Close: a lost answer must not leave a node that blocks all others until
+// the session ends.
+func (c *Client) repeat(what string, deletion func() error) {
 	c.background(func() {
-		c.retry("delete "+path, func() error { return c.tree.Delete(c.ctx, path, AnyVersion) })
-	})
-}
-
-// discardByID is discard for a node that may exist with this id in its name.
-func (c *Client) discardByID(dir, id string) {
-	c.background(func() {
-		c.retry("delete "+id+" in "+dir, func() error {
-			names, err := c.tree.Children(c.ctx, dir)
-			for _, name := range names {
-				if err == nil && strings.Contains(name, id) {
-					err = c.tree.Delete(c.ctx, dir+"/"+name, AnyVersion)
-				}
-				if errors.Is(err, ErrNoNode) {
-					err = nil
-				}
+		for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+			err := deletion()
+			if err == nil || errors.Is(err, ErrNoNode) || errors.Is(err, ErrClosed) || c.ctx.Err() != nil {
+				return
 			}
-			return err
-		})
+			c.log.Debug("will try again", "to", what, "error", err)
+			_ = sleep.For(c.ctx, pause)
+		}
 	})
 }
 
-// retry repeats an act until it succeeds, until there is no such node, or until Close.
-func (c *Client) retry(what string, act func() error) {
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		err := act()
-		if err == nil || errors.Is(err, ErrNoNode) || errors.Is(err, ErrClosed) || c.ctx.Err() != nil {
-			return
+// discard deletes in the background the node that may exist in a queue with this id in
+// its name.
+func (c *Client) discard(dir, id string) {
+	c.repeat("delete "+id+" in "+dir, func() error {
+		names, err := c.tree.Children(c.ctx, dir)
+		for _, name := range names {
+			if err == nil && strings.Contains(name, id) {
+				err = c.tree.Delete(c.ctx, dir+"/"+name, AnyVersion)
+			}
+			if errors.Is(err, ErrNoNode) {
+				err = nil
+			}
 		}
-		c.log.Debug("will try again", "to", what, "error", err)
-		_ = sleep.For(c.ctx, pause)
-	}
+		return err
+	})
 }
 
-// trustedUntil returns until when a node of the session may be relied on.
-func (c *Client) trustedUntil(s Session) time.Time {
-	margin := c.margin
-	if margin == 0 {
-		margin = s.Timeout / 10
-	}
-	return s.Until().Add(-margin)
-}
+// trustedUntil returns until when a node of the session may be relied on: a tenth of the
+// timeout earlier than the servers could end it.
+func (c *Client) trustedUntil(s Session) time.Time { return s.Until().Add(-s.Timeout / 10) }
 
 // reliable reports whether s is the session with this id, is connected, and was
 // confirmed recently enough.
@@ -154,16 +136,15 @@ func (c *Client) reliable(s Session, id int64) bool {
 }
 
 // holding returns a context for the holder of a node of session id. It ends with
-// ErrSuspended as soon as trusts (reliable or continues) returns false, which is before
-// the servers can have given the hold to another client. cancel ends it earlier, and
-// joins its goroutine.
-func (c *Client) holding(parent context.Context, id int64, trusts func(Session, int64) bool) (ctx context.Context, cancel func()) {
+// ErrSuspended as soon as the hold is not reliable, which is before the servers can have
+// given it to another client. cancel ends it earlier, and joins its goroutine.
+func (c *Client) holding(parent context.Context, id int64) (ctx context.Context, cancel func()) {
 	ctx, end := context.WithCancelCause(parent)
 	var group sync.WaitGroup
 	group.Go(func() {
 		for {
 			s, changed := c.tree.Session()
-			if !trusts(s, id) {
+			if !c.reliable(s, id) {
 				end(ErrSuspended)
 				return
 			}

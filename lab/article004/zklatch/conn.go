@@ -1,7 +1,9 @@
 package zklatch
 
 import (
+	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -25,30 +27,24 @@ type ConnConfig struct {
 	Logger  *slog.Logger                                                      // nil discards the log lines
 }
 
-// Conn is a Tree on a real ZooKeeper: go-zookeeper's connection, with contexts, a count
-// of its connections, and the time at which the session was last confirmed.
-//
-// On a new connection nothing is sent or read before the watches of the last one have
-// been set again. (The library sets them relative to the last answer that it has
-// seen: an answer that overtakes that request would hide a change.) So that there is
-// always a watch to set again, each session begins with a watch on the root.
+// Conn is a Tree on a ZooKeeper: go-zookeeper's connection, with contexts, a count of its
+// connections, and the time at which the session was last confirmed.
 type Conn struct {
 	cfg   ConnConfig
 	log   *slog.Logger
 	zk    *zk.Conn
-	ctx   context.Context // ends with Close: dials
+	ctx   context.Context // ends with Close: dials and pings
 	stop  context.CancelFunc
 	ended chan struct{}  // closed when the library's loop has ended
-	group sync.WaitGroup // requests in progress, and watches; Close joins them
+	group sync.WaitGroup // requests in progress, watches and pings; Close joins them
 	once  sync.Once
 
 	requests atomic.Uint64
 
 	mu      sync.Mutex // guards the fields below
-	tap     *tap       // the present connection
+	conn    *greeted   // the present connection
 	session Session
 	links   uint64
-	rooted  bool // the root is watched in this session
 	changed chan struct{}
 	closed  bool
 	tries   int // dials since there was a session
@@ -89,6 +85,7 @@ func Dial(cfg ConnConfig) (*Conn, error) {
 		for range events { // onEvent has received them already
 		}
 	}()
+	c.group.Go(c.runPings)
 	return c, nil
 }
 
@@ -126,64 +123,51 @@ func (c *Conn) dial(network, addr string, limit time.Duration) (net.Conn, error)
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, limit)
 	defer cancel()
+	began := time.Now()
 	conn, err := c.cfg.Dial(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
-	t := newTap(conn, c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		conn.Close()
 		return nil, ErrClosed
 	}
-	c.tap = t
-	return t, nil
+	c.conn = &greeted{Conn: conn, dialed: began, limit: c.cfg.Timeout / 3}
+	return c.conn, nil
 }
 
-// granted records the session that the server has granted; onEvent follows. It reports
-// whether the library is going to set its watches again.
-func (c *Conn) granted(t *tap, id int64, timeout time.Duration, asked time.Time) (again bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.tap != t {
-		return false
+// greeted is a connection that reads the granted session timeout, which the library does
+// not report, from the first answer. The library's loop alone uses it until then.
+type greeted struct {
+	net.Conn
+	dialed time.Time     // before the session was requested
+	limit  time.Duration // for the first answer
+	head   []byte        // of the first answer: length, version, timeout
+}
+
+const headSize = 12
+
+func (g *greeted) Read(p []byte) (int, error) {
+	n, err := g.Conn.Read(p)
+	if missing := headSize - len(g.head); missing > 0 {
+		g.head = append(g.head, p[:min(n, missing)]...)
 	}
-	c.session.Timeout = timeout
-	c.session.ConfirmedAt = asked
-	return c.rooted && c.session.ID == id
+	return n, err
 }
 
-// confirmed records that a request sent at that time was answered.
-func (c *Conn) confirmed(t *tap, at time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.tap == t && at.After(c.session.ConfirmedAt) {
-		c.session.ConfirmedAt = at
+// SetReadDeadline shortens the library's time-out for a server that accepts the
+// connection but does not answer, which is seven session timeouts.
+func (g *greeted) SetReadDeadline(at time.Time) error {
+	if limit := time.Now().Add(g.limit); len(g.head) < headSize && at.After(limit) {
+		at = limit
 	}
+	return g.Conn.SetReadDeadline(at)
 }
 
-// rewatched lets requests through: the watches are being set again before them.
-func (c *Conn) rewatched(t *tap) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.tap == t && c.session.ID != 0 && c.session.Link == 0 {
-		c.linked()
-	}
-}
-
-// linked marks the session as connected, which lets requests through; mu is held.
-func (c *Conn) linked() {
-	c.links++
-	c.session.Link = c.links
-	c.tries = 0
-	c.change()
-}
-
-// change wakes the readers of Session's channel; mu is held.
-func (c *Conn) change() {
-	close(c.changed)
-	c.changed = make(chan struct{})
+func (g *greeted) timeout() time.Duration {
+	return time.Duration(binary.BigEndian.Uint32(g.head[8:])) * time.Millisecond
 }
 
 // onEvent follows the library's state. The library's loop calls it, so it must not
@@ -196,51 +180,48 @@ func (c *Conn) onEvent(e zk.Event) {
 	defer c.mu.Unlock()
 	switch e.State {
 	case zk.StateHasSession:
-		if id := c.zk.SessionID(); id != c.session.ID {
-			c.session.ID, c.rooted = id, false
-		}
-		if !c.rooted && !c.closed {
-			c.group.Go(c.watchRoot)
-		}
+		c.links++
+		c.tries = 0
+		c.session = Session{ID: c.zk.SessionID(), Link: c.links, Timeout: c.conn.timeout(), ConfirmedAt: c.conn.dialed}
 	case zk.StateExpired:
 		c.session = Session{}
-		c.rooted = false
-		c.change()
 	case zk.StateDisconnected:
-		if c.session.Link != 0 {
-			c.session.Link = 0
-			c.change()
+		c.session.Link = 0
+	default:
+		return
+	}
+	c.change()
+}
+
+// change wakes the readers of Session's channel; mu is held.
+func (c *Conn) change() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// runPings makes a request three times in each session timeout: the library does not
+// report when its own pings were answered.
+func (c *Conn) runPings() {
+	for sent := time.Now(); ; {
+		s, _ := c.Session()
+		if sleep.For(c.ctx, time.Until(sent.Add(cmp.Or(s.Timeout, c.cfg.Timeout)/3))) != nil {
+			return
+		}
+		sent = time.Now()
+		if s, _ = c.Session(); s.Connected() {
+			_, _, err := c.zk.Get("/")
+			c.answered(sent, err)
 		}
 	}
 }
 
-// settleTime is the time between the library's event that there is a session and the
-// first request. In between the library checks whether there are watches to set again,
-// without reporting it. (If it is too short, the library sends one needless request.)
-const settleTime = 5 * time.Millisecond
-
-// watchRoot sends a session's first request.
-func (c *Conn) watchRoot() {
-	if sleep.For(c.ctx, settleTime) != nil {
-		return
-	}
-	_, _, events, err := c.zk.ExistsW("/")
-	if err != nil {
-		return // the connection is lost: the next one tries again
-	}
+// answered records when a request was sent that the server has answered without an error.
+func (c *Conn) answered(sent time.Time, err error) {
 	c.mu.Lock()
-	c.rooted = true
-	if c.session.ID != 0 && c.session.Link == 0 && c.zk.State() == zk.StateHasSession {
-		c.linked()
+	defer c.mu.Unlock()
+	if err == nil && sent.After(c.session.ConfirmedAt) {
+		c.session.ConfirmedAt = sent
 	}
-	c.mu.Unlock()
-	if e := <-events; e.Type == zk.EventNotWatching {
-		return // the session has ended
-	}
-	c.mu.Lock()
-	c.rooted = false
-	c.mu.Unlock()
-	c.watchRoot() // the root was written
 }
 
 // Session returns the session, and a channel that is closed when it changes.
@@ -250,7 +231,7 @@ func (c *Conn) Session() (Session, <-chan struct{}) {
 	return c.session, c.changed
 }
 
-// Requests returns how many requests were made so far, without the library's own.
+// Requests returns how many requests were made so far, without pings.
 func (c *Conn) Requests() uint64 { return c.requests.Load() }
 
 // Close ends the session and deletes its nodes.
@@ -267,19 +248,17 @@ func (c *Conn) end(crash bool) {
 	c.once.Do(func() {
 		c.mu.Lock()
 		c.closed = true
-		t := c.tap
+		conn := c.conn
 		c.mu.Unlock()
 		c.stop()
-		if crash && t != nil {
-			t.Close()
+		if crash && conn != nil {
+			conn.Close()
 		}
 		c.zk.Close()
 	})
 	<-c.ended
 	c.mu.Lock()
-	if c.session.ID != 0 || c.session.Link != 0 {
-		c.session.ID, c.session.Link = 0, 0
-	}
+	c.session.ID, c.session.Link = 0, 0
 	c.change()
 	c.mu.Unlock()
 	c.group.Wait()

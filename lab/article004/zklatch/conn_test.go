@@ -1,16 +1,13 @@
 package zklatch_test
 
 import (
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	_ "conclave/internal/bubble"
-	"conclave/lab/article004/zklatch"
 	"conclave/testbed/simulated/simnet"
 )
 
@@ -46,34 +43,5 @@ func TestConn_TimeoutIsTheGrantedOne(t *testing.T) {
 		b.until("a session", func() bool { s, _ := u.Session(); return s.Connected() })
 		s, _ := u.Session()
 		assert.Equal(t, 2*time.Second, s.Timeout)
-	})
-}
-
-// A request that is left over from the last connection may be sent on the next one
-// before the watches are set again. Its answer must not hide what has changed
-// meanwhile. (Without the mend the race detector finds it.)
-func TestConn_LeftOverRequestHidesNoChange(t *testing.T) {
-	wire(t, func(t *testing.T, b *bench) {
-		u, other := b.user(), b.user()
-		path := b.top(other) + "/watched"
-		_, err := other.Create(t.Context(), path, nil, zklatch.Persistent)
-		require.NoError(t, err)
-		for range 20 {
-			_, _, watch, err := u.GetW(t.Context(), path)
-			require.NoError(t, err)
-			release := u.cable.Stall()
-			var group sync.WaitGroup
-			for range 3 { // the first waits for the connection, the others behind it
-				group.Go(func() { _, _, _ = u.Get(t.Context(), path) })
-			}
-			synctest.Wait()
-			_, err = other.Set(t.Context(), path, []byte("changed"), zklatch.AnyVersion)
-			require.NoError(t, err)
-			u.cable.Break()
-			synctest.Wait()
-			release()
-			assert.Equal(t, zklatch.Event{Type: zklatch.NodeChanged, Path: path}, <-watch)
-			group.Wait()
-		}
 	})
 }

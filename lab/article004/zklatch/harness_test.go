@@ -32,7 +32,7 @@ type bench struct {
 	server  *memtree.Server // nil on a real ZooKeeper,
 	real    zktest.Server   // if server is nil
 	network *simnet.Net     // if the connections are in memory
-	dial    dialer          // nil without connections
+	dial    dialer
 	addr    string
 	clients atomic.Int64
 }
@@ -41,28 +41,21 @@ type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // user is one client with its own session.
 type user struct {
-	zklatch.Tree
+	*zklatch.Conn
 	*zklatch.Client
-	memory *memtree.Session   // without connections
-	conn   *zklatch.Conn      // otherwise
-	cable  *electortest.Cable // the path of conn
+	cable *electortest.Cable // the path of Conn
 }
 
-// everywhere runs a test in memory, over ZooKeeper's protocol in memory, and on a
-// real ZooKeeper if that is asked for.
+// everywhere runs a test over ZooKeeper's protocol in memory, and on a real ZooKeeper if
+// that is asked for.
 func everywhere(t *testing.T, test func(t *testing.T, b *bench)) {
-	t.Run("memory", func(t *testing.T) { inMemory(t, test) })
-	t.Run("wire", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) { test(t, onWire(t)) })
-	})
+	t.Run("wire", func(t *testing.T) { wire(t, test) })
 	t.Run("zookeeper", func(t *testing.T) { test(t, onZooKeeper(t)) })
 }
 
-// inMemory runs a test in a bubble, on sessions into which faults can be injected.
-func inMemory(t *testing.T, test func(t *testing.T, b *bench)) {
-	synctest.Test(t, func(t *testing.T) {
-		test(t, &bench{t: t, path: "/test", server: memtree.New()})
-	})
+// wire runs a test in a bubble, with a server in memory.
+func wire(t *testing.T, test func(t *testing.T, b *bench)) {
+	synctest.Test(t, func(t *testing.T) { test(t, onWire(t)) })
 }
 
 // onWire is a server in memory that is reached by the real client; call it inside a
@@ -94,19 +87,12 @@ func onZooKeeper(t *testing.T) *bench {
 func (b *bench) user() *user {
 	b.t.Helper()
 	n := b.clients.Add(1)
-	u := &user{}
-	if b.dial == nil {
-		u.memory = b.server.Connect(timeout)
-		u.Tree = u.memory
-		b.t.Cleanup(u.memory.Close)
-	} else {
-		u.cable = electortest.NewCable(b.dial)
-		conn, err := zklatch.Dial(zklatch.ConnConfig{Servers: []string{b.addr}, Timeout: timeout, Dial: u.cable.Dial, Logger: b.logger("conn")})
-		require.NoError(b.t, err)
-		u.conn, u.Tree = conn, conn
-		b.t.Cleanup(func() { conn.Close() })
-	}
-	u.Client = zklatch.NewClient(u.Tree, zklatch.ClientConfig{Rand: random(uint64(n)), Logger: b.logger("client")})
+	u := &user{cable: electortest.NewCable(b.dial)}
+	var err error
+	u.Conn, err = zklatch.Dial(zklatch.ConnConfig{Servers: []string{b.addr}, Timeout: timeout, Dial: u.cable.Dial, Logger: b.logger("conn")})
+	require.NoError(b.t, err)
+	b.t.Cleanup(func() { u.Conn.Close() })
+	u.Client = zklatch.NewClient(u.Conn, zklatch.ClientConfig{Rand: random(uint64(n)), Logger: b.logger("client")})
 	b.t.Cleanup(u.Client.Close)
 	return u
 }

@@ -50,7 +50,6 @@ type Latch struct {
 	leading   bool
 	place     place
 	queued    bool          // place is this session's, as far as is known
-	resets    int           // how often it started again with a new node
 	changed   chan struct{} // closed and replaced when leading changes
 	listeners []Listener
 }
@@ -94,7 +93,7 @@ func (l *Latch) Start() error {
 
 // Close leaves the queue, and so hands the leadership over. The node is deleted in the
 // background if that fails at first.
-func (l *Latch) Close(ctx context.Context, ending Ending) error {
+func (l *Latch) Close(ctx context.Context, ending Ending) {
 	led, p, queued := l.end()
 	if queued {
 		l.queue.leave(ctx, p)
@@ -102,7 +101,6 @@ func (l *Latch) Close(ctx context.Context, ending Ending) error {
 	if led && ending == Notifying {
 		l.notify(false)
 	}
-	return nil
 }
 
 // abandon ends the latch like a crash: its node stays until the session ends.
@@ -166,13 +164,6 @@ func (l *Latch) Participants(ctx context.Context) ([]Participant, error) {
 	return l.queue.participants(ctx)
 }
 
-// Resets returns how often the latch had to start again with a new node.
-func (l *Latch) Resets() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.resets
-}
-
 // lead records whether the latch leads, and notifies the listeners of a change
 // (setLeadership in Curator).
 func (l *Latch) lead(leading bool) {
@@ -207,7 +198,7 @@ func (l *Latch) notify(leading bool) {
 // (checkLeadership in article 004).
 func (l *Latch) run() {
 	c := l.queue.c
-	var w watched      // the node before the place, or the place itself
+	var w watch        // on the node before the place, or on the place itself
 	var checked uint64 // the connection on which the place was found to be this session's
 	for l.ctx.Err() == nil {
 		// 1. Without a connection, or a recent answer, the latch does not lead.
@@ -235,7 +226,7 @@ func (l *Latch) run() {
 		}
 		if !queued {
 			var err error
-			if p, err = l.queue.enter(l.ctx, c.retries()); err != nil {
+			if p, err = l.queue.enter(l.ctx); err != nil {
 				c.pauseAfter(l.ctx, err)
 				continue
 			}
@@ -249,9 +240,9 @@ func (l *Latch) run() {
 
 		// 3. If it is the first, lead and watch the own node; otherwise watch the
 		// node before.
-		mayGo, watch, err := l.queue.step(l.ctx, p, &w)
+		mayGo, events, err := l.queue.step(l.ctx, p, &w)
 		if mayGo {
-			_, watch, err = c.read(l.ctx, p.path(), w.on(p.path()))
+			_, events, err = c.read(l.ctx, p.path(), &w)
 		}
 		switch {
 		case errors.Is(err, ErrPlaceLost), mayGo && errors.Is(err, ErrNoNode):
@@ -263,10 +254,9 @@ func (l *Latch) run() {
 			continue
 		}
 		l.lead(mayGo)
-		if watch == nil {
-			continue
+		if events != nil {
+			l.await(&w, events, changed, mayGo)
 		}
-		l.await(&w.watch, watch, changed, mayGo)
 	}
 }
 
@@ -312,7 +302,7 @@ func (l *Latch) compare(p place) (ours bool, err error) {
 	case err == nil:
 		// It belongs to the last session and will end with it; do not make the others
 		// wait.
-		l.queue.c.discard(p.path())
+		l.queue.c.discard(p.dir, p.id)
 	case !errors.Is(err, ErrNoNode):
 		return false, err
 	}
@@ -337,12 +327,11 @@ func (l *Latch) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queued = false
-	l.resets++
 }
 
 // pauseAfter pauses after an error, unless the next try waits for a connection anyway.
 func (c *Client) pauseAfter(ctx context.Context, err error) {
-	if ctx.Err() != nil || errors.Is(err, ErrConnectionLost) || errors.Is(err, ErrSessionExpired) {
+	if ctx.Err() != nil || lost(err) {
 		return
 	}
 	c.log.Warn("will try again", "error", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,18 +19,12 @@ import (
 
 func sorted(names []string) []string { return slices.Sorted(slices.Values(names)) }
 
-// watching returns how many watches are set. On a real server each client watches the
-// root.
+// watching returns how many watches are set.
 func (b *bench) watching() int {
 	if b.server == nil {
-		return b.real.Watches(b.t) - int(b.clients.Load())
+		return b.real.Watches(b.t)
 	}
 	return b.server.Watches()
-}
-
-// wire runs a test with the real client on a server in memory.
-func wire(t *testing.T, test func(t *testing.T, b *bench)) {
-	synctest.Test(t, func(t *testing.T) { test(t, onWire(t)) })
 }
 
 // candidate is a latch with a log of its notifications.
@@ -72,27 +67,18 @@ func TestArticleThereIsOneLeaderAndItsLossIsNoticed(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		list := b.candidates(4)
 		for i, c := range list { // kill each in turn
-			require.NoError(t, c.Await(t.Context()))
+			require.NoError(t, c.Await(b.limited()))
 			for _, other := range list[i+1:] {
 				assert.False(t, other.HasLeadership(), "there is one leader")
 			}
-			participants, err := list[3].Participants(t.Context())
+			participants, err := list[3].Participants(b.limited())
 			require.NoError(t, err)
 			assert.Equal(t, fmt.Sprint("c", i+1), string(participants[0].Data), "the first in the queue leads first")
 			if i < 3 {
-				c.user.crash()
+				c.user.Crash()
 			}
 		}
 	})
-}
-
-// crash ends a client without closing its session, which lives until its timeout.
-func (u *user) crash() {
-	if u.memory != nil {
-		u.memory.Disconnect()
-		return
-	}
-	u.conn.Crash()
 }
 
 // Article 004: start, close (silent, or notifying the leader's listener).
@@ -101,11 +87,11 @@ func TestArticleCloseIsSilentOrNotifies(t *testing.T) {
 		for _, ending := range []zklatch.Ending{zklatch.Silent, zklatch.Notifying} {
 			c := b.candidate("c")
 			assert.ErrorIs(t, c.Start(), zklatch.ErrStarted)
-			require.NoError(t, c.Await(t.Context()))
+			require.NoError(t, c.Await(b.limited()))
 			b.until("the listener", func() bool { return len(c.log.all()) == 1 })
-			require.NoError(t, c.Close(t.Context(), ending))
+			c.Close(b.limited(), ending)
 			assert.False(t, c.HasLeadership())
-			assert.ErrorIs(t, c.Await(t.Context()), zklatch.ErrClosed)
+			assert.ErrorIs(t, c.Await(b.limited()), zklatch.ErrClosed)
 			want := []string{"is leader"}
 			if ending == zklatch.Notifying {
 				want = append(want, "not leader")
@@ -120,30 +106,30 @@ func TestArticleCloseIsSilentOrNotifies(t *testing.T) {
 func TestArticleAwaitWithALimit(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		list := b.candidates(2)
-		require.NoError(t, list[0].Await(t.Context()))
+		require.NoError(t, list[0].Await(b.limited()))
 		assert.True(t, list[0].HasLeadership())
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
 		assert.ErrorIs(t, list[1].Await(ctx), context.DeadlineExceeded)
 		assert.False(t, list[1].HasLeadership())
-		require.NoError(t, list[0].Close(t.Context(), zklatch.Silent))
-		require.NoError(t, list[1].Await(t.Context()))
+		list[0].Close(b.limited(), zklatch.Silent)
+		require.NoError(t, list[1].Await(b.limited()))
 	})
 }
 
 // Closing the Client ends Await of all its latches.
 func TestLatch_AwaitEndsWithClient(t *testing.T) {
-	inMemory(t, func(t *testing.T, b *bench) {
+	wire(t, func(t *testing.T, b *bench) {
 		list := b.candidates(2)
-		require.NoError(t, list[0].Await(t.Context()))
+		require.NoError(t, list[0].Await(b.limited()))
 		awaited := make(chan error, 1)
-		go func() { awaited <- list[1].Await(t.Context()) }()
+		go func() { awaited <- list[1].Await(b.limited()) }()
 		synctest.Wait()
 		list[1].user.Client.Close()
-		assert.ErrorIs(t, <-awaited, zklatch.ErrClosed)
-		assert.ErrorIs(t, list[1].Await(t.Context()), zklatch.ErrClosed)
+		assert.ErrorIs(t, next(b, awaited), zklatch.ErrClosed)
+		assert.ErrorIs(t, list[1].Await(b.limited()), zklatch.ErrClosed)
 		list[0].user.Client.Close()
-		assert.ErrorIs(t, list[0].Await(t.Context()), zklatch.ErrClosed, "also of the leader")
+		assert.ErrorIs(t, list[0].Await(b.limited()), zklatch.ErrClosed, "also of the leader")
 	})
 }
 
@@ -155,7 +141,7 @@ func TestArticleAReconnectComparesTheOwner(t *testing.T) {
 	t.Run("the session has lasted", func(t *testing.T) {
 		everywhere(t, func(t *testing.T, b *bench) {
 			list := b.candidates(2)
-			require.NoError(t, list[0].Await(t.Context()))
+			require.NoError(t, list[0].Await(b.limited()))
 			before := sorted(b.names(list[1].user, "/leader"))
 			mend := list[0].user.cut()
 			b.until("the leader to stop", func() bool { return len(list[0].log.all()) == 2 })
@@ -163,22 +149,24 @@ func TestArticleAReconnectComparesTheOwner(t *testing.T) {
 			b.until("it to lead again", func() bool { return list[0].HasLeadership() && len(list[0].log.all()) == 3 })
 			assert.Equal(t, []string{"is leader", "not leader", "is leader"}, list[0].log.all())
 			assert.Equal(t, before, sorted(b.names(list[1].user, "/leader")), "with the same node: its owner is this session")
-			assert.Zero(t, list[0].Resets())
 			assert.Empty(t, list[1].log.all())
 		})
 	})
 	t.Run("the session has ended", func(t *testing.T) {
 		everywhere(t, func(t *testing.T, b *bench) {
 			list := b.candidates(2)
-			require.NoError(t, list[0].Await(t.Context()))
+			require.NoError(t, list[0].Await(b.limited()))
+			first, err := list[0].Participants(b.limited())
+			require.NoError(t, err)
+			node := strings.TrimPrefix(first[0].Path, b.path+"/leader/")
 			mend := list[0].user.cut()
-			require.NoError(t, list[1].Await(t.Context()))
+			require.NoError(t, list[1].Await(b.limited()))
 			assert.False(t, list[0].HasLeadership(), "the old leader has stopped before the new one could begin")
 			mend()
 			b.until("it to stand behind", func() bool { return len(b.names(list[1].user, "/leader")) == 2 })
 			assert.Equal(t, []string{"is leader", "not leader"}, list[0].log.all())
-			assert.Equal(t, 1, list[0].Resets(), "with a new node")
-			participants, err := list[1].Participants(t.Context())
+			assert.NotContains(t, b.names(list[1].user, "/leader"), node, "with a new node")
+			participants, err := list[1].Participants(b.limited())
 			require.NoError(t, err)
 			assert.Equal(t, "c2", string(participants[0].Data))
 		})
@@ -187,10 +175,6 @@ func TestArticleAReconnectComparesTheOwner(t *testing.T) {
 
 // cut breaks the connection until mend is called.
 func (u *user) cut() (mend func()) {
-	if u.memory != nil {
-		u.memory.Disconnect()
-		return u.memory.Reconnect
-	}
 	u.cable.Cut()
 	return u.cable.Mend
 }
@@ -210,9 +194,9 @@ func (s slowReads) Get(ctx context.Context, path string) ([]byte, zklatch.Stat, 
 // Article 004: a reset on reconnect, compared with the owner as its later versions
 // do.
 func TestArticleANodeOfAnOlderSessionDoesNotCount(t *testing.T) {
-	inMemory(t, func(t *testing.T, b *bench) {
+	wire(t, func(t *testing.T, b *bench) {
 		u := b.user()
-		u.Client = zklatch.NewClient(slowReads{u.Tree}, zklatch.ClientConfig{Rand: random(1), Logger: b.logger("client")})
+		u.Client = zklatch.NewClient(slowReads{u.Conn}, zklatch.ClientConfig{Rand: random(1), Logger: b.logger("client")})
 		t.Cleanup(u.Client.Close)
 		c := candidate{Latch: u.Latch(b.path+"/leader", "c"), user: u, log: &log{}}
 		c.Listen(zklatch.Listener{IsLeader: func() { c.log.say("is leader") }, NotLeader: func() { c.log.say("not leader") }})
@@ -224,21 +208,20 @@ func TestArticleANodeOfAnOlderSessionDoesNotCount(t *testing.T) {
 		other := b.user()
 		node := b.path + "/leader/" + b.names(other, "/leader")[0]
 		session, _ := c.user.Session()
-		c.user.memory.Disconnect()
+		c.user.cable.Cut()
 		b.server.Expire(session.ID)
-		_, err := other.Create(t.Context(), node, []byte("c"), zklatch.Ephemeral) // the same name, but another session
+		_, err := other.Create(b.limited(), node, []byte("c"), zklatch.Ephemeral) // the same name, but another session
 		require.NoError(t, err)
-		c.user.memory.Reconnect()
+		c.user.cable.Mend()
 		synctest.Wait() // until now it may not have noticed, and still lead
 		require.NoError(t, c.Await(ctx))
 		b.until("the impostor to be gone", func() bool {
 			names := b.names(other, "/leader")
 			return len(names) == 1 && b.path+"/leader/"+names[0] != node
 		})
-		assert.Equal(t, 1, c.Resets())
 
-		require.NoError(t, other.Delete(t.Context(), b.path+"/leader/"+b.names(other, "/leader")[0], zklatch.AnyVersion))
-		b.until("a new node", func() bool { return c.Resets() == 2 && c.HasLeadership() })
+		require.NoError(t, other.Delete(b.limited(), b.path+"/leader/"+b.names(other, "/leader")[0], zklatch.AnyVersion))
+		b.until("a new node", func() bool { return len(c.log.all()) == 5 && c.HasLeadership() })
 		assert.Equal(t, []string{"is leader", "not leader", "is leader", "not leader", "is leader"}, c.log.all())
 	})
 }
@@ -251,13 +234,13 @@ func TestArticleANodeOfAnOlderSessionDoesNotCount(t *testing.T) {
 func TestArticleASilentServerEndsTheLeadershipByOurClock(t *testing.T) {
 	play := func(t *testing.T, b *bench) {
 		list := b.candidates(2)
-		require.NoError(t, list[0].Await(t.Context()))
+		require.NoError(t, list[0].Await(b.limited()))
 		release := list[0].user.cable.Stall()
 		defer release()
 		began := time.Now()
 		b.until("the leader to stop", func() bool { return !list[0].HasLeadership() })
 		stopped := time.Since(began)
-		require.NoError(t, list[1].Await(t.Context()))
+		require.NoError(t, list[1].Await(b.limited()))
 		assert.Less(t, stopped, time.Since(began))
 		assert.LessOrEqual(t, stopped, timeout)
 		t.Logf("stopped after %v, followed after %v", stopped, time.Since(began))
@@ -288,7 +271,7 @@ func (b *bench) selector(id string, requeue bool) turn {
 	require.NoError(b.t, s.Start())
 	b.t.Cleanup(s.Close)
 	b.until("it to stand in the line", func() bool {
-		list, err := s.Participants(b.t.Context())
+		list, err := s.Participants(b.limited())
 		return err == nil && slices.ContainsFunc(list, func(p zklatch.Participant) bool { return string(p.Data) == id })
 	})
 	return s
@@ -300,44 +283,54 @@ func TestArticleASelectorLeadsByTurns(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		once, again := b.selector("once", false), b.selector("again", true)
 		assert.ErrorIs(t, once.Start(), zklatch.ErrStarted)
-		<-once.began
+		next(b, once.began)
 		assert.True(t, once.HasLeadership())
 		assert.False(t, again.HasLeadership())
-		got, err := b.user().Mutex(b.path+"/selector", nil).TryAcquire(t.Context(), 100*time.Millisecond)
+		got, err := b.user().Mutex(b.path+"/selector", nil).TryAcquire(b.limited(), 100*time.Millisecond)
 		require.NoError(t, err)
 		assert.False(t, got, "a selector is built on the mutex at the same path")
 		assert.False(t, once.Requeue(), "it is in the queue already")
 
 		once.enough <- struct{}{} // returning gives up the leadership
-		<-again.began
+		next(b, again.began)
 		assert.False(t, once.HasLeadership())
 		again.enough <- struct{}{}
-		<-again.began // AutoRequeue, without another candidate
+		next(b, again.began) // AutoRequeue, without another candidate
 
 		b.until("the first one's turn to be over", once.Requeue)
-		b.until("it to wait", func() bool { list, _ := once.Participants(t.Context()); return len(list) == 2 })
-		again.Interrupt()
-		<-once.began
+		b.until("it to wait", func() bool { list, _ := once.Participants(b.limited()); return len(list) == 2 })
+		again.enough <- struct{}{}
+		next(b, once.began)
 		once.Close()
-		<-again.began
+		next(b, again.began)
 	})
 }
 
-// The context of a leader that is cut off ends at once.
+// The context of a leader that is cut off ends at once, and it gives up the leadership
+// although its session continues.
 //
-// Article 004: takeLeadership runs while leading.
+// Article 004: LeaderSelectorListenerAdapter throws CancelLeadershipException when the
+// connection is suspended or lost, which interrupts takeLeadership.
 func TestArticleASelectorThatIsCutOffIsInterrupted(t *testing.T) {
-	inMemory(t, func(t *testing.T, b *bench) {
-		s := b.selector("s", true)
-		ctx := <-s.began
-		s.user.memory.Disconnect()
-		<-ctx.Done()
-		assert.ErrorIs(t, context.Cause(ctx), zklatch.ErrSuspended)
+	wire(t, func(t *testing.T, b *bench) {
+		s, other := b.selector("s", true), b.selector("other", false)
+		ctx := next(b, s.began)
+		session, _ := s.user.Session()
+		s.user.cable.Cut()
 		synctest.Wait()
+		assert.ErrorIs(t, context.Cause(ctx), zklatch.ErrSuspended)
 		assert.False(t, s.HasLeadership())
+		s.user.cable.Mend()
+		next(b, other.began)
+		now, _ := s.user.Session()
+		assert.Equal(t, session.ID, now.ID, "it has given up the leadership, not lost it")
+		close(other.enough)
+
+		next(b, s.began)
+		s.user.cable.Cut()
 		time.Sleep(2 * timeout) // the session ends
-		s.user.memory.Reconnect()
-		<-s.began
+		s.user.cable.Mend()
+		next(b, s.began)
 		assert.True(t, s.HasLeadership())
 	})
 }

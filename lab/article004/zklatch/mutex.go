@@ -18,12 +18,10 @@ var (
 )
 
 // Mutex is a fair, reentrant lock (InterProcessMutex in article 004). Its owner is this
-// handle, which may acquire it again and must release it as often. Goroutines that must
-// exclude one another need a handle each.
+// handle, which may acquire it again and must release it as often. One goroutine at a time
+// calls Acquire; goroutines that must exclude one another need a handle each.
 type Mutex struct {
 	queue queue
-
-	turn chan struct{} // capacity one: serializes calls of Acquire
 
 	mu           sync.Mutex // guards the fields below
 	place        place
@@ -41,24 +39,16 @@ func (c *Client) Mutex(path string, data []byte) *Mutex {
 }
 
 func (c *Client) mutex(path, kind string, kinds []string, data []byte, before rule) *Mutex {
-	return &Mutex{
-		queue: queue{c: c, dir: path, kind: kind, kinds: kinds, data: data, before: before},
-		turn:  make(chan struct{}, 1),
-	}
+	return &Mutex{queue: queue{c: c, dir: path, kind: kind, kinds: kinds, data: data, before: before}}
 }
 
 // Acquire waits until this handle holds the lock. It returns ErrRetryRefused if the
 // Client's policy ends it.
 func (m *Mutex) Acquire(ctx context.Context) error {
-	select {
-	case m.turn <- struct{}{}:
-		defer func() { <-m.turn }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 	m.mu.Lock()
-	held, p := m.count > 0, m.place
-	if held && m.queue.c.alive(p) {
+	held := m.count > 0
+	s, _ := m.queue.c.tree.Session()
+	if held && s.ID == m.place.session {
 		m.count++
 		m.mu.Unlock()
 		return nil
@@ -114,73 +104,34 @@ func (m *Mutex) Release(ctx context.Context) error {
 	return nil
 }
 
-// Held reports whether this handle holds the lock and its session has not changed.
+// Held reports whether this handle holds the lock, and can rely on it now.
 func (m *Mutex) Held() bool {
+	session, held := m.heldBy()
+	s, _ := m.queue.c.tree.Session()
+	return held && m.queue.c.reliable(s, session)
+}
+
+// heldBy returns the session of the node by which this handle holds the lock.
+func (m *Mutex) heldBy() (session int64, held bool) {
 	m.mu.Lock()
-	held, p := m.count > 0, m.place
-	m.mu.Unlock()
-	return held && m.queue.c.alive(p)
+	defer m.mu.Unlock()
+	return m.place.session, m.count > 0
 }
 
 // Holding returns a context for the work under the lock. It ends with ErrSuspended as
 // soon as the hold cannot be relied on. cancel releases its resources.
 func (m *Mutex) Holding(parent context.Context) (ctx context.Context, cancel func()) {
-	return m.holding(parent, m.queue.c.reliable)
-}
-
-func (m *Mutex) holding(parent context.Context, trusts func(Session, int64) bool) (ctx context.Context, cancel func()) {
-	m.mu.Lock()
-	session, held := m.place.session, m.count > 0
-	m.mu.Unlock()
+	session, held := m.heldBy()
 	if !held {
 		ctx, end := context.WithCancelCause(parent)
 		end(ErrNotHeld)
 		return ctx, func() {}
 	}
-	return m.queue.c.holding(parent, session, trusts)
-}
-
-// Participant is a node in a queue.
-type Participant struct {
-	Path string // of its node
-	Data []byte // of its client
+	return m.queue.c.holding(parent, session)
 }
 
 // Participants returns the holder of the lock, then the waiters in order
 // (getParticipantNodes in article 004).
 func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
 	return m.queue.participants(ctx)
-}
-
-func (q queue) participants(ctx context.Context) ([]Participant, error) {
-	var names []string
-	err := q.c.callWithRetry(ctx, func() (err error) {
-		names, err = q.look(ctx)
-		return err
-	})
-	if errors.Is(err, ErrNoNode) {
-		return nil, nil // the lock was never used
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", q.dir, err)
-	}
-	var list []Participant
-	for _, name := range names {
-		path := q.dir + "/" + name
-		data, err := q.c.get(ctx, path)
-		if errors.Is(err, ErrNoNode) {
-			continue // deleted meanwhile
-		}
-		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", q.dir, err)
-		}
-		list = append(list, Participant{Path: path, Data: data})
-	}
-	return list, nil
-}
-
-// alive reports whether a place belongs to the present session.
-func (c *Client) alive(p place) bool {
-	s, _ := c.tree.Session()
-	return s.ID == p.session
 }

@@ -40,14 +40,15 @@ func TestWatch_OfAWaitOutlastsConnections(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inMemory(t, func(t *testing.T, b *bench) {
+			wire(t, func(t *testing.T, b *bench) {
 				holder, waiter := b.user(), b.user()
 				done, release := wait(b, holder, waiter)
 				for range 10 {
 					synctest.Wait()
-					waiter.memory.Disconnect()
+					waiter.cable.Cut()
 					synctest.Wait()
-					waiter.memory.Reconnect()
+					waiter.cable.Mend()
+					b.until("a connection", func() bool { s, _ := waiter.Session(); return s.Connected() })
 				}
 				synctest.Wait()
 				assert.Equal(t, 1, b.watching())

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // ErrPlaceLost is returned if the own node does not exist any more, mostly because its
@@ -40,18 +41,13 @@ type place struct {
 
 func (p place) path() string { return p.dir + "/" + p.name }
 
-// oneAtATime is the rule of a mutex.
-func oneAtATime(names []string, at int) (watch string, mayGo bool) { return upTo(1)(names, at) }
-
-// upTo is the rule of a semaphore: n may proceed, each other watches the one n places
-// before it.
-func upTo(n int) rule {
-	return func(names []string, at int) (string, bool) {
-		if at < n {
-			return "", true
-		}
-		return names[at-n], false
+// oneAtATime is the rule of a mutex: the first may proceed, each other one watches the
+// one before it.
+func oneAtATime(names []string, at int) (watch string, mayGo bool) {
+	if at == 0 {
+		return "", true
 	}
+	return names[at-1], false
 }
 
 // protected is the prefix of a name with an id.
@@ -66,16 +62,14 @@ func numberOf(name string) string { return name[max(0, len(name)-10):] }
 // as the policy allows it. If ctx ends, the place is deleted. (attemptLock in article
 // 004.)
 func (q queue) stand(ctx context.Context) (place, error) {
-	for starts := q.c.retries(); ; {
-		p, err := q.enter(ctx, starts)
-		if err != nil {
-			return place{}, err
-		}
-		err = q.wait(ctx, p)
+	for starts := (retries{policy: q.c.policy, began: time.Now()}); ; {
+		p, err := q.enter(ctx)
 		if err == nil {
-			return p, nil
+			if err = q.wait(ctx, p); err == nil {
+				return p, nil
+			}
+			q.c.discard(p.dir, p.id)
 		}
-		q.c.discardByID(p.dir, p.id)
 		if !errors.Is(err, ErrPlaceLost) {
 			return place{}, err
 		}
@@ -85,64 +79,39 @@ func (q queue) stand(ctx context.Context) (place, error) {
 	}
 }
 
-// enter creates the own node (createsTheLock in article 004). It counts in starts how
-// often it had to start again because the queue was deleted after it was created.
-func (q queue) enter(ctx context.Context, starts *retries) (place, error) {
-	created := false // the queue, by this call
-	for requests := q.c.retries(); ; {
+// enter creates the own node (createsTheLock in article 004). It returns ErrPlaceLost if
+// the queue was deleted after it was created.
+func (q queue) enter(ctx context.Context) (place, error) {
+	for created := false; ; {
 		p := place{dir: q.dir, id: q.c.id()}
 		path, err := q.c.tree.Create(ctx, q.dir+"/"+protected+p.id+q.kind, q.data, EphemeralNumbered)
 		switch {
+		case errors.Is(err, ErrNoNode) && created:
+			return place{}, ErrPlaceLost
 		case errors.Is(err, ErrNoNode):
-			if created {
-				if err := starts.next(ctx, ErrPlaceLost); err != nil {
-					return place{}, err
-				}
-			}
 			created = true
-			err := q.c.callWithRetry(ctx, func() error { return q.c.makeContainers(ctx, q.dir) })
-			if err != nil && !errors.Is(err, ErrNoNode) {
+			if err := q.c.makePath(ctx, q.dir, Container); err != nil && !errors.Is(err, ErrNoNode) {
 				return place{}, err
 			}
 			continue
 		case errors.Is(err, ErrSessionExpired): // nothing was created
-			if err := requests.next(ctx, err); err != nil {
-				return place{}, err
-			}
 			continue
-		case errors.Is(err, ErrConnectionLost):
-			// The node may have been created: a node with this id is ours.
-			lost := err
-			if path, err = q.find(ctx, p.id); err != nil {
-				q.c.discardByID(q.dir, p.id)
-				return place{}, err
-			}
-			if path == "" {
-				q.c.discardByID(q.dir, p.id) // it may appear later, at a server that lags behind
-				if err := requests.next(ctx, lost); err != nil {
-					return place{}, err
-				}
-				continue
-			}
-		case err != nil:
-			q.c.discardByID(q.dir, p.id)
-			return place{}, err
+		case errors.Is(err, ErrConnectionLost): // a node with this id is ours
+			path, err = q.find(ctx, p.id)
 		}
-		p.name = path[strings.LastIndexByte(path, '/')+1:]
-
-		// Read its owner: the node may have been created by the session before this
-		// one.
-		switch _, s, err := q.c.tree.Get(ctx, path); {
-		case err == nil:
-			p.session = s.Owner
+		var s Stat
+		if err == nil && path != "" {
+			// Read its owner: the node may have been created by the session before this one.
+			_, s, err = q.c.tree.Get(ctx, path)
+		}
+		switch {
+		case err == nil && path != "":
+			p.name, p.session = path[strings.LastIndexByte(path, '/')+1:], s.Owner
 			return p, nil
-		case errors.Is(err, ErrNoNode), retryable(err):
-			q.c.discardByID(q.dir, p.id)
-			if err := requests.next(ctx, err); err != nil {
-				return place{}, err
-			}
+		case err == nil || errors.Is(err, ErrNoNode) || lost(err): // it may appear later, at a server that lags behind
+			q.c.discard(q.dir, p.id)
 		default:
-			q.c.discardByID(q.dir, p.id)
+			q.c.discard(q.dir, p.id)
 			return place{}, err
 		}
 	}
@@ -150,7 +119,7 @@ func (q queue) enter(ctx context.Context, starts *retries) (place, error) {
 
 // find looks for a node by its id. It returns an empty path if there is none.
 func (q queue) find(ctx context.Context, id string) (path string, err error) {
-	err = q.c.callWithRetry(ctx, func() error {
+	err = untilAnswered(func() error {
 		names, err := q.c.tree.Children(ctx, q.dir)
 		for _, name := range names {
 			if strings.Contains(name, id) {
@@ -159,9 +128,6 @@ func (q queue) find(ctx context.Context, id string) (path string, err error) {
 		}
 		return err
 	})
-	if errors.Is(err, ErrNoNode) {
-		return "", nil
-	}
 	return path, err
 }
 
@@ -180,14 +146,11 @@ func (q queue) look(ctx context.Context) ([]string, error) {
 }
 
 // step reads the queue once, and reports whether p may proceed. If not, it returns the
-// watch on the node before it, which it keeps in w; without a watch, read again. (validateOurIndex in
-// article 004 is its check that p is still there.)
-func (q queue) step(ctx context.Context, p place, w *watched) (mayGo bool, watch <-chan Event, err error) {
+// watch on the node before it, which it keeps in w; without a watch, read again.
+// (validateOurIndex in article 004 is its check that p is still there.)
+func (q queue) step(ctx context.Context, p place, w *watch) (mayGo bool, events <-chan Event, err error) {
 	names, err := q.look(ctx)
-	if errors.Is(err, ErrNoNode) {
-		return false, nil, ErrPlaceLost
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrNoNode) {
 		return false, nil, err
 	}
 	at := slices.Index(names, p.name)
@@ -198,35 +161,29 @@ func (q queue) step(ctx context.Context, p place, w *watched) (mayGo bool, watch
 	if mayGo {
 		return true, nil, nil
 	}
-	path := q.dir + "/" + previous
-	_, watch, err = q.c.read(ctx, path, w.on(path))
+	_, events, err = q.c.read(ctx, q.dir+"/"+previous, w)
 	if errors.Is(err, ErrNoNode) {
 		return false, nil, nil // deleted between the two reads: there would be no event
 	}
-	return false, watch, err
+	return false, events, err
 }
 
 // wait returns when p may proceed (internalLockLoop in article 004). After each
 // event, and after each loss of the connection, it reads the queue again: a watch
-// reports that something has changed, not what. The policy limits how often it fails to
-// read in a row.
+// reports that something has changed, not what.
 func (q queue) wait(ctx context.Context, p place) error {
-	var w watched
+	var w watch
 	for {
 		s, changed := q.c.tree.Session()
 		if s.ID != 0 && s.ID != p.session {
 			return ErrPlaceLost
 		}
-		var mayGo bool
-		var watch <-chan Event
-		err := q.c.callWithRetry(ctx, func() (err error) {
-			mayGo, watch, err = q.step(ctx, p, &w)
-			if errors.Is(err, ErrSessionExpired) {
-				return ErrPlaceLost
-			}
-			return err
-		})
+		mayGo, events, err := q.step(ctx, p, &w)
 		switch {
+		case errors.Is(err, ErrConnectionLost):
+			continue
+		case errors.Is(err, ErrSessionExpired):
+			return ErrPlaceLost
 		case err != nil:
 			return err
 		case mayGo:
@@ -234,12 +191,12 @@ func (q queue) wait(ctx context.Context, p place) error {
 				return nil
 			}
 			continue // it was the queue of a session that has ended
-		case watch == nil:
+		case events == nil:
 			continue
 		}
 		select {
-		case <-watch:
-			w.watch.fired(watch)
+		case <-events:
+			w.fired(events)
 			q.c.woken.Add(1)
 		case <-changed:
 		case <-ctx.Done():
@@ -253,6 +210,36 @@ func (q queue) wait(ctx context.Context, p place) error {
 func (q queue) leave(ctx context.Context, p place) {
 	err := q.c.tree.Delete(ctx, p.path(), AnyVersion)
 	if err != nil && !errors.Is(err, ErrNoNode) {
-		q.c.discard(p.path())
+		q.c.discard(p.dir, p.id)
 	}
+}
+
+// Participant is a node in a queue.
+type Participant struct {
+	Path string // of its node
+	Data []byte // of its client
+}
+
+// participants returns the nodes in order.
+func (q queue) participants(ctx context.Context) (list []Participant, err error) {
+	err = untilAnswered(func() error {
+		list = nil
+		names, err := q.look(ctx)
+		for _, name := range names {
+			path := q.dir + "/" + name
+			data, _, err := q.c.tree.Get(ctx, path)
+			if errors.Is(err, ErrNoNode) {
+				continue // deleted meanwhile
+			}
+			if err != nil {
+				return err
+			}
+			list = append(list, Participant{Path: path, Data: data})
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, ErrNoNode) { // the queue was never used
+		return nil, fmt.Errorf("list %s: %w", q.dir, err)
+	}
+	return list, nil
 }

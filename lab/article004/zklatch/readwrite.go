@@ -55,7 +55,8 @@ func (rw *ReadWrite) ReleaseRead(ctx context.Context) error { return rw.read.Rel
 
 // AcquireWrite waits until this handle alone holds the lock.
 func (rw *ReadWrite) AcquireWrite(ctx context.Context) error {
-	if rw.read.Held() && !rw.write.Held() {
+	_, reads := rw.read.heldBy()
+	if _, writes := rw.write.heldBy(); reads && !writes {
 		return fmt.Errorf("acquire %s: %w", rw.write.queue.dir, ErrUpgrade)
 	}
 	return rw.write.Acquire(ctx)

@@ -97,7 +97,7 @@ func (c *Client) Fenced(ctx context.Context, election string, owner conclave.Nod
 	if err := c.makePath(ctx, path, Persistent); err != nil {
 		return false, fmt.Errorf("fence a write of %s: %w", path, err)
 	}
-	_, err = c.tree.SetIf(ctx, path, data, AnyVersion, r.Node, AnyVersion)
+	_, err = c.tree.SetIf(ctx, path, data, AnyVersion, r.Node)
 	if errors.Is(err, ErrNoNode) {
 		return false, nil
 	}

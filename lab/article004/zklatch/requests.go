@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -37,8 +38,10 @@ func call[T any](ctx context.Context, c *Conn, request func() (T, error)) (T, er
 	}
 	c.requests.Add(1)
 	results := make(chan result, 1) // so that the goroutine ends if ctx has ended
+	sent := time.Now()
 	c.group.Go(func() {
 		value, err := request()
+		c.answered(sent, err)
 		results <- result{value, translate(err)}
 	})
 	c.mu.Unlock()
@@ -61,8 +64,6 @@ func translate(err error) error {
 		return ErrNodeExists
 	case errors.Is(err, zk.ErrBadVersion):
 		return ErrBadVersion
-	case errors.Is(err, zk.ErrNotEmpty):
-		return ErrNotEmpty
 	case errors.Is(err, zk.ErrSessionExpired):
 		return ErrSessionExpired
 	case errors.Is(err, zk.ErrConnectionClosed), errors.Is(err, zk.ErrNoServer), errors.Is(err, zk.ErrSessionMoved), errors.Is(err, zk.ErrClosing):
@@ -76,7 +77,7 @@ func stat(s *zk.Stat) Stat {
 	if s == nil {
 		return Stat{}
 	}
-	return Stat{Czxid: s.Czxid, Mzxid: s.Mzxid, Version: s.Version, Owner: s.EphemeralOwner}
+	return Stat{Version: s.Version, Owner: s.EphemeralOwner}
 }
 
 // flags are the library's flags of each kind.
@@ -85,19 +86,11 @@ var flags = map[Kind]int32{
 	EphemeralNumbered: zk.FlagEphemeralSequential, PersistentNumbered: zk.FlagSequence,
 }
 
-// unimplemented is the library's error, which has no name there, for the answer of a
-// server that does not know the request.
-var unimplemented = fmt.Sprintf("unknown error: %v", zk.ErrCode(-6))
-
 // Create creates a node without access restrictions.
 func (c *Conn) Create(ctx context.Context, path string, data []byte, kind Kind) (string, error) {
 	return call(ctx, c, func() (string, error) {
 		if kind == Container {
-			made, err := c.zk.CreateContainer(path, data, zk.FlagContainer, zk.WorldACL(zk.PermAll))
-			if err != nil && err.Error() == unimplemented {
-				err = ErrUnsupported
-			}
-			return made, err
+			return c.zk.CreateContainer(path, data, zk.FlagContainer, zk.WorldACL(zk.PermAll))
 		}
 		return c.zk.Create(path, data, flags[kind], zk.WorldACL(zk.PermAll))
 	})
@@ -162,10 +155,10 @@ func (c *Conn) Set(ctx context.Context, path string, data []byte, version int32)
 	})
 }
 
-// SetIf writes a node if the fence has the version given.
-func (c *Conn) SetIf(ctx context.Context, path string, data []byte, version int32, fence string, fenceVersion int32) (Stat, error) {
+// SetIf writes a node if another one exists.
+func (c *Conn) SetIf(ctx context.Context, path string, data []byte, version int32, fence string) (Stat, error) {
 	return call(ctx, c, func() (Stat, error) {
-		results, err := c.zk.Multi(&zk.CheckVersionRequest{Path: fence, Version: fenceVersion},
+		results, err := c.zk.Multi(&zk.CheckVersionRequest{Path: fence, Version: AnyVersion},
 			&zk.SetDataRequest{Path: path, Data: data, Version: version})
 		if err != nil {
 			return Stat{}, err

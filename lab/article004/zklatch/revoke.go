@@ -24,7 +24,7 @@ func (m *Mutex) MakeRevocable(asked func(*Mutex)) {
 // release the lock (attemptRevoke in article 004). The holder may ignore it. It returns
 // ErrNoNode if the node is not in the queue any more.
 func (c *Client) AttemptRevoke(ctx context.Context, path string) error {
-	err := c.callWithRetry(ctx, func() error {
+	err := untilAnswered(func() error {
 		_, err := c.tree.Set(ctx, path, revokeData, AnyVersion) // twice is like once
 		return err
 	})

@@ -2,8 +2,6 @@ package zklatch
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 	"time"
 )
@@ -13,26 +11,14 @@ type SelectorConfig struct {
 	ID string
 	// TakeLeadership runs while this selector leads, and gives up the leadership by
 	// returning (takeLeadership in article 004). Its context ends with ErrSuspended
-	// as soon as the leadership cannot be relied on, unless StateChanged decides; then
-	// it must return. It must not call Close, which waits for its return.
+	// as soon as the connection breaks or the leadership cannot be relied on for another
+	// reason (LeaderSelectorListenerAdapter in article 004); then it must return. It must
+	// not call Close, which waits for its return.
 	TakeLeadership func(ctx context.Context) error
-	// StateChanged is called with each change of the connection while TakeLeadership
-	// runs, and one call after the other (LeaderSelectorListener in article 004, which
-	// extends ConnectionStateListener). If it returns ErrCancelLeadership, also
-	// wrapped, TakeLeadership's context ends with that error; another error is logged.
-	// A StateChanged that returns nil lets TakeLeadership run on while the connection
-	// is suspended; its context still ends with ErrSuspended before the session can
-	// have ended. Nil ends the context whenever CancelInDoubt would. It must not call
-	// Close, which waits for its return.
-	StateChanged func(ConnectionState) error
 	// AutoRequeue makes the selector enter the queue again after each leadership.
-	// Without it, each call of Requeue does so once, also after the Client's policy has
-	// ended the wait for the leadership.
+	// Without it, each call of Requeue does so once.
 	AutoRequeue bool
 }
-
-// ErrInterrupted is the cause that ends TakeLeadership's context after Interrupt.
-var ErrInterrupted = errors.New("leadership interrupted")
 
 // Selector is a candidate that leads for a while, repeatedly (LeaderSelector in
 // article 004): it acquires a mutex, calls TakeLeadership, and releases the mutex.
@@ -44,12 +30,12 @@ type Selector struct {
 	stop context.CancelFunc
 	done chan struct{} // closed when the loop has ended
 
-	mu        sync.Mutex // guards the fields below
-	started   bool
-	queued    bool                    // in the queue, or about to enter it
-	leading   bool                    // TakeLeadership runs
-	interrupt context.CancelCauseFunc // ends its context
-	requeue   chan struct{}           // capacity one; never closed
+	requeue chan struct{} // capacity one; never closed
+
+	mu      sync.Mutex // guards the fields below
+	started bool
+	queued  bool // in the queue, or about to enter it
+	leading bool // TakeLeadership runs
 }
 
 // Selector returns a candidate for the leadership at a path.
@@ -103,23 +89,7 @@ func (s *Selector) HasLeadership() bool {
 	s.mu.Lock()
 	leading := s.leading
 	s.mu.Unlock()
-	if !leading {
-		return false
-	}
-	s.mutex.mu.Lock()
-	session := s.mutex.place.session
-	s.mutex.mu.Unlock()
-	now, _ := s.mutex.queue.c.tree.Session()
-	return s.mutex.queue.c.reliable(now, session)
-}
-
-// Interrupt ends the context of TakeLeadership, if it runs, with ErrInterrupted.
-func (s *Selector) Interrupt() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.interrupt != nil {
-		s.interrupt(ErrInterrupted)
-	}
+	return leading && s.mutex.Held()
 }
 
 // Participants returns the candidates in order; the first leads.
@@ -130,14 +100,8 @@ func (s *Selector) Participants(ctx context.Context) ([]Participant, error) {
 // run leads once after the other (doWorkLoop in article 004).
 func (s *Selector) run() {
 	for s.ctx.Err() == nil {
-		if err := s.turn(); err != nil && s.ctx.Err() == nil {
-			if errors.Is(err, errNotAcquired) {
-				s.mutex.queue.c.pauseAfter(s.ctx, err)
-				if !errors.Is(err, ErrRetryRefused) {
-					continue // TakeLeadership was not called: try again
-				}
-			}
-			s.mutex.queue.c.log.Warn("a leadership has ended with an error", "path", s.mutex.queue.dir, "error", err)
+		if err := s.turn(); err != nil {
+			s.mutex.queue.c.pauseAfter(s.ctx, err)
 		}
 		if s.cfg.AutoRequeue {
 			continue
@@ -152,13 +116,10 @@ func (s *Selector) run() {
 	}
 }
 
-// errNotAcquired wraps errors from before TakeLeadership was called.
-var errNotAcquired = errors.New("cannot acquire the leadership")
-
 // turn acquires the mutex, leads and releases it (doWork in article 004).
 func (s *Selector) turn() error {
 	if err := s.mutex.Acquire(s.ctx); err != nil {
-		return fmt.Errorf("%w: %w", errNotAcquired, err)
+		return err
 	}
 	defer func() {
 		// Also after Close. If a second is not enough, the deletion continues in the
@@ -167,34 +128,15 @@ func (s *Selector) turn() error {
 		defer cancel()
 		_ = s.mutex.Release(ctx) // it is held
 	}()
-	ctx, interrupt := context.WithCancelCause(s.ctx)
-	defer interrupt(nil)
-	ctx, cancel := s.held(ctx, interrupt)
+	ctx, cancel := s.mutex.Holding(s.ctx)
 	defer cancel()
-	s.lead(true, interrupt)
-	defer s.lead(false, nil)
+	s.lead(true)
+	defer s.lead(false)
 	return s.cfg.TakeLeadership(ctx)
 }
 
-// held returns the context of a leadership, which StateChanged may end by interrupt.
-func (s *Selector) held(parent context.Context, interrupt context.CancelCauseFunc) (ctx context.Context, cancel func()) {
-	if s.cfg.StateChanged == nil {
-		return s.mutex.Holding(parent)
-	}
-	c := s.mutex.queue.c
-	ctx, end := s.mutex.holding(parent, c.continues)
-	s.mutex.mu.Lock()
-	session := s.mutex.place.session
-	s.mutex.mu.Unlock()
-	stop := c.listen(s.ctx, session, s.cfg.StateChanged, interrupt)
-	return ctx, func() {
-		stop()
-		end()
-	}
-}
-
-func (s *Selector) lead(leading bool, interrupt context.CancelCauseFunc) {
+func (s *Selector) lead(leading bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.leading, s.interrupt = leading, interrupt
+	s.leading = leading
 }

@@ -36,35 +36,33 @@ func (c *Client) SimpleDistributedQueue(path string) *SimpleDistributedQueue {
 	return &SimpleDistributedQueue{c: c, dir: path}
 }
 
-func (q *SimpleDistributedQueue) path(name string) string { return q.dir + "/" + name }
-
 // Offer adds an item at the end. After ErrConnectionLost it may have been added: the
 // request is not repeated, because that could add the item twice.
 func (q *SimpleDistributedQueue) Offer(ctx context.Context, item []byte) error {
-	if err := q.put(ctx, item); err != nil {
-		return fmt.Errorf("offer to %s: %w", q.dir, err)
+	for {
+		_, err := q.c.tree.Create(ctx, q.dir+"/"+itemPrefix, item, PersistentNumbered)
+		switch {
+		case errors.Is(err, ErrNoNode):
+			err = q.open(ctx)
+		case errors.Is(err, ErrSessionExpired): // nothing was created
+			continue
+		case err == nil:
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("offer to %s: %w", q.dir, err)
+		}
 	}
-	return nil
 }
 
 // Peek returns the first item and leaves it in the queue (peek and element in Curator).
 // It returns ErrQueueEmpty if there is none.
 func (q *SimpleDistributedQueue) Peek(ctx context.Context) ([]byte, error) {
-	names, _, err := q.list(ctx)
+	item, _, err := q.first(ctx, func(string) error { return nil })
 	if err != nil {
 		return nil, fmt.Errorf("peek at %s: %w", q.dir, err)
 	}
-	for _, name := range names {
-		item, err := q.c.get(ctx, q.path(name))
-		if errors.Is(err, ErrNoNode) {
-			continue // taken meanwhile
-		}
-		if err != nil {
-			return nil, fmt.Errorf("peek at %s: %w", q.dir, err)
-		}
-		return item, nil
-	}
-	return nil, ErrQueueEmpty
+	return item, nil
 }
 
 // Poll takes the first item (poll and remove in Curator). It waits for one as long as
@@ -73,153 +71,95 @@ func (q *SimpleDistributedQueue) Peek(ctx context.Context) ([]byte, error) {
 func (q *SimpleDistributedQueue) Poll(ctx context.Context, limit time.Duration) ([]byte, error) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
-	return q.poll(ctx, timer.C)
+	return q.take(ctx, timer.C)
 }
 
 // Take waits for an item and takes it. If it returns ErrConnectionLost, or the error of
 // a ctx that ended while an item was being removed, that item may be lost.
 func (q *SimpleDistributedQueue) Take(ctx context.Context) ([]byte, error) {
-	return q.poll(ctx, nil)
+	return q.take(ctx, nil)
 }
 
-func (q *SimpleDistributedQueue) poll(ctx context.Context, late <-chan time.Time) ([]byte, error) {
+func (q *SimpleDistributedQueue) take(ctx context.Context, late <-chan time.Time) ([]byte, error) {
 	for {
-		names, watch, err := q.list(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("poll %s: %w", q.dir, err)
+		_, changed := q.c.tree.Session()
+		item, events, err := q.first(ctx, func(path string) error { return q.c.tree.Delete(ctx, path, AnyVersion) })
+		if err == nil {
+			return item, nil
 		}
-		for _, name := range names {
-			item, err := q.c.get(ctx, q.path(name))
-			mine := false
-			if err == nil {
-				mine, err = q.remove(ctx, name)
-			}
-			switch {
-			case errors.Is(err, ErrNoNode): // taken by another client
-			case err != nil:
-				return nil, fmt.Errorf("poll %s: %w", q.dir, err)
-			case mine:
-				return item, nil
-			}
+		if !errors.Is(err, ErrQueueEmpty) {
+			return nil, fmt.Errorf("take from %s: %w", q.dir, err)
 		}
 		select {
-		case <-watch:
+		case <-events:
+			q.watch.fired(events)
+		case <-changed: // an event may have been missed
 		case <-late:
-			return nil, ErrQueueEmpty
+			return nil, err
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
 }
 
-// ensure creates the node and its missing parents.
-func (q *SimpleDistributedQueue) ensure(ctx context.Context) error {
-	return q.c.callWithRetry(ctx, func() error {
-		if at := strings.LastIndexByte(q.dir, '/'); at > 0 {
-			if err := q.c.makeContainers(ctx, q.dir[:at]); err != nil {
-				return err
-			}
-		}
-		_, err := q.c.tree.Create(ctx, q.dir, nil, Persistent)
-		if errors.Is(err, ErrNodeExists) {
-			return nil
-		}
+// first returns the first item for which use does not return ErrNoNode. If there is none,
+// it returns ErrQueueEmpty, and a watch that reports when there are others.
+func (q *SimpleDistributedQueue) first(ctx context.Context, use func(path string) error) (item []byte, events <-chan Event, err error) {
+	var names []string
+	err = untilAnswered(func() (err error) {
+		events, err = q.watch.read(q.c, q.dir, func() (err error) {
+			names, err = q.c.tree.Children(ctx, q.dir)
+			return err
+		}, func() (events <-chan Event, err error) {
+			names, events, err = q.c.tree.ChildrenW(ctx, q.dir)
+			return events, err
+		})
 		return err
 	})
-}
-
-// createDir creates dir after a request has returned ErrNoNode. After the first time,
-// each is a retry.
-func (q *SimpleDistributedQueue) createDir(ctx context.Context, missing *bool, tries *retries) error {
-	if *missing {
-		if err := tries.next(ctx, fmt.Errorf("%s: %w", q.dir, ErrNoNode)); err != nil {
-			return err
+	if errors.Is(err, ErrNoNode) {
+		if err = q.open(ctx); err == nil {
+			return q.first(ctx, use)
 		}
 	}
-	*missing = true
-	if err := q.ensure(ctx); !errors.Is(err, ErrNoNode) { // a container above was deleted meanwhile
-		return err
+	if err != nil {
+		return nil, nil, err
 	}
-	return nil
-}
-
-// put adds an item at the end. After ErrConnectionLost it may have been added; the
-// request is not repeated, because an item cannot be recognised once it was taken.
-func (q *SimpleDistributedQueue) put(ctx context.Context, data []byte) error {
-	missing := false
-	for tries := q.c.retries(); ; {
-		_, err := q.c.tree.Create(ctx, q.path(itemPrefix), data, PersistentNumbered)
-		switch {
-		case errors.Is(err, ErrNoNode):
-			err = q.createDir(ctx, &missing, tries)
-		case errors.Is(err, ErrSessionExpired): // nothing was created
-			err = tries.next(ctx, err)
-		default:
-			return err
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(numberOf(a), numberOf(b)) })
+	for _, name := range names {
+		if !strings.HasPrefix(name, itemPrefix) {
+			continue
 		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// list returns the names of the items in order, and a watch that reports when there
-// are others.
-func (q *SimpleDistributedQueue) list(ctx context.Context) (names []string, watch <-chan Event, err error) {
-	missing := false
-	for tries := q.c.retries(); ; {
-		err := q.c.callWithRetry(ctx, func() (err error) {
-			names, watch, err = q.read(ctx)
+		path := q.dir + "/" + name
+		err := untilAnswered(func() (err error) {
+			item, _, err = q.c.tree.Get(ctx, path)
 			return err
 		})
-		if errors.Is(err, ErrNoNode) {
-			err = q.createDir(ctx, &missing, tries)
-			if err == nil {
-				continue
-			}
+		if err == nil {
+			err = use(path)
 		}
-		if err != nil {
-			return nil, nil, err
+		if !errors.Is(err, ErrNoNode) { // taken by another client
+			return item, nil, err
 		}
-		names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, itemPrefix) })
-		slices.SortFunc(names, func(a, b string) int { return cmp.Compare(numberOf(a), numberOf(b)) })
-		return names, watch, nil
 	}
+	return nil, events, ErrQueueEmpty
 }
 
-// read lists the node, and sets a watch only if the last one has fired.
-func (q *SimpleDistributedQueue) read(ctx context.Context) ([]string, <-chan Event, error) {
-	if events := q.watch.pending(); events != nil {
-		names, err := q.c.tree.Children(ctx, q.dir)
-		return names, events, err
-	}
-	names, events, err := q.c.tree.ChildrenW(ctx, q.dir)
-	if err == nil {
-		q.watch.keep(events)
-	}
-	return names, events, err
-}
-
-// remove removes an item, and reports whether this call has removed it. If an answer was
-// lost and the item is gone then, it may have been this call: remove returns
-// ErrConnectionLost.
-func (q *SimpleDistributedQueue) remove(ctx context.Context, name string) (bool, error) {
-	lost := false
-	for tries := q.c.retries(); ; {
-		err := q.c.tree.Delete(ctx, q.path(name), AnyVersion)
+// open creates the queue's node, and containers above it, if it is missing.
+func (q *SimpleDistributedQueue) open(ctx context.Context) error {
+	for {
+		err := untilAnswered(func() error {
+			_, err := q.c.tree.Create(ctx, q.dir, nil, Persistent)
+			return err
+		})
 		switch {
-		case err == nil:
-			return true, nil
-		case errors.Is(err, ErrNoNode) && lost:
-			return false, fmt.Errorf("take %s: it may have been removed for no client: %w", q.path(name), ErrConnectionLost)
-		case errors.Is(err, ErrNoNode):
-			return false, nil
-		case !retryable(err):
-			return false, err
+		case err == nil || errors.Is(err, ErrNodeExists):
+			return nil
+		case !errors.Is(err, ErrNoNode):
+			return err
 		}
-		lost = lost || errors.Is(err, ErrConnectionLost)
-		if err := tries.next(ctx, err); err != nil {
-			return false, err
+		above := q.dir[:strings.LastIndexByte(q.dir, '/')]
+		if err := q.c.makePath(ctx, above, Container); err != nil && !errors.Is(err, ErrNoNode) {
+			return err
 		}
 	}
 }

@@ -21,26 +21,26 @@ func TestArticleAQueueIsTakenInOrder(t *testing.T) {
 		producer, u := b.user(), b.user()
 		offer := producer.SimpleDistributedQueue(b.path + "/queue")
 		q := u.SimpleDistributedQueue(b.path + "/queue")
-		_, err := q.Peek(t.Context())
+		_, err := q.Peek(b.limited())
 		assert.ErrorIs(t, err, zklatch.ErrQueueEmpty)
-		_, err = q.Poll(t.Context(), 0)
+		_, err = q.Poll(b.limited(), 0)
 		assert.ErrorIs(t, err, zklatch.ErrQueueEmpty)
 		var names []string
 		for i := range 12 {
-			require.NoError(t, offer.Offer(t.Context(), fmt.Append(nil, i)))
+			require.NoError(t, offer.Offer(b.limited(), fmt.Append(nil, i)))
 			names = append(names, fmt.Sprintf("qn-%010d", i))
 		}
 		assert.Equal(t, names, sorted(b.names(u, "/queue")))
-		_, stat, err := u.Get(t.Context(), b.path+"/queue/"+names[0])
+		_, stat, err := u.Get(b.limited(), b.path+"/queue/"+names[0])
 		require.NoError(t, err)
 		assert.Zero(t, stat.Owner, "an item outlives the session that has offered it")
-		_, err = u.Create(t.Context(), b.path+"/queue/a-foreign-node", nil, zklatch.Persistent)
+		_, err = u.Create(b.limited(), b.path+"/queue/a-foreign-node", nil, zklatch.Persistent)
 		require.NoError(t, err)
 
 		for i := range 12 {
 			want := fmt.Sprint(i)
 			for range 2 {
-				item, err := q.Peek(t.Context())
+				item, err := q.Peek(b.limited())
 				require.NoError(t, err)
 				assert.Equal(t, want, string(item), "peek leaves the item")
 			}
@@ -48,12 +48,12 @@ func TestArticleAQueueIsTakenInOrder(t *testing.T) {
 			if i%2 == 0 {
 				take = func(ctx context.Context) ([]byte, error) { return q.Poll(ctx, 0) }
 			}
-			item, err := take(t.Context())
+			item, err := take(b.limited())
 			require.NoError(t, err)
 			assert.Equal(t, want, string(item))
 		}
 		began := time.Now()
-		_, err = q.Poll(t.Context(), 300*time.Millisecond)
+		_, err = q.Poll(b.limited(), 300*time.Millisecond)
 		assert.ErrorIs(t, err, zklatch.ErrQueueEmpty)
 		assert.GreaterOrEqual(t, time.Since(began), 300*time.Millisecond)
 
@@ -68,7 +68,7 @@ func TestArticleAQueueIsTakenInOrder(t *testing.T) {
 			if b.server != nil { // a real one does not count watches on children
 				b.until("it to wait", func() bool { return b.watching() == 1 })
 			}
-			require.NoError(t, offer.Offer(t.Context(), []byte("late")))
+			require.NoError(t, offer.Offer(b.limited(), []byte("late")))
 			assert.Equal(t, "late", next(b, taken))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -118,23 +118,25 @@ func TestSimpleDistributedQueue_ManyConsumers(t *testing.T) {
 // If answers or requests are lost, no item is taken twice, and none is offered twice.
 // An item may be lost then, which is reported.
 func TestSimpleDistributedQueue_LostAnswers(t *testing.T) {
-	inMemory(t, func(t *testing.T, b *bench) {
+	wire(t, func(t *testing.T, b *bench) {
 		u := b.user()
 		q := u.SimpleDistributedQueue(b.path + "/queue")
-		offer := func(item string) { require.NoError(t, q.Offer(t.Context(), []byte(item))) }
+		offer := func(item string) { require.NoError(t, q.Offer(b.limited(), []byte(item))) }
 		offer("1")
 		b.server.LoseReply("create", "/queue/qn-")
-		assert.ErrorIs(t, q.Offer(t.Context(), []byte("2")), zklatch.ErrConnectionLost)
+		assert.ErrorIs(t, q.Offer(b.limited(), []byte("2")), zklatch.ErrConnectionLost)
 		assert.Len(t, b.names(u, "/queue"), 2, "it was offered once")
 		b.server.DropRequest("create", "/queue/qn-")
-		assert.ErrorIs(t, q.Offer(t.Context(), []byte("lost")), zklatch.ErrConnectionLost)
+		assert.ErrorIs(t, q.Offer(b.limited(), []byte("lost")), zklatch.ErrConnectionLost)
 		offer("3")
 		offer("4")
 
 		b.server.LoseReply("delete", "/queue/qn-")
 		_, err := q.Take(b.limited())
-		assert.ErrorIs(t, err, zklatch.ErrConnectionLost, "it may have been taken by any client")
+		assert.ErrorIs(t, err, zklatch.ErrConnectionLost, "it may have been taken")
 		b.server.DropRequest("delete", "/queue/qn-")
+		_, err = q.Take(b.limited())
+		assert.ErrorIs(t, err, zklatch.ErrConnectionLost, "and this one was not")
 		b.server.DropRequest("children", "/queue")
 		b.server.DropRequest("get", "/queue/qn-")
 		for _, want := range []string{"2", "3", "4"} {
@@ -150,19 +152,19 @@ func TestSimpleDistributedQueue_LostAnswers(t *testing.T) {
 // The waits that have ended leave no watches behind, a wait survives the connection
 // and the session, and the numbers of a queue never begin again.
 func TestSimpleDistributedQueue_Waits(t *testing.T) {
-	inMemory(t, func(t *testing.T, b *bench) {
+	wire(t, func(t *testing.T, b *bench) {
 		u := b.user()
 		q := u.SimpleDistributedQueue(b.path + "/below/queue")
 		for range 10 {
-			_, err := q.Poll(t.Context(), time.Second)
+			_, err := q.Poll(b.limited(), time.Second)
 			assert.ErrorIs(t, err, zklatch.ErrQueueEmpty)
 		}
 		assert.Equal(t, 1, b.watching())
 		for i, disturb := range []func(){
-			func() { u.memory.Disconnect() },
+			func() { u.cable.Cut() },
 			func() { s, _ := u.Session(); b.server.Expire(s.ID) },
 			func() {
-				require.NoError(t, u.Delete(t.Context(), b.path+"/below/queue", zklatch.AnyVersion))
+				require.NoError(t, u.Delete(b.limited(), b.path+"/below/queue", zklatch.AnyVersion))
 			},
 		} {
 			taken := make(chan string, 1)
@@ -174,11 +176,11 @@ func TestSimpleDistributedQueue_Waits(t *testing.T) {
 			synctest.Wait()
 			disturb()
 			synctest.Wait()
-			require.NoError(t, b.user().SimpleDistributedQueue(b.path+"/below/queue").Offer(t.Context(), fmt.Append(nil, i)))
-			u.memory.Reconnect()
+			require.NoError(t, b.user().SimpleDistributedQueue(b.path+"/below/queue").Offer(b.limited(), fmt.Append(nil, i)))
+			u.cable.Mend()
 			assert.Equal(t, fmt.Sprint(i), next(b, taken))
 		}
-		require.NoError(t, q.Offer(t.Context(), nil))
+		require.NoError(t, q.Offer(b.limited(), nil))
 		_, err := q.Take(b.limited())
 		require.NoError(t, err)
 		assert.True(t, b.server.IsContainer(b.path+"/below"))

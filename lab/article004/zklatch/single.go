@@ -31,16 +31,13 @@ func (l *SingleNode) Acquire(ctx context.Context) error {
 
 func (l *SingleNode) acquire(ctx context.Context, id string) error {
 	var w watch
-	for tries := l.c.retries(); ; {
+	for {
 		_, changed := l.c.tree.Session()
 		_, err := l.c.tree.Create(ctx, l.path, []byte(id), Ephemeral)
 		switch {
 		case err == nil:
 			return nil
 		case errors.Is(err, ErrSessionExpired):
-			if err := tries.next(ctx, err); err != nil {
-				return fmt.Errorf("acquire %s: %w", l.path, err)
-			}
 			continue
 		case !errors.Is(err, ErrNodeExists) && !errors.Is(err, ErrConnectionLost):
 			return fmt.Errorf("acquire %s: %w", l.path, err)
@@ -49,13 +46,8 @@ func (l *SingleNode) acquire(ctx context.Context, id string) error {
 		switch {
 		case err == nil && string(data) == id:
 			return nil // the answer was lost, but the node is ours
-		case errors.Is(err, ErrNoNode):
-			continue // released meanwhile
-		case retryable(err):
-			if err := tries.next(ctx, err); err != nil {
-				return fmt.Errorf("acquire %s: %w", l.path, err)
-			}
-			continue
+		case errors.Is(err, ErrNoNode) || lost(err):
+			continue // released meanwhile, or not answered
 		case err != nil:
 			return fmt.Errorf("acquire %s: %w", l.path, err)
 		}
@@ -81,9 +73,7 @@ func (l *SingleNode) Release(ctx context.Context) error {
 
 // discard deletes the node in the background if it is the one with this id.
 func (l *SingleNode) discard(id string) {
-	l.c.background(func() {
-		l.c.retry("delete "+l.path, func() error { return l.remove(l.c.ctx, id) })
-	})
+	l.c.repeat("delete "+l.path, func() error { return l.remove(l.c.ctx, id) })
 }
 
 // remove deletes the node if it is the one with this id: another client may hold

@@ -31,48 +31,53 @@ func (t *lateLoss) Delete(ctx context.Context, path string, version int32) error
 }
 
 func TestSingleNode_ALateReleaseLeavesTheNextHolderAlone(t *testing.T) {
-	inMemory(t, func(t *testing.T, b *bench) {
+	wire(t, func(t *testing.T, b *bench) {
 		a, w := b.user(), b.user()
 		b.top(a)
-		held := b.client(&lateLoss{Tree: a.Tree}, zklatch.RetryForever{}).SingleNode(b.path + "/top/single")
+		held := b.client(&lateLoss{Tree: a.Conn}, nil).SingleNode(b.path + "/top/single")
 		second := w.SingleNode(b.path + "/top/single")
-		require.NoError(t, held.Acquire(t.Context()))
+		require.NoError(t, held.Acquire(b.limited()))
 		got := make(chan error, 1)
-		go func() { got <- second.Acquire(t.Context()) }()
+		go func() { got <- second.Acquire(b.limited()) }()
 		synctest.Wait()
-		require.NoError(t, held.Release(t.Context()))
+		require.NoError(t, held.Release(b.limited()))
 		require.NoError(t, next(b, got))
 		time.Sleep(timeout / 2)
 		assert.Equal(t, []string{"single"}, b.names(w, "/top"), "the next holder's node")
-		require.NoError(t, second.Release(t.Context()))
+		require.NoError(t, second.Release(b.limited()))
 		assert.Empty(t, b.names(w, "/top"))
 	})
 }
 
 func TestSingleNode_AnAcquireThatFailsLeavesNoNode(t *testing.T) {
-	inMemory(t, func(t *testing.T, b *bench) {
+	wire(t, func(t *testing.T, b *bench) {
 		u, look := b.user(), b.user()
 		b.top(u)
 		b.server.LoseReply("create", "/single")
+		ctx, cancel := context.WithCancel(t.Context())
 		b.server.DropRequest("get", "/single")
-		c := b.client(u.Tree, zklatch.RetryNTimes{})
-		require.ErrorIs(t, c.SingleNode(b.path+"/top/single").Acquire(t.Context()), zklatch.ErrRetryRefused)
+		tree := interposed{u.Conn, func(string) {
+			if b.server.Faults() == 0 {
+				cancel()
+			}
+		}}
+		require.ErrorIs(t, b.client(tree, nil).SingleNode(b.path+"/top/single").Acquire(ctx), context.Canceled)
 		time.Sleep(timeout)
 		assert.Empty(t, b.names(look, "/top"))
 	})
 }
 
 func TestSingleNode_AHandleThatHasLostTheLockLeavesItAlone(t *testing.T) {
-	inMemory(t, func(t *testing.T, b *bench) {
+	wire(t, func(t *testing.T, b *bench) {
 		a, w := b.user(), b.user()
 		b.top(w)
 		lost, held := a.SingleNode(b.path+"/top/single"), w.SingleNode(b.path+"/top/single")
-		require.NoError(t, lost.Acquire(t.Context()))
+		require.NoError(t, lost.Acquire(b.limited()))
 		session, _ := a.Session()
 		b.server.Expire(session.ID)
-		require.NoError(t, held.Acquire(t.Context()))
-		require.NoError(t, lost.Release(t.Context()))
-		require.NoError(t, a.SingleNode(b.path+"/top/single").Release(t.Context()), "a handle that never held it")
+		require.NoError(t, held.Acquire(b.limited()))
+		require.NoError(t, lost.Release(b.limited()))
+		require.NoError(t, a.SingleNode(b.path+"/top/single").Release(b.limited()), "a handle that never held it")
 		time.Sleep(timeout)
 		assert.Equal(t, []string{"single"}, b.names(w, "/top"))
 	})

@@ -129,7 +129,7 @@ func (s *Strategy) stand(me elector.Candidate) {
 // leave deletes this node's place in the queue, which lets the next one lead.
 func (s *Strategy) leave(ctx context.Context) {
 	if s.latch != nil {
-		_ = s.latch.Close(ctx, Silent) // never fails: the deletion is repeated
+		s.latch.Close(ctx, Silent)
 		s.latch = nil
 	}
 }
@@ -175,7 +175,7 @@ func (s *Strategy) compete(ctx context.Context, me elector.Candidate, p place) (
 		s.leave(ctx)
 		return r.term(me, false), nil
 	}
-	stat, err := s.cfg.Tree.SetIf(ctx, s.cfg.Path+recordNode, h.record.bytes(), version, p.path(), AnyVersion)
+	stat, err := s.cfg.Tree.SetIf(ctx, s.cfg.Path+recordNode, h.record.bytes(), version, p.path())
 	switch {
 	case errors.Is(err, ErrBadVersion), errors.Is(err, ErrNoNode), errors.Is(err, ErrSessionExpired):
 		return s.look(ctx, me) // lost: another node has won, or the place does not exist any more
@@ -225,35 +225,47 @@ func (s *Strategy) renew(ctx context.Context, me elector.Candidate) (elector.Ter
 	return s.beat(ctx, me, h)
 }
 
-// beat writes the record's next beat, fenced by the place. It is repeated until there
-// is an answer; a beat whose answer was lost is found in the record.
+// beat writes the record's next beat.
 func (s *Strategy) beat(ctx context.Context, me elector.Candidate, h *hold) (elector.Term, error) {
+	next, err := s.write(ctx, h, func(r *record) { r.Beat++ })
+	switch {
+	case err != nil:
+		return elector.Term{}, fmt.Errorf("renew term %d: %w", h.record.Number, err)
+	case next == nil:
+		return s.deposed(ctx, me)
+	}
+	s.held.Store(next)
+	return next.term(me), nil
+}
+
+// write changes the record of a held term, fenced by the place, and returns what is held
+// then, or nil if the term has ended. It is repeated until there is an answer; a write
+// whose answer was lost is found in the record.
+func (s *Strategy) write(ctx context.Context, h *hold, change func(*record)) (*hold, error) {
 	for {
 		now, _ := s.cfg.Tree.Session()
 		next := *h
-		next.record.Beat++
-		stat, err := s.cfg.Tree.SetIf(ctx, s.cfg.Path+recordNode, next.record.bytes(), h.version, h.place.path(), AnyVersion)
+		change(&next.record)
+		stat, err := s.cfg.Tree.SetIf(ctx, s.cfg.Path+recordNode, next.record.bytes(), h.version, h.place.path())
 		switch {
 		case err == nil:
 			next.version, next.link = stat.Version, now.Link
-			s.held.Store(&next)
-			return next.term(me), nil
+			return &next, nil
 		case errors.Is(err, ErrConnectionLost):
 			continue // the next try waits for a connection
-		case errors.Is(err, ErrBadVersion):
-			r, version, readErr := s.read(ctx)
-			if readErr != nil {
-				return elector.Term{}, fmt.Errorf("renew term %d: %w", h.record.Number, readErr)
-			}
-			if r.Number == h.record.Number && r.Node == h.place.path() && !r.Resigned {
-				h = &hold{place: h.place, record: r, version: version, link: h.link, cause: h.cause, before: h.before}
-				continue
-			}
-			return s.deposed(ctx, me)
 		case errors.Is(err, ErrNoNode), errors.Is(err, ErrSessionExpired):
-			return s.deposed(ctx, me)
+			return nil, nil
+		case !errors.Is(err, ErrBadVersion):
+			return nil, err
 		}
-		return elector.Term{}, fmt.Errorf("renew term %d: %w", h.record.Number, err)
+		r, version, err := s.read(ctx)
+		switch {
+		case err != nil:
+			return nil, err
+		case r.Number != h.record.Number || r.Node != h.place.path() || r.Resigned:
+			return nil, nil
+		}
+		h = &hold{place: h.place, record: r, version: version, link: h.link, cause: h.cause, before: h.before}
 	}
 }
 
@@ -273,32 +285,13 @@ func (s *Strategy) deposed(ctx context.Context, me elector.Candidate) (elector.T
 // Resign marks the term in the record as resigned, and leaves the queue, which wakes
 // the next one (5).
 func (s *Strategy) Resign(ctx context.Context, held elector.Term) error {
-	left := s.held.Swap(nil)
-	if left == nil || left.record.Number != held.Number {
+	h := s.held.Swap(nil)
+	if h == nil || h.record.Number != held.Number {
 		return nil // lost already
 	}
-	h := *left
 	defer s.leave(ctx)
-	for {
-		resigned := h.record
-		resigned.Resigned = true
-		_, err := s.cfg.Tree.SetIf(ctx, s.cfg.Path+recordNode, resigned.bytes(), h.version, h.place.path(), AnyVersion)
-		switch {
-		case err == nil, errors.Is(err, ErrNoNode), errors.Is(err, ErrSessionExpired):
-			return nil
-		case errors.Is(err, ErrConnectionLost):
-			continue
-		case errors.Is(err, ErrBadVersion): // an earlier request whose answer was lost has changed it, or this node is deposed
-			r, version, readErr := s.read(ctx)
-			if readErr == nil && (r.Node != h.place.path() || r.Resigned) {
-				return nil
-			}
-			if readErr == nil {
-				h.version, h.record = version, r
-				continue
-			}
-			err = readErr
-		}
+	if _, err := s.write(ctx, h, func(r *record) { r.Resigned = true }); err != nil {
 		return fmt.Errorf("resign term %d: %w", held.Number, err)
 	}
+	return nil
 }

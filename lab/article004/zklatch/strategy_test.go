@@ -89,11 +89,11 @@ func TestStrategy_SessionShorterThanLeaseWinsNoTerm(t *testing.T) {
 // node that is not the first in the queue any more writes nothing, whatever version
 // it has read.
 func TestStrategy_OnlyFirstInQueueWritesRecord(t *testing.T) {
-	inMemory(t, func(t *testing.T, b *bench) {
+	wire(t, func(t *testing.T, b *bench) {
 		ctx := t.Context()
 		strategy := func() (*zklatch.Strategy, *user, elector.Candidate) {
 			u := b.user()
-			s, err := zklatch.NewStrategy(zklatch.StrategyConfig{Tree: u.Tree, Path: b.path + "/election", Rand: random(uint64(b.clients.Load()))})
+			s, err := zklatch.NewStrategy(zklatch.StrategyConfig{Tree: u.Conn, Path: b.path + "/election", Rand: random(uint64(b.clients.Load()))})
 			require.NoError(t, err)
 			t.Cleanup(func() { s.Close() })
 			id := conclave.NodeID{Name: "n", Incarnation: string(rune('a' + b.clients.Load()))}
@@ -114,7 +114,7 @@ func TestStrategy_OnlyFirstInQueueWritesRecord(t *testing.T) {
 
 		session, _ := au.Session()
 		b.server.Expire(session.ID) // a has not read yet
-		written, err = au.Fenced(ctx, b.path+"/election", me.ID, won.Number, b.path+"/state", []byte("y"))
+		written, err = b.user().Fenced(ctx, b.path+"/election", me.ID, won.Number, b.path+"/state", []byte("y"))
 		require.NoError(t, err)
 		assert.False(t, written, "the record still names it, but its place is deleted")
 

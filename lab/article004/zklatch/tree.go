@@ -7,8 +7,8 @@ import (
 )
 
 // Tree is the part of ZooKeeper that the recipes need: nodes that end with their
-// session, numbered names, one-shot watches, versions. [Conn] is a real one; package
-// memtree has one in memory.
+// session, numbered names, one-shot watches, versions. [Conn] is a client's; package
+// memtree has a server in memory.
 //
 // Each call waits for a connection until ctx ends. After ErrConnectionLost, or the
 // error of a ctx that ended, the outcome is unknown: the request may have been
@@ -23,13 +23,14 @@ type Tree interface {
 	Get(ctx context.Context, path string) ([]byte, Stat, error)
 	// GetW reads a node and watches it: the channel receives one event when the node is
 	// written or deleted, or when the watch ends because the session has expired, and
-	// is closed then. If there is no such node, no watch is set.
+	// is closed then. If there is no such node, no watch is set. A watch may miss a change
+	// while the connection is replaced: when Session.Link has changed, read and watch again.
 	GetW(ctx context.Context, path string) ([]byte, Stat, <-chan Event, error)
 	// Set writes a node if it has that version.
 	Set(ctx context.Context, path string, data []byte, version int32) (Stat, error)
-	// SetIf writes a node if it has that version and another node, the fence, has
-	// fenceVersion, in one transaction.
-	SetIf(ctx context.Context, path string, data []byte, version int32, fence string, fenceVersion int32) (Stat, error)
+	// SetIf writes a node if it has that version and another node, the fence, exists, in
+	// one transaction.
+	SetIf(ctx context.Context, path string, data []byte, version int32, fence string) (Stat, error)
 	// Children lists the names under a node, in no order.
 	Children(ctx context.Context, path string) ([]string, error)
 	// ChildrenW is Children with a watch, which reports as that of GetW does: one event
@@ -58,8 +59,6 @@ const AnyVersion = -1
 
 // Stat describes a node.
 type Stat struct {
-	Czxid   int64 // the transaction that created it; unique
-	Mzxid   int64 // the last transaction that wrote it
 	Version int32 // how often it was written
 	Owner   int64 // the session that it ends with; 0 if none
 }
@@ -117,13 +116,8 @@ var (
 	ErrNoNode = errors.New("no such node")
 	// ErrNodeExists is returned if there is a node of that name already.
 	ErrNodeExists = errors.New("node exists")
-	// ErrBadVersion is returned if the node or the fence has another version.
+	// ErrBadVersion is returned if the node has another version.
 	ErrBadVersion = errors.New("another version")
-	// ErrNotEmpty is returned by Delete if the node has children.
-	ErrNotEmpty = errors.New("node has children")
-	// ErrUnsupported is returned if the servers do not know the kind of node: ZooKeeper
-	// has containers since 3.5.3.
-	ErrUnsupported = errors.New("not supported by the server")
 	// ErrConnectionLost is returned if there was no answer. The outcome is unknown.
 	ErrConnectionLost = errors.New("connection lost")
 	// ErrSessionExpired is returned if the session has ended, and with it its nodes and

@@ -1,6 +1,6 @@
--- What the article's registry keeps besides its locks: values under keys. The
--- ephemeral ones (data_type 1) exist as long as their writer refreshes
--- last_term, a time in milliseconds by the writer's clock; the others (2) stay.
+-- What the article's registry keeps besides its locks: ephemeral values under keys
+-- (data_type 1). They exist as long as their writer refreshes last_term, a time in
+-- milliseconds by the writer's clock.
 -- After 2038-01-19 03:14:07 UTC no value can be put (see article_table.sql).
 CREATE TABLE IF NOT EXISTS t_ds_jdbc_registry_data (
   id               bigint       NOT NULL AUTO_INCREMENT,

@@ -18,27 +18,20 @@ const (
 	Children Op = "children"
 )
 
-// fault is what happens to a request that matches.
+// fault is what happens to a request that matches: it is lost, or executed and not
+// answered. Then its connection breaks.
 type fault struct {
-	op   Op
-	path string
-	do   outcome
+	op      Op
+	path    string
+	execute bool
 }
-
-type outcome int
-
-const (
-	noFault     outcome = iota
-	loseReply           // executed, not answered
-	dropRequest         // not executed
-)
 
 // LoseReply executes the next request of this kind on a path that contains this text,
 // and breaks its connection instead of answering.
-func (s *Server) LoseReply(op Op, path string) { s.inject(fault{op, path, loseReply}) }
+func (s *Server) LoseReply(op Op, path string) { s.inject(fault{op, path, true}) }
 
 // DropRequest breaks the connection of the next such request before it is executed.
-func (s *Server) DropRequest(op Op, path string) { s.inject(fault{op, path, dropRequest}) }
+func (s *Server) DropRequest(op Op, path string) { s.inject(fault{op, path, false}) }
 
 func (s *Server) inject(f fault) {
 	s.mu.Lock()
@@ -47,14 +40,14 @@ func (s *Server) inject(f fault) {
 }
 
 // fault removes and returns the first fault that matches; mu is held.
-func (s *Server) fault(op Op, path string) outcome {
-	for i, f := range s.faults {
-		if f.op == op && strings.Contains(path, f.path) {
-			s.faults = slices.Delete(s.faults, i, i+1)
-			return f.do
-		}
+func (s *Server) fault(op Op, path string) (f fault, found bool) {
+	at := slices.IndexFunc(s.faults, func(f fault) bool { return f.op == op && strings.Contains(path, f.path) })
+	if at < 0 {
+		return fault{}, false
 	}
-	return noFault
+	f = s.faults[at]
+	s.faults = slices.Delete(s.faults, at, at+1)
+	return f, true
 }
 
 // Faults returns how many faults have not happened yet.

@@ -58,6 +58,14 @@ func (d *decoder) acl() {
 	}
 }
 
+// step reads the header of one step of a transaction, and returns its code.
+func (d *decoder) step() int32 {
+	op := d.int()
+	d.bool() // it is the end
+	d.int()
+	return op
+}
+
 // encoder writes a packet, with space for its length in front.
 type encoder []byte
 
@@ -67,25 +75,30 @@ func (e *encoder) int(v int32)     { *e = binary.BigEndian.AppendUint32(*e, uint
 func (e *encoder) long(v int64)    { *e = binary.BigEndian.AppendUint64(*e, uint64(v)) }
 func (e *encoder) bytes(v []byte)  { e.int(int32(len(v))); *e = append(*e, v...) }
 func (e *encoder) string(v string) { e.int(int32(len(v))); *e = append(*e, v...) }
-func (e *encoder) bool(v bool) {
-	if v {
-		*e = append(*e, 1)
-	} else {
-		*e = append(*e, 0)
+
+// step writes the header of one step of a transaction.
+func (e *encoder) step(op int32) {
+	e.int(op)
+	end := byte(0)
+	if op == opEnd {
+		end = 1
 	}
+	*e = append(*e, end)
+	e.int(min(op, 0))
 }
 
-func (e *encoder) strings(list []string) {
-	e.int(int32(len(list)))
-	for _, s := range list {
-		e.string(s)
+// names writes the names of a node's children, in no order.
+func (e *encoder) names(n *node) {
+	e.int(int32(len(n.children)))
+	for name := range n.children {
+		e.string(name)
 	}
 }
 
 // stat writes a node's Stat. Times are not kept here.
 func (e *encoder) stat(n *node) {
-	e.long(n.stat.Czxid)
-	e.long(n.stat.Mzxid)
+	e.long(n.czxid)
+	e.long(n.mzxid)
 	e.long(0) // time of creation
 	e.long(0) // time of the last write
 	e.int(n.stat.Version)
@@ -107,7 +120,6 @@ func (e encoder) packet() []byte {
 const (
 	opCreate          = 1
 	opDelete          = 2
-	opExists          = 3
 	opGetData         = 4
 	opSetData         = 5
 	opPing            = 11
@@ -117,8 +129,8 @@ const (
 	opCreateContainer = 19
 	opSetWatches      = 101
 	opClose           = -11
+	opEnd             = -1 // of the steps of a transaction
 	xidEvent          = -1
-	xidPing           = -2
 	stateSync         = 3
 	eventDeleted      = 2
 	eventChanged      = 3
@@ -139,9 +151,9 @@ func code(err error) int32 {
 		return -103
 	case errors.Is(err, zklatch.ErrNodeExists):
 		return -110
-	case errors.Is(err, zklatch.ErrNotEmpty):
+	case errors.Is(err, errNotEmpty):
 		return -111
-	case errors.Is(err, errUnknownOp), errors.Is(err, zklatch.ErrUnsupported):
+	case errors.Is(err, errUnknownOp):
 		return codeUnknownOp
 	case errors.Is(err, errShort):
 		return codeMarshal

@@ -2,7 +2,6 @@ package memtree
 
 import (
 	"context"
-	"crypto/subtle"
 	"encoding/binary"
 	"io"
 	"net"
@@ -15,9 +14,8 @@ import (
 // maxPacket is the maximum length of a client's packet, as in ZooKeeper.
 const maxPacket = 1 << 20
 
-// wireConn is one connection of a client that uses ZooKeeper's protocol. Server.mu
-// guards its fields except conn.
-type wireConn struct {
+// conn is one connection of a client. Server.mu guards its fields except conn.
+type conn struct {
 	server *Server
 	conn   net.Conn
 	ses    *session
@@ -27,8 +25,25 @@ type wireConn struct {
 	more   signal.Signal // there is something in out
 }
 
-// Serve answers clients that use ZooKeeper's protocol until ctx ends, and joins its
-// goroutines. Sessions remain until their timeouts.
+// Start serves an empty tree on a port of this machine until stop is called, which joins
+// the server's goroutines.
+func Start() (s *Server, address string, stop func(), err error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, "", nil, err
+	}
+	s = New()
+	ctx, cancel := context.WithCancel(context.Background())
+	var group sync.WaitGroup
+	group.Go(func() { _ = s.Serve(ctx, listener) }) // returns ctx's error
+	return s, listener.Addr().String(), func() {
+		cancel()
+		group.Wait()
+	}, nil
+}
+
+// Serve answers clients until ctx ends, and joins its goroutines. Sessions remain until
+// their timeouts.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	stop := context.AfterFunc(ctx, func() { listener.Close() })
 	defer stop()
@@ -36,7 +51,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	defer group.Wait()
 	defer s.hangUpAll()
 	for {
-		conn, err := listener.Accept()
+		accepted, err := listener.Accept()
 		if err != nil {
 			listener.Close()
 			if ctx.Err() != nil {
@@ -44,7 +59,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 			}
 			return err
 		}
-		w := &wireConn{server: s, conn: conn, more: signal.New()}
+		w := &conn{server: s, conn: accepted, more: signal.New()}
 		s.mu.Lock()
 		s.conns[w] = true
 		s.mu.Unlock()
@@ -66,14 +81,14 @@ func (s *Server) hangUpAll() {
 }
 
 // hangUp closes the connection; mu is held.
-func (w *wireConn) hangUp() {
+func (w *conn) hangUp() {
 	w.gone = true
 	w.conn.Close()
 	w.more.Set()
 }
 
 // end removes a closed connection; its session remains.
-func (w *wireConn) end() {
+func (w *conn) end() {
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()
 	w.hangUp()
@@ -85,15 +100,22 @@ func (w *wireConn) end() {
 }
 
 // send queues a packet; mu is held.
-func (w *wireConn) send(e encoder) {
+func (w *conn) send(e encoder) {
 	if !w.gone && !w.last {
 		w.out = append(w.out, e.packet())
 		w.more.Set()
 	}
 }
 
+// sendLast queues the last packet, after which the connection is closed; mu is held.
+func (w *conn) sendLast(e encoder) {
+	w.send(e)
+	w.last = true
+	w.more.Set()
+}
+
 // write writes the queued packets until the connection is closed.
-func (w *wireConn) write() {
+func (w *conn) write() {
 	for range w.more.C() {
 		w.server.mu.Lock()
 		out, last, gone := w.out, w.last, w.gone
@@ -112,7 +134,7 @@ func (w *wireConn) write() {
 }
 
 // packet reads one packet.
-func (w *wireConn) packet() (*decoder, error) {
+func (w *conn) packet() (*decoder, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(w.conn, head[:]); err != nil {
 		return nil, err
@@ -129,7 +151,7 @@ func (w *wireConn) packet() (*decoder, error) {
 }
 
 // read answers requests until the connection is closed.
-func (w *wireConn) read() {
+func (w *conn) read() {
 	d, err := w.packet()
 	ok := err == nil && w.greet(d)
 	for ok {
@@ -145,12 +167,12 @@ func (w *wireConn) read() {
 }
 
 // greet opens or continues a session. It returns false if the connection ends.
-func (w *wireConn) greet(d *decoder) bool {
+func (w *conn) greet(d *decoder) bool {
 	s := w.server
 	d.int()  // protocol version
 	d.long() // the last transaction seen
 	timeout := time.Duration(d.int()) * time.Millisecond
-	id, secret := d.long(), d.bytes()
+	id := d.long()
 	if d.err != nil {
 		return false
 	}
@@ -162,13 +184,11 @@ func (w *wireConn) greet(d *decoder) bool {
 	switch {
 	case id == 0:
 		ses = s.open(timeout)
-	case ses == nil || subtle.ConstantTimeCompare(secret, ses.secret[:]) != 1:
+	case ses == nil: // expired
 		e.int(0)
-		e.long(0) // expired
+		e.long(0)
 		e.bytes(make([]byte, 16))
-		w.send(e)
-		w.last = true
-		w.more.Set()
+		w.sendLast(e)
 		return false
 	}
 	if old := ses.conn; old != nil {
@@ -176,40 +196,37 @@ func (w *wireConn) greet(d *decoder) bool {
 		s.unwatch(ses)
 	}
 	ses.conn, w.ses = w, ses
-	s.touch(ses)
+	ses.touch()
 	e.int(int32(ses.timeout / time.Millisecond))
 	e.long(ses.id)
-	e.bytes(ses.secret[:])
+	e.bytes(make([]byte, 16))
 	w.send(e)
 	return true
 }
 
 // answer executes and answers one request. It returns false if the connection ends.
-func (w *wireConn) answer(d *decoder) bool {
+func (w *conn) answer(d *decoder) bool {
 	s := w.server
 	xid, op := d.int(), d.int()
 	if d.err != nil {
 		return false
 	}
+	r, err := parse(op, d)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sessions[w.ses.id] != w.ses || w.ses.conn != w {
 		return false // expired, or moved
 	}
-	s.touch(w.ses)
-	what := requests[op]
-	request := *d
-	path := request.string()
-	if op == opMulti {
-		path = firstWrite(*d)
-	}
-	outcome := s.fault(what, path)
-	if outcome == dropRequest {
+	w.ses.touch()
+	f, faulty := s.fault(ops[op], r.path)
+	if faulty && !f.execute {
 		return false
 	}
 	body := encoder{}
-	err := w.execute(op, d, &body)
-	if outcome == loseReply {
+	if err == nil {
+		err = s.execute(w.ses, r, &body)
+	}
+	if faulty {
 		return false
 	}
 	e := newPacket()
@@ -219,11 +236,11 @@ func (w *wireConn) answer(d *decoder) bool {
 	if err == nil {
 		e = append(e, body...)
 	}
-	w.send(e)
-	if op == opClose {
-		w.last = true
-		s.expire(w.ses)
-		return false
+	if op != opClose {
+		w.send(e)
+		return true
 	}
-	return true
+	w.sendLast(e)
+	s.expire(w.ses)
+	return false
 }

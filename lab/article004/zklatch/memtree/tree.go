@@ -13,67 +13,105 @@ import (
 
 // Server is a ZooKeeper in memory: a tree of nodes, and the sessions of its clients.
 type Server struct {
-	timeouts [2]time.Duration // the shortest and the longest that a session is granted
+	shortest, longest time.Duration // timeouts that a session is granted
 
-	mu           sync.Mutex // guards the fields below, and all nodes and sessions; never held across a wait
-	zxid         int64
-	root         *node
-	sessions     map[int64]*session
-	ids          int64
-	writes       uint64 // transactions requested
-	reads        uint64 // reads requested
-	faults       []fault
-	noContainers bool
-	conns        map[*wireConn]bool // of clients that use the protocol
-}
-
-// Limits sets the shortest and the longest session timeout that the server grants.
-// Call it before any session.
-func (s *Server) Limits(shortest, longest time.Duration) {
-	s.timeouts = [2]time.Duration{shortest, longest}
+	mu       sync.Mutex // guards the fields below, and all nodes, sessions and connections; never held across a wait
+	zxid     int64
+	root     *node
+	sessions map[int64]*session
+	ids      int64
+	requests uint64
+	faults   []fault
+	conns    map[*conn]bool
 }
 
 // New returns a server with an empty tree. It grants session timeouts between 50 ms
 // and a minute.
 func New() *Server {
-	return &Server{
-		timeouts: [2]time.Duration{50 * time.Millisecond, time.Minute},
+	s := &Server{
 		root:     &node{children: map[string]*node{}, path: "/"},
 		sessions: map[int64]*session{},
 		ids:      0x1000,
-		conns:    map[*wireConn]bool{},
+		conns:    map[*conn]bool{},
 	}
+	s.Limits(50*time.Millisecond, time.Minute)
+	return s
 }
+
+// Limits sets the shortest and the longest session timeout that the server grants.
+// Call it before any session.
+func (s *Server) Limits(shortest, longest time.Duration) { s.shortest, s.longest = shortest, longest }
 
 // node is one node of the tree.
 type node struct {
 	path     string
 	data     []byte
 	stat     zklatch.Stat
-	made     int32 // children ever created: the number of the next one
+	czxid    int64 // the transaction that created it
+	mzxid    int64 // the last transaction that wrote it
 	pzxid    int64 // the last transaction that added or removed a child
+	made     int32 // children ever created: the number of the next one
 	children map[string]*node
-	// container nodes are deleted by Sweep.
-	container bool
-	watches   []*watch // on the node
-	below     []*watch // on its children
+
+	container      bool       // deleted by Sweep
+	watches, below []*session // that receive one event of the node, of its children
 }
 
-// watch notifies one client, once.
-type watch struct {
-	owner *session
-	fire  func(zklatch.Event)
-}
-
-// Counts are the numbers of requests.
-type Counts struct{ Reads, Writes uint64 }
-
-// Counts returns the counts since New.
-func (s *Server) Counts() Counts {
+// Requests returns how many requests were received since New, without pings.
+func (s *Server) Requests() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Counts{s.reads, s.writes}
+	return s.requests
 }
+
+// Watches returns how many watches are set.
+func (s *Server) Watches() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.root.walk(func(at *node) { n += len(at.watches) + len(at.below) })
+	return n
+}
+
+// IsContainer reports whether there is a container at path. Clients cannot ask that.
+func (s *Server) IsContainer(path string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, err := s.find(path)
+	return err == nil && n.container
+}
+
+// Sweep deletes the containers that have had a child and have none now, and returns
+// their paths. ZooKeeper does that each minute. A container that becomes empty by a
+// sweep is deleted by the next one.
+func (s *Server) Sweep() (deleted []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.root.walk(func(n *node) {
+		if n.container && n.made > 0 && len(n.children) == 0 {
+			deleted = append(deleted, n.path)
+		}
+	})
+	slices.Sort(deleted)
+	for _, path := range deleted {
+		_ = s.remove(path, zklatch.AnyVersion) // cannot fail: it exists and is empty
+	}
+	return deleted
+}
+
+// walk visits n and all nodes below it.
+func (n *node) walk(visit func(*node)) {
+	visit(n)
+	for _, child := range n.children {
+		child.walk(visit)
+	}
+}
+
+var (
+	// errPath is returned for a path that does not begin with a slash, ends with one, or
+	// has two in a row.
+	errPath     = errors.New("not a path")
+	errNotEmpty = errors.New("node has children")
+)
 
 // find returns the node at path; mu is held.
 func (s *Server) find(path string) (*node, error) {
@@ -96,9 +134,14 @@ func (s *Server) find(path string) (*node, error) {
 	return n, nil
 }
 
-// errPath is returned for a path that does not begin with a slash, ends with one, or
-// has two in a row.
-var errPath = errors.New("not a path")
+// check returns the node at path if it has that version; mu is held.
+func (s *Server) check(path string, version int32) (*node, error) {
+	n, err := s.find(path)
+	if err == nil && version != zklatch.AnyVersion && version != n.stat.Version {
+		return nil, zklatch.ErrBadVersion
+	}
+	return n, err
+}
 
 // parentOf returns the parent of the node at path, and the node's name; mu is held.
 func (s *Server) parentOf(path string) (parent *node, name string, err error) {
@@ -110,7 +153,7 @@ func (s *Server) parentOf(path string) (parent *node, name string, err error) {
 	return parent, path[at+1:], err
 }
 
-// create creates a node; mu is held.
+// create creates a node and returns its path; mu is held.
 func (s *Server) create(owner *session, path string, data []byte, kind zklatch.Kind) (string, error) {
 	parent, name, err := s.parentOf(path)
 	if err != nil {
@@ -118,9 +161,6 @@ func (s *Server) create(owner *session, path string, data []byte, kind zklatch.K
 	}
 	if parent.stat.Owner != 0 {
 		return "", fmt.Errorf("%s ends with a session and can have no children", parent.path)
-	}
-	if kind == zklatch.Container && s.noContainers {
-		return "", zklatch.ErrUnsupported
 	}
 	above := path[:len(path)-len(name)]
 	if kind == zklatch.EphemeralNumbered || kind == zklatch.PersistentNumbered {
@@ -134,9 +174,8 @@ func (s *Server) create(owner *session, path string, data []byte, kind zklatch.K
 	}
 	s.zxid++
 	parent.made++
-	n := &node{path: above + name, data: slices.Clone(data), children: map[string]*node{}}
-	n.stat = zklatch.Stat{Czxid: s.zxid, Mzxid: s.zxid}
-	n.container = kind == zklatch.Container
+	n := &node{path: above + name, data: slices.Clone(data), children: map[string]*node{},
+		czxid: s.zxid, mzxid: s.zxid, container: kind == zklatch.Container}
 	if kind == zklatch.Ephemeral || kind == zklatch.EphemeralNumbered {
 		n.stat.Owner = owner.id
 		owner.nodes[n.path] = true
@@ -153,7 +192,7 @@ func (s *Server) remove(path string, version int32) error {
 	case err != nil:
 		return err
 	case len(n.children) > 0:
-		return zklatch.ErrNotEmpty
+		return errNotEmpty
 	}
 	parent, name, err := s.parentOf(path)
 	if err != nil {
@@ -164,8 +203,8 @@ func (s *Server) remove(path string, version int32) error {
 	if owner := s.sessions[n.stat.Owner]; owner != nil {
 		delete(owner.nodes, path)
 	}
-	s.notify(n, zklatch.NodeDeleted)
-	s.notifyBelow(n, zklatch.NodeDeleted)
+	notify(&n.watches, eventDeleted, path)
+	notify(&n.below, eventDeleted, path)
 	s.altered(parent)
 	return nil
 }
@@ -173,70 +212,43 @@ func (s *Server) remove(path string, version int32) error {
 // altered records that a child was added to n or removed; mu is held.
 func (s *Server) altered(n *node) {
 	n.pzxid = s.zxid
-	s.notifyBelow(n, zklatch.ChildrenChanged)
+	notify(&n.below, eventChildren, n.path)
 }
 
 // write sets a node's data and fires its watches; mu is held.
-func (s *Server) write(path string, data []byte, version int32) (zklatch.Stat, error) {
+func (s *Server) write(path string, data []byte, version int32) (*node, error) {
 	n, err := s.check(path, version)
 	if err != nil {
-		return zklatch.Stat{}, err
+		return nil, err
 	}
 	s.zxid++
 	n.data = slices.Clone(data)
 	n.stat.Version++
-	n.stat.Mzxid = s.zxid
-	s.notify(n, zklatch.NodeChanged)
-	return n.stat, nil
+	n.mzxid = s.zxid
+	notify(&n.watches, eventChanged, path)
+	return n, nil
 }
 
-// check returns the node at path if it has that version; mu is held.
-func (s *Server) check(path string, version int32) (*node, error) {
-	n, err := s.find(path)
-	if err == nil && version != zklatch.AnyVersion && version != n.stat.Version {
-		return nil, zklatch.ErrBadVersion
-	}
-	return n, err
-}
-
-// notify fires a node's watches, each once; mu is held.
-func (s *Server) notify(n *node, what zklatch.EventType) {
-	watches := n.watches
-	n.watches = nil
-	for _, w := range watches {
-		w.fire(zklatch.Event{Type: what, Path: n.path})
+// notify fires watches, each once; mu is held.
+func notify(watches *[]*session, what int32, path string) {
+	list := *watches
+	*watches = nil
+	for _, owner := range list {
+		owner.event(what, path)
 	}
 }
 
-// notifyBelow fires the watches on a node's children, each once; mu is held.
-func (s *Server) notifyBelow(n *node, what zklatch.EventType) {
-	watches := n.below
-	n.below = nil
-	for _, w := range watches {
-		w.fire(zklatch.Event{Type: what, Path: n.path})
-	}
-}
-
-// walk visits n and all nodes below it.
-func (n *node) walk(visit func(*node)) {
-	visit(n)
-	for _, child := range n.children {
-		child.walk(visit)
+// watch adds a session's watch, unless it is there; mu is held.
+func watch(watches *[]*session, owner *session) {
+	if !slices.Contains(*watches, owner) {
+		*watches = append(*watches, owner)
 	}
 }
 
 // unwatch removes a session's watches; mu is held.
-func (s *Server) unwatch(ses *session) {
-	own := func(w *watch) bool { return w.owner == ses }
+func (s *Server) unwatch(owner *session) {
+	own := func(x *session) bool { return x == owner }
 	s.root.walk(func(n *node) {
 		n.watches, n.below = slices.DeleteFunc(n.watches, own), slices.DeleteFunc(n.below, own)
 	})
-}
-
-// Watches returns how many watches are set below the root.
-func (s *Server) Watches() (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.root.walk(func(at *node) { n += len(at.watches) + len(at.below) })
-	return n - len(s.root.watches)
 }

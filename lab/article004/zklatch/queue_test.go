@@ -17,7 +17,7 @@ func TestArticleMissingParentsAreContainers(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		u := b.user()
 		m := u.Mutex(b.path+"/parents/of/lock", nil)
-		require.NoError(t, m.Acquire(t.Context()))
+		require.NoError(t, m.Acquire(b.limited()))
 		if b.server == nil {
 			return // a real one does not tell containers, and deletes empty ones each minute
 		}
@@ -25,35 +25,12 @@ func TestArticleMissingParentsAreContainers(t *testing.T) {
 			assert.True(t, b.server.IsContainer(b.path+path), path)
 		}
 		assert.Empty(t, b.server.Sweep(), "in use")
-		require.NoError(t, m.Release(t.Context()))
+		require.NoError(t, m.Release(b.limited()))
 		assert.Equal(t, []string{b.path + "/parents/of/lock"}, b.server.Sweep())
 		assert.Equal(t, []string{b.path + "/parents/of"}, b.server.Sweep())
-		require.NoError(t, m.Acquire(t.Context()), "the parents are created again")
+		require.NoError(t, m.Acquire(b.limited()), "the parents are created again")
 		assert.True(t, b.server.IsContainer(b.path+"/parents/of/lock"))
 	})
-}
-
-// Where the servers do not support containers, parents are persistent, as in Curator.
-func TestParents_PersistentWithoutContainers(t *testing.T) {
-	for name, world := range map[string]func(*testing.T, func(*testing.T, *bench)){"memory": inMemory, "wire": wire} {
-		t.Run(name, func(t *testing.T) {
-			world(t, func(t *testing.T, b *bench) {
-				b.server.RefuseContainers()
-				u := b.user()
-				_, err := u.Create(t.Context(), "/container", nil, zklatch.Container)
-				assert.ErrorIs(t, err, zklatch.ErrUnsupported)
-				m := u.Mutex(b.path+"/parents/lock", nil)
-				require.NoError(t, m.Acquire(t.Context()))
-				assert.False(t, b.server.IsContainer(b.path+"/parents"))
-				assert.False(t, b.server.IsContainer(b.path+"/parents/lock"))
-				require.NoError(t, m.Release(t.Context()))
-				assert.Empty(t, b.server.Sweep())
-				before := b.server.Counts().Writes
-				require.NoError(t, u.Mutex(b.path+"/other", nil).Acquire(t.Context()))
-				assert.Equal(t, before+4, b.server.Counts().Writes, "two tries of the node and two parents: containers are not tried again")
-			})
-		})
-	}
 }
 
 // interposed is a Tree that calls before each Create.
@@ -72,34 +49,34 @@ func (t interposed) Create(ctx context.Context, path string, data []byte, kind z
 //
 // Article 004: a NoNodeException of createsTheLock asks allowRetry.
 func TestArticleAQueueThatIsDeletedDuringTheCreateStartsAgain(t *testing.T) {
-	inMemory(t, func(t *testing.T, b *bench) {
+	wire(t, func(t *testing.T, b *bench) {
 		u, other := b.user(), b.user()
 		sweeps := 0
-		tree := interposed{u.Tree, func(path string) {
+		tree := interposed{u.Conn, func(path string) {
 			if !strings.Contains(path, "/lock/_c_") || sweeps == 0 {
 				return
 			}
 			sweeps--
 			m := other.Mutex(b.path+"/lock", nil)
-			require.NoError(t, m.Acquire(t.Context()))
-			require.NoError(t, m.Release(t.Context()))
+			require.NoError(t, m.Acquire(b.limited()))
+			require.NoError(t, m.Release(b.limited()))
 			assert.Equal(t, []string{b.path + "/lock"}, b.server.Sweep())
 		}}
-		sweeps = 5 // the first one makes the parents needed, each other one is a retry
+		sweeps = 5 // two for each try, of which the first makes the parents needed
 		policy := &asked{refuse: 4}
-		m := b.client(tree, policy).Mutex(b.path+"/lock", nil)
-		require.NoError(t, m.Acquire(t.Context()))
+		m := b.client(tree, policy.allow).Mutex(b.path+"/lock", nil)
+		require.NoError(t, m.Acquire(b.limited()))
 		assert.True(t, m.Held())
-		assert.Equal(t, []int{0, 1, 2, 3}, policy.counts)
-		require.NoError(t, m.Release(t.Context()))
+		assert.Equal(t, []int{0, 1}, policy.counts)
+		require.NoError(t, m.Release(b.limited()))
 
 		sweeps = 2
-		err := b.client(tree, zklatch.RetryNTimes{}).Mutex(b.path+"/lock", nil).Acquire(t.Context())
+		err := b.client(tree, (&asked{}).allow).Mutex(b.path+"/lock", nil).Acquire(b.limited())
 		assert.ErrorIs(t, err, zklatch.ErrRetryRefused)
 		assert.ErrorIs(t, err, zklatch.ErrNoNode)
 
 		sweeps = 20 // the default
-		require.NoError(t, b.client(tree, nil).Mutex(b.path+"/lock", nil).Acquire(t.Context()))
+		require.NoError(t, b.client(tree, nil).Mutex(b.path+"/lock", nil).Acquire(b.limited()))
 		assert.Zero(t, sweeps)
 	})
 }
