@@ -34,12 +34,16 @@ func (a *app) addCompletions(root *cobra.Command) {
 	}
 	blacklisted := fromMetas(a, (*metaclient.Admin).Blacklist, func(e metaclient.BlacklistInfo) string { return e.Name })
 	switches := fromMetas(a, (*metaclient.Admin).Switches, func(s wire.Switch) string { return s.Key })
+	slots := fromMetas(a, func(m *metaclient.Admin, ctx context.Context) ([]metaclient.SlotInfo, error) {
+		s, err := m.Slots(ctx)
+		return s.Slots, err
+	}, func(s metaclient.SlotInfo) string { return fmt.Sprint(s.ID) })
 	configured := fromMetas(a, (*metaclient.Admin).Config, func(v wire.ConfigValue) string { return v.ID })
 	for command, from := range map[string]names{
 		"start": a.processNames(), "kill": a.processNames("leader"), "logs": a.processNames("supervisor"),
 		"drain": a.nodeNames("meta", "data", "session"), "blacklist add": a.nodeNames("data", "session"), "blacklist remove": blacklisted,
 		"election observe": a.nodeNames("meta"), "election join": a.nodeNames("meta"), "election force-refresh": a.nodeNames("meta"),
-		"slots": fromMetas(a, slotsOf, func(s metaclient.SlotInfo) string { return fmt.Sprint(s.ID) }), "switch get": switches, "switch set": switches,
+		"slots": slots, "switch get": switches, "switch set": switches,
 		"config get": configured, "config set": configured, "config remove": configured,
 		"get": a.serviceNames, "subscribe": a.serviceNames, "describe": a.serviceNames,
 	} {
@@ -124,11 +128,6 @@ func fromMetas[T any](a *app, get func(*metaclient.Admin, context.Context) ([]T,
 		}
 		return out
 	}
-}
-
-func slotsOf(m *metaclient.Admin, ctx context.Context) ([]metaclient.SlotInfo, error) {
-	s, err := m.Slots(ctx)
-	return s.Slots, err
 }
 
 func (a *app) serviceNames(ctx context.Context) (out []string) {

@@ -23,13 +23,13 @@
 // A file uses what later files declare.
 //
 //   - run.go: a run: episodes until its time has passed.
+//   - report.go: the result of a run.
 //   - load.go: the clients of a run.
 //   - storm.go: one storm is played.
 //   - rest.go: what must hold between two episodes.
 //   - terms.go: the metas are asked for the leader.
 //   - logs.go: the processes' logs are read.
-//   - runner.go: what the parts of a run share.
+//   - runner.go: what a run is given, and what its parts share.
 //   - processes.go: how processes end, and their memory.
 //   - checks.go: what is checked, and how long each thing may take.
-//   - report.go: the result of a run.
 package soak

@@ -8,22 +8,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"conclave/internal/sleep"
 	"conclave/testbed"
 	"conclave/testbed/check/blackbox"
 	"conclave/testbed/scenario"
 )
-
-// Config describes a run.
-type Config struct {
-	Cluster testbed.RealCluster
-	Size    testbed.Size // of the cluster to open
-	Seed    uint64
-	Only    string        // only themes of storms whose names contain this; "": all
-	For     time.Duration // no episode begins later than this after the first
-	Raced   bool          // the programs were built with the race detector
-	Say     func(line string)
-}
 
 // errNotHealed ends a run whose cluster does not serve any more: later episodes
 // would only show the same again.
@@ -77,14 +65,6 @@ func (r *runner) watched(ctx context.Context) error {
 		return r.loaded(watching, r.episodes)
 	})
 	return all.Wait()
-}
-
-// every calls do after each pause until ctx ends.
-func every(ctx context.Context, pause time.Duration, do func()) error {
-	for sleep.For(ctx, pause) == nil {
-		do()
-	}
-	return nil
 }
 
 // episodes plays storms until Config.For has passed.

@@ -7,10 +7,22 @@ import (
 	"strings"
 	"time"
 
+	"conclave/internal/sleep"
 	"conclave/testbed"
 	"conclave/testbed/check/blackbox"
 	"conclave/testbed/outside"
 )
+
+// Config describes a run.
+type Config struct {
+	Cluster testbed.RealCluster
+	Size    testbed.Size // of the cluster to open
+	Seed    uint64
+	Only    string        // only themes of storms whose names contain this; "": all
+	For     time.Duration // no episode begins later than this after the first
+	Raced   bool          // the programs were built with the race detector
+	Say     func(line string)
+}
 
 // runner is a run.
 type runner struct {
@@ -74,4 +86,12 @@ func (r *runner) leaderMissing(ctx context.Context) string {
 func (r *runner) idle() func(context.Context) string {
 	since := r.elapsed()
 	return func(context.Context) string { return r.oracle.Idle(since) }
+}
+
+// every calls do after each pause until ctx ends.
+func every(ctx context.Context, pause time.Duration, do func()) error {
+	for sleep.For(ctx, pause) == nil {
+		do()
+	}
+	return nil
 }

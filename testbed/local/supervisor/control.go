@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -123,8 +124,7 @@ func answer(w http.ResponseWriter, err error) {
 			status = s
 		}
 	}
-	w.WriteHeader(status)
-	_, _ = io.WriteString(w, err.Error()) // fails only if the client has disconnected
+	http.Error(w, err.Error(), status)
 }
 
 // answered is the supervisor's error with its text.
@@ -142,5 +142,5 @@ func answerOf(res *http.Response) error {
 	if err != nil || res.StatusCode == http.StatusOK {
 		return err
 	}
-	return answered{string(text), kinds[res.StatusCode]}
+	return answered{strings.TrimSuffix(string(text), "\n"), kinds[res.StatusCode]}
 }
