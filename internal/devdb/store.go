@@ -266,8 +266,12 @@ func syncDir(path string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// partHeader begins each part.
-const partHeader = "-- conclave devdb 2 "
+// The headers of a part, and of the only part that files of earlier versions have,
+// which had no length.
+const (
+	partHeader = "-- conclave devdb 2 "
+	oneHeader  = "-- conclave devdb 1 crc32c="
+)
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -290,6 +294,12 @@ func read(path string) (string, error) {
 		return "", err
 	}
 	text := string(raw)
+	if head, body, _ := strings.Cut(text, "\n"); strings.HasPrefix(head, oneHeader) {
+		if strings.TrimPrefix(head, oneHeader) != fmt.Sprintf("%08x", crc32.Checksum([]byte(body), castagnoli)) {
+			return "", errDamaged
+		}
+		return body, nil
+	}
 	if !strings.HasPrefix(text, partHeader) {
 		return strings.TrimSpace(text), nil
 	}

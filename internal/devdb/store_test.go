@@ -3,6 +3,8 @@ package devdb_test
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"hash/crc32"
 	"net"
 	"os"
 	"path/filepath"
@@ -224,5 +226,23 @@ func TestRestart_AppendedChanges(t *testing.T) {
 	require.NoError(t, err)
 	defer l.Close()
 	_, err = devdb.New(devdb.Config{Listener: l, File: file})
+	assert.ErrorContains(t, err, "damaged")
+}
+
+// A file of an earlier version, which was one part without a length, is loaded.
+func TestNew_FileOfEarlierVersion(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "db.sql")
+	body := "SET FOREIGN_KEY_CHECKS=0;\nCREATE DATABASE IF NOT EXISTS `conclave`;\nUSE `conclave`;\nCREATE TABLE `counter` (id int PRIMARY KEY, n int);\nINSERT INTO `counter` (`id`,`n`) VALUES\n(1,42);\n"
+	sum := crc32.Checksum([]byte(body), crc32.MakeTable(crc32.Castagnoli))
+	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, "-- conclave devdb 1 crc32c=%08x\n%s", sum, body), 0o600))
+	s, _ := serve(t, devdb.Config{File: file})
+	assert.Equal(t, 42, one[int](t, open(t, s), "SELECT n FROM counter"))
+
+	damaged := filepath.Join(t.TempDir(), "db.sql")
+	require.NoError(t, os.WriteFile(damaged, fmt.Appendf(nil, "-- conclave devdb 1 crc32c=%08x\n%s", sum^1, body), 0o600))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	_, err = devdb.New(devdb.Config{Listener: l, File: damaged})
 	assert.ErrorContains(t, err, "damaged")
 }

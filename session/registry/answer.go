@@ -61,6 +61,7 @@ func (r *Registry) receive(tp *topic, f *wirev1.Fetched, epoch conclave.Epoch, n
 			tp.read(now)
 			return false, 0
 		case whole == nil:
+			a.again = a.again || tp.due // it changed while this part was on its way
 			tp.answer = a
 			tp.plan(now)
 			return false, 0

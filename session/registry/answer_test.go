@@ -108,26 +108,39 @@ func TestAssemble_ListIsOfferedWhenItIsWhole(t *testing.T) {
 
 // A change that is reported between two parts is read once the list is whole.
 func TestAssemble_ChangeBetweenPartsIsReadAfterwards(t *testing.T) {
-	w := newPartsWorld(t)
-	w.subscribe(&Owner{Parts: true}, "s")
-	before, reads := w.list, w.take()
-	w.r.Fetched(reads, []*wirev1.Fetched{w.answer(reads, before)}, w.now)
-	w.change()
-	require.True(t, w.r.Changed([]string{keyOf("x")}))
-	var pushes []Push
-	for range 20 {
-		if len(pushes) > 0 {
-			break
-		}
-		reads = w.take()
-		more, _ := w.r.Fetched(reads, []*wirev1.Fetched{w.answer(reads, before)}, w.now)
-		pushes = append(pushes, more...)
+	for _, when := range []string{"while the first part is on its way", "after the first part"} {
+		t.Run(when, func(t *testing.T) {
+			w := newPartsWorld(t)
+			w.subscribe(&Owner{Parts: true}, "s")
+			before, reads := w.list, w.take()
+			first := w.answer(reads, before)
+			change := func() {
+				w.change()
+				require.True(t, w.r.Changed([]string{keyOf("x")}))
+			}
+			if when != "after the first part" {
+				change()
+			}
+			w.r.Fetched(reads, []*wirev1.Fetched{first}, w.now)
+			if when == "after the first part" {
+				change()
+			}
+			var pushes []Push
+			for range 20 {
+				if len(pushes) > 0 {
+					break
+				}
+				reads = w.take()
+				more, _ := w.r.Fetched(reads, []*wirev1.Fetched{w.answer(reads, before)}, w.now)
+				pushes = append(pushes, more...)
+			}
+			require.Len(t, pushes, 1)
+			assert.EqualValues(t, 1, pushes[0].datum.version())
+			pushes = w.read(w.list)
+			require.Len(t, pushes, 1)
+			assert.Equal(t, w.version(), pushes[0].datum.version())
+		})
 	}
-	require.Len(t, pushes, 1)
-	assert.EqualValues(t, 1, pushes[0].datum.version())
-	pushes = w.read(w.list)
-	require.Len(t, pushes, 1)
-	assert.Equal(t, w.version(), pushes[0].datum.version())
 }
 
 // When the leader does not have the list any more, or the slot has another leader, the
