@@ -34,9 +34,10 @@ type Oracle struct {
 	views    map[string]*view                    // by subscriber and dataId
 	contents map[string]map[int64]string         // by dataId and version
 	owners   map[uint64]string                   // by term
-	terms    map[string]uint64                   // the highest that each meta has named
+	terms    map[string]uint64                   // the highest that each meta or history has named
 	clients  map[*client]struct{}                // that have not ended
 	served   time.Duration                       // when the newest registration was begun that was stored, seen and withdrawn
+	changed  time.Duration                       // when the newest change was begun that was stored and seen
 	read     time.Duration                       // when the newest subscriber began that has a list
 	pushes   int
 	acks     int
@@ -54,11 +55,12 @@ type registration struct {
 	id, data string
 	began    time.Duration
 	begun    int                   // the newest value that was begun
+	changed  time.Duration         // when it was
 	storedAt map[int]time.Duration // of the newest few
 	first    time.Duration         // when the first was stored; -1: not yet
 	ending   time.Duration         // when its withdrawal was begun, or its client was killed; -1: not yet
 	killed   bool
-	seen     bool          // a push has shown it
+	seen     int           // the newest value that a push has shown
 	gone     time.Duration // when its withdrawal was acknowledged; -1: not yet
 }
 
@@ -71,7 +73,6 @@ type view struct {
 	shown            map[string]int      // by registration: the value in the newest push
 	high             map[string]int      // the highest value ever seen
 	lost             map[string]struct{} // ended registrations that were seen and have disappeared
-	agreed           time.Duration       // when it was last known to show exactly what is published; -1: never
 }
 
 // New returns an oracle; now returns the time since the start. Its findings also
@@ -98,52 +99,69 @@ func (o *Oracle) Totals() (pushes, acks int) {
 	return o.pushes, o.acks
 }
 
-// Idle describes what the cluster has not done for new clients since a time, or returns
-// "": a registration made since then was stored, shown to a subscriber, and withdrawn,
-// and a subscriber that began since then has a list.
+// Idle describes what the cluster has not done since a time, or returns "": a
+// registration made since then was stored, shown to a subscriber, and withdrawn; a
+// change made since then was stored and shown; and a subscriber that began since then
+// has a list.
 func (o *Oracle) Idle(since time.Duration) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
 	case o.served < since:
 		return "no new registration was stored, shown and withdrawn"
+	case o.changed < since:
+		return "no change was stored and shown"
 	case o.read < since:
 		return "no new subscriber has a list"
 	}
 	return ""
 }
 
-// Behind describes a list of a subscriber that was at no time since then known to show
-// exactly what is published, or returns "". Subscribers that began later are left out.
+// Unheard describes a registration whose newest value, or whose withdrawal, is not
+// acknowledged, or returns "". Those of clients that have ended are left out. The result
+// means something while no client changes anything.
+func (o *Oracle) Unheard() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for c := range o.clients {
+		for _, id := range c.ids {
+			r := o.regs[id]
+			if _, stored := r.storedAt[r.begun]; !stored && r.ending < 0 {
+				return fmt.Sprintf("%s#%d of %s, begun %s ago, is not acknowledged as stored", id, r.begun, r.data, o.ago(r.changed))
+			}
+			if r.ending >= 0 && !r.killed && r.gone < 0 {
+				return fmt.Sprintf("the withdrawal of %s of %s, begun %s ago, is not acknowledged", id, r.data, o.ago(r.ending))
+			}
+		}
+	}
+	return ""
+}
+
+// Behind describes a list of a subscriber that does not show exactly what is published,
+// or returns "". Subscribers that began after this time are left out. The result means
+// something while no client changes anything.
 func (o *Oracle) Behind(since time.Duration) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(o.views)) {
-		v := o.views[key]
-		if o.agree(v); v.began > since || v.agreed >= since {
-			continue
-		}
-		want := map[string]int{}
-		for id, r := range o.live[v.data] {
+		v, want := o.views[key], map[string]int{}
+		for id, r := range o.live[o.views[key].data] {
 			want[id] = r.begun
+		}
+		if v.began > since || v.first >= 0 && maps.Equal(v.shown, want) {
+			continue
 		}
 		return fmt.Sprintf("%s sees %v of %s; published is %v", v.subscriber, v.shown, v.data, want)
 	}
 	return ""
 }
 
-// agree notes whether a view shows exactly what is published; mu is held.
-func (o *Oracle) agree(v *view) {
-	live := o.live[v.data]
-	if v.first < 0 || len(v.shown) != len(live) {
-		return
+// settled notes whether the newest change of a registration was stored and seen; mu is
+// held.
+func (o *Oracle) settled(r *registration) {
+	if _, stored := r.storedAt[r.begun]; stored && r.begun > 1 && r.seen == r.begun {
+		o.changed = max(o.changed, r.changed)
 	}
-	for id, r := range live {
-		if v.shown[id] != r.begun {
-			return
-		}
-	}
-	v.agreed = o.now()
 }
 
 // publishing records that a registration is about to be made or changed. It returns
@@ -166,7 +184,7 @@ func (o *Oracle) publishing(by *client, data string, values []string) (id string
 		by.ids = append(by.ids, id)
 		o.note(event{data: data, text: id + " is published on " + data})
 	}
-	r.begun = n
+	r.begun, r.changed = n, o.now()
 	return id, nil
 }
 
@@ -183,6 +201,7 @@ func (o *Oracle) stored(id string, n int) {
 	defer o.mu.Unlock()
 	r := o.regs[id]
 	r.storedAt[n] = o.now()
+	o.settled(r)
 	o.acks++
 	o.counts[Accepted].Checks++
 	if r.first < 0 {
@@ -218,7 +237,7 @@ func (o *Oracle) withdrawn(ids ...string) {
 		if r := o.regs[id]; r.gone < 0 {
 			r.gone = o.now()
 			o.acks++
-			if r.first >= 0 && r.seen {
+			if r.first >= 0 && r.seen > 0 {
 				o.served = max(o.served, r.began)
 			}
 			o.note(event{data: r.data, text: id + " is withdrawn, acknowledged"})
@@ -231,7 +250,7 @@ func (o *Oracle) subscribing(subscriber, data string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.views[subscriber+" "+data] = &view{
-		subscriber: subscriber, data: data, began: o.now(), first: -1, agreed: -1,
+		subscriber: subscriber, data: data, began: o.now(), first: -1,
 		shown: map[string]int{}, high: map[string]int{}, lost: map[string]struct{}{},
 	}
 }

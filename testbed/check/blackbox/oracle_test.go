@@ -16,13 +16,15 @@ var bounds = Bounds{First: 30 * time.Second, Late: time.Minute, Lost: 35 * time.
 // it.
 type forged struct {
 	*Oracle
+	by      *client // who publishes
 	t       time.Duration
 	version int64
 }
 
 func newForged() *forged {
-	f := &forged{}
+	f := &forged{by: &client{name: "publisher", kill: func() {}}}
 	f.Oracle = New(func() time.Duration { return f.t }, bounds, "of the caller")
+	f.clients[f.by] = struct{}{}
 	return f
 }
 
@@ -35,7 +37,7 @@ func (f *forged) begins(id, data string) {
 	if r := f.regs[id]; r != nil {
 		n = r.begun + 1
 	}
-	if _, err := f.publishing(&client{}, data, []string{fmt.Sprintf("%s#%d", id, n)}); err != nil {
+	if _, err := f.publishing(f.by, data, []string{fmt.Sprintf("%s#%d", id, n)}); err != nil {
 		panic(err)
 	}
 }
@@ -196,6 +198,15 @@ func TestOracle_RejectsForgedHistories(t *testing.T) {
 		"a meta names a lower term": {Rise,
 			func(f *forged) { f.Led("meta-1", 3, "meta-1"); f.Led("meta-1", 2, "meta-2") },
 			func(f *forged) { f.Led("meta-1", 3, "meta-1"); f.Led("meta-2", 2, "meta-2") }},
+		"a history lists a term twice": {Rise,
+			func(f *forged) { f.Elected("now", 3, "meta-1"); f.Elected("now", 3, "meta-1") },
+			func(f *forged) {
+				f.Led("meta-1", 3, "meta-1")
+				f.Led("meta-1", 3, "meta-1")
+				f.Elected("now", 3, "meta-1")
+				f.Elected("now", 4, "meta-2")
+				f.Elected("later", 3, "meta-1")
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newForged()
@@ -214,32 +225,61 @@ func TestOracle_RejectsForgedHistories(t *testing.T) {
 func TestOracle_BehindComparesSubscribersThatAreNotNew(t *testing.T) {
 	f := newForged()
 	f.has("a", "b")
-	f.later(time.Second)
-	f.subscribing("reader", "d")
-	assert.Empty(t, f.Behind(0), "it began later")
-	f.ended(&client{name: "reader"}, true)
 	f.subscribing("s", "d")
 	began := f.t
-	assert.Contains(t, f.Behind(began), "published is map[a:1 b:1]", "it has seen nothing")
+	f.later(time.Second)
+	f.subscribing("reader", "d")
+	assert.Contains(t, f.Behind(began), "s sees map[] of d; published is map[a:1 b:1]", "it has seen nothing")
 	f.sees("s", "a#1")
 	assert.Contains(t, f.Behind(began), "published is map[a:1 b:1]")
 	f.sees("s", "a#1 b#1")
-	assert.Empty(t, f.Behind(began))
-	f.later(time.Second)
-	assert.Empty(t, f.Behind(f.t), "nothing has changed since")
+	assert.Empty(t, f.Behind(began), "the reader began later")
+	assert.Contains(t, f.Behind(f.t), "reader sees")
+	f.ended(&client{name: "reader"}, true)
+	assert.Empty(t, f.Behind(f.t))
 	f.has("a")
-	assert.Empty(t, f.Behind(f.t), "it was right at that moment")
-	f.later(time.Second)
 	assert.Contains(t, f.Behind(f.t), "map[a:2 b:1]", "the update has not arrived")
-	assert.Empty(t, f.Behind(began))
 	f.ends("b")
 	f.sees("s", "a#2 b#1")
 	assert.Contains(t, f.Behind(f.t), "sees map[a:2 b:1]", "it is still shown")
 	f.sees("s", "a#2")
-	since := f.t
-	f.later(time.Second)
+	assert.Empty(t, f.Behind(f.t))
+	f.subscribing("s", "empty")
+	assert.Contains(t, f.Behind(f.t), "s sees map[] of empty", "an empty list is pushed, too")
+}
+
+// Each list was right at some moment, and each has lost a push.
+func TestOracle_BehindWantsAllListsAtOneMoment(t *testing.T) {
+	f := newForged()
 	f.has("a")
-	assert.Empty(t, f.Behind(since), "it was right before the next change")
+	f.sees("s", "a#1")
+	f.subscribing("r", "d")
+	assert.Contains(t, f.Behind(f.t), "r sees")
+	f.has("a")
+	f.pushed("r", "d", 2, []string{"a#2"})
+	assert.Contains(t, f.Behind(f.t), "s sees")
+	f.pushed("s", "d", 2, []string{"a#2"})
+	assert.Empty(t, f.Behind(f.t))
+}
+
+func TestOracle_UnheardNamesWhatIsNotAcknowledged(t *testing.T) {
+	f := newForged()
+	f.begins("a", "d")
+	f.later(time.Second)
+	assert.Equal(t, "a#1 of d, begun 1s ago, is not acknowledged as stored", f.Unheard())
+	f.stored("a", 1)
+	assert.Empty(t, f.Unheard())
+	f.begins("a", "d")
+	assert.Contains(t, f.Unheard(), "a#2 of d", "a change")
+	f.stored("a", 2)
+	f.ending(false, "a")
+	f.later(time.Second)
+	assert.Equal(t, "the withdrawal of a of d, begun 1s ago, is not acknowledged", f.Unheard())
+	f.withdrawn("a")
+	assert.Empty(t, f.Unheard())
+	f.begins("b", "d")
+	f.ended(f.by, false)
+	assert.Empty(t, f.Unheard(), "nobody waits for it")
 }
 
 // Work that began before does not show that the cluster serves now.
@@ -256,14 +296,23 @@ func TestOracle_IdleUntilNewClientsAreServed(t *testing.T) {
 	assert.Contains(t, f.Idle(since), "no new registration", "it was not shown")
 	f.sees("s", "a#1")
 	f.ends("a")
+	assert.Contains(t, f.Idle(since), "no change")
+	f.has("c")
+	f.begins("c", "d")
+	f.sees("s", "c#2")
+	assert.Contains(t, f.Idle(since), "no change", "it is not stored")
+	f.stored("c", 2)
 	assert.Empty(t, f.Idle(since))
 	f.later(time.Second)
 	since = f.t
+	f.has("d")
+	f.sees("s", "c#2 d#1")
+	f.ends("d")
 	f.has("c")
-	f.sees("s", "c#1")
-	f.ends("c")
+	assert.Contains(t, f.Idle(since), "no change", "it is not shown")
+	f.sees("s", "c#3")
 	assert.Contains(t, f.Idle(since), "no new subscriber")
-	f.sees("r", "c#1")
+	f.sees("r", "c#3")
 	assert.Empty(t, f.Idle(since))
 }
 

@@ -31,14 +31,15 @@ func (o *Oracle) pushed(subscriber, data string, version int64, values []string)
 	}
 	for id, n := range here {
 		v.high[id] = max(v.high[id], n)
-		o.regs[id].seen = true
+		r := o.regs[id]
+		r.seen = max(r.seen, n)
+		o.settled(r)
 	}
 	if v.first < 0 {
 		v.first = o.now()
 		o.read = max(o.read, v.began)
 	}
 	v.version, v.shown = version, here
-	o.agree(v)
 }
 
 // broken records a violation by the newest push of a view; mu is held.

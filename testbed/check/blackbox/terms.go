@@ -2,9 +2,17 @@ package blackbox
 
 import "fmt"
 
-// Led checks one answer of a source that names a leader, such as a meta, or one row of
-// a list of terms that must rise.
-func (o *Oracle) Led(source string, term uint64, owner string) {
+// Led checks one answer of a meta that names the leader.
+func (o *Oracle) Led(meta string, term uint64, owner string) { o.named(meta, term, owner, 0) }
+
+// Elected checks one row of a history, which lists each term once, in their order.
+func (o *Oracle) Elected(history string, term uint64, owner string) {
+	o.named(history, term, owner, 1)
+}
+
+// named checks that a source names a term that is above the one before by at least this
+// much.
+func (o *Oracle) named(source string, term uint64, owner string, above uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.counts[Owner].Checks++
@@ -17,8 +25,8 @@ func (o *Oracle) Led(source string, term uint64, owner string) {
 		o.note(event{text: fmt.Sprintf("%s leads term %d", owner, term)})
 	}
 	o.counts[Rise].Checks++
-	if term < o.terms[source] {
-		o.violate(Rise, "", "", "%s named term %d after term %d", source, term, o.terms[source])
+	if last, known := o.terms[source]; known && term < last+above {
+		o.violate(Rise, "", "", "%s named term %d after term %d", source, term, last)
 	}
 	o.terms[source] = max(o.terms[source], term)
 }
