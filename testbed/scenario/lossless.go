@@ -18,7 +18,7 @@ import (
 // guaranteed, so that an observer need not excuse anything. None loses a session
 // and the leader of a slot together while that slot's follower is paused or cut
 // off, and none cuts the clients off from every session. The load is left to the
-// caller.
+// caller, whose clients should withdraw while slots are handed over.
 //
 // Each theme whose name contains only, and whose faults are possible on the
 // cluster, occurs once in each round, in an order given by the seed, so that a
@@ -165,7 +165,9 @@ var losslessThemes = []losslessTheme{
 	{"the database is away", databaseAway},
 	{"the database is away while nodes die", databaseAwayAndMore},
 	{"rolling restart with a frozen node", rolling},
-	{"a clean stop", cleanStop},
+	{"a clean stop of a session", func(d *draw) { d.do(testbed.Stop, 0, stopLimit, d.one("session")) }},
+	{"a clean stop of a data node", func(d *draw) { d.do(testbed.Stop, 0, stopLimit, d.one("data")) }},
+	{"a clean stop of a meta", func(d *draw) { d.do(testbed.Stop, 0, stopLimit, d.one("meta")) }},
 	{"faults at random", atRandom},
 	{"more faults at random", atRandom},
 	{"links are cut during a drain", cutDuringDrain},
@@ -174,9 +176,8 @@ var losslessThemes = []losslessTheme{
 
 // freezeDuringDrain: a data node hands its slots over while comparisons with a
 // paused session are in progress, and remains as their follower because no
-// other node is left. Visitors withdraw; then the slots move back. Data nodes
-// compare their copies every six seconds with each session that is not yet
-// lost.
+// other node is left; then the slots move back. Data nodes compare their copies
+// every six seconds with each session that is not yet lost.
 func freezeDuringDrain(d *draw) {
 	data := d.names("data")
 	d.do(testbed.Kill, 0, 0, data[len(data)-1])
@@ -342,11 +343,6 @@ func rolling(d *draw) {
 		at += away + d.between(200*time.Millisecond, 2*second)
 	}
 	d.do(testbed.Pause, d.between(0, at), d.between(second, 6*second), d.one([]string{"data", "session", "meta"}[d.IntN(3)]))
-}
-
-// cleanStop stops one node without other faults.
-func cleanStop(d *draw) {
-	d.do(testbed.Stop, 0, stopLimit, d.one([]string{"session", "data", "meta"}[d.IntN(3)]))
 }
 
 // atRandom overlaps two to four faults and commands. No data node is paused

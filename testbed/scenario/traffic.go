@@ -43,6 +43,23 @@ func (t *Traffic) Burst(ctx context.Context, factor int) {
 // EndBurst ends the burst, if there is one.
 func (t *Traffic) EndBurst() { t.load.endBurst() }
 
+// Pause waits until no client is about to change anything, or waits for an
+// acknowledgement, and keeps them all from changes until Resume. No new one arrives.
+// With an error, which is that of ctx, nothing is kept.
+func (t *Traffic) Pause(ctx context.Context) error { return t.load.changes.Acquire(ctx, everyone) }
+
+// Resume ends a Pause.
+func (t *Traffic) Resume() { t.load.changes.Release(everyone) }
+
+// Leave makes the guests leave within a moment, whenever they would have left.
+func (t *Traffic) Leave() {
+	t.load.mu.Lock()
+	defer t.load.mu.Unlock()
+	for _, w := range t.load.guests {
+		w.leave()
+	}
+}
+
 // Look records which sessions know the clients, and returns the lists that have
 // lacked a registration of a live client, or had one too many, for a second: the
 // same one, from one look on. What it was between two looks is not known, however
