@@ -17,17 +17,17 @@ import (
 // traffic has registrations in about half of 256 slots, so that work for each slot in
 // use (comparisons, hand-overs) takes long enough to coincide with faults, and changes
 // each registration about every six seconds.
-var traffic = scenario.Load{Clients: 6, Names: 160, Each: 3, Every: 80 * time.Millisecond, Guests: 250 * time.Millisecond, Readers: 2 * time.Second}
+var traffic = scenario.Load{Clients: 6, Names: 160, Each: 3, Every: 80 * time.Millisecond, Guests: 250 * time.Millisecond, Readers: 2 * time.Second, Patient: true}
 
 // loaded calls do while clients publish and subscribe, once the registrations of those
 // that stay are stored.
 func (r *runner) loaded(ctx context.Context, do func(context.Context) error) error {
 	working, end := context.WithCancel(ctx)
-	clients := scenario.NewTraffic(traffic, observed{r.cluster, r.oracle}, unrecorded{}, r.cfg.Seed)
+	r.clients = scenario.NewTraffic(traffic, observed{r.cluster, r.oracle}, unrecorded{}, r.cfg.Seed)
 	defer r.oracle.KillAll()
-	defer clients.Wait()
+	defer r.clients.Wait()
 	defer end()
-	if err := clients.Begin(working); err != nil {
+	if err := r.clients.Begin(working); err != nil {
 		return err
 	}
 	staying := traffic.Names * traffic.Each

@@ -1,6 +1,7 @@
 package soak
 
 import (
+	"bytes"
 	"context"
 	"maps"
 	"os"
@@ -11,7 +12,7 @@ import (
 // bad are the words that no log may contain.
 var bad = []string{"DATA RACE", "panic:", "fatal error:", "SIGSEGV"}
 
-// checkLogs checks what the processes have logged in the run.
+// checkLogs checks what the processes have logged since it was last called.
 func (r *runner) checkLogs(ctx context.Context) error {
 	files, err := r.cluster.LogFiles(ctx)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -19,7 +20,10 @@ func (r *runner) checkLogs(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		found := firstBad(string(text))
+		fresh := text[min(r.logged[name], len(text)):]
+		fresh = fresh[:bytes.LastIndexByte(fresh, '\n')+1] // the rest of an incomplete line follows
+		r.logged[name] += len(fresh)
+		found := firstBad(string(fresh))
 		r.oracle.Expect(checkLog, found == "", "the log of %s contains: %s", name, found)
 	}
 	return err

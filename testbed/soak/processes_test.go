@@ -153,19 +153,38 @@ func TestProcesses_KnowWhenAllDataNodesAndSessionsAreDown(t *testing.T) {
 	})
 }
 
+// What is reported is that of the longest incarnation; the bound is for all.
 func TestProcesses_ReportTheirMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWatch(t, "data-1", "meta-1")
-		w.set(testbed.Process{Name: "data-1", PID: 1, Running: true, RSS: 1030 << 20})
 		w.see()
-		w.set(testbed.Process{Name: "data-1", PID: 7, Running: true, RSS: 30 << 20})
+		w.set(testbed.Process{Name: "data-1", PID: 7, Running: true, RSS: 1030 << 20})
 		w.see()
 		g := w.growth(true)
 		require.Len(t, g, 2)
 		g[0].began = time.Time{}
-		assert.Equal(t, Growth{Name: "data-1", Seconds: 2, FirstMB: 20, LastMB: 30, MostMB: 1030}, g[0])
+		assert.Equal(t, Growth{Name: "data-1", PID: 1, Seconds: 1, FirstMB: 20, LastMB: 20, MostMB: 20}, g[0])
 		assert.Zero(t, w.oracle.Broken(), "the bound of raced programs")
 		w.growth(false)
 		assert.Equal(t, 1, w.count(checkMemory).Broken)
+	})
+}
+
+func TestProcesses_WarnOfMemoryThatGrows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWatch(t, "data-1", "data-2", "data-3")
+		for second := range 150 {
+			w.set(testbed.Process{Name: "data-1", PID: 1, Running: true, RSS: 20<<20 + int64(second)<<16}) // 3.75 MB a minute
+			w.set(testbed.Process{Name: "data-2", PID: 2, Running: true, RSS: 20<<20 + int64(min(second, 50))<<20})
+			w.set(testbed.Process{Name: "data-3", PID: 3 + second/100, Running: true, RSS: 20<<20 + int64(second)<<16})
+			w.see()
+		}
+		g := w.growth(false)
+		assert.InDelta(t, 3.75, g[0].PerMinute, 0.01)
+		assert.True(t, g[0].Warning)
+		assert.InDelta(t, 0, g[1].PerMinute, 0.01, "it grew at first")
+		assert.False(t, g[1].Warning)
+		assert.Zero(t, g[2].PerMinute, "no incarnation lived long enough")
+		assert.Zero(t, w.oracle.Broken())
 	})
 }

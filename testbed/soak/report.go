@@ -38,26 +38,38 @@ type EpisodeReport struct {
 	Steps  []string `json:"steps"` // each with its outcome: done, refused or failed
 }
 
-// Growth is the resident memory of one process, of all its incarnations.
+// Growth is the resident memory of the incarnation of a process that was observed for
+// the longest time.
 type Growth struct {
-	Name    string  `json:"name"`
-	Seconds int     `json:"seconds"` // how long it was observed
-	FirstMB float64 `json:"firstMb"`
-	LastMB  float64 `json:"lastMb"`
-	MostMB  float64 `json:"mostMb"`
-	began   time.Time
+	Name      string  `json:"name"`
+	PID       int     `json:"pid"`
+	Seconds   int     `json:"seconds"` // how long it was observed
+	FirstMB   float64 `json:"firstMb"`
+	LastMB    float64 `json:"lastMb"`
+	MostMB    float64 `json:"mostMb"`
+	PerMinute float64 `json:"mbPerMinute"` // the slope of a line through what was seen after the warm-up
+	Warning   bool    `json:"warning,omitempty"`
+	began     time.Time
+	sums      struct{ n, x, y, xx, xy float64 } // of minutes and MB after the warm-up
 }
 
-// add records the memory at a time, if it is known.
+// add records the memory at a time.
 func (g *Growth) add(p testbed.Process, at time.Time) {
-	if !p.Running || p.RSS == 0 {
-		return
-	}
 	g.LastMB = float64(p.RSS) / (1 << 20)
 	if g.Name == "" {
-		g.Name, g.FirstMB, g.began = p.Name, g.LastMB, at
+		g.Name, g.PID, g.FirstMB, g.began = p.Name, p.PID, g.LastMB, at
 	}
-	g.Seconds, g.MostMB = int(at.Sub(g.began).Seconds()), max(g.MostMB, g.LastMB)
+	seen := at.Sub(g.began)
+	g.Seconds, g.MostMB = int(seen.Seconds()), max(g.MostMB, g.LastMB)
+	if seen < warmUp {
+		return
+	}
+	s, x := &g.sums, seen.Minutes()
+	s.n, s.x, s.y, s.xx, s.xy = s.n+1, s.x+x, s.y+g.LastMB, s.xx+x*x, s.xy+x*g.LastMB
+	if d := s.n*s.xx - s.x*s.x; d > 0 && seen >= 2*warmUp { // least squares
+		g.PerMinute = (s.n*s.xy - s.x*s.y) / d
+		g.Warning = g.PerMinute > slopeBound
+	}
 }
 
 // finish fills in the counts of the run.
@@ -82,9 +94,13 @@ func (r *Report) Write(w io.Writer) {
 	for _, c := range r.Checks {
 		fmt.Fprintf(w, "%10d %8d  %s\n", c.Checks, c.Broken, c.Name)
 	}
-	fmt.Fprintf(w, "\n%-12s %8s %8s %8s %8s\n", "MEMORY", "SECONDS", "FIRST MB", "LAST MB", "MOST MB")
+	fmt.Fprintf(w, "\n%-12s %8s %8s %8s %8s %12s\n", "MEMORY", "SECONDS", "FIRST MB", "LAST MB", "MOST MB", "MB A MINUTE")
 	for _, g := range r.Memory {
-		fmt.Fprintf(w, "%-12s %8d %8.0f %8.0f %8.0f\n", g.Name, g.Seconds, g.FirstMB, g.LastMB, g.MostMB)
+		warning := ""
+		if g.Warning {
+			warning = "  it grows"
+		}
+		fmt.Fprintf(w, "%-12s %8d %8.0f %8.0f %8.0f %12.2f%s\n", g.Name, g.Seconds, g.FirstMB, g.LastMB, g.MostMB, g.PerMinute, warning)
 	}
 	for i, v := range r.Violations {
 		fmt.Fprintf(w, "\nviolation %d, in episode %d at %.3f s: %s\n  %s\n", i+1, v.Episode, float64(v.AtMs)/1000, v.Check, v.Text)

@@ -20,7 +20,7 @@ var errNotHealed = errors.New("the cluster did not heal")
 // Run opens the cluster, plays lossless storms under load until Config.For has passed,
 // and stops the cluster. With an error the report is incomplete.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
-	r := &runner{cfg: cfg, cluster: cfg.Cluster, began: time.Now()}
+	r := &runner{cfg: cfg, cluster: cfg.Cluster, logged: map[string]int{}, began: time.Now()}
 	r.oracle = blackbox.New(r.elapsed, bounds, checks...)
 	r.processes = newProcesses(r.oracle)
 	err := r.run(ctx)
@@ -41,10 +41,7 @@ func (r *runner) run(ctx context.Context) (err error) {
 	if err = r.watched(ctx); err == nil {
 		err = r.stop(ctx)
 	}
-	if ctx.Err() == nil {
-		err = errors.Join(err, r.checkLogs(ctx))
-	}
-	return err
+	return errors.Join(err, r.checkLogs(context.WithoutCancel(ctx)))
 }
 
 // watched plays the episodes while the processes and the metas are watched.
@@ -85,6 +82,9 @@ func (r *runner) episodes(ctx context.Context) error {
 		rested := r.rest(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if err := r.checkLogs(ctx); err != nil {
+			return err
 		}
 		e.TookMs = r.elapsed().Milliseconds() - e.AtMs
 		r.report.Episodes = append(r.report.Episodes, e)

@@ -11,6 +11,7 @@ import (
 	"conclave/testbed"
 	"conclave/testbed/check/blackbox"
 	"conclave/testbed/outside"
+	"conclave/testbed/scenario"
 )
 
 // Config describes a run.
@@ -29,7 +30,9 @@ type runner struct {
 	cfg       Config
 	cluster   testbed.RealCluster
 	oracle    *blackbox.Oracle
+	clients   *scenario.Traffic
 	processes *processes
+	logged    map[string]int // by log file: up to where it was checked
 	began     time.Time
 	report    Report
 }

@@ -20,9 +20,7 @@ const (
 func (r *runner) runTerms(ctx context.Context, meta, address string) error {
 	admin := r.admin(address)
 	return every(ctx, askEvery, func() {
-		asking, cancel := context.WithTimeout(ctx, askTimeout)
-		defer cancel()
-		if l, err := admin.Leader(asking); err == nil && l.Leader != "" {
+		if l, err := admin.Leader(ctx); err == nil && l.Leader != "" {
 			r.oracle.Led(meta, l.Term, l.Leader)
 		}
 	})
@@ -41,14 +39,15 @@ func (r *runner) checkElections(ctx context.Context) {
 		r.oracle.Note("the election history is not known: " + err.Error())
 		return
 	}
+	history := fmt.Sprintf("the history at %s", r.elapsed())
 	for _, e := range slices.Backward(all) { // the newest is the first
-		r.oracle.Led(fmt.Sprintf("the history at %s", r.elapsed().Round(time.Second)), e.Term, e.Owner)
+		r.oracle.Elected(history, e.Term, e.Owner)
 	}
 }
 
 // admin returns a client that asks these metas, without keeping connections: an old
 // one may lead to a process that has ended.
 func (r *runner) admin(metas ...string) *metaclient.Admin {
-	web := &http.Client{Transport: r.cluster.Secure(&http.Transport{DisableKeepAlives: true, DialContext: r.cluster.Dial})}
+	web := &http.Client{Timeout: askTimeout, Transport: r.cluster.Secure(&http.Transport{DisableKeepAlives: true, DialContext: r.cluster.Dial})}
 	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: web, TokenFor: func(string) string { return r.cluster.Token() }})
 }
