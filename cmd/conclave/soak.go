@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"time"
@@ -87,9 +88,6 @@ func (o *soakOptions) validate() error {
 	if o.takeover != "witness" && o.takeover != "lease" {
 		return fmt.Errorf("invalid --takeover %q (want witness or lease)", o.takeover)
 	}
-	if len(scenario.LosslessThemes(o.only)) == 0 {
-		return fmt.Errorf("--only %q matches no kind of episode (want a part of one of %q)", o.only, scenario.LosslessThemes(""))
-	}
 	if o.bin != "" && o.on == "compose" {
 		return errors.New("--bin does not apply to --on compose, which uses the image (`make image`)")
 	}
@@ -98,7 +96,19 @@ func (o *soakOptions) validate() error {
 			return fmt.Errorf("--bin: %w", err)
 		}
 	}
-	return o.compose.validate(o.on)
+	if err := o.compose.validate(o.on); err != nil {
+		return err
+	}
+	for range o.episodes() {
+		return nil
+	}
+	return fmt.Errorf("--only %q matches no kind of episode that is possible with --on %s (want a part of one of %q)", o.only, o.on, scenario.LosslessThemes(""))
+}
+
+// episodes returns the episodes of the seed.
+func (o *soakOptions) episodes() iter.Seq[scenario.Scenario] {
+	on := capabilities(o.on)
+	return scenario.Storms(o.seed, on.Fit(soakSize), on, o.only)
 }
 
 // soakSize is the size of a soak's cluster, as in the demo.
@@ -145,12 +155,12 @@ func (o *soakOptions) again() string {
 
 func (a *app) soakPlan(o soakOptions) error {
 	n := 0
-	for s := range scenario.Storms(o.seed, soakSize, capabilities(o.on), o.only) {
+	for s := range o.episodes() {
 		n++
 		episode := struct {
-			Number   int
-			Name     string
-			Scenario string
+			Number   int    `json:"number"`
+			Name     string `json:"name"`
+			Scenario string `json:"scenario"`
 		}{n, s.Scenes[0].Title, s.String()}
 		if err := a.show(episode, func(w io.Writer) { fmt.Fprintf(w, "# episode %d\n%s\n", n, s) }); err != nil {
 			return err

@@ -28,6 +28,8 @@ func TestSoak_RefusesInvalidFlags(t *testing.T) {
 		"no programs":        {[]string{"--bin", t.TempDir()}, "--bin"},
 		"containers and bin": {[]string{"--on", "compose", "--bin", "."}, "--bin"},
 		"an unknown kind":    {[]string{"--only", "earthquakes"}, "earthquakes"},
+		"impossible there":   {[]string{"--on", "compose", "--only", "links are cut during a drain"}, "--on compose"},
+		"impossible to plan": {[]string{"--on", "compose", "--only", "links are cut during a drain", "--plan", "1"}, "--on compose"},
 		"an argument":        {[]string{"f01"}, "no argument"},
 		"a seed in words":    {[]string{"--seed", "seven"}, "seven"},
 	} {
@@ -45,6 +47,19 @@ func TestSoak_PrintsThePlanOfASeed(t *testing.T) {
 	assert.Equal(t, one.stdout, again.stdout)
 	assert.Equal(t, 3, strings.Count(one.stdout, "episode "))
 	assert.NotEqual(t, one.stdout, tool(t, "soak", "--seed", "8", "--plan", "3").stdout)
+	assert.Contains(t, tool(t, "--json", "soak", "--plan", "1").stdout, `"scenario":`)
+}
+
+func TestSoak_OnlyLinksAreMissingInContainers(t *testing.T) {
+	for _, kind := range scenario.LosslessThemes("") {
+		on, possible := &soakOptions{on: "compose", seed: 1, only: kind}, false
+		for range on.episodes() {
+			possible = true
+			break
+		}
+		links := kind == "links are cut during a drain" || kind == "links are cut and slow" || strings.HasPrefix(kind, "the last complete copy")
+		assert.True(t, possible || links, kind)
+	}
 }
 
 // seedOf returns a seed whose first episode is the named one.
