@@ -41,7 +41,7 @@ func (l *load) visits(ctx context.Context, pause time.Duration, seed uint64, kin
 }
 
 const (
-	leaveLimit = 2 * time.Second        // how long a guest or a reader takes for its good-bye
+	leaveLimit = 2 * time.Second        // how long a guest or a reader takes for its good-bye, if it is not patient
 	leaveSoon  = 800 * time.Millisecond // guests that are asked to leave do so within this time
 	readLimit  = 25 * time.Second       // a patient reader that has no list until then leaves, and another one arrives
 )
@@ -141,5 +141,8 @@ func (l *load) unread(w *worker) {
 func (l *load) leave(ctx context.Context, w *worker) {
 	limited, cancel := context.WithTimeout(ctx, leaveLimit)
 	defer cancel()
+	if l.of.Patient {
+		limited = ctx
+	}
 	_ = w.client.Close(limited) // without its good-bye the client counts as crashed
 }

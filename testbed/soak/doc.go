@@ -11,8 +11,9 @@
 //
 // An episode is a lossless storm: a few faults and operator commands that overlap, all
 // of which the player ends. Then the runner expects, within the bounds of checks.go, a
-// leader, every slot served, every node ready, clients that are served, and lists that
-// show exactly what is published. The load continues all the time.
+// leader, every slot served, every node ready, and clients that are served; and then,
+// while the clients change nothing, that everything was acknowledged, and that all lists
+// show exactly what is published. Only for that the load pauses.
 //
 // The same seed gives the same episodes with the same offsets. Their outcome depends on
 // the machine's scheduling, so a violation may need several runs of its seed to appear

@@ -73,6 +73,7 @@ func (c observed) Close(ctx context.Context) error {
 	if err == nil {
 		c.oracle.withdrawn(ids...)
 	}
+	c.oracle.ended(c.known, true) // there is nothing left to kill
 	return err
 }
 

@@ -118,8 +118,8 @@ func (o *Oracle) Idle(since time.Duration) string {
 }
 
 // Unheard describes a registration whose newest value, or whose withdrawal, is not
-// acknowledged, or returns "". Those of clients that have ended are left out. The result
-// means something while no client changes anything.
+// acknowledged, or returns "". Those of clients that were killed, or gave their good-bye
+// up, are left out. The result means something while no client changes anything.
 func (o *Oracle) Unheard() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -136,6 +136,8 @@ func (o *Oracle) Unheard() string {
 	}
 	return ""
 }
+
+func (o *Oracle) ago(at time.Duration) time.Duration { return (o.now() - at).Round(time.Millisecond) }
 
 // Behind describes a list of a subscriber that does not show exactly what is published,
 // or returns "". Subscribers that began after this time are left out. The result means
@@ -255,12 +257,14 @@ func (o *Oracle) subscribing(subscriber, data string) {
 	}
 }
 
-// ended records that a client is about to end, and forgets what it sees. It returns
-// the client's registrations.
+// ended records that a client is about to say good-bye or, with killed, to be killed, and
+// forgets what it sees. It returns the client's registrations.
 func (o *Oracle) ended(c *client, killed bool) []string {
 	o.mu.Lock()
 	ids := c.ids
-	delete(o.clients, c)
+	if killed {
+		delete(o.clients, c)
+	}
 	maps.DeleteFunc(o.views, func(_ string, v *view) bool { return v.subscriber == c.name })
 	o.mu.Unlock()
 	o.ending(killed, ids...)

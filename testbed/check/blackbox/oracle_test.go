@@ -279,6 +279,8 @@ func TestOracle_UnheardNamesWhatIsNotAcknowledged(t *testing.T) {
 	assert.Empty(t, f.Unheard())
 	f.begins("b", "d")
 	f.ended(f.by, false)
+	assert.Contains(t, f.Unheard(), "the withdrawal of b", "its client says good-bye")
+	f.ended(f.by, true)
 	assert.Empty(t, f.Unheard(), "nobody waits for it")
 }
 

@@ -56,8 +56,6 @@ func (o *Oracle) overdue(at time.Duration, v *view, later Check) (Check, bool) {
 	return later, o.now()-at > o.bounds.Late
 }
 
-func (o *Oracle) ago(at time.Duration) time.Duration { return (o.now() - at).Round(time.Millisecond) }
-
 // checkVersion checks that versions rise and that each has one content.
 func (o *Oracle) checkVersion(v *view, version int64, values []string) {
 	o.counts[Version].Checks++
