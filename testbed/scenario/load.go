@@ -246,11 +246,8 @@ func (l *load) unregister(w *worker, o *registration) bool {
 }
 
 func (l *load) await(ctx context.Context, w *worker, o *registration) (stored bool) {
-	limited, cancel := context.WithTimeout(ctx, check.StoredTimeout)
+	limited, cancel := l.within(ctx, check.StoredTimeout)
 	defer cancel()
-	if l.of.Patient {
-		limited = ctx
-	}
 	err := o.pub.Stored(limited)
 	if ctx.Err() != nil {
 		return false
@@ -261,6 +258,14 @@ func (l *load) await(ctx context.Context, w *worker, o *registration) (stored bo
 	}
 	l.rec.Op(check.Op{Client: w.name, Kind: kind, Name: o.name, ID: o.tag, Version: int64(o.count), Err: err})
 	return err == nil
+}
+
+// within bounds how long an impatient client waits.
+func (l *load) within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	if l.of.Patient {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, limit)
 }
 
 // forget records that a tag may be missing from now on.

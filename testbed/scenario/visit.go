@@ -139,10 +139,7 @@ func (l *load) unread(w *worker) {
 // leave ends a client with its good-bye. At the end of the scenario the cluster
 // does that.
 func (l *load) leave(ctx context.Context, w *worker) {
-	limited, cancel := context.WithTimeout(ctx, leaveLimit)
+	limited, cancel := l.within(ctx, leaveLimit)
 	defer cancel()
-	if l.of.Patient {
-		limited = ctx
-	}
 	_ = w.client.Close(limited) // without its good-bye the client counts as crashed
 }
