@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"conclave/testbed"
 	"conclave/testbed/containers"
 	"conclave/testbed/local"
+	"conclave/testbed/scenario"
 	"conclave/testbed/soak"
 )
 
@@ -42,8 +44,8 @@ actions on it, chosen by --seed. The checks use only what the clients sent and r
 and the HTTP API. After each episode all faults are removed, and every subscriber must
 receive exactly what is published.
 
-The same seed gives the same episodes. After a violation the processes' logs and the
-event log are kept, and the command that repeats the seed is printed.
+The same seed gives the same episodes; --plan prints them as scenarios. After a violation the processes' logs
+are kept, and the command that repeats the seed is printed.
 
 Exit codes: 0 all checks passed, 1 a check failed, or the run failed or was interrupted,
 2 invalid usage.`,
@@ -72,7 +74,7 @@ Exit codes: 0 all checks passed, 1 a check failed, or the run failed or was inte
 	f.BoolVar(&o.raced, "raced", false, "allow more memory, for programs in --bin built with the race detector")
 	f.IntVar(&o.plan, "plan", 0, "print this many episodes without running them")
 	f.StringVar(&o.only, "only", "", "run only the kinds of episodes whose names contain this")
-	f.BoolVar(&o.keep, "keep", false, "keep the logs and the event log of a successful run too")
+	f.BoolVar(&o.keep, "keep", false, "keep the logs of a successful run too")
 	f.StringVar(&o.report, "report", "", "write the report to this file as JSON")
 	f.Lookup("takeover").Usage = "how a dead leader is detected: witness (its connection breaks) or lease (time only)"
 	return cmd
@@ -86,9 +88,6 @@ func (o *soakOptions) validate() error {
 	if o.takeover != "witness" && o.takeover != "lease" {
 		return fmt.Errorf("invalid --takeover %q (want witness or lease)", o.takeover)
 	}
-	if len(soak.Shapes(o.only)) == 0 {
-		return fmt.Errorf("--only %q matches no kind of episode (want a part of one of %q)", o.only, soak.Shapes(""))
-	}
 	if o.bin != "" && o.on == "compose" {
 		return errors.New("--bin does not apply to --on compose, which uses the image (`make image`)")
 	}
@@ -97,7 +96,19 @@ func (o *soakOptions) validate() error {
 			return fmt.Errorf("--bin: %w", err)
 		}
 	}
-	return o.compose.validate(o.on)
+	if err := o.compose.validate(o.on); err != nil {
+		return err
+	}
+	for range o.episodes() {
+		return nil
+	}
+	return fmt.Errorf("--only %q matches no kind of episode that is possible with --on %s (want a part of one of %q)", o.only, o.on, scenario.LosslessThemes(""))
+}
+
+// episodes returns the episodes of the seed.
+func (o *soakOptions) episodes() iter.Seq[scenario.Scenario] {
+	on := capabilities(o.on)
+	return scenario.Storms(o.seed, on.Fit(soakSize), on, o.only)
 }
 
 // soakSize is the size of a soak's cluster, as in the demo.
@@ -143,11 +154,19 @@ func (o *soakOptions) again() string {
 }
 
 func (a *app) soakPlan(o soakOptions) error {
-	plan := soak.NewPlan(o.seed, soakSize, capabilities(o.on), o.only)
-	for range o.plan {
-		e := plan.Next()
-		if err := a.show(e, func(w io.Writer) { fmt.Fprint(w, e) }); err != nil {
+	n := 0
+	for s := range o.episodes() {
+		n++
+		episode := struct {
+			Number   int    `json:"number"`
+			Name     string `json:"name"`
+			Scenario string `json:"scenario"`
+		}{n, s.Scenes[0].Title, s.String()}
+		if err := a.show(episode, func(w io.Writer) { fmt.Fprintf(w, "# episode %d\n%s\n", n, s) }); err != nil {
 			return err
+		}
+		if n == o.plan {
+			break
 		}
 	}
 	return nil
@@ -170,11 +189,10 @@ func (a *app) soak(ctx context.Context, o soakOptions) error {
 	}
 	size := soakSize
 	size.Takeover, size.Seed = o.takeover, o.seed
-	run := soak.New(soak.Config{
-		Cluster: cluster, Size: size, Load: soak.DefaultLoad(), Seed: o.seed, Only: o.only, For: o.length, Raced: o.raced, Dir: dir,
+	report, err := soak.Run(ctx, soak.Config{
+		Cluster: cluster, Size: size, Seed: o.seed, Only: o.only, For: o.length, Raced: o.raced,
 		Say: func(line string) { fmt.Fprintln(live, line) },
 	})
-	report, err := run.Run(ctx)
 	report.On, report.Takeover, report.Again = o.on, o.takeover, o.again()
 	interrupted := err != nil && ctx.Err() != nil
 	if err != nil {
@@ -212,7 +230,7 @@ func soakResult(r *soak.Report, err error, interrupted bool) error {
 	}
 	switch {
 	case broken > 0:
-		return fmt.Errorf("%s in %s; logs and the event log are in %s; repeat with: %s", plural(broken, "violation"), plural(len(r.Episodes), "episode"), r.Logs, r.Again)
+		return fmt.Errorf("%s in %s; logs are in %s; repeat with: %s", plural(broken, "violation"), plural(len(r.Episodes), "episode"), r.Logs, r.Again)
 	case interrupted:
 		return fmt.Errorf("interrupted after %s without violations", plural(len(r.Episodes), "episode"))
 	case err != nil && r.Logs != "":

@@ -66,7 +66,8 @@ const rules = `
 	internal/node, meta, data, session, testbed/scenario, elector/termcas, testbed/simulated/simnet, internal/devdb, internal/logging < testbed/simulated;
 	NONE < testbed/simulated/onetrace, testbed/simulated/mutate;
 	testbed/check, testbed/outside < testbed/load < testbed/bench < testbed/report;
-	testbed < testbed/soak;
+	testbed < testbed/check/blackbox;
+	testbed/scenario, testbed/check/blackbox, testbed/outside < testbed/soak;
 	NONE < testbed/hostile;
 	testbed/scenario < testbed/demo;
 	wire/serve < testbed/console;

@@ -28,7 +28,7 @@ func can(d testbed.Step) error {
 	switch d.Verb {
 	case testbed.Kill, testbed.Stop, testbed.Start, testbed.Pause, testbed.Resume,
 		testbed.Burst, testbed.EndBurst,
-		testbed.Resign, testbed.Quit, testbed.Join, testbed.Forbid, testbed.Allow, testbed.Freeze, testbed.Unfreeze:
+		testbed.Resign, testbed.Quit, testbed.Join, testbed.Forbid, testbed.Allow, testbed.Freeze, testbed.Unfreeze, testbed.Switch:
 		return nil
 	case testbed.Cut, testbed.Mend:
 		if d.Whom.Everyone() || d.Who.IsMeta() && d.Whom == testbed.Database || d.Who == testbed.Database && d.Whom.IsMeta() {

@@ -20,6 +20,10 @@ import (
 // seen.
 const askWait = 300 * time.Millisecond
 
+// commandWait bounds one request of an operator's command, which may wait for the
+// database. If a meta does not answer in time, the next one is asked.
+const commandWait = 5 * time.Second
+
 // View queries a cluster's nodes at the addresses where this machine reaches
 // them.
 type View struct {
@@ -179,7 +183,9 @@ func table(s metaclient.SlotsInfo) slot.Table {
 // Operate carries out a command of an operator; done is false for any other
 // act.
 func (v *View) Operate(ctx context.Context, a testbed.Action) (done bool, err error) {
-	admin := v.admin(reachable(v.Nodes(), v.last())...)
+	admin, web := v.admin(reachable(v.Nodes(), v.last())...), *v.HTTP
+	web.Timeout = commandWait
+	admin.HTTP = &web
 	var opts []metaclient.Option
 	if a.Force {
 		opts = append(opts, metaclient.Force())

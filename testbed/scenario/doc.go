@@ -138,6 +138,9 @@
 // what the sessions serve, for L23 and L24. Shrink reduces a
 // failing scenario until no step can be removed.
 //
+// Storms makes short storms in which nothing is lost that ARCHITECTURE.md
+// guarantees, for an observer that excuses nothing (package soak).
+//
 // # Files, in reading order
 //
 // A file uses what later files declare.
@@ -146,6 +149,7 @@
 //   - grammar.go: the language as a text.
 //   - storm.go: scenarios that are drawn, and the search for a shorter one.
 //   - themes.go: what storms draw.
+//   - lossless.go: storms in which nothing is lost.
 //   - parse.go: the language.
 //   - parse_action.go: its actions.
 //   - play.go: one run of a scenario.

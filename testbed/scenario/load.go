@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"conclave"
 	"conclave/testbed"
 	"conclave/testbed/check"
@@ -25,8 +27,9 @@ type load struct {
 	of      Load
 	anyOf   bool // a list is full if each publisher is in it, with any of its values
 	cluster testbed.Cluster
-	rec     *check.Recorder
+	rec     Recorder
 	working sync.WaitGroup
+	changes *semaphore.Weighted // whoever changes something has a part of it, Traffic.Pause takes all of them
 
 	mu      sync.Mutex         // guards the rest
 	clients map[string]*worker // clients that stay
@@ -39,6 +42,12 @@ type load struct {
 	calm    context.CancelFunc   // ends the burst; nil: there is none
 }
 
+// Recorder records what clients do and see; a [check.Recorder] is one.
+type Recorder interface{ Op(check.Op) }
+
+// everyone is the size of load.changes.
+const everyone = 1 << 30
+
 // worker is one client.
 type worker struct {
 	name   string
@@ -46,6 +55,7 @@ type worker struct {
 	pubs   []*registration
 	rand   *rand.Rand
 	gone   chan struct{} // closed when it is killed
+	leave  func()        // asks a guest to leave now
 	once   sync.Once
 	dead   bool // killed, or it has left; guarded by the load's mutex
 }
@@ -57,9 +67,9 @@ type registration struct {
 	count     int
 }
 
-func newLoad(of Load, d testbed.Cluster, rec *check.Recorder) *load {
+func newLoad(of Load, d testbed.Cluster, rec Recorder) *load {
 	return &load{
-		of: of, cluster: d, rec: rec, clients: map[string]*worker{}, guests: map[string]*worker{}, live: map[string]string{}, names: map[string]string{},
+		of: of, cluster: d, rec: rec, changes: semaphore.NewWeighted(everyone), clients: map[string]*worker{}, guests: map[string]*worker{}, live: map[string]string{}, names: map[string]string{},
 		ending: map[string]bool{}, last: map[[2]string][]string{}, fullAt: map[string]time.Time{},
 	}
 }
@@ -136,15 +146,19 @@ func (l *load) work(ctx context.Context, w *worker) {
 			timer.Stop()
 			return
 		}
+		if l.changes.Acquire(ctx, 1) != nil {
+			return
+		}
 		o := w.pubs[w.rand.IntN(len(w.pubs))]
 		if at.Equal(change) {
 			l.change(ctx, w, o)
 			change = next(l.of.Every)
-			continue
+		} else {
+			l.withdraw(ctx, w, o)
+			l.publish(ctx, w, o)
+			replace = next(l.of.Replace)
 		}
-		l.withdraw(ctx, w, o)
-		l.publish(ctx, w, o)
-		replace = next(l.of.Replace)
+		l.changes.Release(1)
 	}
 }
 
@@ -232,7 +246,7 @@ func (l *load) unregister(w *worker, o *registration) bool {
 }
 
 func (l *load) await(ctx context.Context, w *worker, o *registration) (stored bool) {
-	limited, cancel := context.WithTimeout(ctx, check.StoredTimeout)
+	limited, cancel := l.within(ctx, check.StoredTimeout)
 	defer cancel()
 	err := o.pub.Stored(limited)
 	if ctx.Err() != nil {
@@ -244,6 +258,14 @@ func (l *load) await(ctx context.Context, w *worker, o *registration) (stored bo
 	}
 	l.rec.Op(check.Op{Client: w.name, Kind: kind, Name: o.name, ID: o.tag, Version: int64(o.count), Err: err})
 	return err == nil
+}
+
+// within bounds how long an impatient client waits.
+func (l *load) within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	if l.of.Patient {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, limit)
 }
 
 // forget records that a tag may be missing from now on.

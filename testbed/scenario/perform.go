@@ -46,16 +46,13 @@ func (p *player) perform(ctx context.Context, d testbed.Step) error {
 		return p.act(ctx, testbed.Action{Verb: d.Verb, Factor: d.Factor, Arrivals: d.Arrivals, MustRefuse: d.MustRefuse, MustAccept: d.MustAccept}, d.For)
 	}
 	if len(who) == 0 {
-		p.rec.Fault(check.Fault{Action: testbed.Action{Verb: d.Verb, Node: string(d.Who)}, Err: errNoTarget})
-		if len(p.s.Scenes) > 0 { // a scene shows nothing without it
-			p.failures = append(p.failures, fmt.Sprintf("%s: %v", d, errNoTarget))
-		}
+		p.noTarget(d, "")
 		return nil
 	}
 	whom := []string{""}
 	if d.Whom != "" && d.Whom != "everyone" {
 		if whom = p.targets.resolve(d.Whom, now); len(whom) == 0 {
-			p.rec.Fault(check.Fault{Action: testbed.Action{Verb: d.Verb, Node: string(d.Who), Peer: string(d.Whom)}, Err: errNoTarget})
+			p.noTarget(d, d.Whom)
 			return nil
 		}
 	}
@@ -82,6 +79,14 @@ func (p *player) perform(ctx context.Context, d testbed.Step) error {
 		}
 	}
 	return nil
+}
+
+// noTarget records a step that was not carried out.
+func (p *player) noTarget(d testbed.Step, peer testbed.Selector) {
+	p.rec.Fault(check.Fault{Action: testbed.Action{Verb: d.Verb, Node: string(d.Who), Peer: string(peer)}, Err: errNoTarget})
+	if len(p.s.Scenes) > 0 { // a scene shows nothing without it
+		p.failures = append(p.failures, fmt.Sprintf("%s: %v", d, errNoTarget))
+	}
 }
 
 // actAtOnce carries out several commands of operators at the same moment, and

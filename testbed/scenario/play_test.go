@@ -270,6 +270,7 @@ func TestPlay_SceneNeedsItsTarget(t *testing.T) {
 	const text = "at 0s kill leader\nat 1s kill leader\nuntil 3s"
 	assert.Empty(t, play(t, &fakeCluster{noSuccessor: true}, text).Failures)
 	assert.Equal(t, []string{"kill leader: no node matches"}, play(t, &fakeCluster{noSuccessor: true}, "scene A\n"+text).Failures)
+	assert.Equal(t, []string{"cut data-1 from leader: no node matches"}, play(t, &fakeCluster{noSuccessor: true}, "scene A\nat 0s kill leader\nat 1s cut data-1 from leader\nuntil 3s").Failures)
 	b := &fakeCluster{}
 	assert.Empty(t, play(t, b, "clients 1\nscene A\nat 0s kill session of client-1").Failures)
 }

@@ -22,7 +22,7 @@ type Traffic struct {
 type difference struct{ list, tag string }
 
 // NewTraffic returns clients that have not started.
-func NewTraffic(of Load, d testbed.Cluster, rec *check.Recorder, seed uint64) *Traffic {
+func NewTraffic(of Load, d testbed.Cluster, rec Recorder, seed uint64) *Traffic {
 	l := newLoad(of, d, rec)
 	l.anyOf = true // values may change faster than they arrive
 	return &Traffic{load: l, seed: seed, seen: map[string]string{}, wrong: map[difference]time.Time{}}
@@ -42,6 +42,23 @@ func (t *Traffic) Burst(ctx context.Context, factor int) {
 
 // EndBurst ends the burst, if there is one.
 func (t *Traffic) EndBurst() { t.load.endBurst() }
+
+// Pause waits until no client is about to change anything, or waits for an
+// acknowledgement, and keeps them all from changes until Resume. No new one arrives.
+// With an error, which is that of ctx, nothing is kept.
+func (t *Traffic) Pause(ctx context.Context) error { return t.load.changes.Acquire(ctx, everyone) }
+
+// Resume ends a Pause.
+func (t *Traffic) Resume() { t.load.changes.Release(everyone) }
+
+// Leave makes the guests leave within a moment, whenever they would have left.
+func (t *Traffic) Leave() {
+	t.load.mu.Lock()
+	defer t.load.mu.Unlock()
+	for _, w := range t.load.guests {
+		w.leave()
+	}
+}
 
 // Look records which sessions know the clients, and returns the lists that have
 // lacked a registration of a live client, or had one too many, for a second: the

@@ -27,8 +27,12 @@ func (l *load) visits(ctx context.Context, pause time.Duration, seed uint64, kin
 			return
 		}
 		w := &worker{name: fmt.Sprintf("%s-%d", kind, n), rand: rand.New(rand.NewPCG(seed, r.Uint64())), gone: make(chan struct{})}
+		if l.changes.Acquire(ctx, 1) != nil { // visit gives it back
+			return
+		}
 		c, err := l.cluster.Client(w.name)
 		if err != nil {
+			l.changes.Release(1)
 			return // the cluster has been closed
 		}
 		w.client = c
@@ -36,13 +40,19 @@ func (l *load) visits(ctx context.Context, pause time.Duration, seed uint64, kin
 	}
 }
 
-// leaveLimit bounds how long a guest or a reader takes for its good-bye.
-const leaveLimit = 2 * time.Second
+const (
+	leaveLimit = 2 * time.Second        // how long a guest or a reader takes for its good-bye, if it is not patient
+	leaveSoon  = 800 * time.Millisecond // guests that are asked to leave do so within this time
+	readLimit  = 25 * time.Second       // a patient reader that has no list until then leaves, and another one arrives
+)
 
 // guest publishes under one or two names, stays for a while, and then withdraws
 // and leaves, leaves without withdrawing, or is killed.
 func (l *load) guest(ctx context.Context, w *worker) {
+	staying, leave := context.WithCancel(ctx)
+	defer leave()
 	l.mu.Lock()
+	w.leave = leave
 	l.guests[w.name] = w
 	l.mu.Unlock()
 	for range 1 + w.rand.IntN(2) {
@@ -53,9 +63,14 @@ func (l *load) guest(ctx context.Context, w *worker) {
 	if l.of.Every > 0 && w.rand.IntN(2) == 0 {
 		l.change(ctx, w, w.pubs[0])
 	}
-	if sleep.For(ctx, 200*time.Millisecond+time.Duration(w.rand.Int64N(int64(6*time.Second)))) != nil {
+	l.changes.Release(1)
+	if sleep.For(staying, 200*time.Millisecond+time.Duration(w.rand.Int64N(int64(6*time.Second)))) != nil {
+		_ = sleep.For(ctx, time.Duration(w.rand.Int64N(int64(leaveSoon)))) // it was asked to leave, or ctx has ended
+	}
+	if l.changes.Acquire(ctx, 1) != nil {
 		return // its registrations stay, and are read at the end
 	}
+	defer l.changes.Release(1)
 	switch w.rand.IntN(5) {
 	case 0:
 		l.kill(w.name)
@@ -82,9 +97,17 @@ func (l *load) guest(ctx context.Context, w *worker) {
 
 // read receives one list of every name.
 func (l *load) read(ctx context.Context, w *worker) {
+	defer l.unread(w)
 	for n := range l.of.Names {
 		if l.subscribe(w, l.serviceName(n)) != nil {
+			l.changes.Release(1)
 			return // the cluster has been closed
+		}
+	}
+	l.changes.Release(1)
+	for began := time.Now(); l.of.Patient && l.listed(w) < l.of.Names && time.Since(began) < readLimit; {
+		if sleep.For(ctx, sampleIdle) != nil {
+			return
 		}
 	}
 	if sleep.For(ctx, time.Second+time.Duration(w.rand.Int64N(int64(3*time.Second)))) == nil {
@@ -92,10 +115,31 @@ func (l *load) read(ctx context.Context, w *worker) {
 	}
 }
 
+// listed returns how many lists a reader has.
+func (l *load) listed(w *worker) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.of.Names {
+		if _, has := l.last[[2]string{w.name, l.serviceName(i)}]; has {
+			n++
+		}
+	}
+	return n
+}
+
+// unread forgets the lists of a reader.
+func (l *load) unread(w *worker) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for n := range l.of.Names {
+		delete(l.last, [2]string{w.name, l.serviceName(n)})
+	}
+}
+
 // leave ends a client with its good-bye. At the end of the scenario the cluster
 // does that.
 func (l *load) leave(ctx context.Context, w *worker) {
-	limited, cancel := context.WithTimeout(ctx, leaveLimit)
+	limited, cancel := l.within(ctx, leaveLimit)
 	defer cancel()
 	_ = w.client.Close(limited) // without its good-bye the client counts as crashed
 }

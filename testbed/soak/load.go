@@ -2,184 +2,78 @@ package soak
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"math/rand/v2"
-	"sync"
-	"sync/atomic"
+	"strings"
 	"time"
 
-	"conclave"
-	"conclave/client"
 	"conclave/testbed"
+	"conclave/testbed/check"
+	"conclave/testbed/check/blackbox"
+	"conclave/testbed/outside"
+	"conclave/testbed/scenario"
 )
 
-// Load is how much work the clients do.
-type Load struct {
-	Services    int           // dataIds
-	Publishers  int           // clients that stay
-	Each        int           // registrations of each
-	Subscribers int           // clients that stay and subscribe to every dataId
-	Visitors    int           // clients that publish, withdraw and leave
-	Readers     int           // clients that subscribe in the middle
-	Every       time.Duration // mean time between two changes of a publisher
-}
+// traffic has registrations in about half of 256 slots, so that work for each slot in
+// use (comparisons, hand-overs) takes long enough to coincide with faults, and changes
+// each registration about every six seconds.
+var traffic = scenario.Load{Clients: 6, Names: 160, Each: 3, Every: 80 * time.Millisecond, Guests: 250 * time.Millisecond, Readers: 2 * time.Second, Patient: true}
 
-// DefaultLoad has registrations in about half of 256 slots, so that work for
-// each slot in use (comparisons, hand-overs) takes long enough to coincide with
-// faults, and changes each registration every five seconds.
-func DefaultLoad() Load {
-	return Load{Services: 160, Publishers: 12, Each: 40, Subscribers: 4, Visitors: 16, Readers: 3, Every: 120 * time.Millisecond}
-}
-
-// load runs the clients.
-type load struct {
-	Load
-	cluster testbed.RealCluster
-	oracle  *Oracle
-	seed    uint64
-	gate    *gate
-	leaves  chan struct{} // each token makes a visitor leave now
-
-	working sync.WaitGroup
-	end     context.CancelFunc
-	names   atomic.Int64 // of registrations, readers and probes
-
-	mu     sync.Mutex // guards the rest
-	failed error      // a client could not be started: the run shows nothing
-	stored int        // lasting registrations that were stored once
-}
-
-func newLoad(size Load, c testbed.RealCluster, o *Oracle, seed uint64) *load {
-	return &load{Load: size, cluster: c, oracle: o, seed: seed, gate: newGate(), leaves: make(chan struct{}, 64)}
-}
-
-func service(i int) string { return fmt.Sprintf("service-%d", i+1) }
-
-// begin starts the clients.
-func (l *load) begin(ctx context.Context) {
-	ctx, l.end = context.WithCancel(ctx)
-	start := func(stream uint64, run func(context.Context, *rand.Rand)) {
-		r := rand.New(rand.NewPCG(l.seed, stream))
-		l.working.Go(func() { run(ctx, r) })
+// loaded calls do while clients publish and subscribe, once the registrations of those
+// that stay are stored.
+func (r *runner) loaded(ctx context.Context, do func(context.Context) error) error {
+	working, end := context.WithCancel(ctx)
+	r.clients = scenario.NewTraffic(traffic, observed{r.cluster, r.oracle}, unrecorded{}, r.cfg.Seed)
+	defer r.oracle.KillAll()
+	defer r.clients.Wait()
+	defer end()
+	if err := r.clients.Begin(working); err != nil {
+		return err
 	}
-	for i := range l.Subscribers {
-		start(uint64(1000+i), func(ctx context.Context, _ *rand.Rand) { l.subscribe(ctx, fmt.Sprintf("subscriber-%d", i+1)) })
-	}
-	for i := range l.Publishers {
-		start(uint64(2000+i), func(ctx context.Context, r *rand.Rand) { l.publish(ctx, r, i) })
-	}
-	for i := range l.Visitors {
-		start(uint64(3000+i), func(ctx context.Context, r *rand.Rand) { l.visit(ctx, r, fmt.Sprintf("visitor-%d", i+1)) })
-	}
-	for i := range l.Readers {
-		start(uint64(4000+i), func(ctx context.Context, r *rand.Rand) { l.read(ctx, r, fmt.Sprintf("reader-%d", i+1)) })
-	}
-}
-
-// finish ends the clients.
-func (l *load) finish() {
-	l.end()
-	l.working.Wait()
-}
-
-// fail records that a client could not be started.
-func (l *load) fail(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.failed == nil {
-		l.failed = err
-	}
-}
-
-// ready reports whether every lasting registration was stored.
-func (l *load) ready() (bool, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.stored >= l.Publishers*l.Each, l.failed
-}
-
-// leave makes n visitors, or all if there are fewer, withdraw and leave now.
-func (l *load) leave(n int) {
-	for range n {
-		select {
-		case l.leaves <- struct{}{}:
-		default:
-			return
+	staying := traffic.Names * traffic.Each
+	missing := r.await(ctx, servedBound, func(context.Context) string {
+		if _, acks := r.oracle.Totals(); acks < staying {
+			return fmt.Sprintf("%d of %d changes of the load are stored", acks, staying)
 		}
+		return ""
+	})
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
+	if missing != "" {
+		return errors.New(missing)
+	}
+	r.say("ready: %d registrations on %d dataIds, %d subscribers", staying, traffic.Names, traffic.Clients)
+	return do(ctx)
 }
 
-// actor is a client that can be killed.
-type actor struct {
-	*client.Client
-	cancel context.CancelFunc
-	done   chan struct{}
+// observed is a cluster whose clients the oracle observes.
+type observed struct {
+	testbed.RealCluster
+	oracle *blackbox.Oracle
 }
 
-// actor starts a client on a host.
-func (l *load) actor(host, name string) (*actor, error) {
-	cfg, err := l.cluster.ClientConfig(host)
+// Client implements testbed.Cluster. Guests share a host, and so do readers: there are
+// more of them in a run than a cluster has addresses.
+func (c observed) Client(name string) (testbed.Client, error) {
+	host := name
+	if kind, _, _ := strings.Cut(name, "-"); kind == "guest" || kind == check.Reader {
+		host = kind
+	}
+	cfg, err := c.ClientConfig(host)
 	if err != nil {
 		return nil, err
 	}
 	cfg.Name = name
-	sdk, err := client.New(cfg)
+	one, err := outside.NewClient(cfg, func() {})
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	a := &actor{Client: sdk, cancel: cancel, done: make(chan struct{})}
-	go func() { // joined by die
-		defer close(a.done)
-		_ = sdk.Run(ctx) // ended by Close or die
-	}()
-	return a, nil
+	return c.oracle.Observe(name, one), nil
 }
 
-// die ends the client as if its process had been killed. After Close it only
-// waits for its end.
-func (a *actor) die() {
-	a.cancel()
-	<-a.done
-}
+// unrecorded drops what the clients do: the oracle has observed it.
+type unrecorded struct{}
 
-// pause waits for a random time around mean; false: ctx ended.
-func pause(ctx context.Context, r *rand.Rand, mean time.Duration) bool {
-	timer := time.NewTimer(mean/2 + time.Duration(r.Int64N(int64(mean)+1)))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// subscribe runs a client that subscribes to everything and stays.
-func (l *load) subscribe(ctx context.Context, name string) {
-	a, err := l.actor(name, name)
-	if err != nil {
-		l.fail(err)
-		return
-	}
-	defer a.die()
-	for i := range l.Services {
-		if err := l.watch(a, name, service(i), true, nil); err != nil {
-			l.fail(err)
-			return
-		}
-	}
-	<-ctx.Done()
-}
-
-// watch subscribes and passes every push to the oracle.
-func (l *load) watch(a *actor, name, data string, lasting bool, seen func(conclave.Datum)) error {
-	l.oracle.Subscribing(name, data, lasting)
-	_, err := a.Subscribe(data, client.OnPush(func(d conclave.Datum) {
-		l.oracle.Pushed(name, data, d.Version, d.Values)
-		if seen != nil {
-			seen(d)
-		}
-	}))
-	return err
-}
+// Op implements scenario.Recorder.
+func (unrecorded) Op(check.Op) {}

@@ -2,77 +2,63 @@ package soak
 
 import (
 	"context"
+	"slices"
 	"strings"
-	"time"
 
 	"conclave/internal/sleep"
+	"conclave/testbed"
 )
 
-// rest expects, one after the other, what a healed cluster must reach, each
-// within its bound. It returns false if something was not reached, which ends the
-// run. Violations in pushes do not end it.
-func (r *Runner) rest(ctx context.Context) bool {
-	if !r.served(ctx) || !r.stored(ctx) || !r.agreed(ctx) {
+const healed = "after healing"
+
+// rest expects, one after the other, what a healed cluster must reach, each within its
+// bound. It returns false if something was not reached, which ends the run. Violations
+// in pushes do not end it.
+func (r *runner) rest(ctx context.Context) bool {
+	served := func(ctx context.Context) string { return unserved(r.cluster.Observe(ctx), r.size().Nodes()) }
+	if !r.expect(ctx, checkLeader, leaderBound, healed, r.leaderMissing) || !r.expect(ctx, checkServed, servedBound, healed, served) ||
+		!r.expect(ctx, checkStored, storedBound, healed, r.idle()) || !r.agreed(ctx) {
 		return false
 	}
-	if history, err := r.operator.elections(ctx); err == nil {
-		r.oracle.Elected(history)
-	}
+	r.checkElections(ctx)
 	return sleep.For(ctx, quietTime) == nil
 }
 
-// served waits until every node is ready and every slot is served.
-func (r *Runner) served(ctx context.Context) bool {
-	why := ""
-	ok := r.await(ctx, servedBound, func(ctx context.Context) bool {
-		if not := r.operator.notReady(ctx); len(not) > 0 {
-			why = "not ready: " + strings.Join(not, ", ")
-			return false
-		}
-		slots, err := r.operator.slots(ctx)
-		if err != nil {
-			why = err.Error()
-			return false
-		}
-		why = slots.unserved()
-		return why == ""
-	})
+// agreed stops the changes of the clients, and expects that each is acknowledged, and
+// that then all lists show exactly what is published, at one moment.
+func (r *runner) agreed(ctx context.Context) bool {
+	pausing, cancel := context.WithTimeout(ctx, storedBound)
+	defer cancel()
+	err := r.clients.Pause(pausing)
+	if err == nil {
+		defer r.clients.Resume()
+	}
 	if ctx.Err() != nil {
 		return false
 	}
-	r.oracle.Expect(checkServed, ok, "within %s after healing: %s", servedBound, why)
-	return ok
+	unheard, since := r.oracle.Unheard(), r.elapsed()
+	heard := err == nil && unheard == ""
+	r.oracle.Expect(checkHeard, heard, "%s, within %s: %s (clients that still wait: %v)", healed, storedBound, unheard, err)
+	return heard && r.expect(ctx, checkAgree, agreeBound, healed, func(context.Context) string { return r.oracle.Behind(since) })
 }
 
-// stored publishes and reads with new clients.
-func (r *Runner) stored(ctx context.Context) bool {
-	limited, cancel := context.WithTimeout(ctx, storedBound)
-	defer cancel()
-	where, err := r.load.probe(limited)
-	if ctx.Err() != nil {
-		return false
+// unserved describes why the cluster is not at rest; "": every node is ready, every
+// slot is served, and no command of an operator is in effect.
+func unserved(now testbed.Snapshot, nodes []string) string {
+	for _, name := range nodes {
+		if !slices.Contains(now.Ready, name) {
+			return name + " is not ready"
+		}
 	}
-	r.oracle.Expect(checkStored, err == nil, "within %s after healing: %s: %v", storedBound, where, err)
-	return err == nil
-}
-
-// agreed stops the changes of the load and compares what every subscriber sees
-// with what is published.
-func (r *Runner) agreed(ctx context.Context) bool {
-	began := time.Now()
-	limited, cancel := context.WithTimeout(ctx, storedBound)
-	defer cancel()
-	defer r.load.gate.open()
-	left := r.load.gate.close(limited)
-	if ctx.Err() != nil {
-		return false
+	switch {
+	case len(now.Table.Slots) == 0:
+		return "there is no slot table"
+	case !now.Table.StableAll():
+		return "the slot table is not stable"
+	case now.Frozen:
+		return "the cluster is protected"
+	case len(now.Forbid) > 0:
+		return "on the blacklist: " + strings.Join(now.Forbid, ", ")
 	}
-	r.oracle.Expect(checkStored, left == 0, "%d clients of the load still wait for an acknowledgement %s after healing", left, storedBound)
-	behind := ""
-	ok := r.await(ctx, agreeBound, func(context.Context) bool { behind = r.oracle.Behind(); return behind == "" })
-	if ctx.Err() != nil {
-		return false
-	}
-	r.oracle.Expect(checkAgree, ok, "%s after healing, without changes: %s", time.Since(began).Round(time.Second), behind)
-	return ok && left == 0
+	return ""
 }

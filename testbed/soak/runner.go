@@ -1,84 +1,100 @@
 package soak
 
 import (
+	"bytes"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
+	"conclave/internal/sleep"
 	"conclave/testbed"
+	"conclave/testbed/check/blackbox"
+	"conclave/testbed/outside"
+	"conclave/testbed/scenario"
 )
 
 // Config describes a run.
 type Config struct {
 	Cluster testbed.RealCluster
 	Size    testbed.Size // of the cluster to open
-	Load    Load
 	Seed    uint64
-	Only    string        // only shapes whose names contain this; "": all
+	Only    string        // only themes of storms whose names contain this; "": all
 	For     time.Duration // no episode begins later than this after the first
 	Raced   bool          // the programs were built with the race detector
-	Dir     string        // of the event log
 	Say     func(line string)
 }
 
-// Runner plays the episodes of a plan on a cluster under load.
-type Runner struct {
-	cfg      Config
-	cluster  testbed.RealCluster
-	operator *operator
-	oracle   *Oracle
-	load     *load
-	states   *states
-	memory   *memory
-	logs     logs
-	began    time.Time
-	report   Report
+// runner is a run.
+type runner struct {
+	cfg       Config
+	cluster   testbed.RealCluster
+	oracle    *blackbox.Oracle
+	clients   *scenario.Traffic
+	processes *processes
+	logged    map[string]int // by log file: up to where it was checked
+	began     time.Time
+	report    Report
 }
 
-// New returns a runner for one run.
-func New(cfg Config) *Runner {
-	r := &Runner{cfg: cfg, cluster: cfg.Cluster, operator: newOperator(cfg.Cluster), states: newStates(), memory: newMemory(), began: time.Now()}
-	r.logs.read = map[string]int64{}
-	r.oracle = NewOracle(r.elapsed)
-	r.load = newLoad(cfg.Load, cfg.Cluster, r.oracle, cfg.Seed)
-	return r
-}
+func (r *runner) elapsed() time.Duration { return time.Since(r.began) }
 
-func (r *Runner) elapsed() time.Duration { return time.Since(r.began) }
-
-func (r *Runner) say(format string, args ...any) {
+func (r *runner) say(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	r.oracle.Note("%s", text)
+	r.oracle.Note(text)
 	r.cfg.Say(fmt.Sprintf("%7.1f s  %s", r.elapsed().Seconds(), text))
 }
 
-// await calls so until it returns true. It returns false if the bound has
-// passed or ctx has ended.
-func (r *Runner) await(ctx context.Context, bound time.Duration, so func(context.Context) bool) bool {
-	ctx, cancel := context.WithTimeout(ctx, bound)
-	defer cancel()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if so(ctx) {
-			return true
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return false
-		}
-	}
+// Write says a line of a timeline.
+func (r *runner) Write(line []byte) (int, error) {
+	r.say("  %s", bytes.TrimRight(line, "\n"))
+	return len(line), nil
 }
 
-// isMeta reports whether the name is that of a meta node.
-func isMeta(name string) bool { return strings.HasPrefix(name, "meta-") }
+// size returns the size of the cluster, which containers determine themselves.
+func (r *runner) size() testbed.Size { return r.cluster.Capabilities().Fit(r.cfg.Size) }
 
-// sorted returns a sorted copy.
-func sorted(names []string) []string {
-	out := slices.Clone(names)
-	slices.Sort(out)
-	return out
+// await calls missing until it returns "". If the bound has passed or ctx has ended
+// before, it returns what was missing.
+func (r *runner) await(ctx context.Context, bound time.Duration, missing func(context.Context) string) string {
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	waiting, _ := outside.AwaitReady(ctx, 100*time.Millisecond, func(ctx context.Context) (bool, []string, error) {
+		why := missing(ctx)
+		return why == "", []string{why}, nil
+	})
+	return strings.Join(waiting, "")
+}
+
+// expect checks that nothing is missing within a bound. It returns false if it was, or
+// if ctx has ended.
+func (r *runner) expect(ctx context.Context, c blackbox.Check, bound time.Duration, when string, missing func(context.Context) string) bool {
+	why := r.await(ctx, bound, missing)
+	if ctx.Err() != nil {
+		return false
+	}
+	r.oracle.Expect(c, why == "", "%s, within %s: %s", when, bound, why)
+	return why == ""
+}
+
+// leaderMissing is a condition of expect.
+func (r *runner) leaderMissing(ctx context.Context) string {
+	if r.cluster.Observe(ctx).Leader == "" {
+		return "no node leads"
+	}
+	return ""
+}
+
+// idle returns a condition of expect: the clients are served from now on.
+func (r *runner) idle() func(context.Context) string {
+	since := r.elapsed()
+	return func(context.Context) string { return r.oracle.Idle(since) }
+}
+
+// every calls do after each pause until ctx ends.
+func every(ctx context.Context, pause time.Duration, do func()) error {
+	for sleep.For(ctx, pause) == nil {
+		do()
+	}
+	return nil
 }
