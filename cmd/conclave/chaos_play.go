@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"conclave/testbed"
-	"conclave/testbed/check"
 	"conclave/testbed/containers"
 	"conclave/testbed/local"
 	"conclave/testbed/local/supervisor"
@@ -189,7 +188,7 @@ func (s *runStage) record(r *scenario.Result) (err error) {
 	for _, e := range r.History.Entries {
 		fmt.Fprintln(w, e)
 	}
-	return errors.Join(w.Flush(), check.Visualize(s.dir, r.Verdicts))
+	return w.Flush()
 }
 
 // newStage creates the folder and the cluster of one run of a command. The demo
