@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/internal/long"
-	"conclave/testbed/check"
 	"conclave/testbed/scenario"
 	"conclave/testbed/simulated"
 )
