@@ -246,7 +246,7 @@ func (e *Elector) Remaining() time.Duration {
 	defer e.mu.Unlock()
 	s := &e.shared
 	switch {
-	case s.state.leads():
+	case s.state.ownsTerm():
 		return time.Until(s.lead.until)
 	case s.last.Leader.IsZero() || s.last.Leader == e.cfg.ID:
 		return 0

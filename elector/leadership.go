@@ -39,11 +39,12 @@ func (e *Elector) extend(l *leadership, beat uint64, until time.Time) {
 	l.timer.Reset(time.Until(until))
 }
 
-// launch starts Lead in its own goroutine and records the election. Lead does not
-// wait for the record: no leader acts on it, and each act has a fence of its own.
+// launch starts Lead in its own goroutine and records the election. Lead waits for
+// the record only if the term's previous leader is not known, which the history may
+// tell: no leader acts on it, and each act has a fence of its own.
 // The record is tried once, since the first renewal waits for it.
 func (e *Elector) launch(ctx context.Context, l *leadership) {
-	recordFirst := l.term.Previous.IsZero() // the history may name the previous leader
+	recordFirst := l.term.Previous.IsZero()
 	if recordFirst {
 		e.record(ctx, l)
 	}
@@ -51,7 +52,7 @@ func (e *Elector) launch(ctx context.Context, l *leadership) {
 
 	e.mu.Lock()
 	l.stop = stop
-	term, why, leads := l.term, l.ended, e.shared.state.leads()
+	term, why, leads := l.term, l.ended, e.shared.state.ownsTerm()
 	if leads {
 		e.shared.last = term
 		e.put(Change{Term: term, Leading: true, Why: string(term.Cause)})

@@ -195,7 +195,7 @@ func (e *Elector) nextRound() time.Time {
 		return s.lead.endedAt.Add(beat)
 	case s.again:
 		return s.sent
-	case !state.leads() && s.last.Number <= s.resigned && !s.resignedDue.IsZero():
+	case !state.ownsTerm() && s.last.Number <= s.resigned && !s.resignedDue.IsZero():
 		return s.resignedDue
 	case state.holds():
 		return e.nextRenewal(suspended, jitter)

@@ -31,8 +31,9 @@ func (s State) String() string {
 // holds reports whether the node renews a term.
 func (s State) holds() bool { return s == Leading || s == Suspended || s == Resigning }
 
-// leads reports whether the node has the right to act, unless it is suspended.
-func (s State) leads() bool { return s == Leading || s == Suspended }
+// ownsTerm reports whether the term is the node's own: it may act, once it is not
+// suspended.
+func (s State) ownsTerm() bool { return s == Leading || s == Suspended }
 
 // event is what may change a node's state.
 type event int

@@ -73,7 +73,7 @@ func TestTransitions_EveryEventInEveryState(t *testing.T) {
 		for _, from := range allStates {
 			to, do := from.on(ev)
 			name := from.String() + ", " + ev.String()
-			assert.Equal(t, from.leads() && !to.leads(), do.has(doStop), "%s: Lead's context ends exactly when the right to act does", name)
+			assert.Equal(t, from.ownsTerm() && !to.ownsTerm(), do.has(doStop), "%s: Lead's context ends exactly when the right to act does", name)
 			assert.Equal(t, !runs(from) && runs(to), do.has(doBegin), "%s: a leadership begins by begin", name)
 			if do.has(doBegin) {
 				assert.Equal(t, wins, ev, name)
@@ -81,7 +81,7 @@ func TestTransitions_EveryEventInEveryState(t *testing.T) {
 			}
 			if runs(from) && !runs(to) {
 				assert.Equal(t, closesTerm, ev, "%s: a leadership ends when Lead has returned", name)
-				assert.False(t, from.leads(), name)
+				assert.False(t, from.ownsTerm(), name)
 			}
 			if from.holds() && !to.holds() {
 				assert.True(t, do.has(doForgo), "%s: a term that is not renewed any more is never led again", name)
@@ -93,13 +93,13 @@ func TestTransitions_EveryEventInEveryState(t *testing.T) {
 				assert.Equal(t, Following, to, "%s: a lost term is not led again", name)
 			}
 			if from == Resigning {
-				assert.NotEqual(t, true, to.leads(), "%s: a resignation is not taken back", name)
+				assert.NotEqual(t, true, to.ownsTerm(), "%s: a resignation is not taken back", name)
 			}
 			if do.has(doHandOver) {
 				assert.True(t, ev == leadReturns && to == Resigning, "%s: a term is given up while it is held, once Lead has returned", name)
 			}
 			if do.has(doImpossible) {
-				assert.False(t, !from.leads() && to.leads(), "%s: a defect never makes a leader", name)
+				assert.False(t, !from.ownsTerm() && to.ownsTerm(), "%s: a defect never makes a leader", name)
 			}
 			switch ev {
 			case asksToQuit, asksToResign:

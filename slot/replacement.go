@@ -7,9 +7,9 @@ import (
 	"conclave"
 )
 
-// Choosing the replacement: the node that gets the slot of a dead leader.
+// Choosing the replacement: the node that gets the slot of a leader that is dead or unheard.
 
-// replacement returns the node that gets the slot of a dead leader, and why, or
+// replacement returns the node that gets the slot of a lost leader, and why, or
 // the zero NodeID if the slot has to wait. It chooses the first of:
 //
 //  1. One of the complete copies in the row, see bestCopy. A forbidden node is

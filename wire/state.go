@@ -75,7 +75,7 @@ type Switch struct {
 // The keys of the switches.
 const (
 	SwitchStopPush        = "stop-push"        // on, off: while on, sessions push nothing, and a data node that stops does not wait for new copies
-	SwitchArrange         = "arrange"          // on, off: off suspends the arranger
+	SwitchArrange         = "arrange"          // on, off: while off, no slot is given to another node
 	SwitchProtectionFloor = "protection-floor" // the smallest number of data nodes with which slots still move; 0: none
 	SwitchPushWindow      = "push-window-ms"   // changes of a datum within this time are merged into one push
 	SwitchPushGuard       = "push-guard"       // on, off: while off, unconfirmed removals are pushed at once
@@ -97,8 +97,9 @@ func (s Switches) Get(key, byDefault string) string {
 	return byDefault
 }
 
-// Freeze is protection: too many data nodes were lost at once, so no slot moves
-// until they return (compare Eureka's self-preservation and Nacos' threshold).
+// Freeze is protection: too many data nodes were lost at once, so no slot leaves
+// the nodes of its row until they return (compare Eureka's self-preservation and
+// Nacos' threshold).
 type Freeze struct {
 	Epoch  conclave.Epoch `json:"-"`
 	Frozen bool           `json:"frozen"`

@@ -54,7 +54,7 @@
 //     changes one row, the candidate has won.
 //
 //  7. After a win, release the old leader's lock at once, which wakes the other
-//     waiters and makes them wait for the new lock; record the election; lead.
+//     waiters and makes them wait for the new lock; lead; record the election.
 //     After a loss, release everything and wait for the winner's witness. Without
 //     an answer the outcome is unknown: close the connection and read the row. If
 //     it has this nonce, renew on a new connection and lead; otherwise rule 2

@@ -217,8 +217,8 @@ func (s *Strategy) won(c *witnessConn, lock string, w *win) elector.Term {
 }
 
 // releaseOldLock releases the old leader's lock, which wakes the other waiters; they
-// then wait for this node's lock. The node leads by then: the statements of the
-// others would delay it.
+// then wait for this node's lock. It is called once the node leads, unless the
+// history has no leader before it: the statements of the others would delay it.
 func (s *Strategy) releaseOldLock(ctx context.Context) {
 	h := s.held.Load()
 	if h == nil || h.old == "" || h.conn.lost.Load() {

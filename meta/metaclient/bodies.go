@@ -38,7 +38,7 @@ type SlotsInfo struct {
 	Epoch     conclave.Epoch `json:"epoch"`
 	Stable    bool           `json:"stable"`    // no slot is being moved
 	Even      bool           `json:"even"`      // over the nodes that may lead
-	Protected bool           `json:"protected"` // no slot moves: too many nodes were lost at once
+	Protected bool           `json:"protected"` // no slot leaves the nodes of its row: too many nodes were lost at once
 	Reason    string         `json:"reason,omitempty"`
 	Behind    []string       `json:"behind,omitempty"` // members that hold an older table
 	SpreadMs  int64          `json:"spreadMs"`         // how long the newest table took to reach every member

@@ -767,7 +767,7 @@ func (x *Switches) GetSwitches() []*Switch {
 	return nil
 }
 
-// Freeze is protection: no slot moves while frozen is set.
+// Freeze is protection: no slot leaves the nodes of its row while frozen is set.
 type Freeze struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Epoch         *Epoch                 `protobuf:"bytes,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
