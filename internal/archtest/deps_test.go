@@ -84,7 +84,7 @@ const rules = `
 	elector, sql < lab/article001/rowlock, lab/article003/versioncas;
 	elector < lab/article004/zklatch < lab/article004/zklatch/memtree;
 	elector/termcas, lab/article000/sofaloop, lab/article001/rowlock, lab/article003/versioncas, lab/article004/zklatch/memtree, internal/faultnet < lab < cmd/conclave;
-	elector/termcas, lab/article001/rowlock, elector/fence, lab/article004/zklatch/memtree < lab/oversell < cmd/conclave;
+	lab/article001/rowlock, lab/article004/zklatch/memtree < lab/oversell < cmd/conclave;
 `
 
 // TestImports holds every package of the module against the table. A package

@@ -127,7 +127,7 @@ func (c *lockRows) serve(ctx context.Context, w *worker, work func(context.Conte
 	if err != nil {
 		return err
 	}
-	h := hold{good: k.Held, write: w.stock.write}
+	h := hold{good: k.Held, write: w.shop.write}
 	if c.tokens {
 		if err := w.shop.claim(ctx, k.Token()); err != nil {
 			return err

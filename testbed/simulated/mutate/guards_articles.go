@@ -258,10 +258,6 @@ var articleGuards = []guard{
 		"lab/article004/zklatch/queue.go", "if at == 0 {", "if at <= 1 {"}},
 	{name: "004: without a lock the stock moves as it should", test: unit{"./lab/oversell", "TestArticleWithoutALockEveryBuyerSucceeds"}, patch: patch{
 		"lab/oversell/ways.go", "return open{}, nil", "return condition{}, nil"}},
-	{name: "004: the endpoint's write counts down", test: unit{"./lab/oversell", "TestArticleTheEndpointWithoutALock"}, patch: patch{
-		"lab/oversell/sql/goods_update.sql", "SET stock = ?", "SET stock = stock - 1 + 0 * ?"}},
-	{name: "004: the endpoint takes no lock", test: unit{"./lab/oversell", "TestArticleTheEndpointWithALock"}, patch: patch{
-		"lab/oversell/store.go", "s.sale.queue.serve(turn, worker,", "open{}.serve(turn, worker,"}},
 	{name: "004: each waiter watches the first", test: unit{"./lab/article004/zklatch", "TestArticleOneWaiterIsWokenAndNotTheHerd"}, patch: patch{
 		"lab/article004/zklatch/queue.go", "return names[at-1], false", "return names[0], false"}},
 	{name: "004: the queue is in the order of ids", test: unit{"./lab/article004/zklatch", "TestArticleFair"}, patch: patch{
