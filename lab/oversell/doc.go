@@ -34,8 +34,7 @@
 // buyer is alone in its process, and has its turn before the others come:
 //
 //  1. It reads the stock and checks that it holds the lock.
-//  2. Its process is frozen: nothing that it sends to the lock's store leaves,
-//     and its sockets stay open.
+//  2. Its process is frozen: it does nothing, and refreshes its lock no more.
 //  3. The others come. They get the lock when its lease has expired, and not
 //     before.
 //  4. They buy half the items. The last of them waits, in its turn, until the

@@ -49,7 +49,6 @@ func runOne(t *testing.T, cfg oversell.Config) oversell.Row {
 	t.Logf("%s: sold %d, orders %d, left %d, oversold %d, lost %d, refused %d", row.Name, row.Sold, row.Orders, row.Left, row.Oversold, row.Lost, row.Refused)
 	assert.Equal(t, row.Sold, row.Orders, "each buyer whose purchase succeeded has an order")
 	assert.True(t, row.Ok, row.Verdict)
-	assert.Len(t, row.Points, row.Orders)
 	return row
 }
 
@@ -197,7 +196,7 @@ func TestReport_JSONAndHTML(t *testing.T) {
 
 	var page bytes.Buffer
 	require.NoError(t, report.WriteHTML(&page))
-	for _, text := range []string{"<b>row-condition</b>", "<b>zk-mutex</b>", "<polyline", "30 buyers and 5 items"} {
+	for _, text := range []string{"<b>row-condition</b>", "<b>zk-mutex</b>", "30 buyers and 5 items"} {
 		assert.Contains(t, page.String(), text)
 	}
 	for _, outside := range []string{"http:", "https:", "src=", "@import"} {

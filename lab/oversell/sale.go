@@ -16,11 +16,11 @@ import (
 // worker stands for one process of the shop. It has one connection pool for the
 // stock and another for the locks. Its buyers are goroutines.
 type worker struct {
-	n       int
-	id      conclave.NodeID
-	shop    shop
-	locks   *conclavesql.DB
-	freezer *freezer
+	n     int
+	id    conclave.NodeID
+	shop  shop
+	locks *conclavesql.DB
+	pause context.CancelFunc // stops the refreshes of its lock; nil if it has none
 }
 
 // hold is what a buyer has during its turn.
@@ -43,7 +43,7 @@ type queue interface {
 	// error, or why there was no turn.
 	serve(ctx context.Context, w *worker, work func(ctx context.Context, h hold) error) error
 	// close ends the goroutines that were started, and waits for them.
-	close(ctx context.Context) error
+	close()
 	// cost returns how many waiters were woken and how many requests were sent
 	// to the lock's store; nil if that is not counted.
 	cost() (wakeUps, requests *uint64)
@@ -59,10 +59,8 @@ type sale struct {
 
 	frozen, wake, woken chan struct{} // closed when buyer 0 is frozen, shall continue, has finished
 
-	mu     sync.Mutex // guards what follows
-	began  time.Time
-	row    Row
-	frames []Point
+	mu  sync.Mutex // guards row
+	row Row
 }
 
 // openSale creates what a run needs. The sale must be closed, also after an
@@ -70,14 +68,14 @@ type sale struct {
 func openSale(ctx context.Context, cfg Config, way Way, goods string) (*sale, error) {
 	s := &sale{cfg: cfg, way: way, frozen: make(chan struct{}), wake: make(chan struct{}), woken: make(chan struct{})}
 	for i := range cfg.Workers {
-		w := &worker{n: i, id: conclave.NodeID{Name: fmt.Sprintf("worker-%d", i), Incarnation: goods}, freezer: &freezer{}}
+		w := &worker{n: i, id: conclave.NodeID{Name: fmt.Sprintf("worker-%d", i), Incarnation: goods}}
 		db, err := openDB(cfg.DSN)
 		if err != nil {
 			return s, err
 		}
 		w.shop = shop{db, goods}
 		s.workers = append(s.workers, w)
-		if w.locks, err = conclavesql.Open(cfg.DSN, conclavesql.Options{Dial: w.freezer.dial, Deadline: dbTimeout}); err != nil {
+		if w.locks, err = conclavesql.Open(cfg.DSN, conclavesql.Options{Deadline: dbTimeout}); err != nil {
 			return s, err
 		}
 	}
@@ -98,11 +96,8 @@ func (s *sale) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dbTimeout)
 	defer cancel()
 	var errs []error
-	for _, w := range s.workers {
-		w.freezer.thaw()
-	}
 	if s.queue != nil {
-		errs = append(errs, s.queue.close(ctx))
+		s.queue.close()
 	}
 	if s.opened {
 		errs = append(errs, s.workers[0].shop.close(ctx))
@@ -133,7 +128,7 @@ func (s *sale) sell(ctx context.Context, buyers int) (Row, error) {
 			}
 		})
 	}
-	s.began = time.Now()
+	began := time.Now()
 	workers := s.workers
 	next := 0
 	if s.way.Paused { // worker 0 has one buyer, which has its turn before the others come
@@ -148,7 +143,7 @@ func (s *sale) sell(ctx context.Context, buyers int) (Row, error) {
 		visit(n, workers[n%len(workers)])
 	}
 	group.Wait()
-	s.row.TookMs = time.Since(s.began).Milliseconds()
+	s.row.TookMs = time.Since(began).Milliseconds()
 	if err := context.Cause(ctx); err != nil {
 		return s.row, err
 	}
@@ -156,7 +151,6 @@ func (s *sale) sell(ctx context.Context, buyers int) (Row, error) {
 	s.row.Buyers = buyers
 	s.row.Left, s.row.Orders, err = s.workers[0].shop.books(ctx)
 	s.row.WakeUps, s.row.Requests = s.queue.cost()
-	s.row.Points = thin(s.frames)
 	if buyers < s.cfg.Buyers {
 		s.row.Note = fmt.Sprintf("only %d buyers: %s", buyers, s.way.why)
 	}
@@ -202,8 +196,7 @@ func (s *sale) buy(ctx context.Context, w *worker, n int, h hold) (err error) {
 			return err
 		}
 	}
-	left--
-	if done, err := h.write(ctx, left); err != nil {
+	if done, err := h.write(ctx, left-1); err != nil {
 		return err
 	} else if !done {
 		s.note(func() { s.row.Refused++ })
@@ -216,7 +209,6 @@ func (s *sale) buy(ctx context.Context, w *worker, n int, h hold) (err error) {
 	s.note(func() {
 		s.row.Sold++
 		sold = s.row.Sold
-		s.frames = append(s.frames, Point{AtMs: time.Since(s.began).Milliseconds(), Stock: left, Orders: sold})
 	})
 	if s.way.Paused && !paused && sold == s.half() {
 		return s.wakeUp(ctx)
@@ -248,11 +240,10 @@ func (s *sale) think(ctx context.Context, n int) error {
 func (s *sale) half() int { return max(1, s.cfg.Items/2) }
 
 // freeze freezes buyer 0 and its process between its check and its write, until
-// the others have bought half the items. They get their turns only because its
-// lease expires.
+// the others have bought half the items: nothing refreshes its lock any more. The
+// others get their turns only because its lease expires.
 func (s *sale) freeze(ctx context.Context, w *worker) error {
-	w.freezer.freeze()
-	defer w.freezer.thaw()
+	w.pause()
 	close(s.frozen)
 	select {
 	case <-s.wake:

@@ -115,7 +115,7 @@ type open struct{}
 func (open) serve(ctx context.Context, w *worker, work func(context.Context, hold) error) error {
 	return work(ctx, plain(w))
 }
-func (open) close(context.Context) error       { return nil }
+func (open) close()                            {}
 func (open) cost() (wakeUps, requests *uint64) { return nil, nil }
 
 // condition is one whose write has its own condition.
