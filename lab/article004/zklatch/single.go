@@ -34,7 +34,6 @@ func (l *SingleNode) Acquire(ctx context.Context) error {
 
 func (l *SingleNode) acquire(ctx context.Context, id string) error {
 	for {
-		_, changed := l.c.Session()
 		_, err := l.c.Create(ctx, l.path, []byte(id), zk.FlagEphemeral)
 		switch {
 		case err == nil:
@@ -49,6 +48,7 @@ func (l *SingleNode) acquire(ctx context.Context, id string) error {
 		case !errors.Is(err, ErrNodeExists) && !errors.Is(err, ErrConnectionLost):
 			return fmt.Errorf("acquire %s: %w", l.path, err)
 		}
+		_, changed := l.c.Session() // not before Create, which waits for the first connection
 		data, _, events, err := l.c.GetW(ctx, l.path)
 		switch {
 		case err == nil && string(data) == id:
