@@ -45,7 +45,7 @@ func (s Spec) ID() conclave.NodeID {
 // Event is a line of a candidate's standard output. Times are on the machine's
 // shared clock (see stamp).
 type Event struct {
-	What   string `json:"what"` // ready, leads, extends, left, wake, cost, failed
+	What   string `json:"what"` // ready, leads, extends, left, wake, refused (a guarded write), cost, failed
 	At     int64  `json:"at"`
 	Until  int64  `json:"until,omitempty"`  // of leads and extends: when the leadership ends unless it is extended; 0 if only an event ends it
 	Number uint64 `json:"number,omitempty"` // of leads: the rule's number of the leadership; 0 if it has none
@@ -54,9 +54,6 @@ type Event struct {
 	Ask        uint64 `json:"ask,omitempty"`        // of cost: the number of the query; 0 if there was none and the candidate stops
 	Statements uint64 `json:"statements,omitempty"` // of cost: these and the following are totals so far
 	Turns      uint64 `json:"turns,omitempty"`
-	Refused    uint64 `json:"refused,omitempty"` // guarded writes that were refused
-	Landed     uint64 `json:"landed,omitempty"`  // guarded writes that took effect in ZooKeeper
-	Stale      uint64 `json:"stale,omitempty"`   // guarded writes of an older leader, found after one of this newer leader
 }
 
 // environment is what a rule works with in a candidate's process.
@@ -70,11 +67,6 @@ type environment struct {
 	dial           func(ctx context.Context, network, addr string) (net.Conn, error)
 	report         func(Event)
 	turns          atomic.Uint64
-	refused        atomic.Uint64
-	landed         atomic.Uint64
-	stale          atomic.Uint64
-
-	lastWritten uint64 // the term of the last write to ZooKeeper; only writeWhileLeading's goroutine uses it
 }
 
 // Candidate is the main function of a candidate's process. It reads a Spec from
@@ -216,10 +208,7 @@ func (env *environment) serveCommands(c candidate, lines *bufio.Scanner) {
 // reportCost reports the totals so far, as the answer to a query.
 func (env *environment) reportCost(c candidate, query uint64) {
 	statements, turns := c.Cost()
-	env.report(Event{
-		What: "cost", At: stamp(time.Now()), Ask: query, Statements: statements, Turns: turns,
-		Refused: env.refused.Load(), Landed: env.landed.Load(), Stale: env.stale.Load(),
-	})
+	env.report(Event{What: "cost", At: stamp(time.Now()), Ask: query, Statements: statements, Turns: turns})
 }
 
 // writeWhileLeading writes to the store while the candidate believes that it
@@ -256,7 +245,7 @@ func (env *environment) writeWhileLeading(ctx context.Context, c candidate) {
 		_, _ = env.writes.Exec(ctx, writeSQL, own, own, env.Lab)
 		if e, ok := c.(electorCandidate); ok && e.write != nil {
 			if done, err := e.write(ctx, env.writes, own); err == nil && !done {
-				env.refused.Add(1)
+				env.report(Event{What: "refused", At: stamp(time.Now())})
 			}
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	"conclave/elector"
 	"conclave/elector/termcas"
 	"conclave/lab/article000/sofaloop"
-	"conclave/lab/article001/rowlock"
 	"conclave/lab/article003/versioncas"
 	conclavesql "conclave/sql"
 )
@@ -58,7 +57,7 @@ var sofaRule = Rule{
 		if err != nil {
 			return nil, err
 		}
-		return env.elector(strategy, env.db.Statements, nil)
+		return env.elector(strategy, nil)
 	},
 }
 
@@ -70,17 +69,6 @@ var versionRule = Rule{
 	start: func(_ context.Context, env *environment) (candidate, error) {
 		strategy, err := versioncas.New(versioncas.Config{DB: env.db, Key: env.Lab})
 		return env.joined(strategy, err, writeVersionSQL, env.Lab)
-	},
-}
-
-var rowRule = Rule{
-	Name: "row-lock", From: "article 001, repaired; lab/article001/rowlock",
-	About: "A row with a unique key, whose id is the term; waiting nodes delete it when it has expired.",
-	Own:   own, Fences: true, Exclusive: true,
-	migrate: func(ctx context.Context, db *conclavesql.DB, _ string) error { return rowlock.Migrate(ctx, db) },
-	start: func(_ context.Context, env *environment) (candidate, error) {
-		strategy, err := rowlock.New(rowlock.Config{DB: env.db, Key: env.Lab})
-		return env.joined(strategy, err, writeRowSQL, env.Lab)
 	},
 }
 
@@ -105,7 +93,7 @@ func (env *environment) joined(strategy elector.Strategy, err error, statement s
 	if err != nil {
 		return nil, err
 	}
-	return env.elector(strategy, env.db.Statements, func(ctx context.Context, db *conclavesql.DB, term uint64) (bool, error) {
+	return env.elector(strategy, func(ctx context.Context, db *conclavesql.DB, term uint64) (bool, error) {
 		args := slices.Concat([]any{term}, key, []any{env.ID().String(), term})
 		n, err := db.Exec(ctx, statement, args...)
 		return n == 1, err
@@ -142,14 +130,14 @@ type guardedWrite func(ctx context.Context, db *conclavesql.DB, term uint64) (bo
 // electorCandidate is a candidate that runs an elector with a strategy.
 type electorCandidate struct {
 	*elector.Elector
-	requests func() uint64 // to the store, so far
-	write    guardedWrite  // nil if the strategy's term cannot guard a write
+	env   *environment
+	write guardedWrite // nil if the strategy's term cannot guard a write
 }
 
 // elector returns a candidate with a strategy. The elector's trace reports the
 // perceived leadership at the moment of its changes, under the elector's mutex.
 // write is nil if the strategy's term cannot guard a write.
-func (env *environment) elector(strategy elector.Strategy, requests func() uint64, write guardedWrite) (candidate, error) {
+func (env *environment) elector(strategy elector.Strategy, write guardedWrite) (candidate, error) {
 	e, err := elector.New(elector.Config{
 		ID: env.ID(), Address: env.address, Strategy: strategy, Lease: env.Times.Lease, Beat: env.Times.Beat,
 		WakePeers: func(context.Context, elector.Term) { env.report(Event{What: "wake", At: stamp(time.Now())}) },
@@ -166,7 +154,7 @@ func (env *environment) elector(strategy elector.Strategy, requests func() uint6
 		return nil, err
 	}
 	env.confirmLeading = e.ConfirmLeading
-	return electorCandidate{e, requests, write}, nil
+	return electorCandidate{e, env, write}, nil
 }
 
 // Stop hands the leadership over, if this candidate leads.
@@ -179,4 +167,6 @@ func (e electorCandidate) Leading() (uint64, bool) {
 }
 
 // Cost counts a round of the elector as a turn.
-func (e electorCandidate) Cost() (statements, turns uint64) { return e.requests(), e.Stats().Rounds }
+func (e electorCandidate) Cost() (statements, turns uint64) {
+	return e.env.db.Statements(), e.Stats().Rounds
+}

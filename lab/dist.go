@@ -31,3 +31,11 @@ func valuesOf(samples []float64) Values {
 	}
 	return v
 }
+
+// median formats the median for people.
+func (v Values) median() string {
+	if v.N == 0 {
+		return "-"
+	}
+	return number(v.P50)
+}

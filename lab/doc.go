@@ -69,8 +69,8 @@
 // The articles' elections and locks are packages of their own: article000/sofaloop
 // (the original's loop), article001/rowlock, article003/versioncas and
 // article004/zklatch. Each has the article's form, with its faults, and, where
-// there are faults to repair, a repaired one, which is a strategy for package
-// elector. (Article 002 has no election.)
+// there are faults to repair, a repaired one: of article 003 a strategy for package
+// elector, of article 001 a mutex. (Article 002 has no election.)
 //
 // # What is not true to life
 //
@@ -93,7 +93,5 @@
 // [Report.Broken] checks what Conclave's own rules promise: no overlap where
 // only the lease ends a term, no guarded write of an old leader that takes
 // effect, and a new leader after each fault. A guard that refuses every write
-// would pass the second check, so that guarded writes must also take effect. In
-// ZooKeeper a stale write is found by the newer leader's next write; of several
-// stale writes between two of these, one is counted.
+// would pass the second check, so that guarded writes must also take effect.
 package lab

@@ -323,7 +323,6 @@ func (l *laboratory) runRule(ctx context.Context, rule Rule, until time.Time) (r
 	g.mu.Unlock()
 	leaderships, _ := g.history()
 	row.Deposed, row.WonTwice = Depositions(leaderships, g.faults, times.Beat)
-	row.timeline(leaderships, g.faults, stamp(time.Now()))
 	row.TookMs = ms(time.Since(began))
 	l.progress("%-17s %2d faults in %v", rule.Name, len(trials), time.Since(began).Round(100*time.Millisecond))
 	return row, nil

@@ -36,8 +36,9 @@ type group struct {
 	processes   [candidates]*process // written by the goroutine that runs the trials, which reads it without mu
 	leaderships []Leadership
 	stops       []Span
-	calm        bool // there is no fault, and so no reason for a new leadership
-	unasked     int  // leaderships that began while calm
+	calm        bool   // there is no fault, and so no reason for a new leadership
+	unasked     int    // leaderships that began while calm
+	refused     uint64 // guarded writes that were refused
 }
 
 // paths are the addresses of the stores.
@@ -97,6 +98,8 @@ func (g *group) handle(p *process, e Event) {
 		if l := g.lastLeadership(p.id); l != nil {
 			l.To = min(l.To, e.At)
 		}
+	case "refused":
+		g.refused++
 	}
 	processes := g.processes
 	g.mu.Unlock()
@@ -284,41 +287,14 @@ func (g *group) costWithout(ctx context.Context, without int, limit time.Duratio
 	return total, true
 }
 
-// guardedWrites returns each candidate's counts of its guarded writes, by
-// process. Candidates that do not answer in time are missing.
-func (g *group) guardedWrites(ctx context.Context) map[string]Event {
-	counts := map[string]Event{}
-	for _, p := range g.processes {
-		if e, ok := p.queryCost(ctx, queryWhileCalm); ok {
-			counts[p.id] = e
-		}
-	}
-	return counts
-}
+// written counts the writes that have taken effect in the database, and the refused ones.
+type written struct{ newest, writes, stale, fenced, fencedStale, refused uint64 }
 
-// guardedWritesSince returns the sum of the guarded writes since before, and
-// for how many running candidates they are unknown.
-func (g *group) guardedWritesSince(ctx context.Context, before map[string]Event) (sum Event, unknown int) {
-	now := g.guardedWrites(ctx)
-	for _, p := range g.processes {
-		then, known := before[p.id]
-		e, answered := now[p.id]
-		switch {
-		case known && answered:
-			sum.Refused += e.Refused - then.Refused
-			sum.Stale += e.Stale - then.Stale
-			sum.Landed += e.Landed - then.Landed
-		case !p.hasEnded():
-			unknown++
-		}
-	}
-	return sum, unknown
-}
-
-// written counts the writes that have taken effect in the database.
-type written struct{ newest, writes, stale, fenced, fencedStale uint64 }
-
+// written returns the counts so far. Those that were refused are the candidates' reports.
 func (g *group) written(ctx context.Context) (w written, err error) {
+	g.mu.Lock()
+	w.refused = g.refused
+	g.mu.Unlock()
 	err = g.db.QueryRow(ctx, writeReadSQL, []any{g.lab}, &w.newest, &w.writes, &w.stale, &w.fenced, &w.fencedStale)
 	if err != nil {
 		return w, fmt.Errorf("%s: read the counts of the leaders' writes: %w", g.rule.Name, err)

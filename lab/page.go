@@ -14,19 +14,11 @@ var page string
 
 var pageTemplate = template.Must(template.New("lab").Funcs(template.FuncMap{
 	"number": number,
-	"of":     func(r Row, f Fault) Cell { return r.of(f) },
-	"total":  func(r Row) Cell { return r.total() },
 	"faults": Faults,
 	"style":  func() template.CSS { return plot.Style },
 	"plot":   Report.plot,
-	"lanes": func(r Row) template.HTML {
-		return plot.Lanes(r.Rule+": who led, and who only believed so, over time", r.lanes())
-	},
-	"title": func(f Fault) string { return titles[f] },
-	"notes": Report.notes,
-	"known": known,
-	"lease": Row.lease, "counts": Row.counts, "overlap": Row.overlap, "guarded": Row.guarded, "landed": Row.landed, "preface": Report.preface,
-	"median": func(v Values) string { return Cell{}.median(v) },
+	"title":  func(f Fault) string { return titles[f] },
+	"notes":  Report.notes, "preface": Report.preface, "tables": Report.tables,
 }).Parse(page))
 
 // plot draws the times without a leader after a fault, of all rules on one scale.

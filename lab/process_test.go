@@ -84,7 +84,7 @@ func TestElections_InterruptedRunReportsPartialResults(t *testing.T) {
 	defer cancel()
 	started := 0
 	report, err := Elections(ctx, Config{
-		DSN: mysqltest.NewEmbedded(t).DSN, Rules: []Rule{leaseRule, rowRule}, Lease: 3 * time.Second, AtOnce: 1, Calm: time.Millisecond,
+		DSN: mysqltest.NewEmbedded(t).DSN, Rules: []Rule{leaseRule, versionRule}, Lease: 3 * time.Second, AtOnce: 1, Calm: time.Millisecond,
 		Spawn: func() *exec.Cmd { // of one rule at a time
 			if started++; started == candidates+2 {
 				cancel() // the second fault has ended, and is not yet counted
@@ -101,7 +101,7 @@ func TestElections_InterruptedRunReportsPartialResults(t *testing.T) {
 	assert.Equal(t, 1, report.Rows[0].of(Kill).N)
 	assert.Equal(t, 1, report.Rows[0].total().N)
 	assert.Equal(t, interrupted, report.Rows[0].Failed)
-	assert.Equal(t, "row-lock", report.Rows[1].Rule)
+	assert.Equal(t, "version-cas", report.Rows[1].Rule)
 	assert.Equal(t, interrupted, report.Rows[1].Failed, "it has not begun")
 	assert.NotNil(t, report.Rows[1].Cells)
 	assert.Contains(t, report.notes(), "conclave-lease: interrupted after 1 faults.")

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -42,17 +41,15 @@ type Row struct {
 	Fixed    bool     `json:"fixed"` // its lease cannot be set
 	Alone    bool     `json:"alone"` // no other rule ran at the same time
 
-	StatementsPerSecond *float64   `json:"statementsPerSecond"` // of all candidates, while there is no fault; null if not known
-	TurnsPerSecond      *float64   `json:"turnsPerSecond"`      // likewise
-	Unasked             int        `json:"unasked"`             // leaderships that began while there was no fault
-	Deposed             int        `json:"deposed"`             // those that began while another process led, into which no fault was injected
-	WonTwice            int        `json:"wonTwice"`            // the same, less than a beat after that one had begun
-	Restarts            int        `json:"anew"`                // times all candidates were restarted, because none led alone for long enough
-	Cells               []Cell     `json:"cells"`
-	TookMs              float64    `json:"tookMs"`
-	Led                 []Led      `json:"led,omitempty"`
-	Injected            []Injected `json:"injected,omitempty"`
-	Failed              string     `json:"failed,omitempty"` // why it did not run to its end
+	StatementsPerSecond *float64 `json:"statementsPerSecond"` // of all candidates, while there is no fault; null if not known
+	TurnsPerSecond      *float64 `json:"turnsPerSecond"`      // likewise
+	Unasked             int      `json:"unasked"`             // leaderships that began while there was no fault
+	Deposed             int      `json:"deposed"`             // those that began while another process led, into which no fault was injected
+	WonTwice            int      `json:"wonTwice"`            // the same, less than a beat after that one had begun
+	Restarts            int      `json:"anew"`                // times all candidates were restarted, because none led alone for long enough
+	Cells               []Cell   `json:"cells"`
+	TookMs              float64  `json:"tookMs"`
+	Failed              string   `json:"failed,omitempty"` // why it did not run to its end
 
 	Exclusive bool `json:"exclusive"` // promises that no two believe at the same time that they lead
 	Fences    bool `json:"fences"`    // promises that no stale guarded write takes effect
@@ -81,7 +78,6 @@ type Cell struct {
 	Landed     uint64    `json:"guardedLanded"`  // guarded writes that took effect
 	Guarded    uint64    `json:"staleGuarded"`   // of these, stale ones
 	Refused    uint64    `json:"refusedGuarded"` // guarded writes that were refused
-	Unheard    int       `json:"unheard"`        // missing answers of candidates: their guarded writes are not counted
 }
 
 // interrupted is Row.Failed of a rule that ran when the run was interrupted.
@@ -115,7 +111,7 @@ func (r *Row) sum(trials []trial) {
 			c.N++
 			overlap = append(overlap, ms(t.overlap))
 			c.Writes, c.Stale = c.Writes+t.writes, c.Stale+t.stale
-			c.Landed, c.Guarded, c.Refused, c.Unheard = c.Landed+t.landed, c.Guarded+t.fenced, c.Refused+t.refused, c.Unheard+t.unheard
+			c.Landed, c.Guarded, c.Refused = c.Landed+t.landed, c.Guarded+t.fenced, c.Refused+t.refused
 			if t.endless {
 				c.Endless++
 			}
@@ -172,17 +168,10 @@ func (r Row) total() (c Cell) {
 	for _, x := range r.Cells {
 		c.N, c.Never, c.Endless = c.N+x.N, c.Never+x.Never, c.Endless+x.Endless
 		c.Writes, c.Stale = c.Writes+x.Writes, c.Stale+x.Stale
-		c.Landed, c.Guarded, c.Refused, c.Unheard = c.Landed+x.Landed, c.Guarded+x.Guarded, c.Refused+x.Refused, c.Unheard+x.Unheard
+		c.Landed, c.Guarded, c.Refused = c.Landed+x.Landed, c.Guarded+x.Guarded, c.Refused+x.Refused
 		c.Overlap.Max = max(c.Overlap.Max, x.Overlap.Max)
 	}
 	return c
-}
-
-// WriteJSON writes the report as a JSON document.
-func (r Report) WriteJSON(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(r)
 }
 
 // number formats a figure for people, with three digits.
@@ -233,32 +222,49 @@ func (r Row) of(f Fault) Cell {
 	return Cell{Fault: f}
 }
 
-// Write prints the report for people.
+// table is one of the report's tables. The first row has the columns' names.
+type table struct {
+	Title string
+	Rows  [][]string
+}
+
+// tables returns the report's tables, which have a row for each rule.
+func (r Report) tables() []table {
+	takeover := table{"From the fault until another process leads, in ms: min/p50/max (with 100 samples or more min/p50/p99/max)",
+		[][]string{{"RULE", "LEASE", "N", "KILL -9", "TERM", "PAUSE", "PARTITION"}}}
+	cost := table{"Cost, and the effects of two leaders",
+		[][]string{{"RULE", "STATEMENTS/S", "PER TAKEOVER", "WAKE-UPS", "OVERLAP MS", "STALE WRITES", "GUARDED", "REFUSED", "UNASKED", "DEPOSED", "WON TWICE"}}}
+	for _, row := range r.Rows {
+		times := []string{row.Rule, row.lease(), row.counts()}
+		for _, fault := range Faults() {
+			times = append(times, row.of(fault).String())
+		}
+		takeover.Rows = append(takeover.Rows, times)
+		sum, killed := row.total(), row.of(Kill)
+		guarded, refused := "-", "-"
+		if row.Fences {
+			guarded, refused = fmt.Sprintf("%d of %d", sum.Guarded, sum.Landed), fmt.Sprint(sum.Refused)
+		}
+		cost.Rows = append(cost.Rows, []string{
+			row.Rule, known(row.StatementsPerSecond), killed.Statements.median(), killed.Turns.median(), row.overlap(),
+			fmt.Sprintf("%d of %d", sum.Stale, sum.Writes), guarded, refused, fmt.Sprint(row.Unasked), fmt.Sprint(row.Deposed), fmt.Sprint(row.WonTwice),
+		})
+	}
+	return []table{takeover, cost}
+}
+
+// Write prints the report for people. Errors of w are ignored.
 func (r Report) Write(w io.Writer) {
-	for _, line := range r.preface() {
-		fmt.Fprintln(w, line)
+	fmt.Fprintln(w, strings.Join(r.preface(), "\n"))
+	for _, table := range r.tables() {
+		fmt.Fprintf(w, "\n%s\n", table.Title)
+		t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+		for _, row := range table.Rows {
+			fmt.Fprintln(t, strings.Join(row, "\t"))
+		}
+		_ = t.Flush()
 	}
-	fmt.Fprintf(w, "\nFrom the fault until another process leads, in ms: min/p50/max (with 100 samples or more min/p50/p99/max)\n")
-	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(t, "RULE\tLEASE\tN\tKILL -9\tTERM\tPAUSE\tPARTITION")
-	for _, row := range r.Rows {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Rule, row.lease(), row.counts(), row.of(Kill), row.of(Term), row.of(Pause), row.of(Partition))
-	}
-	_ = t.Flush() // as in the rest of this function, an error of w is ignored
-	fmt.Fprintf(w, "\nCost, and the effects of two leaders\n")
-	t = tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(t, "RULE\tSTATEMENTS/S\tPER TAKEOVER\tWAKE-UPS\tOVERLAP MS\tSTALE WRITES\tGUARDED\tREFUSED\tUNASKED\tDEPOSED\tWON TWICE")
-	for _, row := range r.Rows {
-		c := row.total()
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d of %d\t%s\t%s\t%d\t%d\t%d\n", row.Rule, known(row.StatementsPerSecond),
-			row.of(Kill).median(row.of(Kill).Statements), row.of(Kill).median(row.of(Kill).Turns), row.overlap(),
-			c.Stale, c.Writes, row.landed(), row.guarded(c.Refused), row.Unasked, row.Deposed, row.WonTwice)
-	}
-	_ = t.Flush()
-	fmt.Fprintln(w)
-	for _, line := range r.notes() {
-		fmt.Fprintln(w, line)
-	}
+	fmt.Fprintf(w, "\n%s\n", strings.Join(r.notes(), "\n"))
 	if r.Kept() {
 		fmt.Fprintln(w, "All promises were kept.")
 	}
@@ -284,11 +290,6 @@ func (r Report) preface() []string {
 // notes returns what the columns mean, and which figures are incomplete.
 func (r Report) notes() []string {
 	list := slices.Clone(columns)
-	for _, row := range r.Rows {
-		if n := row.total().Unheard; n > 0 {
-			list = append(list, fmt.Sprintf("%s: %d answers of candidates were late; the guarded writes that they had counted are missing.", row.Rule, n))
-		}
-	}
 	for _, row := range r.Rows {
 		if row.Restarts > 0 {
 			list = append(list, fmt.Sprintf("%s: no candidate led alone for long enough to inject a fault; all were restarted, %d times.", row.Rule, row.Restarts))
@@ -332,13 +333,6 @@ func (r Row) counts() string {
 	return fmt.Sprintf("%d-%d", low, high)
 }
 
-func (c Cell) median(v Values) string {
-	if v.N == 0 {
-		return "-"
-	}
-	return number(v.P50)
-}
-
 // overlap returns the longest overlap and its fault.
 func (r Row) overlap() string {
 	if r.total().N == 0 {
@@ -358,22 +352,4 @@ func (r Row) overlap() string {
 		plus = "+"
 	}
 	return fmt.Sprintf("%s%s (%s)", number(worst.Overlap.Max), plus, strings.ToLower(string(worst.Fault)))
-}
-
-// landed returns how many of the guarded writes that took effect were stale, or
-// "-" if the rule guards none.
-func (r Row) landed() string {
-	if !r.Fences {
-		return "-"
-	}
-	c := r.total()
-	return fmt.Sprintf("%d of %d", c.Guarded, c.Landed)
-}
-
-// guarded returns a count of guarded writes, or "-" if the rule guards none.
-func (r Row) guarded(n uint64) string {
-	if !r.Fences {
-		return "-"
-	}
-	return fmt.Sprint(n)
 }

@@ -18,7 +18,6 @@ type Rule struct {
 	Own   Times // its own defaults
 	Fixed bool  // its times cannot be configured: it runs with Own
 	Alone bool  // its waiters spin: no other rule runs at the same time
-	Tree  bool  // its store is ZooKeeper
 
 	Faultless bool // no faults are injected: its candidates have their own
 
@@ -60,7 +59,7 @@ func (r Rule) faults() []Fault {
 // Rules returns all rules, in the order of the report.
 func Rules() []Rule {
 	return []Rule{
-		witnessRule, leaseRule, sofaRule, versionRule, rowRule, zookeeperRule,
+		witnessRule, leaseRule, sofaRule, versionRule,
 		article000Rule, article000SkewRule, article003Rule, article003LateRule, article001Rule,
 		polarisRule, orchestratorRule, frenoRule, dolphinRule, riverRule, clientGoRule, curatorRule,
 	}

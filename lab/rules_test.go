@@ -88,8 +88,6 @@ func TestRules(t *testing.T) {
 		{witnessRule, Pause, kept},
 		{leaseRule, Pause, kept},
 		{versionRule, Partition, kept},
-		{rowRule, Pause, kept},
-		{zookeeperRule, Pause, kept},
 		{sofaRule, Term, leased},
 		{polarisRule, Partition, overlaps},
 		{frenoRule, Partition, overlaps},

@@ -47,7 +47,6 @@ var (
 	writeSQL              = conclavesql.Statement(files, "sql/write.sql")
 	writeFencedSQL        = conclavesql.Statement(files, "sql/write_fenced.sql")
 	writeReadSQL          = conclavesql.Statement(files, "sql/write_read.sql")
-	writeRowSQL           = conclavesql.Statement(files, "sql/write_row.sql")
 	writeSeedSQL          = conclavesql.Statement(files, "sql/write_seed.sql")
 	writeTableSQL         = conclavesql.Statement(files, "sql/write_table.sql")
 	writeVersionSQL       = conclavesql.Statement(files, "sql/write_version.sql")

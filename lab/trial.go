@@ -38,7 +38,6 @@ type trial struct {
 	landed     uint64 // guarded writes that took effect
 	fenced     uint64 // of these, stale ones
 	refused    uint64 // guarded writes that were refused
-	unheard    int    // candidates whose guarded writes are not known
 	writes     uint64
 }
 
@@ -50,7 +49,6 @@ func (g *group) runTrial(ctx context.Context, fault Fault) (t trial, err error) 
 	var (
 		place     int
 		before    written
-		guarded   map[string]Event
 		cost      Event
 		costKnown bool
 	)
@@ -61,7 +59,6 @@ func (g *group) runTrial(ctx context.Context, fault Fault) (t trial, err error) 
 		if before, err = g.written(ctx); err != nil {
 			return t, err
 		}
-		guarded = g.guardedWrites(ctx)
 		cost, costKnown = g.costWithout(ctx, place, queryWhileCalm)
 		calm = slices.Equal(g.leadersAt(stamp(time.Now())), []int{place})
 	}
@@ -102,8 +99,6 @@ func (g *group) runTrial(ctx context.Context, fault Fault) (t trial, err error) 
 	}
 	t.endless = errors.Is(err, errTimeout)
 	_ = sleep.For(ctx, g.times.Lease/10) // for the writes that have been sent
-	sum, unknown := g.guardedWritesSince(ctx, guarded)
-	t.refused, t.landed, t.fenced, t.unheard = sum.Refused, sum.Landed, sum.Stale, unknown
 	end := stamp(time.Now())
 
 	// 5. An old leader that did not notice, or that has ended, is replaced.
@@ -126,8 +121,7 @@ func (g *group) runTrial(ctx context.Context, fault Fault) (t trial, err error) 
 		return t, err
 	}
 	t.writes, t.stale = after.writes-before.writes, after.stale-before.stale
-	t.landed += after.fenced - before.fenced
-	t.fenced += after.fencedStale - before.fencedStale
+	t.landed, t.fenced, t.refused = after.fenced-before.fenced, after.fencedStale-before.fencedStale, after.refused-before.refused
 	err = g.waitFor(ctx, g.leaderTimeout(), func() bool { return len(g.leadersAt(stamp(time.Now()))) == 1 })
 	if errors.Is(err, errTimeout) {
 		return t, g.noLeaderError()

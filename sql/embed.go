@@ -22,7 +22,6 @@ var (
 	schemaSet  = statement("schema/set_version.sql")
 
 	schemaRows    = statement("schema/rows.sql")
-	schemaNarrow  = statement("schema/narrow.sql")
 	schemaEngines = statement("schema/engines.sql")
 
 	LockSeed       = statement("lock/seed.sql")

@@ -290,29 +290,6 @@ func (db *DB) Create(ctx context.Context, statements ...string) error {
 	return nil
 }
 
-// Widen changes the TIMESTAMP columns of a table that was created on demand by
-// an older program to DATETIME with the given statement, if the table still has
-// any. Any number of processes may call it at once and repeatedly, while others
-// use the table.
-func (db *DB) Widen(ctx context.Context, table, alter string) error {
-	conn, err := db.pinPatiently(ctx)
-	if err != nil {
-		return fmt.Errorf("migrate the times of %s: %w", table, err)
-	}
-	defer conn.Close()
-	var narrow int
-	if err := conn.QueryRow(ctx, schemaNarrow, []any{table}, &narrow); err != nil {
-		return fmt.Errorf("read the columns of %s: %w", table, err)
-	}
-	if narrow == 0 {
-		return nil
-	}
-	if err := alterTable(ctx, conn, alter); err != nil {
-		return fmt.Errorf("migrate the times of %s: %w", table, err)
-	}
-	return nil
-}
-
 // alterPause is the pause between two attempts to change a table, in which
 // other statements can run.
 const alterPause = 200 * time.Millisecond

@@ -295,34 +295,6 @@ func TestSchema_SurvivesFileOfEmbeddedServer(t *testing.T) {
 	}
 }
 
-// A table that is created on demand has no version; it is migrated if it has
-// TIMESTAMP columns.
-func TestWiden_MigratesTablesCreatedOnDemand(t *testing.T) {
-	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
-		db := open(t, s.DSN)
-		for table, folder := range map[string]string{"row_lock": "../lab/article001/rowlock/sql", "leader_version": "../lab/article003/versioncas/sql"} {
-			made := conclavesql.Statement(os.DirFS(folder), "table.sql")
-			alter := conclavesql.Statement(os.DirFS(folder), "times.sql")
-			narrow := strings.ReplaceAll(made, "DEFAULT (UTC_TIMESTAMP(3))", "DEFAULT CURRENT_TIMESTAMP(3)")
-			_, err := db.Exec(t.Context(), strings.ReplaceAll(narrow, "datetime(3)", "timestamp(3)"))
-			require.NoError(t, err)
-			before := columns(t, db)
-			for range 2 {
-				require.NoError(t, db.Widen(t.Context(), table, alter))
-			}
-			widened := columns(t, db)
-			assert.NotEqual(t, before, widened)
-			_, err = db.Exec(t.Context(), "DROP TABLE "+table)
-			require.NoError(t, err)
-			_, err = db.Exec(t.Context(), made)
-			require.NoError(t, err)
-			assert.Equal(t, columns(t, db), widened, table)
-			_, err = db.Exec(t.Context(), "DROP TABLE "+table)
-			require.NoError(t, err)
-		}
-	})
-}
-
 // readAndLeftOpen creates an older program's lock, and a transaction that has
 // read its row.
 func readAndLeftOpen(t *testing.T, s *mysqltest.Server) (conclavesql.Lock, *stdsql.Tx) {

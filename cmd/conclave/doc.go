@@ -34,7 +34,6 @@
 //   - bench.go: the figures and the growth curves, on clusters of their own
 //   - lab_elections.go: the comparison of elections
 //   - lab_oversell.go: the comparison of locks
-//   - lab_oversell_serve.go: its shop as an HTTP server
 //   - lab_database.go: the database of both
 //   - migrate.go: migrate
 //   - lead.go: the election for `lead`, and its command

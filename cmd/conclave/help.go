@@ -252,9 +252,6 @@ conclave lab oversell --buyers 300`,
 conclave lab elections
 conclave lab elections --rules article-000,article-003 --html report.html`,
 	"lab oversell": "conclave lab oversell --buyers 300",
-	"lab oversell serve": `
-conclave lab oversell serve                 without a lock
-conclave lab oversell serve --way zk-mutex --listen 127.0.0.1:9000`,
 	"migrate": `
 conclave migrate --dsn-file admin.dsn     before metas start with a user of fewer rights`,
 	"lead": `

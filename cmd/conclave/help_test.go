@@ -211,5 +211,4 @@ func TestHelp_GroupsShowNoFlagsOfTheirOwn(t *testing.T) {
 	for _, group := range []string{"lab", "blacklist", "scenario", "switch", "config", "chaos"} {
 		assert.NotContains(t, tool(t, group, "--help").stdout, "conclave "+group+" [flags]")
 	}
-	assert.Contains(t, tool(t, "lab", "oversell", "--help").stdout, "conclave lab oversell [flags]", "it runs, and has a subcommand")
 }

@@ -39,7 +39,6 @@ a ZooKeeper in memory, or that of --zookeeper.`,
 	f.StringSliceVar(&cfg.Only, "only", nil, "run only these ways (WAY,...)")
 	f.StringVar(&html, "html", "", "write the report to this file as one HTML page")
 	atLeast1(f, "items")
-	cmd.AddCommand(a.labOversellServeCommand())
 	return cmd
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -40,6 +41,20 @@ func TestLab_RefusesInvalidFlags(t *testing.T) {
 	r := tool(t, "lab")
 	assert.Equal(t, exitUsage, r.code)
 	assert.Contains(t, r.stderr, "elections")
+}
+
+// The client of ZooKeeper tries again and again, and would only report that time has
+// run out.
+func TestLab_ReportsThatZooKeeperCannotBeReached(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := closed.Addr().String()
+	require.NoError(t, closed.Close())
+	for _, args := range [][]string{{"oversell"}, {"elections", "--rules", "curator"}} {
+		r := tool(t, append(append([]string{"lab"}, args...), "--zookeeper", address)...)
+		assert.Equal(t, exitFailed, r.code, r.stderr)
+		assert.Contains(t, r.stderr, "--zookeeper: dial tcp "+address+": connect: connection refused")
+	}
 }
 
 // A database that never becomes ready can be interrupted.

@@ -234,11 +234,7 @@ func lostAnswers(t *testing.T, w World) {
 	c := NewCluster(t, w, 2)
 	defer c.Stop()
 	leader, term := c.Leader()
-	texts := w.RequestTexts
-	if texts == nil {
-		texts = []string{"SELECT", "UPDATE", "INSERT", "GET_LOCK", "GREATEST", "UPDATE", "SELECT"}
-	}
-	for i, text := range texts {
+	for i, text := range []string{"SELECT", "UPDATE", "INSERT", "GET_LOCK", "GREATEST", "UPDATE", "SELECT"} {
 		for _, n := range c.Others(leader) {
 			n.Cable.LoseReply(text)
 		}

@@ -30,9 +30,6 @@ type World struct {
 	// Push means that the leader's beats are pushed to the other nodes, and that they
 	// are notified when the stream from a killed leader breaks, as in meta nodes.
 	Push bool
-	// RequestTexts are texts that occur in requests; the suite loses the answers to
-	// these. If nil, it uses SQL keywords.
-	RequestTexts []string
 	// Quiet keeps the nodes' log lines out of the test's log.
 	Quiet bool
 	// FencedWrite writes to the store as the given leader, in one statement with the

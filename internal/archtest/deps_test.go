@@ -27,9 +27,9 @@ const rules = `
 	NONE < internal/plot < testbed/report, lab;
 	NONE < internal/stage, internal/sleep, internal/signal, internal/faultnet, internal/long, internal/cli/clitest;
 	internal/sleep < internal/faultnet, client, internal/node, meta, meta/metaclient, testbed/scenario, testbed/load, testbed/soak, lab, cmd/conclave, lab/article001/rowlock, lab/article003/versioncas, lab/article004/zklatch;
-	internal/signal < elector, wire, lab;
+	internal/signal < elector, wire, lab, lab/article004/zklatch/memtree;
 	NONE < internal/contain < wire/serve, internal/node, meta, session;
-	NONE < internal/random < elector, client, internal/node;
+	NONE < internal/random < elector, client, internal/node, lab/article004/zklatch;
 	NONE < internal/reason < elector, meta;
 	NONE < internal/bubble < elector/electortest, elector/electortest/sqlworld;
 	conclave < sql;
@@ -82,10 +82,10 @@ const rules = `
 	testbed/report, testbed/local, testbed/containers, testbed/soak, testbed/bench, testbed/demo, testbed/console/live < cmd/conclave;
 
 	sql < lab/article000/sofaloop;
-	elector, sql < lab/article001/rowlock, lab/article003/versioncas;
-	elector < lab/article004/zklatch < lab/article004/zklatch/memtree;
-	elector/termcas, lab/article000/sofaloop, lab/article001/rowlock, lab/article003/versioncas, lab/article004/zklatch/memtree, internal/faultnet < lab < cmd/conclave;
-	elector/termcas, lab/article001/rowlock, elector/fence, lab/article004/zklatch/memtree < lab/oversell < cmd/conclave;
+	sql < lab/article001/rowlock;
+	elector, sql < lab/article003/versioncas;
+	elector/termcas, lab/article000/sofaloop, lab/article001/rowlock, lab/article003/versioncas, lab/article004/zklatch, lab/article004/zklatch/memtree, internal/faultnet < lab < cmd/conclave;
+	lab/article001/rowlock, lab/article004/zklatch, lab/article004/zklatch/memtree < lab/oversell < cmd/conclave;
 `
 
 // TestImports holds every package of the module against the table. A package
@@ -117,7 +117,7 @@ func TestForeignImports(t *testing.T) {
 		{"github.com/spf13/cobra", []string{"internal/cli", "cmd/"}},
 		{"github.com/go-zookeeper/zk", []string{"lab/article004/zklatch"}},
 		{"testing", []string{"internal/zktest", "elector/electortest", "internal/mysqltest", "testbed/simulated"}},
-		{"github.com/ory/dockertest", []string{"internal/zktest", "internal/mysqltest"}},
+		{"github.com/ory/dockertest", []string{"internal/mysqltest"}},
 	} {
 		for pkg, imports := range foreign(t) {
 			for _, imp := range imports {

@@ -61,21 +61,6 @@ func TestDistributions_OfValuesWithoutAScale(t *testing.T) {
 	}
 }
 
-func TestLanes_DrawsWhoLedAndWhoOnlyBelievedSo(t *testing.T) {
-	svg := string(plot.Lanes("who led", []plot.Lane{
-		{Label: "n1", Bars: []plot.Bar{{From: 0, To: 4, Text: "n1 leads"}, {From: 4, To: 5, Believed: true, Text: "n1 believes"}}, Marks: []plot.Mark{{At: 3, Text: "pause"}}},
-		{Label: "n2", Bars: []plot.Bar{{From: 4, To: 10, Text: "n2 leads"}}},
-	}))
-	bars := elements(t, svg, "rect")
-	require.Len(t, bars, 3)
-	assert.Equal(t, "led", bars[0]["class"])
-	assert.Equal(t, "believed", bars[1]["class"])
-	assert.NotEqual(t, bars[0]["height"], bars[1]["height"], "not by colour alone")
-	assert.Equal(t, bars[1]["x"], bars[2]["x"])
-	assert.Len(t, elements(t, svg, "path"), 1)
-	assert.Empty(t, plot.Lanes("who led", nil))
-}
-
 func TestLines_DrawsALineForEachLabel(t *testing.T) {
 	svg := string(plot.Lines("rate & more", "<registrations>", []plot.Line{
 		{Label: "1 <connection>", Points: []plot.Point{{Size: 100_000, Figure: 40_000}, {Size: 10_000, Figure: 60_000}}},

@@ -4,18 +4,17 @@
 //
 //	func TestSomething(t *testing.T) {
 //		server := zktest.New(t)
-//		conn, err := zklatch.Dial(zklatch.ConnConfig{Servers: []string{server.Addr}, ...})
+//		client, err := zklatch.Dial(zklatch.Config{Servers: []string{server.Addr}, ...})
 //		// ... below server.Path, which only this test uses
 //	}
 //
 // # Which server
 //
 // ZOOKEEPER_ADDR (host:port) names the server. Without it, the server is a
-// container of ZOOKEEPER_IMAGE, or of the first of zookeeper:3.8 and
-// zookeeper-local:3.8 that the Docker engine has (.ci/zookeeper-image builds
-// the second without a registry). It is started by the first test that needs it
-// and shared by the tests of the binary, and only used with TEST_ALL=1; without
-// it, tests need only Go. Its tick is 200 ms, so that sessions can be short;
+// container of ZOOKEEPER_IMAGE, by default of zookeeper-local:3.8, which
+// .ci/zookeeper-image builds without a registry. It is started by the first
+// test that needs it and shared by the tests of the binary, and only used with
+// TEST_ALL=1; without it, tests need only Go. Its tick is 200 ms, so that sessions can be short;
 // the longest session is twenty ticks, 4 s.
 //
 // If the server is missing, the test is skipped with a message that names what
@@ -26,5 +25,5 @@
 // # Cleaning up
 //
 // When Main returns, nothing is left. The container of a test binary that was
-// killed is removed by the engine after half an hour at the latest.
+// killed ends after half an hour.
 package zktest

@@ -38,8 +38,8 @@ var shared struct {
 	sync.Mutex
 	looked    bool
 	addr      string
-	container *container
-	err       error // why there is none
+	container string // its id, if this process has started it
+	err       error  // why there is none
 	tests     int
 }
 
@@ -83,15 +83,11 @@ func find() error {
 		}
 		return nil
 	}
-	c, err := run()
-	if err != nil {
+	var err error
+	if shared.container, shared.addr, err = run(); err != nil {
 		return err
 	}
-	if err := reach(c.addr, startTimeout); err != nil {
-		return errors.Join(fmt.Errorf("image %s: %w", c.image, err), c.remove())
-	}
-	shared.addr, shared.container = c.addr, c
-	return nil
+	return reach(shared.addr, startTimeout)
 }
 
 // reach waits until a server answers.
@@ -149,8 +145,8 @@ func (s Server) Watches(t testing.TB) int {
 // checks that no goroutine is left. It does not return.
 func Main(m *testing.M) {
 	code := m.Run()
-	if shared.container != nil {
-		if err := shared.container.remove(); err != nil {
+	if shared.container != "" {
+		if _, err := docker("rm", "--force", "--volumes", shared.container); err != nil {
 			fmt.Fprintln(os.Stderr, "zktest:", err)
 			code = max(code, 1)
 		}

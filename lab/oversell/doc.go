@@ -10,8 +10,7 @@
 //
 // The stock and the orders are two tables in MySQL, with a pool of their own,
 // as in a real product. The buyers are goroutines of several workers. A worker
-// stands for a process: it has its own connections, sessions, owner name and
-// place in the election.
+// stands for a process: it has its own connections, sessions and owner name.
 //
 // # The ways
 //
@@ -22,21 +21,11 @@
 //	rowlock                    the repaired lock
 //	zk-single                  one node of one name: each release wakes all waiters
 //	zk-mutex, zk-semaphore     the queue of sequential nodes: each release wakes one waiter
-//	term                       an election as a lock: lead, serve ten buyers, resign
 //	rowlock-paused             a holder that is frozen for longer than its lease
 //	  ..-token                 and a token in the stock's row
-//	term-paused                a leader that is frozen for longer than its lease
-//	  ..-fenced                and the write fenced by the term
 //
-// Article 003's election has no form as a lock, because its leader leads for
-// long and is not notified when its term ends. It is left out.
-//
-// # The shop as a server
-//
-// A [Store] is the same shop by the article's own HTTP endpoint and in the
-// article's own table, goods_stock, which has no column for a token and no unique
-// key. Its buyers are the requests of a load generator. It sells in each of the
-// ways that freezes no buyer.
+// Elections (articles 000 and 003) are not among the ways: their leaders lead for long,
+// and package elector/fence has what refuses the write of an old one.
 //
 // # The frozen holder
 //
@@ -45,8 +34,7 @@
 // buyer is alone in its process, and has its turn before the others come:
 //
 //  1. It reads the stock and checks that it holds the lock.
-//  2. Its process is frozen: nothing that it sends to the lock's store leaves,
-//     and its sockets stay open.
+//  2. Its process is frozen: it does nothing, and refreshes its lock no more.
 //  3. The others come. They get the lock when its lease has expired, and not
 //     before.
 //  4. They buy half the items. The last of them waits, in its turn, until the
@@ -55,12 +43,10 @@
 //  5. They buy what is left according to the stock. Half the items are sold
 //     twice.
 //
-// The order comes from events, not from sleeps. With a fence, step 4 changes no
-// row. The fence must be in the row before the next holder reads it: if a token
+// The order comes from events, not from sleeps. With a token, step 4 changes no
+// row. The token must be in the row before the next holder reads it: if it
 // came only with that holder's write, the old write could take effect between
-// its read and its write, and one purchase would be lost. So the token is
-// written before the stock is read. A term is in the lock's own row from the
-// election on.
+// its read and its write, and one purchase would be lost.
 //
 // # Expected outcomes
 //
@@ -77,10 +63,8 @@
 //     database and the machine.
 //   - A way with leases may fail if the machine stalls for a lease, as the
 //     paused ways show. Except for the frozen process, leases are 15 s.
-//   - The database is not left as it was: the tables stay, and a row of
-//     distribute_lock for each way with terms. The run's own rows of the shop
-//     are deleted. A Store that was killed leaves its row in goods_stock, and the
-//     next one with its number refuses to start.
+//   - The database is not left as it was: the tables stay. The run's own rows of
+//     the shop are deleted.
 //
 // # When a part dies
 //

@@ -49,7 +49,6 @@ func runOne(t *testing.T, cfg oversell.Config) oversell.Row {
 	t.Logf("%s: sold %d, orders %d, left %d, oversold %d, lost %d, refused %d", row.Name, row.Sold, row.Orders, row.Left, row.Oversold, row.Lost, row.Refused)
 	assert.Equal(t, row.Sold, row.Orders, "each buyer whose purchase succeeded has an order")
 	assert.True(t, row.Ok, row.Verdict)
-	assert.Len(t, row.Points, row.Orders)
 	return row
 }
 
@@ -108,7 +107,7 @@ func TestArticleFaultThreadsOfAProcessSellTheSameItem(t *testing.T) {
 // Article 004: with a lock nothing is oversold; nor with the condition in the
 // statement.
 func TestArticleWithALockNothingIsOversold(t *testing.T) {
-	for _, way := range []string{"row-condition", "rowlock-article", "rowlock", "zk-single", "zk-mutex", "zk-semaphore", "term"} {
+	for _, way := range []string{"row-condition", "rowlock-article", "rowlock", "zk-single", "zk-mutex", "zk-semaphore"} {
 		t.Run(way, func(t *testing.T) {
 			row := runOne(t, small(embedded(t), way))
 			assert.Equal(t, "held", row.Verdict)
@@ -149,28 +148,20 @@ func TestArticleOneWaiterIsWokenAndNotTheHerd(t *testing.T) {
 // A holder is frozen between its check and its write until its lock is lost and
 // others have bought. Without a fence it then writes what it read.
 func TestAFrozenHolderWakesUpAndWrites(t *testing.T) {
-	for _, way := range []string{"rowlock-paused", "term-paused"} {
-		t.Run(way, func(t *testing.T) {
-			row := runOne(t, small(embedded(t), way))
-			assert.Equal(t, "oversold, as arranged", row.Verdict)
-			assert.Equal(t, 2, row.Oversold, "two were sold, then the stock was set back to four")
-			assert.Equal(t, 7, row.Orders)
-			assert.Equal(t, 0, row.Left)
-			assert.Equal(t, 0, row.Refused)
-		})
-	}
+	row := runOne(t, small(embedded(t), "rowlock-paused"))
+	assert.Equal(t, "oversold, as arranged", row.Verdict)
+	assert.Equal(t, 2, row.Oversold, "two were sold, then the stock was set back to four")
+	assert.Equal(t, 7, row.Orders)
+	assert.Equal(t, 0, row.Left)
+	assert.Equal(t, 0, row.Refused)
 }
 
-func TestPausedHolder_WriteIsRefusedByFence(t *testing.T) {
-	for _, way := range []string{"rowlock-paused-token", "term-paused-fenced"} {
-		t.Run(way, func(t *testing.T) {
-			row := runOne(t, small(embedded(t), way))
-			assert.Equal(t, "held", row.Verdict)
-			assert.Equal(t, 1, row.Refused, "the late write")
-			assert.Equal(t, 5, row.Orders, "all are sold to others")
-			assert.Equal(t, 0, row.Left)
-		})
-	}
+func TestPausedHolder_WriteIsRefusedByToken(t *testing.T) {
+	row := runOne(t, small(embedded(t), "rowlock-paused-token"))
+	assert.Equal(t, "held", row.Verdict)
+	assert.Equal(t, 1, row.Refused, "the late write")
+	assert.Equal(t, 5, row.Orders, "all are sold to others")
+	assert.Equal(t, 0, row.Left)
 }
 
 // After a run its rows are deleted from the shop's tables.
@@ -205,7 +196,7 @@ func TestReport_JSONAndHTML(t *testing.T) {
 
 	var page bytes.Buffer
 	require.NoError(t, report.WriteHTML(&page))
-	for _, text := range []string{"<b>row-condition</b>", "<b>zk-mutex</b>", "<polyline", "30 buyers and 5 items"} {
+	for _, text := range []string{"<b>row-condition</b>", "<b>zk-mutex</b>", "30 buyers and 5 items"} {
 		assert.Contains(t, page.String(), text)
 	}
 	for _, outside := range []string{"http:", "https:", "src=", "@import"} {

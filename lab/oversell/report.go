@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"strings"
 	"time"
 )
 
@@ -40,18 +39,9 @@ type Row struct {
 	WakeUps  *uint64 `json:"wakeUps,omitempty"`  // of waiters, by events of the lock
 	Requests *uint64 `json:"requests,omitempty"` // of the lock to its store
 
-	Ok      bool    `json:"ok"` // the outcome is the expected one
-	Verdict string  `json:"verdict"`
-	Note    string  `json:"note,omitempty"`
-	Points  []Point `json:"points"`
-}
-
-// Point is the state after one purchase: the stock as this buyer wrote it, and
-// the orders so far.
-type Point struct {
-	AtMs   int64 `json:"atMs"`
-	Stock  int   `json:"stock"`
-	Orders int   `json:"orders"`
+	Ok      bool   `json:"ok"` // the outcome is the expected one
+	Verdict string `json:"verdict"`
+	Note    string `json:"note,omitempty"`
 }
 
 // check compares the outcome with the expected one. Buyers, Sold, Orders and
@@ -102,26 +92,10 @@ func (r Report) Broken() (list []Row) {
 	return list
 }
 
-// maxPoints is how many points of a way are kept.
-const maxPoints = 150
-
-// thin returns at most maxPoints of the points, with the first and the last.
-func thin(points []Point) []Point {
-	if len(points) <= maxPoints {
-		return append([]Point{}, points...)
-	}
-	list := make([]Point, 0, maxPoints)
-	for i := range maxPoints {
-		list = append(list, points[i*(len(points)-1)/(maxPoints-1)])
-	}
-	return list
-}
-
 //go:embed report.html
 var page string
 
 var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
-	"plot":  newPlot,
 	"count": count,
 	"time":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 }).Parse(page))
@@ -135,34 +109,4 @@ func count(n *uint64) string {
 		return "-"
 	}
 	return fmt.Sprint(*n)
-}
-
-// plot is the diagram of a way: the orders, the stock, and a line at the number
-// of items.
-type plot struct {
-	W, H          int
-	Orders, Stock string // polylines
-	Items         float64
-	Top           int // the largest value
-	LastsMs       int64
-}
-
-// newPlot returns the diagram of a way.
-func newPlot(r Row, items int) plot {
-	p := plot{W: 220, H: 70, Top: items, LastsMs: max(1, r.TookMs)}
-	for _, at := range r.Points {
-		p.Top = max(p.Top, at.Orders, at.Stock)
-	}
-	y := func(n int) float64 { return float64(p.H) * (1 - float64(max(n, 0))/float64(p.Top)) }
-	p.Items = y(items)
-	var orders, stock strings.Builder
-	fmt.Fprintf(&orders, "0,%d", p.H)
-	fmt.Fprintf(&stock, "0,%.1f", y(items))
-	for _, at := range r.Points {
-		x := float64(p.W) * float64(at.AtMs) / float64(p.LastsMs)
-		fmt.Fprintf(&orders, " %.1f,%.1f", x, y(at.Orders))
-		fmt.Fprintf(&stock, " %.1f,%.1f", x, y(at.Stock))
-	}
-	p.Orders, p.Stock = orders.String(), stock.String()
-	return p
 }

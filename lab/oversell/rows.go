@@ -28,16 +28,17 @@ func runLocks[L interface{ Run(context.Context) error }](ctx context.Context, sa
 	}
 	r := &running{workers: sale.workers}
 	ctx, r.stop = context.WithCancel(context.WithoutCancel(ctx))
-	for _, lock := range locks {
+	for i, lock := range locks {
+		ctx, pause := context.WithCancel(ctx)
+		sale.workers[i].pause = pause
 		r.group.Go(func() { _ = lock.Run(ctx) }) // returns ctx's error
 	}
 	return r, locks, nil
 }
 
-func (r *running) close(context.Context) error { //nolint:unparam // it implements queue
+func (r *running) close() {
 	r.stop()
 	r.group.Wait()
-	return nil
 }
 
 // cost counts the statements of the locks. Rows wake no waiters.
@@ -127,7 +128,7 @@ func (c *lockRows) serve(ctx context.Context, w *worker, work func(context.Conte
 	if err != nil {
 		return err
 	}
-	h := hold{good: k.Held, write: w.stock.write}
+	h := hold{good: k.Held, write: w.shop.write}
 	if c.tokens {
 		if err := w.shop.claim(ctx, k.Token()); err != nil {
 			return err

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"conclave/lab/article004/zklatch/memtree"
-	conclavesql "conclave/sql"
 )
 
 // Config configures a run. DSN is required.
@@ -140,6 +139,3 @@ func runWay(ctx context.Context, cfg Config, way Way, goods string) (row Row, er
 	}
 	return s.sell(ctx, buyers)
 }
-
-// lockOf returns the lock of a way's election.
-func lockOf(goods string) conclavesql.Lock { return conclavesql.Lock{DataCenter: "lab", Name: goods} }

@@ -16,12 +16,11 @@ import (
 // worker stands for one process of the shop. It has one connection pool for the
 // stock and another for the locks. Its buyers are goroutines.
 type worker struct {
-	n       int
-	id      conclave.NodeID
-	shop    shop
-	stock   stock // that it sells: shop, or the row of a Store
-	locks   *conclavesql.DB
-	freezer *freezer
+	n     int
+	id    conclave.NodeID
+	shop  shop
+	locks *conclavesql.DB
+	pause context.CancelFunc // stops the refreshes of its lock; nil if it has none
 }
 
 // hold is what a buyer has during its turn.
@@ -33,20 +32,9 @@ type hold struct {
 	write func(ctx context.Context, stock int) (bool, error)
 }
 
-// stock is what the buyers read and write in their turns.
-type stock interface {
-	// read returns the stock. It returns errNoGoods if there is no row.
-	read(ctx context.Context) (int, error)
-	// write sets the stock without a guard. It returns false if the row was
-	// removed.
-	write(ctx context.Context, stock int) (bool, error)
-	// take takes one item in one statement. It returns false if none is left.
-	take(ctx context.Context, _ int) (bool, error)
-}
-
 // plain returns a hold without a check and without a guard.
 func plain(w *worker) hold {
-	return hold{good: func() bool { return true }, write: w.stock.write}
+	return hold{good: func() bool { return true }, write: w.shop.write}
 }
 
 // queue makes the buyers of one way take turns.
@@ -55,7 +43,7 @@ type queue interface {
 	// error, or why there was no turn.
 	serve(ctx context.Context, w *worker, work func(ctx context.Context, h hold) error) error
 	// close ends the goroutines that were started, and waits for them.
-	close(ctx context.Context) error
+	close()
 	// cost returns how many waiters were woken and how many requests were sent
 	// to the lock's store; nil if that is not counted.
 	cost() (wakeUps, requests *uint64)
@@ -66,58 +54,41 @@ type sale struct {
 	cfg     Config
 	way     Way
 	workers []*worker
-	late    bool // buyers that find nothing left think, too, as in the article
 	opened  bool // the shop's rows have been written
 	queue   queue
 
 	frozen, wake, woken chan struct{} // closed when buyer 0 is frozen, shall continue, has finished
 
-	mu     sync.Mutex // guards what follows
-	began  time.Time
-	row    Row
-	frames []Point
+	mu  sync.Mutex // guards row
+	row Row
 }
 
 // openSale creates what a run needs. The sale must be closed, also after an
 // error.
 func openSale(ctx context.Context, cfg Config, way Way, goods string) (*sale, error) {
 	s := &sale{cfg: cfg, way: way, frozen: make(chan struct{}), wake: make(chan struct{}), woken: make(chan struct{})}
-	if err := s.openWorkers(goods); err != nil {
-		return s, err
+	for i := range cfg.Workers {
+		w := &worker{n: i, id: conclave.NodeID{Name: fmt.Sprintf("worker-%d", i), Incarnation: goods}}
+		db, err := openDB(cfg.DSN)
+		if err != nil {
+			return s, err
+		}
+		w.shop = shop{db, goods}
+		s.workers = append(s.workers, w)
+		if w.locks, err = conclavesql.Open(cfg.DSN, conclavesql.Options{Deadline: dbTimeout}); err != nil {
+			return s, err
+		}
 	}
 	if err := s.workers[0].shop.open(ctx, cfg.Items); err != nil {
 		return s, err
 	}
 	s.opened = true
-	return s, s.openQueue(ctx)
-}
-
-// openWorkers opens the workers' connections.
-func (s *sale) openWorkers(goods string) error {
-	for i := range s.cfg.Workers {
-		w := &worker{n: i, id: conclave.NodeID{Name: fmt.Sprintf("worker-%d", i), Incarnation: goods}, freezer: &freezer{}}
-		db, err := openDB(s.cfg.DSN)
-		if err != nil {
-			return err
-		}
-		w.shop = shop{db, goods}
-		w.stock = w.shop
-		s.workers = append(s.workers, w)
-		if w.locks, err = conclavesql.Open(s.cfg.DSN, conclavesql.Options{Dial: w.freezer.dial, Deadline: dbTimeout}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// openQueue opens the way's lock.
-func (s *sale) openQueue(ctx context.Context) error {
-	c, err := s.way.open(ctx, s)
+	queue, err := way.open(ctx, s)
 	if err != nil {
-		return fmt.Errorf("prepare the lock: %w", err)
+		return s, fmt.Errorf("prepare the lock: %w", err)
 	}
-	s.queue = c
-	return nil
+	s.queue = queue
+	return s, nil
 }
 
 // close ends the run and deletes its rows of the shop's tables.
@@ -125,11 +96,8 @@ func (s *sale) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dbTimeout)
 	defer cancel()
 	var errs []error
-	for _, w := range s.workers {
-		w.freezer.thaw()
-	}
 	if s.queue != nil {
-		errs = append(errs, s.queue.close(ctx))
+		s.queue.close()
 	}
 	if s.opened {
 		errs = append(errs, s.workers[0].shop.close(ctx))
@@ -160,7 +128,7 @@ func (s *sale) sell(ctx context.Context, buyers int) (Row, error) {
 			}
 		})
 	}
-	s.began = time.Now()
+	began := time.Now()
 	workers := s.workers
 	next := 0
 	if s.way.Paused { // worker 0 has one buyer, which has its turn before the others come
@@ -175,7 +143,7 @@ func (s *sale) sell(ctx context.Context, buyers int) (Row, error) {
 		visit(n, workers[n%len(workers)])
 	}
 	group.Wait()
-	s.row.TookMs = time.Since(s.began).Milliseconds()
+	s.row.TookMs = time.Since(began).Milliseconds()
 	if err := context.Cause(ctx); err != nil {
 		return s.row, err
 	}
@@ -183,7 +151,6 @@ func (s *sale) sell(ctx context.Context, buyers int) (Row, error) {
 	s.row.Buyers = buyers
 	s.row.Left, s.row.Orders, err = s.workers[0].shop.books(ctx)
 	s.row.WakeUps, s.row.Requests = s.queue.cost()
-	s.row.Points = thin(s.frames)
 	if buyers < s.cfg.Buyers {
 		s.row.Note = fmt.Sprintf("only %d buyers: %s", buyers, s.way.why)
 	}
@@ -195,72 +162,44 @@ func (s *sale) sell(ctx context.Context, buyers int) (Row, error) {
 // to be frozen expired first. The buyer tries again.
 var errEarly = errors.New("the lease expired before its holder was frozen")
 
-// outcome is what came of a purchase.
-type outcome int
-
-const (
-	bought  outcome = iota
-	soldOut         // there was nothing left
-	doubted         // the lock was lost before the write
-	refused         // the write was refused
-	unknown         // there are no such goods
-)
-
-// purchase is what a buyer does in its turn (purchase in article 004): read the stock,
-// think, write the stock, and return what it has written. If no other buyer has a turn
-// at the same time, this is correct; otherwise it is a lost update.
-func (s *sale) purchase(ctx context.Context, w *worker, n int, h hold) (result outcome, left int, err error) {
-	left, err = w.stock.read(ctx)
-	missing := errors.Is(err, errNoGoods)
-	if err != nil && !missing {
-		return 0, 0, err
+// buy is what buyer n does in its turn (purchase in article 004): read the stock, think,
+// write the stock less one, and write the order. If no other buyer has a turn at the same
+// time, this is correct; otherwise it is a lost update.
+func (s *sale) buy(ctx context.Context, w *worker, n int, h hold) (err error) {
+	paused := s.way.Paused && n == 0
+	defer func() {
+		if paused && !errors.Is(err, errEarly) {
+			close(s.woken)
+		}
+	}()
+	left, err := w.shop.read(ctx)
+	if err != nil {
+		return err
 	}
 	if s.cfg.AfterRead != nil {
 		s.cfg.AfterRead(ctx, s.way.Name, n)
 	}
-	if left > 0 || s.late {
-		if err := s.think(ctx, n); err != nil {
-			return 0, 0, err
-		}
+	if left < 1 {
+		return nil // sold out
 	}
-	switch {
-	case missing:
-		return unknown, 0, nil
-	case left < 1:
-		return soldOut, left, nil
-	case !h.good(): // the article does not check that it still holds the lock
-		return doubted, left, nil
-	}
-	if s.way.Paused && n == 0 { // the worst moment: after the check and before the write
-		if err := s.freeze(ctx, w); err != nil {
-			return 0, 0, err
-		}
-	}
-	switch done, err := h.write(ctx, left-1); {
-	case err != nil:
-		return 0, 0, err
-	case !done:
-		return refused, left, nil
-	}
-	return bought, left - 1, nil
-}
-
-// buy is a purchase of this sale, with an order.
-func (s *sale) buy(ctx context.Context, w *worker, n int, h hold) error {
-	result, left, err := s.purchase(ctx, w, n, h)
-	early := result == doubted && s.way.Paused && n == 0
-	if s.way.Paused && n == 0 && !early {
-		defer close(s.woken)
-	}
-	switch {
-	case err != nil:
+	if err := s.think(ctx, n); err != nil {
 		return err
-	case early:
+	}
+	switch good := h.good(); { // the article does not check that it still holds the lock
+	case !good && paused:
 		return errEarly
-	case result == doubted || result == refused:
+	case !good:
 		s.note(func() { s.row.Refused++ })
 		return nil
-	case result != bought:
+	case paused: // the worst moment: after the check and before the write
+		if err := s.freeze(ctx, w); err != nil {
+			return err
+		}
+	}
+	if done, err := h.write(ctx, left-1); err != nil {
+		return err
+	} else if !done {
+		s.note(func() { s.row.Refused++ })
 		return nil
 	}
 	if err := w.shop.order(ctx, n); err != nil {
@@ -270,9 +209,8 @@ func (s *sale) buy(ctx context.Context, w *worker, n int, h hold) error {
 	s.note(func() {
 		s.row.Sold++
 		sold = s.row.Sold
-		s.frames = append(s.frames, Point{AtMs: time.Since(s.began).Milliseconds(), Stock: left, Orders: sold})
 	})
-	if s.way.Paused && n != 0 && sold == s.half() {
+	if s.way.Paused && !paused && sold == s.half() {
 		return s.wakeUp(ctx)
 	}
 	return nil
@@ -302,11 +240,10 @@ func (s *sale) think(ctx context.Context, n int) error {
 func (s *sale) half() int { return max(1, s.cfg.Items/2) }
 
 // freeze freezes buyer 0 and its process between its check and its write, until
-// the others have bought half the items. They get their turns only because its
-// lease expires.
+// the others have bought half the items: nothing refreshes its lock any more. The
+// others get their turns only because its lease expires.
 func (s *sale) freeze(ctx context.Context, w *worker) error {
-	w.freezer.freeze()
-	defer w.freezer.thaw()
+	w.pause()
 	close(s.frozen)
 	select {
 	case <-s.wake:

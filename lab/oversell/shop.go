@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"conclave/elector/fence"
 	conclavesql "conclave/sql"
 )
 
@@ -119,17 +118,6 @@ func (s shop) claim(ctx context.Context, token uint64) error {
 // writeToken sets the stock if the row has this token.
 func (s shop) writeToken(ctx context.Context, stock int, token uint64) (bool, error) {
 	return written(exec(ctx, s.db, writeTokenSQL, stock, s.goods, token))
-}
-
-// writeFenced sets the stock if the term has not ended.
-func (s shop) writeFenced(ctx context.Context, stock int, token fence.Token) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, dbTimeout)
-	defer cancel()
-	n, err := fence.Exec(ctx, s.db, token, writeFencedSQL, stock, s.goods)
-	if errors.Is(err, fence.ErrTermEnded) {
-		return false, nil
-	}
-	return written(n, err)
 }
 
 // order writes a buyer's order.

@@ -3,7 +3,6 @@ package oversell
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"conclave/lab/article004/zklatch"
@@ -12,9 +11,8 @@ import (
 
 // treeLocks are the locks of article 004.
 type treeLocks struct {
-	conns   []*zklatch.Conn
 	clients []*zklatch.Client
-	path    string // of the node above all nodes of this run
+	path    string // above the lock; the servers delete it when it is empty
 	lock    func(c *zklatch.Client, path string) treeLock
 	stop    func() // stops the tree in memory; nil on a real ZooKeeper
 }
@@ -48,17 +46,12 @@ func openTree(lock func(c *zklatch.Client, path string) treeLock) func(context.C
 			}
 		}
 		for range sale.workers {
-			conn, err := zklatch.Dial(zklatch.ConnConfig{Servers: []string{address}, Timeout: sessionTimeout})
+			client, err := zklatch.Dial(zklatch.Config{Servers: []string{address}, Timeout: sessionTimeout})
 			if err != nil {
-				return nil, errors.Join(err, c.close(ctx))
+				c.close()
+				return nil, err
 			}
-			c.conns = append(c.conns, conn)
-			c.clients = append(c.clients, zklatch.NewClient(conn, zklatch.ClientConfig{}))
-		}
-		limited, cancel := context.WithTimeout(ctx, 10*time.Second)
-		defer cancel()
-		if _, err := c.conns[0].Create(limited, c.path, nil, zklatch.Persistent); err != nil {
-			return nil, errors.Join(fmt.Errorf("create %s: %w", c.path, err), c.close(ctx))
+			c.clients = append(c.clients, client)
 		}
 		return c, nil
 	}
@@ -78,32 +71,21 @@ func (c *treeLocks) serve(ctx context.Context, w *worker, work func(context.Cont
 	return errors.Join(work(ctx, h), l.Release(ctx))
 }
 
-func (c *treeLocks) close(ctx context.Context) error {
+func (c *treeLocks) close() {
 	for _, client := range c.clients {
 		client.Close()
-	}
-	for i := len(c.conns) - 1; i >= 0; i-- { // the first, which deletes the nodes, is the last to be closed
-		if i == 0 {
-			limited, cancel := context.WithTimeout(ctx, 5*time.Second)
-			for _, path := range []string{c.path + "/goods", c.path} {
-				_ = c.conns[0].Delete(limited, path, zklatch.AnyVersion) // if it fails, two empty nodes stay
-			}
-			cancel()
-		}
-		c.conns[i].Close()
 	}
 	if c.stop != nil {
 		c.stop()
 	}
-	return nil
 }
 
 // cost counts the waiters that were woken, and the requests.
 func (c *treeLocks) cost() (wakeUps, requests *uint64) {
 	var woken, sent uint64
-	for i := range c.conns {
-		woken += c.clients[i].Woken()
-		sent += c.conns[i].Requests()
+	for _, client := range c.clients {
+		woken += client.Woken()
+		sent += client.Requests()
 	}
 	return &woken, &sent
 }

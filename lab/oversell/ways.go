@@ -90,11 +90,6 @@ func Ways() []Way {
 			open:  openTree(semaphore),
 		},
 		{
-			Name: "term", Article: "000", Claim: Holds,
-			About: "An election as a lock: the workers lead in turn, and each leader serves ten buyers.",
-			open:  openTerms(false),
-		},
-		{
 			Name: "rowlock-paused", Article: "001", Claim: Oversells, Paused: true,
 			About: "The holder is frozen between its check and its write, for longer than its lease. Then it continues and writes what it read.",
 			open:  openRows(false),
@@ -103,16 +98,6 @@ func Ways() []Way {
 			Name: "rowlock-paused-token", Article: "001", Claim: Holds, Paused: true,
 			About: "The same, with the newest holder's token in the stock's row: the late write changes no row.",
 			open:  openRows(true),
-		},
-		{
-			Name: "term-paused", Article: "000", Claim: Oversells, Paused: true,
-			About: "The leader is frozen between its check and its write, for longer than its lease. Then it continues and writes what it read.",
-			open:  openTerms(false),
-		},
-		{
-			Name: "term-paused-fenced", Article: "000", Claim: Holds, Paused: true,
-			About: "The same, with the write fenced by the term (elector/fence): it is refused.",
-			open:  openTerms(true),
 		},
 	}
 }
@@ -130,7 +115,7 @@ type open struct{}
 func (open) serve(ctx context.Context, w *worker, work func(context.Context, hold) error) error {
 	return work(ctx, plain(w))
 }
-func (open) close(context.Context) error       { return nil }
+func (open) close()                            {}
 func (open) cost() (wakeUps, requests *uint64) { return nil, nil }
 
 // condition is one whose write has its own condition.
@@ -138,6 +123,6 @@ type condition struct{ open }
 
 func (condition) serve(ctx context.Context, w *worker, work func(context.Context, hold) error) error {
 	h := plain(w)
-	h.write = w.stock.take
+	h.write = w.shop.take
 	return work(ctx, h)
 }

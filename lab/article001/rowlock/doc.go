@@ -1,8 +1,7 @@
 // Package rowlock locks by a unique key in MySQL, as article 001 does: a row is a lock,
 // inserting it is acquiring, deleting it is releasing. [Registry] is the article's form
 // (DolphinScheduler's JDBC registry), with the ephemeral data and the subscriptions that
-// start beside its locks, and with its faults. [Locks] is the repaired mutex, and
-// [Strategy] elects a leader with the same rows.
+// start beside its locks, and with its faults. [Locks] is the repaired mutex.
 //
 // # The article's form
 //
@@ -51,30 +50,20 @@
 //	  - The row's id is the lock's token. It rises with each acquisition, so that what the
 //	    lock guards can refuse an older one.
 //
-// # The strategy
-//
-// The id is the term, and the unique key decides the election. A node deletes a leader's
-// row only after it has observed its beat for a whole lease (package elector) and the
-// database agrees; then the first insert wins. If the answer to an insert was lost, its
-// term is never led: a row that names this node, whose term it does not lead, is deleted,
-// and the next row is another term.
-//
 // # Guarantees
 //
-// Of Strategy, those of package elector. Of Locks: Held is true for at most one of two
-// holders, as long as the clocks of holder and database run at the same speed; tokens
-// rise.
+// Held is true for at most one of two holders, as long as the clocks of holder and
+// database run at the same speed; tokens rise.
 //
 // # What is not guaranteed
 //
 //   - Fairness: the first to look acquires the lock.
 //   - Efficiency with hundreds of locks in one process: each is one statement per refresh.
 //   - That a lock survives a jump of the database's clock. Its token is then outdated.
-//   - One leader when the leader's row was deleted by hand: another node wins at once,
-//     while the leader believes it leads until its next beat. There is nothing but the
-//     row; termcas has one that is never deleted.
+//   - One holder when the row was deleted by hand: another process acquires the lock at
+//     once, while the holder trusts its own until its next refresh.
 //   - Rising ids on InnoDB before MySQL 8.0: a restart sets the counter back to the
-//     highest row. An Elector skips the terms that it has seen.
+//     highest row.
 //
 // # Failures
 //

@@ -2,7 +2,6 @@ package rowlock_test
 
 import (
 	"context"
-	"log/slog"
 	"os"
 	"testing"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave"
-	"conclave/elector"
 	"conclave/elector/electortest/sqlworld"
 	"conclave/internal/mysqltest"
 	"conclave/lab/article001/rowlock"
@@ -35,30 +33,10 @@ var (
 	articleFindSQL    = conclavesql.Statement(os.DirFS("sql"), "article_find.sql")
 )
 
-// suite describes the repaired form.
-var suite = sqlworld.Suite{
-	Migrate: rowlock.Migrate,
-	Strategy: func(db *conclavesql.DB, _ *slog.Logger) (elector.Strategy, error) {
-		return rowlock.New(rowlock.Config{DB: db, Key: key})
-	},
-	Lock: "row_lock l ON l.lock_key = ?", Key: key, Term: "id",
-}
-
-// TestConformance runs the suite with the repaired form.
-func TestConformance(t *testing.T) { suite.Run(t) }
-
 func TestConfigIsChecked(t *testing.T) {
 	db, err := conclavesql.Open("root@tcp(127.0.0.1:1)/x", conclavesql.Options{})
 	require.NoError(t, err)
 	defer db.Close()
-	for name, cfg := range map[string]rowlock.Config{
-		"DB is missing": {Key: "k"},
-		`key ""`:        {DB: db},
-		"ASCII":         {DB: db, Key: "schlüssel"},
-	} {
-		_, err := rowlock.New(cfg)
-		require.ErrorContains(t, err, name)
-	}
 	me := conclave.NodeID{Name: "a", Incarnation: "1"}
 	for name, cfg := range map[string]rowlock.LocksConfig{
 		"DB is missing":  {Owner: me},

@@ -167,7 +167,7 @@ func (l *Locks) try(ctx context.Context, key string, o *observation) (*Lock, tim
 	r, err := l.table.look(ctx, key)
 	if errors.Is(err, conclavesql.ErrNoRows) {
 		sent := time.Now()
-		id, err := l.table.acquire(ctx, 0, key, owner, "", l.cfg.Lease)
+		id, err := l.table.acquire(ctx, key, owner, l.cfg.Lease)
 		if err != nil || id == 0 {
 			return nil, jitter(l.cfg.Refresh / 4), err
 		}

@@ -2,7 +2,6 @@ package rowlock
 
 import (
 	"context"
-	stdsql "database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -15,19 +14,15 @@ type rows struct{ db *conclavesql.DB }
 
 // row is one lock as read at one moment.
 type row struct {
-	id, beat       uint64
-	owner, address string
-	lease, age     time.Duration
+	id, beat   uint64
+	owner      string
+	lease, age time.Duration
 }
 
 // Migrate creates the table if it is missing. Any number of processes may call it at
 // the same time, and repeatedly.
 func Migrate(ctx context.Context, db *conclavesql.DB) error {
-	err := db.Create(ctx, tableSQL)
-	if err == nil {
-		err = db.Widen(ctx, "row_lock", timesSQL)
-	}
-	if err != nil {
+	if err := db.Create(ctx, tableSQL); err != nil {
 		return fmt.Errorf("rowlock: %w", err)
 	}
 	return nil
@@ -40,7 +35,7 @@ func validateKey(key string) error { return conclavesql.ValidateName("key", key,
 func (t rows) look(ctx context.Context, key string) (row, error) {
 	var r row
 	var leaseMs, ageUs int64
-	err := t.db.QueryRow(ctx, lookSQL, []any{key}, &r.id, &r.owner, &r.address, &r.beat, &leaseMs, &ageUs)
+	err := t.db.QueryRow(ctx, lookSQL, []any{key}, &r.id, &r.owner, &r.beat, &leaseMs, &ageUs)
 	if err != nil {
 		return row{}, fmt.Errorf("look at lock %s: %w", key, err)
 	}
@@ -53,11 +48,11 @@ func (t rows) look(ctx context.Context, key string) (row, error) {
 // deadlock when it is deleted, and one of them gets this error.
 const errDeadlock = 1213
 
-// acquire inserts a row and returns its id, or zero if the lock is held. If id is not
-// zero, the row gets this id. After an error the row may have been inserted, or may be
-// later; it names the owner, but the lock is not held.
-func (t rows) acquire(ctx context.Context, id uint64, key, owner, address string, lease time.Duration) (uint64, error) {
-	n, err := t.db.Exec(ctx, acquireSQL, stdsql.Null[uint64]{V: id, Valid: id != 0}, key, owner, address, lease.Milliseconds())
+// acquire inserts a row and returns its id, or zero if the lock is held. After an error
+// the row may have been inserted, or may be later; it names the owner, but the lock is not
+// held.
+func (t rows) acquire(ctx context.Context, key, owner string, lease time.Duration) (uint64, error) {
+	n, err := t.db.Exec(ctx, acquireSQL, key, owner, lease.Milliseconds())
 	switch {
 	case conclavesql.RefusedAs(err, errDeadlock):
 		return 0, nil // the insert was rolled back

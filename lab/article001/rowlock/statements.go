@@ -13,7 +13,6 @@ var files embed.FS
 
 var (
 	tableSQL              = conclavesql.Statement(files, "sql/table.sql")
-	timesSQL              = conclavesql.Statement(files, "sql/times.sql")
 	acquireSQL            = conclavesql.Statement(files, "sql/acquire.sql")
 	lookSQL               = conclavesql.Statement(files, "sql/look.sql")
 	refreshSQL            = conclavesql.Statement(files, "sql/refresh.sql")

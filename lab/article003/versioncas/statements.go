@@ -13,7 +13,6 @@ var files embed.FS
 
 var (
 	tableSQL        = conclavesql.Statement(files, "sql/table.sql")
-	timesSQL        = conclavesql.Statement(files, "sql/times.sql")
 	seedSQL         = conclavesql.Statement(files, "sql/seed.sql")
 	lookSQL         = conclavesql.Statement(files, "sql/look.sql")
 	winSQL          = conclavesql.Statement(files, "sql/win.sql")

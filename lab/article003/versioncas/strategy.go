@@ -54,13 +54,7 @@ func validateKey(key string) error { return conclavesql.ValidateName("key", key,
 // Migrate creates the table and the key's row if they are missing. Any number of
 // processes may call it at the same time, and repeatedly.
 func Migrate(ctx context.Context, db *conclavesql.DB, key string) error {
-	if err := create(ctx, db, key, tableSQL, seedSQL); err != nil {
-		return err
-	}
-	if err := db.Widen(ctx, "leader_version", timesSQL); err != nil {
-		return fmt.Errorf("versioncas: %w", err)
-	}
-	return nil
+	return create(ctx, db, key, tableSQL, seedSQL)
 }
 
 // create creates a table and a key's row in it.

@@ -1,14 +1,19 @@
 package zklatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"conclave/internal/random"
 	"conclave/internal/sleep"
@@ -19,8 +24,13 @@ import (
 // (CancelLeadershipException in article 004).
 var ErrSuspended = errors.New("connection suspended: the hold may be lost")
 
-// ClientConfig configures a Client. All fields are optional.
-type ClientConfig struct {
+// Config configures a Client. Servers and Timeout are required.
+type Config struct {
+	Servers []string // host:port
+	// Timeout is how long the servers keep a session from which they receive nothing.
+	// They may grant another one: see Session.Timeout.
+	Timeout time.Duration
+	Dial    func(ctx context.Context, network, addr string) (net.Conn, error) // default TCP
 	// Retry decides whether an acquisition starts again after its place in the queue is
 	// lost. By default it does until the caller's context ends. A Latch does until it is
 	// closed, whatever the policy.
@@ -29,47 +39,139 @@ type ClientConfig struct {
 	Logger *slog.Logger // nil discards the log lines
 }
 
-// Client makes recipes (locks, latches, selectors) on one Tree, and deletes the nodes
-// that they leave behind.
+// Client is a session with a ZooKeeper: go-zookeeper's connection, with contexts, a count
+// of its connections, and the time at which the session was last confirmed. It makes the
+// recipes (locks, latches, selectors), and deletes the nodes that they leave behind.
 type Client struct {
-	tree   Tree
-	log    *slog.Logger
-	policy RetryPolicy
-	ctx    context.Context // ends with Close; used by background work
-	stop   context.CancelFunc
-	woken  atomic.Uint64
+	cfg   Config
+	log   *slog.Logger
+	zk    *zk.Conn
+	ctx   context.Context // ends with Close: dials, pings and background work
+	stop  context.CancelFunc
+	ended chan struct{}  // closed when the library's loop has ended
+	group sync.WaitGroup // requests in progress, pings and background work; Close joins them
+	once  sync.Once
 
-	mu     sync.Mutex // guards the fields below
-	rand   *rand.Rand
-	closed bool
-	group  sync.WaitGroup // background goroutines; Close joins them
+	requests, woken atomic.Uint64
+
+	mu      sync.Mutex // guards the fields below
+	conn    *greeted   // the present connection
+	session Session
+	links   uint64
+	changed chan struct{}
+	closed  bool
+	tries   int // dials since there was a session
+	next    int // server to dial
 }
 
-// NewClient returns a Client on tree, which it does not close.
-func NewClient(tree Tree, cfg ClientConfig) *Client {
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
+// Dial returns a Client that connects in the background.
+func Dial(cfg Config) (*Client, error) {
+	switch {
+	case len(cfg.Servers) == 0:
+		return nil, errors.New("zklatch: Servers are missing")
+	case cfg.Timeout < time.Millisecond:
+		return nil, fmt.Errorf("zklatch: Timeout %v must be at least 1ms", cfg.Timeout)
+	}
+	if cfg.Dial == nil {
+		cfg.Dial = new(net.Dialer).DialContext
 	}
 	if cfg.Rand == nil {
 		cfg.Rand = random.New()
 	}
-	c := &Client{tree: tree, log: cfg.Logger, policy: cfg.Retry, rand: cfg.Rand}
+	c := &Client{
+		cfg: cfg, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
+		changed: make(chan struct{}), ended: make(chan struct{}),
+	}
 	c.ctx, c.stop = context.WithCancel(context.Background())
-	return c
+	if err := c.connect(); err != nil {
+		c.stop()
+		return nil, fmt.Errorf("zklatch: %w", err)
+	}
+	c.group.Go(c.runPings)
+	return c, nil
 }
 
-// Close stops the deletions that are still pending (the nodes end with the session),
-// and joins the Client's goroutines. Close or release the recipes before.
-func (c *Client) Close() {
-	c.mu.Lock()
-	c.closed = true
-	c.mu.Unlock()
-	c.stop()
-	c.group.Wait()
+// Session is the state of a client's session.
+type Session struct {
+	// ID is the session's id; 0 before the first one, and after it has expired.
+	// Ephemeral nodes of another ID are deleted, or will be soon.
+	ID int64
+	// Link counts the connections from 1; it is 0 while there is none. If it has
+	// changed, there was a time without a connection, in which watches reported
+	// nothing.
+	Link uint64
+	// Timeout is what the servers have granted: they end a session from which they have
+	// received nothing for that long.
+	Timeout time.Duration
+	// ConfirmedAt is when, by this process's monotonic clock, the last answered
+	// request was sent. The servers have received from this session at that time or
+	// later.
+	ConfirmedAt time.Time
 }
+
+// Connected reports whether there is a connection now.
+func (s Session) Connected() bool { return s.ID != 0 && s.Link != 0 }
+
+// Until returns the earliest time at which the servers could end the session, by this
+// process's monotonic clock. It is in the past if the session was not confirmed for too
+// long, even if there seems to be a connection.
+func (s Session) Until() time.Time {
+	if s.ID == 0 {
+		return time.Time{}
+	}
+	return s.ConfirmedAt.Add(s.Timeout)
+}
+
+// trustedUntil returns until when a node of the session may be relied on: a tenth of the
+// timeout earlier than the servers could end it.
+func (s Session) trustedUntil() time.Time { return s.Until().Add(-s.Timeout / 10) }
+
+// reliable reports whether s is the session with this id, is connected, and was
+// confirmed recently enough.
+func (s Session) reliable(id int64) bool {
+	return s.ID == id && s.Connected() && time.Now().Before(s.trustedUntil())
+}
+
+// Session returns the session, and a channel that is closed when its ID or Link changes.
+func (c *Client) Session() (Session, <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.session, c.changed
+}
+
+// Requests returns how many requests were made so far, without pings.
+func (c *Client) Requests() uint64 { return c.requests.Load() }
 
 // Woken returns how often a watch has woken a waiter of this Client.
 func (c *Client) Woken() uint64 { return c.woken.Load() }
+
+// Close ends the session, which deletes its nodes, stops the deletions that are still
+// pending, and joins the Client's goroutines. Close or release the recipes before.
+func (c *Client) Close() { c.end(false) }
+
+// Crash drops the connection without ending the session, as the kernel of a killed
+// process does: the servers keep the session until its timeout.
+func (c *Client) Crash() { c.end(true) }
+
+func (c *Client) end(crash bool) {
+	c.once.Do(func() {
+		c.mu.Lock()
+		c.closed = true
+		conn := c.conn
+		c.mu.Unlock()
+		c.stop()
+		if crash && conn != nil {
+			conn.Close()
+		}
+		c.zk.Close()
+	})
+	<-c.ended
+	c.mu.Lock()
+	c.session.ID, c.session.Link = 0, 0
+	c.change()
+	c.mu.Unlock()
+	c.group.Wait()
+}
 
 // background runs work in a goroutine that Close joins. After Close it does nothing.
 func (c *Client) background(work func()) {
@@ -84,12 +186,30 @@ func (c *Client) background(work func()) {
 func (c *Client) id() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	const digits = "0123456789abcdef"
-	var b [32]byte
-	for i := range b {
-		b[i] = digits[c.rand.IntN(16)]
+	return fmt.Sprintf("%016x%016x", c.cfg.Rand.Uint64(), c.cfg.Rand.Uint64())
+}
+
+// makePath creates the missing nodes of a path. The last is of the given kind, those above
+// are containers (creatingParentContainersIfNeeded in article 004), which the servers
+// delete when nothing is left in them: it returns ErrNoNode if that happens meanwhile.
+func (c *Client) makePath(ctx context.Context, path string, last int32) error {
+	for at := 1; at <= len(path); at++ {
+		if at < len(path) && path[at] != '/' {
+			continue
+		}
+		kind := last
+		if at < len(path) {
+			kind = zk.FlagContainer
+		}
+		err := untilAnswered(func() error {
+			_, err := c.Create(ctx, path[:at], nil, kind)
+			return err
+		})
+		if err != nil && !errors.Is(err, ErrNodeExists) {
+			return err
+		}
 	}
-	return string(b[:])
+	return nil
 }
 
 // repeat repeats a deletion in the background until it succeeds, until there is no such
@@ -113,10 +233,10 @@ func (c *Client) repeat(what string, deletion func() error) {
 // its name.
 func (c *Client) discard(dir, id string) {
 	c.repeat("delete "+id+" in "+dir, func() error {
-		names, err := c.tree.Children(c.ctx, dir)
+		names, err := c.Children(c.ctx, dir)
 		for _, name := range names {
 			if err == nil && strings.Contains(name, id) {
-				err = c.tree.Delete(c.ctx, dir+"/"+name, AnyVersion)
+				err = c.Delete(c.ctx, dir+"/"+name, AnyVersion)
 			}
 			if errors.Is(err, ErrNoNode) {
 				err = nil
@@ -126,42 +246,11 @@ func (c *Client) discard(dir, id string) {
 	})
 }
 
-// trustedUntil returns until when a node of the session may be relied on: a tenth of the
-// timeout earlier than the servers could end it.
-func (c *Client) trustedUntil(s Session) time.Time { return s.Until().Add(-s.Timeout / 10) }
-
-// reliable reports whether s is the session with this id, is connected, and was
-// confirmed recently enough.
-func (c *Client) reliable(s Session, id int64) bool {
-	return s.ID == id && s.Connected() && time.Now().Before(c.trustedUntil(s))
-}
-
-// holding returns a context for the holder of a node of session id. It ends with
-// ErrSuspended as soon as the hold is not reliable, which is before the servers can have
-// given it to another client. cancel ends it earlier, and joins its goroutine.
-func (c *Client) holding(parent context.Context, id int64) (ctx context.Context, cancel func()) {
-	ctx, end := context.WithCancelCause(parent)
-	var group sync.WaitGroup
-	group.Go(func() {
-		for {
-			s, changed := c.tree.Session()
-			if !c.reliable(s, id) {
-				end(ErrSuspended)
-				return
-			}
-			timer := time.NewTimer(time.Until(c.trustedUntil(s)))
-			select {
-			case <-timer.C: // check for a newer confirmation
-			case <-changed:
-			case <-ctx.Done():
-				timer.Stop()
-				return
-			}
-			timer.Stop()
-		}
-	})
-	return ctx, func() {
-		end(context.Canceled)
-		group.Wait()
+// pauseAfter pauses after an error, unless the next try waits for a connection anyway.
+func (c *Client) pauseAfter(ctx context.Context, err error) {
+	if ctx.Err() != nil || lost(err) {
+		return
 	}
+	c.log.Warn("will try again", "error", err)
+	_ = sleep.For(ctx, 100*time.Millisecond)
 }

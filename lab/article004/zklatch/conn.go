@@ -4,12 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -17,76 +14,23 @@ import (
 	"conclave/internal/sleep"
 )
 
-// ConnConfig configures a Conn. Servers and Timeout are required.
-type ConnConfig struct {
-	Servers []string // host:port
-	// Timeout is how long the servers keep a session from which they receive nothing.
-	// They may grant another one: see Session.Timeout.
-	Timeout time.Duration
-	Dial    func(ctx context.Context, network, addr string) (net.Conn, error) // default TCP
-	Logger  *slog.Logger                                                      // nil discards the log lines
-}
-
-// Conn is a Tree on a ZooKeeper: go-zookeeper's connection, with contexts, a count of its
-// connections, and the time at which the session was last confirmed.
-type Conn struct {
-	cfg   ConnConfig
-	log   *slog.Logger
-	zk    *zk.Conn
-	ctx   context.Context // ends with Close: dials and pings
-	stop  context.CancelFunc
-	ended chan struct{}  // closed when the library's loop has ended
-	group sync.WaitGroup // requests in progress, watches and pings; Close joins them
-	once  sync.Once
-
-	requests atomic.Uint64
-
-	mu      sync.Mutex // guards the fields below
-	conn    *greeted   // the present connection
-	session Session
-	links   uint64
-	changed chan struct{}
-	closed  bool
-	tries   int // dials since there was a session
-	next    int // server to dial
-}
-
-var _ Tree = (*Conn)(nil)
-
-// Dial returns a Conn that connects in the background.
-func Dial(cfg ConnConfig) (*Conn, error) {
-	switch {
-	case len(cfg.Servers) == 0:
-		return nil, errors.New("zklatch: Servers are missing")
-	case cfg.Timeout < time.Millisecond:
-		return nil, fmt.Errorf("zklatch: Timeout %v must be at least 1ms", cfg.Timeout)
-	}
-	if cfg.Dial == nil {
-		cfg.Dial = new(net.Dialer).DialContext
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	c := &Conn{cfg: cfg, log: cfg.Logger, changed: make(chan struct{}), ended: make(chan struct{})}
-	c.ctx, c.stop = context.WithCancel(context.Background())
+// connect starts the library's connection.
+func (c *Client) connect() error {
 	ready := make(chan struct{}) // the library calls back before Connect has returned
-	var events <-chan zk.Event
-	var err error
-	c.zk, events, err = zk.Connect(cfg.Servers, cfg.Timeout,
+	conn, events, err := zk.Connect(c.cfg.Servers, c.cfg.Timeout,
 		zk.WithDialer(c.dial), zk.WithHostProvider(hosts{c}), zk.WithLogger(printer{c.log}), zk.WithLogInfo(false),
 		zk.WithEventCallback(func(e zk.Event) { <-ready; c.onEvent(e) }))
 	if err != nil {
-		c.stop()
-		return nil, fmt.Errorf("zklatch: %w", err)
+		return err
 	}
+	c.zk = conn
 	close(ready)
 	go func() { // ends with the library's loop; Close joins it
 		defer close(c.ended)
 		for range events { // onEvent has received them already
 		}
 	}()
-	c.group.Go(c.runPings)
-	return c, nil
+	return nil
 }
 
 // printer passes the library's log lines on.
@@ -95,7 +39,7 @@ type printer struct{ log *slog.Logger }
 func (p printer) Printf(format string, args ...any) { p.log.Debug(fmt.Sprintf(format, args...)) }
 
 // hosts gives the library the servers in turn.
-type hosts struct{ *Conn }
+type hosts struct{ *Client }
 
 func (h hosts) Init([]string) error { return nil }
 func (h hosts) Len() int            { return len(h.cfg.Servers) }
@@ -111,7 +55,7 @@ func (h hosts) Next() (server string, retryStart bool) {
 }
 
 // dial connects, after a pause if the last tries have failed.
-func (c *Conn) dial(network, addr string, limit time.Duration) (net.Conn, error) {
+func (c *Client) dial(network, addr string, limit time.Duration) (net.Conn, error) {
 	c.mu.Lock()
 	tries := c.tries
 	c.tries++
@@ -172,7 +116,7 @@ func (g *greeted) timeout() time.Duration {
 
 // onEvent follows the library's state. The library's loop calls it, so it must not
 // block.
-func (c *Conn) onEvent(e zk.Event) {
+func (c *Client) onEvent(e zk.Event) {
 	if e.Type != zk.EventSession {
 		return
 	}
@@ -194,14 +138,14 @@ func (c *Conn) onEvent(e zk.Event) {
 }
 
 // change wakes the readers of Session's channel; mu is held.
-func (c *Conn) change() {
+func (c *Client) change() {
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
 
 // runPings makes a request three times in each session timeout, which a new session may
 // change: the library does not report when its own pings were answered.
-func (c *Conn) runPings() {
+func (c *Client) runPings() {
 	for sent := time.Now(); ; {
 		s, changed := c.Session()
 		due := time.NewTimer(time.Until(sent.Add(cmp.Or(s.Timeout, c.cfg.Timeout) / 3)))
@@ -223,50 +167,10 @@ func (c *Conn) runPings() {
 }
 
 // answered records when a request was sent that the server has answered without an error.
-func (c *Conn) answered(sent time.Time, err error) {
+func (c *Client) answered(sent time.Time, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil && sent.After(c.session.ConfirmedAt) {
 		c.session.ConfirmedAt = sent
 	}
-}
-
-// Session returns the session, and a channel that is closed when it changes.
-func (c *Conn) Session() (Session, <-chan struct{}) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.session, c.changed
-}
-
-// Requests returns how many requests were made so far, without pings.
-func (c *Conn) Requests() uint64 { return c.requests.Load() }
-
-// Close ends the session and deletes its nodes.
-func (c *Conn) Close() error {
-	c.end(false)
-	return nil
-}
-
-// Crash drops the connection without ending the session, as the kernel of a killed
-// process does: the servers keep the session until its timeout.
-func (c *Conn) Crash() { c.end(true) }
-
-func (c *Conn) end(crash bool) {
-	c.once.Do(func() {
-		c.mu.Lock()
-		c.closed = true
-		conn := c.conn
-		c.mu.Unlock()
-		c.stop()
-		if crash && conn != nil {
-			conn.Close()
-		}
-		c.zk.Close()
-	})
-	<-c.ended
-	c.mu.Lock()
-	c.session.ID, c.session.Link = 0, 0
-	c.change()
-	c.mu.Unlock()
-	c.group.Wait()
 }

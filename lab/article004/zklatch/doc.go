@@ -1,5 +1,5 @@
 // Package zklatch has the locks and leader elections of article 004, which Curator
-// builds on ZooKeeper, and an election strategy based on them.
+// builds on ZooKeeper. [Client] is one session; its methods make the recipes.
 //
 // # Waking one waiter
 //
@@ -55,45 +55,19 @@
 //   - go-zookeeper does not report what is needed for this: its state "disconnected"
 //     comes two thirds of a timeout after the last packet was received, whenever the
 //     request for it was sent, and it reports neither when its pings were answered nor the
-//     granted timeout. So [Conn] makes requests of its own, and reads the timeout from the
-//     server's first answer.
+//     granted timeout. So [Client] makes requests of its own, and reads the timeout from
+//     the server's first answer.
 //
 // On a reconnect a Latch compares the owner of its node with its session. If they are
 // the same, it continues at its place; otherwise it starts again with a new node.
 //
-// # The strategy
-//
-//		/election/term     the record: term, leader, beat, lease, and the leader's place
-//		/election/line/    the places of the latches
-//
-//	 1. A candidate has a latch in the queue; an observer has none.
-//	 2. The first in the queue writes the next term, GREATEST(term, highest seen) + 1, in
-//	    one transaction that checks the record's version and that its own place exists.
-//	 3. Without an answer, the record shows by the place whether the write was executed.
-//	    If it was, a beat on the new connection proves that the place still exists.
-//	 4. A beat is the same transaction: record's version, own place, beat + 1. If the
-//	    version or the place does not match, the leader is deposed. A beat is repeated
-//	    until it is answered, or until trust ends.
-//	 5. A resignation marks the record and deletes the place, which wakes the next one.
-//
-// A place is used for one term: a node that was outranked, or promised a term away,
-// leaves the queue and joins it again. So the existence of the place is a fence for
-// effects too: the leader's writes check it in their own transaction ([Client.Fenced]).
-// The session timeout must be at least the lease; otherwise no term is won.
-//
-//	waiting -----------> first -----------> leading ----------> suspended
-//	   ^    predecessor   |    record written    |  connection     |  beat answered on the
-//	   |    deleted       | lost: record or      |  broken         |  new one: leads again
-//	   |                  v place changed        v                 v
-//	   +------------ place deleted <-------- resigned, deposed, trust ended
-//
 // # What is not guaranteed
 //
 //   - That no two nodes believe they lead, if a process is stopped between its check and
-//     its act. Fence what matters.
+//     its act. A place in a queue is no number that a write could be fenced by.
 //   - With several servers, a follower reports the heartbeats of its sessions to the
 //     server that leads only each half tick. A follower that is cut off in that time does
-//     not report them. There, ask for a session longer than the lease by a tick.
+//     not report them. There, ask for a session that is longer by a tick.
 //   - That a killed leader is replaced at once: its session lasts its timeout.
 //     (Conclave's own strategy, termcas, is faster: a database frees a lock when its
 //     connection breaks.)
@@ -104,6 +78,4 @@
 //	the leader, cut off        it stops at once or by its clock; then as above
 //	a connection               the session continues on a new one; the leader is suspended meanwhile
 //	a waiter                   the one that watched it looks again, and watches the one before it
-//	the record, deleted        the next beat finds nothing: deposed; terms continue above the
-//	                           highest that any candidate has seen
 package zklatch

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -41,9 +42,8 @@ type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // user is one client with its own session.
 type user struct {
-	*zklatch.Conn
 	*zklatch.Client
-	cable *electortest.Cable // the path of Conn
+	cable *electortest.Cable // its path
 }
 
 // everywhere runs a test over ZooKeeper's protocol in memory, and on a real ZooKeeper if
@@ -84,21 +84,21 @@ func onZooKeeper(t *testing.T) *bench {
 }
 
 // user connects one more client; it is closed when the test ends.
-func (b *bench) user() *user {
+func (b *bench) user() *user { return b.retrying(nil) }
+
+// retrying connects one with a policy.
+func (b *bench) retrying(policy zklatch.RetryPolicy) *user {
 	b.t.Helper()
-	n := b.clients.Add(1)
 	u := &user{cable: electortest.NewCable(b.dial)}
 	var err error
-	u.Conn, err = zklatch.Dial(zklatch.ConnConfig{Servers: []string{b.addr}, Timeout: timeout, Dial: u.cable.Dial, Logger: b.logger("conn")})
+	u.Client, err = zklatch.Dial(zklatch.Config{
+		Servers: []string{b.addr}, Timeout: timeout, Dial: u.cable.Dial, Retry: policy,
+		Rand:   rand.New(rand.NewPCG(uint64(b.clients.Add(1)), 4)),
+		Logger: slog.New(slog.NewTextHandler(lines{b.t}, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
 	require.NoError(b.t, err)
-	b.t.Cleanup(func() { u.Conn.Close() })
-	u.Client = zklatch.NewClient(u.Conn, zklatch.ClientConfig{Rand: random(uint64(n)), Logger: b.logger("client")})
-	b.t.Cleanup(u.Client.Close)
+	b.t.Cleanup(u.Close)
 	return u
-}
-
-func (b *bench) logger(name string) *slog.Logger {
-	return slog.New(slog.NewTextHandler(lines{b.t}, &slog.HandlerOptions{Level: slog.LevelDebug})).With("part", name)
 }
 
 // waitLimit is how long a test waits for anything.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"conclave/internal/sleep"
+	"github.com/go-zookeeper/zk"
 )
 
 // ErrStarted is returned when a latch or a selector is started a second time, or
@@ -41,15 +41,15 @@ const (
 type Latch struct {
 	queue queue
 
-	ctx  context.Context // ends with Close or abandon, or with the Client
+	ctx  context.Context // ends with Close, or with the Client
 	stop context.CancelFunc
 	done chan struct{} // closed by run
 
+	place place // run's; the zero value is none, as far as is known
+
 	mu        sync.Mutex // guards the fields below
 	started   bool
-	leading   bool
-	place     place
-	queued    bool          // place is this session's, as far as is known
+	leading   int64         // the session of the node by which it leads; 0: it does not
 	changed   chan struct{} // closed and replaced when leading changes
 	listeners []Listener
 }
@@ -94,20 +94,6 @@ func (l *Latch) Start() error {
 // Close leaves the queue, and so hands the leadership over. The node is deleted in the
 // background if that fails at first.
 func (l *Latch) Close(ctx context.Context, ending Ending) {
-	led, p, queued := l.end()
-	if queued {
-		l.queue.leave(ctx, p)
-	}
-	if led && ending == Notifying {
-		l.notify(false)
-	}
-}
-
-// abandon ends the latch like a crash: its node stays until the session ends.
-func (l *Latch) abandon() { l.end() }
-
-// end stops the loop and returns what it has left.
-func (l *Latch) end() (led bool, p place, queued bool) {
 	l.mu.Lock()
 	started := l.started
 	l.stop()
@@ -116,25 +102,25 @@ func (l *Latch) end() (led bool, p place, queued bool) {
 		<-l.done
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	led, p, queued = l.leading, l.place, l.queued
-	l.leading, l.queued = false, false
-	return led, p, queued
+	led := l.leading != 0
+	l.leading = 0
+	l.mu.Unlock()
+	if l.place.name != "" {
+		l.queue.leave(ctx, l.place)
+		l.place = place{}
+	}
+	if led && ending == Notifying {
+		l.notify(false)
+	}
 }
 
 // HasLeadership reports whether this latch leads, and can rely on it now
 // (hasLeadership in article 004).
 func (l *Latch) HasLeadership() bool {
-	_, leads := l.leads()
-	return leads
-}
-
-// leads is HasLeadership, with the place by which the latch leads.
-func (l *Latch) leads() (place, bool) {
-	s, _ := l.queue.c.tree.Session()
+	s, _ := l.queue.c.Session()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.place, l.leading && l.queue.c.reliable(s, l.place.session)
+	return l.leading != 0 && s.reliable(l.leading)
 }
 
 // Await waits until this latch leads. It returns ErrClosed if the latch or its Client
@@ -142,7 +128,7 @@ func (l *Latch) leads() (place, bool) {
 func (l *Latch) Await(ctx context.Context) error {
 	for {
 		l.mu.Lock()
-		leading, changed := l.leading, l.changed
+		leading, changed := l.leading != 0, l.changed
 		l.mu.Unlock()
 		switch {
 		case l.ctx.Err() != nil:
@@ -164,19 +150,19 @@ func (l *Latch) Participants(ctx context.Context) ([]Participant, error) {
 	return l.queue.participants(ctx)
 }
 
-// lead records whether the latch leads, and notifies the listeners of a change
-// (setLeadership in Curator).
-func (l *Latch) lead(leading bool) {
+// lead records the session by whose node the latch leads, or 0, and notifies the listeners
+// of a change (setLeadership in Curator).
+func (l *Latch) lead(session int64) {
 	l.mu.Lock()
-	news := l.leading != leading
+	news := (l.leading != 0) != (session != 0)
+	l.leading = session
 	if news {
-		l.leading = leading
 		close(l.changed)
 		l.changed = make(chan struct{})
 	}
 	l.mu.Unlock()
 	if news {
-		l.notify(leading)
+		l.notify(session != 0)
 	}
 }
 
@@ -198,14 +184,13 @@ func (l *Latch) notify(leading bool) {
 // (checkLeadership in article 004).
 func (l *Latch) run() {
 	c := l.queue.c
-	var w watch        // on the node before the place, or on the place itself
 	var checked uint64 // the connection on which the place was found to be this session's
 	for l.ctx.Err() == nil {
 		// 1. Without a connection, or a recent answer, the latch does not lead.
-		s, changed := c.tree.Session()
-		p, queued := l.queuedAt()
-		if queued && !c.reliable(s, p.session) || s.Link != checked {
-			l.lead(false)
+		s, changed := c.Session()
+		doubted := s.Link != checked || !s.reliable(l.place.session)
+		if doubted {
+			l.lead(0)
 		}
 		if !s.Connected() {
 			select {
@@ -216,67 +201,63 @@ func (l *Latch) run() {
 		}
 
 		// 2. Take a place in the queue: the old one, if it is still this session's.
-		if queued && (s.Link != checked || !c.reliable(s, p.session)) {
-			ours, err := l.compare(p)
-			if err != nil {
-				c.pauseAfter(l.ctx, err)
-				continue
-			}
-			queued = ours
+		err := error(nil)
+		if l.place.name != "" && doubted {
+			err = l.compare()
 		}
-		if !queued {
-			var err error
-			if p, err = l.queue.enter(l.ctx); err != nil {
-				c.pauseAfter(l.ctx, err)
-				continue
-			}
-			l.stand(p)
+		if err == nil && l.place.name == "" {
+			l.place, err = l.queue.enter(l.ctx)
 		}
-		now, changed := c.tree.Session()
-		if now.ID != p.session || now.Link == 0 {
+		if err != nil {
+			c.pauseAfter(l.ctx, err)
+			continue
+		}
+		now, changed := c.Session()
+		if now.ID != l.place.session || now.Link == 0 {
 			continue
 		}
 		checked = now.Link
 
 		// 3. If it is the first, lead and watch the own node; otherwise watch the
 		// node before.
-		mayGo, events, err := l.queue.step(l.ctx, p, &w)
+		mayGo, events, err := l.queue.step(l.ctx, l.place)
 		if mayGo {
-			_, events, err = c.read(l.ctx, p.path(), &w)
+			_, _, events, err = c.GetW(l.ctx, l.place.path())
 		}
 		switch {
 		case errors.Is(err, ErrPlaceLost), mayGo && errors.Is(err, ErrNoNode):
-			l.lead(false)
-			l.forget()
+			l.lead(0)
+			l.place = place{}
 			continue
 		case err != nil:
 			c.pauseAfter(l.ctx, err)
 			continue
+		case mayGo:
+			l.lead(l.place.session)
+		default:
+			l.lead(0)
 		}
-		l.lead(mayGo)
 		if events != nil {
-			l.await(&w, events, changed, mayGo)
+			l.await(events, changed, mayGo)
 		}
 	}
 }
 
-// await waits for the event of w, or for a change of the session; a leader also until its
-// last confirmation is too old.
-func (l *Latch) await(w *watch, events <-chan Event, changed <-chan struct{}, leading bool) {
-	c := l.queue.c
+// await waits for an event, or for a change of the session; a leader also until its last
+// confirmation is too old.
+func (l *Latch) await(events <-chan zk.Event, changed <-chan struct{}, leading bool) {
 	for {
 		var doubt <-chan time.Time
 		if leading {
-			s, _ := c.tree.Session()
-			timer := time.NewTimer(time.Until(c.trustedUntil(s)))
+			s, _ := l.queue.c.Session()
+			timer := time.NewTimer(time.Until(s.trustedUntil()))
 			defer timer.Stop()
 			doubt = timer.C
 		}
 		select {
 		case <-events:
-			w.fired(events)
 			if !leading {
-				c.woken.Add(1)
+				l.queue.c.woken.Add(1)
 			}
 			return
 		case <-changed:
@@ -284,7 +265,7 @@ func (l *Latch) await(w *watch, events <-chan Event, changed <-chan struct{}, le
 		case <-l.ctx.Done():
 			return
 		case <-doubt:
-			if s, _ := c.tree.Session(); time.Now().Before(c.trustedUntil(s)) {
+			if s, _ := l.queue.c.Session(); time.Now().Before(s.trustedUntil()) {
 				continue // it was confirmed meanwhile
 			}
 			return
@@ -292,48 +273,20 @@ func (l *Latch) await(w *watch, events <-chan Event, changed <-chan struct{}, le
 	}
 }
 
-// compare reports whether the own node belongs to the present session.
-func (l *Latch) compare(p place) (ours bool, err error) {
-	_, stat, err := l.queue.c.tree.Get(l.ctx, p.path())
-	s, _ := l.queue.c.tree.Session()
+// compare drops the place if its node does not belong to the present session.
+func (l *Latch) compare() error {
+	_, stat, err := l.queue.c.Get(l.ctx, l.place.path())
+	s, _ := l.queue.c.Session()
 	switch {
-	case err == nil && stat.Owner == s.ID:
-		return true, nil
+	case err == nil && stat.EphemeralOwner == s.ID:
+		return nil
 	case err == nil:
 		// It belongs to the last session and will end with it; do not make the others
 		// wait.
-		l.queue.c.discard(p.dir, p.id)
+		l.queue.c.discard(l.place.dir, l.place.id)
 	case !errors.Is(err, ErrNoNode):
-		return false, err
+		return err
 	}
-	l.forget()
-	return false, nil
-}
-
-func (l *Latch) queuedAt() (place, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.place, l.queued
-}
-
-func (l *Latch) stand(p place) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.place, l.queued = p, true
-}
-
-// forget drops the place, so that the loop takes a new one.
-func (l *Latch) forget() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.queued = false
-}
-
-// pauseAfter pauses after an error, unless the next try waits for a connection anyway.
-func (c *Client) pauseAfter(ctx context.Context, err error) {
-	if ctx.Err() != nil || lost(err) {
-		return
-	}
-	c.log.Warn("will try again", "error", err)
-	_ = sleep.For(ctx, 100*time.Millisecond)
+	l.place = place{}
+	return nil
 }

@@ -9,10 +9,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"conclave/lab/article004/zklatch"
+	"conclave/testbed/simulated/simnet"
 )
 
 // One test per statement of article 004 about leaders.
@@ -125,10 +127,10 @@ func TestLatch_AwaitEndsWithClient(t *testing.T) {
 		awaited := make(chan error, 1)
 		go func() { awaited <- list[1].Await(b.limited()) }()
 		synctest.Wait()
-		list[1].user.Client.Close()
+		list[1].user.Close()
 		assert.ErrorIs(t, next(b, awaited), zklatch.ErrClosed)
 		assert.ErrorIs(t, list[1].Await(b.limited()), zklatch.ErrClosed)
-		list[0].user.Client.Close()
+		list[0].user.Close()
 		assert.ErrorIs(t, list[0].Await(b.limited()), zklatch.ErrClosed, "also of the leader")
 	})
 }
@@ -179,15 +181,6 @@ func (u *user) cut() (mend func()) {
 	return u.cable.Mend
 }
 
-// slowReads is a tree whose Get takes a millisecond, so that a latch which asks again
-// and again does not stop the clock of a bubble, and with it every time limit.
-type slowReads struct{ zklatch.Tree }
-
-func (s slowReads) Get(ctx context.Context, path string) ([]byte, zklatch.Stat, error) {
-	time.Sleep(time.Millisecond)
-	return s.Tree.Get(ctx, path)
-}
-
 // A node of a session that has ended does not count, although it still exists and has
 // the latch's id; and a leader whose node is deleted by hand stops leading.
 //
@@ -195,9 +188,10 @@ func (s slowReads) Get(ctx context.Context, path string) ([]byte, zklatch.Stat, 
 // do.
 func TestArticleANodeOfAnOlderSessionDoesNotCount(t *testing.T) {
 	wire(t, func(t *testing.T, b *bench) {
+		// A latch that asks again and again must not stop the clock of the bubble, and with
+		// it every time limit.
+		b.network.Shape("nodes", "zk", simnet.Shape{Latency: time.Millisecond})
 		u := b.user()
-		u.Client = zklatch.NewClient(slowReads{u.Conn}, zklatch.ClientConfig{Rand: random(1), Logger: b.logger("client")})
-		t.Cleanup(u.Client.Close)
 		c := candidate{Latch: u.Latch(b.path+"/leader", "c"), user: u, log: &log{}}
 		c.Listen(zklatch.Listener{IsLeader: func() { c.log.say("is leader") }, NotLeader: func() { c.log.say("not leader") }})
 		require.NoError(t, c.Start())
@@ -210,7 +204,7 @@ func TestArticleANodeOfAnOlderSessionDoesNotCount(t *testing.T) {
 		session, _ := c.user.Session()
 		c.user.cable.Cut()
 		b.server.Expire(session.ID)
-		_, err := other.Create(b.limited(), node, []byte("c"), zklatch.Ephemeral) // the same name, but another session
+		_, err := other.Create(b.limited(), node, []byte("c"), zk.FlagEphemeral) // the same name, but another session
 		require.NoError(t, err)
 		c.user.cable.Mend()
 		synctest.Wait() // until now it may not have noticed, and still lead

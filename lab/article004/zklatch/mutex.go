@@ -47,7 +47,7 @@ func (c *Client) mutex(path, kind string, kinds []string, data []byte, before ru
 func (m *Mutex) Acquire(ctx context.Context) error {
 	m.mu.Lock()
 	held := m.count > 0
-	s, _ := m.queue.c.tree.Session()
+	s, _ := m.queue.c.Session()
 	if held && s.ID == m.place.session {
 		m.count++
 		m.mu.Unlock()
@@ -107,8 +107,8 @@ func (m *Mutex) Release(ctx context.Context) error {
 // Held reports whether this handle holds the lock, and can rely on it now.
 func (m *Mutex) Held() bool {
 	session, held := m.heldBy()
-	s, _ := m.queue.c.tree.Session()
-	return held && m.queue.c.reliable(s, session)
+	s, _ := m.queue.c.Session()
+	return held && s.reliable(session)
 }
 
 // heldBy returns the session of the node by which this handle holds the lock.
@@ -119,15 +119,38 @@ func (m *Mutex) heldBy() (session int64, held bool) {
 }
 
 // Holding returns a context for the work under the lock. It ends with ErrSuspended as
-// soon as the hold cannot be relied on. cancel releases its resources.
+// soon as the hold cannot be relied on, which is before the servers can have given it to
+// another client. cancel ends it earlier, and joins its goroutine.
 func (m *Mutex) Holding(parent context.Context) (ctx context.Context, cancel func()) {
 	session, held := m.heldBy()
+	ctx, end := context.WithCancelCause(parent)
 	if !held {
-		ctx, end := context.WithCancelCause(parent)
 		end(ErrNotHeld)
 		return ctx, func() {}
 	}
-	return m.queue.c.holding(parent, session)
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			s, changed := m.queue.c.Session()
+			if !s.reliable(session) {
+				end(ErrSuspended)
+				return
+			}
+			timer := time.NewTimer(time.Until(s.trustedUntil()))
+			select {
+			case <-timer.C: // check for a newer confirmation
+			case <-changed:
+			case <-ctx.Done():
+				timer.Stop()
+				return
+			}
+			timer.Stop()
+		}
+	})
+	return ctx, func() {
+		end(context.Canceled)
+		group.Wait()
+	}
 }
 
 // Participants returns the holder of the lock, then the waiters in order

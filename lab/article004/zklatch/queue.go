@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 )
 
 // ErrPlaceLost is returned if the own node does not exist any more, mostly because its
@@ -65,7 +67,7 @@ func byNumber(a, b string) int { return cmp.Compare(numberOf(a), numberOf(b)) }
 // as the policy allows it. If ctx ends, the place is deleted. (attemptLock in article
 // 004.)
 func (q queue) stand(ctx context.Context) (place, error) {
-	for starts := (retries{policy: q.c.policy, began: time.Now()}); ; {
+	for starts := (retries{policy: q.c.cfg.Retry, began: time.Now()}); ; {
 		p, err := q.enter(ctx)
 		if err == nil {
 			if err = q.wait(ctx, p); err == nil {
@@ -87,13 +89,13 @@ func (q queue) stand(ctx context.Context) (place, error) {
 func (q queue) enter(ctx context.Context) (place, error) {
 	for created := false; ; {
 		p := place{dir: q.dir, id: q.c.id()}
-		path, err := q.c.tree.Create(ctx, q.dir+"/"+protected+p.id+q.kind, q.data, EphemeralNumbered)
+		path, err := q.c.Create(ctx, q.dir+"/"+protected+p.id+q.kind, q.data, zk.FlagEphemeralSequential)
 		switch {
 		case errors.Is(err, ErrNoNode) && created:
 			return place{}, ErrPlaceLost
 		case errors.Is(err, ErrNoNode):
 			created = true
-			if err := q.c.makePath(ctx, q.dir, Container); err != nil && !errors.Is(err, ErrNoNode) {
+			if err := q.c.makePath(ctx, q.dir, zk.FlagContainer); err != nil && !errors.Is(err, ErrNoNode) {
 				return place{}, err
 			}
 			continue
@@ -102,14 +104,13 @@ func (q queue) enter(ctx context.Context) (place, error) {
 		case errors.Is(err, ErrConnectionLost): // a node with this id is ours
 			path, err = q.find(ctx, p.id)
 		}
-		var s Stat
 		if err == nil && path != "" {
 			// Read its owner: the node may have been created by the session before this one.
-			_, s, err = q.c.tree.Get(ctx, path)
-		}
-		if err == nil && path != "" {
-			p.name, p.session = path[strings.LastIndexByte(path, '/')+1:], s.Owner
-			return p, nil
+			var stat *zk.Stat
+			if _, stat, err = q.c.Get(ctx, path); err == nil {
+				p.name, p.session = path[strings.LastIndexByte(path, '/')+1:], stat.EphemeralOwner
+				return p, nil
+			}
 		}
 		q.c.discard(q.dir, p.id) // it may appear later, at a server that lags behind
 		if err != nil && !errors.Is(err, ErrNoNode) && !lost(err) {
@@ -121,7 +122,7 @@ func (q queue) enter(ctx context.Context) (place, error) {
 // find looks for a node by its id. It returns an empty path if there is none.
 func (q queue) find(ctx context.Context, id string) (path string, err error) {
 	err = untilAnswered(func() error {
-		names, err := q.c.tree.Children(ctx, q.dir)
+		names, err := q.c.Children(ctx, q.dir)
 		for _, name := range names {
 			if strings.Contains(name, id) {
 				path = q.dir + "/" + name
@@ -135,7 +136,7 @@ func (q queue) find(ctx context.Context, id string) (path string, err error) {
 // look returns the names of the queue's nodes in order (getSortedChildren in article
 // 004).
 func (q queue) look(ctx context.Context) ([]string, error) {
-	names, err := q.c.tree.Children(ctx, q.dir)
+	names, err := q.c.Children(ctx, q.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -147,9 +148,9 @@ func (q queue) look(ctx context.Context) ([]string, error) {
 }
 
 // step reads the queue once, and reports whether p may proceed. If not, it returns the
-// watch on the node before it, which it keeps in w; without a watch, read again.
+// watch on the node before it; without a watch, read again.
 // (validateOurIndex in article 004 is its check that p is still there.)
-func (q queue) step(ctx context.Context, p place, w *watch) (mayGo bool, events <-chan Event, err error) {
+func (q queue) step(ctx context.Context, p place) (mayGo bool, events <-chan zk.Event, err error) {
 	names, err := q.look(ctx)
 	if err != nil && !errors.Is(err, ErrNoNode) {
 		return false, nil, err
@@ -162,7 +163,7 @@ func (q queue) step(ctx context.Context, p place, w *watch) (mayGo bool, events 
 	if mayGo {
 		return true, nil, nil
 	}
-	_, events, err = q.c.read(ctx, q.dir+"/"+previous, w)
+	_, _, events, err = q.c.GetW(ctx, q.dir+"/"+previous)
 	if errors.Is(err, ErrNoNode) {
 		return false, nil, nil // deleted between the two reads: there would be no event
 	}
@@ -173,13 +174,12 @@ func (q queue) step(ctx context.Context, p place, w *watch) (mayGo bool, events 
 // event, and after each loss of the connection, it reads the queue again: a watch
 // reports that something has changed, not what.
 func (q queue) wait(ctx context.Context, p place) error {
-	var w watch
 	for {
-		s, changed := q.c.tree.Session()
+		s, changed := q.c.Session()
 		if s.ID != 0 && s.ID != p.session {
 			return ErrPlaceLost
 		}
-		mayGo, events, err := q.step(ctx, p, &w)
+		mayGo, events, err := q.step(ctx, p)
 		switch {
 		case errors.Is(err, ErrConnectionLost):
 			continue
@@ -188,7 +188,7 @@ func (q queue) wait(ctx context.Context, p place) error {
 		case err != nil:
 			return err
 		case mayGo:
-			if now, _ := q.c.tree.Session(); now.ID == p.session {
+			if now, _ := q.c.Session(); now.ID == p.session {
 				return nil
 			}
 			continue // it was the queue of a session that has ended
@@ -197,7 +197,6 @@ func (q queue) wait(ctx context.Context, p place) error {
 		}
 		select {
 		case <-events:
-			w.fired(events)
 			q.c.woken.Add(1)
 		case <-changed:
 		case <-ctx.Done():
@@ -209,7 +208,7 @@ func (q queue) wait(ctx context.Context, p place) error {
 // leave deletes a place. If that fails, it is repeated in the background until it
 // succeeds (deleteOurPath in article 004).
 func (q queue) leave(ctx context.Context, p place) {
-	err := q.c.tree.Delete(ctx, p.path(), AnyVersion)
+	err := q.c.Delete(ctx, p.path(), AnyVersion)
 	if err != nil && !errors.Is(err, ErrNoNode) {
 		q.c.discard(p.dir, p.id)
 	}
@@ -228,7 +227,7 @@ func (q queue) participants(ctx context.Context) (list []Participant, err error)
 		names, err := q.look(ctx)
 		for _, name := range names {
 			path := q.dir + "/" + name
-			data, _, err := q.c.tree.Get(ctx, path)
+			data, _, err := q.c.Get(ctx, path)
 			if errors.Is(err, ErrNoNode) {
 				continue // deleted meanwhile
 			}

@@ -1,7 +1,6 @@
 package zklatch_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -9,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/lab/article004/zklatch"
+	"conclave/lab/article004/zklatch/memtree"
 )
 
 // Article 004: creatingParentContainersIfNeeded makes the missing parents containers,
@@ -33,50 +33,41 @@ func TestArticleMissingParentsAreContainers(t *testing.T) {
 	})
 }
 
-// interposed is a Tree that calls before each Create.
-type interposed struct {
-	zklatch.Tree
-	before func(path string)
-}
-
-func (t interposed) Create(ctx context.Context, path string, data []byte, kind zklatch.Kind) (string, error) {
-	t.before(path)
-	return t.Tree.Create(ctx, path, data, kind)
-}
-
 // A container is deleted after it was created and before the node is created in it:
 // Create returns ErrNoNode, which starts again as often as the policy allows.
 //
 // Article 004: a NoNodeException of createsTheLock asks allowRetry.
 func TestArticleAQueueThatIsDeletedDuringTheCreateStartsAgain(t *testing.T) {
 	wire(t, func(t *testing.T, b *bench) {
-		u, other := b.user(), b.user()
-		sweeps := 0
-		tree := interposed{u.Conn, func(path string) {
-			if !strings.Contains(path, "/lock/_c_") || sweeps == 0 {
+		other := b.user()
+		sweeps, sweeping := 0, false
+		b.server.Before(memtree.Create, func(path string) {
+			if !strings.Contains(path, "/lock/_c_") || sweeps == 0 || sweeping {
 				return
 			}
 			sweeps--
+			sweeping = true // the other client's request is not disturbed
+			defer func() { sweeping = false }()
 			m := other.Mutex(b.path+"/lock", nil)
 			require.NoError(t, m.Acquire(b.limited()))
 			require.NoError(t, m.Release(b.limited()))
 			assert.Equal(t, []string{b.path + "/lock"}, b.server.Sweep())
-		}}
+		})
 		sweeps = 5 // two for each try, of which the first makes the parents needed
 		policy := &asked{refuse: 4}
-		m := b.client(tree, policy.allow).Mutex(b.path+"/lock", nil)
+		m := b.retrying(policy.allow).Mutex(b.path+"/lock", nil)
 		require.NoError(t, m.Acquire(b.limited()))
 		assert.True(t, m.Held())
 		assert.Equal(t, []int{0, 1}, policy.counts)
 		require.NoError(t, m.Release(b.limited()))
 
 		sweeps = 2
-		err := b.client(tree, (&asked{}).allow).Mutex(b.path+"/lock", nil).Acquire(b.limited())
+		err := b.retrying((&asked{}).allow).Mutex(b.path+"/lock", nil).Acquire(b.limited())
 		assert.ErrorIs(t, err, zklatch.ErrRetryRefused)
 		assert.ErrorIs(t, err, zklatch.ErrNoNode)
 
 		sweeps = 20 // the default
-		require.NoError(t, b.client(tree, nil).Mutex(b.path+"/lock", nil).Acquire(b.limited()))
+		require.NoError(t, b.user().Mutex(b.path+"/lock", nil).Acquire(b.limited()))
 		assert.Zero(t, sweeps)
 	})
 }

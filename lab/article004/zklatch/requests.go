@@ -3,22 +3,60 @@ package zklatch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 )
 
-// call waits for a connection and makes one of the library's calls, which take no
-// context: if ctx ends first, the library's call continues until it is answered, or
-// until Close.
-func call[T any](ctx context.Context, c *Conn, request func() (T, error)) (T, error) {
-	var none T
+var (
+	ErrNoNode         = zk.ErrNoNode         // there is no such node
+	ErrNodeExists     = zk.ErrNodeExists     // there is a node of that name already
+	ErrSessionExpired = zk.ErrSessionExpired // the session has ended, and with it its nodes and watches; the request was not executed
+
+	// ErrConnectionLost is returned if there was no answer. The outcome is unknown: the
+	// request may have been executed.
+	ErrConnectionLost = errors.New("connection lost")
+	// ErrClosed is returned after Close.
+	ErrClosed = errors.New("client is closed")
+)
+
+// AnyVersion matches every version of a node.
+const AnyVersion = -1
+
+// lost reports whether a request was not answered, or its session has ended: with the next
+// connection or session it may succeed.
+func lost(err error) bool {
+	return errors.Is(err, ErrConnectionLost) || errors.Is(err, ErrSessionExpired)
+}
+
+// untilAnswered repeats a request that may be executed twice until it is answered. Each
+// try waits for a connection until its context ends.
+func untilAnswered(request func() error) error {
+	for {
+		if err := request(); !lost(err) {
+			return err
+		}
+	}
+}
+
+// reply is what the library's calls return.
+type reply struct {
+	path   string
+	data   []byte
+	names  []string
+	stat   *zk.Stat
+	events <-chan zk.Event
+}
+
+// call waits for a connection until ctx ends, and makes one of the library's calls, which
+// take no context: if ctx ends first, the library's call continues until it is answered,
+// or until Close.
+func (c *Client) call(ctx context.Context, request func(r *reply) error) (reply, error) {
 	for {
 		c.mu.Lock()
 		if c.closed {
 			c.mu.Unlock()
-			return none, ErrClosed
+			return reply{}, ErrClosed
 		}
 		if c.session.Connected() {
 			break
@@ -29,163 +67,96 @@ func call[T any](ctx context.Context, c *Conn, request func() (T, error)) (T, er
 		case <-changed:
 		case <-c.ctx.Done():
 		case <-ctx.Done():
-			return none, ctx.Err()
+			return reply{}, ctx.Err()
 		}
 	}
-	type result struct {
-		value T
-		err   error
-	}
 	c.requests.Add(1)
-	results := make(chan result, 1) // so that the goroutine ends if ctx has ended
+	var r reply
+	answered := make(chan error, 1) // so that the goroutine ends if ctx has ended
 	sent := time.Now()
 	c.group.Go(func() {
-		value, err := request()
+		err := request(&r)
 		c.answered(sent, err)
-		results <- result{value, translate(err)}
+		answered <- err
 	})
 	c.mu.Unlock()
 	select {
-	case r := <-results:
-		return r.value, r.err
-	case <-ctx.Done():
-		return none, ctx.Err()
-	}
-}
-
-// translate returns this package's error for one of the library's.
-func translate(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, zk.ErrNoNode):
-		return ErrNoNode
-	case errors.Is(err, zk.ErrNodeExists):
-		return ErrNodeExists
-	case errors.Is(err, zk.ErrBadVersion):
-		return ErrBadVersion
-	case errors.Is(err, zk.ErrSessionExpired):
-		return ErrSessionExpired
-	case errors.Is(err, zk.ErrConnectionClosed), errors.Is(err, zk.ErrNoServer), errors.Is(err, zk.ErrSessionMoved), errors.Is(err, zk.ErrClosing):
-		return ErrConnectionLost
-	}
-	return err
-}
-
-// stat returns this package's Stat for the library's.
-func stat(s *zk.Stat) Stat {
-	if s == nil {
-		return Stat{}
-	}
-	return Stat{Version: s.Version, Owner: s.EphemeralOwner}
-}
-
-// flags are the library's flags of each kind.
-var flags = map[Kind]int32{
-	Persistent: zk.FlagPersistent, Ephemeral: zk.FlagEphemeral,
-	EphemeralNumbered: zk.FlagEphemeralSequential, PersistentNumbered: zk.FlagSequence,
-}
-
-// Create creates a node without access restrictions.
-func (c *Conn) Create(ctx context.Context, path string, data []byte, kind Kind) (string, error) {
-	return call(ctx, c, func() (string, error) {
-		if kind == Container {
-			return c.zk.CreateContainer(path, data, zk.FlagContainer, zk.WorldACL(zk.PermAll))
+	case err := <-answered:
+		switch err {
+		case zk.ErrConnectionClosed, zk.ErrNoServer, zk.ErrSessionMoved, zk.ErrClosing:
+			err = ErrConnectionLost
 		}
-		return c.zk.Create(path, data, flags[kind], zk.WorldACL(zk.PermAll))
+		return r, err
+	case <-ctx.Done():
+		return reply{}, ctx.Err()
+	}
+}
+
+// Create creates a node without access restrictions and returns its path. kind is one of
+// the library's flags; a sequential node has ten digits appended.
+func (c *Client) Create(ctx context.Context, path string, data []byte, kind int32) (string, error) {
+	r, err := c.call(ctx, func(r *reply) (err error) {
+		create := c.zk.Create
+		if kind == zk.FlagContainer {
+			create = c.zk.CreateContainer
+		}
+		r.path, err = create(path, data, kind, zk.WorldACL(zk.PermAll))
+		return err
 	})
+	return r.path, err
 }
 
-// Delete removes a node.
-func (c *Conn) Delete(ctx context.Context, path string, version int32) error {
-	_, err := call(ctx, c, func() (struct{}, error) { return struct{}{}, c.zk.Delete(path, version) })
+// Delete deletes a node if it has that version, or any version with AnyVersion.
+func (c *Client) Delete(ctx context.Context, path string, version int32) error {
+	_, err := c.call(ctx, func(*reply) error { return c.zk.Delete(path, version) })
 	return err
-}
-
-// read is what Get and GetW return, and, with names, ChildrenW.
-type read struct {
-	data   []byte
-	names  []string
-	stat   Stat
-	events <-chan Event
 }
 
 // Get reads a node.
-func (c *Conn) Get(ctx context.Context, path string) ([]byte, Stat, error) {
-	r, err := call(ctx, c, func() (read, error) {
-		data, s, err := c.zk.Get(path)
-		return read{data: data, stat: stat(s)}, err
+func (c *Client) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
+	r, err := c.call(ctx, func(r *reply) (err error) {
+		r.data, r.stat, err = c.zk.Get(path)
+		return err
 	})
 	return r.data, r.stat, err
 }
 
-// GetW reads a node and watches it.
-func (c *Conn) GetW(ctx context.Context, path string) ([]byte, Stat, <-chan Event, error) {
-	r, err := call(ctx, c, func() (read, error) {
-		data, s, events, err := c.zk.GetW(path)
-		if err != nil {
-			return read{}, err
-		}
-		return read{data: data, stat: stat(s), events: c.watch(path, events)}, nil
+// GetW reads a node and watches it: the channel receives one event when the node is
+// written or deleted, or when the session has expired. If there is no such node, no watch
+// is set. A watch may miss a change while the connection is replaced: when Session.Link
+// has changed, read and watch again.
+func (c *Client) GetW(ctx context.Context, path string) ([]byte, *zk.Stat, <-chan zk.Event, error) {
+	r, err := c.call(ctx, func(r *reply) (err error) {
+		r.data, r.stat, r.events, err = c.zk.GetW(path)
+		return err
 	})
 	return r.data, r.stat, r.events, err
 }
 
-// watch passes the event of one of the library's watches on.
-func (c *Conn) watch(path string, events <-chan zk.Event) <-chan Event {
-	out := make(chan Event, 1)
-	c.group.Go(func() {
-		defer close(out)
-		e := <-events // the library sends each watch one event, at the latest when the session ends
-		out <- Event{Type: eventTypes[e.Type], Path: path}
+// Set writes a node if it has that version.
+func (c *Client) Set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
+	r, err := c.call(ctx, func(r *reply) (err error) {
+		r.stat, err = c.zk.Set(path, data, version)
+		return err
 	})
-	return out
+	return r.stat, err
 }
 
-// eventTypes are this package's types for the library's; any other is NotWatching.
-var eventTypes = map[zk.EventType]EventType{
-	zk.EventNodeDeleted: NodeDeleted, zk.EventNodeDataChanged: NodeChanged, zk.EventNodeChildrenChanged: ChildrenChanged,
-}
-
-// Set writes a node.
-func (c *Conn) Set(ctx context.Context, path string, data []byte, version int32) (Stat, error) {
-	return call(ctx, c, func() (Stat, error) {
-		s, err := c.zk.Set(path, data, version)
-		return stat(s), err
+// Children lists the names under a node, in no order.
+func (c *Client) Children(ctx context.Context, path string) ([]string, error) {
+	r, err := c.call(ctx, func(r *reply) (err error) {
+		r.names, _, err = c.zk.Children(path)
+		return err
 	})
+	return r.names, err
 }
 
-// SetIf writes a node if another one exists.
-func (c *Conn) SetIf(ctx context.Context, path string, data []byte, version int32, fence string) (Stat, error) {
-	return call(ctx, c, func() (Stat, error) {
-		results, err := c.zk.Multi(&zk.CheckVersionRequest{Path: fence, Version: AnyVersion},
-			&zk.SetDataRequest{Path: path, Data: data, Version: version})
-		if err != nil {
-			return Stat{}, err
-		}
-		if len(results) != 2 {
-			return Stat{}, fmt.Errorf("a transaction of 2 steps has %d results", len(results))
-		}
-		return stat(results[1].Stat), nil
-	})
-}
-
-// Children lists the names under a node.
-func (c *Conn) Children(ctx context.Context, path string) ([]string, error) {
-	return call(ctx, c, func() ([]string, error) {
-		names, _, err := c.zk.Children(path)
-		return names, err
-	})
-}
-
-// ChildrenW lists the names under a node and watches them.
-func (c *Conn) ChildrenW(ctx context.Context, path string) ([]string, <-chan Event, error) {
-	r, err := call(ctx, c, func() (read, error) {
-		names, _, events, err := c.zk.ChildrenW(path)
-		if err != nil {
-			return read{}, err
-		}
-		return read{names: names, events: c.watch(path, events)}, nil
+// ChildrenW is Children with a watch, as that of GetW: its event comes when a name is
+// added or removed.
+func (c *Client) ChildrenW(ctx context.Context, path string) ([]string, <-chan zk.Event, error) {
+	r, err := c.call(ctx, func(r *reply) (err error) {
+		r.names, _, r.events, err = c.zk.ChildrenW(path)
+		return err
 	})
 	return r.names, r.events, err
 }

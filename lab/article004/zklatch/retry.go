@@ -63,19 +63,3 @@ func (r *retries) next(ctx context.Context, err error) error {
 	r.count++
 	return sleep.For(ctx, pause)
 }
-
-// lost reports whether a request was not answered, or its session has ended: with the next
-// connection or session it may succeed.
-func lost(err error) bool {
-	return errors.Is(err, ErrConnectionLost) || errors.Is(err, ErrSessionExpired)
-}
-
-// untilAnswered repeats a request that may be executed twice until it is answered. Each
-// try waits for a connection until its context ends.
-func untilAnswered(request func() error) error {
-	for {
-		if err := request(); !lost(err) {
-			return err
-		}
-	}
-}

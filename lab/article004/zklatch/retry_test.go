@@ -12,13 +12,6 @@ import (
 	"conclave/lab/article004/zklatch"
 )
 
-// client returns another Client on a user's session.
-func (b *bench) client(tree zklatch.Tree, policy zklatch.RetryPolicy) *zklatch.Client {
-	c := zklatch.NewClient(tree, zklatch.ClientConfig{Rand: random(99), Retry: policy, Logger: b.logger("client")})
-	b.t.Cleanup(c.Close)
-	return c
-}
-
 // asked is a RetryPolicy that records what it is asked, and refuses from a count on.
 type asked struct {
 	refuse  int
@@ -63,11 +56,11 @@ func TestArticleRetryPoliciesAllowWhatCuratorsDo(t *testing.T) {
 // start): again from the start, or the error.
 func TestArticleALostPlaceAsksTheRetryPolicy(t *testing.T) {
 	wire(t, func(t *testing.T, b *bench) {
-		holder, u := b.user(), b.user()
+		policy := &asked{refuse: 2}
+		holder, u := b.user(), b.retrying(policy.allow)
 		held := holder.Mutex(b.path+"/lock", nil)
 		require.NoError(t, held.Acquire(b.limited()))
-		policy := &asked{refuse: 2}
-		m := b.client(u.Conn, policy.allow).Mutex(b.path+"/lock", nil)
+		m := u.Mutex(b.path+"/lock", nil)
 		began := time.Now()
 		var lost []time.Duration
 		acquired := make(chan error, 1)
@@ -98,13 +91,13 @@ func TestArticleALostPlaceAsksTheRetryPolicy(t *testing.T) {
 // closed, and a request that is not answered is repeated, whatever the policy.
 func TestArticleALatchAndARequestTryWhateverThePolicy(t *testing.T) {
 	wire(t, func(t *testing.T, b *bench) {
-		u := b.user()
+		u := b.retrying((&asked{}).allow)
 		b.server.LoseReply("create", "/lock/")
-		m := b.client(u.Conn, (&asked{}).allow).Mutex(b.path+"/lock", nil)
+		m := u.Mutex(b.path+"/lock", nil)
 		require.NoError(t, m.Acquire(b.limited()))
 		assert.Zero(t, b.server.Faults())
 
-		l := b.client(u.Conn, (&asked{}).allow).Latch(b.path+"/leader", "l")
+		l := u.Latch(b.path+"/leader", "l")
 		require.NoError(t, l.Start())
 		require.NoError(t, l.Await(b.limited()))
 		s, _ := u.Session()

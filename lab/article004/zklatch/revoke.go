@@ -25,7 +25,7 @@ func (m *Mutex) MakeRevocable(asked func(*Mutex)) {
 // ErrNoNode if the node is not in the queue any more.
 func (c *Client) AttemptRevoke(ctx context.Context, path string) error {
 	err := untilAnswered(func() error {
-		_, err := c.tree.Set(ctx, path, revokeData, AnyVersion) // twice is like once
+		_, err := c.Set(ctx, path, revokeData, AnyVersion) // twice is like once
 		return err
 	})
 	if err != nil {
@@ -54,10 +54,9 @@ func (m *Mutex) watchForRevocation() {
 // waitForRequest waits until a client asks for the node at path. It returns false if
 // the hold ends first.
 func (c *Client) waitForRequest(ctx context.Context, path string) bool {
-	var w watch
 	for {
-		_, changed := c.tree.Session()
-		data, events, err := c.read(ctx, path, &w)
+		_, changed := c.Session()
+		data, _, events, err := c.GetW(ctx, path)
 		switch {
 		case err == nil && bytes.Equal(data, revokeData):
 			return ctx.Err() == nil
@@ -68,7 +67,6 @@ func (c *Client) waitForRequest(ctx context.Context, path string) bool {
 		}
 		select {
 		case <-events:
-			w.fired(events)
 		case <-changed: // an event may have been missed
 		case <-ctx.Done():
 			return false

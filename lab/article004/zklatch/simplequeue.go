@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
+
+	"github.com/go-zookeeper/zk"
 )
 
 // ErrQueueEmpty is returned if a queue has no item (NoSuchElementException in Curator).
@@ -22,9 +23,8 @@ var ErrQueueEmpty = errors.New("the queue is empty")
 // created again the numbers begin again, and the late deletion of an item that was taken
 // would delete a new one of the same name.
 type SimpleDistributedQueue struct {
-	c     *Client
-	dir   string
-	watch watch // on the children
+	c   *Client
+	dir string
 }
 
 // itemPrefix begins the items' names; other nodes are ignored.
@@ -32,97 +32,73 @@ const itemPrefix = "qn-"
 
 // SimpleDistributedQueue returns a handle of the queue at a path.
 func (c *Client) SimpleDistributedQueue(path string) *SimpleDistributedQueue {
-	return &SimpleDistributedQueue{c: c, dir: path}
+	return &SimpleDistributedQueue{c, path}
 }
 
 // Offer adds an item at the end. After ErrConnectionLost it may have been added: the
 // request is not repeated, because that could add the item twice.
 func (q *SimpleDistributedQueue) Offer(ctx context.Context, item []byte) error {
 	for {
-		_, err := q.c.tree.Create(ctx, q.dir+"/"+itemPrefix, item, PersistentNumbered)
+		_, err := q.c.Create(ctx, q.dir+"/"+itemPrefix, item, zk.FlagSequence)
 		switch {
 		case errors.Is(err, ErrNoNode):
-			err = q.open(ctx)
+			if err = q.open(ctx); err != nil {
+				return err
+			}
 		case errors.Is(err, ErrSessionExpired): // nothing was created
-			continue
-		case err == nil:
+		case err != nil:
+			return fmt.Errorf("offer to %s: %w", q.dir, err)
+		default:
 			return nil
 		}
-		if err != nil {
-			return fmt.Errorf("offer to %s: %w", q.dir, err)
-		}
 	}
 }
 
-// Peek returns the first item and leaves it in the queue (peek and element in Curator).
-// It returns ErrQueueEmpty if there is none.
-func (q *SimpleDistributedQueue) Peek(ctx context.Context) ([]byte, error) {
-	item, _, err := q.first(ctx, func(string) error { return nil })
-	if err != nil {
-		return nil, fmt.Errorf("peek at %s: %w", q.dir, err)
+// Poll takes the first item (poll and remove in Curator). It returns ErrQueueEmpty if there
+// is none.
+func (q *SimpleDistributedQueue) Poll(ctx context.Context) (item []byte, err error) {
+	var names []string
+	err = untilAnswered(func() (err error) {
+		names, err = q.c.Children(ctx, q.dir)
+		return err
+	})
+	if err != nil && !errors.Is(err, ErrNoNode) {
+		return nil, fmt.Errorf("take from %s: %w", q.dir, err)
 	}
-	return item, nil
-}
-
-// Poll takes the first item (poll and remove in Curator). It waits for one as long as
-// limit, then it returns ErrQueueEmpty; with a limit of 0 at once. The limit does not
-// end a request: see Take.
-func (q *SimpleDistributedQueue) Poll(ctx context.Context, limit time.Duration) ([]byte, error) {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	return q.take(ctx, timer.C)
+	return q.first(ctx, names)
 }
 
 // Take waits for an item and takes it. If it returns ErrConnectionLost, or the error of
 // a ctx that ended while an item was being removed, that item may be lost.
 func (q *SimpleDistributedQueue) Take(ctx context.Context) ([]byte, error) {
-	return q.take(ctx, nil)
-}
-
-func (q *SimpleDistributedQueue) take(ctx context.Context, late <-chan time.Time) ([]byte, error) {
 	for {
-		_, changed := q.c.tree.Session()
-		item, events, err := q.first(ctx, func(path string) error { return q.c.tree.Delete(ctx, path, AnyVersion) })
-		if err == nil {
-			return item, nil
-		}
-		if !errors.Is(err, ErrQueueEmpty) {
+		_, changed := q.c.Session()
+		names, events, err := q.c.ChildrenW(ctx, q.dir)
+		switch {
+		case errors.Is(err, ErrNoNode):
+			if err := q.open(ctx); err != nil {
+				return nil, err
+			}
+			continue
+		case lost(err):
+			continue
+		case err != nil:
 			return nil, fmt.Errorf("take from %s: %w", q.dir, err)
+		}
+		if item, err := q.first(ctx, names); !errors.Is(err, ErrQueueEmpty) {
+			return item, err
 		}
 		select {
 		case <-events:
-			q.watch.fired(events)
 		case <-changed: // an event may have been missed
-		case <-late:
-			return nil, err
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
 }
 
-// first returns the first item for which use does not return ErrNoNode. If there is none,
-// it returns ErrQueueEmpty, and a watch that reports when there are others.
-func (q *SimpleDistributedQueue) first(ctx context.Context, use func(path string) error) (item []byte, events <-chan Event, err error) {
-	var names []string
-	err = untilAnswered(func() (err error) {
-		events, err = q.watch.read(q.c, q.dir, func() (err error) {
-			names, err = q.c.tree.Children(ctx, q.dir)
-			return err
-		}, func() (events <-chan Event, err error) {
-			names, events, err = q.c.tree.ChildrenW(ctx, q.dir)
-			return events, err
-		})
-		return err
-	})
-	if errors.Is(err, ErrNoNode) {
-		if err = q.open(ctx); err == nil {
-			return q.first(ctx, use)
-		}
-	}
-	if err != nil {
-		return nil, nil, err
-	}
+// first takes the first of the items that no other client has taken meanwhile.
+func (q *SimpleDistributedQueue) first(ctx context.Context, names []string) (item []byte, err error) {
 	slices.SortFunc(names, byNumber)
 	for _, name := range names {
 		if !strings.HasPrefix(name, itemPrefix) {
@@ -130,35 +106,27 @@ func (q *SimpleDistributedQueue) first(ctx context.Context, use func(path string
 		}
 		path := q.dir + "/" + name
 		err := untilAnswered(func() (err error) {
-			item, _, err = q.c.tree.Get(ctx, path)
+			item, _, err = q.c.Get(ctx, path)
 			return err
 		})
 		if err == nil {
-			err = use(path)
+			err = q.c.Delete(ctx, path, AnyVersion)
 		}
-		if !errors.Is(err, ErrNoNode) { // taken by another client
-			return item, nil, err
+		switch {
+		case err == nil:
+			return item, nil
+		case !errors.Is(err, ErrNoNode):
+			return nil, fmt.Errorf("take from %s: %w", q.dir, err)
 		}
 	}
-	return nil, events, ErrQueueEmpty
+	return nil, ErrQueueEmpty
 }
 
-// open creates the queue's node, and containers above it, if it is missing.
+// open creates the queue's node, if it is missing.
 func (q *SimpleDistributedQueue) open(ctx context.Context) error {
-	for {
-		err := untilAnswered(func() error {
-			_, err := q.c.tree.Create(ctx, q.dir, nil, Persistent)
-			return err
-		})
-		switch {
-		case err == nil || errors.Is(err, ErrNodeExists):
-			return nil
-		case !errors.Is(err, ErrNoNode):
-			return err
-		}
-		above := q.dir[:strings.LastIndexByte(q.dir, '/')]
-		if err := q.c.makePath(ctx, above, Container); err != nil && !errors.Is(err, ErrNoNode) {
-			return err
-		}
+	err := q.c.makePath(ctx, q.dir, zk.FlagPersistent)
+	if err != nil && !errors.Is(err, ErrNoNode) { // a container was deleted meanwhile: the caller tries again
+		return fmt.Errorf("open %s: %w", q.dir, err)
 	}
+	return nil
 }

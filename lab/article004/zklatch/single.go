@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
+
+	"github.com/go-zookeeper/zk"
 )
 
 // SingleNode is the lock with which the article begins: one node of one name. The
@@ -30,19 +33,23 @@ func (l *SingleNode) Acquire(ctx context.Context) error {
 }
 
 func (l *SingleNode) acquire(ctx context.Context, id string) error {
-	var w watch
 	for {
-		_, changed := l.c.tree.Session()
-		_, err := l.c.tree.Create(ctx, l.path, []byte(id), Ephemeral)
+		_, err := l.c.Create(ctx, l.path, []byte(id), zk.FlagEphemeral)
 		switch {
 		case err == nil:
 			return nil
 		case errors.Is(err, ErrSessionExpired):
 			continue
+		case errors.Is(err, ErrNoNode):
+			if err := l.c.makePath(ctx, path.Dir(l.path), zk.FlagContainer); err != nil && !errors.Is(err, ErrNoNode) {
+				return fmt.Errorf("acquire %s: %w", l.path, err)
+			}
+			continue
 		case !errors.Is(err, ErrNodeExists) && !errors.Is(err, ErrConnectionLost):
 			return fmt.Errorf("acquire %s: %w", l.path, err)
 		}
-		data, events, err := l.c.read(ctx, l.path, &w)
+		_, changed := l.c.Session() // not before Create, which waits for the first connection
+		data, _, events, err := l.c.GetW(ctx, l.path)
 		switch {
 		case err == nil && string(data) == id:
 			return nil // the answer was lost, but the node is ours
@@ -53,7 +60,6 @@ func (l *SingleNode) acquire(ctx context.Context, id string) error {
 		}
 		select {
 		case <-events:
-			w.fired(events)
 			l.c.woken.Add(1)
 		case <-changed:
 		case <-ctx.Done():
@@ -81,9 +87,9 @@ func (l *SingleNode) discard(id string) {
 // next session, it may still delete the next holder's node, which the article's single
 // node cannot exclude: a node that was created again has the same version, 0.
 func (l *SingleNode) remove(ctx context.Context, id string) error {
-	data, stat, err := l.c.tree.Get(ctx, l.path)
+	data, stat, err := l.c.Get(ctx, l.path)
 	if err != nil || string(data) != id {
 		return err
 	}
-	return l.c.tree.Delete(ctx, l.path, stat.Version)
+	return l.c.Delete(ctx, l.path, stat.Version)
 }

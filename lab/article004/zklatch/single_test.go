@@ -2,7 +2,6 @@ package zklatch_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,36 +9,22 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"conclave/lab/article004/zklatch"
+	"conclave/lab/article004/zklatch/memtree"
 )
 
-// lateLoss loses the answer of a first deletion that was executed: the holder
-// learns of the loss a second later, when another may hold the lock.
-type lateLoss struct {
-	zklatch.Tree
-	lost bool
-}
-
-func (t *lateLoss) Delete(ctx context.Context, path string, version int32) error {
-	err := t.Tree.Delete(ctx, path, version)
-	if t.lost {
-		return err
-	}
-	t.lost = true
-	time.Sleep(time.Second)
-	return errors.Join(zklatch.ErrConnectionLost, err)
-}
-
+// The holder learns that the answer to its deletion was lost when another one holds the
+// lock.
 func TestSingleNode_ALateReleaseLeavesTheNextHolderAlone(t *testing.T) {
 	wire(t, func(t *testing.T, b *bench) {
 		a, w := b.user(), b.user()
 		b.top(a)
-		held := b.client(&lateLoss{Tree: a.Conn}, nil).SingleNode(b.path + "/top/single")
+		held := a.SingleNode(b.path + "/top/single")
 		second := w.SingleNode(b.path + "/top/single")
 		require.NoError(t, held.Acquire(b.limited()))
 		got := make(chan error, 1)
 		go func() { got <- second.Acquire(b.limited()) }()
 		synctest.Wait()
+		b.server.LoseReply("delete", "/single")
 		require.NoError(t, held.Release(b.limited()))
 		require.NoError(t, next(b, got))
 		time.Sleep(timeout / 2)
@@ -56,12 +41,12 @@ func TestSingleNode_AnAcquireThatFailsLeavesNoNode(t *testing.T) {
 		b.server.LoseReply("create", "/single")
 		ctx, cancel := context.WithCancel(t.Context())
 		b.server.DropRequest("get", "/single")
-		tree := interposed{u.Conn, func(string) {
+		b.server.Before(memtree.Create, func(string) {
 			if b.server.Faults() == 0 {
 				cancel()
 			}
-		}}
-		require.ErrorIs(t, b.client(tree, nil).SingleNode(b.path+"/top/single").Acquire(ctx), context.Canceled)
+		})
+		require.ErrorIs(t, u.SingleNode(b.path+"/top/single").Acquire(ctx), context.Canceled)
 		time.Sleep(timeout)
 		assert.Empty(t, b.names(look, "/top"))
 	})

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -19,31 +20,31 @@ func TestTree_Nodes(t *testing.T) {
 		u := b.user()
 		ctx, top := t.Context(), b.top(u)
 
-		path, err := u.Create(ctx, top+"/a", []byte("one"), zklatch.Persistent)
+		path, err := u.Create(ctx, top+"/a", []byte("one"), zk.FlagPersistent)
 		require.NoError(t, err)
 		assert.Equal(t, top+"/a", path)
-		_, err = u.Create(ctx, top+"/a", nil, zklatch.Persistent)
+		_, err = u.Create(ctx, top+"/a", nil, zk.FlagPersistent)
 		assert.ErrorIs(t, err, zklatch.ErrNodeExists)
-		_, err = u.Create(ctx, top+"/none/a", nil, zklatch.Persistent)
+		_, err = u.Create(ctx, top+"/none/a", nil, zk.FlagPersistent)
 		assert.ErrorIs(t, err, zklatch.ErrNoNode, "parents are not created")
 
 		data, first, err := u.Get(ctx, top+"/a")
 		require.NoError(t, err)
 		assert.Equal(t, "one", string(data))
 		assert.Zero(t, first.Version)
-		assert.Zero(t, first.Owner)
+		assert.Zero(t, first.EphemeralOwner)
 
 		second, err := u.Set(ctx, top+"/a", []byte("two"), 0)
 		require.NoError(t, err)
 		assert.Equal(t, int32(1), second.Version)
 		_, err = u.Set(ctx, top+"/a", nil, 0)
-		assert.ErrorIs(t, err, zklatch.ErrBadVersion)
+		assert.ErrorIs(t, err, zk.ErrBadVersion)
 		_, err = u.Set(ctx, top+"/a", []byte("three"), zklatch.AnyVersion)
 		require.NoError(t, err)
 		_, err = u.Set(ctx, top+"/none", nil, zklatch.AnyVersion)
 		assert.ErrorIs(t, err, zklatch.ErrNoNode)
 
-		assert.ErrorIs(t, u.Delete(ctx, top+"/a", 0), zklatch.ErrBadVersion)
+		assert.ErrorIs(t, u.Delete(ctx, top+"/a", 0), zk.ErrBadVersion)
 		assert.ErrorContains(t, u.Delete(ctx, top, zklatch.AnyVersion), "children")
 		require.NoError(t, u.Delete(ctx, top+"/a", 2))
 		assert.ErrorIs(t, u.Delete(ctx, top+"/a", zklatch.AnyVersion), zklatch.ErrNoNode)
@@ -69,10 +70,10 @@ func TestTree_NumbersRise(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		u := b.user()
 		top := b.top(u) + "/numbers"
-		_, err := u.Create(t.Context(), top, nil, zklatch.Persistent)
+		_, err := u.Create(t.Context(), top, nil, zk.FlagPersistent)
 		require.NoError(t, err)
 		for i, name := range []string{"z-", "a-", "m-", "a-"} {
-			kind := []zklatch.Kind{zklatch.EphemeralNumbered, zklatch.PersistentNumbered}[i%2]
+			kind := []int32{zk.FlagEphemeralSequential, zk.FlagSequence}[i%2]
 			path, err := u.Create(t.Context(), top+"/"+name, nil, kind)
 			require.NoError(t, err)
 			assert.Equal(t, fmt.Sprintf("%s/%s%010d", top, name, i), path)
@@ -90,7 +91,7 @@ func TestTree_WatchesFireOnce(t *testing.T) {
 		path := b.top(u) + "/a"
 		_, _, _, err := u.GetW(t.Context(), path)
 		assert.ErrorIs(t, err, zklatch.ErrNoNode)
-		_, err = other.Create(t.Context(), path, nil, zklatch.Persistent)
+		_, err = other.Create(t.Context(), path, nil, zk.FlagPersistent)
 		require.NoError(t, err)
 		_, _, changes, err := u.GetW(t.Context(), path)
 		require.NoError(t, err)
@@ -98,7 +99,7 @@ func TestTree_WatchesFireOnce(t *testing.T) {
 		require.NoError(t, err)
 		_, err = other.Set(t.Context(), path, []byte("2"), 1)
 		require.NoError(t, err)
-		assert.Equal(t, zklatch.Event{Type: zklatch.NodeChanged, Path: path}, <-changes)
+		assert.Equal(t, zk.EventNodeDataChanged, (<-changes).Type)
 		_, more := <-changes
 		assert.False(t, more, "no second event")
 
@@ -106,7 +107,7 @@ func TestTree_WatchesFireOnce(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "2", string(data))
 		require.NoError(t, other.Delete(t.Context(), path, zklatch.AnyVersion))
-		assert.Equal(t, zklatch.Event{Type: zklatch.NodeDeleted, Path: path}, <-gone)
+		assert.Equal(t, zk.EventNodeDeleted, (<-gone).Type)
 	})
 }
 
@@ -119,22 +120,22 @@ func TestTree_WatchesOnChildren(t *testing.T) {
 		path := b.top(u) + "/parent"
 		_, _, err := u.ChildrenW(t.Context(), path)
 		assert.ErrorIs(t, err, zklatch.ErrNoNode)
-		_, err = other.Create(t.Context(), path, nil, zklatch.Persistent)
+		_, err = other.Create(t.Context(), path, nil, zk.FlagPersistent)
 		require.NoError(t, err)
-		watch := func(want ...string) <-chan zklatch.Event {
+		watch := func(want ...string) <-chan zk.Event {
 			names, events, err := u.ChildrenW(t.Context(), path)
 			require.NoError(t, err)
 			assert.ElementsMatch(t, want, names)
 			return events
 		}
-		changed := zklatch.Event{Type: zklatch.ChildrenChanged, Path: path}
+		const changed = zk.EventNodeChildrenChanged
 
 		events := watch()
-		_, err = other.Create(t.Context(), path+"/a", nil, zklatch.Ephemeral)
+		_, err = other.Create(t.Context(), path+"/a", nil, zk.FlagEphemeral)
 		require.NoError(t, err)
-		_, err = other.Create(t.Context(), path+"/b", nil, zklatch.Persistent)
+		_, err = other.Create(t.Context(), path+"/b", nil, zk.FlagPersistent)
 		require.NoError(t, err)
-		assert.Equal(t, changed, <-events)
+		assert.Equal(t, changed, (<-events).Type)
 		_, more := <-events
 		assert.False(t, more, "no second event")
 
@@ -150,7 +151,7 @@ func TestTree_WatchesOnChildren(t *testing.T) {
 		b.until("it to notice", func() bool { s, _ := u.Session(); return !s.Connected() })
 		require.NoError(t, other.Delete(t.Context(), path+"/a", zklatch.AnyVersion))
 		mend()
-		assert.Equal(t, changed, <-events, "the missed event is reported")
+		assert.Equal(t, changed, (<-events).Type, "the missed event is reported")
 
 		require.NoError(t, other.Delete(t.Context(), path+"/b", zklatch.AnyVersion))
 		events = watch()
@@ -160,7 +161,7 @@ func TestTree_WatchesOnChildren(t *testing.T) {
 		b.until("it to be connected", func() bool { s, _ := u.Session(); return s.Connected() })
 		assert.Empty(t, events, "nothing was missed")
 		require.NoError(t, other.Delete(t.Context(), path, zklatch.AnyVersion))
-		assert.Equal(t, zklatch.Event{Type: zklatch.NodeDeleted, Path: path}, <-events)
+		assert.Equal(t, zk.EventNodeDeleted, (<-events).Type)
 	})
 }
 
@@ -169,48 +170,22 @@ func TestTree_Containers(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		u := b.user()
 		path := b.top(u) + "/container"
-		made, err := u.Create(t.Context(), path, []byte("data"), zklatch.Container)
+		made, err := u.Create(t.Context(), path, []byte("data"), zk.FlagContainer)
 		require.NoError(t, err)
 		assert.Equal(t, path, made)
-		_, err = u.Create(t.Context(), path, nil, zklatch.Container)
+		_, err = u.Create(t.Context(), path, nil, zk.FlagContainer)
 		assert.ErrorIs(t, err, zklatch.ErrNodeExists)
-		_, err = u.Create(t.Context(), path+"/none/a", nil, zklatch.Container)
+		_, err = u.Create(t.Context(), path+"/none/a", nil, zk.FlagContainer)
 		assert.ErrorIs(t, err, zklatch.ErrNoNode, "parents are not created")
 		data, stat, err := u.Get(t.Context(), path)
 		require.NoError(t, err)
 		assert.Equal(t, "data", string(data))
-		assert.Zero(t, stat.Owner, "it does not end with a session")
-		for _, kind := range []zklatch.Kind{zklatch.Persistent, zklatch.EphemeralNumbered, zklatch.PersistentNumbered, zklatch.Container} {
+		assert.Zero(t, stat.EphemeralOwner, "it does not end with a session")
+		for _, kind := range []int32{zk.FlagPersistent, zk.FlagEphemeralSequential, zk.FlagSequence, zk.FlagContainer} {
 			child, err := u.Create(t.Context(), path+"/child", nil, kind)
 			require.NoError(t, err)
 			require.NoError(t, u.Delete(t.Context(), child, zklatch.AnyVersion))
 		}
-	})
-}
-
-// A transaction writes nothing if its fence does not match.
-func TestTree_Transactions(t *testing.T) {
-	everywhere(t, func(t *testing.T, b *bench) {
-		u := b.user()
-		top := b.top(u)
-		for _, name := range []string{"/fence", "/state"} {
-			_, err := u.Create(t.Context(), top+name, nil, zklatch.Persistent)
-			require.NoError(t, err)
-		}
-		set := func(version int32, fence string) error {
-			_, err := u.SetIf(t.Context(), top+"/state", []byte("x"), version, top+fence)
-			return err
-		}
-		assert.ErrorIs(t, set(0, "/none"), zklatch.ErrNoNode)
-		assert.ErrorIs(t, set(1, "/fence"), zklatch.ErrBadVersion)
-		data, stat, err := u.Get(t.Context(), top+"/state")
-		require.NoError(t, err)
-		assert.Empty(t, data)
-		assert.Zero(t, stat.Version, "nothing was written")
-		require.NoError(t, set(0, "/fence"))
-		stat, err = u.SetIf(t.Context(), top+"/state", []byte("y"), zklatch.AnyVersion, top+"/fence")
-		require.NoError(t, err)
-		assert.Equal(t, int32(2), stat.Version)
 	})
 }
 
@@ -220,14 +195,14 @@ func TestTree_Sessions(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		u, other := b.user(), b.user()
 		top := b.top(other)
-		mine, err := u.Create(t.Context(), top+"/mine", nil, zklatch.Ephemeral)
+		mine, err := u.Create(t.Context(), top+"/mine", nil, zk.FlagEphemeral)
 		require.NoError(t, err)
-		watched, err := other.Create(t.Context(), top+"/watched", nil, zklatch.Persistent)
+		watched, err := other.Create(t.Context(), top+"/watched", nil, zk.FlagPersistent)
 		require.NoError(t, err)
 		_, stat, err := other.Get(t.Context(), mine)
 		require.NoError(t, err)
 		before, _ := u.Session()
-		assert.Equal(t, before.ID, stat.Owner)
+		assert.Equal(t, before.ID, stat.EphemeralOwner)
 		assert.Positive(t, before.Timeout)
 		assert.False(t, before.ConfirmedAt.After(time.Now()))
 
@@ -242,7 +217,7 @@ func TestTree_Sessions(t *testing.T) {
 		cancel()
 		assert.ErrorIs(t, err, context.DeadlineExceeded, "a request waits for a connection")
 		mend()
-		assert.Equal(t, zklatch.NodeChanged, (<-missed).Type, "the missed event is reported")
+		assert.Equal(t, zk.EventNodeDataChanged, (<-missed).Type, "the missed event is reported")
 		after, _ := u.Session()
 		assert.Equal(t, before.ID, after.ID)
 		assert.Greater(t, after.Link, before.Link)
@@ -255,11 +230,11 @@ func TestTree_Sessions(t *testing.T) {
 		require.NoError(t, err)
 		mend = u.cut()
 		cut := time.Now()
-		assert.Equal(t, zklatch.NodeDeleted, (<-gone).Type, "the node is deleted with its session")
+		assert.Equal(t, zk.EventNodeDeleted, (<-gone).Type, "the node is deleted with its session")
 		last, _ := u.Session()
 		assert.False(t, time.Now().Before(last.Until()), "not before the client's own deadline, %v after the cut", time.Since(cut))
 		mend()
-		assert.Equal(t, zklatch.NotWatching, (<-over).Type)
+		assert.Equal(t, zk.EventNotWatching, (<-over).Type)
 		b.until("a new session", func() bool { s, _ := u.Session(); return s.Connected() && s.ID != before.ID })
 		require.NoError(t, other.Delete(t.Context(), watched, zklatch.AnyVersion))
 	})
@@ -269,12 +244,12 @@ func TestTree_Sessions(t *testing.T) {
 func TestTree_CloseDeletesNodes(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		u, other := b.user(), b.user()
-		mine, err := u.Create(t.Context(), b.top(other)+"/mine", nil, zklatch.Ephemeral)
+		mine, err := u.Create(t.Context(), b.top(other)+"/mine", nil, zk.FlagEphemeral)
 		require.NoError(t, err)
 		_, _, gone, err := other.GetW(t.Context(), mine)
 		require.NoError(t, err)
 		began := time.Now()
-		u.Conn.Close()
+		u.Close()
 		<-gone
 		assert.Less(t, time.Since(began), time.Second)
 		_, err = u.Children(t.Context(), b.path)

@@ -1,6 +1,6 @@
 // Package memtree is a ZooKeeper in memory, for tests and for the lab: a [Server] with a
 // tree of nodes, sessions that expire, ephemeral and numbered names, containers, one-shot
-// watches, versions, and a transaction. Its clients use ZooKeeper's own protocol over any
+// watches, and versions. Its clients use ZooKeeper's own protocol over any
 // listener, also inside a testing/synctest bubble: no mutex is held across a wait, and time
 // is used only to end sessions.
 //
@@ -18,12 +18,13 @@
 // # What it does not have
 //
 // Replicas, access lists and the secrets of sessions, watches on missing nodes, nodes with
-// a time to live, and transactions other than a write with a check of another node. It
-// answers them with an error. The tree is lost when the server ends.
+// a time to live, and transactions. It answers them with an error. The tree is lost when
+// the server ends.
 //
 // # Faults
 //
 //	Server.LoseReply                  a request is executed, its answer is lost
 //	Server.DropRequest                a request is lost
 //	Server.Expire                     a session ends early
+//	Server.Before                     something happens before a request
 package memtree

@@ -14,7 +14,6 @@ const (
 	Delete   Op = "delete"
 	Get      Op = "get"
 	Set      Op = "set"
-	Multi    Op = "multi"
 	Children Op = "children"
 )
 
@@ -48,6 +47,14 @@ func (s *Server) fault(op Op, path string) (f fault, found bool) {
 	f = s.faults[at]
 	s.faults = slices.Delete(s.faults, at, at+1)
 	return f, true
+}
+
+// Before sets a function that is called before each request of a kind is executed. It may
+// make requests of other sessions.
+func (s *Server) Before(op Op, do func(path string)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before[op] = do
 }
 
 // Faults returns how many faults have not happened yet.

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 
-	"conclave/lab/article004/zklatch"
+	"github.com/go-zookeeper/zk"
 )
 
 // The part of ZooKeeper's wire format (jute) that its clients need here: big-endian
@@ -58,14 +58,6 @@ func (d *decoder) acl() {
 	}
 }
 
-// step reads the header of one step of a transaction, and returns its code.
-func (d *decoder) step() int32 {
-	op := d.int()
-	d.bool() // it is the end
-	d.int()
-	return op
-}
-
 // encoder writes a packet, with space for its length in front.
 type encoder []byte
 
@@ -75,17 +67,6 @@ func (e *encoder) int(v int32)     { *e = binary.BigEndian.AppendUint32(*e, uint
 func (e *encoder) long(v int64)    { *e = binary.BigEndian.AppendUint64(*e, uint64(v)) }
 func (e *encoder) bytes(v []byte)  { e.int(int32(len(v))); *e = append(*e, v...) }
 func (e *encoder) string(v string) { e.int(int32(len(v))); *e = append(*e, v...) }
-
-// step writes the header of one step of a transaction.
-func (e *encoder) step(op int32) {
-	e.int(op)
-	end := byte(0)
-	if op == opEnd {
-		end = 1
-	}
-	*e = append(*e, end)
-	e.int(min(op, 0))
-}
 
 // names writes the names of a node's children, in no order.
 func (e *encoder) names(n *node) {
@@ -101,10 +82,10 @@ func (e *encoder) stat(n *node) {
 	e.long(n.mzxid)
 	e.long(0) // time of creation
 	e.long(0) // time of the last write
-	e.int(n.stat.Version)
+	e.int(n.version)
 	e.int(2*n.made - int32(len(n.children))) // changes of the children
 	e.int(0)                                 // changes of the access list
-	e.long(n.stat.Owner)                     // 0 for containers, too
+	e.long(n.owner)                          // 0 for containers, too
 	e.int(int32(len(n.data)))
 	e.int(int32(len(n.children)))
 	e.long(n.pzxid)
@@ -124,12 +105,9 @@ const (
 	opSetData         = 5
 	opPing            = 11
 	opChildren        = 12
-	opCheck           = 13
-	opMulti           = 14
 	opCreateContainer = 19
 	opSetWatches      = 101
 	opClose           = -11
-	opEnd             = -1 // of the steps of a transaction
 	xidEvent          = -1
 	stateSync         = 3
 	eventDeleted      = 2
@@ -145,13 +123,13 @@ func code(err error) int32 {
 	switch {
 	case err == nil:
 		return 0
-	case errors.Is(err, zklatch.ErrNoNode):
+	case errors.Is(err, zk.ErrNoNode):
 		return -101
-	case errors.Is(err, zklatch.ErrBadVersion):
+	case errors.Is(err, zk.ErrBadVersion):
 		return -103
-	case errors.Is(err, zklatch.ErrNodeExists):
+	case errors.Is(err, zk.ErrNodeExists):
 		return -110
-	case errors.Is(err, errNotEmpty):
+	case errors.Is(err, zk.ErrNotEmpty):
 		return -111
 	case errors.Is(err, errUnknownOp):
 		return codeUnknownOp

@@ -208,24 +208,27 @@ func (w *conn) greet(d *decoder) bool {
 func (w *conn) answer(d *decoder) bool {
 	s := w.server
 	xid, op := d.int(), d.int()
-	if d.err != nil {
-		return false
+	path := ""
+	if ops[op] != "" {
+		path = d.string()
 	}
-	r, err := parse(op, d)
 	s.mu.Lock()
+	if before := s.before[ops[op]]; before != nil {
+		s.mu.Unlock()
+		before(path)
+		s.mu.Lock()
+	}
 	defer s.mu.Unlock()
 	if s.sessions[w.ses.id] != w.ses || w.ses.conn != w {
 		return false // expired, or moved
 	}
 	w.ses.touch()
-	f, faulty := s.fault(ops[op], r.path)
+	f, faulty := s.fault(ops[op], path)
 	if faulty && !f.execute {
 		return false
 	}
 	body := encoder{}
-	if err == nil {
-		err = s.execute(w.ses, r, &body)
-	}
+	err := s.execute(w.ses, op, path, d, &body)
 	if faulty {
 		return false
 	}

@@ -3,8 +3,6 @@ package memtree
 import (
 	"slices"
 	"time"
-
-	"conclave/lab/article004/zklatch"
 )
 
 // session is a client's session. Server.mu guards it.
@@ -64,7 +62,7 @@ func (s *Server) expire(ses *session) {
 	}
 	slices.Sort(paths)
 	for _, path := range paths {
-		_ = s.remove(path, zklatch.AnyVersion) // cannot fail: it exists and has no children
+		_ = s.remove(path, anyVersion) // cannot fail: it exists and has no children
 	}
 	if ses.conn != nil {
 		ses.conn.hangUp()

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"conclave/lab/article004/zklatch"
+	"github.com/go-zookeeper/zk"
 )
 
 // Server is a ZooKeeper in memory: a tree of nodes, and the sessions of its clients.
@@ -22,6 +22,7 @@ type Server struct {
 	ids      int64
 	faults   []fault
 	conns    map[*conn]bool
+	before   map[Op]func(path string)
 }
 
 // New returns a server with an empty tree. It grants session timeouts between 50 ms
@@ -32,6 +33,7 @@ func New() *Server {
 		sessions: map[int64]*session{},
 		ids:      0x1000,
 		conns:    map[*conn]bool{},
+		before:   map[Op]func(string){},
 	}
 	s.Limits(50*time.Millisecond, time.Minute)
 	return s
@@ -45,7 +47,8 @@ func (s *Server) Limits(shortest, longest time.Duration) { s.shortest, s.longest
 type node struct {
 	path     string
 	data     []byte
-	stat     zklatch.Stat
+	version  int32 // how often it was written
+	owner    int64 // the session that it ends with; 0: none
 	czxid    int64 // the transaction that created it
 	mzxid    int64 // the last transaction that wrote it
 	pzxid    int64 // the last transaction that added or removed a child
@@ -85,7 +88,7 @@ func (s *Server) Sweep() (deleted []string) {
 	})
 	slices.Sort(deleted)
 	for _, path := range deleted {
-		_ = s.remove(path, zklatch.AnyVersion) // cannot fail: it exists and is empty
+		_ = s.remove(path, anyVersion) // cannot fail: it exists and is empty
 	}
 	return deleted
 }
@@ -98,12 +101,11 @@ func (n *node) walk(visit func(*node)) {
 	}
 }
 
-var (
-	// errPath is returned for a path that does not begin with a slash, ends with one, or
-	// has two in a row.
-	errPath     = errors.New("not a path")
-	errNotEmpty = errors.New("node has children")
-)
+// errPath is returned for a path that does not begin with a slash, ends with one, or has
+// two in a row.
+var errPath = errors.New("not a path")
+
+const anyVersion = -1
 
 // find returns the node at path; mu is held.
 func (s *Server) find(path string) (*node, error) {
@@ -120,7 +122,7 @@ func (s *Server) find(path string) (*node, error) {
 			return nil, errPath
 		}
 		if n = n.children[name]; n == nil {
-			return nil, zklatch.ErrNoNode
+			return nil, zk.ErrNoNode
 		}
 	}
 	return n, nil
@@ -129,8 +131,8 @@ func (s *Server) find(path string) (*node, error) {
 // check returns the node at path if it has that version; mu is held.
 func (s *Server) check(path string, version int32) (*node, error) {
 	n, err := s.find(path)
-	if err == nil && version != zklatch.AnyVersion && version != n.stat.Version {
-		return nil, zklatch.ErrBadVersion
+	if err == nil && version != anyVersion && version != n.version {
+		return nil, zk.ErrBadVersion
 	}
 	return n, err
 }
@@ -146,30 +148,30 @@ func (s *Server) parentOf(path string) (parent *node, name string, err error) {
 }
 
 // create creates a node and returns its path; mu is held.
-func (s *Server) create(owner *session, path string, data []byte, kind zklatch.Kind) (string, error) {
+func (s *Server) create(owner *session, path string, data []byte, kind int32) (string, error) {
 	parent, name, err := s.parentOf(path)
 	if err != nil {
 		return "", err
 	}
-	if parent.stat.Owner != 0 {
+	if parent.owner != 0 {
 		return "", fmt.Errorf("%s ends with a session and can have no children", parent.path)
 	}
 	above := path[:len(path)-len(name)]
-	if kind == zklatch.EphemeralNumbered || kind == zklatch.PersistentNumbered {
+	if kind == zk.FlagEphemeralSequential || kind == zk.FlagSequence {
 		name += fmt.Sprintf("%010d", parent.made)
 	}
 	if name == "" {
 		return "", errPath
 	}
 	if parent.children[name] != nil {
-		return "", zklatch.ErrNodeExists
+		return "", zk.ErrNodeExists
 	}
 	s.zxid++
 	parent.made++
 	n := &node{path: above + name, data: slices.Clone(data), children: map[string]*node{},
-		czxid: s.zxid, mzxid: s.zxid, container: kind == zklatch.Container}
-	if kind == zklatch.Ephemeral || kind == zklatch.EphemeralNumbered {
-		n.stat.Owner = owner.id
+		czxid: s.zxid, mzxid: s.zxid, container: kind == zk.FlagContainer}
+	if kind == zk.FlagEphemeral || kind == zk.FlagEphemeralSequential {
+		n.owner = owner.id
 		owner.nodes[n.path] = true
 	}
 	parent.children[name] = n
@@ -184,7 +186,7 @@ func (s *Server) remove(path string, version int32) error {
 	case err != nil:
 		return err
 	case len(n.children) > 0:
-		return errNotEmpty
+		return zk.ErrNotEmpty
 	}
 	parent, name, err := s.parentOf(path)
 	if err != nil {
@@ -192,7 +194,7 @@ func (s *Server) remove(path string, version int32) error {
 	}
 	s.zxid++
 	delete(parent.children, name)
-	if owner := s.sessions[n.stat.Owner]; owner != nil {
+	if owner := s.sessions[n.owner]; owner != nil {
 		delete(owner.nodes, path)
 	}
 	notify(&n.watches, eventDeleted, path)
@@ -215,7 +217,7 @@ func (s *Server) write(path string, data []byte, version int32) (*node, error) {
 	}
 	s.zxid++
 	n.data = slices.Clone(data)
-	n.stat.Version++
+	n.version++
 	n.mzxid = s.zxid
 	notify(&n.watches, eventChanged, path)
 	return n, nil

@@ -1,0 +1,46 @@
+package lab
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"conclave/lab/article004/zklatch"
+	conclavesql "conclave/sql"
+)
+
+var curatorRule = Rule{
+	Name: "curator", From: "article 004: Curator's LeaderLatch (40 s is ZooKeeper's maximum); lab/article004/zklatch, Latch",
+	About:    "The first in a queue of sequential ephemeral nodes leads, as long as its connection is not broken.",
+	Weakness: "A leadership has no number: a write that was sent before the session ended is not refused.",
+	Own:      Times{Lease: 40 * time.Second, Beat: 40 * time.Second / 3, Check: 40 * time.Second / 3},
+	migrate:  func(context.Context, *conclavesql.DB, string) error { return nil },
+	start: func(_ context.Context, env *environment) (candidate, error) {
+		client, err := zklatch.Dial(zklatch.Config{
+			Servers: []string{env.Tree}, Timeout: env.Times.Lease,
+			Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return env.dial(ctx, "tcp", env.ThroughTree) },
+		})
+		if err != nil {
+			return nil, err
+		}
+		latch := client.Latch("/"+env.Lab, env.ID().String())
+		latch.Listen(zklatch.Listener{
+			IsLeader:  func() { env.turns.Add(1); env.perceived.lead(0, time.Time{}) },
+			NotLeader: func() { env.turns.Add(1); env.perceived.leave("the latch lost its leadership") },
+		})
+		c := env.loops(func(ctx context.Context) {
+			_ = latch.Start() // cannot fail: it is new
+			<-ctx.Done()
+		}, func(ctx context.Context) error {
+			env.perceived.leave("closed")
+			latch.Close(ctx, zklatch.Silent) // deletes this candidate's node, which wakes the next waiter
+			client.Close()
+			return nil
+		})
+		c.leads = func() (uint64, bool) { return 0, latch.HasLeadership() }
+		c.cost = func() (statements, turns uint64) { // the latch sleeps until a watch fires: a change is a turn
+			return client.Requests(), env.turns.Load()
+		}
+		return c, nil
+	},
+}
