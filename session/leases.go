@@ -36,7 +36,7 @@ type leases struct {
 	registry    *locked
 	clients     *clients
 	events      *serve.Events
-	leaderLost  func() bool        // no meta leader has answered for a lease
+	leaderSilent  func() bool        // no meta leader has answered for a lease
 	expirations prometheus.Counter // of clients that had registrations
 	wakeWriters func()
 }
@@ -153,7 +153,7 @@ func (l *leases) confirm(expired []broken) (due []broken) {
 	for _, conn := range l.clients.all() {
 		back[conn.Client] = true
 	}
-	alone := l.leaderLost()
+	alone := l.leaderSilent()
 	var kept []broken
 	for _, b := range expired {
 		if b.seen && owns[b.conn] && (alone || unproven[b.conn] || back[b.conn.Client]) {
