@@ -138,12 +138,15 @@ func (s *Server) moveClients(context.Context) error {
 func (s *Server) waitNone(ctx context.Context, until time.Time) error {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	for waiting := true; waiting && !s.Stopping.InForce(); {
-		changed := s.view.Changed()
+	for waiting := true; waiting; {
+		announced := s.Stopping.Changed()
+		if s.Stopping.InForce() {
+			break
+		}
 		select {
 		case <-s.clients.none():
 			waiting = false
-		case <-changed:
+		case <-announced:
 		case <-ctx.Done():
 			waiting = false
 		}
