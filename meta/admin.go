@@ -62,7 +62,7 @@ func (l *leader) getSlots(r *http.Request) (any, error) {
 		return nil, err
 	}
 	state := l.view.State()
-	live, _ := l.roster.live()
+	live := l.roster.live()
 	forbidden := state.Blacklist.Entries.Names()
 	var open []conclave.NodeID
 	for _, n := range live {

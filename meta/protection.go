@@ -39,7 +39,7 @@ const examineTime = 250 * time.Millisecond
 // end.
 func (a *arranger) protect(ctx context.Context) (next time.Time, err error) {
 	now := time.Now()
-	live, _ := a.roster.live()
+	live := a.roster.live()
 	names := make([]string, len(live))
 	for i, n := range live {
 		names[i] = n.Name

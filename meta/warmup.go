@@ -142,7 +142,7 @@ func (a *arranger) evidenceComplete() (ready bool, until time.Time) {
 		return a.roster.allSeen(), time.Time{}
 	}
 	last, _ := a.roster.dataJoins()
-	live, _ := a.roster.live()
+	live := a.roster.live()
 	if last.IsZero() || len(live) < a.floor() {
 		return false, time.Time{}
 	}
