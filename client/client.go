@@ -50,8 +50,6 @@ type Client struct {
 	watches    []*Watch                 // all open watches, in the order in which they were made
 	links      []*link                  // one; two while moving; none while there is no session
 	lost       int64                    // sessions lost, see Lost
-	named      int64                    // bytes of values, see Replayed
-	resent     int64                    // likewise
 	advertised []string                 // sessions that take clients, as the last session reported
 	lease      time.Duration            // of a client, as the last session reported; 0: not known
 	unreached  error                    // of the last attempt to connect, if no session is reached

@@ -89,10 +89,9 @@
 //
 // # When a part fails
 //
-//   - The session: another one has everything within milliseconds. Large values
-//     that data has are named by a digest, and sent again only if the session does
-//     not find them (docs/adr/0077). The client's publications stay visible in
-//     between, since data keeps the lost session's copies.
+//   - The session: another one has everything within milliseconds. The client's
+//     publications stay visible in between, since data keeps the lost session's
+//     copies.
 //   - All sessions: the last lists stay; the client retries for ever.
 //   - Data nodes, meta nodes, the database: no effect here, except that Stored
 //     waits.

@@ -45,7 +45,6 @@ type fakeSession struct {
 	lease  int64                           // of its clients, in milliseconds; 0: 5,000
 	waits  bool                            // sends each client that it must wait, and welcomes none
 	check  func(id string) *wirev1.Refusal // may refuse registrations and subscriptions
-	finds  func(id string) bool            // if not nil, digests are taken, and found or wanted
 	alone  map[string]*wirev1.Publisher    // if not nil, what is registered here is pushed
 	pushed int64
 }
@@ -247,7 +246,7 @@ func (s *fakeSession) Connect(ctx context.Context, stream *connect.BidiStream[wi
 	if s.waits {
 		l.out <- &wirev1.ServerMessage{WaitMs: time.Hour.Milliseconds()}
 	} else {
-		l.out <- &wirev1.ServerMessage{Welcome: &wirev1.Welcome{Session: &wirev1.Node{Name: s.name, Incarnation: "i"}, ClientLeaseMs: lease, RememberMs: 15000, Connection: uint64(len(s.links) + 1), Digests: s.finds != nil}}
+		l.out <- &wirev1.ServerMessage{Welcome: &wirev1.Welcome{Session: &wirev1.Node{Name: s.name, Incarnation: "i"}, ClientLeaseMs: lease, RememberMs: 15000, Connection: uint64(len(s.links) + 1)}}
 	}
 	s.links = append(s.links, l) // after the welcome, so that a push sent on it comes later
 	refuse := s.refuse
@@ -360,17 +359,6 @@ func (s *fakeSession) answer(m *wirev1.ClientMessage) *wirev1.ServerMessage {
 	out := &wirev1.ServerMessage{Pong: m.GetPing()}
 	if s.full && len(m.GetPublishers()) > 0 {
 		return nil
-	}
-	for _, d := range m.GetDigests() {
-		if s.finds == nil {
-			break // an older build does not know the field
-		}
-		a := &wirev1.Ack{Id: d.GetId(), Version: d.GetVersion()}
-		if !s.finds(d.GetId()) {
-			out.Wanted = append(out.Wanted, a)
-			continue
-		}
-		out.Accepted, out.Stored = append(out.Accepted, a), append(out.Stored, a)
 	}
 	for _, p := range m.GetPublishers() {
 		if s.check != nil {

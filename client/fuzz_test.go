@@ -31,7 +31,7 @@ func FuzzServerMessage(f *testing.F) {
 	acks := []*wirev1.Ack{{Id: "p", Version: 1}, {Id: "x", Version: 1 << 60}}
 	refused := []*wirev1.Refusal{{Id: "s", Code: string(wire.CodeBadRequest), Message: "start again"}}
 	for _, sent := range [][]*wirev1.ServerMessage{
-		{{Wanted: acks}, {Accepted: acks, Stored: acks, Pushes: []*wirev1.Push{push(3, "v")}}, {Wanted: acks, Pushes: []*wirev1.Push{push(2, "w"), push(4)}}},
+		{{Accepted: acks, Stored: acks, Pushes: []*wirev1.Push{push(3, "v")}}, {Pushes: []*wirev1.Push{push(2, "w"), push(4)}}},
 		{{Pushes: []*wirev1.Push{push(3, "v")}}, {Refused: refused, Pushes: []*wirev1.Push{push(1, "w")}}, {Refused: refused}},
 		{{Refused: []*wirev1.Refusal{{Id: "p", Code: string(wire.CodeTooLarge)}}, Move: &wirev1.Move{Reason: "r", To: "b:1"}, Sessions: []string{"a:1", ""}}},
 		{{Pushes: []*wirev1.Push{part(4, 0, "v"), part(4, 1, "w"), part(5, 1), part(6, 0, "v", "w")}}, {Withheld: refused}},

@@ -44,7 +44,6 @@ type link struct {
 	seq          uint64 // numbers the links of the client
 	windows      windows
 	waiting      waiting
-	digests      digests               // those that are named by a digest first
 	owed         map[*Publication]bool // not acknowledged by this session as stored
 	subscribes   []*Subscription
 	unsubscribes []string
@@ -77,7 +76,7 @@ func (c *Client) greet(caller context.Context, a *attempt, limit time.Duration) 
 	l := &link{
 		client: c, address: a.address, cancel: cancel, ready: signal.New(), move: make(chan *wirev1.Move, 1), settled: signal.New(), pings: signal.New(),
 		received: signal.New(), leave: make(chan struct{}), done: make(chan struct{}),
-		owed: map[*Publication]bool{}, digests: digests{}, unfit: map[*Subscription]bool{}, arriving: map[*Subscription]*list.Assembly{},
+		owed: map[*Publication]bool{}, unfit: map[*Subscription]bool{}, arriving: map[*Subscription]*list.Assembly{},
 	}
 	connected, err := c.pace(ctx)
 	a.begun.Store(max(1, int64(time.Since(a.since))))
@@ -134,9 +133,6 @@ func (c *Client) adopt(a *attempt) *link {
 	l.seq = c.seq
 	for _, p := range c.sorted() {
 		l.queue(p)
-		if welcome.GetWelcome().GetDigests() {
-			l.digests.note(p)
-		}
 	}
 	l.subscribes = c.sortedSubs()
 	l.watches = c.watchedIDs()
@@ -344,12 +340,6 @@ func (l *link) handle(m *wirev1.ServerMessage) error {
 			opened = l.windows.accept(p, a.GetVersion(), now) || opened
 		}
 	}
-	for _, a := range m.GetWanted() {
-		if p := c.pubs[a.GetId()]; p != nil {
-			opened = l.windows.accept(p, a.GetVersion(), now) || opened // it is not in flight any more
-			l.wanted(p, a.GetVersion())
-		}
-	}
 	if opened {
 		l.ready.Set()
 	}
@@ -399,7 +389,6 @@ func (l *link) handle(m *wirev1.ServerMessage) error {
 func (l *link) dropOwed(p *Publication) {
 	delete(l.owed, p)
 	l.waiting.remove(p)
-	delete(l.digests, p)
 	if l.windows.drop(p, time.Now()) {
 		l.ready.Set()
 	}

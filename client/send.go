@@ -74,9 +74,9 @@ func (l *link) next() *wirev1.ClientMessage {
 			if l.client.pubs[p.id] != p { // refused or forgotten meanwhile
 				continue
 			}
-			bytes := l.add(m, p)
-			window.send(flight, p, bytes)
-			size += bytes
+			m.Publishers = append(m.Publishers, p.message())
+			window.send(flight, p, p.size())
+			size += p.size()
 		}
 		if l.waiting.first(class) != nil {
 			window.wait()
@@ -103,7 +103,7 @@ func (l *link) next() *wirev1.ClientMessage {
 	if len(l.unwatches) == 0 { // a session takes the end of a watch first, and an id may be watched again
 		m.Watch = takeIDs(&l.watches, &size)
 	}
-	if len(m.Publishers)+len(m.Digests)+len(m.Subscribe)+len(m.Unsubscribe)+len(m.Watch)+len(m.Unwatch) == 0 {
+	if len(m.Publishers)+len(m.Subscribe)+len(m.Unsubscribe)+len(m.Watch)+len(m.Unwatch) == 0 {
 		return nil
 	}
 	return m

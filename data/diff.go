@@ -23,12 +23,12 @@ import (
 )
 
 // differ compares slots with sessions. A diff names one session incarnation and
-// returns exactly that owner's set of registrations. Its answer is a fence: the
-// session has adopted this node's epoch before it computes the answer.
+// returns exactly that owner's set of registrations. The session has adopted this
+// node's epoch before it computes the answer, so its fence refuses older leaders.
 //
 // Each session has its own queue, so that a dead session delays no other one.
-// Fences go before repairs. A fence that fails goes to the end of the queue and
-// is tried again until the session answers or no migration waits for it any
+// What a migration waits for goes before repairs. If it fails, it goes to the end of
+// the queue and is tried again until the session answers or no migration waits for it any
 // more (a failed MigratingTask in article 002 is retried, too); a repair is
 // tried once.
 type differ struct {
@@ -47,21 +47,21 @@ type differ struct {
 }
 
 type diffQueue struct {
-	fences, repairs []diffJob
-	workers         int
+	awaited, repairs []diffJob
+	workers          int
 }
 
 // diffWorkers is the largest number of diffs in progress with one session.
 const diffWorkers = 16
 
 // diffJob is a request to compare a slot with a session at a leader epoch.
-// fence reports whether a migration waits for it; otherwise it is a repair.
+// awaited reports whether a migration waits for it; otherwise it is a repair.
 type diffJob struct {
 	r       *replica
 	epoch   conclave.Epoch
 	session conclave.NodeID
-	fence   bool
-	until   time.Time                            // (fence) until when a session that is not living is asked again; zero: it is asked once
+	awaited bool
+	until   time.Time                            // (awaited) until when a session that is not living is asked again; zero: it is asked once
 	done    func(highestPushed int64, err error) // nil if no caller needs the result
 }
 
@@ -79,8 +79,8 @@ func (d *differ) enqueue(j diffJob) {
 		q = &diffQueue{}
 		d.queues[j.session] = q
 	}
-	if j.fence {
-		q.fences = append(q.fences, j)
+	if j.awaited {
+		q.awaited = append(q.awaited, j)
 	} else {
 		q.repairs = append(q.repairs, j)
 	}
@@ -104,7 +104,7 @@ func (d *differ) run(ctx context.Context) {
 		d.mu.Lock()
 		for _, session := range sortedNodes(d.queues) {
 			q := d.queues[session]
-			for n := min(diffWorkers, len(q.fences)+len(q.repairs)); q.workers < n; q.workers++ {
+			for n := min(diffWorkers, len(q.awaited)+len(q.repairs)); q.workers < n; q.workers++ {
 				working.Go(func() { d.work(ctx, session) })
 			}
 		}
@@ -129,7 +129,7 @@ func (d *differ) work(ctx context.Context, session conclave.NodeID) {
 		var err error
 		for pause := 5 * time.Millisecond; ; pause = sleep.Longer(pause, 5*time.Millisecond, 200*time.Millisecond) {
 			highest, err = d.compare(ctx, j)
-			if err == nil || ctx.Err() != nil || !j.fence {
+			if err == nil || ctx.Err() != nil || !j.awaited {
 				break
 			}
 			d.noteFailure(ctx, j.session, err)
@@ -165,18 +165,18 @@ func (d *differ) noteFailure(ctx context.Context, session conclave.NodeID, err e
 	}
 }
 
-// requeue puts a fence that failed at the end of the queue and returns the
+// requeue puts an awaited diff that failed at the end of the queue and returns the
 // first one in it. A session that holds something back of many slots, or has
 // not received their table yet, can answer for the others meanwhile.
 func (d *differ) requeue(j diffJob) diffJob {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	q := d.queues[j.session] // it is there as long as a worker is
-	if len(q.fences) == 0 {
+	if len(q.awaited) == 0 {
 		return j
 	}
-	q.fences = append(q.fences, j)
-	j, q.fences = q.fences[0], q.fences[1:]
+	q.awaited = append(q.awaited, j)
+	j, q.awaited = q.awaited[0], q.awaited[1:]
 	return j
 }
 
@@ -187,8 +187,8 @@ func (d *differ) next(session conclave.NodeID) (j diffJob, ok bool) {
 	defer d.mu.Unlock()
 	q := d.queues[session]
 	switch {
-	case len(q.fences) > 0:
-		j, q.fences = q.fences[0], q.fences[1:]
+	case len(q.awaited) > 0:
+		j, q.awaited = q.awaited[0], q.awaited[1:]
 	case len(q.repairs) > 0:
 		j, q.repairs = q.repairs[0], q.repairs[1:]
 	default:
@@ -230,7 +230,7 @@ func (d *differ) compare(ctx context.Context, j diffJob) (highest int64, err err
 	client := d.session(address)
 	added, removed := 0, 0
 	defer func() {
-		if added+removed > 0 && !j.fence {
+		if added+removed > 0 && !j.awaited {
 			d.config.Logger.Info("slot repaired from a session", "slot", j.r.id, "session", j.session.Name, "added", added, "removed", removed)
 		}
 	}()
@@ -317,7 +317,7 @@ func (d *differ) apply(j diffJob, merge *store.PendingMerge, held []store.Copy, 
 		r.mu.Unlock()
 		return false, 0, 0, errNotAwaited
 	}
-	if !j.fence && !again {
+	if !j.awaited && !again {
 		removed = r.confirmRemovals(j.session, removed)
 	}
 	added, taken = r.store.Merge(merge, j.session, m.GetPuts(), removed, time.Now())

@@ -160,7 +160,6 @@
 //   - server.go: the list of the parts, and how a node starts.
 //   - admin.go: what operators are shown.
 //   - service.go: what this node answers to sessions and to other data nodes.
-//   - values.go: the values of copies that a client has named at another session.
 //   - slots.go: the state loop, which applies the slot table.
 //   - holders.go: after a crash, the furthest copy of the other holders is taken.
 //   - source.go: in a hand-over, the source finishes and gives its last position.

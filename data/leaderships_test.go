@@ -159,7 +159,7 @@ func (w *leaderships) ask(n *leadershipNode, owner conclave.NodeID, summarize bo
 	if m := n.slots.running[0]; fence && m != nil && m.phase != asking {
 		return
 	}
-	d := &openDiff{node: n, job: diffJob{r: n.r, epoch: n.r.epoch, session: owner, fence: fence}}
+	d := &openDiff{node: n, job: diffJob{r: n.r, epoch: n.r.epoch, session: owner, awaited: fence}}
 	var ok bool
 	if d.req, d.held, d.f, ok = n.differ.request(d.job, summarize); ok {
 		w.diffs = append(w.diffs, d)

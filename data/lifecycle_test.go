@@ -169,10 +169,7 @@ func TestStop_OfClusterHandsNothingOver(t *testing.T) {
 func TestStop_AnnouncementExpires(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		a, _ := serving(t, c)
-		c.set(func(s *wire.State, e conclave.Epoch) {
-			s.Switches = wire.Switches{Epoch: e, List: []wire.Switch{{Key: wire.SwitchStopping, Value: "60000", Version: 1}}}
-			c.admits = false
-		})
+		c.set(func(*wire.State, conclave.Epoch) { c.admits = false })
 		tr := &http.Transport{DialContext: c.net.Host("curl").DialContext, DisableKeepAlives: true}
 		res, err := (&http.Client{Transport: tr}).Post("http://"+a.Address()+"/v1/stopping", "", strings.NewReader(`{"incarnation": "`+a.id.Incarnation+`"}`))
 		require.NoError(t, err)
@@ -186,8 +183,7 @@ func TestStop_AnnouncementExpires(t *testing.T) {
 	})
 }
 
-// The meta leader's record reaches a node that is already waiting for a
-// successor.
+// The announcement reaches a node that is already waiting for a successor.
 func TestStop_AnnouncementCutsDrainShort(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		a, _ := serving(t, c)
@@ -195,9 +191,10 @@ func TestStop_AnnouncementCutsDrainShort(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- a.Shutdown(t.Context()) }()
 		time.Sleep(3 * time.Second)
-		c.set(func(s *wire.State, e conclave.Epoch) {
-			s.Switches = wire.Switches{Epoch: e, List: []wire.Switch{{Key: wire.SwitchStopping, Value: "60000", Version: 1}}}
-		})
+		tr := &http.Transport{DialContext: c.net.Host("curl").DialContext, DisableKeepAlives: true}
+		res, err := (&http.Client{Transport: tr}).Post("http://"+a.Address()+"/v1/stopping", "", strings.NewReader(`{"incarnation": "`+a.id.Incarnation+`"}`))
+		require.NoError(t, err)
+		res.Body.Close()
 		require.NoError(t, <-done)
 		require.NoError(t, a.ended(t))
 	})

@@ -18,9 +18,6 @@ func TestRequests_PanicLeavesTheSlotUnlocked(t *testing.T) {
 	epoch := conclave.Epoch{Term: 2, Seq: 5}
 	next := wire.EpochOut(conclave.Epoch{Term: 3, Seq: 1})
 	for name, request := range map[string]func(r *replica){
-		"values": func(r *replica) {
-			r.values(&wirev1.ValuesSlot{LeaderEpoch: wire.EpochOut(epoch), Digests: []*wirev1.PublisherDigest{{}}}, new(int))
-		},
 		"finish": func(r *replica) { r.finishBefore(wire.EpochIn(next), time.Now()) },
 		"watch":  func(r *replica) { r.showTo(&watcher{}) },
 		"collect": func(r *replica) {

@@ -39,14 +39,14 @@ const (
 // when its outcome is known, with Rows and Err. Between the two the content of
 // the record is unknown. No lock is held.
 const (
-	EventLooking   EventKind = "looking"   // reads the record
-	EventLooked    EventKind = "looked"    // Owner, Term and Beat are those of the record
-	EventSwapping  EventKind = "swapping"  // competes for the term Next; SameBeat
-	EventSwapped   EventKind = "swapped"   //
-	EventRenewing  EventKind = "renewing"  // adds one beat
-	EventRenewed   EventKind = "renewed"   //
-	EventReparking EventKind = "reparking" // reacquires the witness, and adds two beats
-	EventReparked  EventKind = "reparked"  //
-	EventResigning EventKind = "resigning" // gives Term up
-	EventResigned  EventKind = "resigned"  //
+	EventLooking     EventKind = "looking"     // reads the record
+	EventLooked      EventKind = "looked"      // Owner, Term and Beat are those of the record
+	EventSwapping    EventKind = "swapping"    // competes for the term Next; SameBeat
+	EventSwapped     EventKind = "swapped"     //
+	EventRenewing    EventKind = "renewing"    // adds one beat
+	EventRenewed     EventKind = "renewed"     //
+	EventReacquiring EventKind = "reacquiring" // reacquires the witness, and adds two beats
+	EventReacquired  EventKind = "reacquired"  //
+	EventResigning   EventKind = "resigning"   // gives Term up
+	EventResigned    EventKind = "resigned"    //
 )

@@ -62,7 +62,7 @@ func (l *leader) getSlots(r *http.Request) (any, error) {
 		return nil, err
 	}
 	state := l.view.State()
-	live, _ := l.roster.live()
+	live := l.roster.live()
 	forbidden := state.Blacklist.Entries.Names()
 	var open []conclave.NodeID
 	for _, n := range live {
@@ -287,22 +287,6 @@ func (l *leader) putSwitch(r *http.Request) (any, error) {
 		return l.arranger.effectOfSwitch(key, in.Value), nil
 	}, func(ctx context.Context) (any, error) {
 		return l.arranger.setSwitch(ctx, key, in.Value)
-	})
-}
-
-func (l *leader) deleteProtection(r *http.Request) (any, error) {
-	return l.act(r, func() (effect, error) {
-		if !l.arranger.state.Freeze.Frozen {
-			return safe("the cluster is not protected"), nil
-		}
-		return safe("slots move again, with the data nodes that there are"), nil
-	}, func(ctx context.Context) (any, error) {
-		if l.arranger.state.Freeze.Frozen {
-			if err := l.arranger.thaw(ctx, "ended by hand"); err != nil {
-				return nil, err
-			}
-		}
-		return map[string]any{"protected": false}, nil
 	})
 }
 

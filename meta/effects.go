@@ -71,7 +71,7 @@ func (a *arranger) ledBy(name string) (ids []int) {
 // availableData returns the other data nodes that are live and not on the
 // blacklist.
 func (a *arranger) availableData(except string) (names []string) {
-	live, _ := a.roster.live()
+	live := a.roster.live()
 	for _, n := range live {
 		if n.Name != except && !a.black().Has(n.Name) {
 			names = append(names, n.Name)
@@ -118,7 +118,7 @@ func (a *arranger) effectOfSwitch(key, value string) effect {
 	switch key {
 	case wire.SwitchProtectionFloor:
 		floor, _ := strconv.Atoi(value)
-		if live, _ := a.roster.live(); floor > len(live) {
+		if live := a.roster.live(); floor > len(live) {
 			return unsafe(wire.CodeUnsafe, "%d data nodes are members: with a floor of %d no slot moves, and those of a crashed node are not served, until there are %d", len(live), floor, floor)
 		}
 	case wire.SwitchPushWindow:
@@ -127,7 +127,7 @@ func (a *arranger) effectOfSwitch(key, value string) effect {
 			return unsafe(wire.CodeUnsafe, "subscribers would see each change up to %v late, and %v is longer than a dead client or node is kept (the limit is %v)", window, window, maxPushWindow)
 		}
 	case wire.SwitchArrange:
-		live, _ := a.roster.live()
+		live := a.roster.live()
 		unserved := 0
 		for _, s := range a.state.Table.Slots {
 			if !slices.Contains(live, s.Leader) {
@@ -155,7 +155,7 @@ func (a *arranger) effectOfSwitch(key, value string) effect {
 func (a *arranger) canDrain(e blacklist.Entry) error {
 	switch e.Role {
 	case conclave.RoleData:
-		live, _ := a.roster.live()
+		live := a.roster.live()
 		if err := slot.CanDrain(a.state.Table, e.Name, live, a.black().Names()); err != nil {
 			return wire.Errorf(wire.CodeNoSuccessor, "%v", err)
 		}

@@ -354,7 +354,7 @@ func (d *deltas) stateOut(sent slot.Table, state wire.State, have *wirev1.Epochs
 	defer d.mu.Unlock()
 	if d.last == nil || d.from != sent.Epoch || d.to != state.Table.Epoch {
 		d.from, d.to = sent.Epoch, state.Table.Epoch
-		d.last = wire.DeltaOut(sent.Epoch, state.Table, slot.Diff(sent, state.Table).Slots, state.Replicas)
+		d.last = wire.DeltaOut(sent, state.Table, state.Replicas)
 	}
 	out.Table = d.last
 	return out

@@ -39,7 +39,7 @@ const examineTime = 250 * time.Millisecond
 // end.
 func (a *arranger) protect(ctx context.Context) (next time.Time, err error) {
 	now := time.Now()
-	live, _ := a.roster.live()
+	live := a.roster.live()
 	names := make([]string, len(live))
 	for i, n := range live {
 		names[i] = n.Name
@@ -80,7 +80,7 @@ func (a *arranger) freeze(ctx context.Context, of []string, reason string) error
 	a.watch = protection{of: of}
 	epoch := a.state.Freeze.Epoch
 	a.event("freeze.begun", &epoch, map[string]any{"reason": reason}, "protected, no slot leaves the nodes of its row: %s", reason)
-	a.log.Error("protected: no slot leaves the nodes of its row until the data nodes are back, or an operator ends it", "reason", reason)
+	a.log.Error("protected: no slot leaves the nodes of its row until the data nodes are back, or others run under their names", "reason", reason)
 	return nil
 }
 

@@ -454,10 +454,10 @@ func (r *roster) lostSessions() []wire.Member {
 	return slices.Clone(r.absent)
 }
 
-// live returns the data nodes that hold a lease, and their reports.
-func (r *roster) live() (ids []conclave.NodeID, reports []slot.Report) {
-	ids, _, reports = r.dataNodes()
-	return ids, reports
+// live returns the data nodes that hold a lease.
+func (r *roster) live() []conclave.NodeID {
+	live, _, _ := r.dataNodes()
+	return live
 }
 
 // dataNodes returns the data nodes that hold a lease, those of them that have

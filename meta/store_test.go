@@ -182,6 +182,27 @@ func TestDeposedLeader_WritesNothing(t *testing.T) {
 	})
 }
 
+// A command that is refused because its leader was deposed ends that leadership at
+// once: the next renewal, which would show it as well, is a beat away.
+func TestDeposedLeader_EndsWithTheCommandThatShowsIt(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *cluster) {
+		c.startNodes(1, 1)
+		old := c.leader()
+		before, err := c.admin.Leader(t.Context())
+		require.NoError(t, err)
+		c.eventually(2*time.Second, func() bool {
+			now, err := c.admin.Leader(t.Context())
+			return err == nil && now.Beat > before.Beat
+		})
+		_, err = c.db.Exec(t.Context(), "UPDATE distribute_lock SET owner = 'ghost@0', term = term + 5, nonce = 'ghost', witness_lock = NULL, witness_conn = NULL")
+		require.NoError(t, err)
+		require.False(t, c.has("leader.lost"))
+		_, err = c.adminOf(old).SetSwitch(t.Context(), wire.SwitchArrange, "off")
+		require.Error(t, err)
+		c.eventually(200*time.Millisecond, func() bool { return c.has("leader.lost") })
+	})
+}
+
 // The rows of the state are deleted under running metas. No part of the old
 // table may be lost: the leader notices it with its next write and starts a new
 // term, which continues from what the nodes hold.

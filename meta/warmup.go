@@ -35,7 +35,6 @@ func (a *arranger) load(ctx context.Context) error {
 	// As a follower this node may have seen more than the database has now.
 	a.evidence.see(a.view.TableEpoch(), a.address)
 	seen := a.view.State()
-	a.staleStop = seen.Members.Epoch.IsZero()
 	for _, row := range []struct {
 		kind         conclavesql.Kind
 		seen, stored conclave.Epoch
@@ -143,7 +142,7 @@ func (a *arranger) evidenceComplete() (ready bool, until time.Time) {
 		return a.roster.allSeen(), time.Time{}
 	}
 	last, _ := a.roster.dataJoins()
-	live, _ := a.roster.live()
+	live := a.roster.live()
 	if last.IsZero() || len(live) < a.floor() {
 		return false, time.Time{}
 	}

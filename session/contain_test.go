@@ -2,7 +2,6 @@ package session
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -43,7 +42,7 @@ func TestWaiting_PanicEndsTheStream(t *testing.T) {
 		}
 		read := make(chan bool)
 		go func() {
-			s.register(t.Context(), s.conn, many, math.MaxInt)
+			s.register(t.Context(), s.conn, many)
 			read <- true
 		}()
 		synctest.Wait()

@@ -31,8 +31,7 @@
 // that its clients have changed or withdrawn at another session. The orderly
 // end of a request stream is the client's last message: the client uses no
 // other session afterwards, and registrations that it announced to leave behind
-// (a linger) may be published until the linger ends, by another session if this one
-// stops. A client that moves to another session must break its stream off instead.
+// (a linger) may be published until the linger ends. A client that moves to another session must break its stream off instead.
 //
 // # The fence
 //
@@ -69,8 +68,6 @@
 //     error of the subscription, and /readyz reports it (docs/adr/0093).
 //   - Load makes no client look dead: a client's pings wait neither behind what it
 //     sends nor for the registry's lock, and a slow data node is sent less at once.
-//   - A registration that is named by its digest is accepted only when this session
-//     has its values: from its registry, a data node or the client (docs/adr/0077).
 //   - Time in which this session did not run is no silence of its clients, of the
 //     leader or of data nodes (docs/adr/0071).
 //   - An outage of meta stops nothing here: the last slot table and member list
@@ -124,7 +121,8 @@
 //     until its deadline, and then ends with an error.
 //   - This session is stopped: it is taken off the lists given to clients, its
 //     clients move, it leaves the member list, and its port closes. No client
-//     loses anything.
+//     loses anything; what clients with a linger have left stays for the session
+//     grace.
 //   - A data node is not heard for a node lease: the beats report it, and if most
 //     sessions do, the meta leader gives its slots to others.
 //   - A data node dies: its slots get new leaders at new epochs. Registrations
@@ -148,7 +146,6 @@
 // is given the parts below it and the functions that it needs.
 //
 //   - stop.go: the clients move before a stop.
-//   - departed.go: what clients have left goes to other sessions before it.
 //   - server.go: the list of the parts, and how a session starts.
 //   - state.go: the loop that applies the cluster's state.
 //   - drain.go: whether clients are taken, or asked to move.
@@ -157,7 +154,6 @@
 //   - spread.go: clients move to sessions that have fewer.
 //   - stream.go: serves one client's stream: its arrival, its messages, and until when it may be silent.
 //   - subscription.go: subscriptions are taken at a pace.
-//   - adopt.go: the values of registrations that a client names by digest.
 //   - publisher.go: registrations are taken, or wait for room, and are answered.
 //   - watch.go: the configuration values that clients watch.
 //   - leases.go: the registrations of broken connections expire.

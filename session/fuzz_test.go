@@ -28,7 +28,6 @@ func FuzzTake(f *testing.F) {
 		Publishers: []*wirev1.Publisher{{Id: "p", DataInfoId: key, Version: 1, Values: []string{"v", "w"}}, {}},
 		Subscribe:  []*wirev1.Subscription{{Id: "s", DataInfoId: key, Version: 3, Publishers: []uint32{1}}, {Id: "t", DataInfoId: key, Version: 1 << 60}},
 		Watch:      []string{"color", "no/id"}, Unwatch: []string{"color", "other"}, Unsubscribe: []string{"t", "x"}, Ping: 4,
-		Digests: []*wirev1.PublisherDigest{wire.PublisherDigestOf(&wirev1.Publisher{Id: "p", DataInfoId: key, Version: 1, Values: []string{"v", "w"}}), {Id: "q"}},
 	}
 	withdrawn := &wirev1.ClientMessage{Publishers: []*wirev1.Publisher{{Id: "p", DataInfoId: key, Version: 2, Withdrawn: true}}, Goodbye: true}
 	for _, sent := range [][]*wirev1.ClientMessage{{all}, {all, all}, {all, withdrawn, withdrawn}, {}} {

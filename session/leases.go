@@ -32,13 +32,13 @@ const (
 // Otherwise sessions that were all suspended would, once they resume, remove
 // registrations whose clients are connecting at that moment.
 type leases struct {
-	config      Config
-	registry    *locked
-	clients     *clients
-	events      *serve.Events
-	leaderLost  func() bool        // no meta leader has answered for a lease
-	expirations prometheus.Counter // of clients that had registrations
-	wakeWriters func()
+	config       Config
+	registry     *locked
+	clients      *clients
+	events       *serve.Events
+	leaderSilent func() bool        // no meta leader has answered for a lease
+	expirations  prometheus.Counter // of clients that had registrations
+	wakeWriters  func()
 }
 
 func (l *leases) run(ctx context.Context) {
@@ -153,7 +153,7 @@ func (l *leases) confirm(expired []broken) (due []broken) {
 	for _, conn := range l.clients.all() {
 		back[conn.Client] = true
 	}
-	alone := l.leaderLost()
+	alone := l.leaderSilent()
 	var kept []broken
 	for _, b := range expired {
 		if b.seen && owns[b.conn] && (alone || unproven[b.conn] || back[b.conn.Client]) {

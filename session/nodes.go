@@ -34,9 +34,6 @@ type dataNode struct {
 	open    chan struct{} // closed when the first message of its feed has arrived
 	cancel  context.CancelFunc
 	silent  time.Time // since when its feed cannot be opened; zero: it is open; guarded by nodes.mu
-
-	searching signal.Signal // values are searched there
-	searches  []*search     // those that the loop has not taken; guarded by nodes.mu
 }
 
 func newNodes() *nodes {
@@ -66,7 +63,7 @@ func (ns *nodes) set(wanted map[string]bool) (ended, begun []*dataNode) {
 	}
 	for _, a := range slices.Sorted(maps.Keys(wanted)) {
 		if ns.byAddress[a] == nil {
-			n := &dataNode{address: a, writes: signal.New(), reads: signal.New(), searching: signal.New(), open: make(chan struct{})}
+			n := &dataNode{address: a, writes: signal.New(), reads: signal.New(), open: make(chan struct{})}
 			ns.byAddress[a] = n
 			begun = append(begun, n)
 		}

@@ -18,11 +18,10 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// register registers what a client has sent, or what was found for it: at once, or
-// when there is room for it. It returns those for which there is none, and which may
-// not wait because more than most bytes would. serving ends with ctx.
-func (c *clientService) register(ctx context.Context, conn *connection, publishers []*wirev1.Publisher, most int) (left []*wirev1.Publisher) {
-	left, refused, first := c.registerNow(conn, publishers, most)
+// register registers what a client has sent: at once, or when there is room for it.
+// serving ends with ctx.
+func (c *clientService) register(ctx context.Context, conn *connection, publishers []*wirev1.Publisher) {
+	refused, first := c.registerNow(conn, publishers)
 	c.refuseLarge(conn, refused)
 	if first {
 		conn.waiting.serving.Go(func() {
@@ -31,22 +30,18 @@ func (c *clientService) register(ctx context.Context, conn *connection, publishe
 		})
 	}
 	conn.waiting.wait(ctx, conn.extend)
-	return left
 }
 
-// registerNow registers what there is room for and lets the rest wait, as far as it
-// may. It returns what may not, what is too large for that, and reports whether nothing
-// had waited before.
-func (c *clientService) registerNow(conn *connection, publishers []*wirev1.Publisher, most int) (left, refused []*wirev1.Publisher, first bool) {
+// registerNow registers what there is room for and lets the rest wait. It returns what
+// is too large for that, and reports whether nothing had waited before.
+func (c *clientService) registerNow(conn *connection, publishers []*wirev1.Publisher) (refused []*wirev1.Publisher, first bool) {
 	w := &conn.waiting
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.replace(publishers)
 	now, later := c.room.split(publishers)
 	c.put(conn, now)
-	later, left = w.fit(later, most)
-	refused, first = w.add(later)
-	return left, refused, first
+	return w.add(later)
 }
 
 // refuseLarge refuses registrations that are too large to wait for room. Their client
@@ -143,11 +138,6 @@ func (c *clientService) put(conn *connection, publishers []*wirev1.Publisher) {
 // and is refused if that is full.
 const maxWaiting = 192 << 10
 
-// maxFound is how many bytes may wait for what a session has found of what a client
-// names by digest to wait as well. A message names more than maxWaiting: the rest is
-// wanted, and waits at the client, so that its stream is read on.
-const maxFound = maxWaiting / 2
-
 // waiting holds the new registrations of one connection that wait for room. Its
 // stream is read on meanwhile, so that a withdrawal or a newer version does not wait
 // behind them.
@@ -209,18 +199,6 @@ func (w *waiting) removed(p *wirev1.Publisher) {
 	} else {
 		w.intake.Release(w.host, n)
 	}
-}
-
-// fit returns those of the first registrations that may wait while no more than most
-// bytes do, and the others. mu is held.
-func (w *waiting) fit(publishers []*wirev1.Publisher, most int) (fit, left []*wirev1.Publisher) {
-	n := 0
-	for bytes := w.bytes; n < len(publishers); n++ {
-		if bytes += sizeOf(publishers[n]); bytes > most {
-			break
-		}
-	}
-	return publishers[:n], publishers[n:]
 }
 
 // next removes and returns the first ones, up to a large one. mu is held.

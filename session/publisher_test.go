@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,7 +14,6 @@ import (
 
 	"conclave"
 	"conclave/session/registry"
-	"conclave/wire"
 	"conclave/wire/admit"
 	"conclave/wire/rights"
 	wirev1 "conclave/wire/v1"
@@ -29,7 +27,6 @@ type fullSession struct {
 	extended int
 	accepted []string // "id version", in order
 	refused  []string
-	wanted   []string
 }
 
 // newFullSession is called in a bubble.
@@ -47,9 +44,6 @@ func newFullSession(t *testing.T) *fullSession {
 	s.conn.out = &outbox{unread: func() {}, failed: func() {}, send: func(m *wirev1.ServerMessage) error {
 		for _, a := range m.GetAccepted() {
 			s.accepted = append(s.accepted, fmt.Sprint(a.GetId(), " ", a.GetVersion()))
-		}
-		for _, a := range m.GetWanted() {
-			s.wanted = append(s.wanted, a.GetId())
 		}
 		for _, x := range m.GetRefused() {
 			s.refused = append(s.refused, x.GetId()+" "+x.GetMessage())
@@ -69,7 +63,7 @@ func versions(id string, version int64) []*wirev1.Publisher {
 // take registers what the client sends, and waits until it is answered as far as it
 // can be.
 func (s *fullSession) take(ctx context.Context, publishers []*wirev1.Publisher) {
-	s.register(ctx, s.conn, publishers, math.MaxInt)
+	s.register(ctx, s.conn, publishers)
 	synctest.Wait()
 }
 
@@ -100,43 +94,6 @@ func TestRoom_NewRegistrationsWait(t *testing.T) {
 		assert.Equal(t, []string{"held 1", "held 2", "gone 2", "new 1", "other 1"}, s.accepted)
 		assert.Empty(t, s.refused)
 		assert.Zero(t, s.conn.waiting.bytes)
-		s.conn.waiting.serving.Wait()
-	})
-}
-
-// What is found of a replay waits for room as well, and keeps the session from reading
-// its client's stream no more than what the client sends: the rest is wanted, and waits
-// at the client.
-func TestRoom_WhatIsFoundDoesNotBlockTheStream(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newFullSession(t)
-		var named []*wirev1.Publisher
-		var digests []*wirev1.PublisherDigest
-		for i := range 50 {
-			p := versions(fmt.Sprint("new ", i), 1)[0]
-			p.Values[0] = strings.Repeat("x", 20<<10)
-			named, digests = append(named, p), append(digests, wire.PublisherDigestOf(p))
-		}
-		adopting(&someData{answer: holder(100, named...)}, func(a *adopter) {
-			s.adopter = a
-			read := make(chan bool, 1)
-			go func() {
-				s.adopt(t.Context(), s.conn, digests)
-				read <- true
-			}()
-			synctest.Wait()
-			require.Len(t, read, 1, "the stream is read on")
-		})
-		assert.LessOrEqual(t, s.conn.waiting.bytes, maxFound)
-		assert.Len(t, s.wanted, 50-len(s.conn.waiting.queue))
-		withdrawal := versions("held", 2)
-		withdrawal[0].Withdrawn = true
-		s.take(t.Context(), withdrawal)
-		assert.Equal(t, []string{"held 1", "held 2"}, s.accepted)
-
-		s.room.limit = 1 << 30
-		s.settle()
-		assert.Len(t, s.accepted, 2+50-len(s.wanted))
 		s.conn.waiting.serving.Wait()
 	})
 }
@@ -199,7 +156,7 @@ func TestRoom_ClientThatSendsTooMuchIsNotRead(t *testing.T) {
 		read := make(chan bool)
 		begin := func(p []*wirev1.Publisher) {
 			go func() {
-				s.register(ctx, s.conn, p, math.MaxInt)
+				s.register(ctx, s.conn, p)
 				read <- true
 			}()
 			synctest.Wait()

@@ -17,9 +17,6 @@ import (
 const (
 	fetchWants = 2000
 	fetchBytes = 2 << 20
-	// tooLargePause is the time between two attempts to read a datum that is
-	// too large.
-	tooLargePause = 10 * time.Second
 )
 
 // reader reads from the data nodes the topics that are due in the slots that
@@ -34,10 +31,10 @@ type reader struct{ *calls }
 // into the next one.
 func (r *reader) run(ctx context.Context, n *dataNode, random *rand.Rand) {
 	pauses := newBackoff(random.Float64)
-	last, limit := -1, fetchWants
+	last := -1
 	for {
 		pauses.reset(r.nodes.rerouted.Load())
-		req, parts, next := r.due(n.address, pauses, last, limit, time.Now())
+		req, parts, next := r.due(n.address, pauses, last, time.Now())
 		if len(parts) == 0 {
 			if !waitSignal(ctx, n.reads, next) {
 				return
@@ -49,32 +46,22 @@ func (r *reader) run(ctx context.Context, n *dataNode, random *rand.Rand) {
 		if ctx.Err() != nil {
 			return
 		}
-		again := time.Now()
-		switch {
-		case err == nil:
-			limit = min(fetchWants, limit*2)
+		if err == nil {
 			continue
-		case wire.CodeOf(err) == wire.CodeTooLarge && limit == 1:
-			r.config.Logger.Error("a datum is larger than an answer may be: its subscribers keep what they have", "dataInfoId", parts[0].Wants[0].GetDataInfoId(), "error", err)
-			again = again.Add(tooLargePause)
-		case wire.CodeOf(err) == wire.CodeTooLarge:
-			limit = max(1, limit/2)
-		default:
-			r.config.Logger.Debug("fetch failed, will retry", "from", n.address, "slots", len(parts), "error", err)
-			for _, part := range parts {
-				pauses.failed(part.Slot, again)
-			}
 		}
+		r.config.Logger.Debug("fetch failed, will retry", "from", n.address, "slots", len(parts), "error", err)
+		again := time.Now()
 		for _, part := range parts {
+			pauses.failed(part.Slot, again)
 			r.retry(part, 0, again)
 		}
 	}
 }
 
 // due makes the next Fetch from a node. next is when another topic becomes due.
-func (r *reader) due(address string, p *backoff, last, limit int, now time.Time) (req *wirev1.FetchRequest, parts []registry.Reads, next time.Time) {
+func (r *reader) due(address string, p *backoff, last int, now time.Time) (req *wirev1.FetchRequest, parts []registry.Reads, next time.Time) {
 	req = &wirev1.FetchRequest{Session: wire.NodeOut(r.config.Node)}
-	room := fetchBytes
+	room, limit := fetchBytes, fetchWants
 	r.registry.mu.Lock()
 	defer r.registry.mu.Unlock()
 	for _, n := range rotate(r.registry.Unread(), last) {

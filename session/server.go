@@ -67,24 +67,22 @@ func (s *Server) connectParts() {
 	s.drain = &drain{node: c.Node, view: s.view, clients: s.clients, events: s.events, log: s.log, cutOff: s.isCutOff}
 	watches := &watches{sent: map[*connection]map[string]conclave.Epoch{}}
 	s.state = &state{config: c, view: s.view, registry: s.registry, book: book, nodes: s.nodes, drain: s.drain, watches: watches}
-	s.leases = &leases{config: c, registry: s.registry, clients: s.clients, events: s.events, leaderLost: s.LeaderLost, expirations: counters.expired, wakeWriters: s.nodes.wakeWriters}
+	s.leases = &leases{config: c, registry: s.registry, clients: s.clients, events: s.events, leaderSilent: s.LeaderSilent, expirations: counters.expired, wakeWriters: s.nodes.wakeWriters}
 	s.spread = &spread{
 		node: c.Node, beat: c.Beat, view: s.view, drain: s.drain, clients: s.clients, registry: s.registry, stopping: s.Stopping.InForce, log: s.log,
 	}
 	s.meta.OnMessage = s.spread.observe
 	room := &room{registry: s.registry, limit: maxUnsent, waits: counters.waits}
 	calls := &calls{config: c, registry: s.registry, clients: s.clients, nodes: s.nodes, data: s.Peers.Data}
-	adopter := &adopter{calls}
 	s.writer = &writer{calls: calls, refusals: counters.refusals, settled: room.settled.Notify}
 	s.links = &links{
 		registry: s.registry, book: book, nodes: s.nodes, rand: s.NewRand,
-		loops: []func(context.Context, *dataNode, *rand.Rand){s.writer.run, (&reader{calls}).run, (&feeds{calls}).run, adopter.run},
+		loops: []func(context.Context, *dataNode, *rand.Rand){s.writer.run, (&reader{calls}).run, (&feeds{calls}).run},
 	}
 	s.service = &clientService{
 		config: c, registry: s.registry, clients: s.clients, room: room,
 		arrivals: admit.NewTimed(arrivalPlaces, arrivalLimit), large: admit.New(0, largeSendEach), many: admit.New(max(1, runtime.GOMAXPROCS(0)/2), 0),
 		pace: newPace(), subscriptions: admit.New(intakeAll, intakeEach), watches: watches,
-		adopter:     adopter,
 		wakeWriters: s.nodes.wakeWriters, wakeReaders: s.nodes.wakeReaders, refusals: counters.refusals, unread: counters.unread,
 	}
 }
@@ -148,7 +146,7 @@ func (s *Server) routes(string) (http.Handler, error) {
 // lease.
 func (s *Server) isCutOff() bool {
 	_, all := s.nodes.unheard(s.meta.NodeLease())
-	return all && s.LeaderLost()
+	return all && s.LeaderSilent()
 }
 
 // unheard returns the data nodes that each beat reports. The meta leader finds a
@@ -187,7 +185,7 @@ func (s *Server) ready() (bool, []string) {
 	if n := with(s.registry, (*registry.Registry).Figures).TooLarge; n > 0 {
 		reasons = append(reasons, fmt.Sprintf("%d lists are too large to be sent", n))
 	}
-	if s.LeaderLost() {
+	if s.LeaderSilent() {
 		reasons = append(reasons, "stale")
 	}
 	return true, append(reasons, s.Stopping.Reasons()...)

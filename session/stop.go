@@ -45,7 +45,6 @@ func (s *Server) Shutdown(ctx context.Context) error {
 			{Name: "ask clients to move", Do: s.moveClients},
 			{Name: "wait until no client is left", Do: func(ctx context.Context) error { return s.waitNone(ctx, until) }},
 			refuseClients,
-			{Name: "hand over what clients have left", Do: s.handOverDeparted},
 			{Name: "hand the last changes to data", Do: s.flush},
 			{Name: "leave the member list", Do: s.leaveMembers},
 		}
@@ -139,12 +138,15 @@ func (s *Server) moveClients(context.Context) error {
 func (s *Server) waitNone(ctx context.Context, until time.Time) error {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	for waiting := true; waiting && !s.Stopping.InForce(); {
-		changed := s.view.Changed()
+	for waiting := true; waiting; {
+		announced := s.Stopping.Changed()
+		if s.Stopping.InForce() {
+			break
+		}
 		select {
 		case <-s.clients.none():
 			waiting = false
-		case <-changed:
+		case <-announced:
 		case <-ctx.Done():
 			waiting = false
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math"
 	"net/http"
 	"os"
 	"sync"
@@ -39,7 +38,6 @@ type clientService struct {
 	pace                     *pace         // of subscriptions
 	subscriptions            *admit.Budget // those that wait for their turn
 	room                     *room
-	adopter                  *adopter
 	watches                  *watches
 	wakeWriters, wakeReaders func()
 	refusals, unread         prometheus.Counter
@@ -119,12 +117,6 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	}
 	identity, _ := rights.Of(ctx)
 	owner := &registry.Owner{Client: first.Hello.Client, Name: first.Hello.Name, Identity: identity.Name, Address: stream.Peer().Addr, Host: request.body.host, Deltas: first.Hello.Deltas, Parts: first.Hello.Parts}
-	if d := first.Hello.Departed; d != nil {
-		if err := c.mayHandOver(identity, first.Hello); err != nil {
-			return err
-		}
-		owner.Identity, owner.Address, owner.Host = d.GetIdentity(), d.GetAddress(), serve.HostOf(d.GetAddress())
-	}
 	reading.set(time.Time{}) // the client waits for its welcome
 	request.body.handled()
 	late := time.AfterFunc(sendLimit, reading.fail) // it may not read what it is sent meanwhile
@@ -152,7 +144,7 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	}
 	conn.Renew(time.Now(), c.config.ClientLease)
 	if err := c.clients.admit(conn, &wirev1.Welcome{
-		Session: wire.NodeOut(c.config.Node), ClientLeaseMs: wire.Ms(c.config.ClientLease), RememberMs: wire.Ms(c.config.SessionGrace), Digests: true,
+		Session: wire.NodeOut(c.config.Node), ClientLeaseMs: wire.Ms(c.config.ClientLease), RememberMs: wire.Ms(c.config.SessionGrace),
 	}); err != nil {
 		return err
 	}
@@ -200,21 +192,6 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	}
 	c.config.Logger.Debug("client left", "client", conn.Name, "goodbye", goodbye, "registrations", left, "error", err)
 	return err
-}
-
-// mayHandOver returns why a hello may not hand over what a client has left, or nil. A
-// client that is connected here has not departed.
-func (c *clientService) mayHandOver(sender rights.Identity, hello *wirev1.ClientHello) error {
-	d := hello.GetDeparted()
-	switch {
-	case !sender.May(rights.Node):
-		return wire.Errorf(wire.CodeForbidden, "a hello in the name of %.100q needs the right %s", d.GetIdentity(), rights.Node)
-	case len(d.GetIdentity()) > maxNameBytes || len(d.GetAddress()) > maxNameBytes:
-		return wire.Errorf(wire.CodeBadRequest, "the identity and the address of a client that has departed have at most %d bytes", maxNameBytes)
-	case c.clients.has(hello.GetClient()):
-		return wire.Errorf(wire.CodeConflict, "client %s is connected here", hello.GetClient())
-	}
-	return nil
 }
 
 // receive handles the client's messages until the stream ends or breaks, the
@@ -271,10 +248,7 @@ func (c *clientService) Ping(_ context.Context, req *connect.Request[wirev1.Ping
 // handle handles one message, and returns for how long no further one is to be read.
 func (c *clientService) handle(ctx context.Context, conn *connection, m *wirev1.ClientMessage) (hold time.Duration) {
 	if len(m.GetPublishers()) > 0 {
-		c.register(ctx, conn, m.Publishers, math.MaxInt)
-	}
-	if len(m.GetDigests()) > 0 {
-		c.adopt(ctx, conn, m.Digests)
+		c.register(ctx, conn, m.Publishers)
 	}
 	if len(m.GetSubscribe()) > 0 {
 		hold = c.subscribe(ctx, conn, m.Subscribe)

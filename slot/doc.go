@@ -153,11 +153,11 @@
 //
 // # How tables travel
 //
-// A receiver gets the whole table first and then the changes: Diff makes a
-// Delta against a base epoch. The receiver (wire.View) refuses a delta against
+// A receiver gets the whole table first and then the rows that have changed since
+// a base epoch (wire.DeltaOut). The receiver (wire.View) refuses them if it has
 // any other table and requests the whole one; it calls Validate before it acts
-// on a table. Apply and Monotone state the same rules about two tables; the
-// tests check Diff and Arrange against them.
+// on a table. Monotone states the rules about two tables; the tests check Arrange
+// against it.
 //
 // # Guarantees
 //

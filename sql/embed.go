@@ -32,7 +32,7 @@ var (
 	LockWinOverdue = statement("lock/win_overdue.sql")
 	LockWinWitness = statement("lock/win_witness.sql")
 	LockRenew      = statement("lock/renew.sql")
-	LockRepark     = statement("lock/reacquire.sql")
+	LockReacquire  = statement("lock/reacquire.sql")
 	LockResign     = statement("lock/resign.sql")
 	LockTake       = statement("lock/take.sql")
 	LockAwait      = statement("lock/await.sql")

@@ -60,7 +60,7 @@ func TestStatements_OfOldTermChangeNoRow(t *testing.T) {
 			args []any
 		}{
 			"renew":       {conclavesql.LockRenew, with(nil, "old@1", 4, 0)},
-			"reacquire":   {conclavesql.LockRepark, with([]any{2, nil, nil}, "old@1", 4, nil, 0, 1, nil, nil, "cv:none")},
+			"reacquire":   {conclavesql.LockReacquire, with([]any{2, nil, nil}, "old@1", 4, nil, 0, 1, nil, nil, "cv:none")},
 			"resign":      {conclavesql.LockResign, with(nil, "old@1", 4)},
 			"win vacant":  {conclavesql.LockWinVacant, win()},
 			"win own":     {conclavesql.LockWinOwn, win()},

@@ -72,8 +72,7 @@ const (
 	Switch   Verb = "switch"   // the switch A is set to B
 
 	// AnnounceStop announces to A that the whole cluster stops, as `conclave
-	// down` does: a meta passes it to the leader, which informs every node; any
-	// other node is informed alone. The announcement expires after a minute.
+	// down` does to each node. The announcement expires after a minute.
 	AnnounceStop Verb = "announce stop"
 
 	// Rotation, while everything runs: all tokens of the nodes, of clients and of the

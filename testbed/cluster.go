@@ -136,9 +136,6 @@ type Client interface {
 	Subscribe(dataID string, pushed func(conclave.Datum)) error
 	// Connected returns the sessions that know this client now.
 	Connected() []conclave.NodeID
-	// Replayed returns of how many bytes of values the client has sent digests to
-	// sessions that it came to, and how many bytes it has sent again.
-	Replayed() (named, resent int64)
 	// Close withdraws everything and sends its good-bye.
 	Close(ctx context.Context) error
 }

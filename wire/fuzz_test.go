@@ -65,7 +65,7 @@ func FuzzViewApply(f *testing.F) {
 	}, nil)
 	next := table.Slots[0]
 	next.LeaderEpoch = conclave.Epoch{Term: 1, Seq: 2}
-	delta := &wirev1.State{Table: DeltaOut(one, slot.Table{Epoch: next.LeaderEpoch}, []slot.Slot{next}, 1)}
+	delta := &wirev1.State{Table: DeltaOut(table, slot.Table{Epoch: next.LeaderEpoch, Slots: []slot.Slot{next}}, 1)}
 	for _, states := range [][]*wirev1.State{{whole}, {whole, delta}, {delta, whole, whole}} {
 		var b bytes.Buffer
 		for _, s := range states {

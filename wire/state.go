@@ -278,11 +278,17 @@ func TableOut(t slot.Table, replicas int) *wirev1.SlotTable {
 	return &wirev1.SlotTable{Epoch: EpochOut(t.Epoch), Slots: mapTo(t.Slots, SlotOut), Replicas: uint32(replicas)}
 }
 
-// DeltaOut returns the message with the rows that changed between the table of
-// epoch base and t. A receiver with another table gets ErrBehind and fetches
-// the whole one. base must not be zero.
-func DeltaOut(base conclave.Epoch, t slot.Table, changed []slot.Slot, replicas int) *wirev1.SlotTable {
-	return &wirev1.SlotTable{Epoch: EpochOut(t.Epoch), Base: EpochOut(base), Slots: mapTo(changed, SlotOut), Replicas: uint32(replicas)}
+// DeltaOut returns the message with the rows of t that differ from those of base,
+// which has as many. A receiver with another table than base gets ErrBehind and
+// fetches the whole one.
+func DeltaOut(base, t slot.Table, replicas int) *wirev1.SlotTable {
+	out := &wirev1.SlotTable{Epoch: EpochOut(t.Epoch), Base: EpochOut(base.Epoch), Replicas: uint32(replicas)}
+	for i, row := range t.Slots {
+		if !row.Equal(base.Slots[i]) {
+			out.Slots = append(out.Slots, SlotOut(row))
+		}
+	}
+	return out
 }
 
 func switchOut(s Switch) *wirev1.Switch {

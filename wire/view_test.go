@@ -65,8 +65,8 @@ func TestView_AppliesDeltaOnlyToItsBase(t *testing.T) {
 	require.NoError(t, err)
 
 	next := table(epoch(1, 2), d1, d2)
-	delta := func(base conclave.Epoch) *wirev1.State {
-		return &wirev1.State{Table: wire.DeltaOut(base, next, next.Slots[1:], 2), Freeze: &wirev1.Freeze{Epoch: wire.EpochOut(epoch(1, 3)), Frozen: true}}
+	delta := func(at conclave.Epoch) *wirev1.State {
+		return &wirev1.State{Table: wire.DeltaOut(slot.Table{Epoch: at, Slots: base.Slots}, next, 2), Freeze: &wirev1.Freeze{Epoch: wire.EpochOut(epoch(1, 3)), Frozen: true}}
 	}
 	took, err := v.Apply(delta(epoch(1, 0)))
 	assert.ErrorIs(t, err, wire.ErrBehind)

@@ -77,25 +77,6 @@ func (s *Store) noteMarks(out *wirev1.Fetched, d *datum, now time.Time) {
 	}
 }
 
-// Values returns the values of the copies of a registration in this version, one
-// for each owner that has one. They are shared with the store.
-func (s *Store) Values(data, id string, version int64) (out [][]string) {
-	d := s.data[data]
-	if d == nil {
-		return nil
-	}
-	i, found := d.find(id)
-	if !found {
-		return nil
-	}
-	for _, c := range d.regs[i].copies {
-		if c.version == version && !c.withdrawn {
-			out = append(out, c.values)
-		}
-	}
-	return out
-}
-
 // Datum is what subscribers see under one id.
 type Datum struct {
 	ID          string

@@ -56,7 +56,7 @@ func (s *Strategy) reacquire(ctx context.Context, me elector.Candidate, term uin
 		return elector.Term{}, fmt.Errorf("reacquire the witness in term %d: %w", term, err)
 	}
 	for noWitness := false; ; {
-		r, err := s.look(ctx)
+		r, err := s.read(ctx)
 		if errors.Is(err, conclavesql.ErrNoRows) || err == nil && (r.owner != me.ID.String() || r.number != term) {
 			c.close()
 			return s.deposed(ctx, me)
@@ -101,8 +101,8 @@ func (s *Strategy) replaceWitness(ctx context.Context, me elector.Candidate, r r
 	}
 	witness := stdsql.NullString{String: lock, Valid: lock != ""}
 	expects := elector.Event{Term: r.number, Beat: r.beat, Owner: me.ID}
-	n, err := s.cfg.traced(elector.EventReparking, elector.EventReparked, expects, func() (int64, error) {
-		return c.exec(ctx, me.Beat/2, conclavesql.LockRepark,
+	n, err := s.cfg.traced(elector.EventReacquiring, elector.EventReacquired, expects, func() (int64, error) {
+		return c.exec(ctx, me.Beat/2, conclavesql.LockReacquire,
 			r.beat+2, witness, connID,
 			s.cfg.Lock.DataCenter, s.cfg.Lock.Name, r.owner, r.number, r.lock, r.beat, r.beat+1,
 			connID, connID, lockName(nonce))
@@ -112,7 +112,7 @@ func (s *Strategy) replaceWitness(ctx context.Context, me elector.Candidate, r r
 
 // changedSince reports whether the row has changed since it was read as r.
 func (s *Strategy) changedSince(ctx context.Context, r row) bool {
-	now, err := s.look(ctx)
+	now, err := s.read(ctx)
 	return err == nil && !(now.unchanged(r) && now.lock == r.lock)
 }
 
@@ -131,7 +131,7 @@ func (s *Strategy) leading(me elector.Candidate, term uint64) elector.Term {
 // the next round wins from it.
 func (s *Strategy) deposed(ctx context.Context, me elector.Candidate) (elector.Term, error) {
 	s.dropHold()
-	now, err := s.look(ctx)
+	now, err := s.read(ctx)
 	if errors.Is(err, conclavesql.ErrNoRows) {
 		return elector.Term{Lease: me.Lease}, nil
 	}

@@ -23,21 +23,24 @@ type row struct {
 	at                    time.Time     // before it was read, by this node's clock
 }
 
-// read reads the row (queryDistLock in article 000). look is read with its trace
-// events.
+// read reads the row (queryDistLock in article 000), with its trace events. It
+// returns ErrNoRows if there is none.
 func (s *Strategy) read(ctx context.Context) (row, error) {
 	r := row{at: time.Now()}
 	var leaseMs, ageUs int64
+	s.cfg.Trace(elector.Event{Kind: elector.EventLooking})
 	err := s.cfg.DB.QueryRow(ctx, conclavesql.LockLook, []any{s.cfg.Lock.DataCenter, s.cfg.Lock.Name},
 		&r.owner, &r.address, &r.number, &r.beat, &leaseMs, &r.nonce, &r.lock, &r.connID, &r.resigned, &ageUs)
+	owner, _ := conclave.ParseNodeID(r.owner) // an invalid owner counts as none
+	if err == nil && !owner.IsZero() {
+		s.owner, s.ownerOf = owner, r.number
+	}
+	s.cfg.Trace(elector.Event{Kind: elector.EventLooked, Owner: owner, Term: r.number, Beat: r.beat, Err: err})
 	if err != nil {
-		return row{}, fmt.Errorf("look at lock %s: %w", s.cfg.Lock, err)
+		return row{}, fmt.Errorf("read lock %s: %w", s.cfg.Lock, err)
 	}
 	r.lease = time.Duration(leaseMs) * time.Millisecond
 	r.age = time.Duration(ageUs) * time.Microsecond
-	if owner, err := conclave.ParseNodeID(r.owner); err == nil && !owner.IsZero() {
-		s.owner, s.ownerOf = owner, r.number
-	}
 	return r, nil
 }
 
@@ -53,7 +56,7 @@ func (s *Strategy) createRow(ctx context.Context, me elector.Candidate) (row, er
 	if _, err := s.cfg.DB.Exec(ctx, conclavesql.LockSeed, s.cfg.Lock.DataCenter, s.cfg.Lock.Name, me.Lease.Milliseconds()); err != nil {
 		return row{}, fmt.Errorf("seed lock %s: %w", s.cfg.Lock, err)
 	}
-	return s.look(ctx)
+	return s.read(ctx)
 }
 
 // term returns the row as the Elector sees it (leaderFrom in article 000). If the
@@ -86,15 +89,6 @@ func (c *Config) traced(before, after elector.EventKind, event elector.Event, ex
 	event.Kind, event.Rows, event.Err = after, int(n), err
 	c.Trace(event)
 	return n, err
-}
-
-// look reads the row, with its trace events. It returns ErrNoRows if there is none.
-func (s *Strategy) look(ctx context.Context) (row, error) {
-	s.cfg.Trace(elector.Event{Kind: elector.EventLooking})
-	r, err := s.read(ctx)
-	owner, _ := conclave.ParseNodeID(r.owner) // an invalid owner counts as none
-	s.cfg.Trace(elector.Event{Kind: elector.EventLooked, Owner: owner, Term: r.number, Beat: r.beat, Err: err})
-	return r, err
 }
 
 // expects returns the trace event of an attempt to win: the row as read, and the

@@ -68,7 +68,7 @@ func (s *Sofa) Round(ctx context.Context, me elector.Candidate, _ elector.Term) 
 		return s.renew(ctx, me)
 	}
 	s.won = elector.Term{}
-	r, err := s.look(ctx)
+	r, err := s.read(ctx)
 	absent := errors.Is(err, conclavesql.ErrNoRows)
 	switch {
 	case err != nil && !absent:
@@ -90,9 +90,9 @@ func (s *Sofa) Round(ctx context.Context, me elector.Candidate, _ elector.Term) 
 	return r.term(me), nil
 }
 
-// look reads the row, with its age in whole seconds. It returns ErrNoRows if there is
+// read reads the row, with its age in whole seconds. It returns ErrNoRows if there is
 // none.
-func (s *Sofa) look(ctx context.Context) (row, error) {
+func (s *Sofa) read(ctx context.Context) (row, error) {
 	r := row{at: time.Now()}
 	var leaseMs, ageS int64
 	s.cfg.Trace(elector.Event{Kind: elector.EventLooking})
@@ -101,7 +101,7 @@ func (s *Sofa) look(ctx context.Context) (row, error) {
 	owner, _ := conclave.ParseNodeID(r.owner) // an invalid owner counts as none
 	s.cfg.Trace(elector.Event{Kind: elector.EventLooked, Owner: owner, Term: r.number, Beat: r.beat, Err: err})
 	if err != nil {
-		return row{}, fmt.Errorf("look at lock %s: %w", s.cfg.Lock, err)
+		return row{}, fmt.Errorf("read lock %s: %w", s.cfg.Lock, err)
 	}
 	r.lease = time.Duration(leaseMs) * time.Millisecond
 	r.age = time.Duration(ageS) * time.Second
@@ -122,7 +122,7 @@ func (s *Sofa) swap(ctx context.Context, me elector.Candidate, r row, cause elec
 	case err != nil:
 		return elector.Term{}, fmt.Errorf("outcome of term %d is unknown: %w", r.number+1, err)
 	case n == 0:
-		now, err := s.look(ctx)
+		now, err := s.read(ctx)
 		if err != nil {
 			return elector.Term{}, err
 		}
@@ -158,7 +158,7 @@ func (s *Sofa) renew(ctx context.Context, me elector.Candidate) (elector.Term, e
 			term.Beat = s.beat
 			return term, nil
 		}
-		now, err := s.look(ctx)
+		now, err := s.read(ctx)
 		switch {
 		case errors.Is(err, conclavesql.ErrNoRows):
 			return elector.Term{Lease: me.Lease}, nil

@@ -161,7 +161,7 @@ func (s *Strategy) Round(ctx context.Context, me elector.Candidate, last elector
 	s.dropHold()
 
 	// 1. Look.
-	row, err := s.look(ctx)
+	row, err := s.read(ctx)
 	if errors.Is(err, conclavesql.ErrNoRows) {
 		row, err = s.createRow(ctx, me)
 	}

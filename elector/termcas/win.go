@@ -82,7 +82,7 @@ func (s *Strategy) compete(ctx context.Context, me elector.Candidate, r row, why
 	n, err := s.swap(ctx, me, r, why, c, w.nonce, lock, connID)
 	now := r
 	if err == nil && n == 0 {
-		now, err = s.look(ctx)
+		now, err = s.read(ctx)
 	}
 	if err == nil && n == 0 && lock != "" && why != reasonKilled && now.unchanged(r) {
 		// A proxy that alters statements may cost the fast takeover, but not the
@@ -91,7 +91,7 @@ func (s *Strategy) compete(ctx context.Context, me elector.Candidate, r row, why
 		if n, err = s.swap(ctx, me, r, why, c, w.nonce, "", stdsql.NullInt64{}); n == 1 {
 			lock = ""
 		} else if err == nil {
-			now, err = s.look(ctx)
+			now, err = s.read(ctx)
 		}
 	}
 	switch {
@@ -249,7 +249,7 @@ func (s *Strategy) lost(ctx context.Context, me elector.Candidate, c *witnessCon
 func (s *Strategy) unknownOutcome(ctx context.Context, me elector.Candidate, w *win, cause error) (elector.Term, error) {
 	s.lateWin = w
 	s.health.failed(me, cause)
-	now, err := s.look(ctx)
+	now, err := s.read(ctx)
 	if err != nil {
 		return elector.Term{}, fmt.Errorf("outcome of term %d is unknown: %w", w.term.Number, cause)
 	}

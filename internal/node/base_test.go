@@ -117,7 +117,7 @@ func TestRunMember_LoopsOutliveTheMembership(t *testing.T) {
 		waiting, end := context.WithTimeout(t.Context(), 20*time.Second)
 		defer end()
 		assert.ErrorIs(t, b.Register(waiting), context.DeadlineExceeded)
-		assert.True(t, b.LeaderLost())
+		assert.True(t, b.LeaderSilent())
 		require.NoError(t, b.EndMembership(t.Context()))
 		synctest.Wait()
 		select {

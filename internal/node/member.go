@@ -65,9 +65,9 @@ func (b *Base) EndMembership(ctx context.Context) error {
 	}
 }
 
-// LeaderLost reports whether nothing has been received from a meta leader for a
+// LeaderSilent reports whether nothing has been received from a meta leader for a
 // node lease.
-func (b *Base) LeaderLost() bool { return b.Meta.LostFor() > b.Meta.NodeLease() }
+func (b *Base) LeaderSilent() bool { return b.Meta.LostFor() > b.Meta.NodeLease() }
 
 // WarnWhileWaiting logs a line every 5 s, so that an operator sees what the
 // node waits for, until the returned function is called or ctx ends.

@@ -19,16 +19,16 @@ const (
 // its outcome is known, with the number of rows that it reported as changed in
 // Count. Between the two the content of the row is unknown. All are points.
 const (
-	Looking   Kind = "looking"   // reads the row
-	Looked    Kind = "looked"    // Peer, Term and Beat are the row's
-	Swapping  Kind = "swapping"  // wins from (Peer, Term, Beat) for Epoch.Term
-	Swapped   Kind = "swapped"   // Count rows changed; Flag: the statement required Beat
-	Renewing  Kind = "renewing"  // adds one beat to (Term, Beat)
-	Renewed   Kind = "renewed"   //
-	Reparking Kind = "reparking" // reacquires the witness: adds two beats to (Term, Beat or Beat + 1)
-	Reparked  Kind = "reparked"  //
-	Resigning Kind = "resigning" // clears the row of Term
-	Resigned  Kind = "resigned"  //
+	Looking     Kind = "looking"     // reads the row
+	Looked      Kind = "looked"      // Peer, Term and Beat are the row's
+	Swapping    Kind = "swapping"    // wins from (Peer, Term, Beat) for Epoch.Term
+	Swapped     Kind = "swapped"     // Count rows changed; Flag: the statement required Beat
+	Renewing    Kind = "renewing"    // adds one beat to (Term, Beat)
+	Renewed     Kind = "renewed"     //
+	Reacquiring Kind = "reacquiring" // reacquires the witness: adds two beats to (Term, Beat or Beat + 1)
+	Reacquired  Kind = "reacquired"  //
+	Resigning   Kind = "resigning"   // clears the row of Term
+	Resigned    Kind = "resigned"    //
 )
 
 // Claims of the meta leader, made by its arranger.
@@ -124,7 +124,7 @@ const (
 // a Gate may hold the node there.
 func (k Kind) Point() bool {
 	switch k {
-	case Looking, Looked, Swapping, Swapped, Renewing, Renewed, Reparking, Reparked, Resigning, Resigned,
+	case Looking, Looked, Swapping, Swapped, Renewing, Renewed, Reacquiring, Reacquired, Resigning, Resigned,
 		Writing, Wrote, Publishing, Landing, Finishing, Storing, Merging, Answering, Leasing, Expiring:
 		return true
 	}

@@ -43,7 +43,6 @@
 //   - queue.go: the changes that data has not acknowledged.
 //   - diff.go: the answer to a data node that compares its copies.
 //   - publish.go: registrations come, change and go.
-//   - adopt.go: where the values of a registration may be found, and what is handed over.
 //   - subscribe.go: subscriptions come and go.
 //   - push.go: what was read is offered to the subscribers.
 //   - answer.go: an answer to a read makes the content of a topic.

@@ -36,7 +36,6 @@ type Outbox struct {
 
 	accepted acks
 	stored   acks
-	wanted   acks
 	refused  []*wirev1.Refusal
 	withheld map[string]*wirev1.Refusal // by subscription
 	pushes   []string                   // subscriptions in order of arrival, each once
@@ -66,10 +65,6 @@ func (o *Outbox) refuse(refused ...*wirev1.Refusal) {
 func refusalBytes(r *wirev1.Refusal) int {
 	return 2*entryBytes + len(r.GetId()) + len(r.GetCode()) + len(r.GetMessage())
 }
-
-// Want asks the client for the values of registrations that it has named by
-// digest.
-func (o *Outbox) Want(wanted []Ack) { o.bytes += o.wanted.add(wanted) }
 
 // Configure adds a configuration value, as of an epoch that is not lower than
 // that of the values before. It replaces one of the same id that was not sent
@@ -225,13 +220,11 @@ func (o *Outbox) Exceeds() bool { return o.Limit > 0 && o.bytes > o.Limit }
 func (o *Outbox) Taken() int { return o.taken }
 
 // maxRefusals is how many refusals may wait for a client that does not read
-// them, and how many requests for values.
+// them.
 const maxRefusals = 64 << 10
 
 // Overflows reports whether more of them wait than the client may leave unread.
-func (o *Outbox) Overflows() bool {
-	return len(o.refused)+len(o.withheld) > maxRefusals || len(o.wanted.order) > maxRefusals
-}
+func (o *Outbox) Overflows() bool { return len(o.refused)+len(o.withheld) > maxRefusals }
 
 // messageBytes limits the pushes in one message to a client.
 const messageBytes = 1 << 20
@@ -266,12 +259,12 @@ func (o *Outbox) answers() (m *wirev1.ServerMessage, something bool) {
 		o.bytes -= bytes
 		return out
 	}
-	m.Accepted, m.Stored, m.Wanted = take(&o.accepted), take(&o.stored), take(&o.wanted)
+	m.Accepted, m.Stored = take(&o.accepted), take(&o.stored)
 	m.Refused, o.refused = o.refused, nil
 	for _, r := range m.Refused {
 		o.bytes -= refusalBytes(r)
 	}
-	return m, something || len(m.Accepted)+len(m.Stored)+len(m.Wanted)+len(m.Refused) > 0
+	return m, something || len(m.Accepted)+len(m.Stored)+len(m.Refused) > 0
 }
 
 // Next removes and returns the next message, or nil when nothing is left to be

@@ -190,7 +190,6 @@ func TestOutbox_AnswersAreBounded(t *testing.T) {
 
 	for i := range 200 {
 		o.Answer([]Ack{{ID: fmt.Sprint("accepted", i)}}, []Ack{{ID: fmt.Sprint("stored", i)}}, []*wirev1.Refusal{{Id: "r", Message: "no"}})
-		o.Want([]Ack{{ID: fmt.Sprint("wanted", i)}})
 		o.Configure(nil, &wirev1.WatchedValue{Id: fmt.Sprint(i % 10), Value: "v"})
 		o.Push(Push{ID: fmt.Sprint(i), unsent: unsent{datum: list(int64(i), 10)}})
 	}

@@ -94,7 +94,7 @@ func (o lockOp) apply(row lockRow) (next lockRow, fits bool) {
 	case trace.Renewing:
 		fits = !row.known || row.owner == e.owner && row.term == e.term && row.beat == e.beat
 		return lockRow{true, e.owner, e.term, e.beat + 1}, fits
-	case trace.Reparking:
+	case trace.Reacquiring:
 		fits = !row.known || row.owner == e.owner && row.term == e.term && (row.beat == e.beat || row.beat == e.beat+1)
 		return lockRow{true, e.owner, e.term, e.beat + 2}, fits
 	case trace.Resigning:
@@ -124,7 +124,7 @@ func lockRowLinear(h *History, v *Verdict) {
 func (h *History) lockOps() (ops []porcupine.Operation) {
 	client := map[conclave.NodeID]int{}
 	joining := h.joining()
-	all := h.statements(trace.Looking, trace.Swapping, trace.Renewing, trace.Reparking, trace.Resigning)
+	all := h.statements(trace.Looking, trace.Swapping, trace.Renewing, trace.Reacquiring, trace.Resigning)
 	for _, s := range all {
 		if _, known := client[s.before.Node]; !known {
 			client[s.before.Node] = len(client)

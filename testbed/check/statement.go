@@ -19,7 +19,7 @@ type statement struct {
 
 var outcomes = map[trace.Kind]trace.Kind{
 	trace.Looking: trace.Looked, trace.Swapping: trace.Swapped, trace.Renewing: trace.Renewed,
-	trace.Reparking: trace.Reparked, trace.Resigning: trace.Resigned, trace.Writing: trace.Wrote,
+	trace.Reacquiring: trace.Reacquired, trace.Resigning: trace.Resigned, trace.Writing: trace.Wrote,
 }
 
 // statements returns the statements in the order in which they were sent.

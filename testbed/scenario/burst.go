@@ -50,16 +50,6 @@ func (l *load) staying() (out []*worker) {
 	return out
 }
 
-// replayed adds up what the clients that stay have replayed; see
-// testbed.Client.Replayed.
-func (l *load) replayed() (named, resent int64) {
-	for _, w := range l.staying() {
-		n, r := w.client.Replayed()
-		named, resent = named+n, resent+r
-	}
-	return named, resent
-}
-
 // burst makes each client that stays also change values, Factor times as often
 // as the scenario says, or make new registrations, until endBurst. A burst that
 // lasts already is ended.

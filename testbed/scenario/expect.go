@@ -90,10 +90,6 @@ var conditions = map[string]condition{
 		n := p.rec.Refused() - p.refused
 		return n >= e.Count, fmt.Sprintf("%d were refused", n)
 	}},
-	"replayed by digests": {about: "the clients have sent again less than a tenth of the bytes of values that they had to replay", holds: func(p *player, _ *Expectation, _ testbed.Snapshot) (bool, string) {
-		named, resent := p.load.replayed()
-		return named > 0 && 10*resent < named+resent, fmt.Sprintf("%d bytes were named by digests, %d were sent again", named, resent)
-	}},
 	"connected": {about: "every client is connected to a session that was not killed", holds: func(p *player, _ *Expectation, _ testbed.Snapshot) (bool, string) {
 		return p.load.connected(p.targets.dead)
 	}},

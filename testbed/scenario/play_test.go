@@ -126,8 +126,6 @@ type fakeClient struct{ b *fakeCluster }
 
 func (b *fakeCluster) Client(string) (testbed.Client, error) { return fakeClient{b}, nil }
 
-func (fakeClient) Replayed() (named, resent int64) { return 0, 0 }
-
 func (c fakeClient) Connected() []conclave.NodeID { return []conclave.NodeID{nodeID("session-1")} }
 func (c fakeClient) Close(context.Context) error  { return nil }
 

@@ -31,7 +31,7 @@ func interpolate(statement string, args ...any) string {
 func TestInterceptStatement_RecognizesStatements(t *testing.T) {
 	for statement, want := range map[string]string{
 		conclavesql.LockWinVacant: "win", conclavesql.LockWinOwn: "win", conclavesql.LockWinExpired: "win", conclavesql.LockWinOverdue: "win",
-		conclavesql.LockWinWitness: "win", conclavesql.LockResign: "resign", conclavesql.LockRenew: "", conclavesql.LockRepark: "",
+		conclavesql.LockWinWitness: "win", conclavesql.LockResign: "resign", conclavesql.LockRenew: "", conclavesql.LockReacquire: "",
 		conclavesql.StateWrite: "write", conclavesql.StateSeal: "seal", conclavesql.StateRead: "", conclavesql.HistoryRecord: "",
 	} {
 		assert.Equal(t, want, subject(interpolate(statement, "owner")), statement)

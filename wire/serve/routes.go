@@ -74,7 +74,6 @@ var routes = map[string]route{
 	wirev1connect.MetaServiceWakeProcedure:       {right: rights.Node, roles: []conclave.Role{meta}, acts: true},
 	wirev1connect.DataServiceWriteProcedure:      {right: rights.Node, roles: []conclave.Role{session}},
 	wirev1connect.DataServiceFetchProcedure:      {right: rights.Node, roles: []conclave.Role{session}},
-	wirev1connect.DataServiceValuesProcedure:     {right: rights.Node, roles: []conclave.Role{session}},
 	wirev1connect.DataServiceWatchProcedure:      {right: rights.Node, roles: []conclave.Role{session}, lasts: true},
 	wirev1connect.DataServiceReplicateProcedure:  {right: rights.Node, roles: []conclave.Role{data}, lasts: true},
 	wirev1connect.DataServiceCollectProcedure:    {right: rights.Node, roles: []conclave.Role{data}, lasts: true},
@@ -88,7 +87,6 @@ var routes = map[string]route{
 	"PUT /v1/blacklist/{name}":    {right: rights.Operator},
 	"DELETE /v1/blacklist/{name}": {right: rights.Operator},
 	"PUT /v1/switches/{key}":      {right: rights.Operator},
-	"DELETE /v1/protection":       {right: rights.Operator},
 	"POST /v1/leader/resign":      {right: rights.Operator},
 	"GET /debug/pprof/":           {right: rights.Operator},
 

@@ -113,19 +113,15 @@ func (*PingResponse) Descriptor() ([]byte, []int) {
 }
 
 type ClientMessage struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	Hello       *ClientHello           `protobuf:"bytes,1,opt,name=hello,proto3" json:"hello,omitempty"`           // first message, once
-	Publishers  []*Publisher           `protobuf:"bytes,2,rep,name=publishers,proto3" json:"publishers,omitempty"` // register, update, or withdraw (a tombstone)
-	Subscribe   []*Subscription        `protobuf:"bytes,3,rep,name=subscribe,proto3" json:"subscribe,omitempty"`
-	Unsubscribe []string               `protobuf:"bytes,4,rep,name=unsubscribe,proto3" json:"unsubscribe,omitempty"` // subscription ids
-	Ping        uint64                 `protobuf:"varint,5,opt,name=ping,proto3" json:"ping,omitempty"`
-	Goodbye     bool                   `protobuf:"varint,6,opt,name=goodbye,proto3" json:"goodbye,omitempty"` // withdraw everything; the server then ends the stream
-	Watch       []string               `protobuf:"bytes,7,rep,name=watch,proto3" json:"watch,omitempty"`      // ids of configuration values
-	Unwatch     []string               `protobuf:"bytes,8,rep,name=unwatch,proto3" json:"unwatch,omitempty"`
-	// Registrations that data has had in this version, instead of in publishers. The
-	// session answers each with accepted, when it has found the values, or with
-	// wanted. Only to a session whose welcome has digests set.
-	Digests       []*PublisherDigest `protobuf:"bytes,9,rep,name=digests,proto3" json:"digests,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Hello         *ClientHello           `protobuf:"bytes,1,opt,name=hello,proto3" json:"hello,omitempty"`           // first message, once
+	Publishers    []*Publisher           `protobuf:"bytes,2,rep,name=publishers,proto3" json:"publishers,omitempty"` // register, update, or withdraw (a tombstone)
+	Subscribe     []*Subscription        `protobuf:"bytes,3,rep,name=subscribe,proto3" json:"subscribe,omitempty"`
+	Unsubscribe   []string               `protobuf:"bytes,4,rep,name=unsubscribe,proto3" json:"unsubscribe,omitempty"` // subscription ids
+	Ping          uint64                 `protobuf:"varint,5,opt,name=ping,proto3" json:"ping,omitempty"`
+	Goodbye       bool                   `protobuf:"varint,6,opt,name=goodbye,proto3" json:"goodbye,omitempty"` // withdraw everything; the server then ends the stream
+	Watch         []string               `protobuf:"bytes,7,rep,name=watch,proto3" json:"watch,omitempty"`      // ids of configuration values
+	Unwatch       []string               `protobuf:"bytes,8,rep,name=unwatch,proto3" json:"unwatch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -216,25 +212,15 @@ func (x *ClientMessage) GetUnwatch() []string {
 	return nil
 }
 
-func (x *ClientMessage) GetDigests() []*PublisherDigest {
-	if x != nil {
-		return x.Digests
-	}
-	return nil
-}
-
 type ClientHello struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Client string                 `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"` // random per process
 	Name   string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`     // for people
 	// The client will leave without a goodbye. Its registrations stay for this
 	// time and then count as withdrawn. 0: the client lease of the session.
-	LingerMs int64 `protobuf:"varint,3,opt,name=linger_ms,json=lingerMs,proto3" json:"linger_ms,omitempty"`
-	Deltas   bool  `protobuf:"varint,4,opt,name=deltas,proto3" json:"deltas,omitempty"` // the client can apply Push.delta
-	Parts    bool  `protobuf:"varint,5,opt,name=parts,proto3" json:"parts,omitempty"`   // the client can put lists together (Push.part), and knows ServerMessage.withheld
-	// The sender is a session that stops, and sends what this client, which announced
-	// a linger, has left there. It needs the right of a node.
-	Departed      *Departed `protobuf:"bytes,6,opt,name=departed,proto3" json:"departed,omitempty"`
+	LingerMs      int64 `protobuf:"varint,3,opt,name=linger_ms,json=lingerMs,proto3" json:"linger_ms,omitempty"`
+	Deltas        bool  `protobuf:"varint,4,opt,name=deltas,proto3" json:"deltas,omitempty"` // the client can apply Push.delta
+	Parts         bool  `protobuf:"varint,5,opt,name=parts,proto3" json:"parts,omitempty"`   // the client can put lists together (Push.part), and knows ServerMessage.withheld
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -304,65 +290,6 @@ func (x *ClientHello) GetParts() bool {
 	return false
 }
 
-func (x *ClientHello) GetDeparted() *Departed {
-	if x != nil {
-		return x.Departed
-	}
-	return nil
-}
-
-type Departed struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Identity      string                 `protobuf:"bytes,1,opt,name=identity,proto3" json:"identity,omitempty"` // of the client's token
-	Address       string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`   // from which the client was connected
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Departed) Reset() {
-	*x = Departed{}
-	mi := &file_wire_v1_client_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Departed) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Departed) ProtoMessage() {}
-
-func (x *Departed) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_client_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Departed.ProtoReflect.Descriptor instead.
-func (*Departed) Descriptor() ([]byte, []int) {
-	return file_wire_v1_client_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *Departed) GetIdentity() string {
-	if x != nil {
-		return x.Identity
-	}
-	return ""
-}
-
-func (x *Departed) GetAddress() string {
-	if x != nil {
-		return x.Address
-	}
-	return ""
-}
-
 type Subscription struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Id         string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -380,7 +307,7 @@ type Subscription struct {
 
 func (x *Subscription) Reset() {
 	*x = Subscription{}
-	mi := &file_wire_v1_client_proto_msgTypes[5]
+	mi := &file_wire_v1_client_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -392,7 +319,7 @@ func (x *Subscription) String() string {
 func (*Subscription) ProtoMessage() {}
 
 func (x *Subscription) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_client_proto_msgTypes[5]
+	mi := &file_wire_v1_client_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -405,7 +332,7 @@ func (x *Subscription) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscription.ProtoReflect.Descriptor instead.
 func (*Subscription) Descriptor() ([]byte, []int) {
-	return file_wire_v1_client_proto_rawDescGZIP(), []int{5}
+	return file_wire_v1_client_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Subscription) GetId() string {
@@ -471,7 +398,6 @@ type ServerMessage struct {
 	// Before the welcome: other clients are being welcomed first. The session sends
 	// it again before this time has passed.
 	WaitMs        int64      `protobuf:"varint,10,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
-	Wanted        []*Ack     `protobuf:"bytes,11,rep,name=wanted,proto3" json:"wanted,omitempty"`     // named by digest, and not found: the client sends them with their values
 	Withheld      []*Refusal `protobuf:"bytes,12,rep,name=withheld,proto3" json:"withheld,omitempty"` // subscriptions that continue, and whose present list cannot be sent
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -479,7 +405,7 @@ type ServerMessage struct {
 
 func (x *ServerMessage) Reset() {
 	*x = ServerMessage{}
-	mi := &file_wire_v1_client_proto_msgTypes[6]
+	mi := &file_wire_v1_client_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -491,7 +417,7 @@ func (x *ServerMessage) String() string {
 func (*ServerMessage) ProtoMessage() {}
 
 func (x *ServerMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_client_proto_msgTypes[6]
+	mi := &file_wire_v1_client_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -504,7 +430,7 @@ func (x *ServerMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerMessage.ProtoReflect.Descriptor instead.
 func (*ServerMessage) Descriptor() ([]byte, []int) {
-	return file_wire_v1_client_proto_rawDescGZIP(), []int{6}
+	return file_wire_v1_client_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ServerMessage) GetWelcome() *Welcome {
@@ -577,13 +503,6 @@ func (x *ServerMessage) GetWaitMs() int64 {
 	return 0
 }
 
-func (x *ServerMessage) GetWanted() []*Ack {
-	if x != nil {
-		return x.Wanted
-	}
-	return nil
-}
-
 func (x *ServerMessage) GetWithheld() []*Refusal {
 	if x != nil {
 		return x.Withheld
@@ -604,7 +523,7 @@ type WatchedValues struct {
 
 func (x *WatchedValues) Reset() {
 	*x = WatchedValues{}
-	mi := &file_wire_v1_client_proto_msgTypes[7]
+	mi := &file_wire_v1_client_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -616,7 +535,7 @@ func (x *WatchedValues) String() string {
 func (*WatchedValues) ProtoMessage() {}
 
 func (x *WatchedValues) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_client_proto_msgTypes[7]
+	mi := &file_wire_v1_client_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -629,7 +548,7 @@ func (x *WatchedValues) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchedValues.ProtoReflect.Descriptor instead.
 func (*WatchedValues) Descriptor() ([]byte, []int) {
-	return file_wire_v1_client_proto_rawDescGZIP(), []int{7}
+	return file_wire_v1_client_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *WatchedValues) GetEpoch() *Epoch {
@@ -657,7 +576,7 @@ type WatchedValue struct {
 
 func (x *WatchedValue) Reset() {
 	*x = WatchedValue{}
-	mi := &file_wire_v1_client_proto_msgTypes[8]
+	mi := &file_wire_v1_client_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -669,7 +588,7 @@ func (x *WatchedValue) String() string {
 func (*WatchedValue) ProtoMessage() {}
 
 func (x *WatchedValue) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_client_proto_msgTypes[8]
+	mi := &file_wire_v1_client_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -682,7 +601,7 @@ func (x *WatchedValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchedValue.ProtoReflect.Descriptor instead.
 func (*WatchedValue) Descriptor() ([]byte, []int) {
-	return file_wire_v1_client_proto_rawDescGZIP(), []int{8}
+	return file_wire_v1_client_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *WatchedValue) GetId() string {
@@ -712,14 +631,13 @@ type Welcome struct {
 	ClientLeaseMs int64                  `protobuf:"varint,2,opt,name=client_lease_ms,json=clientLeaseMs,proto3" json:"client_lease_ms,omitempty"`
 	RememberMs    int64                  `protobuf:"varint,3,opt,name=remember_ms,json=rememberMs,proto3" json:"remember_ms,omitempty"` // how long the client repeats stored withdrawals at each new session
 	Connection    uint64                 `protobuf:"varint,4,opt,name=connection,proto3" json:"connection,omitempty"`                   // for Ping; 0: the session is of an older build, which has no Ping
-	Digests       bool                   `protobuf:"varint,5,opt,name=digests,proto3" json:"digests,omitempty"`                         // the session takes ClientMessage.digests
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_wire_v1_client_proto_msgTypes[9]
+	mi := &file_wire_v1_client_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -731,7 +649,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_client_proto_msgTypes[9]
+	mi := &file_wire_v1_client_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -744,7 +662,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_wire_v1_client_proto_rawDescGZIP(), []int{9}
+	return file_wire_v1_client_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Welcome) GetSession() *Node {
@@ -775,13 +693,6 @@ func (x *Welcome) GetConnection() uint64 {
 	return 0
 }
 
-func (x *Welcome) GetDigests() bool {
-	if x != nil {
-		return x.Digests
-	}
-	return false
-}
-
 type Ack struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -792,7 +703,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_wire_v1_client_proto_msgTypes[10]
+	mi := &file_wire_v1_client_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -804,7 +715,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_client_proto_msgTypes[10]
+	mi := &file_wire_v1_client_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -817,7 +728,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_wire_v1_client_proto_rawDescGZIP(), []int{10}
+	return file_wire_v1_client_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Ack) GetId() string {
@@ -845,7 +756,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_wire_v1_client_proto_msgTypes[11]
+	mi := &file_wire_v1_client_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -857,7 +768,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_client_proto_msgTypes[11]
+	mi := &file_wire_v1_client_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -870,7 +781,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_wire_v1_client_proto_rawDescGZIP(), []int{11}
+	return file_wire_v1_client_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Refusal) GetId() string {
@@ -910,7 +821,7 @@ type Push struct {
 
 func (x *Push) Reset() {
 	*x = Push{}
-	mi := &file_wire_v1_client_proto_msgTypes[12]
+	mi := &file_wire_v1_client_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -922,7 +833,7 @@ func (x *Push) String() string {
 func (*Push) ProtoMessage() {}
 
 func (x *Push) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_client_proto_msgTypes[12]
+	mi := &file_wire_v1_client_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -935,7 +846,7 @@ func (x *Push) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Push.ProtoReflect.Descriptor instead.
 func (*Push) Descriptor() ([]byte, []int) {
-	return file_wire_v1_client_proto_rawDescGZIP(), []int{12}
+	return file_wire_v1_client_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Push) GetSubscriptions() []string {
@@ -992,7 +903,7 @@ type Move struct {
 
 func (x *Move) Reset() {
 	*x = Move{}
-	mi := &file_wire_v1_client_proto_msgTypes[13]
+	mi := &file_wire_v1_client_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1004,7 +915,7 @@ func (x *Move) String() string {
 func (*Move) ProtoMessage() {}
 
 func (x *Move) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_client_proto_msgTypes[13]
+	mi := &file_wire_v1_client_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1017,7 +928,7 @@ func (x *Move) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Move.ProtoReflect.Descriptor instead.
 func (*Move) Descriptor() ([]byte, []int) {
-	return file_wire_v1_client_proto_rawDescGZIP(), []int{13}
+	return file_wire_v1_client_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Move) GetReason() string {
@@ -1044,7 +955,7 @@ const file_wire_v1_client_proto_rawDesc = "" +
 	"\n" +
 	"connection\x18\x02 \x01(\x04R\n" +
 	"connection\"\x0e\n" +
-	"\fPingResponse\"\xe8\x02\n" +
+	"\fPingResponse\"\xb6\x02\n" +
 	"\rClientMessage\x12.\n" +
 	"\x05hello\x18\x01 \x01(\v2\x18.conclave.v1.ClientHelloR\x05hello\x126\n" +
 	"\n" +
@@ -1055,18 +966,14 @@ const file_wire_v1_client_proto_rawDesc = "" +
 	"\x04ping\x18\x05 \x01(\x04R\x04ping\x12\x18\n" +
 	"\agoodbye\x18\x06 \x01(\bR\agoodbye\x12\x14\n" +
 	"\x05watch\x18\a \x03(\tR\x05watch\x12\x18\n" +
-	"\aunwatch\x18\b \x03(\tR\aunwatch\x126\n" +
-	"\adigests\x18\t \x03(\v2\x1c.conclave.v1.PublisherDigestR\adigests\"\xb7\x01\n" +
+	"\aunwatch\x18\b \x03(\tR\aunwatchJ\x04\b\t\x10\n" +
+	"\"\x8a\x01\n" +
 	"\vClientHello\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\tR\x06client\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +
 	"\tlinger_ms\x18\x03 \x01(\x03R\blingerMs\x12\x16\n" +
 	"\x06deltas\x18\x04 \x01(\bR\x06deltas\x12\x14\n" +
-	"\x05parts\x18\x05 \x01(\bR\x05parts\x121\n" +
-	"\bdeparted\x18\x06 \x01(\v2\x15.conclave.v1.DepartedR\bdeparted\"@\n" +
-	"\bDeparted\x12\x1a\n" +
-	"\bidentity\x18\x01 \x01(\tR\bidentity\x12\x18\n" +
-	"\aaddress\x18\x02 \x01(\tR\aaddress\"\xbd\x01\n" +
+	"\x05parts\x18\x05 \x01(\bR\x05partsJ\x04\b\x06\x10\a\"\xbd\x01\n" +
 	"\fSubscription\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
 	"\fdata_info_id\x18\x02 \x01(\tR\n" +
@@ -1077,7 +984,7 @@ const file_wire_v1_client_proto_rawDesc = "" +
 	"\ahold_ms\x18\x06 \x01(\x03R\x06holdMs\x12\x1e\n" +
 	"\n" +
 	"publishers\x18\a \x03(\aR\n" +
-	"publishers\"\xf2\x03\n" +
+	"publishers\"\xce\x03\n" +
 	"\rServerMessage\x12.\n" +
 	"\awelcome\x18\x01 \x01(\v2\x14.conclave.v1.WelcomeR\awelcome\x12,\n" +
 	"\baccepted\x18\x02 \x03(\v2\x10.conclave.v1.AckR\baccepted\x12(\n" +
@@ -1089,16 +996,15 @@ const file_wire_v1_client_proto_rawDesc = "" +
 	"\x04pong\x18\b \x01(\x04R\x04pong\x122\n" +
 	"\x06config\x18\t \x01(\v2\x1a.conclave.v1.WatchedValuesR\x06config\x12\x17\n" +
 	"\await_ms\x18\n" +
-	" \x01(\x03R\x06waitMs\x12(\n" +
-	"\x06wanted\x18\v \x03(\v2\x10.conclave.v1.AckR\x06wanted\x120\n" +
-	"\bwithheld\x18\f \x03(\v2\x14.conclave.v1.RefusalR\bwithheld\"l\n" +
+	" \x01(\x03R\x06waitMs\x120\n" +
+	"\bwithheld\x18\f \x03(\v2\x14.conclave.v1.RefusalR\bwithheldJ\x04\b\v\x10\f\"l\n" +
 	"\rWatchedValues\x12(\n" +
 	"\x05epoch\x18\x01 \x01(\v2\x12.conclave.v1.EpochR\x05epoch\x121\n" +
 	"\x06values\x18\x02 \x03(\v2\x19.conclave.v1.WatchedValueR\x06values\"F\n" +
 	"\fWatchedValue\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
 	"\x03set\x18\x02 \x01(\bR\x03set\x12\x14\n" +
-	"\x05value\x18\x03 \x01(\tR\x05value\"\xb9\x01\n" +
+	"\x05value\x18\x03 \x01(\tR\x05value\"\xa5\x01\n" +
 	"\aWelcome\x12+\n" +
 	"\asession\x18\x01 \x01(\v2\x11.conclave.v1.NodeR\asession\x12&\n" +
 	"\x0fclient_lease_ms\x18\x02 \x01(\x03R\rclientLeaseMs\x12\x1f\n" +
@@ -1106,8 +1012,7 @@ const file_wire_v1_client_proto_rawDesc = "" +
 	"rememberMs\x12\x1e\n" +
 	"\n" +
 	"connection\x18\x04 \x01(\x04R\n" +
-	"connection\x12\x18\n" +
-	"\adigests\x18\x05 \x01(\bR\adigests\"/\n" +
+	"connectionJ\x04\b\x05\x10\x06\"/\n" +
 	"\x03Ack\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x03R\aversion\"G\n" +
@@ -1141,60 +1046,55 @@ func file_wire_v1_client_proto_rawDescGZIP() []byte {
 	return file_wire_v1_client_proto_rawDescData
 }
 
-var file_wire_v1_client_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_wire_v1_client_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_wire_v1_client_proto_goTypes = []any{
-	(*PingRequest)(nil),     // 0: conclave.v1.PingRequest
-	(*PingResponse)(nil),    // 1: conclave.v1.PingResponse
-	(*ClientMessage)(nil),   // 2: conclave.v1.ClientMessage
-	(*ClientHello)(nil),     // 3: conclave.v1.ClientHello
-	(*Departed)(nil),        // 4: conclave.v1.Departed
-	(*Subscription)(nil),    // 5: conclave.v1.Subscription
-	(*ServerMessage)(nil),   // 6: conclave.v1.ServerMessage
-	(*WatchedValues)(nil),   // 7: conclave.v1.WatchedValues
-	(*WatchedValue)(nil),    // 8: conclave.v1.WatchedValue
-	(*Welcome)(nil),         // 9: conclave.v1.Welcome
-	(*Ack)(nil),             // 10: conclave.v1.Ack
-	(*Refusal)(nil),         // 11: conclave.v1.Refusal
-	(*Push)(nil),            // 12: conclave.v1.Push
-	(*Move)(nil),            // 13: conclave.v1.Move
-	(*Publisher)(nil),       // 14: conclave.v1.Publisher
-	(*PublisherDigest)(nil), // 15: conclave.v1.PublisherDigest
-	(*Epoch)(nil),           // 16: conclave.v1.Epoch
-	(*Node)(nil),            // 17: conclave.v1.Node
-	(*Datum)(nil),           // 18: conclave.v1.Datum
-	(*Delta)(nil),           // 19: conclave.v1.Delta
-	(*Part)(nil),            // 20: conclave.v1.Part
+	(*PingRequest)(nil),   // 0: conclave.v1.PingRequest
+	(*PingResponse)(nil),  // 1: conclave.v1.PingResponse
+	(*ClientMessage)(nil), // 2: conclave.v1.ClientMessage
+	(*ClientHello)(nil),   // 3: conclave.v1.ClientHello
+	(*Subscription)(nil),  // 4: conclave.v1.Subscription
+	(*ServerMessage)(nil), // 5: conclave.v1.ServerMessage
+	(*WatchedValues)(nil), // 6: conclave.v1.WatchedValues
+	(*WatchedValue)(nil),  // 7: conclave.v1.WatchedValue
+	(*Welcome)(nil),       // 8: conclave.v1.Welcome
+	(*Ack)(nil),           // 9: conclave.v1.Ack
+	(*Refusal)(nil),       // 10: conclave.v1.Refusal
+	(*Push)(nil),          // 11: conclave.v1.Push
+	(*Move)(nil),          // 12: conclave.v1.Move
+	(*Publisher)(nil),     // 13: conclave.v1.Publisher
+	(*Epoch)(nil),         // 14: conclave.v1.Epoch
+	(*Node)(nil),          // 15: conclave.v1.Node
+	(*Datum)(nil),         // 16: conclave.v1.Datum
+	(*Delta)(nil),         // 17: conclave.v1.Delta
+	(*Part)(nil),          // 18: conclave.v1.Part
 }
 var file_wire_v1_client_proto_depIdxs = []int32{
 	3,  // 0: conclave.v1.ClientMessage.hello:type_name -> conclave.v1.ClientHello
-	14, // 1: conclave.v1.ClientMessage.publishers:type_name -> conclave.v1.Publisher
-	5,  // 2: conclave.v1.ClientMessage.subscribe:type_name -> conclave.v1.Subscription
-	15, // 3: conclave.v1.ClientMessage.digests:type_name -> conclave.v1.PublisherDigest
-	4,  // 4: conclave.v1.ClientHello.departed:type_name -> conclave.v1.Departed
-	9,  // 5: conclave.v1.ServerMessage.welcome:type_name -> conclave.v1.Welcome
-	10, // 6: conclave.v1.ServerMessage.accepted:type_name -> conclave.v1.Ack
-	10, // 7: conclave.v1.ServerMessage.stored:type_name -> conclave.v1.Ack
-	11, // 8: conclave.v1.ServerMessage.refused:type_name -> conclave.v1.Refusal
-	12, // 9: conclave.v1.ServerMessage.pushes:type_name -> conclave.v1.Push
-	13, // 10: conclave.v1.ServerMessage.move:type_name -> conclave.v1.Move
-	7,  // 11: conclave.v1.ServerMessage.config:type_name -> conclave.v1.WatchedValues
-	10, // 12: conclave.v1.ServerMessage.wanted:type_name -> conclave.v1.Ack
-	11, // 13: conclave.v1.ServerMessage.withheld:type_name -> conclave.v1.Refusal
-	16, // 14: conclave.v1.WatchedValues.epoch:type_name -> conclave.v1.Epoch
-	8,  // 15: conclave.v1.WatchedValues.values:type_name -> conclave.v1.WatchedValue
-	17, // 16: conclave.v1.Welcome.session:type_name -> conclave.v1.Node
-	18, // 17: conclave.v1.Push.datum:type_name -> conclave.v1.Datum
-	19, // 18: conclave.v1.Push.delta:type_name -> conclave.v1.Delta
-	20, // 19: conclave.v1.Push.part:type_name -> conclave.v1.Part
-	2,  // 20: conclave.v1.ClientService.Connect:input_type -> conclave.v1.ClientMessage
-	0,  // 21: conclave.v1.ClientService.Ping:input_type -> conclave.v1.PingRequest
-	6,  // 22: conclave.v1.ClientService.Connect:output_type -> conclave.v1.ServerMessage
-	1,  // 23: conclave.v1.ClientService.Ping:output_type -> conclave.v1.PingResponse
-	22, // [22:24] is the sub-list for method output_type
-	20, // [20:22] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	13, // 1: conclave.v1.ClientMessage.publishers:type_name -> conclave.v1.Publisher
+	4,  // 2: conclave.v1.ClientMessage.subscribe:type_name -> conclave.v1.Subscription
+	8,  // 3: conclave.v1.ServerMessage.welcome:type_name -> conclave.v1.Welcome
+	9,  // 4: conclave.v1.ServerMessage.accepted:type_name -> conclave.v1.Ack
+	9,  // 5: conclave.v1.ServerMessage.stored:type_name -> conclave.v1.Ack
+	10, // 6: conclave.v1.ServerMessage.refused:type_name -> conclave.v1.Refusal
+	11, // 7: conclave.v1.ServerMessage.pushes:type_name -> conclave.v1.Push
+	12, // 8: conclave.v1.ServerMessage.move:type_name -> conclave.v1.Move
+	6,  // 9: conclave.v1.ServerMessage.config:type_name -> conclave.v1.WatchedValues
+	10, // 10: conclave.v1.ServerMessage.withheld:type_name -> conclave.v1.Refusal
+	14, // 11: conclave.v1.WatchedValues.epoch:type_name -> conclave.v1.Epoch
+	7,  // 12: conclave.v1.WatchedValues.values:type_name -> conclave.v1.WatchedValue
+	15, // 13: conclave.v1.Welcome.session:type_name -> conclave.v1.Node
+	16, // 14: conclave.v1.Push.datum:type_name -> conclave.v1.Datum
+	17, // 15: conclave.v1.Push.delta:type_name -> conclave.v1.Delta
+	18, // 16: conclave.v1.Push.part:type_name -> conclave.v1.Part
+	2,  // 17: conclave.v1.ClientService.Connect:input_type -> conclave.v1.ClientMessage
+	0,  // 18: conclave.v1.ClientService.Ping:input_type -> conclave.v1.PingRequest
+	5,  // 19: conclave.v1.ClientService.Connect:output_type -> conclave.v1.ServerMessage
+	1,  // 20: conclave.v1.ClientService.Ping:output_type -> conclave.v1.PingResponse
+	19, // [19:21] is the sub-list for method output_type
+	17, // [17:19] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_wire_v1_client_proto_init() }
@@ -1209,7 +1109,7 @@ func file_wire_v1_client_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_wire_v1_client_proto_rawDesc), len(file_wire_v1_client_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1189,76 +1189,6 @@ func (x *Publisher) GetWithdrawn() bool {
 	return false
 }
 
-// PublisherDigest names one version of a registration without its values. Who has
-// values of this hash has the registration; see wire.DigestFits.
-type PublisherDigest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	DataInfoId    string                 `protobuf:"bytes,2,opt,name=data_info_id,json=dataInfoId,proto3" json:"data_info_id,omitempty"`
-	Version       int64                  `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
-	Hash          []byte                 `protobuf:"bytes,4,opt,name=hash,proto3" json:"hash,omitempty"` // 16 bytes: of all of the above and of the values
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PublisherDigest) Reset() {
-	*x = PublisherDigest{}
-	mi := &file_wire_v1_common_proto_msgTypes[16]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PublisherDigest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PublisherDigest) ProtoMessage() {}
-
-func (x *PublisherDigest) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_common_proto_msgTypes[16]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PublisherDigest.ProtoReflect.Descriptor instead.
-func (*PublisherDigest) Descriptor() ([]byte, []int) {
-	return file_wire_v1_common_proto_rawDescGZIP(), []int{16}
-}
-
-func (x *PublisherDigest) GetId() string {
-	if x != nil {
-		return x.Id
-	}
-	return ""
-}
-
-func (x *PublisherDigest) GetDataInfoId() string {
-	if x != nil {
-		return x.DataInfoId
-	}
-	return ""
-}
-
-func (x *PublisherDigest) GetVersion() int64 {
-	if x != nil {
-		return x.Version
-	}
-	return 0
-}
-
-func (x *PublisherDigest) GetHash() []byte {
-	if x != nil {
-		return x.Hash
-	}
-	return nil
-}
-
 // Datum is what subscribers receive for one DataInfoID.
 type Datum struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1272,7 +1202,7 @@ type Datum struct {
 
 func (x *Datum) Reset() {
 	*x = Datum{}
-	mi := &file_wire_v1_common_proto_msgTypes[17]
+	mi := &file_wire_v1_common_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1284,7 +1214,7 @@ func (x *Datum) String() string {
 func (*Datum) ProtoMessage() {}
 
 func (x *Datum) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_common_proto_msgTypes[17]
+	mi := &file_wire_v1_common_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1297,7 +1227,7 @@ func (x *Datum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Datum.ProtoReflect.Descriptor instead.
 func (*Datum) Descriptor() ([]byte, []int) {
-	return file_wire_v1_common_proto_rawDescGZIP(), []int{17}
+	return file_wire_v1_common_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Datum) GetDataInfoId() string {
@@ -1345,7 +1275,7 @@ type Part struct {
 
 func (x *Part) Reset() {
 	*x = Part{}
-	mi := &file_wire_v1_common_proto_msgTypes[18]
+	mi := &file_wire_v1_common_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1357,7 +1287,7 @@ func (x *Part) String() string {
 func (*Part) ProtoMessage() {}
 
 func (x *Part) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_common_proto_msgTypes[18]
+	mi := &file_wire_v1_common_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1370,7 +1300,7 @@ func (x *Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Part.ProtoReflect.Descriptor instead.
 func (*Part) Descriptor() ([]byte, []int) {
-	return file_wire_v1_common_proto_rawDescGZIP(), []int{18}
+	return file_wire_v1_common_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Part) GetValues() uint32 {
@@ -1436,7 +1366,7 @@ type Delta struct {
 
 func (x *Delta) Reset() {
 	*x = Delta{}
-	mi := &file_wire_v1_common_proto_msgTypes[19]
+	mi := &file_wire_v1_common_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1448,7 +1378,7 @@ func (x *Delta) String() string {
 func (*Delta) ProtoMessage() {}
 
 func (x *Delta) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_common_proto_msgTypes[19]
+	mi := &file_wire_v1_common_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1461,7 +1391,7 @@ func (x *Delta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delta.ProtoReflect.Descriptor instead.
 func (*Delta) Descriptor() ([]byte, []int) {
-	return file_wire_v1_common_proto_rawDescGZIP(), []int{19}
+	return file_wire_v1_common_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Delta) GetDataInfoId() string {
@@ -1546,7 +1476,7 @@ type ValueEdit struct {
 
 func (x *ValueEdit) Reset() {
 	*x = ValueEdit{}
-	mi := &file_wire_v1_common_proto_msgTypes[20]
+	mi := &file_wire_v1_common_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1558,7 +1488,7 @@ func (x *ValueEdit) String() string {
 func (*ValueEdit) ProtoMessage() {}
 
 func (x *ValueEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_common_proto_msgTypes[20]
+	mi := &file_wire_v1_common_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1571,7 +1501,7 @@ func (x *ValueEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueEdit.ProtoReflect.Descriptor instead.
 func (*ValueEdit) Descriptor() ([]byte, []int) {
-	return file_wire_v1_common_proto_rawDescGZIP(), []int{20}
+	return file_wire_v1_common_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ValueEdit) GetAt() uint32 {
@@ -1607,7 +1537,7 @@ type PublisherEdit struct {
 
 func (x *PublisherEdit) Reset() {
 	*x = PublisherEdit{}
-	mi := &file_wire_v1_common_proto_msgTypes[21]
+	mi := &file_wire_v1_common_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1619,7 +1549,7 @@ func (x *PublisherEdit) String() string {
 func (*PublisherEdit) ProtoMessage() {}
 
 func (x *PublisherEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_common_proto_msgTypes[21]
+	mi := &file_wire_v1_common_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1632,7 +1562,7 @@ func (x *PublisherEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublisherEdit.ProtoReflect.Descriptor instead.
 func (*PublisherEdit) Descriptor() ([]byte, []int) {
-	return file_wire_v1_common_proto_rawDescGZIP(), []int{21}
+	return file_wire_v1_common_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PublisherEdit) GetAt() uint32 {
@@ -1669,7 +1599,7 @@ type ErrorDetail struct {
 
 func (x *ErrorDetail) Reset() {
 	*x = ErrorDetail{}
-	mi := &file_wire_v1_common_proto_msgTypes[22]
+	mi := &file_wire_v1_common_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1681,7 +1611,7 @@ func (x *ErrorDetail) String() string {
 func (*ErrorDetail) ProtoMessage() {}
 
 func (x *ErrorDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_common_proto_msgTypes[22]
+	mi := &file_wire_v1_common_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1694,7 +1624,7 @@ func (x *ErrorDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorDetail.ProtoReflect.Descriptor instead.
 func (*ErrorDetail) Descriptor() ([]byte, []int) {
-	return file_wire_v1_common_proto_rawDescGZIP(), []int{22}
+	return file_wire_v1_common_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ErrorDetail) GetCode() string {
@@ -1812,13 +1742,7 @@ const file_wire_v1_common_proto_rawDesc = "" +
 	"dataInfoId\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\x03R\aversion\x12\x16\n" +
 	"\x06values\x18\x04 \x03(\tR\x06values\x12\x1c\n" +
-	"\twithdrawn\x18\x05 \x01(\bR\twithdrawn\"q\n" +
-	"\x0fPublisherDigest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
-	"\fdata_info_id\x18\x02 \x01(\tR\n" +
-	"dataInfoId\x12\x18\n" +
-	"\aversion\x18\x03 \x01(\x03R\aversion\x12\x12\n" +
-	"\x04hash\x18\x04 \x01(\fR\x04hash\"{\n" +
+	"\twithdrawn\x18\x05 \x01(\bR\twithdrawn\"{\n" +
 	"\x05Datum\x12 \n" +
 	"\fdata_info_id\x18\x01 \x01(\tR\n" +
 	"dataInfoId\x12\x18\n" +
@@ -1886,32 +1810,31 @@ func file_wire_v1_common_proto_rawDescGZIP() []byte {
 }
 
 var file_wire_v1_common_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_wire_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_wire_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_wire_v1_common_proto_goTypes = []any{
-	(Access)(0),             // 0: conclave.v1.Access
-	(*Epoch)(nil),           // 1: conclave.v1.Epoch
-	(*Node)(nil),            // 2: conclave.v1.Node
-	(*Member)(nil),          // 3: conclave.v1.Member
-	(*Members)(nil),         // 4: conclave.v1.Members
-	(*Slot)(nil),            // 5: conclave.v1.Slot
-	(*SlotTable)(nil),       // 6: conclave.v1.SlotTable
-	(*BlacklistEntry)(nil),  // 7: conclave.v1.BlacklistEntry
-	(*Blacklist)(nil),       // 8: conclave.v1.Blacklist
-	(*Switch)(nil),          // 9: conclave.v1.Switch
-	(*Switches)(nil),        // 10: conclave.v1.Switches
-	(*Freeze)(nil),          // 11: conclave.v1.Freeze
-	(*ConfigValue)(nil),     // 12: conclave.v1.ConfigValue
-	(*ConfigValues)(nil),    // 13: conclave.v1.ConfigValues
-	(*State)(nil),           // 14: conclave.v1.State
-	(*Epochs)(nil),          // 15: conclave.v1.Epochs
-	(*Publisher)(nil),       // 16: conclave.v1.Publisher
-	(*PublisherDigest)(nil), // 17: conclave.v1.PublisherDigest
-	(*Datum)(nil),           // 18: conclave.v1.Datum
-	(*Part)(nil),            // 19: conclave.v1.Part
-	(*Delta)(nil),           // 20: conclave.v1.Delta
-	(*ValueEdit)(nil),       // 21: conclave.v1.ValueEdit
-	(*PublisherEdit)(nil),   // 22: conclave.v1.PublisherEdit
-	(*ErrorDetail)(nil),     // 23: conclave.v1.ErrorDetail
+	(Access)(0),            // 0: conclave.v1.Access
+	(*Epoch)(nil),          // 1: conclave.v1.Epoch
+	(*Node)(nil),           // 2: conclave.v1.Node
+	(*Member)(nil),         // 3: conclave.v1.Member
+	(*Members)(nil),        // 4: conclave.v1.Members
+	(*Slot)(nil),           // 5: conclave.v1.Slot
+	(*SlotTable)(nil),      // 6: conclave.v1.SlotTable
+	(*BlacklistEntry)(nil), // 7: conclave.v1.BlacklistEntry
+	(*Blacklist)(nil),      // 8: conclave.v1.Blacklist
+	(*Switch)(nil),         // 9: conclave.v1.Switch
+	(*Switches)(nil),       // 10: conclave.v1.Switches
+	(*Freeze)(nil),         // 11: conclave.v1.Freeze
+	(*ConfigValue)(nil),    // 12: conclave.v1.ConfigValue
+	(*ConfigValues)(nil),   // 13: conclave.v1.ConfigValues
+	(*State)(nil),          // 14: conclave.v1.State
+	(*Epochs)(nil),         // 15: conclave.v1.Epochs
+	(*Publisher)(nil),      // 16: conclave.v1.Publisher
+	(*Datum)(nil),          // 17: conclave.v1.Datum
+	(*Part)(nil),           // 18: conclave.v1.Part
+	(*Delta)(nil),          // 19: conclave.v1.Delta
+	(*ValueEdit)(nil),      // 20: conclave.v1.ValueEdit
+	(*PublisherEdit)(nil),  // 21: conclave.v1.PublisherEdit
+	(*ErrorDetail)(nil),    // 22: conclave.v1.ErrorDetail
 }
 var file_wire_v1_common_proto_depIdxs = []int32{
 	2,  // 0: conclave.v1.Member.node:type_name -> conclave.v1.Node
@@ -1948,8 +1871,8 @@ var file_wire_v1_common_proto_depIdxs = []int32{
 	1,  // 31: conclave.v1.Epochs.switches:type_name -> conclave.v1.Epoch
 	1,  // 32: conclave.v1.Epochs.freeze:type_name -> conclave.v1.Epoch
 	1,  // 33: conclave.v1.Epochs.config:type_name -> conclave.v1.Epoch
-	21, // 34: conclave.v1.Delta.value_edits:type_name -> conclave.v1.ValueEdit
-	22, // 35: conclave.v1.Delta.publisher_edits:type_name -> conclave.v1.PublisherEdit
+	20, // 34: conclave.v1.Delta.value_edits:type_name -> conclave.v1.ValueEdit
+	21, // 35: conclave.v1.Delta.publisher_edits:type_name -> conclave.v1.PublisherEdit
 	1,  // 36: conclave.v1.ErrorDetail.epoch:type_name -> conclave.v1.Epoch
 	37, // [37:37] is the sub-list for method output_type
 	37, // [37:37] is the sub-list for method input_type
@@ -1969,7 +1892,7 @@ func file_wire_v1_common_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_wire_v1_common_proto_rawDesc), len(file_wire_v1_common_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   23,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

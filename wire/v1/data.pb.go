@@ -1911,282 +1911,6 @@ func (x *HeldCopy) GetPosition() uint64 {
 	return 0
 }
 
-type ValuesRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       *Node                  `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
-	Slots         []*ValuesSlot          `protobuf:"bytes,2,rep,name=slots,proto3" json:"slots,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ValuesRequest) Reset() {
-	*x = ValuesRequest{}
-	mi := &file_wire_v1_data_proto_msgTypes[27]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ValuesRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ValuesRequest) ProtoMessage() {}
-
-func (x *ValuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[27]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ValuesRequest.ProtoReflect.Descriptor instead.
-func (*ValuesRequest) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{27}
-}
-
-func (x *ValuesRequest) GetSession() *Node {
-	if x != nil {
-		return x.Session
-	}
-	return nil
-}
-
-func (x *ValuesRequest) GetSlots() []*ValuesSlot {
-	if x != nil {
-		return x.Slots
-	}
-	return nil
-}
-
-type ValuesSlot struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Slot          uint32                 `protobuf:"varint,1,opt,name=slot,proto3" json:"slot,omitempty"`
-	LeaderEpoch   *Epoch                 `protobuf:"bytes,2,opt,name=leader_epoch,json=leaderEpoch,proto3" json:"leader_epoch,omitempty"`
-	Digests       []*PublisherDigest     `protobuf:"bytes,3,rep,name=digests,proto3" json:"digests,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ValuesSlot) Reset() {
-	*x = ValuesSlot{}
-	mi := &file_wire_v1_data_proto_msgTypes[28]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ValuesSlot) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ValuesSlot) ProtoMessage() {}
-
-func (x *ValuesSlot) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[28]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ValuesSlot.ProtoReflect.Descriptor instead.
-func (*ValuesSlot) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{28}
-}
-
-func (x *ValuesSlot) GetSlot() uint32 {
-	if x != nil {
-		return x.Slot
-	}
-	return 0
-}
-
-func (x *ValuesSlot) GetLeaderEpoch() *Epoch {
-	if x != nil {
-		return x.LeaderEpoch
-	}
-	return nil
-}
-
-func (x *ValuesSlot) GetDigests() []*PublisherDigest {
-	if x != nil {
-		return x.Digests
-	}
-	return nil
-}
-
-type ValuesResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Slots         []*FoundSlot           `protobuf:"bytes,1,rep,name=slots,proto3" json:"slots,omitempty"` // in the order of the request; fewer if the answer was cut
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ValuesResponse) Reset() {
-	*x = ValuesResponse{}
-	mi := &file_wire_v1_data_proto_msgTypes[29]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ValuesResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ValuesResponse) ProtoMessage() {}
-
-func (x *ValuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[29]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ValuesResponse.ProtoReflect.Descriptor instead.
-func (*ValuesResponse) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{29}
-}
-
-func (x *ValuesResponse) GetSlots() []*FoundSlot {
-	if x != nil {
-		return x.Slots
-	}
-	return nil
-}
-
-type FoundSlot struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Slot          uint32                 `protobuf:"varint,1,opt,name=slot,proto3" json:"slot,omitempty"`
-	Access        Access                 `protobuf:"varint,2,opt,name=access,proto3,enum=conclave.v1.Access" json:"access,omitempty"`
-	LeaderEpoch   *Epoch                 `protobuf:"bytes,3,opt,name=leader_epoch,json=leaderEpoch,proto3" json:"leader_epoch,omitempty"`
-	Found         []*FoundValues         `protobuf:"bytes,4,rep,name=found,proto3" json:"found,omitempty"` // in the order of the digests; fewer if the answer was cut
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *FoundSlot) Reset() {
-	*x = FoundSlot{}
-	mi := &file_wire_v1_data_proto_msgTypes[30]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *FoundSlot) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*FoundSlot) ProtoMessage() {}
-
-func (x *FoundSlot) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[30]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use FoundSlot.ProtoReflect.Descriptor instead.
-func (*FoundSlot) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{30}
-}
-
-func (x *FoundSlot) GetSlot() uint32 {
-	if x != nil {
-		return x.Slot
-	}
-	return 0
-}
-
-func (x *FoundSlot) GetAccess() Access {
-	if x != nil {
-		return x.Access
-	}
-	return Access_ACCESS_UNSPECIFIED
-}
-
-func (x *FoundSlot) GetLeaderEpoch() *Epoch {
-	if x != nil {
-		return x.LeaderEpoch
-	}
-	return nil
-}
-
-func (x *FoundSlot) GetFound() []*FoundValues {
-	if x != nil {
-		return x.Found
-	}
-	return nil
-}
-
-type FoundValues struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Found         bool                   `protobuf:"varint,1,opt,name=found,proto3" json:"found,omitempty"`
-	Values        []string               `protobuf:"bytes,2,rep,name=values,proto3" json:"values,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *FoundValues) Reset() {
-	*x = FoundValues{}
-	mi := &file_wire_v1_data_proto_msgTypes[31]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *FoundValues) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*FoundValues) ProtoMessage() {}
-
-func (x *FoundValues) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[31]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use FoundValues.ProtoReflect.Descriptor instead.
-func (*FoundValues) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{31}
-}
-
-func (x *FoundValues) GetFound() bool {
-	if x != nil {
-		return x.Found
-	}
-	return false
-}
-
-func (x *FoundValues) GetValues() []string {
-	if x != nil {
-		return x.Values
-	}
-	return nil
-}
-
 var File_wire_v1_data_proto protoreflect.FileDescriptor
 
 const file_wire_v1_data_proto_rawDesc = "" +
@@ -2331,25 +2055,7 @@ const file_wire_v1_data_proto_rawDesc = "" +
 	"\fleader_epoch\x18\x02 \x01(\v2\x12.conclave.v1.EpochR\vleaderEpoch\x121\n" +
 	"\n" +
 	"copy_epoch\x18\x03 \x01(\v2\x12.conclave.v1.EpochR\tcopyEpoch\x12\x1a\n" +
-	"\bposition\x18\x04 \x01(\x04R\bposition\"k\n" +
-	"\rValuesRequest\x12+\n" +
-	"\asession\x18\x01 \x01(\v2\x11.conclave.v1.NodeR\asession\x12-\n" +
-	"\x05slots\x18\x02 \x03(\v2\x17.conclave.v1.ValuesSlotR\x05slots\"\x8f\x01\n" +
-	"\n" +
-	"ValuesSlot\x12\x12\n" +
-	"\x04slot\x18\x01 \x01(\rR\x04slot\x125\n" +
-	"\fleader_epoch\x18\x02 \x01(\v2\x12.conclave.v1.EpochR\vleaderEpoch\x126\n" +
-	"\adigests\x18\x03 \x03(\v2\x1c.conclave.v1.PublisherDigestR\adigests\">\n" +
-	"\x0eValuesResponse\x12,\n" +
-	"\x05slots\x18\x01 \x03(\v2\x16.conclave.v1.FoundSlotR\x05slots\"\xb3\x01\n" +
-	"\tFoundSlot\x12\x12\n" +
-	"\x04slot\x18\x01 \x01(\rR\x04slot\x12+\n" +
-	"\x06access\x18\x02 \x01(\x0e2\x13.conclave.v1.AccessR\x06access\x125\n" +
-	"\fleader_epoch\x18\x03 \x01(\v2\x12.conclave.v1.EpochR\vleaderEpoch\x12.\n" +
-	"\x05found\x18\x04 \x03(\v2\x18.conclave.v1.FoundValuesR\x05found\";\n" +
-	"\vFoundValues\x12\x14\n" +
-	"\x05found\x18\x01 \x01(\bR\x05found\x12\x16\n" +
-	"\x06values\x18\x02 \x03(\tR\x06values*\x88\x01\n" +
+	"\bposition\x18\x04 \x01(\x04R\bposition*\x88\x01\n" +
 	"\x05Cause\x12\x15\n" +
 	"\x11CAUSE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fCAUSE_WITHDRAWN\x10\x01\x12\x15\n" +
@@ -2357,15 +2063,14 @@ const file_wire_v1_data_proto_rawDesc = "" +
 	"\x12CAUSE_CLIENTS_GONE\x10\x03\x12\x14\n" +
 	"\x10CAUSE_OWNER_GONE\x10\x04\x12\x0e\n" +
 	"\n" +
-	"CAUSE_DIFF\x10\x052\xe6\x03\n" +
+	"CAUSE_DIFF\x10\x052\xa3\x03\n" +
 	"\vDataService\x12>\n" +
 	"\x05Write\x12\x19.conclave.v1.WriteRequest\x1a\x1a.conclave.v1.WriteResponse\x12>\n" +
 	"\x05Fetch\x12\x19.conclave.v1.FetchRequest\x1a\x1a.conclave.v1.FetchResponse\x12=\n" +
 	"\x05Watch\x12\x19.conclave.v1.WatchRequest\x1a\x17.conclave.v1.WatchEvent0\x01\x12K\n" +
 	"\tReplicate\x12\x1d.conclave.v1.ReplicateRequest\x1a\x1b.conclave.v1.ReplicateEvent(\x010\x01\x12A\n" +
 	"\x06Finish\x12\x1a.conclave.v1.FinishRequest\x1a\x1b.conclave.v1.FinishResponse\x12E\n" +
-	"\aCollect\x12\x1b.conclave.v1.CollectRequest\x1a\x1b.conclave.v1.ReplicateEvent0\x01\x12A\n" +
-	"\x06Values\x12\x1a.conclave.v1.ValuesRequest\x1a\x1b.conclave.v1.ValuesResponseB\x19Z\x17conclave/wire/v1;wirev1b\x06proto3"
+	"\aCollect\x12\x1b.conclave.v1.CollectRequest\x1a\x1b.conclave.v1.ReplicateEvent0\x01B\x19Z\x17conclave/wire/v1;wirev1b\x06proto3"
 
 var (
 	file_wire_v1_data_proto_rawDescOnce sync.Once
@@ -2380,7 +2085,7 @@ func file_wire_v1_data_proto_rawDescGZIP() []byte {
 }
 
 var file_wire_v1_data_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_wire_v1_data_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_wire_v1_data_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_wire_v1_data_proto_goTypes = []any{
 	(Cause)(0),               // 0: conclave.v1.Cause
 	(*SlotBatch)(nil),        // 1: conclave.v1.SlotBatch
@@ -2410,95 +2115,79 @@ var file_wire_v1_data_proto_goTypes = []any{
 	(*FinishedSlot)(nil),     // 25: conclave.v1.FinishedSlot
 	(*CollectRequest)(nil),   // 26: conclave.v1.CollectRequest
 	(*HeldCopy)(nil),         // 27: conclave.v1.HeldCopy
-	(*ValuesRequest)(nil),    // 28: conclave.v1.ValuesRequest
-	(*ValuesSlot)(nil),       // 29: conclave.v1.ValuesSlot
-	(*ValuesResponse)(nil),   // 30: conclave.v1.ValuesResponse
-	(*FoundSlot)(nil),        // 31: conclave.v1.FoundSlot
-	(*FoundValues)(nil),      // 32: conclave.v1.FoundValues
-	(*Epoch)(nil),            // 33: conclave.v1.Epoch
-	(*Publisher)(nil),        // 34: conclave.v1.Publisher
-	(*Node)(nil),             // 35: conclave.v1.Node
-	(Access)(0),              // 36: conclave.v1.Access
-	(*Datum)(nil),            // 37: conclave.v1.Datum
-	(*Delta)(nil),            // 38: conclave.v1.Delta
-	(*Part)(nil),             // 39: conclave.v1.Part
-	(*PublisherDigest)(nil),  // 40: conclave.v1.PublisherDigest
+	(*Epoch)(nil),            // 28: conclave.v1.Epoch
+	(*Publisher)(nil),        // 29: conclave.v1.Publisher
+	(*Node)(nil),             // 30: conclave.v1.Node
+	(Access)(0),              // 31: conclave.v1.Access
+	(*Datum)(nil),            // 32: conclave.v1.Datum
+	(*Delta)(nil),            // 33: conclave.v1.Delta
+	(*Part)(nil),             // 34: conclave.v1.Part
 }
 var file_wire_v1_data_proto_depIdxs = []int32{
-	33, // 0: conclave.v1.SlotBatch.leader_epoch:type_name -> conclave.v1.Epoch
-	34, // 1: conclave.v1.SlotBatch.puts:type_name -> conclave.v1.Publisher
+	28, // 0: conclave.v1.SlotBatch.leader_epoch:type_name -> conclave.v1.Epoch
+	29, // 1: conclave.v1.SlotBatch.puts:type_name -> conclave.v1.Publisher
 	2,  // 2: conclave.v1.SlotBatch.removals:type_name -> conclave.v1.Removal
 	0,  // 3: conclave.v1.Removal.cause:type_name -> conclave.v1.Cause
-	35, // 4: conclave.v1.WriteRequest.session:type_name -> conclave.v1.Node
+	30, // 4: conclave.v1.WriteRequest.session:type_name -> conclave.v1.Node
 	1,  // 5: conclave.v1.WriteRequest.batches:type_name -> conclave.v1.SlotBatch
 	5,  // 6: conclave.v1.WriteResponse.results:type_name -> conclave.v1.SlotResult
-	36, // 7: conclave.v1.SlotResult.access:type_name -> conclave.v1.Access
-	33, // 8: conclave.v1.SlotResult.leader_epoch:type_name -> conclave.v1.Epoch
-	35, // 9: conclave.v1.FetchRequest.session:type_name -> conclave.v1.Node
+	31, // 7: conclave.v1.SlotResult.access:type_name -> conclave.v1.Access
+	28, // 8: conclave.v1.SlotResult.leader_epoch:type_name -> conclave.v1.Epoch
+	30, // 9: conclave.v1.FetchRequest.session:type_name -> conclave.v1.Node
 	7,  // 10: conclave.v1.FetchRequest.slots:type_name -> conclave.v1.FetchSlot
-	33, // 11: conclave.v1.FetchSlot.leader_epoch:type_name -> conclave.v1.Epoch
+	28, // 11: conclave.v1.FetchSlot.leader_epoch:type_name -> conclave.v1.Epoch
 	8,  // 12: conclave.v1.FetchSlot.wants:type_name -> conclave.v1.Want
 	10, // 13: conclave.v1.FetchResponse.slots:type_name -> conclave.v1.FetchedSlot
-	36, // 14: conclave.v1.FetchedSlot.access:type_name -> conclave.v1.Access
-	33, // 15: conclave.v1.FetchedSlot.leader_epoch:type_name -> conclave.v1.Epoch
+	31, // 14: conclave.v1.FetchedSlot.access:type_name -> conclave.v1.Access
+	28, // 15: conclave.v1.FetchedSlot.leader_epoch:type_name -> conclave.v1.Epoch
 	11, // 16: conclave.v1.FetchedSlot.datums:type_name -> conclave.v1.Fetched
-	37, // 17: conclave.v1.Fetched.datum:type_name -> conclave.v1.Datum
-	38, // 18: conclave.v1.Fetched.delta:type_name -> conclave.v1.Delta
-	39, // 19: conclave.v1.Fetched.part:type_name -> conclave.v1.Part
-	35, // 20: conclave.v1.WatchRequest.session:type_name -> conclave.v1.Node
+	32, // 17: conclave.v1.Fetched.datum:type_name -> conclave.v1.Datum
+	33, // 18: conclave.v1.Fetched.delta:type_name -> conclave.v1.Delta
+	34, // 19: conclave.v1.Fetched.part:type_name -> conclave.v1.Part
+	30, // 20: conclave.v1.WatchRequest.session:type_name -> conclave.v1.Node
 	14, // 21: conclave.v1.WatchEvent.changes:type_name -> conclave.v1.SlotChange
-	33, // 22: conclave.v1.SlotChange.leader_epoch:type_name -> conclave.v1.Epoch
-	35, // 23: conclave.v1.ReplicateRequest.follower:type_name -> conclave.v1.Node
+	28, // 22: conclave.v1.SlotChange.leader_epoch:type_name -> conclave.v1.Epoch
+	30, // 23: conclave.v1.ReplicateRequest.follower:type_name -> conclave.v1.Node
 	16, // 24: conclave.v1.ReplicateRequest.follow:type_name -> conclave.v1.Follow
 	17, // 25: conclave.v1.ReplicateRequest.unfollow:type_name -> conclave.v1.Unfollow
-	33, // 26: conclave.v1.Follow.leader_epoch:type_name -> conclave.v1.Epoch
-	33, // 27: conclave.v1.ReplicateEvent.leader_epoch:type_name -> conclave.v1.Epoch
-	36, // 28: conclave.v1.ReplicateEvent.access:type_name -> conclave.v1.Access
+	28, // 26: conclave.v1.Follow.leader_epoch:type_name -> conclave.v1.Epoch
+	28, // 27: conclave.v1.ReplicateEvent.leader_epoch:type_name -> conclave.v1.Epoch
+	31, // 28: conclave.v1.ReplicateEvent.access:type_name -> conclave.v1.Access
 	20, // 29: conclave.v1.ReplicateEvent.copies:type_name -> conclave.v1.Copy
 	21, // 30: conclave.v1.ReplicateEvent.removals:type_name -> conclave.v1.CopyRemoval
 	19, // 31: conclave.v1.ReplicateEvent.digest:type_name -> conclave.v1.CopiesDigest
-	34, // 32: conclave.v1.Copy.publisher:type_name -> conclave.v1.Publisher
-	35, // 33: conclave.v1.Copy.owner:type_name -> conclave.v1.Node
-	35, // 34: conclave.v1.CopyRemoval.owner:type_name -> conclave.v1.Node
+	29, // 32: conclave.v1.Copy.publisher:type_name -> conclave.v1.Publisher
+	30, // 33: conclave.v1.Copy.owner:type_name -> conclave.v1.Node
+	30, // 34: conclave.v1.CopyRemoval.owner:type_name -> conclave.v1.Node
 	0,  // 35: conclave.v1.CopyRemoval.cause:type_name -> conclave.v1.Cause
-	35, // 36: conclave.v1.FinishRequest.successor:type_name -> conclave.v1.Node
+	30, // 36: conclave.v1.FinishRequest.successor:type_name -> conclave.v1.Node
 	23, // 37: conclave.v1.FinishRequest.slots:type_name -> conclave.v1.FinishSlot
-	33, // 38: conclave.v1.FinishSlot.leader_epoch:type_name -> conclave.v1.Epoch
+	28, // 38: conclave.v1.FinishSlot.leader_epoch:type_name -> conclave.v1.Epoch
 	25, // 39: conclave.v1.FinishResponse.slots:type_name -> conclave.v1.FinishedSlot
-	36, // 40: conclave.v1.FinishedSlot.access:type_name -> conclave.v1.Access
-	33, // 41: conclave.v1.FinishedSlot.source_epoch:type_name -> conclave.v1.Epoch
-	35, // 42: conclave.v1.FinishedSlot.partial:type_name -> conclave.v1.Node
-	35, // 43: conclave.v1.CollectRequest.leader:type_name -> conclave.v1.Node
+	31, // 40: conclave.v1.FinishedSlot.access:type_name -> conclave.v1.Access
+	28, // 41: conclave.v1.FinishedSlot.source_epoch:type_name -> conclave.v1.Epoch
+	30, // 42: conclave.v1.FinishedSlot.partial:type_name -> conclave.v1.Node
+	30, // 43: conclave.v1.CollectRequest.leader:type_name -> conclave.v1.Node
 	27, // 44: conclave.v1.CollectRequest.slots:type_name -> conclave.v1.HeldCopy
-	33, // 45: conclave.v1.HeldCopy.leader_epoch:type_name -> conclave.v1.Epoch
-	33, // 46: conclave.v1.HeldCopy.copy_epoch:type_name -> conclave.v1.Epoch
-	35, // 47: conclave.v1.ValuesRequest.session:type_name -> conclave.v1.Node
-	29, // 48: conclave.v1.ValuesRequest.slots:type_name -> conclave.v1.ValuesSlot
-	33, // 49: conclave.v1.ValuesSlot.leader_epoch:type_name -> conclave.v1.Epoch
-	40, // 50: conclave.v1.ValuesSlot.digests:type_name -> conclave.v1.PublisherDigest
-	31, // 51: conclave.v1.ValuesResponse.slots:type_name -> conclave.v1.FoundSlot
-	36, // 52: conclave.v1.FoundSlot.access:type_name -> conclave.v1.Access
-	33, // 53: conclave.v1.FoundSlot.leader_epoch:type_name -> conclave.v1.Epoch
-	32, // 54: conclave.v1.FoundSlot.found:type_name -> conclave.v1.FoundValues
-	3,  // 55: conclave.v1.DataService.Write:input_type -> conclave.v1.WriteRequest
-	6,  // 56: conclave.v1.DataService.Fetch:input_type -> conclave.v1.FetchRequest
-	12, // 57: conclave.v1.DataService.Watch:input_type -> conclave.v1.WatchRequest
-	15, // 58: conclave.v1.DataService.Replicate:input_type -> conclave.v1.ReplicateRequest
-	22, // 59: conclave.v1.DataService.Finish:input_type -> conclave.v1.FinishRequest
-	26, // 60: conclave.v1.DataService.Collect:input_type -> conclave.v1.CollectRequest
-	28, // 61: conclave.v1.DataService.Values:input_type -> conclave.v1.ValuesRequest
-	4,  // 62: conclave.v1.DataService.Write:output_type -> conclave.v1.WriteResponse
-	9,  // 63: conclave.v1.DataService.Fetch:output_type -> conclave.v1.FetchResponse
-	13, // 64: conclave.v1.DataService.Watch:output_type -> conclave.v1.WatchEvent
-	18, // 65: conclave.v1.DataService.Replicate:output_type -> conclave.v1.ReplicateEvent
-	24, // 66: conclave.v1.DataService.Finish:output_type -> conclave.v1.FinishResponse
-	18, // 67: conclave.v1.DataService.Collect:output_type -> conclave.v1.ReplicateEvent
-	30, // 68: conclave.v1.DataService.Values:output_type -> conclave.v1.ValuesResponse
-	62, // [62:69] is the sub-list for method output_type
-	55, // [55:62] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	28, // 45: conclave.v1.HeldCopy.leader_epoch:type_name -> conclave.v1.Epoch
+	28, // 46: conclave.v1.HeldCopy.copy_epoch:type_name -> conclave.v1.Epoch
+	3,  // 47: conclave.v1.DataService.Write:input_type -> conclave.v1.WriteRequest
+	6,  // 48: conclave.v1.DataService.Fetch:input_type -> conclave.v1.FetchRequest
+	12, // 49: conclave.v1.DataService.Watch:input_type -> conclave.v1.WatchRequest
+	15, // 50: conclave.v1.DataService.Replicate:input_type -> conclave.v1.ReplicateRequest
+	22, // 51: conclave.v1.DataService.Finish:input_type -> conclave.v1.FinishRequest
+	26, // 52: conclave.v1.DataService.Collect:input_type -> conclave.v1.CollectRequest
+	4,  // 53: conclave.v1.DataService.Write:output_type -> conclave.v1.WriteResponse
+	9,  // 54: conclave.v1.DataService.Fetch:output_type -> conclave.v1.FetchResponse
+	13, // 55: conclave.v1.DataService.Watch:output_type -> conclave.v1.WatchEvent
+	18, // 56: conclave.v1.DataService.Replicate:output_type -> conclave.v1.ReplicateEvent
+	24, // 57: conclave.v1.DataService.Finish:output_type -> conclave.v1.FinishResponse
+	18, // 58: conclave.v1.DataService.Collect:output_type -> conclave.v1.ReplicateEvent
+	53, // [53:59] is the sub-list for method output_type
+	47, // [47:53] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_wire_v1_data_proto_init() }
@@ -2517,7 +2206,7 @@ func file_wire_v1_data_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_wire_v1_data_proto_rawDesc), len(file_wire_v1_data_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   32,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

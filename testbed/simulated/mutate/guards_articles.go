@@ -167,7 +167,7 @@ var articleGuards = []guard{
 	{name: "002: a session leaves the blacklist before it takes clients", test: unit{"./session", "TestArticleLeavesTheBlacklistLast"}, patch: patch{
 		"session/server.go", "\ts.drain.open()\n", "\t_ = s.meta.Restore(ctx)\n\ts.drain.open()\n"}},
 	{name: "002: a task that failed is not retried", test: unit{"./data", "TestArticleALostSessionsTaskIsRetriedAndOthersAreNotHeldUp"}, patch: patch{
-		"data/diff.go", "if err == nil || ctx.Err() != nil || !j.fence {", "if err == nil || ctx.Err() != nil || j.fence {"}, more: []patch{{
+		"data/diff.go", "if err == nil || ctx.Err() != nil || !j.awaited {", "if err == nil || ctx.Err() != nil || j.awaited {"}, more: []patch{{
 		"data/migration.go", "\tdelete(m.pending, session)\n", ""}}},
 	{name: "002: a node serves before it has the data", test: unit{"./data", "TestArticleANodeThatComesSynchronisesBeforeItServes"}, patch: patch{
 		"data/migrate.go", "if m.phase == applying && m.r.reached(m.sourceEpoch, m.position) {", "if m.phase == applying || m.phase == finishing {"}, more: []patch{{

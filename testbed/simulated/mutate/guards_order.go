@@ -13,6 +13,4 @@ var orderGuards = []guard{
 		"session/publisher.go", "over := w.bytes > maxWaiting", "over := w.bytes > 0"}},
 	{name: "a client sends all that it has at once", test: unit{"./client", "TestLink_FullSessionIsNotLeft"}, by: on("overload-by-six-times", "overload-by-six-times@2"), patch: patch{
 		"client/window.go", "\tcase len(w.sent) == 0:\n\t\treturn w.size\n\tcase w.messages >= windowMessages:\n\t\treturn 0\n\t}\n", "\tcase w.messages < 1<<20:\n\t\treturn 1 << 30\n\t}\n"}},
-	{name: "a session looks for nothing at the data nodes", by: on("large-values-are-not-sent-again"), patch: patch{
-		"session/adopt.go", "\t\ta.nodes.search(address, s)\n", "\t\tclose(s.done)\n"}},
 }

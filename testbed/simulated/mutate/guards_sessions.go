@@ -3,7 +3,7 @@ package main
 // The guards of what happens while sessions are dead or suspended.
 var sessionGuards = []guard{
 	{name: "an outage of all sessions counts against their clients", test: unit{"./data", "TestOwners_OutageOfAllSessionsRemovesNothing"}, by: on("all-sessions-are-killed", "all-sessions-are-killed@2", "all-sessions-are-frozen"), patch: patch{
-		"data/sweep.go", "s.owners.sweep(copies, len(living) == 0 || s.leaderLost(), now)", "s.owners.sweep(copies, s.leaderLost(), now)"}},
+		"data/sweep.go", "s.owners.sweep(copies, len(living) == 0 || s.leaderSilent(), now)", "s.owners.sweep(copies, s.leaderSilent(), now)"}},
 	{name: "leases end while their session is suspended", test: unit{"./session", "TestSuspendedSession_KeepsClientsThatHaveNoOther"}, by: on("all-sessions-are-frozen", "all-sessions-are-frozen@2"), patch: patch{
 		"session/leases.go", "if time.Since(now) > stalled {", "if time.Since(now) > 1000*stalled {"}},
 	{name: "leases are not renewed when their session resumes", by: on("all-sessions-are-frozen", "all-sessions-are-frozen@2", "all-sessions-are-frozen@3"), patch: patch{

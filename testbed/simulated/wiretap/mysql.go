@@ -116,7 +116,7 @@ type known struct {
 var statements = func() (all []known) {
 	for _, s := range []struct{ name, text string }{
 		{"look", sql.LockLook}, {"win vacant", sql.LockWinVacant}, {"win own", sql.LockWinOwn}, {"win expired", sql.LockWinExpired},
-		{"win overdue", sql.LockWinOverdue}, {"win witness", sql.LockWinWitness}, {"renew", sql.LockRenew}, {"reacquire", sql.LockRepark},
+		{"win overdue", sql.LockWinOverdue}, {"win witness", sql.LockWinWitness}, {"renew", sql.LockRenew}, {"reacquire", sql.LockReacquire},
 		{"resign", sql.LockResign}, {"take", sql.LockTake}, {"await", sql.LockAwait}, {"used", sql.LockUsed}, {"release", sql.LockRelease},
 		{"binlog", sql.LockBinlog}, {"seed the lock", sql.LockSeed}, {"seed the state", sql.StateSeed}, {"read the state", sql.StateRead}, {"owner", sql.StateOwner},
 		{"write", sql.StateWrite}, {"seal", sql.StateSeal}, {"record the election", sql.HistoryRecord}, {"list the elections", sql.HistoryList},

@@ -139,7 +139,7 @@ func TestSent_NamesStatements(t *testing.T) {
 	const meta, db = "meta-1:40002", "db:3306"
 	for _, s := range []struct{ name, text string }{
 		{"look", sql.LockLook}, {"win vacant", sql.LockWinVacant}, {"win own", sql.LockWinOwn}, {"win expired", sql.LockWinExpired}, {"win overdue", sql.LockWinOverdue},
-		{"win witness", sql.LockWinWitness}, {"renew", sql.LockRenew}, {"reacquire", sql.LockRepark}, {"resign", sql.LockResign}, {"write", sql.StateWrite}, {"seal", sql.StateSeal},
+		{"win witness", sql.LockWinWitness}, {"renew", sql.LockRenew}, {"reacquire", sql.LockReacquire}, {"resign", sql.LockResign}, {"write", sql.StateWrite}, {"seal", sql.StateSeal},
 		{"take", sql.LockTake}, {"await", sql.LockAwait}, {"release", sql.LockRelease}, {"SELECT something FROM", "SELECT something FROM somewhere"},
 	} {
 		t.Run(s.name, func(t *testing.T) {

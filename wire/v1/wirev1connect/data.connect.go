@@ -48,8 +48,6 @@ const (
 	DataServiceFinishProcedure = "/conclave.v1.DataService/Finish"
 	// DataServiceCollectProcedure is the fully-qualified name of the DataService's Collect RPC.
 	DataServiceCollectProcedure = "/conclave.v1.DataService/Collect"
-	// DataServiceValuesProcedure is the fully-qualified name of the DataService's Values RPC.
-	DataServiceValuesProcedure = "/conclave.v1.DataService/Values"
 )
 
 // DataServiceClient is a client for the conclave.v1.DataService service.
@@ -75,9 +73,6 @@ type DataServiceClient interface {
 	// nothing for the other slots. The node no longer serves or follows the slots
 	// at older epochs. The call may be repeated.
 	Collect(context.Context, *connect.Request[v1.CollectRequest]) (*connect.ServerStreamForClient[v1.ReplicateEvent], error)
-	// Values returns the values of copies, whichever session owns them, that have
-	// the hashes that a client has named at another session. It changes nothing.
-	Values(context.Context, *connect.Request[v1.ValuesRequest]) (*connect.Response[v1.ValuesResponse], error)
 }
 
 // NewDataServiceClient constructs a client for the conclave.v1.DataService service. By default, it
@@ -127,12 +122,6 @@ func NewDataServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(dataServiceMethods.ByName("Collect")),
 			connect.WithClientOptions(opts...),
 		),
-		values: connect.NewClient[v1.ValuesRequest, v1.ValuesResponse](
-			httpClient,
-			baseURL+DataServiceValuesProcedure,
-			connect.WithSchema(dataServiceMethods.ByName("Values")),
-			connect.WithClientOptions(opts...),
-		),
 	}
 }
 
@@ -144,7 +133,6 @@ type dataServiceClient struct {
 	replicate *connect.Client[v1.ReplicateRequest, v1.ReplicateEvent]
 	finish    *connect.Client[v1.FinishRequest, v1.FinishResponse]
 	collect   *connect.Client[v1.CollectRequest, v1.ReplicateEvent]
-	values    *connect.Client[v1.ValuesRequest, v1.ValuesResponse]
 }
 
 // Write calls conclave.v1.DataService.Write.
@@ -177,11 +165,6 @@ func (c *dataServiceClient) Collect(ctx context.Context, req *connect.Request[v1
 	return c.collect.CallServerStream(ctx, req)
 }
 
-// Values calls conclave.v1.DataService.Values.
-func (c *dataServiceClient) Values(ctx context.Context, req *connect.Request[v1.ValuesRequest]) (*connect.Response[v1.ValuesResponse], error) {
-	return c.values.CallUnary(ctx, req)
-}
-
 // DataServiceHandler is an implementation of the conclave.v1.DataService service.
 type DataServiceHandler interface {
 	// Write stores a session's registrations. Each slot is decided on its own.
@@ -205,9 +188,6 @@ type DataServiceHandler interface {
 	// nothing for the other slots. The node no longer serves or follows the slots
 	// at older epochs. The call may be repeated.
 	Collect(context.Context, *connect.Request[v1.CollectRequest], *connect.ServerStream[v1.ReplicateEvent]) error
-	// Values returns the values of copies, whichever session owns them, that have
-	// the hashes that a client has named at another session. It changes nothing.
-	Values(context.Context, *connect.Request[v1.ValuesRequest]) (*connect.Response[v1.ValuesResponse], error)
 }
 
 // NewDataServiceHandler builds an HTTP handler from the service implementation. It returns the path
@@ -253,12 +233,6 @@ func NewDataServiceHandler(svc DataServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(dataServiceMethods.ByName("Collect")),
 		connect.WithHandlerOptions(opts...),
 	)
-	dataServiceValuesHandler := connect.NewUnaryHandler(
-		DataServiceValuesProcedure,
-		svc.Values,
-		connect.WithSchema(dataServiceMethods.ByName("Values")),
-		connect.WithHandlerOptions(opts...),
-	)
 	return "/conclave.v1.DataService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case DataServiceWriteProcedure:
@@ -273,8 +247,6 @@ func NewDataServiceHandler(svc DataServiceHandler, opts ...connect.HandlerOption
 			dataServiceFinishHandler.ServeHTTP(w, r)
 		case DataServiceCollectProcedure:
 			dataServiceCollectHandler.ServeHTTP(w, r)
-		case DataServiceValuesProcedure:
-			dataServiceValuesHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -306,8 +278,4 @@ func (UnimplementedDataServiceHandler) Finish(context.Context, *connect.Request[
 
 func (UnimplementedDataServiceHandler) Collect(context.Context, *connect.Request[v1.CollectRequest], *connect.ServerStream[v1.ReplicateEvent]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("conclave.v1.DataService.Collect is not implemented"))
-}
-
-func (UnimplementedDataServiceHandler) Values(context.Context, *connect.Request[v1.ValuesRequest]) (*connect.Response[v1.ValuesResponse], error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("conclave.v1.DataService.Values is not implemented"))
 }
