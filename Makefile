@@ -215,7 +215,7 @@ generate: $(TOOLS)/generate-$(BUF_VERSION)-$(PROTOC_GO)-$(PROTOC_CONNECT) ## the
 	PATH='$(TOOLS)':"$$PATH" buf generate
 
 bench: build ## the figures, n = 30 each, in under ten minutes; FULL=1: n >= 200 and the growth curves
-	@$(BIN)/conclave bench $(if $(FULL),--repeat 200 --sizes,)
+	@$(BIN)/conclave bench $(if $(FULL),--repeat 200,)
 	@$(if $(FULL),$(BIN)/conclave bench --full,:)
 
 FUZZTIME ?= 20s

@@ -1,6 +1,6 @@
 // Package plot draws what was measured as SVG for HTML pages that load nothing
-// else: distributions with every sample or every share of them, not bars of means,
-// who led over time, and how figures grow with sizes.
+// else: distributions with every sample or every share of them, not bars of means, and
+// who led over time.
 //
 // What is drawn depends only on its input. Colours, dashes and shapes are classes
 // of [Style]; nothing is shown by colour alone.
@@ -11,6 +11,5 @@
 //
 //   - distribution.go: distributions, one below the other on one scale.
 //   - lanes.go: intervals over time.
-//   - lines.go: figures over sizes.
 //   - scale.go: from a value to its place in the picture.
 package plot

@@ -175,26 +175,33 @@ func (c *cluster) gaps(ctx context.Context) (out []float64) {
 	return out
 }
 
-// counts are what should not happen because of load, since the start of the cluster,
-// by the column of the growth curves. What could not be read is missing.
+// The names of counts.
+const (
+	clientsGone = "clients whose lease has expired"
+	elections   = "elections"
+	evictions   = "evictions"
+)
+
+// counts are what should not happen because of load, since the start of the cluster.
+// What could not be read is missing.
 func (c *cluster) counts(ctx context.Context) map[string]float64 {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	out := map[string]float64{}
 	if n, err := c.metric(ctx, "conclave_session_client_leases_expired_total", c.running(ctx, "session")...); err == nil {
-		out["clientsGone"] = n
+		out[clientsGone] = n
 	}
-	if elections, err := c.admin.Elections(ctx); err == nil {
-		out["elections"] = 0
-		for _, e := range elections {
-			out["elections"] = max(out["elections"], float64(e.Term)) // each election has its own term
+	if all, err := c.admin.Elections(ctx); err == nil {
+		out[elections] = 0
+		for _, e := range all {
+			out[elections] = max(out[elections], float64(e.Term)) // each election has its own term
 		}
 	}
-	evictions := 0.0
+	removed := 0.0
 	for _, address := range c.admin.Metas {
 		err := wire.ReadEvents(ctx, c.admin.HTTP, address, c.Token(), 0, false, func(e wire.Event) error {
 			if e.Type == "node.evicted" || e.Type == "node.lost" {
-				evictions++
+				removed++
 			}
 			return nil
 		})
@@ -202,7 +209,7 @@ func (c *cluster) counts(ctx context.Context) map[string]float64 {
 			return out
 		}
 	}
-	out["evictions"] = evictions
+	out[evictions] = removed
 	return out
 }
 
@@ -257,13 +264,13 @@ func (c *cluster) memory(ctx context.Context, role string) (sum float64, err err
 }
 
 // processorTime returns how long the processes of the cluster that run have had a
-// processor.
-func (c *cluster) processorTime(ctx context.Context) (sum time.Duration, err error) {
-	ps, err := c.Processes(ctx)
+// processor; 0: not known.
+func (c *cluster) processorTime(ctx context.Context) (sum time.Duration) {
+	ps, _ := c.Processes(ctx)
 	for _, p := range ps {
 		sum += p.CPU
 	}
-	return sum, err
+	return sum
 }
 
 // await calls done every tick until it returns true. what names the condition

@@ -67,9 +67,16 @@ const (
 	pingTime = 90 * time.Microsecond
 )
 
+// Machinery is what a machine has for connections. What is 0 is not known.
+type Machinery struct {
+	Files  int   // that a process can have open
+	Memory int64 // that is available, in bytes
+	CPUs   int
+}
+
 // fits returns an error if the machine cannot have a number of connections: before
 // anything is started, instead of after minutes.
-func (c GrowthConfig) fits(connections int) error {
+func (c Machinery) fits(connections int) error {
 	if connections <= usualConnections {
 		return nil
 	}

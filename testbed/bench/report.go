@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"runtime"
@@ -97,6 +98,13 @@ func (r Report) Write(w io.Writer) {
 		}
 	}
 	writeMachine(w, r.Machine, r.Version, r.At, r.TookMs)
+}
+
+// WriteJSON writes the report as one document.
+func (r Report) WriteJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(r)
 }
 
 func writeMachine(w io.Writer, m Machine, version string, at time.Time, tookMs int64) {

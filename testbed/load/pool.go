@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"conclave/client"
@@ -40,8 +39,7 @@ type Pool struct {
 	// Start starts a client.
 	Start func(client.Config) (Client, error)
 
-	config   client.Config // with all sessions
-	received atomic.Int64
+	config client.Config // with all sessions
 
 	mu      sync.Mutex // guards clients
 	clients []Client
@@ -68,16 +66,13 @@ func (p *Pool) Connect(name string) (Client, error) {
 	}
 	c, err := p.Start(client.Config{
 		Name: name, Sessions: []string{sessions[len(p.clients)%len(sessions)]},
-		Network: counted{network, &p.received}, Token: p.config.Token, TLSFrom: p.config.TLSFrom,
+		Network: network, Token: p.config.Token, TLSFrom: p.config.TLSFrom,
 	})
 	if err == nil {
 		p.clients = append(p.clients, c)
 	}
 	return c, err
 }
-
-// Received returns the number of bytes that all clients have received.
-func (p *Pool) Received() int64 { return p.received.Load() }
 
 // Lost returns how often a client has lost its session.
 func (p *Pool) Lost() (n int64) {
@@ -87,29 +82,4 @@ func (p *Pool) Lost() (n int64) {
 		n += c.Lost()
 	}
 	return n
-}
-
-// counted is a network that counts the bytes received.
-type counted struct {
-	*wire.TCP
-	received *atomic.Int64
-}
-
-func (n counted) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	c, err := n.TCP.DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	return countedConn{c, n.received}, nil
-}
-
-type countedConn struct {
-	net.Conn
-	received *atomic.Int64
-}
-
-func (c countedConn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	c.received.Add(int64(n))
-	return n, err
 }
