@@ -63,7 +63,7 @@ const rules = `
 	testbed/outside < testbed/containers/compose;
 	testbed/outside, testbed/containers/compose < testbed/containers;
 	wire, sql, testbed/console/journal < testbed/simulated/wiretap < testbed/simulated;
-	internal/node, meta, data, session, testbed/scenario, elector/termcas, testbed/simulated/simnet, internal/devdb, internal/logging < testbed/simulated;
+	internal/node, meta, data, session, testbed/scenario, elector/termcas, testbed/simulated/simnet, testbed/outside, internal/devdb, internal/logging < testbed/simulated;
 	NONE < testbed/simulated/onetrace, testbed/simulated/mutate;
 	testbed/check, testbed/outside < testbed/load < testbed/bench < testbed/report;
 	testbed < testbed/soak;

@@ -38,8 +38,8 @@
 //   - nodes.go: data and session nodes that are killed, drained, started.
 //   - leader.go: leaders that are killed or stopped.
 //   - load.go: latency, load, and the cost of TLS.
-//   - run.go: the configuration, and one benchmark in progress.
 //   - growth.go: the measurements with sizes.
+//   - run.go: the configuration, and one benchmark in progress.
 //   - machine.go: memory and load of this machine, and what connections need of it.
 //   - cluster.go: what is done to a cluster and read from it.
 //   - original.go: the figures of the original.

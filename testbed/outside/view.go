@@ -179,7 +179,12 @@ func table(s metaclient.SlotsInfo) slot.Table {
 // Operate carries out a command of an operator; done is false for any other
 // act.
 func (v *View) Operate(ctx context.Context, a testbed.Action) (done bool, err error) {
-	admin := v.admin(reachable(v.Nodes(), v.last())...)
+	return Command(ctx, v.admin(reachable(v.Nodes(), v.last())...), a, v.Nodes()[a.Node])
+}
+
+// Command carries out a command of an operator, on the node at an address if it is one
+// to a node; done is false for any other act.
+func Command(ctx context.Context, admin *metaclient.Admin, a testbed.Action, address string) (done bool, err error) {
 	var opts []metaclient.Option
 	if a.Force {
 		opts = append(opts, metaclient.Force())
@@ -198,13 +203,13 @@ func (v *View) Operate(ctx context.Context, a testbed.Action) (done bool, err er
 			err = nil // it is not on the blacklist
 		}
 	case testbed.Freeze:
-		_, err = admin.SetSwitch(ctx, "arrange", "off")
+		_, err = admin.SetSwitch(ctx, wire.SwitchArrange, "off")
 	case testbed.Unfreeze:
-		_, err = admin.SetSwitch(ctx, "arrange", "on")
+		_, err = admin.SetSwitch(ctx, wire.SwitchArrange, "on")
 	case testbed.Switch:
 		_, err = admin.SetSwitch(ctx, a.Node, a.Peer)
 	case testbed.AnnounceStop:
-		err = admin.AnnounceStopTo(ctx, v.Nodes()[a.Node], "chaos")
+		err = admin.AnnounceStopTo(ctx, address, "chaos")
 	default:
 		return false, nil
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"conclave"
 	"conclave/client"
 	"conclave/internal/logging"
 	"conclave/testbed"
@@ -13,7 +12,7 @@ import (
 
 // Client is a client of the cluster on its own host.
 type Client struct {
-	*client.Client
+	testbed.SDK
 	c      *Cluster
 	name   string
 	cancel context.CancelFunc
@@ -24,14 +23,6 @@ var _ testbed.Client = (*Client)(nil)
 
 // Client starts a client that knows every session.
 func (c *Cluster) Client(name string) (testbed.Client, error) {
-	cl, err := c.newClient(name)
-	if err != nil {
-		return nil, err
-	}
-	return cl, nil
-}
-
-func (c *Cluster) newClient(name string) (*Client, error) {
 	if c.client(name) != nil {
 		return nil, fmt.Errorf("client %s was already started", name)
 	}
@@ -44,7 +35,7 @@ func (c *Cluster) newClient(name string) (*Client, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	cl := &Client{Client: inner, c: c, name: name, cancel: cancel, done: make(chan struct{})}
+	cl := &Client{SDK: testbed.SDK{Client: inner}, c: c, name: name, cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(cl.done)
 		_ = inner.Run(ctx) // the context's own error, or nil after Close
@@ -62,31 +53,14 @@ func (c *Cluster) client(name string) *Client {
 	return c.clients[name]
 }
 
-// Publish registers values under a dataId.
-func (cl *Client) Publish(ctx context.Context, dataID string, values []string) (testbed.Publication, error) {
-	p, err := cl.Client.Publish(ctx, dataID, values)
-	if err != nil {
-		return nil, err
-	}
-	return p, nil
-}
-
-// Subscribe calls pushed with each push of the dataId.
-func (cl *Client) Subscribe(dataID string, pushed func(conclave.Datum)) error {
-	_, err := cl.Client.Subscribe(dataID, client.OnPush(pushed))
-	return err
-}
-
 // Close withdraws the client's registrations and disconnects it.
 func (cl *Client) Close(ctx context.Context) error {
-	err := cl.Client.Close(ctx)
+	err := cl.SDK.Close(ctx)
 	cl.end()
 	return err
 }
 
-// Kill ends the client as kill -9 does.
-func (cl *Client) Kill() { cl.kill() }
-
+// kill ends the client as kill -9 does.
 func (cl *Client) kill() {
 	cl.c.net.Kill(cl.name)
 	cl.end()

@@ -104,9 +104,6 @@ func New(o Options) *Cluster {
 	}
 }
 
-// Net returns the network, for faults that no scenario action has.
-func (c *Cluster) Net() *simnet.Net { return c.net }
-
 // stream returns the random stream for a name, seeded with the cluster's seed
 // and the number of starts so far.
 func (c *Cluster) stream(name string) *rand.Rand {

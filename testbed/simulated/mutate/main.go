@@ -12,9 +12,6 @@ import (
 // options are the flags.
 type options struct {
 	only    string
-	search  bool
-	storms  bool
-	seeds   int
 	table   bool
 	overlay string
 }
@@ -22,9 +19,6 @@ type options struct {
 func main() {
 	var o options
 	flag.StringVar(&o.only, "only", "", "try only guards whose name contains one of these words, separated by |")
-	flag.BoolVar(&o.search, "search", false, "if the guard's own plays pass, try every scenario and -seeds storms")
-	flag.BoolVar(&o.storms, "storms", false, "play only -seeds storms, and report the first that fails")
-	flag.IntVar(&o.seeds, "seeds", 20, "number of storms that a search plays")
 	flag.BoolVar(&o.table, "markdown", false, "print the rows of a Markdown table")
 	flag.StringVar(&o.overlay, "overlay", "", "only write overlay.json, in which the guards are missing, into this folder")
 	flag.Parse()
@@ -53,7 +47,7 @@ func run(o options) (missed int, err error) {
 		if !g.selected(o.only) {
 			continue
 		}
-		by, err := g.result(dir, o)
+		by, err := g.result(dir)
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", g.name, err)
 		}
@@ -88,7 +82,7 @@ func (g guard) selected(only string) bool {
 
 // result removes the guard, together with those that cover it, and returns what
 // failed then, or "" if nothing did.
-func (g guard) result(dir string, o options) (string, error) {
+func (g guard) result(dir string) (string, error) {
 	out := []guard{g}
 	for _, name := range g.covered {
 		other, err := find(name)
@@ -100,21 +94,14 @@ func (g guard) result(dir string, o options) (string, error) {
 	if err := remove(dir, out); err != nil {
 		return "", err
 	}
-	if len(g.by) == 0 && !o.search && !o.storms {
+	if len(g.by) == 0 {
 		return g.unitResult(dir)
 	}
 	binary, err := compile(dir)
 	if err != nil {
 		return "", err
 	}
-	if o.storms {
-		by, err := playStorms(dir, binary, o.seeds)
-		if err != nil || by == "" {
-			return "", err
-		}
-		return "caught by storms alone: " + by, nil
-	}
-	by, err := g.search(dir, binary, o)
+	by, err := g.search(binary)
 	switch {
 	case err != nil:
 		return "", err
@@ -140,20 +127,14 @@ func (g guard) unitResult(dir string) (string, error) {
 }
 
 // search plays until a play fails and returns what it found, or "".
-func (g guard) search(dir, binary string, o options) (string, error) {
+func (g guard) search(binary string) (string, error) {
 	for _, p := range g.by {
 		found, err := p.play(binary)
 		if err != nil || found != "" {
 			return found, err
 		}
 	}
-	if !o.search {
-		return "", nil
-	}
-	if found, err := runSimulator(binary, []string{"-test.run", "^TestStories$", "-all", "-test.failfast"}); err != nil || found != "" {
-		return found, err
-	}
-	return playStorms(dir, binary, o.seeds)
+	return "", nil
 }
 
 // find returns the guard of that name.
