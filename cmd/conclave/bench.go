@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -21,13 +20,12 @@ import (
 	"conclave/testbed/bench"
 	"conclave/testbed/local"
 	"conclave/testbed/local/supervisor"
-	"conclave/testbed/report"
 )
 
 func (a *app) benchCommand() *cobra.Command {
 	var cfg bench.Config
 	var calm time.Duration
-	var html, file string
+	var file string
 	cmd := &cobra.Command{
 		Use: "bench", Short: "Measure a new cluster against targets and SOFARegistry", Args: want(),
 		Long: `Measure a new cluster in a temporary folder: latencies, rates, costs, and what happens
@@ -52,6 +50,8 @@ fails is reported, the next ones are measured, and the exit code is 1.`,
 			switch {
 			case cmd.Flags().Changed("sizes"):
 				return usageError{errors.New("--sizes is no more: --full measures with other numbers")}
+			case cmd.Flags().Changed("html"):
+				return usageError{errors.New("--html is no more: --report writes JSON")}
 			case cfg.N == 0:
 				return usageError{errors.New("--repeat 0: want at least 1")}
 			case cfg.For <= 0:
@@ -60,7 +60,7 @@ fails is reported, the next ones are measured, and the exit code is 1.`,
 				return usageError{fmt.Errorf("--limit %s: want more than 0", cfg.Limit)}
 			}
 			cfg.Settle, cfg.Calm = min(calm, time.Minute), calm
-			return a.bench(cmd.Context(), cfg, html, file)
+			return a.bench(cmd.Context(), cfg, file)
 		},
 	}
 	f := cmd.Flags()
@@ -70,20 +70,20 @@ fails is reported, the next ones are measured, and the exit code is 1.`,
 		"; with --full: "+strings.Join(bench.Names(true), ", "))
 	f.IntVar(&cfg.N, "repeat", 30, "number of repetitions of each fault")
 	f.Bool("sizes", false, "")
-	_ = f.MarkHidden("sizes") // it exists
+	f.String("html", "", "")
+	_ = errors.Join(f.MarkHidden("sizes"), f.MarkHidden("html")) // they exist
 	f.IntVar(&cfg.MaxRegistrations, "max-registrations", 0, "--full: leave out larger numbers of registrations (0: none)")
 	f.IntVar(&cfg.MaxConnections, "max-connections", 0, "--full: leave out larger numbers of connections (0: none)")
 	f.BoolVar(&cfg.Huge, "huge", false, "--full: add 100,000 connections")
 	f.BoolVar(&cfg.Secured, "tls", false, "--full: use TLS on every port of a node")
 	f.DurationVar(&cfg.For, "for", 30*time.Second, "--full: how long each overload lasts")
 	f.DurationVar(&cfg.Limit, "limit", 5*time.Minute, "--full: time limit of each size")
-	f.StringVar(&html, "html", "", "write the report to this file as one HTML page")
 	f.StringVar(&file, "report", "", "write the report to this file as JSON")
 	return cmd
 }
 
-// bench measures, and writes the report to the files html and file, if they are named.
-func (a *app) bench(ctx context.Context, cfg bench.Config, html, file string) (err error) {
+// bench measures, and writes the report to a file, if it is named.
+func (a *app) bench(ctx context.Context, cfg bench.Config, file string) (err error) {
 	cfg.Version, cfg.Progress = version, a.stderr
 	cfg.Have = bench.Machinery{Files: cli.OpenFiles(), Memory: bench.AvailableMemory(), CPUs: runtime.NumCPU()}
 	if err := cfg.Validate(); err != nil { // before a cluster is started
@@ -119,9 +119,6 @@ func (a *app) bench(ctx context.Context, cfg bench.Config, html, file string) (e
 	err = errors.Join(err, a.show(figures, figures.Write))
 	if file != "" {
 		err = errors.Join(err, writePage(file, figures.WriteJSON))
-	}
-	if html != "" {
-		err = errors.Join(err, writePage(html, func(w io.Writer) error { return report.WriteBench(w, figures) }))
 	}
 	return err
 }

@@ -105,13 +105,13 @@ func TestBenchGrowth_RefusesWrongFlagsBeforeAnythingStarts(t *testing.T) {
 		"--repeat and --full exclude each other":                      {"--full", "--repeat", "3"},
 		"--sizes is no more":                                          {"--sizes"},
 		"--max-registrations needs --full":                            {"--max-registrations", "5000"},
-		`--html "` + filepath.Join("none", "x.html") + `": no folder`: {"--html", filepath.Join("none", "x.html")},
 		"--for needs --full":                                          {"--for", "1s"},
 		"at most 5 registrations: want at least 1000":                 {"--full", "--max-registrations", "5"},
 		"--max-connections is -1: want 0 or more":                     {"--full", "--max-connections", "-1"},
 		"--limit 0s: want more than 0":                                {"--full", "--limit", "0s"},
 		"--for 0s: want more than 0":                                  {"--full", "--for", "0s"},
-		`--html "` + filepath.Join("no", "x.html") + `": no folder`:   {"--full", "--html", filepath.Join("no", "x.html")},
+		`--report "` + filepath.Join("no", "x.json") + `": no folder`: {"--full", "--report", filepath.Join("no", "x.json")},
+		"--html is no more":                                           {"--html", "x.html"},
 	} {
 		r := tool(t, append([]string{"bench"}, args...)...)
 		assert.Equal(t, exitUsage, r.code, "%v", args)
@@ -119,15 +119,15 @@ func TestBenchGrowth_RefusesWrongFlagsBeforeAnythingStarts(t *testing.T) {
 	}
 }
 
-func TestBenchGrowth_WritesTableJSONAndPage(t *testing.T) {
+func TestBenchGrowth_WritesTableAndJSON(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts real processes")
 	}
 	realPrograms(t)
 	dir := t.TempDir()
-	html, file := filepath.Join(dir, "growth.html"), filepath.Join(dir, "growth.json")
+	file := filepath.Join(dir, "growth.json")
 	r := tool(t, "bench", "--full", "--tls", "--only", "registrations,connections", "--max-registrations", "1000", "--max-connections", "10",
-		"--limit", "2m", "--html", html, "--report", file)
+		"--limit", "2m", "--report", file)
 	require.Equal(t, exitDone, r.code, r.stderr)
 	assert.Contains(t, r.stdout, "200 connections, 1000 registrations: registrations stored")
 	body, err := os.ReadFile(file)
@@ -143,9 +143,6 @@ func TestBenchGrowth_WritesTableJSONAndPage(t *testing.T) {
 	bounced := seen["registrations-bounced-20-1000"]
 	assert.Zero(t, bounced.P50)
 	assert.Regexp(t, "clients whose lease has expired: 0, elections: 0, evictions: 0, memory of meta: [1-9].*, memory of data: [1-9]", bounced.Note)
-	page, err := os.ReadFile(html)
-	require.NoError(t, err)
-	assert.Contains(t, string(page), "publish to stored")
 }
 
 // The pool counts the client's own report of a lost session.

@@ -1,5 +1,5 @@
 // Package plot draws what was measured as SVG for HTML pages that load nothing
-// else: distributions with every sample or every share of them, not bars of means, and
+// else: distributions with every sample, not bars of means, and
 // who led over time.
 //
 // What is drawn depends only on its input. Colours, dashes and shapes are classes

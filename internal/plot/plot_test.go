@@ -36,16 +36,12 @@ func elements(t *testing.T, svg, name string) (out []map[string]string) {
 func TestDistributions_DrawsEverySample(t *testing.T) {
 	svg := string(plot.Distributions(`a "title" <x>`, "ms", []plot.Distribution{
 		{Label: "a & b", Samples: []float64{1, 10, 100}, Median: 10, Note: "1 of 4: never"},
-		{Label: "many", Shares: []plot.Share{{Value: 100, Part: 1}, {Value: 1, Part: 0.5}}},
 	}))
 	dots := elements(t, svg, "circle")
 	require.Len(t, dots, 3)
 	assert.Equal(t, "210.0", dots[0]["cx"], "the scale begins at the smallest value")
 	assert.Equal(t, "570.0", dots[1]["cx"], "and is logarithmic")
 	assert.Equal(t, "930.0", dots[2]["cx"])
-	paths := elements(t, svg, "path")
-	require.Len(t, paths, 1)
-	assert.Equal(t, "M210.0 90.0H210.0V69.0H930.0V48.0", paths[0]["d"], "half of the samples, and then all; in order")
 	assert.Contains(t, svg, "a &amp; b")
 	assert.Contains(t, svg, "1 of 4: never")
 	assert.NotContains(t, svg, "<x>")

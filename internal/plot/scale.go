@@ -10,7 +10,7 @@ import (
 
 // Style is the style sheet of the plots.
 const Style template.CSS = `.plot { width: 100%; height: auto; font: 12px system-ui, sans-serif } .plot text { fill: currentColor } .plot .tick { fill: #888 } .plot .grid { stroke: #8884 }
-.plot circle { fill: #3b6fd4; fill-opacity: .5 } .plot .share { fill: none; stroke: #3b6fd4; stroke-width: 2 } .plot .median { stroke: #c0392b; stroke-width: 2 }
+.plot circle { fill: #3b6fd4; fill-opacity: .5 } .plot .median { stroke: #c0392b; stroke-width: 2 }
 .plot .led { fill: #3b6fd4 } .plot .believed { fill: none; stroke: #b9741a; stroke-width: 2; stroke-dasharray: 3 2 } .plot .fault { fill: #c0392b }`
 
 // The measures of a plot, in pixels.
