@@ -102,7 +102,7 @@ func (v *View) Observe(ctx context.Context) testbed.Snapshot {
 	admin := v.admin(reachable(nodes, v.last())...)
 	all.Go(func() {
 		if s, err := admin.Slots(ctx); err == nil {
-			sight.Table, sight.Frozen = table(s), s.Protected
+			sight.Table, sight.Frozen = Table(s), s.Protected
 		}
 	})
 	all.Go(func() {
@@ -159,9 +159,9 @@ func (v *View) ok(ctx context.Context, address, path string) bool {
 	return Status(ctx, v.HTTP, "http://"+address+path, "") == http.StatusOK
 }
 
-// table converts the slot table of the HTTP API, in which nodes have only
+// Table converts the slot table of the HTTP API, in which nodes have only
 // names.
-func table(s metaclient.SlotsInfo) slot.Table {
+func Table(s metaclient.SlotsInfo) slot.Table {
 	t := slot.Table{Epoch: s.Epoch}
 	for _, x := range s.Slots {
 		row := slot.Slot{
