@@ -159,7 +159,7 @@ func TestPool_CountsLostSessions(t *testing.T) {
 	cfg, err := cluster.ClientConfig("bench")
 	require.NoError(t, err)
 	pool := load.NewPool(cfg)
-	one, err := pool.Connect("one")
+	one, err := pool.One("one")
 	require.NoError(t, err)
 	defer one.Kill()
 	r, err := one.Publish(ctx, "lost", []string{"v"})

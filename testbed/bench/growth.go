@@ -120,9 +120,9 @@ func (r *run) measure(ctx context.Context, m measurement, s size) (err error) {
 		return err
 	}
 	point := *r
-	point.cluster, point.of, point.size, point.opened = newCluster(another), m.name, s, r.pool(cfg)
+	point.cluster, point.of, point.size, point.pool = newCluster(another), m.name, s, r.newPool(cfg)
 	defer point.close()
-	defer func() { point.clients.Kill() }()
+	defer func() { point.pool.Kill() }()
 	point.before = point.counts(limited)
 	return m.take(&point, limited)
 }
@@ -143,7 +143,7 @@ func (r *run) count(ctx context.Context, wanted Limit) {
 			notes = append(notes, fmt.Sprintf("memory of %s: %s MiB", role, number(mib)))
 		}
 	}
-	r.report(Figure{Name: "bounced", What: "sessions lost by clients", Unit: "times", Note: strings.Join(notes, ", ")}, load.One(float64(r.opened.Lost())), wanted)
+	r.report(Figure{Name: "bounced", What: "sessions lost by clients", Unit: "times", Note: strings.Join(notes, ", ")}, load.One(float64(r.pool.Lost())), wanted)
 }
 
 // ratioTo is the number of registrations to whose rate that of more is compared, and
@@ -165,12 +165,12 @@ func (r *run) growRegistrations(ctx context.Context) error {
 const registered = "reg"
 
 func (r *run) store(ctx context.Context) error {
-	if err := r.clients.Connect(ctx, r.opened, r.size.connections); err != nil {
+	if err := r.pool.Connect(ctx, r.size.connections); err != nil {
 		return err
 	}
 	n := r.size.registrations
 	used, began := r.processorTime(ctx), time.Now()
-	_, latency, err := r.clients.Publish(ctx, n, load.DataIDs(registered), load.Value)
+	_, latency, err := r.pool.Publish(ctx, n, load.DataIDs(registered), load.Value)
 	rate := float64(n) / time.Since(began).Seconds()
 	r.report(Figure{Name: "stored", What: "publish to stored"}, latency.Values(), Limit{})
 	if err != nil {
@@ -209,7 +209,7 @@ func (r *run) growConnections(ctx context.Context) error {
 	if err := r.do(ctx, testbed.Kill, "session-1"); err != nil {
 		return err
 	}
-	if err := r.clients.ServeAgain(ctx, "again"); err != nil {
+	if err := r.pool.ServeAgain(ctx, "again"); err != nil {
 		return fmt.Errorf("session-1 was killed: %w", err)
 	}
 	r.report(Figure{Name: "killed", What: "one session killed, all served again"}, one(time.Since(start)), wanted(Limit{Max: 5000}))
@@ -227,7 +227,7 @@ func (r *run) connect(ctx context.Context, wanted func(Limit) Limit) error {
 	}
 	served := load.NewDist()
 	start := time.Now()
-	err = r.clients.ServeAll(ctx, r.opened, "conn", n, atOnce, served.Add)
+	err = r.pool.ServeAll(ctx, "conn", n, atOnce, served.Add)
 	took := one(time.Since(start))
 	r.report(Figure{Name: "served", What: "each until its first push"}, served.Values(), Limit{})
 	if err != nil {
@@ -282,11 +282,10 @@ func (r *run) watchSome(ctx context.Context, missing *atomic.Int64) error {
 	some := min(n, watched)
 	first := load.NewArrivals(2 * some)
 	for range 2 { // the clients of the load are an even number
-		c, err := r.opened.Connect("watcher")
+		c, err := r.pool.One("watcher")
 		if err != nil {
 			return err
 		}
-		r.clients = append(r.clients, c)
 		for i := range some {
 			var seen bool // callbacks of one subscription are sequential
 			err := c.Subscribe(load.DataID(registered, i*(n/some)), func(d conclave.Datum) {
@@ -366,10 +365,10 @@ func (r *run) growOverload(ctx context.Context) error {
 }
 
 func (r *run) overload(ctx context.Context) error {
-	if err := r.clients.Connect(ctx, r.opened, r.size.connections); err != nil {
+	if err := r.pool.Connect(ctx, r.size.connections); err != nil {
 		return err
 	}
-	made, _, err := r.clients.Publish(ctx, r.size.registrations, load.DataIDs("overload"), load.Value)
+	made, _, err := r.pool.Publish(ctx, r.size.registrations, load.DataIDs("overload"), load.Value)
 	if err != nil {
 		return err
 	}
@@ -391,7 +390,7 @@ func (r *run) overload(ctx context.Context) error {
 
 	used := processorTime()
 	over, missed := lanes.Offer(ctx, float64(r.size.factor)*capacity, r.For)
-	took := over.Lasts().Seconds()
+	took := over.Lasted.Seconds()
 	used = processorTime() - used
 	sent, goodput := over.Sent.Load(), float64(over.Answers.Load())/took
 	back, err := lanes.Recovery(ctx, baseLoad*capacity, before)

@@ -79,7 +79,7 @@ func inMemory(delay time.Duration) Config {
 	return Config{
 		Full:    true,
 		Another: func(context.Context, bool) (testbed.RealCluster, error) { return memoryCluster{}, nil },
-		pool:    func(client.Config) *load.Pool { return (&memoryRegistry{delay: delay}).pool() },
+		newPool: func(client.Config) *load.Pool { return (&memoryRegistry{delay: delay}).pool() },
 	}
 }
 
@@ -187,7 +187,7 @@ func TestRun_ContinuesAfterAFailedSize(t *testing.T) {
 			}
 			return memoryCluster{}, nil
 		}
-		cfg.pool = func(client.Config) *load.Pool {
+		cfg.newPool = func(client.Config) *load.Pool {
 			if starts == 2 {
 				return (&memoryRegistry{delay: time.Hour}).pool() // stores nothing in time
 			}
@@ -241,15 +241,14 @@ func TestServeAll_KeepsToTheNumberAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		served := load.NewDist()
 		pool := (&memoryRegistry{pushAfter: time.Second}).pool()
-		var clients load.Clients
-		require.NoError(t, clients.ServeAll(t.Context(), pool, "x", 20, 5, served.Add))
-		assert.Len(t, clients, 20)
+		require.NoError(t, pool.ServeAll(t.Context(), "x", 20, 5, served.Add))
+		assert.Len(t, pool.Clients, 20)
 		v := served.Values()
 		assert.Equal(t, 20, v.N)
 		assert.InEpsilon(t, 1000, v.Max, 0.01, "each since it was opened")
 		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
 		defer cancel()
-		assert.ErrorContains(t, clients.ServeAll(ctx, pool, "y", 20, 5, served.Add), "10 of 20 connections had no push")
+		assert.ErrorContains(t, pool.ServeAll(ctx, "y", 20, 5, served.Add), "10 of 20 connections had no push")
 		time.Sleep(time.Second)
 		synctest.Wait()
 	})

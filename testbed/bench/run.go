@@ -50,15 +50,15 @@ type Config struct {
 	Version  string
 	Progress io.Writer // receives a line per measurement
 
-	pool func(client.Config) *load.Pool // nil: load.NewPool
+	newPool func(client.Config) *load.Pool // nil: load.NewPool
 }
 
 func (c Config) withDefaults() Config {
 	c.N, c.Settle, c.Calm = cmp.Or(c.N, 30), cmp.Or(c.Settle, time.Minute), cmp.Or(c.Calm, time.Minute)
 	c.For, c.Limit = cmp.Or(c.For, 30*time.Second), cmp.Or(c.Limit, 5*time.Minute)
 	c.Progress = cmp.Or(c.Progress, io.Discard)
-	if c.pool == nil {
-		c.pool = load.NewPool
+	if c.newPool == nil {
+		c.newPool = load.NewPool
 	}
 	return c
 }
@@ -71,11 +71,10 @@ type run struct {
 	rates   map[int]float64 // of ratioTo registrations, by the number of connections
 
 	// Of a size:
-	of      string // the name of the measurement
-	size    size
-	clients load.Clients
-	opened  *load.Pool         // they are of it
-	before  map[string]float64 // what is counted
+	of     string // the name of the measurement
+	size   size
+	pool   *load.Pool
+	before map[string]float64 // what is counted
 }
 
 // report adds a figure and compares it with its target.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"sync"
 	"time"
 
 	"conclave/client"
@@ -34,15 +33,13 @@ func Leave(c Client) {
 }
 
 // Pool starts clients, the n-th at the n-th session of a cluster, and again at the
-// first one after the last. Its methods may be called from several goroutines.
+// first one after the last. One goroutine uses it.
 type Pool struct {
+	Clients // that were started
 	// Start starts a client.
 	Start func(client.Config) (Client, error)
 
 	config client.Config // with all sessions
-
-	mu      sync.Mutex // guards clients
-	clients []Client
 }
 
 // NewPool returns a pool for the sessions of a client's configuration, with its token
@@ -52,34 +49,78 @@ func NewPool(c client.Config) *Pool { return &Pool{Start: Start, config: c} }
 // perAddress is how many clients dial from one address, which has 28,000 ports.
 const perAddress = 10_000
 
-// Connect starts a client, which may not have reached its session yet.
-func (p *Pool) Connect(name string) (Client, error) {
+// One starts a client, which may not have reached its session yet.
+func (p *Pool) One(name string) (Client, error) {
 	sessions := p.config.Sessions
 	if len(sessions) == 0 {
 		return nil, fmt.Errorf("connect %s: the cluster has no session", name)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	network := &wire.TCP{} // as that of applications
-	if n := len(p.clients) / perAddress; n > 0 {
+	if n := len(p.Clients) / perAddress; n > 0 {
 		network.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(n))}
 	}
 	c, err := p.Start(client.Config{
-		Name: name, Sessions: []string{sessions[len(p.clients)%len(sessions)]},
-		Network: network, Token: p.config.Token, TLSFrom: p.config.TLSFrom,
+		Name: name, Sessions: []string{sessions[len(p.Clients)%len(sessions)]}, Network: network, Token: p.config.Token, TLSFrom: p.config.TLSFrom,
 	})
 	if err == nil {
-		p.clients = append(p.clients, c)
+		p.Clients = append(p.Clients, c)
 	}
 	return c, err
 }
 
-// Lost returns how often a client has lost its session.
-func (p *Pool) Lost() (n int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range p.clients {
-		n += c.Lost()
+// Connect starts n clients, and waits until each has registered something.
+func (p *Pool) Connect(ctx context.Context, n int) error {
+	var warm []testbed.Publication
+	for i := range n {
+		one, err := p.One(fmt.Sprint("load-", i))
+		if err != nil {
+			return err
+		}
+		r, err := one.Publish(ctx, DataID("warm", i), []string{Value(0)})
+		if err != nil {
+			return err
+		}
+		warm = append(warm, r)
 	}
-	return n
+	for _, r := range warm {
+		if err := r.Stored(ctx); err != nil {
+			return fmt.Errorf("connect: %w", err)
+		}
+	}
+	return nil
+}
+
+// ServeAll starts n clients, of which atOnce wait for their push at the same
+// time. Each publishes one value under a dataId of its own and subscribes to that;
+// ServeAll returns when all have received the value. served is called with the time of
+// each: since the start if all are started at once, otherwise since it was started.
+func (p *Pool) ServeAll(ctx context.Context, prefix string, n, atOnce int, served func(time.Duration)) error {
+	const missing = "connections had no push"
+	start := time.Now()
+	all := NewArrivals(n)
+	places := make(chan struct{}, atOnce)
+	for i := range n {
+		select {
+		case places <- struct{}{}:
+		case <-ctx.Done():
+			return all.fail(ctx, missing)
+		}
+		if atOnce < n {
+			start = time.Now()
+		}
+		start := start
+		one, err := p.One(fmt.Sprint(prefix, "-", i))
+		if err != nil {
+			return err
+		}
+		err = serve(ctx, one, DataID(prefix, i), Value(i), func() {
+			served(time.Since(start))
+			<-places
+			all.One()
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return all.Await(ctx, missing)
 }

@@ -3,7 +3,7 @@ package simulated
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 	"time"
 
 	"conclave/elector/termcas"
@@ -33,17 +33,9 @@ func (c *Cluster) Open(_ context.Context, size testbed.Size, gate *trace.Gate) e
 	if c.o.Recording != nil {
 		c.o.Recording.listen(c.net)
 	}
-	c.net.Default(c.o.Link)
+	c.net.Default(link)
 	c.metas = addresses("meta", size.Metas, metaPort)
-	names := []string{testbed.Database}
-	for _, role := range []struct {
-		name string
-		n    int
-	}{{"meta", size.Metas}, {"data", size.Datas}, {"session", size.Sessions}} {
-		for i := range role.n {
-			names = append(names, fmt.Sprintf("%s-%d", role.name, i+1))
-		}
-	}
+	names := slices.Concat([]string{testbed.Database}, size.NodesOf("meta"), size.NodesOf("data"), size.NodesOf("session"))
 	for _, name := range names {
 		if err := c.start(name, name); err != nil {
 			return err

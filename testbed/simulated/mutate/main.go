@@ -54,9 +54,6 @@ func run(o options) (missed int, err error) {
 		if by == "" {
 			missed++
 			by = "NOT CAUGHT"
-			if g.open != "" {
-				by += ": " + g.open
-			}
 		} else {
 			caught++
 		}
