@@ -221,7 +221,6 @@ conclave clients --address 10.0.0.7
 conclave clients publisher-1              those with that name`,
 	"demo": `
 conclave demo
-conclave demo --kills 20                  only kill the leader, and print the distribution
 conclave demo --on compose                in containers (first: make image)`,
 	"chaos": `
 conclave chaos list

@@ -17,11 +17,9 @@ import (
 func (c *Cluster) Do(ctx context.Context, a testbed.Action) error {
 	switch a.Verb {
 	case testbed.Kill:
-		if cl := c.client(a.Node); cl != nil {
-			cl.kill()
-			return nil
+		if !c.killClients(a.Node) {
+			c.kill(a.Node)
 		}
-		c.kill(a.Node)
 	case testbed.Stop:
 		c.stop(a.Node)
 	case testbed.Start:
@@ -147,10 +145,7 @@ func (c *Cluster) peers(a testbed.Action) []string {
 	if a.Peer != "" {
 		return []string{a.Peer}
 	}
-	all := c.hosts()
-	for _, cl := range c.allClients() {
-		all = append(all, cl.name)
-	}
+	all := append(c.hosts(), c.clientNames()...)
 	return slices.DeleteFunc(all, func(name string) bool { return name == a.Node })
 }
 

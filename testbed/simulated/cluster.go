@@ -18,6 +18,7 @@ import (
 	"conclave/internal/devdb"
 	"conclave/internal/trace"
 	"conclave/testbed"
+	"conclave/testbed/outside"
 	"conclave/testbed/simulated/simnet"
 )
 
@@ -51,9 +52,10 @@ type Cluster struct {
 	tables *devdb.Tables // the database's disk
 	metas  []string
 
+	clients outside.Clients
+
 	mu       sync.Mutex // guards the fields below; not held while waiting
 	nodes    map[string]*process
-	clients  map[string]*Client
 	clocks   map[string]time.Duration    // the offset of a host's wall clock
 	standing map[string][]testbed.Action // cuts and delays between a host and all others, including later ones
 	starts   uint64
@@ -88,7 +90,7 @@ type server interface {
 // New returns a cluster, which Open starts.
 func New(o Options) *Cluster {
 	return &Cluster{
-		o: o, tables: devdb.NewTables(), nodes: map[string]*process{}, clients: map[string]*Client{},
+		o: o, tables: devdb.NewTables(), nodes: map[string]*process{},
 		clocks: map[string]time.Duration{}, standing: map[string][]testbed.Action{}, operators: map[string]bool{}, refusals: map[string]int{},
 	}
 }
@@ -124,17 +126,6 @@ func (c *Cluster) processes() []*process {
 		all = append(all, c.nodes[host])
 		c.mu.Unlock()
 	}
-	return all
-}
-
-func (c *Cluster) allClients() []*Client {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var all []*Client
-	for _, cl := range c.clients {
-		all = append(all, cl)
-	}
-	slices.SortFunc(all, func(a, b *Client) int { return strings.Compare(a.name, b.name) })
 	return all
 }
 

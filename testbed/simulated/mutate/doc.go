@@ -4,7 +4,7 @@
 // the scenario or the storm that fails, with its seed, and the checker; guards
 // that cover each other are removed together.
 //
-//	go run ./testbed/simulated/mutate [-only WORDS] [-markdown]
+//	go run ./testbed/simulated/mutate [-only WORDS]
 //	go run ./testbed/simulated/mutate -only WORDS -overlay FOLDER
 //
 // Each guard lists the plays, or the test, that are known to fail without it. No file

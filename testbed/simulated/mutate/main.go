@@ -12,14 +12,12 @@ import (
 // options are the flags.
 type options struct {
 	only    string
-	table   bool
 	overlay string
 }
 
 func main() {
 	var o options
 	flag.StringVar(&o.only, "only", "", "try only guards whose name contains one of these words, separated by |")
-	flag.BoolVar(&o.table, "markdown", false, "print the rows of a Markdown table")
 	flag.StringVar(&o.overlay, "overlay", "", "only write overlay.json, in which the guards are missing, into this folder")
 	flag.Parse()
 	missed, err := run(o)
@@ -57,11 +55,7 @@ func run(o options) (missed int, err error) {
 		} else {
 			caught++
 		}
-		if o.table {
-			fmt.Printf("| %s | `%s` | %s |\n", g.name, g.file, strings.ReplaceAll(by, "|", "\\|"))
-		} else {
-			fmt.Printf("%-55s %s\n", g.name, by)
-		}
+		fmt.Printf("%-55s %s\n", g.name, by)
 	}
 	fmt.Fprintf(os.Stderr, "%d guards removed in %s: %d caught, %d not caught\n", caught+missed, time.Since(began).Round(time.Second), caught, missed)
 	return missed, nil
@@ -98,16 +92,18 @@ func (g guard) result(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	by, err := g.search(binary)
-	switch {
-	case err != nil:
-		return "", err
-	case by == "":
-		return g.unitResult(dir)
-	case len(g.covered) > 0:
-		return fmt.Sprintf("covered by \"%s\" (removed together: %s)", strings.Join(g.covered, `" and "`), by), nil
+	for _, p := range g.by {
+		by, err := p.play(binary)
+		switch {
+		case err != nil:
+			return "", err
+		case by != "" && len(g.covered) > 0:
+			return fmt.Sprintf("covered by \"%s\" (removed together: %s)", strings.Join(g.covered, `" and "`), by), nil
+		case by != "":
+			return "caught by " + by, nil
+		}
 	}
-	return "caught by " + by, nil
+	return g.unitResult(dir)
 }
 
 // unitResult runs the guard's test, if it has one, and returns what failed, or
@@ -121,17 +117,6 @@ func (g guard) unitResult(dir string) (string, error) {
 		return "", err
 	}
 	return fmt.Sprintf("caught by the test %s of %s, by no scenario", g.test.name, g.test.pkg), nil
-}
-
-// search plays until a play fails and returns what it found, or "".
-func (g guard) search(binary string) (string, error) {
-	for _, p := range g.by {
-		found, err := p.play(binary)
-		if err != nil || found != "" {
-			return found, err
-		}
-	}
-	return "", nil
 }
 
 // find returns the guard of that name.

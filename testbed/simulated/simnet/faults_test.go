@@ -202,7 +202,7 @@ func TestReset_BreaksBothEnds(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { _, err := w.far.Read(make([]byte, 1)); ended <- err }()
 		synctest.Wait()
-		assert.Equal(t, 1, w.Reset("b", "a"))
+		w.Reset("b", "a")
 		assert.ErrorIs(t, <-ended, syscall.ECONNRESET)
 		_, err := w.near.Write([]byte("x"))
 		assert.ErrorIs(t, err, syscall.ECONNRESET)
@@ -214,7 +214,7 @@ func TestReset_BreaksBothEnds(t *testing.T) {
 func TestHalfOpen_IsNoticedByWriting(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.Shape("b", "a", simnet.Shape{Latency: time.Millisecond})
-		assert.Equal(t, 1, w.HalfOpen("a", "b"))
+		w.HalfOpen("a", "b")
 		_, err := w.far.Read(make([]byte, 1))
 		assert.ErrorIs(t, err, syscall.ECONNRESET)
 		w.receivesNothing(w.near, time.Hour)
