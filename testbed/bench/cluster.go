@@ -140,21 +140,6 @@ func (c *cluster) killData(ctx context.Context, name string) (time.Duration, err
 	return time.Since(start), err
 }
 
-// drainData stops a data node, and returns how long it took until it had handed over
-// its slots and ended. The gaps, in milliseconds, are how long each slot was served by
-// no node.
-func (c *cluster) drainData(ctx context.Context, name string) (took time.Duration, gaps []float64, err error) {
-	c.gaps(ctx) // skips those of before
-	start := time.Now()
-	if err := c.do(ctx, testbed.Stop, name); err != nil {
-		return 0, nil, err
-	}
-	if err := c.ended(ctx, name); err != nil {
-		return 0, nil, fmt.Errorf("drain: %w", err)
-	}
-	return time.Since(start), c.gaps(ctx), nil
-}
-
 // gaps reads from the data nodes' events for how long each slot that was handed over
 // since the last call was served by no node. The data nodes measure it themselves;
 // those that do not answer are ignored.

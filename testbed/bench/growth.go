@@ -49,18 +49,15 @@ const leastRegistrations = 1000
 // fewConnections are those over which a number of registrations is spread.
 const fewConnections = 20
 
-func manyRegistrations(c Config) (out []size) {
-	for _, connections := range []int{1, fewConnections, 200} {
-		for _, n := range within(c.MaxRegistrations, 10_000, 100_000, 1_000_000) {
-			out = append(out, size{connections: connections, registrations: n})
-		}
-	}
-	return out
-}
+func manyRegistrations(c Config) []size { return registrationsOver(c, 1, fewConnections, 200) }
 
-func moreRegistrations(c Config) (out []size) {
-	for _, n := range within(c.MaxRegistrations, 10_000, 100_000, 1_000_000) {
-		out = append(out, size{connections: fewConnections, registrations: n})
+func moreRegistrations(c Config) []size { return registrationsOver(c, fewConnections) }
+
+func registrationsOver(c Config, connections ...int) (out []size) {
+	for _, over := range connections {
+		for _, n := range within(c.MaxRegistrations, 10_000, 100_000, 1_000_000) {
+			out = append(out, size{connections: over, registrations: n})
+		}
 	}
 	return out
 }
@@ -231,7 +228,7 @@ func (r *run) connect(ctx context.Context, wanted func(Limit) Limit) error {
 	took := one(time.Since(start))
 	r.report(Figure{Name: "served", What: "each until its first push"}, served.Values(), Limit{})
 	if err != nil {
-		return fmt.Errorf("%d of %d connections had their push%s: %w", served.Values().N, n, machineLoad(), err)
+		return fmt.Errorf("%d of %d connections had their push: %w", served.Values().N, n, err)
 	}
 	r.report(Figure{Name: "all", What: "until all are served"}, took, wanted(Limit{Max: 5000}))
 	if err := sleep.For(ctx, idleFor); err != nil {

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"runtime"
 	"runtime/debug"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -37,17 +35,6 @@ func processorTime() time.Duration {
 		return 0
 	}
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
-}
-
-// machineLoad returns the state of the machine as a part of an error, "" if it is
-// not known: how many processes wanted to run, and the available memory.
-func machineLoad() string {
-	load, err := os.ReadFile("/proc/loadavg")
-	one, _, ok := strings.Cut(string(load), " ")
-	if err != nil || !ok {
-		return ""
-	}
-	return fmt.Sprintf(" (load average %s on %d CPUs, %d MiB of memory available)", one, runtime.NumCPU(), AvailableMemory()>>20)
 }
 
 const (

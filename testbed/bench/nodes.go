@@ -42,12 +42,19 @@ func (r *run) dataKilled(ctx context.Context) error {
 func (r *run) dataDrained(ctx context.Context) error {
 	took, slots := load.NewDist(), load.NewDist()
 	worst, err := r.eachData(ctx, "drained", func(ctx context.Context, name string) error {
-		lasted, gaps, err := r.drainData(ctx, name)
-		took.Add(lasted)
-		for _, ms := range gaps {
+		r.gaps(ctx) // skips those of before
+		start := time.Now()
+		if err := r.do(ctx, testbed.Stop, name); err != nil {
+			return err
+		}
+		if err := r.ended(ctx, name); err != nil {
+			return err
+		}
+		took.Add(time.Since(start))
+		for _, ms := range r.gaps(ctx) {
 			slots.AddMs(ms)
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		return err
