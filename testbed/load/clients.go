@@ -10,8 +10,30 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/client"
 	"conclave/testbed"
+	"conclave/testbed/outside"
 )
+
+// Client is a client under load.
+type Client interface {
+	testbed.Client
+	// Lost returns how often it has lost its session.
+	Lost() int64
+	// Kill ends it as if its process had died: it withdraws nothing.
+	Kill()
+}
+
+// Start starts a client by the SDK.
+func Start(c client.Config) (Client, error) { return outside.NewClient(c, func() {}) }
+
+// Leave withdraws all registrations of a client and ends it, so that nothing is left
+// for the next measurement.
+func Leave(c Client) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_ = c.Close(ctx) // if it fails, the session withdraws them after the client lease
+}
 
 // Clients are the clients of a load.
 type Clients []Client
