@@ -54,6 +54,9 @@ func (c *Cluster) Events(func(time.Time, trace.Claim)) (bool, error) { return fa
 
 // Close kills the clients and then every node that still runs.
 func (c *Cluster) Close(context.Context) error {
+	if c.o.Recording != nil {
+		c.o.Recording.ended.Store(true)
+	}
 	c.killClients(c.clientNames()...)
 	for _, host := range c.hosts() {
 		c.kill(host)
