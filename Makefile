@@ -166,8 +166,8 @@ diagram: ## play a failover in the simulator and draw it into docs/failover.svg
 	$(GO) test -overlay '$(SIM)/overlay/overlay.json' -tags onetrace -c -o '$(SIM)/sim.test' ./testbed/simulated
 	@$(SIM_RUN) -test.run '^TestDiagram$$' -diagram
 
-mutate: ## remove the guards of the code, one at a time, and let the simulator find it (docs/mutations.md): ONLY=WORDS; SEARCH=1 tries every story and SEEDS=N storms; STORMS=1 SEEDS=N (2000) plays storms only
-	$(GO) run ./testbed/simulated/mutate -only '$(ONLY)' $(if $(STORMS),-storms -seeds $(or $(SEEDS),2000),$(if $(SEARCH),-search -seeds $(or $(SEEDS),20),))
+mutate: ## remove the guards of the code, one at a time, and let the simulator find it (docs/mutations.md): ONLY=WORDS
+	$(GO) run ./testbed/simulated/mutate -only '$(ONLY)'
 
 # Packages whose tests take seconds.
 UNIT := . ./slot/... ./lease/... ./blacklist/... ./wire/... ./data/store/... ./elector ./elector/fence ./sql ./client \
@@ -215,7 +215,7 @@ generate: $(TOOLS)/generate-$(BUF_VERSION)-$(PROTOC_GO)-$(PROTOC_CONNECT) ## the
 	PATH='$(TOOLS)':"$$PATH" buf generate
 
 bench: build ## the figures, n = 30 each, in under ten minutes; FULL=1: n >= 200 and the growth curves
-	@$(BIN)/conclave bench $(if $(FULL),--repeat 200 --sizes,)
+	@$(BIN)/conclave bench $(if $(FULL),--repeat 200,)
 	@$(if $(FULL),$(BIN)/conclave bench --full,:)
 
 FUZZTIME ?= 20s

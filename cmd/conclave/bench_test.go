@@ -16,6 +16,7 @@ import (
 
 	"conclave/testbed"
 	"conclave/testbed/bench"
+	"conclave/testbed/load"
 	"conclave/testbed/local/supervisor"
 )
 
@@ -99,18 +100,18 @@ func TestOwnCluster_LeavesNoFolderIfSupervisorFails(t *testing.T) {
 func TestBenchGrowth_RefusesWrongFlagsBeforeAnythingStarts(t *testing.T) {
 	t.Setenv(binEnv, t.TempDir()) // without programs
 	for want, args := range map[string][]string{
-		`unknown curve "calm" (want one of registrations`:             {"--full", "--only", "calm"},
+		`unknown measurement "calm" (want one of registrations`:       {"--full", "--only", "calm"},
 		`unknown measurement "providers" (want one of calm`:           {"--only", "providers"},
 		"--repeat and --full exclude each other":                      {"--full", "--repeat", "3"},
-		"--sizes and --full exclude each other":                       {"--full", "--sizes"},
+		"--sizes is no more":                                          {"--sizes"},
 		"--max-registrations needs --full":                            {"--max-registrations", "5000"},
-		`--html "` + filepath.Join("none", "x.html") + `": no folder`: {"--html", filepath.Join("none", "x.html")},
 		"--for needs --full":                                          {"--for", "1s"},
 		"at most 5 registrations: want at least 1000":                 {"--full", "--max-registrations", "5"},
 		"--max-connections is -1: want 0 or more":                     {"--full", "--max-connections", "-1"},
 		"--limit 0s: want more than 0":                                {"--full", "--limit", "0s"},
 		"--for 0s: want more than 0":                                  {"--full", "--for", "0s"},
-		`--html "` + filepath.Join("no", "x.html") + `": no folder`:   {"--full", "--html", filepath.Join("no", "x.html")},
+		`--report "` + filepath.Join("no", "x.json") + `": no folder`: {"--full", "--report", filepath.Join("no", "x.json")},
+		"--html is no more":                                           {"--html", "x.html"},
 	} {
 		r := tool(t, append([]string{"bench"}, args...)...)
 		assert.Equal(t, exitUsage, r.code, "%v", args)
@@ -118,54 +119,55 @@ func TestBenchGrowth_RefusesWrongFlagsBeforeAnythingStarts(t *testing.T) {
 	}
 }
 
-func TestBenchGrowth_WritesTableJSONAndPage(t *testing.T) {
+func TestBenchGrowth_WritesTableAndJSON(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts real processes")
 	}
 	realPrograms(t)
 	dir := t.TempDir()
-	html, file := filepath.Join(dir, "growth.html"), filepath.Join(dir, "growth.json")
-	r := tool(t, "bench", "--full", "--only", "registrations,connections", "--max-registrations", "1000", "--max-connections", "10",
-		"--limit", "2m", "--html", html, "--report", file)
+	file := filepath.Join(dir, "growth.json")
+	r := tool(t, "bench", "--full", "--tls", "--only", "registrations,connections", "--max-registrations", "1000", "--max-connections", "10",
+		"--limit", "2m", "--report", file)
 	require.Equal(t, exitDone, r.code, r.stderr)
-	assert.Contains(t, r.stdout, "RATE per s")
+	assert.Contains(t, r.stdout, "200 connections, 1000 registrations: registrations stored")
 	body, err := os.ReadFile(file)
 	require.NoError(t, err)
-	var g bench.Growth
+	var g bench.Report
 	require.NoError(t, json.Unmarshal(body, &g))
-	require.Len(t, g.Curves, 2)
-	for _, p := range g.Curves[0].Points {
-		assert.Positive(t, p.Values["rate"])
-		assert.Positive(t, p.Values["dataMiB"], "the memory of each role is measured")
-		assert.Zero(t, p.Values["elections"])
-		assert.Zero(t, p.Values["clientsGone"])
+	seen := map[string]bench.Figure{}
+	for _, f := range g.Figures {
+		seen[f.Name] = f
 	}
-	page, err := os.ReadFile(html)
-	require.NoError(t, err)
-	assert.Contains(t, string(page), "<polyline")
+	assert.Positive(t, seen["registrations-rate-20-1000"].P50)
+	assert.Positive(t, seen["connections-killed-10"].P50)
+	bounced := seen["registrations-bounced-20-1000"]
+	assert.Zero(t, bounced.P50)
+	assert.Regexp(t, "clients whose lease has expired: 0, elections: 0, evictions: 0, memory of meta: [1-9].*, memory of data: [1-9]", bounced.Note)
 }
 
 // The pool counts the client's own report of a lost session.
-func TestStartPoint_PoolCountsLostSessions(t *testing.T) {
+func TestPool_CountsLostSessions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts real processes")
 	}
 	realPrograms(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	running, err := startPoint(ctx, filepath.Join(t.TempDir(), "c"), testbed.Size{}, true)
+	cluster, err := startOwn(ctx, filepath.Join(t.TempDir(), "c"))
 	require.NoError(t, err)
-	defer func() { assert.NoError(t, running.Stop()) }()
-	one, err := running.Clients.Connect("one")
+	defer func() { assert.NoError(t, cluster.Close(context.WithoutCancel(ctx))) }()
+	cfg, err := cluster.ClientConfig("bench")
+	require.NoError(t, err)
+	pool := load.NewPool(cfg)
+	one, err := pool.One("one")
 	require.NoError(t, err)
 	defer one.Kill()
 	r, err := one.Publish(ctx, "lost", []string{"v"})
 	require.NoError(t, err)
 	require.NoError(t, r.Stored(ctx))
-	assert.Zero(t, running.Clients.Lost())
-	assert.Positive(t, running.Clients.Received())
+	assert.Zero(t, pool.Lost())
 	for _, session := range []string{"session-1", "session-2"} { // the client is at one of them, and may reach the other in between
-		require.NoError(t, running.Cluster.Do(ctx, testbed.Action{Verb: testbed.Kill, Node: session}))
+		require.NoError(t, cluster.Do(ctx, testbed.Action{Verb: testbed.Kill, Node: session}))
 	}
-	require.Eventually(t, func() bool { return running.Clients.Lost() > 0 }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return pool.Lost() > 0 }, 30*time.Second, 10*time.Millisecond)
 }

@@ -67,7 +67,7 @@ func (a *app) addCompletions(root *cobra.Command) {
 	flag("events", "type", fixed(eventTypes...))
 	flag("up", "profile", fixed("conclave", "sofa"))
 	flag("up", "takeover", fixed("witness", "lease"))
-	flag("bench", "only", fixed(slices.Concat(bench.Names(), bench.CurveNames())...))
+	flag("bench", "only", fixed(slices.Concat(bench.Names(false), bench.Names(true))...))
 	flag("lab elections", "rules", fixed(ruleNames()...))
 }
 

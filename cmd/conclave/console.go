@@ -69,11 +69,7 @@ forwards and backwards, message by message.`,
 			if err := a.reachMetas(cmd.Context()); err != nil {
 				return err
 			}
-			var actor console.Actor
-			if act {
-				actor = source
-			}
-			return a.serveConsole(cmd.Context(), listen, hosts, source, actor)
+			return a.serveConsole(cmd.Context(), listen, hosts, source)
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", consoleAddress, "address to listen on")
@@ -132,8 +128,7 @@ func (a *app) serveRecording(ctx context.Context, listen string, hosts []string,
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	player := recorded.New(r)
-	return a.serveConsole(ctx, listen, hosts, player, player)
+	return a.serveConsole(ctx, listen, hosts, recorded.New(r))
 }
 
 // liveSource returns the source for the cluster in --dir, or of --meta.
@@ -195,19 +190,18 @@ func listenConsole(ctx context.Context, flag, address string) (net.Listener, err
 	return ln, nil
 }
 
-// serveConsole serves the page at the address of --listen until ctx ends. actor is nil
-// if the page only watches.
-func (a *app) serveConsole(ctx context.Context, listen string, hosts []string, source console.Source, actor console.Actor) error {
+// serveConsole serves the page at the address of --listen until ctx ends.
+func (a *app) serveConsole(ctx context.Context, listen string, hosts []string, source console.Source) error {
 	ln, err := listenConsole(ctx, "--listen", listen)
 	if err != nil {
 		return err
 	}
-	return a.serveConsoleAt(ctx, ln, hosts, source, actor)
+	return a.serveConsoleAt(ctx, ln, hosts, source)
 }
 
 // serveConsoleAt is serveConsole with a listener, which it closes.
-func (a *app) serveConsoleAt(ctx context.Context, ln net.Listener, hosts []string, source console.Source, actor console.Actor) error {
-	cfg := console.Config{Hub: console.NewHub(), Actor: actor, Hosts: hosts}
+func (a *app) serveConsoleAt(ctx context.Context, ln net.Listener, hosts []string, source console.Source) error {
+	cfg := console.Config{Source: source, Hosts: hosts}
 	if at, ok := ln.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
 		cfg.Watch = rand.Text()
 	}
@@ -217,16 +211,7 @@ func (a *app) serveConsoleAt(ctx context.Context, ln net.Listener, hosts []strin
 	}
 	server := console.NewServer(cfg)
 	a.showConsole(server, address, cfg)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	shown := make(chan error, 1)
-	go func() { // joined below
-		defer cancel()
-		shown <- source.Run(ctx, cfg.Hub)
-	}()
-	err := server.Serve(ctx, ln)
-	cancel()
-	return errors.Join(err, <-shown)
+	return server.Serve(ctx, ln)
 }
 
 // shownAddress returns the address under which a browser may open the page: if it
@@ -250,8 +235,7 @@ func (a *app) showConsole(s *console.Server, address string, c console.Config) {
 	if c.Watch != "" {
 		watch += "?token=" + c.Watch
 	}
-	// A recording has controls, but none that changes anything.
-	acts := c.Actor != nil && !c.Actor.Harmless(console.Request{Do: "kill"})
+	acts := c.Source.Acts() == console.Holder
 	if a.asJSON {
 		out := map[string]string{"watch": watch}
 		if acts {
@@ -333,7 +317,7 @@ func (a *app) watchOwn(ctx context.Context, cluster *local.Cluster, cfg supervis
 		awaitDown(ctx, h)
 		stop()
 	}()
-	err := a.serveConsoleAt(ctx, ln, nil, source, source)
+	err := a.serveConsoleAt(ctx, ln, nil, source)
 	stop()
 	<-watched
 	return err

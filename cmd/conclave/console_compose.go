@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"conclave/testbed"
-	"conclave/testbed/console"
 	"conclave/testbed/console/live"
 	"conclave/testbed/containers"
 	"conclave/testbed/containers/compose"
@@ -45,15 +44,10 @@ func (a *app) serveContainers(ctx context.Context, listen string, hosts []string
 		TokenFor:  func(address string) string { return rights.TokenFor(cluster.Token(), address, own) },
 		Processes: live.Known(func() []supervisor.Process { return containerRows(cluster) }, web),
 	}
-	var actor console.Actor
 	if act {
 		cfg.Cluster = cluster
 	}
-	source := live.New(cfg)
-	if act {
-		actor = source
-	}
-	return errors.Join(a.serveConsole(ctx, listen, hosts, source, actor), cluster.Close(context.WithoutCancel(ctx)))
+	return errors.Join(a.serveConsole(ctx, listen, hosts, live.New(cfg)), cluster.Close(context.WithoutCancel(ctx)))
 }
 
 // attach returns the cluster, and the settings with which its metas were started.

@@ -19,11 +19,19 @@ import (
 
 // servedPage serves the page with a state of its own, and opens it.
 func servedPage(t *testing.T, first console.State) (*console.Hub, *screen, string) {
-	return actedPage(t, first, nil)
+	return actedPage(t, first, quiet{})
 }
 
-// actedPage is servedPage with an actor, as one who may act.
-func actedPage(t *testing.T, first console.State, actor console.Actor) (*console.Hub, *screen, string) {
+// quiet is a source that shows nothing by itself, and does nothing.
+type quiet struct{ acts console.Acts }
+
+func (q quiet) Acts() console.Acts                                     { return q.acts }
+func (quiet) Act(context.Context, console.Request) error               { return nil }
+func (quiet) Explain(context.Context, console.Request) (string, error) { return "", nil }
+func (quiet) Run(ctx context.Context, _ *console.Hub) error            { <-ctx.Done(); return nil }
+
+// actedPage is servedPage with a source, as one who may act.
+func actedPage(t *testing.T, first console.State, source console.Source) (*console.Hub, *screen, string) {
 	t.Helper()
 	chromium(t)
 	hub := console.NewHub()
@@ -32,7 +40,7 @@ func actedPage(t *testing.T, first console.State, actor console.Actor) (*console
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	server := console.NewServer(console.Config{Hub: hub, Actor: actor})
+	server := console.NewServer(console.Config{Hub: hub, Source: source})
 	go func() { ended <- server.Serve(ctx, ln) }()
 	t.Cleanup(func() {
 		cancel()
@@ -41,7 +49,7 @@ func actedPage(t *testing.T, first console.State, actor console.Actor) (*console
 	s := newScreen(t)
 	address := "http://" + ln.Addr().String() + "/"
 	path := ""
-	if actor != nil {
+	if source.Acts() == console.Holder {
 		path = strings.TrimPrefix(server.Link(), "/")
 	}
 	s.run(chromedp.Navigate(address + path))
@@ -251,7 +259,10 @@ func TestConsolePage_ForgetsWhatASnapshotLeavesOut(t *testing.T) {
 }
 
 // hesitant is an actor that explains a kill when it is asked to.
-type hesitant struct{ kill chan struct{} }
+type hesitant struct {
+	quiet
+	kill chan struct{}
+}
 
 func (h *hesitant) Explain(ctx context.Context, r console.Request) (string, error) {
 	if r.Do == "kill" {
@@ -263,10 +274,6 @@ func (h *hesitant) Explain(ctx context.Context, r console.Request) (string, erro
 	return "It would " + r.Do + " " + r.Node, nil
 }
 
-func (h *hesitant) Act(context.Context, console.Request) error { return nil }
-
-func (h *hesitant) Harmless(console.Request) bool { return false }
-
 func TestConsolePage_KeepsWhatWasEnteredAndAsked(t *testing.T) {
 	state := largeState()
 	state.Offers = []console.Offer{
@@ -274,7 +281,7 @@ func TestConsolePage_KeepsWhatWasEnteredAndAsked(t *testing.T) {
 		{Do: "cut", Label: "Cut from", Roles: []string{"meta"}, Peer: true}, {Do: "scenario", Label: "Play"}, {Do: "storm", Label: "Storm"}, {Do: "scenario-stop", Label: "Stop"},
 	}
 	state.Scenario = []string{"one", "two"}
-	actor := &hesitant{kill: make(chan struct{})}
+	actor := &hesitant{quiet{console.Holder}, make(chan struct{})}
 	hub, s, _ := actedPage(t, state, actor)
 	s.until(`document.getElementById('seed')`)
 	s.js(`document.querySelector('[data-node=meta-1]').click()`)

@@ -73,24 +73,25 @@ func eachState() console.State {
 }
 
 // keeper is an actor that keeps what it was asked to do.
-type keeper struct{ acts chan console.Request }
+type keeper struct {
+	quiet
+	done chan console.Request
+}
 
 func (a *keeper) Explain(_ context.Context, r console.Request) (string, error) {
 	return "It would " + r.Do + " " + r.Node, nil
 }
 
 func (a *keeper) Act(_ context.Context, r console.Request) error {
-	a.acts <- r
+	a.done <- r
 	return nil
 }
-
-func (a *keeper) Harmless(console.Request) bool { return false }
 
 // TestConsolePage_IsRead reads a page with everything on it in each way in which a
 // person may: in light and dark, without colour, without motion, narrow, by keyboard.
 func TestConsolePage_IsRead(t *testing.T) {
 	state := eachState()
-	actor := &keeper{acts: make(chan console.Request, 1)}
+	actor := &keeper{quiet{console.Holder}, make(chan console.Request, 1)}
 	hub, s, _ := actedPage(t, state, actor)
 	events := []console.Event{{At: state.Now, Node: "meta-1", Kind: "leader.elected", Term: 1, Text: "meta-1 leads"}, {At: state.Now, Node: "data-1", Kind: "fault", Text: "kill data-1"}, {At: state.Now, Kind: "slot.serving", Text: "slot 1"}}
 	state.Broken = &console.Broken{At: 1, ID: "I2", What: "a term fell", Evidence: []string{"meta-2 led"}, Before: []string{"kill data-1"}}
@@ -189,7 +190,7 @@ func (s *screen) byKeyboard(actor *keeper) {
 	assert.Equal(s.t, "It would kill meta-1", s.text("confirm-says"))
 	s.key(kb.Enter)
 	select {
-	case r := <-actor.acts:
+	case r := <-actor.done:
 		assert.Equal(s.t, console.Request{Do: "kill", Node: "meta-1"}, r)
 	case <-time.After(time.Minute):
 		s.t.Fatal("nothing was done")

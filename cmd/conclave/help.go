@@ -221,7 +221,6 @@ conclave clients --address 10.0.0.7
 conclave clients publisher-1              those with that name`,
 	"demo": `
 conclave demo
-conclave demo --kills 20                  only kill the leader, and print the distribution
 conclave demo --on compose                in containers (first: make image)`,
 	"chaos": `
 conclave chaos list
@@ -243,7 +242,7 @@ conclave chaos run mine.txt --html report.html`,
 	"bench": `
 conclave bench
 conclave bench --only leader-killed --repeat 5
-conclave bench --full --html growth.html    growth curves, as a page with plots
+conclave bench --full --report growth.json  growth with registrations, connections and load
 conclave bench --full --only registrations,overload --max-registrations 100000 --for 1m`,
 	"lab": `
 conclave lab elections

@@ -24,7 +24,7 @@ const rules = `
 	NONE < wire/rights, wire/admit;
 	conclave, wire/v1 < wire/list < client, data/store, session/registry;
 	slot, lease, blacklist, internal/trace, wire/rights, wire/admit, wire/v1/wirev1connect < wire;
-	NONE < internal/plot < testbed/report, lab;
+	NONE < internal/plot < lab;
 	NONE < internal/stage, internal/sleep, internal/signal, internal/faultnet, internal/long, internal/cli/clitest;
 	internal/sleep < internal/faultnet, client, internal/node, meta, meta/metaclient, testbed/scenario, testbed/load, testbed/soak, lab, cmd/conclave, lab/article001/rowlock, lab/article003/versioncas, lab/article004/zklatch;
 	internal/signal < elector, wire, lab, lab/article004/zklatch/memtree;
@@ -63,9 +63,9 @@ const rules = `
 	testbed/outside < testbed/containers/compose;
 	testbed/outside, testbed/containers/compose < testbed/containers;
 	wire, sql, testbed/console/journal < testbed/simulated/wiretap < testbed/simulated;
-	internal/node, meta, data, session, testbed/scenario, elector/termcas, testbed/simulated/simnet, internal/devdb, internal/logging < testbed/simulated;
+	internal/node, meta, data, session, testbed/scenario, elector/termcas, testbed/simulated/simnet, testbed/outside, internal/devdb, internal/logging < testbed/simulated;
 	NONE < testbed/simulated/onetrace, testbed/simulated/mutate;
-	testbed/check, testbed/outside < testbed/load < testbed/bench < testbed/report;
+	testbed/check, testbed/outside < testbed/load < testbed/bench;
 	testbed < testbed/check/blackbox;
 	testbed/scenario, testbed/check/blackbox, testbed/outside < testbed/soak;
 	NONE < testbed/hostile;

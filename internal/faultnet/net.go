@@ -40,9 +40,6 @@ func New() *Net {
 	}
 }
 
-// ErrFull reports that a network has no address left for another host.
-var ErrFull = errors.New("a network has at most 254 hosts")
-
 // Join returns the address from which the host must dial, and assigns it at the
 // first call.
 func (n *Net) Join(name string) (from net.IP, err error) {
@@ -60,7 +57,7 @@ func (n *Net) Join(name string) (from net.IP, err error) {
 			return from, nil
 		}
 	}
-	return nil, ErrFull
+	return nil, errors.New("a network has at most 254 hosts")
 }
 
 // Leave frees the address of a host that dials no more. Faults of its links last
@@ -156,16 +153,13 @@ func (n *Net) Accept(name string) error {
 	return h.reopen()
 }
 
-// ErrNoHost reports that no host of that name listens.
-var ErrNoHost = errors.New("no such host listens")
-
 func (n *Net) host(name string) (*host, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if h := n.hosts[name]; h != nil {
 		return h, nil
 	}
-	return nil, fmt.Errorf("%w: %s", ErrNoHost, name)
+	return nil, fmt.Errorf("no such host listens: %s", name)
 }
 
 // Reset breaks every connection between a and b for both sides.

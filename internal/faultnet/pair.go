@@ -54,17 +54,17 @@ const (
 // carry copies bytes in both directions until both have ended.
 func (p *pair) carry(there, back *link) {
 	var directions sync.WaitGroup
-	directions.Go(func() { p.move(p.near, p.far, p.called, there) })
-	directions.Go(func() { p.move(p.far, p.near, p.caller, back) })
+	directions.Go(func() { p.move(p.near, p.far, p.caller, p.called, there) })
+	directions.Go(func() { p.move(p.far, p.near, p.called, p.caller, back) })
 	directions.Wait()
 	p.reset()
 }
 
 // move copies one direction, in order, with the faults of its link.
-func (p *pair) move(src, dst *net.TCPConn, to string, l *link) {
+func (p *pair) move(src, dst *net.TCPConn, from, to string, l *link) {
 	queue := make(chan chunk, inFlight)
 	var reader sync.WaitGroup
-	reader.Go(func() { p.read(src, queue, l) })
+	reader.Go(func() { p.read(src, from, queue, l) })
 	defer reader.Wait()
 	for c := range queue {
 		if sleep.For(p.ctx, time.Until(c.due)) != nil || l.passable(p.ctx) != nil {
@@ -90,12 +90,12 @@ func (p *pair) move(src, dst *net.TCPConn, to string, l *link) {
 }
 
 // read fills the queue and closes it at the end of the source.
-func (p *pair) read(src *net.TCPConn, queue chan<- chunk, l *link) {
+func (p *pair) read(src *net.TCPConn, from string, queue chan<- chunk, l *link) {
 	defer close(queue)
 	for {
 		b := make([]byte, chunkSize)
 		n, err := src.Read(b)
-		if p.isCut(p.nameOf(src)) {
+		if p.isCut(from) {
 			return // half-open: the end is not passed on
 		}
 		queue <- chunk{b[:n], l.due(time.Now(), n), err}
@@ -137,11 +137,4 @@ func (p *pair) isCut(name string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.cut == name && name != ""
-}
-
-func (p *pair) nameOf(c *net.TCPConn) string {
-	if c == p.near {
-		return p.caller
-	}
-	return p.called
 }

@@ -1,6 +1,5 @@
 // Package plot draws what was measured as SVG for HTML pages that load nothing
-// else: distributions with every sample or every share of them, not bars of means,
-// and how figures grow with sizes.
+// else: distributions with every sample, not bars of means.
 //
 // What is drawn depends only on its input. Colours, dashes and shapes are classes
 // of [Style]; nothing is shown by colour alone.
@@ -10,6 +9,5 @@
 // A file uses what later files declare.
 //
 //   - distribution.go: distributions, one below the other on one scale.
-//   - lines.go: figures over sizes.
 //   - scale.go: from a value to its place in the picture.
 package plot

@@ -10,10 +10,7 @@ import (
 
 // Style is the style sheet of the plots.
 const Style template.CSS = `.plot { width: 100%; height: auto; font: 12px system-ui, sans-serif } .plot text { fill: currentColor } .plot .tick { fill: #888 } .plot .grid { stroke: #8884 }
-.plot circle { fill: #3b6fd4; fill-opacity: .5 } .plot .share { fill: none; stroke: #3b6fd4; stroke-width: 2 } .plot .median { stroke: #c0392b; stroke-width: 2 }
-.lines { font-size: 16px } .lines .axis { stroke: currentColor } .lines polyline, .lines .key { fill: none; stroke: var(--c); stroke-width: 2; stroke-dasharray: var(--dash, none) } .lines .dot { fill: var(--c) }
-.s0 { --c: #3b6fd4 } .s1 { --c: #c0392b; --dash: 8 4 } .s2 { --c: #2a7d4f; --dash: 2 4 } .s3 { --c: #b9741a; --dash: 10 4 2 4 } .s4 { --c: #8e6bb0; --dash: 14 4 } .s5 { --c: #16858c; --dash: 5 2 }
-@media (prefers-color-scheme: dark) { .s0 { --c: #7ba3f2 } .s1 { --c: #f0776a } .s2 { --c: #57b882 } .s3 { --c: #e0a04a } .s4 { --c: #b99ad8 } .s5 { --c: #4fc0c8 } }`
+.plot circle { fill: #3b6fd4; fill-opacity: .5 } .plot .median { stroke: #c0392b; stroke-width: 2 }`
 
 // The measures of a plot, in pixels.
 const (

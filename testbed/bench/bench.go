@@ -9,77 +9,105 @@ import (
 	"time"
 )
 
-// measurements are run in this order; those that need an idle cluster are
-// first.
-var measurements = []struct {
+// measurement is a row of the table of what can be measured.
+type measurement struct {
 	name, what string
-	take       func(*run, context.Context) error
-}{
-	{"calm", "idle cluster: memory, SQL, log lines", (*run).calm},
-	{"latency", "publish to push", (*run).latency},
-	{"updates", "20 updates a second", (*run).updates},
-	{"registrations", "registrations from one client", (*run).registrations},
-	{"tls", "the cost of TLS", (*run).tls},
-	{"fan-out", "many publishers to many subscribers", (*run).fanOut},
-	{"leader-killed", "leader killed", (*run).leaderKilled},
-	{"leader-stopped", "leader stopped", (*run).leaderStopped},
-	{"data-killed", "data node killed", (*run).dataKilled},
-	{"data-drained", "data node drained", (*run).dataDrained},
-	{"session-killed", "session killed", (*run).sessionKilled},
-	{"session-killed-moving", "session killed while slots move", (*run).sessionKilledMoving},
-	{"starts", "start to first push", (*run).starts},
+	// sizes returns those that it is measured with, on a new cluster each; nil: it is
+	// measured once, on the cluster of the run.
+	sizes func(Config) []size
+	take  func(*run, context.Context) error
 }
 
-// Names returns the names of the measurements in their order.
-func Names() []string {
-	var names []string
+// measurements are run in this order; those that need an idle cluster are
+// first.
+var measurements = []measurement{
+	{"calm", "idle cluster: memory, SQL, log lines", nil, (*run).calm},
+	{"latency", "publish to push", nil, (*run).latency},
+	{"updates", "20 updates a second", nil, (*run).updates},
+	{"registrations", "registrations from one client", nil, (*run).registrations},
+	{"tls", "the cost of TLS", nil, (*run).tls},
+	{"fan-out", "many publishers to many subscribers", nil, (*run).fanOut},
+	{"leader-killed", "leader killed", nil, (*run).leaderKilled},
+	{"leader-stopped", "leader stopped", nil, (*run).leaderStopped},
+	{"data-killed", "data node killed", nil, (*run).dataKilled},
+	{"data-drained", "data node drained", nil, (*run).dataDrained},
+	{"session-killed", "session killed", nil, (*run).sessionKilled},
+	{"session-killed-moving", "session killed while slots move", nil, (*run).sessionKilledMoving},
+	{"starts", "start to first push", nil, (*run).starts},
+
+	{"registrations", "registrations", manyRegistrations, (*run).growRegistrations},
+	{"connections", "clients at once", manyConnections, (*run).growConnections},
+	{"losses", "nodes lost", moreRegistrations, (*run).growLosses},
+	{"overload", "overload", overloads, (*run).growOverload},
+}
+
+// Names returns the names of the measurements in their order, or of those that Full
+// chooses.
+func Names(full bool) (names []string) {
 	for _, m := range measurements {
-		names = append(names, m.name)
+		if full == (m.sizes != nil) {
+			names = append(names, m.name)
+		}
 	}
 	return names
 }
 
-// Known returns an error for the first name that is not a measurement's.
-func Known(only []string) error {
-	for _, name := range only {
-		if !slices.Contains(Names(), name) {
-			return fmt.Errorf("unknown measurement %q (want one of %s)", name, strings.Join(Names(), ", "))
+// Validate returns an error that names the first invalid field.
+func (c Config) Validate() error {
+	names := Names(c.Full)
+	for _, name := range c.Only {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("unknown measurement %q (want one of %s)", name, strings.Join(names, ", "))
 		}
+	}
+	if least := leastRegistrations; c.MaxRegistrations != 0 && c.MaxRegistrations < least {
+		return fmt.Errorf("at most %d registrations: want at least %d", c.MaxRegistrations, least)
 	}
 	return nil
 }
 
-// Run runs the measurements in their order. If one fails, Run continues with
-// the next unless ctx has ended, and returns the joined errors.
+// Run runs the measurements in their order. If one fails, what it has measured until
+// then stays, and Run continues with the next unless ctx has ended. It returns the
+// joined errors.
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	defer fewerCollections()()
 	cfg = cfg.withDefaults()
-	if err := Known(cfg.Only); err != nil {
+	if err := cfg.Validate(); err != nil {
 		return Report{}, err
 	}
 	start := time.Now()
 	report := Report{Version: cfg.Version, At: start.UTC().Truncate(time.Millisecond), Machine: thisMachine()}
-	r := &run{Config: cfg, cluster: newCluster(cfg.Cluster)}
-	defer r.close()
-
+	r := &run{Config: cfg, figures: &report.Figures, rates: map[int]float64{}}
+	if cfg.Cluster != nil {
+		r.cluster = newCluster(cfg.Cluster)
+		defer r.close()
+	}
 	var errs []error
 	for _, m := range measurements {
-		if len(cfg.Only) > 0 && !slices.Contains(cfg.Only, m.name) {
+		if cfg.Full != (m.sizes != nil) || len(cfg.Only) > 0 && !slices.Contains(cfg.Only, m.name) {
 			continue
 		}
-		began := time.Now()
-		fmt.Fprintf(r.Progress, "%-40s ", m.what)
-		err := m.take(r, ctx)
-		if ctx.Err() != nil {
-			return report, ctx.Err()
+		sizes := []size{{}}
+		if m.sizes != nil {
+			sizes = m.sizes(cfg)
 		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", m.what, err))
-			fmt.Fprintf(r.Progress, "failed: %v\n", err)
-			continue
+		for _, s := range sizes {
+			what := strings.TrimSpace(m.what + "  " + s.String())
+			began := time.Now()
+			fmt.Fprintf(r.Progress, "%-60s ", what)
+			err := r.measure(ctx, m, s)
+			report.TookMs = time.Since(start).Milliseconds()
+			if ctx.Err() != nil {
+				fmt.Fprintln(r.Progress, "interrupted")
+				return report, ctx.Err()
+			}
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", what, err))
+				fmt.Fprintf(r.Progress, "failed: %v\n", err)
+				continue
+			}
+			fmt.Fprintf(r.Progress, "%s\n", time.Since(began).Round(100*time.Millisecond))
 		}
-		fmt.Fprintf(r.Progress, "%s\n", time.Since(began).Round(100*time.Millisecond))
 	}
-	report.Figures, report.TookMs = r.figures, time.Since(start).Milliseconds()
 	return report, errors.Join(errs...)
 }

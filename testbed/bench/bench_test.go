@@ -9,12 +9,13 @@ import (
 	"conclave/testbed/bench"
 )
 
-func TestKnown_NamesTheUnknownMeasurement(t *testing.T) {
-	require.NoError(t, bench.Known(nil))
-	require.NoError(t, bench.Known(bench.Names()))
-	err := bench.Known([]string{"calm", "weather"})
+func TestConfig_ValidateNamesTheInvalidField(t *testing.T) {
+	for _, full := range []bool{false, true} {
+		require.NoError(t, bench.Config{Full: full, Only: bench.Names(full)}.Validate())
+	}
+	_, err := bench.Run(t.Context(), bench.Config{Only: []string{"calm", "weather"}})
 	assert.ErrorContains(t, err, `"weather"`)
 	assert.ErrorContains(t, err, "leader-killed, leader-stopped", "the known measurements are listed")
-	_, err = bench.Run(t.Context(), bench.Config{Only: []string{"weather"}})
-	assert.ErrorContains(t, err, `"weather"`)
+	assert.ErrorContains(t, bench.Config{Full: true, Only: []string{"calm"}}.Validate(), `"calm" (want one of registrations, connections, losses, overload)`)
+	assert.ErrorContains(t, bench.Config{Full: true, MaxRegistrations: 3}.Validate(), "at most 3 registrations: want at least 1000")
 }

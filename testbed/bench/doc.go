@@ -15,20 +15,13 @@
 // until every process is ready and no slot is being handed over, so that
 // repetitions do not affect one another.
 //
-// # Growth curves
+// # Growth
 //
-// Grow measures how rates, latencies and memory change with a size, and what an
-// overload does, on a new cluster for each point. A curve is a row of a table
-// (curves.go): its sizes, the load (package load), and the probe that is made of the
-// loaded cluster:
-//
-//	Grow --> point (one size) --> load: clients of a load.Pool
-//	                          --> probe: nodes are drained or killed
-//	                          --> count: memory, elections, evictions, clients gone
-//
-// A point that fails or exceeds its time limit is recorded with what was measured
-// before, and the next one begins. The overload is an open loop: an update is sent
-// when it is due, whether or not earlier ones have been answered, and its latency
+// The measurements with sizes show how rates, latencies and memory change with a
+// size, and what an overload does: on a new cluster for each size, with clients of a
+// load.Pool. One that fails or exceeds its time limit is reported with what was
+// measured before, and the next one begins. The overload is an open loop: an update is
+// sent when it is due, whether or not earlier ones have been answered, and its latency
 // counts from then. docs/performance.md explains the figures.
 //
 // # What is not guaranteed
@@ -45,12 +38,9 @@
 //   - nodes.go: data and session nodes that are killed, drained, started.
 //   - leader.go: leaders that are killed or stopped.
 //   - load.go: latency, load, and the cost of TLS.
+//   - growth.go: the measurements with sizes.
 //   - run.go: the configuration, and one benchmark in progress.
-//   - growth.go: the growth curves, in their order.
-//   - curves.go: the table of the curves.
-//   - growth_loads.go: the loads and probes of the curves.
 //   - machine.go: memory and load of this machine, and what connections need of it.
-//   - point.go: the configuration of the curves, and one point in progress.
 //   - cluster.go: what is done to a cluster and read from it.
 //   - original.go: the figures of the original.
 //   - report.go: figures and their targets.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -58,11 +59,27 @@ func (m *memoryRegistry) pool() *load.Pool {
 	return p
 }
 
-// inMemory starts a memoryRegistry.
-func inMemory(delay time.Duration) func(context.Context, testbed.Size) (Running, error) {
-	return func(context.Context, testbed.Size) (Running, error) {
-		m := &memoryRegistry{delay: delay}
-		return Running{Clients: m.pool(), Stop: func() error { return nil }}, nil
+// memoryCluster is a cluster whose processes do not exist, with clients of a registry in
+// this process.
+type memoryCluster struct {
+	testbed.RealCluster
+	closes error
+}
+
+func (memoryCluster) AwaitReady(context.Context) error                     { return nil }
+func (memoryCluster) Addresses() map[string]string                         { return nil }
+func (memoryCluster) Processes(context.Context) ([]testbed.Process, error) { return nil, nil }
+func (memoryCluster) ClientConfig(string) (client.Config, error)           { return client.Config{}, nil }
+func (memoryCluster) Secure(t *http.Transport) http.RoundTripper           { return t }
+func (memoryCluster) Do(context.Context, testbed.Action) error             { return nil }
+func (c memoryCluster) Close(context.Context) error                        { return c.closes }
+
+// inMemory configures clusters whose registries take delay to store an update.
+func inMemory(delay time.Duration) Config {
+	return Config{
+		Full:    true,
+		Another: func(context.Context, bool) (testbed.RealCluster, error) { return memoryCluster{}, nil },
+		newPool: func(client.Config) *load.Pool { return (&memoryRegistry{delay: delay}).pool() },
 	}
 }
 
@@ -117,180 +134,141 @@ func (r *memoryRegistration) Stored(ctx context.Context) error {
 	return sleep.For(ctx, wait)
 }
 
-func TestGrow_MeasuresEachCurve(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var progress bytes.Buffer
-		g, err := Grow(t.Context(), GrowthConfig{
-			Start:            inMemory(200 * time.Millisecond),
-			MaxRegistrations: 1000, MaxConnections: 20, For: time.Second, Progress: &progress,
-		})
-		require.NoError(t, err)
-		require.Len(t, g.Curves, len(CurveNames()))
-		assert.Zero(t, g.Failed(), "%s", progress.String())
-		for i, c := range g.Curves {
-			assert.Equal(t, CurveNames()[i], c.Name)
-			require.NotEmpty(t, c.Points)
-			for _, p := range c.Points {
-				assert.Contains(t, p.Values, c.Plots[0].X, c.Name)
-				assert.Contains(t, p.Values, c.Plots[0].Y, c.Name)
-				for name := range p.Values {
-					assert.Contains(t, columnNames(c), name, c.Name)
-				}
-			}
+// named returns the figures whose names begin with a prefix.
+func named(r Report, prefix string) (out []Figure) {
+	for _, f := range r.Figures {
+		if strings.HasPrefix(f.Name, prefix) {
+			out = append(out, f)
 		}
-		reg := g.Curves[0].Points
-		assert.InEpsilon(t, 5000, reg[0].Values["rate"], 0.01, "1,000 in 200 ms")
-		assert.InEpsilon(t, 200, reg[0].Values["p50Ms"], 0.01)
-		over := g.Curves[5].Points
-		require.Len(t, over, 3)
-		assert.InEpsilon(t, 5000, over[0].Values["capacity"], 0.25, "1,000 loops of 200 ms")
-		assert.InEpsilon(t, 10*over[2].Values["capacity"], over[2].Values["offered"], 0.05)
-		assert.InEpsilon(t, 5000, over[2].Values["goodput"], 0.25, "merged updates do not count")
-		assert.InEpsilon(t, 90, over[2].Values["merged"], 0.2)
-		assert.LessOrEqual(t, over[2].Values["recoveredMs"], 1000.0)
+	}
+	return out
+}
+
+func TestRun_MeasuresEachSize(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := inMemory(200 * time.Millisecond)
+		cfg.Only = []string{"registrations", "connections", "overload"} // losses needs the nodes' HTTP interface
+		cfg.MaxRegistrations, cfg.MaxConnections, cfg.For = 1000, 20, time.Second
+		r, err := Run(t.Context(), cfg)
+		require.NoError(t, err)
+		rates := named(r, "registrations-rate")
+		require.Len(t, rates, 3)
+		assert.Equal(t, "registrations-rate-200-1000", rates[2].Name)
+		assert.Equal(t, "200 connections, 1000 registrations: registrations stored", rates[2].What)
+		assert.InEpsilon(t, 5000, rates[0].P50, 0.01, "1,000 in 200 ms")
+		assert.InEpsilon(t, 200, named(r, "registrations-stored")[0].P50, 0.01)
+		assert.Len(t, named(r, "connections-all-20"), 1)
+		assert.Len(t, named(r, "connections-killed-20"), 1)
+		assert.Zero(t, named(r, "connections-bounced-20")[0].P50)
+		assert.InEpsilon(t, 5000, named(r, "overload-capacity")[0].P50, 0.25, "1,000 loops of 200 ms")
+		goodput := named(r, "overload-goodput")
+		require.Len(t, goodput, 3)
+		assert.InEpsilon(t, 1, goodput[2].P50, 0.25, "merged updates do not count")
+		assert.Regexp(t, "merged (8|9).* %", goodput[2].Note)
+		assert.LessOrEqual(t, named(r, "overload-recovered")[2].P50, 1000.0)
 		var out bytes.Buffer
-		g.Write(&out)
-		assert.Contains(t, out.String(), "GOODPUT per s")
+		r.Write(&out)
+		assert.Contains(t, out.String(), "10 times the capacity: answers, as a part of the capacity")
 	})
 }
 
-func columnNames(c Curve) (names []string) {
-	for _, col := range c.Columns {
-		names = append(names, col.Name)
-	}
-	return names
-}
-
-// A point that fails, or takes too long, is reported; the next one is measured.
-func TestGrow_ContinuesAfterAFailedPoint(t *testing.T) {
+// A size that fails, or takes too long, is reported; the next one is measured.
+func TestRun_ContinuesAfterAFailedSize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		starts := 0
-		start := func(ctx context.Context, s testbed.Size) (Running, error) {
+		cfg := inMemory(0)
+		cfg.Only, cfg.MaxRegistrations, cfg.Limit = []string{"registrations"}, 100_000, time.Minute
+		cfg.Another = func(context.Context, bool) (testbed.RealCluster, error) {
 			switch starts++; starts {
 			case 1:
-				return Running{}, errors.New("no port")
-			case 2:
-				return inMemory(time.Hour)(ctx, s) // stores nothing in time
+				return nil, errors.New("no port")
 			case 3:
-				r, err := inMemory(time.Millisecond)(ctx, s)
-				r.Stop = func() error { return errors.New("does not end") }
-				return r, err
+				return memoryCluster{closes: errors.New("does not end")}, nil
 			}
-			return inMemory(time.Millisecond)(ctx, s)
+			return memoryCluster{}, nil
+		}
+		cfg.newPool = func(client.Config) *load.Pool {
+			if starts == 2 {
+				return (&memoryRegistry{delay: time.Hour}).pool() // stores nothing in time
+			}
+			return (&memoryRegistry{delay: time.Millisecond}).pool()
 		}
 		began := time.Now()
-		g, err := Grow(t.Context(), GrowthConfig{
-			Start: start, Only: []string{"registrations"}, MaxRegistrations: 100_000, Limit: time.Minute,
-		})
-		require.NoError(t, err)
-		p := g.Curves[0].Points
-		require.Len(t, p, 6)
-		assert.Contains(t, p[0].Error, "no port")
-		assert.Contains(t, p[1].Error, "more than the limit of 1m0s")
-		assert.Contains(t, p[2].Error, "does not end")
-		assert.Contains(t, p[2].Values, "rate", "what was measured before stays")
-		assert.Empty(t, p[3].Error)
-		assert.Equal(t, 3, g.Failed())
+		r, err := Run(t.Context(), cfg)
+		for _, want := range []string{"registrations  1 connections, 10,000 registrations: start: no port", "more than the limit of 1m0s", "does not end"} {
+			assert.ErrorContains(t, err, want)
+		}
+		assert.Len(t, named(r, "registrations-rate"), 4, "what was measured before a failure stays")
 		assert.Less(t, time.Since(began), 2*time.Minute)
-		assert.Equal(t, 1.0, p[2].Values["ratio"])
-		var out bytes.Buffer
-		g.Write(&out)
-		assert.Equal(t, 3, strings.Count(out.String(), "FAILED"))
 	})
 }
 
-func TestGrow_EndsWithItsContext(t *testing.T) {
+func TestRun_EndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		g, err := Grow(ctx, GrowthConfig{Start: inMemory(time.Hour)})
+		r, err := Run(ctx, inMemory(time.Hour))
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Len(t, g.Curves, 1)
-		assert.Empty(t, g.Curves[0].Points)
+		assert.Empty(t, named(r, "registrations-rate"))
 	})
 }
 
-func TestGrowthConfig_ValidateNamesTheInvalidField(t *testing.T) {
-	assert.NoError(t, GrowthConfig{Only: CurveNames()}.Validate())
-	assert.ErrorContains(t, GrowthConfig{Only: []string{"weather"}}.Validate(), `"weather" (want one of registrations, connections, providers, nodes, losses, overload)`)
-	assert.ErrorContains(t, GrowthConfig{MaxRegistrations: 3}.Validate(), "at most 3 registrations: want at least 1000")
-}
-
 func TestSizes_AreBounded(t *testing.T) {
-	a := axis{"registrations", []int{10, 100, 1000}, registrationBound}
-	assert.Equal(t, []int{10, 100}, a.within(GrowthConfig{MaxRegistrations: 999}))
-	assert.Equal(t, []int{10, 100, 1000}, a.within(GrowthConfig{}), "no bound")
-	assert.Equal(t, []int{7}, a.within(GrowthConfig{MaxRegistrations: 7}), "the bound itself if all are larger")
-	huge := curves[1].sizes(GrowthConfig{Huge: true, MaxConnections: 100})
-	assert.Equal(t, []size{{"connections": 100}, {"connections": 100_000}}, huge)
+	assert.Equal(t, []int{10, 100}, within(999, 10, 100, 1000))
+	assert.Equal(t, []int{10, 100, 1000}, within(0, 10, 100, 1000), "no bound")
+	assert.Equal(t, []int{7}, within(7, 10, 100, 1000), "the bound itself if all are larger")
+	assert.Equal(t, []size{{connections: 100}, {connections: 100_000}}, manyConnections(Config{Huge: true, MaxConnections: 100}))
 }
 
-func TestRatios_AreToTheFirstWithAsManyConnections(t *testing.T) {
-	point := func(connections, rate float64) Point {
-		v := map[string]float64{"connections": connections}
-		if rate > 0 {
-			v["rate"] = rate
+func TestStore_ComparesRatesOfAsManyConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := inMemory(time.Millisecond)
+		cfg.Only = []string{"registrations"}
+		cfg = cfg.withDefaults()
+		r := &run{Config: cfg, figures: &[]Figure{}, rates: map[int]float64{1: 1e9}}
+		m := measurement{name: "registrations", sizes: manyRegistrations, take: (*run).growRegistrations}
+		for _, s := range []size{{connections: 1, registrations: 2000}, {connections: 20, registrations: 2000}} {
+			require.NoError(t, r.measure(t.Context(), m, s))
 		}
-		return Point{Values: v}
-	}
-	p := []Point{point(1, 0), point(1, 100), point(1, 80), point(20, 50), point(20, 100)}
-	ratios(p)
-	assert.NotContains(t, p[0].Values, "ratio", "it failed")
-	for i, want := range map[int]float64{1: 1, 2: 0.8, 3: 1, 4: 2} {
-		assert.Equal(t, want, p[i].Values["ratio"], i)
-	}
+		ratios := named(Report{Figures: *r.figures}, "registrations-ratio")
+		require.Len(t, ratios, 1, "the rate of 20 connections is not known")
+		assert.Equal(t, ">= 0.85", ratios[0].Target)
+		assert.False(t, *ratios[0].Reached)
+	})
 }
 
 func TestServeAll_KeepsToTheNumberAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		served := load.NewDist()
 		pool := (&memoryRegistry{pushAfter: time.Second}).pool()
-		var clients load.Clients
-		require.NoError(t, clients.ServeAll(t.Context(), pool, "x", 20, 5, served.Add))
-		assert.Len(t, clients, 20)
+		require.NoError(t, pool.ServeAll(t.Context(), "x", 20, 5, served.Add))
+		assert.Len(t, pool.Clients, 20)
 		v := served.Values()
 		assert.Equal(t, 20, v.N)
 		assert.InEpsilon(t, 1000, v.Max, 0.01, "each since it was opened")
 		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
 		defer cancel()
-		assert.ErrorContains(t, clients.ServeAll(ctx, pool, "y", 20, 5, served.Add), "10 of 20 connections had no push")
+		assert.ErrorContains(t, pool.ServeAll(ctx, "y", 20, 5, served.Add), "10 of 20 connections had no push")
 		time.Sleep(time.Second)
 		synctest.Wait()
 	})
 }
 
-func TestGrowthConfig_FitsTheMachine(t *testing.T) {
+func TestMachinery_FitsConnections(t *testing.T) {
 	huge := hugeConnections
-	assert.NoError(t, GrowthConfig{}.fits(huge), "nothing is known")
-	assert.NoError(t, GrowthConfig{Files: 100, Memory: 1}.fits(usualConnections), "a failure would show soon enough")
-	assert.NoError(t, GrowthConfig{Files: 200_000, Memory: 32 << 30}.fits(huge))
-	assert.ErrorContains(t, GrowthConfig{Files: 1024}.fits(huge), "not enough open files for 100000 connections: the hard limit is 1024, want 125000 or more")
-	assert.NoError(t, GrowthConfig{CPUs: 16}.fits(huge))
-	assert.NoError(t, GrowthConfig{CPUs: 2}.fits(20_000))
-	assert.ErrorContains(t, GrowthConfig{CPUs: 2}.fits(huge), "not enough processors for 100000 connections: 2, want at least 9, which their pings alone keep busy")
-	assert.ErrorContains(t, GrowthConfig{Files: 200_000, Memory: 1 << 30}.fits(huge), "not enough memory for 100000 connections: 1024 MiB available, want about ")
-	started := false
-	g, err := Grow(t.Context(), GrowthConfig{Huge: true, Files: 200_000, Memory: 1, Only: []string{"connections"}, MaxConnections: 100,
-		Start: func(context.Context, testbed.Size) (Running, error) {
-			started = true
-			return Running{}, errors.New("started")
-		},
+	assert.NoError(t, Machinery{}.fits(huge), "nothing is known")
+	assert.NoError(t, Machinery{Files: 100, Memory: 1}.fits(usualConnections), "a failure would show soon enough")
+	assert.NoError(t, Machinery{Files: 200_000, Memory: 32 << 30}.fits(huge))
+	assert.ErrorContains(t, Machinery{Files: 1024}.fits(huge), "not enough open files for 100000 connections: the hard limit is 1024, want 125000 or more")
+	assert.NoError(t, Machinery{CPUs: 16}.fits(huge))
+	assert.NoError(t, Machinery{CPUs: 2}.fits(20_000))
+	assert.ErrorContains(t, Machinery{CPUs: 2}.fits(huge), "not enough processors for 100000 connections: 2, want at least 9, which their pings alone keep busy")
+	assert.ErrorContains(t, Machinery{Files: 200_000, Memory: 1 << 30}.fits(huge), "not enough memory for 100000 connections: 1024 MiB available, want about ")
+	starts := 0
+	_, err := Run(t.Context(), Config{
+		Full: true, Huge: true, Have: Machinery{Files: 200_000, Memory: 1}, Only: []string{"connections"}, MaxConnections: 100,
+		Another: func(context.Context, bool) (testbed.RealCluster, error) { starts++; return nil, errors.New("started") },
 	})
-	require.NoError(t, err)
-	assert.True(t, started, "the small point")
-	assert.Contains(t, g.Curves[0].Points[1].Error, "not enough memory")
-}
-
-func TestProvider_ValuesHave100Bytes(t *testing.T) {
-	assert.Len(t, provider(9999, 20), 100)
-	assert.Len(t, load.Value(1_000_000), 100)
-	assert.NotEqual(t, provider(1, 11), provider(11, 1))
-}
-
-func TestPoint_SetEachDividesByRegistrations(t *testing.T) {
-	p := &point{curve: curves[0], values: map[string]float64{}}
-	p.setEach("clusterUs", 2*time.Second, 100_000)
-	p.setEach("loadUs", 0, 100_000)
-	p.set("capacity", 7)
-	assert.Equal(t, map[string]float64{"clusterUs": 20}, p.values, "neither a time that is not known nor a column of another curve")
+	assert.Equal(t, 1, starts, "for the small size")
+	assert.ErrorContains(t, err, "not enough memory")
 }

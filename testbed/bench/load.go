@@ -127,20 +127,13 @@ func (t *traffic) broken() error {
 // latency measures the time from publish to push, with one subscriber and with
 // many connections.
 func (r *run) latency(ctx context.Context) error {
-	sizes := []struct {
+	for _, s := range []struct {
 		connections, updates int
 		name, what           string
 	}{
 		{1, 10 * r.N, "publish-to-push", "publish to push, one subscriber"},
 		{100, 3 * r.N, "publish-to-push-100", "publish to push, 100 connections"},
-		{10, 100, "publish-to-push-10", "publish to push, 10 connections"},
-		{300, 100, "publish-to-push-300", "publish to push, 300 connections"},
-		{1000, 100, "publish-to-push-1000", "publish to push, 1000 connections"},
-	}
-	if !r.Sizes {
-		sizes = sizes[:2]
-	}
-	for _, s := range sizes {
+	} {
 		took, err := r.pushes(ctx, s.connections, s.updates, s.name)
 		if err != nil {
 			return err
@@ -204,7 +197,7 @@ func (r *run) updates(ctx context.Context) error {
 	r.report(Figure{
 		Name: "updates-pushes", What: "20 updates per second for 30 s: pushes seen of 600", Unit: "pushes", Target: "<= 600",
 	}, load.One(float64(t.Pushes()-before)), Limit{Max: updates})
-	r.report(Figure{Name: "updates-last", What: "the same: the last value", Unit: "ms"}, load.One(float64(end.Microseconds())/1000), Limit{Max: 20})
+	r.report(Figure{Name: "updates-last", What: "the same: the last value", Unit: "ms"}, one(end), Limit{Max: 20})
 	r.report(Figure{Name: "updates-each", What: "the same: each update to its push", Unit: "ms"}, t.Phase().Values(), Limit{P50: 5, P99: 20})
 	return t.broken()
 }
@@ -212,22 +205,12 @@ func (r *run) updates(ctx context.Context) error {
 // registrations measures how many publications of one client are stored per
 // second.
 func (r *run) registrations(ctx context.Context) error {
-	sizes := []int{50_000}
-	if r.Sizes {
-		sizes = []int{1_000, 10_000, 50_000, 200_000}
+	rate, err := r.register(ctx, "reg", 50_000)
+	if err != nil {
+		return err
 	}
-	for i, n := range sizes {
-		rate, err := r.register(ctx, fmt.Sprint("reg", i), n)
-		if err != nil {
-			return err
-		}
-		f := Figure{Name: "registrations", What: "registrations per second, one client, until data has them", Unit: "per s"}
-		limit := Limit{AtLeast: 50_000}
-		if n != 50_000 {
-			f.Name, f.What, limit = fmt.Sprintf("registrations-%d", n), fmt.Sprintf("registrations per second, %d of them", n), Limit{}
-		}
-		r.report(f, load.One(rate), limit)
-	}
+	r.report(Figure{Name: "registrations", What: "registrations per second, one client, until data has them", Unit: "per s"},
+		load.One(rate), Limit{AtLeast: 50_000})
 	return nil
 }
 
@@ -251,39 +234,18 @@ func (c *cluster) register(ctx context.Context, prefix string, n int) (float64, 
 // fanOut measures how long the values of 10,000 publishers take to reach 10,000
 // subscribers that have subscribed before.
 func (r *run) fanOut(ctx context.Context) error {
-	sizes := []int{10_000}
-	if r.Sizes {
-		sizes = []int{1_000, 10_000, 50_000}
-	}
-	for i, n := range sizes {
-		took, empties, err := r.publishersToSubscribers(ctx, fmt.Sprint("fan", i), n)
-		if err != nil {
-			return err
-		}
-		f := Figure{Name: "fan-out", What: "10,000 publishers to 10,000 subscribers, all received"}
-		limit := Limit{Max: 1000}
-		if n != 10_000 {
-			f.Name, f.What, limit = fmt.Sprintf("fan-out-%d", n), fmt.Sprintf("%d publishers to as many subscribers", n), Limit{}
-		}
-		r.report(f, load.One(float64(took.Microseconds())/1000), limit)
-		r.report(Figure{Name: f.Name + "-empty", What: "the same: empty callbacks", Unit: "calls"},
-			load.One(float64(empties)), Limit{Max: float64(n)})
-	}
-	return nil
-}
-
-func (c *cluster) publishersToSubscribers(ctx context.Context, prefix string, n int) (time.Duration, int64, error) {
+	const n, prefix = 10_000, "fan"
 	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
 	defer cancel()
-	sessions := c.addresses("session")
-	subscriber, err := c.client("bench subscribers", sessions[len(sessions)-1])
+	sessions := r.addresses("session")
+	subscriber, err := r.client("bench subscribers", sessions[len(sessions)-1])
 	if err != nil {
-		return 0, 0, err
+		return err
 	}
 	defer load.Leave(subscriber)
-	publisher, err := c.client("bench publishers", sessions[0])
+	publisher, err := r.client("bench publishers", sessions[0])
 	if err != nil {
-		return 0, 0, err
+		return err
 	}
 	defer load.Leave(publisher)
 	var empties atomic.Int64
@@ -303,18 +265,22 @@ func (c *cluster) publishersToSubscribers(ctx context.Context, prefix string, n 
 			}
 		})
 		if err != nil {
-			return 0, 0, err
+			return err
 		}
 	}
 	if err := first.Await(ctx, "subscribers had no callback"); err != nil {
-		return 0, 0, err
+		return err
 	}
 	start := time.Now()
 	for i := range n {
 		if _, err := publisher.Publish(ctx, load.DataID(prefix, i), []string{address(i)}); err != nil {
-			return 0, 0, err
+			return err
 		}
 	}
-	err = full.Await(ctx, "subscribers have received nothing")
-	return time.Since(start), empties.Load(), err
+	if err := full.Await(ctx, "subscribers have received nothing"); err != nil {
+		return err
+	}
+	r.report(Figure{Name: "fan-out", What: "10,000 publishers to 10,000 subscribers, all received"}, one(time.Since(start)), Limit{Max: 1000})
+	r.report(Figure{Name: "fan-out-empty", What: "the same: empty callbacks", Unit: "calls"}, load.One(float64(empties.Load())), Limit{Max: n})
+	return nil
 }

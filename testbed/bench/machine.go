@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"runtime"
 	"runtime/debug"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -39,17 +37,6 @@ func processorTime() time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// machineLoad returns the state of the machine as a part of an error, "" if it is
-// not known: how many processes wanted to run, and the available memory.
-func machineLoad() string {
-	load, err := os.ReadFile("/proc/loadavg")
-	one, _, ok := strings.Cut(string(load), " ")
-	if err != nil || !ok {
-		return ""
-	}
-	return fmt.Sprintf(" (load average %s on %d CPUs, %d MiB of memory available)", one, runtime.NumCPU(), AvailableMemory()>>20)
-}
-
 const (
 	// usualConnections are what every machine is taken to be able to have.
 	usualConnections = 10_000
@@ -67,9 +54,16 @@ const (
 	pingTime = 90 * time.Microsecond
 )
 
+// Machinery is what a machine has for connections. What is 0 is not known.
+type Machinery struct {
+	Files  int   // that a process can have open
+	Memory int64 // that is available, in bytes
+	CPUs   int
+}
+
 // fits returns an error if the machine cannot have a number of connections: before
 // anything is started, instead of after minutes.
-func (c GrowthConfig) fits(connections int) error {
+func (c Machinery) fits(connections int) error {
 	if connections <= usualConnections {
 		return nil
 	}

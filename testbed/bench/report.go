@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"runtime"
@@ -56,10 +57,9 @@ func (l Limit) words(unit string) string {
 
 // Machine describes the machine on which the figures were measured.
 type Machine struct {
-	CPUs   int    `json:"cpus"`
-	OS     string `json:"os"`
-	Go     string `json:"go"`
-	Others string `json:"load,omitempty"` // what else the machine was doing
+	CPUs int    `json:"cpus"`
+	OS   string `json:"os"`
+	Go   string `json:"go"`
 }
 
 func thisMachine() Machine {
@@ -90,23 +90,25 @@ func (r Report) Write(w io.Writer) {
 		}
 		rows = append(rows, row)
 	}
-	writeColumns(w, rows, func(column int) bool { return column >= 1 && column <= 5 })
+	writeColumns(w, rows)
 	for _, f := range r.Figures {
 		if f.Note != "" {
 			fmt.Fprintf(w, "%s: %s\n", f.What, f.Note)
 		}
 	}
-	writeMachine(w, r.Machine, r.Version, r.At, r.TookMs)
+	fmt.Fprintf(w, "\n%s, %d CPUs, %s, conclave %s, %s; took %s\n", r.Machine.OS, r.Machine.CPUs, r.Machine.Go, r.Version,
+		r.At.Format(time.RFC3339), (time.Duration(r.TookMs) * time.Millisecond).Round(time.Second))
 }
 
-func writeMachine(w io.Writer, m Machine, version string, at time.Time, tookMs int64) {
-	fmt.Fprintf(w, "\n%s, %d CPUs, %s, conclave %s, %s; took %s\n", m.OS, m.CPUs, m.Go, version,
-		at.Format(time.RFC3339), (time.Duration(tookMs) * time.Millisecond).Round(time.Second))
+// WriteJSON writes the report as one document.
+func (r Report) WriteJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(r)
 }
 
-// writeColumns writes aligned columns. numeric reports whether a column is aligned
-// right.
-func writeColumns(w io.Writer, rows [][]string, numeric func(column int) bool) {
+// writeColumns writes aligned columns, those of numbers to the right.
+func writeColumns(w io.Writer, rows [][]string) {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for i, c := range row {
@@ -117,7 +119,7 @@ func writeColumns(w io.Writer, rows [][]string, numeric func(column int) bool) {
 		var line strings.Builder
 		for i, c := range row {
 			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c))
-			if numeric(i) {
+			if i >= 1 && i <= 5 {
 				line.WriteString(pad + c + "  ")
 			} else {
 				line.WriteString(c + pad + "  ")

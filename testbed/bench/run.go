@@ -6,17 +6,17 @@ import (
 	"io"
 	"time"
 
+	"conclave/client"
 	"conclave/testbed"
 	"conclave/testbed/load"
 )
 
 // Config configures a benchmark.
 type Config struct {
-	// Cluster is a new, ready cluster that nothing else uses.
+	// Cluster is a new, ready cluster that nothing else uses; nil with Full.
 	Cluster testbed.RealCluster
 	// Another starts another cluster, with or without TLS, and returns as soon as its
-	// processes are running. It is for the time from start to first push, and for the
-	// cost of TLS.
+	// processes are running.
 	Another func(ctx context.Context, secured bool) (testbed.RealCluster, error)
 	// Questions returns the number of statements that the cluster's database
 	// has executed.
@@ -27,31 +27,61 @@ type Config struct {
 	Only []string
 	// N is the number of repetitions of each fault. Default 30.
 	N int
-	// Sizes also measures latency, registrations and fan-out with other numbers.
-	Sizes bool
 	// Settle is how long the idle cluster is left alone before its memory is
 	// read, and Calm how long it is then observed. Default 60 s each.
 	Settle, Calm time.Duration
 
+	// Full chooses the measurements with sizes, which start a cluster for each size.
+	Full bool
+	// MaxRegistrations and MaxConnections leave out larger sizes. 0: no bound.
+	MaxRegistrations, MaxConnections int
+	// Huge adds hugeConnections.
+	Huge bool
+	// Secured is whether the clusters of Full use TLS.
+	Secured bool
+	// For is how long each overload lasts. Default 30 s.
+	For time.Duration
+	// Limit is the time for one size, including the start of its cluster. What takes
+	// longer has failed. Default 5 min.
+	Limit time.Duration
+	// Have is what the machine has for connections.
+	Have Machinery
+
 	Version  string
 	Progress io.Writer // receives a line per measurement
+
+	newPool func(client.Config) *load.Pool // nil: load.NewPool
 }
 
 func (c Config) withDefaults() Config {
 	c.N, c.Settle, c.Calm = cmp.Or(c.N, 30), cmp.Or(c.Settle, time.Minute), cmp.Or(c.Calm, time.Minute)
+	c.For, c.Limit = cmp.Or(c.For, 30*time.Second), cmp.Or(c.Limit, 5*time.Minute)
 	c.Progress = cmp.Or(c.Progress, io.Discard)
+	if c.newPool == nil {
+		c.newPool = load.NewPool
+	}
 	return c
 }
 
-// run is a benchmark in progress.
+// run is a benchmark in progress, or one size of it.
 type run struct {
 	Config
 	*cluster
-	figures []Figure
+	figures *[]Figure
+	rates   map[int]float64 // of ratioTo registrations, by the number of connections
+
+	// Of a size:
+	of     string // the name of the measurement
+	size   size
+	pool   *load.Pool
+	before map[string]float64 // what is counted
 }
 
 // report adds a figure and compares it with its target.
 func (r *run) report(f Figure, v load.Values, l Limit) {
+	if r.of != "" {
+		f.Name, f.What = r.of+"-"+f.Name+r.size.suffix(), r.size.String()+": "+f.What
+	}
 	f.Values, f.Original = v, originals[f.Name]
 	if l != (Limit{}) {
 		holds := l.holds(v)
@@ -63,5 +93,8 @@ func (r *run) report(f Figure, v load.Values, l Limit) {
 	if f.Unit == "" {
 		f.Unit = "ms"
 	}
-	r.figures = append(r.figures, f)
+	*r.figures = append(*r.figures, f)
 }
+
+// one returns the figure of a time that was measured once.
+func one(d time.Duration) load.Values { return load.One(float64(d.Microseconds()) / 1000) }

@@ -1,10 +1,10 @@
 // Package console is the page on which a cluster is watched and operated: a map
 // of its nodes, the slots, the terms, the promises that are checked, and the
 // events. It serves the page and one stream of changes; what is shown comes from
-// a [Source], and what a viewer does goes to an [Actor].
+// a [Source], to which what a viewer does goes.
 //
 //	Source --Show--> Hub --stream--> page   (any number of viewers)
-//	Actor <--Act---- Server <--POST-- page
+//	Source <--Act--- Server <--POST-- page
 //
 // A source observes a running cluster (package live), or plays a recording.
 //
@@ -28,7 +28,7 @@
 //
 //   - server.go: the page, the stream and the actions over HTTP.
 //   - access.go: who may watch and who may act.
-//   - source.go: what a source and an actor are.
+//   - source.go: what a source is.
 //   - hub.go: the state, its changes, and the viewers.
 //   - change.go: what differs between two states.
 //   - state.go: what the page shows.

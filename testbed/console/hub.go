@@ -23,7 +23,6 @@ type Hub struct {
 	event   uint64 // id of the newest event
 	clock   int64  // State.Now of the newest message
 	viewers map[*viewer]bool
-	dropped int
 	whole   []byte // a snapshot that was encoded since the newest message; nil: none was
 }
 
@@ -71,13 +70,6 @@ func (h *Hub) Restart(s State, events []Event) {
 	h.send("snapshot", h.snapshot())
 }
 
-// Viewers returns how many viewers there are, and how many were dropped.
-func (h *Hub) Viewers() (now, dropped int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.viewers), h.dropped
-}
-
 // number adds the events and returns them with their ids.
 func (h *Hub) number(events []Event) []Event {
 	events = slices.Clone(events)
@@ -107,7 +99,6 @@ func (h *Hub) send(kind string, content map[string]any) {
 		select {
 		case v.queue <- m:
 		default:
-			h.dropped++
 			delete(h.viewers, v)
 			close(v.queue)
 		}

@@ -26,7 +26,7 @@ func served(t *testing.T, body func(t *testing.T, dial func(host string) net.Con
 		require.NoError(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- NewServer(Config{Hub: NewHub(), Actor: &actor{}}).Serve(ctx, ln) }()
+		go func() { done <- NewServer(Config{Source: &actor{acts: Holder}}).Serve(ctx, ln) }()
 		body(t, func(host string) net.Conn {
 			c, err := network.Host(host).DialContext(t.Context(), "tcp", ln.Addr().String())
 			require.NoError(t, err)

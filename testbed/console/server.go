@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"conclave/wire"
@@ -37,9 +38,9 @@ const (
 
 // Config configures a Server.
 type Config struct {
-	Hub *Hub
-	// Actor does what viewers ask for; nil: nobody can act.
-	Actor Actor
+	Hub *Hub // nil: a new one
+	// Source is run by Serve, and does what viewers ask for.
+	Source Source
 	// Watch is the token that watching needs; "": none.
 	Watch string
 	// Hosts are host names under which a browser may address the server, besides
@@ -64,6 +65,9 @@ type Server struct {
 
 // NewServer returns a handler.
 func NewServer(c Config) *Server {
+	if c.Hub == nil {
+		c.Hub = NewHub()
+	}
 	s := &Server{cfg: c, access: newAccess(c.Watch)}
 	page, err := fs.Sub(files, "page")
 	if err != nil { // the folder is embedded
@@ -129,7 +133,7 @@ func (s *Server) open(w http.ResponseWriter, r *http.Request) {
 
 // rights answers whether this viewer may act.
 func (s *Server) rights(w http.ResponseWriter, r *http.Request) {
-	serve.WriteJSON(w, http.StatusOK, map[string]bool{"act": s.cfg.Actor != nil && s.access.mayAct(r)})
+	serve.WriteJSON(w, http.StatusOK, map[string]bool{"act": s.cfg.Source.Acts() == Holder && s.access.mayAct(r)})
 }
 
 // stream sends a snapshot, and then changes.
@@ -177,7 +181,8 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 // request reads the body of a POST, and checks whether the viewer may ask for it.
 func (s *Server) request(w http.ResponseWriter, r *http.Request) (Request, error) {
 	var q Request
-	if s.cfg.Actor == nil {
+	acts := s.cfg.Source.Acts()
+	if acts == Nobody {
 		return q, wire.Errorf(wire.CodeForbidden, "this console only watches: start it with --allow-actions, or with the cluster")
 	}
 	response := http.NewResponseController(w)
@@ -192,7 +197,7 @@ func (s *Server) request(w http.ResponseWriter, r *http.Request) (Request, error
 	if err := in.Decode(&q); err != nil {
 		return q, wire.Errorf(wire.CodeBadRequest, "decode the request: %v", err)
 	}
-	if !s.cfg.Actor.Harmless(q) && !s.access.mayAct(r) {
+	if acts == Holder && !s.access.mayAct(r) {
 		return q, wire.Errorf(wire.CodeForbidden, "acting needs the one-time link that the console has printed")
 	}
 	return q, nil
@@ -204,7 +209,7 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	says, err := s.cfg.Actor.Explain(r.Context(), q)
+	says, err := s.cfg.Source.Explain(r.Context(), q)
 	if err != nil {
 		writeError(w, err)
 		return
@@ -215,7 +220,7 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) {
 func (s *Server) act(w http.ResponseWriter, r *http.Request) {
 	q, err := s.request(w, r)
 	if err == nil {
-		err = s.cfg.Actor.Act(r.Context(), q)
+		err = s.cfg.Source.Act(r.Context(), q)
 	}
 	if err != nil {
 		writeError(w, err)
@@ -233,17 +238,24 @@ func writeError(w http.ResponseWriter, err error) {
 	serve.WriteError(w, err)
 }
 
-// Serve serves until ctx ends.
+// Serve runs the source, and serves it, until ctx or one of the two ends.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	places := serve.NewPlaces(maxConnections, addressConnections)
 	server := serve.NewHTTPServer(places.Listener(ln), s, wire.PingTimeout)
-	done := make(chan error, 1)
-	go func() { done <- server.Serve() }() // joined below
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	var shown error
+	var both sync.WaitGroup
+	both.Go(func() {
+		defer end()
+		shown = s.cfg.Source.Run(ctx, s.cfg.Hub)
+	})
+	both.Go(func() {
+		<-ctx.Done()
 		server.Close()
-		return <-done
-	}
+	})
+	err := server.Serve()
+	end()
+	both.Wait()
+	return errors.Join(err, shown)
 }

@@ -2,11 +2,29 @@ package console
 
 import "context"
 
-// Source produces what the page shows.
+// Source is what the page shows, and what can be done there: a running cluster, or a
+// recording. Its methods but Run are called from several goroutines at once.
 type Source interface {
-	// Run shows states until ctx ends. It is called once.
+	// Run shows states and events until ctx ends. It is called once.
 	Run(ctx context.Context, hub *Hub) error
+	// Acts returns who may ask for an act; it does not change.
+	Acts() Acts
+	// Explain returns in one sentence what an act would do now, or why it cannot be
+	// done. It changes nothing.
+	Explain(ctx context.Context, r Request) (string, error)
+	// Act does it. It returns when that has begun; what comes of it is shown.
+	Act(ctx context.Context, r Request) error
 }
+
+// Acts is who may ask a Source for acts.
+type Acts int
+
+// Who may.
+const (
+	Nobody   Acts = iota // it is only watched
+	Holder               // of the one-time link
+	Everyone             // who may watch: acts change only what is shown
+)
 
 // Request is what a viewer asks for: a fault or a command of an operator on a live
 // cluster, or a control of a recording.
@@ -15,18 +33,4 @@ type Request struct {
 	Node  string `json:"node,omitempty"`  // on which node
 	Peer  string `json:"peer,omitempty"`  // cut: from which other one
 	Value string `json:"value,omitempty"` // a scenario, a seed, a position
-}
-
-// Actor does what viewers ask for. Its methods are called from several
-// goroutines at once.
-type Actor interface {
-	// Explain returns in one sentence what the request would do now, or why it
-	// cannot be done. It changes nothing.
-	Explain(ctx context.Context, r Request) (string, error)
-	// Act does it. It returns when that has begun; what comes of it is shown by the
-	// source.
-	Act(ctx context.Context, r Request) error
-	// Harmless reports whether the request changes nothing but what is shown, as
-	// the controls of a recording: everyone who may watch may ask for it.
-	Harmless(r Request) bool
 }

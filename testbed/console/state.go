@@ -1,6 +1,11 @@
 package console
 
-import "slices"
+import (
+	"slices"
+	"strconv"
+
+	"conclave/slot"
+)
 
 const movesShown = 6 // of one slot
 
@@ -106,9 +111,33 @@ type Move struct {
 	To   string `json:"to"`
 }
 
-// Moved returns the last moves of a slot, after another one.
-func Moved(before []Move, m Move) []Move {
-	return slices.Concat([]Move{m}, before[:min(movesShown-1, len(before))])
+// Moves are the last moves of each slot, by its number, the newest first.
+type Moves map[int][]Move
+
+// Note adds the slots that have another leader in a table than in the one before.
+func (m Moves) Note(at int64, before, now slot.Table) {
+	for i, row := range now.Slots {
+		move := Move{At: at, To: row.Leader.Name}
+		if i < len(before.Slots) {
+			move.From = before.Slots[i].Leader.Name
+		}
+		if move.From != move.To {
+			m[i] = slices.Concat([]Move{move}, m[i][:min(movesShown-1, len(m[i]))])
+		}
+	}
+}
+
+// Slots returns the slots of a table, by their numbers.
+func Slots(table slot.Table, moves Moves) map[string]Slot {
+	out := map[string]Slot{}
+	for i, row := range table.Slots {
+		x := Slot{Leader: row.Leader.Name, Phase: string(row.Phase), Epoch: row.LeaderEpoch.String(), To: row.Successor.Name, From: row.Source.Name, Moves: moves[i]}
+		for _, f := range row.Followers {
+			x.Followers = append(x.Followers, f.Name)
+		}
+		out[strconv.Itoa(i)] = x
+	}
+	return out
 }
 
 // Term is one election.

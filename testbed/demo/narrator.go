@@ -41,7 +41,6 @@ type Config struct {
 	Tool     func() string // the call of the tool with which a user asks this cluster
 	Database func() string // the kind of database; "": the embedded one
 	Out      io.Writer
-	Brief    bool // a line for each new leader, instead of scenes
 }
 
 // Narrator prints a run of the demo. It is a scenario.Narrator, and the
@@ -53,7 +52,6 @@ type Narrator struct {
 	began  time.Time
 	scenes []Scene
 	left   int            // scenes of the scenario that have not ended
-	played int            // and that have
 	last   scenario.Scene // that has begun
 
 	mu      sync.Mutex // guards the rest
@@ -151,9 +149,7 @@ func (n *Narrator) leave(ctx context.Context) error {
 
 // Begins implements scenario.Narrator.
 func (n *Narrator) Begins(s scenario.Scene) {
-	if n.acts, n.last = true, s; n.played > 0 && n.cfg.Brief {
-		return
-	}
+	n.acts, n.last = true, s
 	n.begin(s.Title, strings.Join(strings.Fields(s.About), " "))
 }
 
@@ -162,7 +158,7 @@ func (n *Narrator) Did(a testbed.Action, err error) {
 	switch {
 	case err != nil:
 		n.say("         - %s: %v", a, err)
-	case n.acts && !n.cfg.Brief:
+	case n.acts:
 		n.say("         - %s", a)
 	}
 }
@@ -181,11 +177,6 @@ func (n *Narrator) Decided(e scenario.Expectation, now testbed.Snapshot, took ti
 		value, note = "MISSED", failure.Error()
 	case e.For > 0:
 		value = e.For.String()
-	case n.acts && n.cfg.Brief:
-		if e.What == "new leader" {
-			n.say("         . %3d  %s, after %s", n.played+1, note, value)
-		}
-		return
 	}
 	n.figure(name, value, note)
 }
@@ -193,11 +184,7 @@ func (n *Narrator) Decided(e scenario.Expectation, now testbed.Snapshot, took ti
 // Ended implements scenario.Narrator. It prints the figures of the scene that
 // has ended, and how often a publisher was missing until then.
 func (n *Narrator) Ended(soFar func() (*check.History, error)) {
-	n.played++
 	n.left--
-	if n.cfg.Brief && n.left > 0 {
-		return
-	}
 	n.acts = false
 	h, err := soFar()
 	if err != nil {

@@ -36,9 +36,6 @@ func TestScenario_CanBePlayedWhereItIsMeantFor(t *testing.T) {
 		assert.NotEmpty(t, scene.About, scene.Title)
 		assert.NotEmpty(t, scene.Look, scene.Title)
 	}
-	s, err = demo.Kills(7)
-	require.NoError(t, err)
-	assert.Len(t, s.Scenes, 14)
 }
 
 // cluster is a cluster that succeeds in everything.
@@ -57,12 +54,12 @@ func (c *cluster) Processes(context.Context) ([]testbed.Process, error) {
 }
 
 // narration returns the narration of a scenario with two scenes.
-func narration(t *testing.T, c *cluster, brief bool) (n *demo.Narrator, out *bytes.Buffer) {
+func narration(t *testing.T, c *cluster) (n *demo.Narrator, out *bytes.Buffer) {
 	s, err := scenario.Parse("x.txt", "clients 1\nfigure empty\nfigure leaderless\nscene ONE\n# It dies.\nlook at a, b\nat 0s kill leader\nscene TWO\nat 0s start it")
 	require.NoError(t, err)
 	out = &bytes.Buffer{}
 	return demo.New(demo.Config{
-		Cluster: c, Scenario: s, Each: "a fake", Tool: func() string { return "tool" }, Database: func() string { return "mysql:8.4" }, Out: out, Brief: brief,
+		Cluster: c, Scenario: s, Each: "a fake", Tool: func() string { return "tool" }, Database: func() string { return "mysql:8.4" }, Out: out,
 	}), out
 }
 
@@ -77,7 +74,7 @@ func history() (*check.History, error) {
 
 func TestNarrator_TellsScenesWithTheirFigures(t *testing.T) {
 	c := &cluster{}
-	n, out := narration(t, c, false)
+	n, out := narration(t, c)
 	require.NoError(t, n.Open(t.Context(), testbed.Size{}, nil))
 	now := testbed.Snapshot{Leader: "meta-2", Term: 7, Table: slot.Table{Slots: []slot.Slot{{Leader: conclave.NodeID{Name: "data-1"}}, {Leader: conclave.NodeID{Name: "data-1"}}}}}
 	n.Decided(scenario.Expectation{What: "even", Within: time.Second}, now, 30*time.Millisecond, nil)
@@ -108,25 +105,9 @@ func TestNarrator_TellsScenesWithTheirFigures(t *testing.T) {
 	}
 }
 
-func TestNarrator_BriefTellsLeadersOnly(t *testing.T) {
-	n, out := narration(t, &cluster{}, true)
-	now := testbed.Snapshot{Leader: "meta-2", Term: 7}
-	n.Begins(scenario.Scene{Title: "ONE"})
-	n.Did(testbed.Action{Verb: testbed.Kill, Node: "meta-1"}, nil)
-	n.Decided(scenario.Expectation{What: "new leader", Within: time.Second}, now, 20*time.Millisecond, nil)
-	n.Ended(func() (*check.History, error) { t.Error("the history is read"); return nil, nil })
-	n.Begins(scenario.Scene{Title: "TWO"})
-	n.Decided(scenario.Expectation{What: "ready", Within: time.Second}, now, 20*time.Millisecond, nil)
-	n.Ended(history)
-	assert.Contains(t, out.String(), ".   1  meta-2, which leads term 7, after 20 ms\n")
-	assert.NotContains(t, out.String(), "TWO")
-	assert.NotContains(t, out.String(), "ready")
-	assert.Contains(t, out.String(), "leaderless")
-}
-
 func TestNarrator_StopsOnlyAfterTheLastSceneAndChecksExitCodes(t *testing.T) {
 	c := &cluster{code: 7}
-	n, _ := narration(t, c, true)
+	n, _ := narration(t, c)
 	require.NoError(t, n.Close(t.Context()))
 	assert.False(t, c.stopped)
 	n.Ended(history)

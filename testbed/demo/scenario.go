@@ -2,7 +2,6 @@ package demo
 
 import (
 	_ "embed"
-	"strings"
 
 	"conclave/testbed/scenario"
 )
@@ -12,8 +11,6 @@ var (
 	scenes string
 	//go:embed outages.txt
 	outages string // further scenes, which need hosts of their own and a real database
-	//go:embed kills.txt
-	kills string
 )
 
 // Scenario returns the demo; with containers also its scenes that need them.
@@ -22,10 +19,4 @@ func Scenario(containers bool) (scenario.Scenario, error) {
 		return scenario.Parse("demo.txt", scenes+outages)
 	}
 	return scenario.Parse("demo.txt", scenes)
-}
-
-// Kills returns the scenario that kills the leader n times.
-func Kills(n int) (scenario.Scenario, error) {
-	head, round, _ := strings.Cut(kills, "scene ")
-	return scenario.Parse("kills.txt", head+strings.Repeat("scene "+round, n))
 }

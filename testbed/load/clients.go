@@ -10,42 +10,40 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/client"
 	"conclave/testbed"
+	"conclave/testbed/outside"
 )
+
+// Client is a client under load.
+type Client interface {
+	testbed.Client
+	// Lost returns how often it has lost its session.
+	Lost() int64
+	// Kill ends it as if its process had died: it withdraws nothing.
+	Kill()
+}
+
+// Start starts a client by the SDK.
+func Start(c client.Config) (Client, error) { return outside.NewClient(c, func() {}) }
+
+// Leave withdraws all registrations of a client and ends it, so that nothing is left
+// for the next measurement.
+func Leave(c Client) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_ = c.Close(ctx) // if it fails, the session withdraws them after the client lease
+}
 
 // Clients are the clients of a load.
 type Clients []Client
 
-// Connect adds n clients of a pool, and waits until each has registered something.
-// The clients of a call that fails are added, too.
-func (c *Clients) Connect(ctx context.Context, p *Pool, n int) error {
-	var warm []testbed.Publication
-	for i := range n {
-		one, err := c.one(p, fmt.Sprint("load-", i))
-		if err != nil {
-			return err
-		}
-		r, err := one.Publish(ctx, DataID("warm", i), []string{Value(0)})
-		if err != nil {
-			return err
-		}
-		warm = append(warm, r)
+// Lost returns how often a client has lost its session.
+func (c Clients) Lost() (n int64) {
+	for _, one := range c {
+		n += one.Lost()
 	}
-	for _, r := range warm {
-		if err := r.Stored(ctx); err != nil {
-			return fmt.Errorf("connect: %w", err)
-		}
-	}
-	return nil
-}
-
-// one adds a client.
-func (c *Clients) one(p *Pool, name string) (Client, error) {
-	one, err := p.Connect(name)
-	if err == nil {
-		*c = append(*c, one)
-	}
-	return one, err
+	return n
 }
 
 // Kill kills all clients.
@@ -103,41 +101,6 @@ func (c Clients) Publish(ctx context.Context, n int, dataID, value func(i int) s
 		}
 	}
 	return made, latency, nil
-}
-
-// ServeAll adds n clients of a pool, of which atOnce wait for their push at the same
-// time. Each publishes one value under a dataId of its own and subscribes to that;
-// ServeAll returns when all have received the value. served is called with the time of
-// each: since the start if all are started at once, otherwise since it was started.
-func (c *Clients) ServeAll(ctx context.Context, p *Pool, prefix string, n, atOnce int, served func(time.Duration)) error {
-	const missing = "connections had no push"
-	start := time.Now()
-	all := NewArrivals(n)
-	places := make(chan struct{}, atOnce)
-	for i := range n {
-		select {
-		case places <- struct{}{}:
-		case <-ctx.Done():
-			return all.fail(ctx, missing)
-		}
-		if atOnce < n {
-			start = time.Now()
-		}
-		start := start
-		one, err := c.one(p, fmt.Sprint(prefix, "-", i))
-		if err != nil {
-			return err
-		}
-		err = serve(ctx, one, DataID(prefix, i), Value(i), func() {
-			served(time.Since(start))
-			<-places
-			all.One()
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return all.Await(ctx, missing)
 }
 
 // ServeAgain publishes another value of each client, subscribes to it, and waits

@@ -49,15 +49,7 @@ type Values struct {
 	P50 float64 `json:"p50"`
 	P99 float64 `json:"p99"`
 	Max float64 `json:"max"`
-
-	shares []Share
 }
-
-// Share is the part of a distribution, 0 to 1, that is not greater than the value.
-type Share struct{ Value, Part float64 }
-
-// Shares returns the whole distribution, or nil if only the figures are known.
-func (v Values) Shares() []Share { return v.shares }
 
 // Values returns the figures of what was collected, rounded to a microsecond.
 func (d *Dist) Values() Values {
@@ -67,16 +59,9 @@ func (d *Dist) Values() Values {
 		return Values{}
 	}
 	in := func(us int64) float64 { return float64(us) / 1000 }
-	v := Values{
+	return Values{
 		N: d.n, Min: in(d.h.Min()), P50: in(d.h.ValueAtQuantile(50)), P99: in(d.h.ValueAtQuantile(99)), Max: in(d.h.Max()),
 	}
-	sum := int64(0)
-	for _, b := range d.h.Distribution() {
-		if sum += b.Count; b.Count > 0 {
-			v.shares = append(v.shares, Share{in(min(b.To, d.h.Max())), float64(sum) / float64(d.n)})
-		}
-	}
-	return v
 }
 
 // One returns the Values of a figure that was measured once.

@@ -21,7 +21,7 @@
 //
 //   - openloop.go: operations that are sent when they are due, and when a rate is back.
 //   - traffic.go: publishers whose updates are recorded, and what subscribers must see.
-//   - clients.go: clients, and what they publish and receive.
 //   - pool.go: clients of one cluster, by the SDK.
+//   - clients.go: clients, and what they publish and receive.
 //   - dist.go: distributions.
 package load

@@ -16,14 +16,12 @@ const (
 	senders     = 20     // goroutines of an open loop
 	closedLoops = 20_000 // updates without an answer in the closed loop
 
-	recoveryWindow = 500 * time.Millisecond // in which a rate is compared with the one before
-	recoveryHold   = 4                      // windows in succession
-	recoveryShare  = 0.9                    // of the rate before
+	recoveryWindow = 2 * time.Second // in which a rate is compared with the one before
+	recoveryShare  = 0.9             // of the rate before
 	recoveryLimit  = 2 * time.Minute
 )
 
-// Lanes are registrations that are updated in turn. Offer and Recovery must not run at
-// the same time.
+// Lanes are registrations that are updated in turn. Only one method may run at a time.
 type Lanes struct {
 	lanes   []*lane
 	answers sync.WaitGroup
@@ -81,33 +79,24 @@ func (l *Lanes) Capacity(ctx context.Context, lasts time.Duration) (float64, err
 // updates, of which later answers are added, and how many were not sent.
 func (l *Lanes) Offer(ctx context.Context, rate float64, lasts time.Duration) (of *Offered, missed int) {
 	of = newOffered()
-	return of, l.offer(ctx, rate, lasts, of)
-}
-
-func (l *Lanes) offer(ctx context.Context, rate float64, lasts time.Duration, of *Offered) (missed int) {
-	return openLoop(ctx, rate, lasts, senders, func(i int, due time.Time) {
+	missed = openLoop(ctx, rate, lasts, senders, func(i int, due time.Time) {
 		l.lanes[i%len(l.lanes)].fire(ctx, of, due, Value(i), &l.answers)
 	})
+	of.Lasted = time.Since(of.began)
+	return of, missed
 }
 
-// Recovery offers a rate, and returns how long it takes until the updates stored per
-// second are within 10 % of before.
+// Recovery offers a rate in one window after the other, and returns how long it takes
+// until the updates stored per second of a window are within 10 % of before.
 func (l *Lanes) Recovery(ctx context.Context, rate, before float64) (time.Duration, error) {
-	of := newOffered()
-	loading, stop := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer stop()
-	running.Go(func() { l.offer(loading, rate, recoveryLimit, of) })
-	for of.Lasts() < recoveryLimit {
-		if at, ok := recoveredAt(of.stored.rates(), recoveryShare*before, recoveryHold); ok {
-			return time.Duration(at) * recoveryWindow, nil
-		}
-		if err := sleep.For(ctx, recoveryWindow/5); err != nil {
-			return 0, fmt.Errorf("%w within %s: %w", errNotRecovered, of.Lasts().Round(time.Second), err)
+	start := time.Now()
+	for ctx.Err() == nil && time.Since(start) < recoveryLimit {
+		began := time.Since(start)
+		if of, _ := l.Offer(ctx, rate, recoveryWindow); ctx.Err() == nil && of.Rate() >= recoveryShare*before {
+			return began, nil
 		}
 	}
-	return 0, fmt.Errorf("%w within %s", errNotRecovered, recoveryLimit)
+	return 0, errors.Join(fmt.Errorf("%w within %s", errNotRecovered, time.Since(start).Round(time.Second)), ctx.Err())
 }
 
 var errNotRecovered = errors.New("not recovered")
@@ -157,87 +146,22 @@ func dueAfter(i int, rate float64) time.Duration {
 	return time.Duration(float64(i) / rate * float64(time.Second))
 }
 
-// series counts events in windows of time.
-type series struct {
-	start time.Time
-	width time.Duration
-	mu    sync.Mutex // guards counts
-	count []int
-}
-
-func newSeries(width time.Duration) *series { return &series{start: time.Now(), width: width} }
-
-// add counts n events now.
-func (s *series) add(n int) {
-	i := int(time.Since(s.start) / s.width)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for len(s.count) <= i {
-		s.count = append(s.count, 0)
-	}
-	s.count[i] += n
-}
-
-// rates returns the events per second of each window that has ended.
-func (s *series) rates() []float64 {
-	ended := int(time.Since(s.start) / s.width)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out := make([]float64, ended)
-	for i := range min(ended, len(s.count)) {
-		out[i] = float64(s.count[i]) / s.width.Seconds()
-	}
-	return out
-}
-
-// recoveredAt returns the first window from which hold windows in succession have
-// at least the given rate. ok is false if there is none yet.
-func recoveredAt(rates []float64, least float64, hold int) (window int, ok bool) {
-	good := 0
-	for i, r := range rates {
-		if r < least {
-			good = 0
-			continue
-		}
-		if good++; good == hold {
-			return i - hold + 1, true
-		}
-	}
-	return 0, false
-}
-
 // Offered is what was offered, and what became of it.
 type Offered struct {
+	Lasted  time.Duration
 	Latency *Dist // of each update, from when it was due until it or a later one was stored
 	Answers atomic.Int64
 	Sent    atomic.Int64
 	Refused atomic.Int64 // updates that were not taken
 	Open    atomic.Int64 // sent, and not known to be stored
 
-	stored *series // updates known to be stored, by the time of the answer
+	began time.Time
 }
 
-func newOffered() *Offered {
-	return &Offered{Latency: NewDist(), stored: newSeries(recoveryWindow)}
-}
+func newOffered() *Offered { return &Offered{Latency: NewDist(), began: time.Now()} }
 
-// Lasts returns how long ago the offer began.
-func (o *Offered) Lasts() time.Duration { return time.Since(o.stored.start) }
-
-// Rate returns the updates stored per second, without the first and the last window
-// of time, in which the load starts and ends.
-func (o *Offered) Rate() float64 { return middle(o.stored.rates()) }
-
-func middle(rates []float64) float64 {
-	if len(rates) > 2 {
-		rates = rates[1 : len(rates)-1]
-	}
-	sum := 0.0
-	for _, r := range rates {
-		sum += r
-	}
-	return sum / float64(max(1, len(rates)))
-}
+// Rate returns the updates known to be stored by now for each second that it lasted.
+func (o *Offered) Rate() float64 { return float64(o.Sent.Load()-o.Open.Load()) / o.Lasted.Seconds() }
 
 // lane is a registration that is updated. Only one goroutine fires it.
 type lane struct {
@@ -284,7 +208,6 @@ func (l *lane) await(ctx context.Context) {
 		now := time.Now()
 		for _, u := range due {
 			u.load.Latency.Add(now.Sub(u.at))
-			u.load.stored.add(1)
 			u.load.Open.Add(-1)
 		}
 		due[len(due)-1].load.Answers.Add(1)

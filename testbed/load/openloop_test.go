@@ -68,44 +68,6 @@ func TestOpenLoop_EndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestSeries_CountsOnlyWindowsThatHaveEnded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSeries(500 * time.Millisecond)
-		s.add(10)
-		time.Sleep(1200 * time.Millisecond)
-		s.add(30)
-		assert.Equal(t, []float64{20, 0}, s.rates())
-		time.Sleep(time.Second)
-		assert.Equal(t, []float64{20, 0, 60, 0}, s.rates(), "windows without events are zero")
-	})
-}
-
-func TestRecoveredAt(t *testing.T) {
-	for what, c := range map[string]struct {
-		rates  []float64
-		window int
-		ok     bool
-	}{
-		"nothing measured":            {nil, 0, false},
-		"as before at once":           {[]float64{100, 95, 90, 50}, 0, true},
-		"too low":                     {[]float64{89, 89, 89, 89}, 0, false},
-		"not for long enough":         {[]float64{0, 100, 100}, 0, false},
-		"after two windows":           {[]float64{0, 40, 100, 130, 95}, 2, true},
-		"a second fall starts again":  {[]float64{0, 100, 100, 10, 99, 99, 99}, 4, true},
-		"a burst alone is no recover": {[]float64{900, 0, 0}, 0, false},
-	} {
-		window, ok := recoveredAt(c.rates, 90, 3)
-		assert.Equal(t, c.ok, ok, what)
-		assert.Equal(t, c.window, window, what)
-	}
-}
-
-func TestMiddle_LeavesOutTheEdges(t *testing.T) {
-	assert.Equal(t, 20.0, middle([]float64{1, 10, 30, 2}))
-	assert.Equal(t, 5.0, middle([]float64{4, 6}), "too few to leave any out")
-	assert.Zero(t, middle(nil))
-}
-
 // slow is a registration whose updates are stored 50 ms after the call of Stored.
 type slow struct {
 	testbed.Publication
@@ -156,5 +118,26 @@ func TestLanes_CapacityIsTheRateOfTheClosedLoop(t *testing.T) {
 		made[7] = slow{refuses: true}
 		_, err = NewLanes(made).Capacity(t.Context(), time.Second)
 		assert.ErrorContains(t, err, "full")
+	})
+}
+
+func TestLanes_RecoveryIsWhenTheRateIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		made := make([]testbed.Publication, 100)
+		for i := range made {
+			made[i] = slow{}
+		}
+		lanes := NewLanes(made)
+		of, missed := lanes.Offer(t.Context(), 100, 5*time.Second)
+		assert.Zero(t, missed)
+		assert.InDelta(t, 100, of.Rate(), 3)
+		took, err := lanes.Recovery(t.Context(), 100, of.Rate())
+		require.NoError(t, err)
+		assert.Zero(t, took)
+		began := time.Now()
+		_, err = lanes.Recovery(t.Context(), 100, 200)
+		assert.ErrorIs(t, err, errNotRecovered)
+		assert.InDelta(t, recoveryLimit, time.Since(began), float64(3*time.Second))
+		lanes.Wait()
 	})
 }

@@ -4,47 +4,21 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"conclave/client"
 	"conclave/testbed"
-	"conclave/testbed/outside"
 	"conclave/wire"
 )
 
-// Client is a client under load.
-type Client interface {
-	testbed.Client
-	// Lost returns how often it has lost its session.
-	Lost() int64
-	// Kill ends it as if its process had died: it withdraws nothing.
-	Kill()
-}
-
-// Start starts a client by the SDK.
-func Start(c client.Config) (Client, error) { return outside.NewClient(c, func() {}) }
-
-// Leave withdraws all registrations of a client and ends it, so that nothing is left
-// for the next measurement.
-func Leave(c Client) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	_ = c.Close(ctx) // if it fails, the session withdraws them after the client lease
-}
-
 // Pool starts clients, the n-th at the n-th session of a cluster, and again at the
-// first one after the last. Its methods may be called from several goroutines.
+// first one after the last. One goroutine uses it.
 type Pool struct {
+	Clients // that were started
 	// Start starts a client.
 	Start func(client.Config) (Client, error)
 
-	config   client.Config // with all sessions
-	received atomic.Int64
-
-	mu      sync.Mutex // guards clients
-	clients []Client
+	config client.Config // with all sessions
 }
 
 // NewPool returns a pool for the sessions of a client's configuration, with its token
@@ -54,62 +28,78 @@ func NewPool(c client.Config) *Pool { return &Pool{Start: Start, config: c} }
 // perAddress is how many clients dial from one address, which has 28,000 ports.
 const perAddress = 10_000
 
-// Connect starts a client, which may not have reached its session yet.
-func (p *Pool) Connect(name string) (Client, error) {
+// One starts a client, which may not have reached its session yet.
+func (p *Pool) One(name string) (Client, error) {
 	sessions := p.config.Sessions
 	if len(sessions) == 0 {
 		return nil, fmt.Errorf("connect %s: the cluster has no session", name)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	network := &wire.TCP{} // as that of applications
-	if n := len(p.clients) / perAddress; n > 0 {
+	if n := len(p.Clients) / perAddress; n > 0 {
 		network.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(n))}
 	}
 	c, err := p.Start(client.Config{
-		Name: name, Sessions: []string{sessions[len(p.clients)%len(sessions)]},
-		Network: counted{network, &p.received}, Token: p.config.Token, TLSFrom: p.config.TLSFrom,
+		Name: name, Sessions: []string{sessions[len(p.Clients)%len(sessions)]}, Network: network, Token: p.config.Token, TLSFrom: p.config.TLSFrom,
 	})
 	if err == nil {
-		p.clients = append(p.clients, c)
+		p.Clients = append(p.Clients, c)
 	}
 	return c, err
 }
 
-// Received returns the number of bytes that all clients have received.
-func (p *Pool) Received() int64 { return p.received.Load() }
-
-// Lost returns how often a client has lost its session.
-func (p *Pool) Lost() (n int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range p.clients {
-		n += c.Lost()
+// Connect starts n clients, and waits until each has registered something.
+func (p *Pool) Connect(ctx context.Context, n int) error {
+	var warm []testbed.Publication
+	for i := range n {
+		one, err := p.One(fmt.Sprint("load-", i))
+		if err != nil {
+			return err
+		}
+		r, err := one.Publish(ctx, DataID("warm", i), []string{Value(0)})
+		if err != nil {
+			return err
+		}
+		warm = append(warm, r)
 	}
-	return n
-}
-
-// counted is a network that counts the bytes received.
-type counted struct {
-	*wire.TCP
-	received *atomic.Int64
-}
-
-func (n counted) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	c, err := n.TCP.DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
+	for _, r := range warm {
+		if err := r.Stored(ctx); err != nil {
+			return fmt.Errorf("connect: %w", err)
+		}
 	}
-	return countedConn{c, n.received}, nil
+	return nil
 }
 
-type countedConn struct {
-	net.Conn
-	received *atomic.Int64
-}
-
-func (c countedConn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	c.received.Add(int64(n))
-	return n, err
+// ServeAll starts n clients, of which atOnce wait for their push at the same
+// time. Each publishes one value under a dataId of its own and subscribes to that;
+// ServeAll returns when all have received the value. served is called with the time of
+// each: since the start if all are started at once, otherwise since it was started.
+func (p *Pool) ServeAll(ctx context.Context, prefix string, n, atOnce int, served func(time.Duration)) error {
+	const missing = "connections had no push"
+	start := time.Now()
+	all := NewArrivals(n)
+	places := make(chan struct{}, atOnce)
+	for i := range n {
+		select {
+		case places <- struct{}{}:
+		case <-ctx.Done():
+			return all.fail(ctx, missing)
+		}
+		if atOnce < n {
+			start = time.Now()
+		}
+		start := start
+		one, err := p.One(fmt.Sprint(prefix, "-", i))
+		if err != nil {
+			return err
+		}
+		err = serve(ctx, one, DataID(prefix, i), Value(i), func() {
+			served(time.Since(start))
+			<-places
+			all.One()
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return all.Await(ctx, missing)
 }

@@ -38,20 +38,24 @@ type Condition struct {
 func Probe(ctx context.Context, via *http.Client, address string) (Condition, error) {
 	var c Condition
 	var health struct{ Name, Incarnation string }
-	if _, err := get(ctx, via, "http://"+address+"/healthz", &health); err != nil {
+	if _, err := GetJSON(ctx, via, "http://"+address+"/healthz", "", &health); err != nil {
 		return c, err
 	}
 	c.Name, c.Incarnation = health.Name, health.Incarnation
 	var readiness struct{ Reasons []string }
-	status, err := get(ctx, via, "http://"+address+"/readyz", &readiness)
+	status, err := GetJSON(ctx, via, "http://"+address+"/readyz", "", &readiness)
 	c.Ready, c.Why = err == nil && status == http.StatusOK, strings.Join(readiness.Reasons, "; ")
 	return c, err
 }
 
-func get(ctx context.Context, via *http.Client, url string, into any) (status int, err error) {
-	err = Get(ctx, via, url, "", func(res *http.Response) error {
+// maxDocument is how much of a document is read.
+const maxDocument = 16 << 20
+
+// GetJSON is Get of a document, which it reads into a value whatever the status.
+func GetJSON(ctx context.Context, via *http.Client, url, token string, into any) (status int, err error) {
+	err = Get(ctx, via, url, token, func(res *http.Response) error {
 		status = res.StatusCode
-		return json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(into)
+		return json.NewDecoder(io.LimitReader(res.Body, maxDocument)).Decode(into)
 	})
 	return status, err
 }

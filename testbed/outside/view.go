@@ -106,7 +106,7 @@ func (v *View) Observe(ctx context.Context) testbed.Snapshot {
 	admin := v.admin(reachable(nodes, v.last())...)
 	all.Go(func() {
 		if s, err := admin.Slots(ctx); err == nil {
-			sight.Table, sight.Frozen = table(s), s.Protected
+			sight.Table, sight.Frozen = Table(s), s.Protected
 		}
 	})
 	all.Go(func() {
@@ -163,9 +163,9 @@ func (v *View) ok(ctx context.Context, address, path string) bool {
 	return Status(ctx, v.HTTP, "http://"+address+path, "") == http.StatusOK
 }
 
-// table converts the slot table of the HTTP API, in which nodes have only
+// Table converts the slot table of the HTTP API, in which nodes have only
 // names.
-func table(s metaclient.SlotsInfo) slot.Table {
+func Table(s metaclient.SlotsInfo) slot.Table {
 	t := slot.Table{Epoch: s.Epoch}
 	for _, x := range s.Slots {
 		row := slot.Slot{
@@ -186,6 +186,12 @@ func (v *View) Operate(ctx context.Context, a testbed.Action) (done bool, err er
 	admin, web := v.admin(reachable(v.Nodes(), v.last())...), *v.HTTP
 	web.Timeout = commandWait
 	admin.HTTP = &web
+	return Command(ctx, admin, a, v.Nodes()[a.Node])
+}
+
+// Command carries out a command of an operator, on the node at an address if it is one
+// to a node; done is false for any other act.
+func Command(ctx context.Context, admin *metaclient.Admin, a testbed.Action, address string) (done bool, err error) {
 	var opts []metaclient.Option
 	if a.Force {
 		opts = append(opts, metaclient.Force())
@@ -204,13 +210,13 @@ func (v *View) Operate(ctx context.Context, a testbed.Action) (done bool, err er
 			err = nil // it is not on the blacklist
 		}
 	case testbed.Freeze:
-		_, err = admin.SetSwitch(ctx, "arrange", "off")
+		_, err = admin.SetSwitch(ctx, wire.SwitchArrange, "off")
 	case testbed.Unfreeze:
-		_, err = admin.SetSwitch(ctx, "arrange", "on")
+		_, err = admin.SetSwitch(ctx, wire.SwitchArrange, "on")
 	case testbed.Switch:
 		_, err = admin.SetSwitch(ctx, a.Node, a.Peer)
 	case testbed.AnnounceStop:
-		err = admin.AnnounceStopTo(ctx, v.Nodes()[a.Node], "chaos")
+		err = admin.AnnounceStopTo(ctx, address, "chaos")
 	default:
 		return false, nil
 	}

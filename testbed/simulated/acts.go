@@ -10,18 +10,16 @@ import (
 
 	"conclave/meta/metaclient"
 	"conclave/testbed"
-	"conclave/wire"
+	"conclave/testbed/outside"
 )
 
 // Do executes one action of a scenario.
 func (c *Cluster) Do(ctx context.Context, a testbed.Action) error {
 	switch a.Verb {
 	case testbed.Kill:
-		if cl := c.client(a.Node); cl != nil {
-			cl.kill()
-			return nil
+		if !c.killClients(a.Node) {
+			c.kill(a.Node)
 		}
-		c.kill(a.Node)
 	case testbed.Stop:
 		c.stop(a.Node)
 	case testbed.Start:
@@ -88,40 +86,27 @@ func (c *Cluster) Do(ctx context.Context, a testbed.Action) error {
 		if m := c.meta(a.Node); m == nil || !leads(m) {
 			return nil
 		}
-		return c.Operate(ctx, a.Node, func(ctx context.Context, t *metaclient.Admin) error { return t.Resign(ctx, forced(a)...) })
-	case testbed.Quit:
-		return c.Operate(ctx, a.Node, func(ctx context.Context, t *metaclient.Admin) error { return t.Quit(ctx, a.Node, forced(a)...) })
-	case testbed.Join:
-		return c.Operate(ctx, a.Node, func(ctx context.Context, t *metaclient.Admin) error { return t.Rejoin(ctx, a.Node) })
-	case testbed.Forbid:
-		return c.Operate(ctx, "", func(ctx context.Context, t *metaclient.Admin) error {
-			return t.Forbid(ctx, a.Node, "asked for by a scenario", "operator", forced(a)...)
-		})
-	case testbed.Allow:
-		err := c.Operate(ctx, "", func(ctx context.Context, t *metaclient.Admin) error { return t.Allow(ctx, a.Node) })
-		if wire.CodeOf(err) == wire.CodeNotFound {
-			return nil // it is not on the list
-		}
-		return err
-	case testbed.Freeze, testbed.Unfreeze:
-		value := map[testbed.Verb]string{testbed.Freeze: "off", testbed.Unfreeze: "on"}[a.Verb]
-		return c.Operate(ctx, "", func(ctx context.Context, t *metaclient.Admin) error {
-			_, err := t.SetSwitch(ctx, wire.SwitchArrange, value)
-			return err
-		})
-	case testbed.Switch:
-		return c.Operate(ctx, "", func(ctx context.Context, t *metaclient.Admin) error {
-			_, err := t.SetSwitch(ctx, a.Node, a.Peer)
-			return err
-		})
-	case testbed.AnnounceStop:
-		return c.Operate(ctx, "", func(ctx context.Context, t *metaclient.Admin) error {
-			return t.AnnounceStopTo(ctx, c.address(a.Node), "operator")
-		})
+		return c.command(ctx, a.Node, a)
+	case testbed.Quit, testbed.Join:
+		return c.command(ctx, a.Node, a)
 	default:
-		return fmt.Errorf("%s: %w", a.Verb, testbed.ErrUnsupported)
+		return c.command(ctx, "", a)
 	}
 	return nil
+}
+
+// command carries out a command of an operator at the named meta, or at any if name is
+// empty.
+func (c *Cluster) command(ctx context.Context, name string, a testbed.Action) (err error) {
+	done := false
+	err = c.operate(ctx, name, func(ctx context.Context, t *metaclient.Admin) (err error) {
+		done, err = outside.Command(ctx, t, a, c.address(a.Node))
+		return err
+	})
+	if !done && err == nil {
+		return fmt.Errorf("%s: %w", a.Verb, testbed.ErrUnsupported)
+	}
+	return err
 }
 
 // nowhere is an address at which nothing listens.
@@ -140,7 +125,7 @@ func (c *Cluster) address(name string) string {
 
 // partial asks the data nodes for slots that are served without a session.
 func (c *Cluster) partial(ctx context.Context) (n int) {
-	_ = c.Operate(ctx, "", func(ctx context.Context, t *metaclient.Admin) error {
+	_ = c.operate(ctx, "", func(ctx context.Context, t *metaclient.Admin) error {
 		for _, p := range c.processes() {
 			if strings.HasPrefix(p.host, "data-") && c.process(p.host) == p && c.net.Awake(p.host) == nil {
 				slots, _ := t.PartialSlots(ctx, c.address(p.host)) // a node that does not answer shows none
@@ -160,20 +145,17 @@ func (c *Cluster) peers(a testbed.Action) []string {
 	if a.Peer != "" {
 		return []string{a.Peer}
 	}
-	all := c.hosts()
-	for _, cl := range c.allClients() {
-		all = append(all, cl.name)
-	}
+	all := append(c.hosts(), c.clientNames()...)
 	return slices.DeleteFunc(all, func(name string) bool { return name == a.Node })
 }
 
 // operateTimeout limits an operator's action.
 const operateTimeout = 2 * time.Second
 
-// Operate calls do with the client of the command-line tool, for the named
+// operate calls do with the client of the command-line tool, for the named
 // meta, or for all metas that run if name is empty; a meta that does not lead
 // forwards to the leader.
-func (c *Cluster) Operate(ctx context.Context, name string, do func(context.Context, *metaclient.Admin) error) error {
+func (c *Cluster) operate(ctx context.Context, name string, do func(context.Context, *metaclient.Admin) error) error {
 	ctx, cancel := context.WithTimeout(ctx, operateTimeout)
 	defer cancel()
 	var metas []string
@@ -208,12 +190,4 @@ func (c *Cluster) leaves(operator string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.operators, operator)
-}
-
-// forced returns the options of an operator's action.
-func forced(a testbed.Action) []metaclient.Option {
-	if a.Force {
-		return []metaclient.Option{metaclient.Force()}
-	}
-	return nil
 }

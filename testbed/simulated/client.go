@@ -1,104 +1,36 @@
 package simulated
 
 import (
-	"context"
-	"fmt"
+	"slices"
 
-	"conclave"
 	"conclave/client"
 	"conclave/internal/logging"
 	"conclave/testbed"
 	"conclave/testbed/simulated/simnet"
 )
 
-// Client is a client of the cluster on its own host.
-type Client struct {
-	*client.Client
-	c      *Cluster
-	name   string
-	cancel context.CancelFunc
-	done   chan struct{} // closed when Run has returned
-}
-
-var _ testbed.Client = (*Client)(nil)
-
-// Client starts a client that knows every session.
+// Client starts a client on its own host, which knows every session.
 func (c *Cluster) Client(name string) (testbed.Client, error) {
-	cl, err := c.newClient(name)
-	if err != nil {
-		return nil, err
-	}
-	return cl, nil
-}
-
-func (c *Cluster) newClient(name string) (*Client, error) {
-	if c.client(name) != nil {
-		return nil, fmt.Errorf("client %s was already started", name)
-	}
 	c.applyStanding(name)
 	c.net.Budget(name, simnet.Budget(c.size.Budgets.OfHost(name)))
-	inner, err := client.New(client.Config{
+	return c.clients.Start(client.Config{
 		Name: name, Sessions: addresses("session", c.size.Sessions, sessionPort), Network: c.net.Host(name), Rand: c.stream(name), Logger: logging.Slog(c.logger(name)),
-	})
-	if err != nil {
-		return nil, err
+	}, func() { c.net.Kill(name) }) // closes the connections that it left open
+}
+
+// clientNames returns the names of all clients, sorted.
+func (c *Cluster) clientNames() []string {
+	names := c.clients.Names()
+	slices.Sort(names)
+	return names
+}
+
+// killClients ends clients as kill -9 does, and reports whether there was one.
+func (c *Cluster) killClients(names ...string) bool {
+	for _, name := range names {
+		if slices.Contains(c.clients.Names(), name) {
+			c.net.Kill(name)
+		}
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cl := &Client{Client: inner, c: c, name: name, cancel: cancel, done: make(chan struct{})}
-	go func() {
-		defer close(cl.done)
-		_ = inner.Run(ctx) // the context's own error, or nil after Close
-	}()
-	c.mu.Lock()
-	c.clients[name] = cl
-	c.mu.Unlock()
-	return cl, nil
-}
-
-// client returns the running client of this name, or nil.
-func (c *Cluster) client(name string) *Client {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.clients[name]
-}
-
-// Publish registers values under a dataId.
-func (cl *Client) Publish(ctx context.Context, dataID string, values []string) (testbed.Publication, error) {
-	p, err := cl.Client.Publish(ctx, dataID, values)
-	if err != nil {
-		return nil, err
-	}
-	return p, nil
-}
-
-// Subscribe calls pushed with each push of the dataId.
-func (cl *Client) Subscribe(dataID string, pushed func(conclave.Datum)) error {
-	_, err := cl.Client.Subscribe(dataID, client.OnPush(pushed))
-	return err
-}
-
-// Close withdraws the client's registrations and disconnects it.
-func (cl *Client) Close(ctx context.Context) error {
-	err := cl.Client.Close(ctx)
-	cl.end()
-	return err
-}
-
-// Kill ends the client as kill -9 does.
-func (cl *Client) Kill() { cl.kill() }
-
-func (cl *Client) kill() {
-	cl.c.net.Kill(cl.name)
-	cl.end()
-}
-
-func (cl *Client) end() {
-	cl.cancel()
-	<-cl.done
-	cl.c.net.Kill(cl.name) // closes the connections that it left open
-	cl.c.mu.Lock()
-	defer cl.c.mu.Unlock()
-	if cl.c.clients[cl.name] == cl {
-		delete(cl.c.clients, cl.name)
-	}
+	return c.clients.Kill(names...)
 }

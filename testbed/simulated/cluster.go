@@ -18,6 +18,7 @@ import (
 	"conclave/internal/devdb"
 	"conclave/internal/trace"
 	"conclave/testbed"
+	"conclave/testbed/outside"
 	"conclave/testbed/simulated/simnet"
 )
 
@@ -26,14 +27,6 @@ import (
 type Options struct {
 	// Log receives the nodes' logs. If it is nil they are not formatted.
 	Log io.Writer
-	// Link is the shape of every link without a fault. The default is a latency
-	// of 50 to 250 microseconds.
-	Link simnet.Shape
-	// Drift is the largest relative error of a process's durations in either
-	// direction; the error is drawn at each start. The default is 200
-	// millionths, which no ordinary quartz exceeds. A negative value means no
-	// drift.
-	Drift float64
 	// Timeline, if not nil, receives the actions and the changes of the state.
 	Timeline io.Writer
 	// Tap, if not nil, is called with everything that is sent.
@@ -42,15 +35,12 @@ type Options struct {
 	Recording *Recording
 }
 
-func (o Options) withDefaults() Options {
-	if o.Link == (simnet.Shape{}) {
-		o.Link = simnet.Shape{Latency: 50 * time.Microsecond, Spread: 200 * time.Microsecond}
-	}
-	if o.Drift == 0 {
-		o.Drift = 200e-6
-	}
-	return o
-}
+// link is the shape of every link without a fault.
+var link = simnet.Shape{Latency: 50 * time.Microsecond, Spread: 200 * time.Microsecond}
+
+// drift is the largest relative error of a process's durations in either direction,
+// which no ordinary quartz exceeds; the error is drawn at each start.
+const drift = 200e-6
 
 // Cluster is the whole cluster in a bubble.
 // It must be used inside one bubble only.
@@ -62,9 +52,10 @@ type Cluster struct {
 	tables *devdb.Tables // the database's disk
 	metas  []string
 
+	clients outside.Clients
+
 	mu       sync.Mutex // guards the fields below; not held while waiting
 	nodes    map[string]*process
-	clients  map[string]*Client
 	clocks   map[string]time.Duration    // the offset of a host's wall clock
 	standing map[string][]testbed.Action // cuts and delays between a host and all others, including later ones
 	starts   uint64
@@ -99,13 +90,10 @@ type server interface {
 // New returns a cluster, which Open starts.
 func New(o Options) *Cluster {
 	return &Cluster{
-		o: o.withDefaults(), tables: devdb.NewTables(), nodes: map[string]*process{}, clients: map[string]*Client{},
+		o: o, tables: devdb.NewTables(), nodes: map[string]*process{},
 		clocks: map[string]time.Duration{}, standing: map[string][]testbed.Action{}, operators: map[string]bool{}, refusals: map[string]int{},
 	}
 }
-
-// Net returns the network, for faults that no scenario action has.
-func (c *Cluster) Net() *simnet.Net { return c.net }
 
 // stream returns the random stream for a name, seeded with the cluster's seed
 // and the number of starts so far.
@@ -138,17 +126,6 @@ func (c *Cluster) processes() []*process {
 		all = append(all, c.nodes[host])
 		c.mu.Unlock()
 	}
-	return all
-}
-
-func (c *Cluster) allClients() []*Client {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var all []*Client
-	for _, cl := range c.clients {
-		all = append(all, cl)
-	}
-	slices.SortFunc(all, func(a, b *Client) int { return strings.Compare(a.name, b.name) })
 	return all
 }
 
@@ -230,7 +207,7 @@ func (c *Cluster) changeLink(a testbed.Action, peer string) {
 			c.net.Cut(w[0], w[1])
 		case testbed.Slow:
 			c.net.Shape(w[0], w[1], simnet.Shape{
-				Latency: c.o.Link.Latency + a.By, Spread: c.o.Link.Spread + a.Jitter, Bandwidth: a.Rate,
+				Latency: link.Latency + a.By, Spread: link.Spread + a.Jitter, Bandwidth: a.Rate,
 			})
 		case testbed.Mend:
 			c.net.Heal(w[0], w[1])

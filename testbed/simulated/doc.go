@@ -61,8 +61,6 @@
 // A file uses what later files declare.
 //
 //   - play.go: one scenario is played in a bubble.
-//   - watch.go: a client that watches a list.
-//   - stage.go: a cluster for one test.
 //   - open.go: a cluster is opened and closed.
 //   - acts.go: how each action is done.
 //   - observe.go: what can be observed from outside, and the copies of slots.

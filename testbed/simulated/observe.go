@@ -89,10 +89,7 @@ func (c *Cluster) slotCopies() []testbed.SlotCopy {
 // do since the last call.
 func (c *Cluster) usage() []testbed.Usage {
 	var out []testbed.Usage
-	hosts := c.hosts()
-	for _, cl := range c.allClients() {
-		hosts = append(hosts, cl.name)
-	}
+	hosts := append(c.hosts(), c.clientNames()...)
 	slices.Sort(hosts)
 	for _, host := range hosts {
 		if c.size.Budgets.OfHost(host) != (testbed.Budget{}) {

@@ -27,7 +27,7 @@ func (c *Cluster) startAt(name, host, advertise string) error {
 	spec := nodeSpec{
 		node: conclave.NodeID{Name: name, Incarnation: conclave.NewIncarnation(rng)}, host: host,
 		network: c.net.Host(host), rng: rng, log: c.logger(host), trace: c.sink(host), now: c.clock(host),
-		advertise: advertise, pace: 1 + max(0, c.o.Drift)*(2*rng.Float64()-1),
+		advertise: advertise, pace: 1 + drift*(2*rng.Float64()-1),
 	}
 	s, err := c.server(spec)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"conclave/testbed"
@@ -26,6 +27,8 @@ type Recording struct {
 	messages []sent
 	segments []int // the index in messages, plus one, of the last message in each segment
 	chained  func(simnet.Sent)
+
+	ended atomic.Bool // the cluster is being closed, which is no part of it
 
 	mu     sync.Mutex // guards the rest
 	states []seen
@@ -57,6 +60,9 @@ func (r *Recording) listen(n *simnet.Net) {
 func (r *Recording) sent(s simnet.Sent) {
 	if r.chained != nil {
 		r.chained(s)
+	}
+	if r.ended.Load() {
+		return
 	}
 	for uint64(len(r.segments)) <= s.Segment {
 		r.segments = append(r.segments, 0)
@@ -92,6 +98,9 @@ func (r *Recording) add(s simnet.Sent, now time.Time, m wiretap.Message) {
 // fate records what became of a segment. Of a segment that is served in pieces the
 // last one counts.
 func (r *Recording) fate(segment uint64, arrived bool) {
+	if r.ended.Load() {
+		return
+	}
 	now := time.Now()
 	for i := r.segments[segment]; i > 0; i = r.messages[i-1].before {
 		m := &r.messages[i-1]

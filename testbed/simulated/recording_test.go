@@ -53,6 +53,9 @@ func TestRecording_HasTheWholeRun(t *testing.T) {
 			if m.Fate == journal.Lost {
 				lost++
 			}
+			if _, end := r.Span(); x.At == end {
+				assert.NotContains(t, m.What, "connection", "how the cluster is closed is no part of it")
+			}
 			if m.Kind != journal.Transport && m.Fate == journal.Arrived && x.At > 0 && x.At < 500*time.Millisecond {
 				assert.Less(t, m.Took, time.Millisecond, "without a fault a link takes up to 250 microseconds: %+v", m)
 			}

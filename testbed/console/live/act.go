@@ -11,6 +11,7 @@ import (
 	"conclave/testbed"
 	"conclave/testbed/console"
 	"conclave/testbed/local/supervisor"
+	"conclave/testbed/outside"
 	"conclave/wire"
 )
 
@@ -50,11 +51,13 @@ var clusterOffers = []console.Offer{
 	{Do: "scenario-stop", Label: "Stop scenario", Says: "end the scenario and heal its faults", Risk: "heal"},
 }
 
-// errWatches reports that nothing may be changed.
-var errWatches = wire.Errorf(wire.CodeForbidden, "this console did not start the cluster and only watches it: --allow-actions permits actions")
-
-// Harmless reports that every action changes the cluster.
-func (s *Source) Harmless(console.Request) bool { return false }
+// Acts implements console.Source.
+func (s *Source) Acts() console.Acts {
+	if s.cfg.Cluster == nil {
+		return console.Nobody
+	}
+	return console.Holder
+}
 
 // offers returns what can be done here.
 func (s *Source) offers() (out []console.Offer) {
@@ -133,19 +136,8 @@ func (s *Source) action(r console.Request) (testbed.Action, error) {
 	return a, s.can.Allows(testbed.Step{Verb: a.Verb, Who: testbed.Selector(a.Node), Whom: testbed.Selector(a.Peer)})
 }
 
-// permitted returns why nothing may be changed, or nil.
-func (s *Source) permitted() error {
-	if s.cfg.Cluster == nil {
-		return errWatches
-	}
-	return nil
-}
-
 // Explain says what a request would do.
 func (s *Source) Explain(ctx context.Context, r console.Request) (string, error) {
-	if err := s.permitted(); err != nil {
-		return "", err
-	}
 	if i := slices.IndexFunc(clusterOffers, func(o console.Offer) bool { return o.Do == r.Do }); i >= 0 {
 		return s.explainCluster(r, clusterOffers[i])
 	}
@@ -193,7 +185,7 @@ func (s *Source) effect(ctx context.Context, a testbed.Action) string {
 // consequence says what a fault of a node means now.
 func (s *Source) consequence(a testbed.Action) string {
 	seen := s.before()
-	n := nodes(seen, slots(seen, nil, nil), s.cfg.Settings.Lease)[a.Node]
+	n := nodes(seen, console.Slots(outside.Table(seen.slots), nil), s.cfg.Settings.Lease)[a.Node]
 	breaks := a.Verb == testbed.Kill || a.Verb == testbed.Stop || a.Verb == testbed.Pause
 	switch {
 	case !breaks:
@@ -238,9 +230,6 @@ func (s *Source) explainCluster(r console.Request, o console.Offer) (string, err
 
 // Act begins what a viewer asks for. What comes of it is an Outcome.
 func (s *Source) Act(_ context.Context, r console.Request) error {
-	if err := s.permitted(); err != nil {
-		return err
-	}
 	switch r.Do {
 	case "load-up":
 		return s.record.setLevel(1)

@@ -19,7 +19,6 @@ import (
 	"conclave/testbed/check"
 	"conclave/testbed/console"
 	"conclave/testbed/local/supervisor"
-	"conclave/wire"
 )
 
 // cluster notes what is done to it. No link can be cut.
@@ -123,15 +122,11 @@ func TestExplain_OnlyTheLeaderResigns(t *testing.T) {
 	assert.NoError(t, err)
 }
 
-func TestAct_WatchingChangesNothing(t *testing.T) {
+func TestActs_WatchingChangesNothing(t *testing.T) {
 	s := New(Config{HTTP: http.DefaultClient})
-	for _, do := range []string{"kill", "heal", "load-up", "scenario", "scenario-stop"} {
-		r := console.Request{Do: do, Node: "meta-1"}
-		_, err := s.Explain(t.Context(), r)
-		assert.Equal(t, wire.CodeForbidden, wire.CodeOf(err), do)
-		assert.Equal(t, wire.CodeForbidden, wire.CodeOf(s.Act(t.Context(), r)), do)
-	}
+	assert.Equal(t, console.Nobody, s.Acts())
 	assert.Empty(t, s.offers())
+	assert.Equal(t, console.Holder, source(&cluster{}).Acts())
 }
 
 func TestHeal_MendsBeforeItStarts(t *testing.T) {

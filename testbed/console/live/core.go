@@ -45,7 +45,7 @@ type Config struct {
 	Settings supervisor.Config
 }
 
-// Source is a console.Source and its console.Actor.
+// Source is a console.Source.
 type Source struct {
 	cfg      Config
 	boot     string // differs between two consoles on one cluster
@@ -75,10 +75,7 @@ type Source struct {
 	left     error // why what a scenario has left was not healed at the end
 }
 
-var (
-	_ console.Source = (*Source)(nil)
-	_ console.Actor  = (*Source)(nil)
-)
+var _ console.Source = (*Source)(nil)
 
 // New returns a source that does nothing yet. The cluster is open.
 func New(c Config) *Source {

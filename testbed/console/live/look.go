@@ -2,8 +2,6 @@ package live
 
 import (
 	"context"
-	"encoding/json"
-	"io"
 	"net/http"
 	"slices"
 	"sync"
@@ -13,7 +11,6 @@ import (
 	"conclave/testbed/console"
 	"conclave/testbed/local/supervisor"
 	"conclave/testbed/outside"
-	"conclave/wire"
 )
 
 // askLimit bounds one request: a node that does not answer delays nothing else.
@@ -162,38 +159,25 @@ func (l *looker) admin(metas ...string) *metaclient.Admin {
 
 // ok reports whether the node answers a GET of the path with 200.
 func (l *looker) ok(ctx context.Context, address, path string) bool {
-	return getJSON(ctx, l.http, address, path, l.tokenFor(address), nil) == nil
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	return outside.Status(ctx, l.http, "http://"+address+path, l.tokenFor(address)) == http.StatusOK
 }
 
 // sessionClients returns the clients of a session.
 func (l *looker) sessionClients(ctx context.Context, p supervisor.Process) (out []console.Client) {
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
 	var rows []struct {
 		Name          string `json:"name"`
 		Registrations int    `json:"registrations"`
 	}
-	if getJSON(ctx, l.http, p.HTTP, "/v1/clients", l.tokenFor(p.HTTP), &rows) != nil {
+	status, err := outside.GetJSON(ctx, l.http, "http://"+p.HTTP+"/v1/clients", l.tokenFor(p.HTTP), &rows)
+	if err != nil || status != http.StatusOK {
 		return nil
 	}
 	for _, r := range rows {
 		out = append(out, console.Client{Name: r.Name, Session: p.Name, Entries: r.Registrations})
 	}
 	return out
-}
-
-// getJSON reads a document of a node into out, if that is not nil.
-func getJSON(ctx context.Context, c *http.Client, address, path, token string, out any) error {
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
-	defer cancel()
-	return outside.Get(ctx, c, "http://"+address+path, token, func(res *http.Response) error {
-		body, err := io.ReadAll(io.LimitReader(res.Body, 16<<20))
-		switch {
-		case err != nil:
-			return err
-		case res.StatusCode != http.StatusOK:
-			return wire.Errorf(wire.CodeUnavailable, "%s of %s: %s", path, address, res.Status)
-		case out == nil:
-			return nil
-		}
-		return json.Unmarshal(body, out)
-	})
 }

@@ -3,16 +3,14 @@ package live
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"time"
 
-	"conclave"
 	"conclave/meta/metaclient"
-	"conclave/slot"
 	"conclave/testbed"
 	"conclave/testbed/check"
 	"conclave/testbed/console"
 	"conclave/testbed/local/supervisor"
+	"conclave/testbed/outside"
 )
 
 // settings returns the settings with the metas' defaults.
@@ -37,14 +35,11 @@ func size(seen *sight, of supervisor.Config) (c testbed.Size) {
 
 // snapshot converts a look to what the checkers know.
 func snapshot(seen *sight) testbed.Snapshot {
-	out := testbed.Snapshot{Leader: seen.leader.Leader, Term: seen.leader.Term, Frozen: seen.slots.Protected, Table: slot.Table{Epoch: seen.slots.Epoch}}
+	out := testbed.Snapshot{Leader: seen.leader.Leader, Term: seen.leader.Term, Frozen: seen.slots.Protected, Table: outside.Table(seen.slots)}
 	for _, leads := range seen.believes {
 		if leads {
 			out.Leads++
 		}
-	}
-	for _, x := range seen.slots.Slots {
-		out.Table.Slots = append(out.Table.Slots, slot.Slot{ID: x.ID, Phase: slot.Phase(x.State), Leader: conclave.NodeID{Name: x.Leader}, LeaderEpoch: x.LeaderEpoch})
 	}
 	for _, b := range seen.listed {
 		out.Forbid = append(out.Forbid, b.Name)
@@ -124,18 +119,4 @@ func followed(p supervisor.Process, m metaclient.NodeInfo, seen *sight) string {
 		}
 	}
 	return ""
-}
-
-// slots returns the slots of a look, and adds to their moves what has changed
-// since the look before.
-func slots(seen, before *sight, moves map[string][]console.Move) map[string]console.Slot {
-	out := map[string]console.Slot{}
-	for i, x := range seen.slots.Slots {
-		id := strconv.Itoa(x.ID)
-		if before != nil && i < len(before.slots.Slots) && before.slots.Slots[i].Leader != x.Leader {
-			moves[id] = console.Moved(moves[id], console.Move{At: seen.at.UnixMilli(), From: before.slots.Slots[i].Leader, To: x.Leader})
-		}
-		out[id] = console.Slot{Leader: x.Leader, Followers: x.Followers, Phase: x.State, Epoch: x.LeaderEpoch.String(), To: x.Successor, From: x.Source, Moves: moves[id]}
-	}
-	return out
 }

@@ -14,6 +14,7 @@ import (
 	"conclave/internal/trace"
 	"conclave/testbed"
 	"conclave/testbed/console"
+	"conclave/testbed/outside"
 	"conclave/wire"
 )
 
@@ -56,7 +57,7 @@ func (s *Source) Run(ctx context.Context, hub *console.Hub) (err error) {
 	if s.cfg.Traces != "" {
 		all.Go(func() { s.tail(ctx) })
 	}
-	moves := map[string][]console.Move{}
+	moves := console.Moves{}
 	for {
 		began := time.Now()
 		for _, p := range seen.processes {
@@ -161,12 +162,15 @@ func (s *Source) event(e wire.Event) {
 
 // state makes the state of a look, and takes the events that are pending. moves
 // has the last moves of each slot.
-func (s *Source) state(seen *sight, moves map[string][]console.Move) (console.State, []console.Event) {
+func (s *Source) state(seen *sight, moves console.Moves) (console.State, []console.Event) {
 	now := snapshot(seen)
 	if s.cfg.Cluster != nil {
 		s.record.look(now)
 	}
-	table := slots(seen, s.before(), moves)
+	if before := s.before(); before != nil {
+		moves.Note(seen.at.UnixMilli(), outside.Table(before.slots), now.Table)
+	}
+	table := console.Slots(now.Table, moves)
 	out := console.State{
 		Mode: "live", Title: s.cfg.Title, Now: seen.at.UnixMilli(), Leader: seen.leader.Leader, Term: seen.leader.Term, Epoch: seen.slots.Epoch.String(),
 		Nodes: nodes(seen, table, s.cfg.Settings.Lease), Clients: map[string]console.Client{}, Links: map[string]console.Link{}, Terms: map[string]console.Term{},

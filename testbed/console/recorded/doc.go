@@ -4,7 +4,7 @@
 //
 //	journal.Recording, until a position ─▶ scene: what its records have left ─▶ view: console.State
 //
-// A [Player] is a console.Source and a console.Actor. Its position is a number of
+// A [Player] is a console.Source. Its position is a number of
 // records: those before it have happened. All viewers see the same position, and
 // everyone who may watch may change it, because that changes nothing but what is
 // shown.

@@ -31,10 +31,7 @@ type Player struct {
 	paused bool
 }
 
-var (
-	_ console.Source = (*Player)(nil)
-	_ console.Actor  = (*Player)(nil)
-)
+var _ console.Source = (*Player)(nil)
 
 // New reads a recording. The player begins at its first violation or, if there is
 // none, where the scenario began.
@@ -165,15 +162,15 @@ func (p *Player) step(kind string, back bool) error {
 	return fmt.Errorf("there is no %s %s", which, kind)
 }
 
-// Harmless implements console.Actor: every request changes only what is shown.
-func (p *Player) Harmless(console.Request) bool { return true }
+// Acts implements console.Source: every request changes only what is shown.
+func (p *Player) Acts() console.Acts { return console.Everyone }
 
-// Explain implements console.Actor.
+// Explain implements console.Source.
 func (p *Player) Explain(_ context.Context, r console.Request) (string, error) {
 	return "Changes what is shown of the recording: " + r.Do + " " + r.Value, nil
 }
 
-// Act implements console.Actor.
+// Act implements console.Source.
 func (p *Player) Act(_ context.Context, r console.Request) error {
 	err := p.do(r)
 	select {

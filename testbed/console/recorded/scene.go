@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"conclave/internal/trace"
+	"conclave/slot"
 	"conclave/testbed"
 	"conclave/testbed/check"
 	"conclave/testbed/console"
@@ -22,7 +23,7 @@ type scene struct {
 	sessions map[string][]string // that know a client
 	terms    []term
 	causes   map[string]string // for which nodes compete
-	moves    map[int][]console.Move
+	moves    console.Moves
 	followed followed
 	ended    map[string]testbed.Verb // Kill or Stop, of nodes that were not started again
 	paused   map[string]bool
@@ -38,7 +39,7 @@ type term struct {
 
 func newScene(r *journal.Recording, hosts []string) *scene {
 	return &scene{
-		r: r, hosts: hosts, sessions: map[string][]string{}, causes: map[string]string{}, moves: map[int][]console.Move{}, followed: followed{held: map[string]stream{}},
+		r: r, hosts: hosts, sessions: map[string][]string{}, causes: map[string]string{}, moves: console.Moves{}, followed: followed{held: map[string]stream{}},
 		ended: map[string]testbed.Verb{}, paused: map[string]bool{}, observer: map[string]bool{}, links: map[string]console.Link{},
 	}
 }
@@ -56,13 +57,21 @@ func (s *scene) to(n int) *scene {
 			}
 			s.followed.read(rec)
 		case rec.State != nil:
-			s.moved(rec.At, rec.State)
+			s.moves.Note(rec.At.Milliseconds(), s.table(), rec.State.Table)
 			s.snapshot = rec.State
 		default:
 			s.entry(rec.Entry)
 		}
 	}
 	return s
+}
+
+// table returns the newest slot table.
+func (s *scene) table() (t slot.Table) {
+	if s.snapshot != nil {
+		t = s.snapshot.Table
+	}
+	return t
 }
 
 // causes are the causes of elections, by the statement that won.
@@ -110,19 +119,6 @@ func (s *scene) left(node string, number uint64, at time.Duration) {
 	for i := range s.terms {
 		if t := &s.terms[i]; t.shown.Owner == node && (number == 0 || t.shown.Term == number) {
 			t.to = min(t.to, at)
-		}
-	}
-}
-
-// moved notes which slots have another leader in a new state.
-func (s *scene) moved(at time.Duration, to *testbed.Snapshot) {
-	for i, row := range to.Table.Slots {
-		m := console.Move{At: at.Milliseconds(), To: row.Leader.Name}
-		if s.snapshot != nil && i < len(s.snapshot.Table.Slots) {
-			m.From = s.snapshot.Table.Slots[i].Leader.Name
-		}
-		if m.From != m.To {
-			s.moves[i] = console.Moved(s.moves[i], m)
 		}
 	}
 }

@@ -111,7 +111,7 @@ func (v *view) state(p position) console.State {
 		Nodes: map[string]console.Node{}, Clients: v.clients(), Links: maps.Clone(v.scene.links), Messages: v.messages(p),
 	}
 	if now := v.scene.snapshot; now != nil {
-		s.Epoch, s.Slots = now.Table.Epoch.String(), v.slots()
+		s.Epoch, s.Slots = now.Table.Epoch.String(), console.Slots(now.Table, v.scene.moves)
 		if now.Frozen {
 			s.Protected = "arranging is off"
 		}
@@ -175,19 +175,6 @@ func (v *view) clients() map[string]console.Client {
 			session, _, _ := strings.Cut(s, "@")
 			out[name+" "+session] = console.Client{Name: name, Session: session}
 		}
-	}
-	return out
-}
-
-// slots shows the table of the newest snapshot.
-func (v *view) slots() map[string]console.Slot {
-	out := map[string]console.Slot{}
-	for i, row := range v.scene.snapshot.Table.Slots {
-		x := console.Slot{Leader: row.Leader.Name, Phase: string(row.Phase), Epoch: row.LeaderEpoch.String(), To: row.Successor.Name, From: row.Source.Name, Moves: v.scene.moves[i]}
-		for _, f := range row.Followers {
-			x.Followers = append(x.Followers, f.Name)
-		}
-		out[strconv.Itoa(i)] = x
 	}
 	return out
 }

@@ -15,7 +15,6 @@ type guard struct {
 	covered []string // the guards that have the same effect; all are removed together
 	by      []play   // the plays that are known to fail without it, soonest first
 	test    unit     // the test that fails without it if no play does
-	open    string   // why nothing fails without it
 }
 
 // unit names a test of a package.

@@ -12,20 +12,12 @@ import (
 // options are the flags.
 type options struct {
 	only    string
-	search  bool
-	storms  bool
-	seeds   int
-	table   bool
 	overlay string
 }
 
 func main() {
 	var o options
 	flag.StringVar(&o.only, "only", "", "try only guards whose name contains one of these words, separated by |")
-	flag.BoolVar(&o.search, "search", false, "if the guard's own plays pass, try every scenario and -seeds storms")
-	flag.BoolVar(&o.storms, "storms", false, "play only -seeds storms, and report the first that fails")
-	flag.IntVar(&o.seeds, "seeds", 20, "number of storms that a search plays")
-	flag.BoolVar(&o.table, "markdown", false, "print the rows of a Markdown table")
 	flag.StringVar(&o.overlay, "overlay", "", "only write overlay.json, in which the guards are missing, into this folder")
 	flag.Parse()
 	missed, err := run(o)
@@ -53,24 +45,17 @@ func run(o options) (missed int, err error) {
 		if !g.selected(o.only) {
 			continue
 		}
-		by, err := g.result(dir, o)
+		by, err := g.result(dir)
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", g.name, err)
 		}
 		if by == "" {
 			missed++
 			by = "NOT CAUGHT"
-			if g.open != "" {
-				by += ": " + g.open
-			}
 		} else {
 			caught++
 		}
-		if o.table {
-			fmt.Printf("| %s | `%s` | %s |\n", g.name, g.file, strings.ReplaceAll(by, "|", "\\|"))
-		} else {
-			fmt.Printf("%-55s %s\n", g.name, by)
-		}
+		fmt.Printf("%-55s %s\n", g.name, by)
 	}
 	fmt.Fprintf(os.Stderr, "%d guards removed in %s: %d caught, %d not caught\n", caught+missed, time.Since(began).Round(time.Second), caught, missed)
 	return missed, nil
@@ -88,7 +73,7 @@ func (g guard) selected(only string) bool {
 
 // result removes the guard, together with those that cover it, and returns what
 // failed then, or "" if nothing did.
-func (g guard) result(dir string, o options) (string, error) {
+func (g guard) result(dir string) (string, error) {
 	out := []guard{g}
 	for _, name := range g.covered {
 		other, err := find(name)
@@ -100,30 +85,25 @@ func (g guard) result(dir string, o options) (string, error) {
 	if err := remove(dir, out); err != nil {
 		return "", err
 	}
-	if len(g.by) == 0 && !o.search && !o.storms {
+	if len(g.by) == 0 {
 		return g.unitResult(dir)
 	}
 	binary, err := compile(dir)
 	if err != nil {
 		return "", err
 	}
-	if o.storms {
-		by, err := playStorms(dir, binary, o.seeds)
-		if err != nil || by == "" {
+	for _, p := range g.by {
+		by, err := p.play(binary)
+		switch {
+		case err != nil:
 			return "", err
+		case by != "" && len(g.covered) > 0:
+			return fmt.Sprintf("covered by \"%s\" (removed together: %s)", strings.Join(g.covered, `" and "`), by), nil
+		case by != "":
+			return "caught by " + by, nil
 		}
-		return "caught by storms alone: " + by, nil
 	}
-	by, err := g.search(dir, binary, o)
-	switch {
-	case err != nil:
-		return "", err
-	case by == "":
-		return g.unitResult(dir)
-	case len(g.covered) > 0:
-		return fmt.Sprintf("covered by \"%s\" (removed together: %s)", strings.Join(g.covered, `" and "`), by), nil
-	}
-	return "caught by " + by, nil
+	return g.unitResult(dir)
 }
 
 // unitResult runs the guard's test, if it has one, and returns what failed, or
@@ -137,23 +117,6 @@ func (g guard) unitResult(dir string) (string, error) {
 		return "", err
 	}
 	return fmt.Sprintf("caught by the test %s of %s, by no scenario", g.test.name, g.test.pkg), nil
-}
-
-// search plays until a play fails and returns what it found, or "".
-func (g guard) search(dir, binary string, o options) (string, error) {
-	for _, p := range g.by {
-		found, err := p.play(binary)
-		if err != nil || found != "" {
-			return found, err
-		}
-	}
-	if !o.search {
-		return "", nil
-	}
-	if found, err := runSimulator(binary, []string{"-test.run", "^TestStories$", "-all", "-test.failfast"}); err != nil || found != "" {
-		return found, err
-	}
-	return playStorms(dir, binary, o.seeds)
 }
 
 // find returns the guard of that name.

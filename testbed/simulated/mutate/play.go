@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 )
 
 // remove writes an overlay in which the guards are missing, into dir.
@@ -83,33 +82,6 @@ func (p play) play(binary string) (found string, err error) {
 		args = []string{"-test.run", "^TestStories$", "-scenario", p.scenario}
 	}
 	return runSimulator(binary, append(args, "-seed", fmt.Sprint(p.seed)))
-}
-
-// playStorms plays the storms of seeds 1 to n in two processes that share them,
-// and returns what failed at the lowest seed, or "". When a storm of a process
-// fails, the process skips the remaining seeds.
-func playStorms(dir, binary string, n int) (found string, err error) {
-	queue := filepath.Join(dir, "queue")
-	if err := os.RemoveAll(queue); err != nil {
-		return "", err
-	}
-	args := []string{"-test.run", "^TestStorms$", "-seed", "1", "-seeds", fmt.Sprint(n), "-shrink", "0", "-test.failfast", "-queue", queue}
-	var all [2]string
-	var errs [2]error
-	var playing sync.WaitGroup
-	for i := range all {
-		playing.Go(func() { all[i], errs[i] = runSimulator(binary, args) })
-	}
-	playing.Wait()
-	lowest := n + 1
-	for _, f := range all {
-		seed := n // a crash does not name its storm
-		_, _ = fmt.Sscanf(f, "storm %d:", &seed)
-		if f != "" && seed < lowest {
-			found, lowest = f, seed
-		}
-	}
-	return found, errors.Join(errs[:]...)
 }
 
 // fails reports whether the test fails with the overlay in dir.

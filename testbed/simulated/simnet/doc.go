@@ -1,5 +1,5 @@
 // Package simnet is a network in memory, with the faults of a real one: hosts
-// that listen and dial by host:port, links with latency, loss and bandwidth,
+// that listen and dial by host:port, links with latency and bandwidth,
 // cuts in one direction or both, resets, half-open connections, and hosts that
 // are killed, frozen or powered off.
 //
@@ -9,7 +9,7 @@
 // mutex while it waits: readers wait on condition variables, which the bubble
 // counts as waiting, and delayed bytes are delivered by a timer.
 //
-//	Write ─▶ link a→b: loss, bandwidth, latency ─▶ in flight ─▶ arrived ─▶ Read
+//	Write ─▶ link a→b: bandwidth, latency ─▶ in flight ─▶ arrived ─▶ Read
 //	           │ a is frozen: held until it is thawed  │ cut, or b without power:
 //	           ▼                                       ▼ sent again after 200, 400, 800 ms
 //	                                         b has no such connection: a reset goes back
@@ -24,7 +24,7 @@
 //	Reset     the connections between a and b are reset at both ends
 //	HalfOpen  the connections between a and b are closed at b only; a gets a reset when it writes
 //	LoseNext  the next bytes from a to b are not sent, and their connection breaks: an answer is lost
-//	Shape     latency and its spread, loss, bandwidth of a direction
+//	Shape     latency and its spread, bandwidth of a direction
 //
 // # Finite machines
 //

@@ -44,32 +44,25 @@ func (n *Net) Heal(from, to string) {
 	n.link(from, to).cut = false
 }
 
-// Reset resets both ends of the connections between two hosts and returns the
-// number of connections.
-func (n *Net) Reset(a, b string) int {
+// Reset resets both ends of the connections between two hosts.
+func (n *Net) Reset(a, b string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	ends := n.between(a, b)
-	for _, c := range ends {
+	for _, c := range n.between(a, b) {
 		c.reset()
 	}
-	return len(ends) / 2
 }
 
 // HalfOpen ends the connections between two hosts at b only. Nothing is sent to
 // a, which learns of it when it writes and b's kernel answers with a reset.
-// HalfOpen returns the number of connections.
-func (n *Net) HalfOpen(a, b string) int {
+func (n *Net) HalfOpen(a, b string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	count := 0
 	for _, c := range n.between(a, b) {
 		if c.host == b {
 			c.reset()
-			count++
 		}
 	}
-	return count
 }
 
 // LoseNext makes the next write from one host to another break its connection

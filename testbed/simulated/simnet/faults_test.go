@@ -143,20 +143,6 @@ func TestShape_BandwidthDelaysBytes(t *testing.T) {
 	})
 }
 
-func TestShape_LossDelaysBytes(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
-		w.Shape("a", "b", simnet.Shape{Loss: 0.5})
-		var late int
-		for range 100 {
-			if d := w.send(w.near, w.far, "x"); d > 0 {
-				late++
-				assert.GreaterOrEqual(t, d, 200*time.Millisecond, "a lost segment is sent again after the timer")
-			}
-		}
-		assert.InDelta(t, 50, late, 20)
-	})
-}
-
 func TestCut_OfOneDirection(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.Cut("a", "b")
@@ -216,22 +202,19 @@ func TestReset_BreaksBothEnds(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { _, err := w.far.Read(make([]byte, 1)); ended <- err }()
 		synctest.Wait()
-		assert.Equal(t, 1, w.Reset("b", "a"))
+		w.Reset("b", "a")
 		assert.ErrorIs(t, <-ended, syscall.ECONNRESET)
 		_, err := w.near.Write([]byte("x"))
 		assert.ErrorIs(t, err, syscall.ECONNRESET)
 		_, err = w.dial()
 		assert.NoError(t, err, "new connections work")
-		w.near.Close()
-		w.far.Close()
-		assert.Zero(t, w.Connections("a"))
 	})
 }
 
 func TestHalfOpen_IsNoticedByWriting(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.Shape("b", "a", simnet.Shape{Latency: time.Millisecond})
-		assert.Equal(t, 1, w.HalfOpen("a", "b"))
+		w.HalfOpen("a", "b")
 		_, err := w.far.Read(make([]byte, 1))
 		assert.ErrorIs(t, err, syscall.ECONNRESET)
 		w.receivesNothing(w.near, time.Hour)

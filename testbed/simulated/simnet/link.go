@@ -11,8 +11,6 @@ type Shape struct {
 	// Latency is the minimum delay. A duration drawn evenly from [0, Spread) is
 	// added to it.
 	Latency, Spread time.Duration
-	// Loss is the probability that a segment is lost and sent again, 0 to 1.
-	Loss float64
 	// Bandwidth is in bytes per second; 0 means unlimited.
 	Bandwidth int
 }
@@ -70,11 +68,6 @@ func (l *link) trip(size int) (d time.Duration, arrives bool) {
 	d += s.Latency
 	if s.Spread > 0 {
 		d += time.Duration(l.stream.Int64N(int64(s.Spread)))
-	}
-	if s.Loss > 0 {
-		for again := resend; again < maxResend && l.stream.Float64() < s.Loss; again *= 2 {
-			d += again
-		}
 	}
 	return d, !l.cut
 }

@@ -264,19 +264,6 @@ func (n *Net) forget(c *conn) {
 	}
 }
 
-// Connections returns the number of ends that are open at a host.
-func (n *Net) Connections(name string) int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	open := 0
-	for _, c := range n.conns {
-		if c.host == name {
-			open++
-		}
-	}
-	return open
-}
-
 type addr string
 
 func (addr) Network() string  { return "tcp" }

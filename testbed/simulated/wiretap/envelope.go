@@ -19,43 +19,24 @@ const (
 	endOfStream  = 2 // the flag of the last message, which has the error
 )
 
-// maxPeeked is how many bytes of a message are kept until it is complete, to look
-// at its fields. Of a longer one those fields are named that begin in them.
-const maxPeeked = 64 << 10
-
 // envelopes reads the messages of one direction of a stream.
-type envelopes struct {
-	head []byte
-	body []byte
-	left int // bytes of the message that have not arrived
-	in   bool
-}
+type envelopes struct{ rest []byte } // of a message that is not complete
 
 // read returns what the messages have that end in data.
 func (e *envelopes) read(data []byte, fields protoreflect.FieldDescriptors) (details []string) {
-	for len(data) > 0 || e.in && e.left == 0 {
-		if !e.in {
-			n := min(envelopeHead-len(e.head), len(data))
-			e.head = append(e.head, data[:n]...)
-			data = data[n:]
-			if len(e.head) < envelopeHead {
-				break
-			}
-			e.left, e.in, e.body = int(binary.BigEndian.Uint32(e.head[1:])), true, e.body[:0]
-		}
-		n := min(e.left, len(data))
-		e.left -= n
-		e.body = append(e.body, data[:min(n, maxPeeked-len(e.body))]...)
-		data = data[n:]
-		if e.left > 0 {
+	e.rest = append(e.rest, data...)
+	for len(e.rest) >= envelopeHead {
+		end := envelopeHead + int(binary.BigEndian.Uint32(e.rest[1:]))
+		if len(e.rest) < end {
 			break
 		}
-		if e.head[0]&endOfStream != 0 {
-			details = append(details, endOf(e.body))
+		body := e.rest[envelopeHead:end]
+		if e.rest[0]&endOfStream != 0 {
+			details = append(details, endOf(body))
 		} else {
-			details = append(details, namesOf(e.body, fields)...)
+			details = append(details, namesOf(body, fields)...)
 		}
-		e.in, e.head = false, e.head[:0]
+		e.rest = e.rest[end:]
 	}
 	return details
 }

@@ -39,11 +39,8 @@ type httpReader struct {
 	add     func(Message) // of the write that is being read
 	fields  struct{ path, contentType, status string }
 
-	head    []byte // of a frame whose head is not complete
-	frame   http2.FrameHeader
-	payload []byte // of a frame of headers that is not complete
-	left    int    // bytes of the frame's payload that have not arrived
-	within  bool   // a frame whose head is complete
+	rest  []byte // of a frame that is not complete
+	frame http2.FrameHeader
 }
 
 func newHTTPReader(client bool, shared *calls) *httpReader {
@@ -67,15 +64,16 @@ func newHTTPReader(client bool, shared *calls) *httpReader {
 const frameHead = 9
 
 func (r *httpReader) read(data []byte, add func(Message)) {
-	if !r.begun {
-		r.head = append(r.head, data...)
-		if len(r.head) < len("HTTP") {
+	data = append(r.rest, data...)
+	if r.rest = data; !r.begun {
+		if len(data) < len("HTTP") {
 			return
 		}
-		data, r.head, r.begun = r.head, nil, true
+		r.begun = true
 		r.plain = r.client && !bytes.HasPrefix(data, []byte("PRI ")) || !r.client && bytes.HasPrefix(data, []byte("HTTP"))
 	}
 	if r.plain {
+		r.rest = nil
 		r.readPlain(data, add)
 		return
 	}
@@ -83,58 +81,30 @@ func (r *httpReader) read(data []byte, add func(Message)) {
 	r.preface -= skip
 	data = data[skip:]
 	r.add = add
-	for len(data) > 0 || r.within && r.left == 0 {
-		if !r.within {
-			n := min(frameHead-len(r.head), len(data))
-			r.head = append(r.head, data[:n]...)
-			data = data[n:]
-			if len(r.head) < frameHead {
-				return
-			}
-			r.begin()
+	for len(data) >= frameHead {
+		h := data[:frameHead]
+		length := int(h[0])<<16 | int(h[1])<<8 | int(h[2])
+		if len(data) < frameHead+length {
+			break
 		}
-		n := min(r.left, len(data))
-		r.left -= n
-		r.take(data[:n])
-		data = data[n:]
-		if r.left > 0 {
-			return
-		}
-		r.end()
+		r.frame = http2.FrameHeader{Length: uint32(length), Type: http2.FrameType(h[3]), Flags: http2.Flags(h[4]), StreamID: binary.BigEndian.Uint32(h[5:]) & (1<<31 - 1)}
+		r.take(data[frameHead : frameHead+length])
+		data = data[frameHead+length:]
 	}
+	r.rest = data
 }
 
-// begin reads the head of a frame.
-func (r *httpReader) begin() {
-	h := r.head
-	r.frame = http2.FrameHeader{
-		Length: uint32(h[0])<<16 | uint32(h[1])<<8 | uint32(h[2]), Type: http2.FrameType(h[3]), Flags: http2.Flags(h[4]),
-		StreamID: binary.BigEndian.Uint32(h[5:]) & (1<<31 - 1),
-	}
-	r.head, r.left, r.within, r.payload = r.head[:0], int(r.frame.Length), true, r.payload[:0]
-}
-
-// take reads bytes of the payload of a frame.
-func (r *httpReader) take(data []byte) {
+// take reads a frame.
+func (r *httpReader) take(payload []byte) {
+	size := frameHead + len(payload)
 	switch r.frame.Type {
 	case http2.FrameData:
-		r.data(data)
-	case http2.FrameHeaders, http2.FrameContinuation:
-		r.payload = append(r.payload, data...)
-	}
-}
-
-// end handles the end of a frame.
-func (r *httpReader) end() {
-	r.within = false
-	size := frameHead + int(r.frame.Length)
-	switch r.frame.Type {
-	case http2.FrameData:
+		r.data(payload)
 		if r.frame.Flags.Has(http2.FlagDataEndStream) {
 			r.ends(r.frame.StreamID)
 		}
 	case http2.FrameHeaders, http2.FrameContinuation:
-		r.endHeaders(size)
+		r.takeHeaders(payload, size)
 	case http2.FrameRSTStream:
 		if c := r.calls.streams[r.frame.StreamID]; c != nil {
 			r.say(c, size, "cancelled")
@@ -151,9 +121,8 @@ func (r *httpReader) end() {
 	}
 }
 
-// endHeaders reads headers that are complete, or a part of them.
-func (r *httpReader) endHeaders(size int) {
-	block := r.payload
+// takeHeaders reads headers that are complete, or a part of them.
+func (r *httpReader) takeHeaders(block []byte, size int) {
 	if r.frame.Type == http2.FrameHeaders {
 		r.fields.path, r.fields.contentType, r.fields.status = "", "", ""
 		if r.frame.Flags.Has(http2.FlagHeadersPadded) && len(block) > 0 {
@@ -200,11 +169,15 @@ func (r *httpReader) data(data []byte) {
 		r.say(c, len(data), "")
 		return
 	}
-	side := 1
+	r.say(c, len(data), c.messages[r.side()].read(data, fieldsOf(c.procedure, r.client))...)
+}
+
+// side is the index of what this end has sent in a call.
+func (r *httpReader) side() int {
 	if r.client {
-		side = 0
+		return 0
 	}
-	r.say(c, len(data), c.messages[side].read(data, fieldsOf(c.procedure, r.client))...)
+	return 1
 }
 
 // ends notes that this end sends nothing more on a stream.
@@ -213,11 +186,7 @@ func (r *httpReader) ends(id uint32) {
 	if c == nil {
 		return
 	}
-	side := 1
-	if r.client {
-		side = 0
-	}
-	if c.ended[side] = true; c.ended[0] && c.ended[1] {
+	if c.ended[r.side()] = true; c.ended[0] && c.ended[1] {
 		delete(r.calls.streams, id)
 	}
 }

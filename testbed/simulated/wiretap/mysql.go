@@ -22,39 +22,23 @@ type mysqlReader struct {
 	client bool
 	last   *statement
 
-	head []byte
-	body []byte // the beginning of the packet
-	left int
-	in   bool
-	size int // of the packet
+	rest []byte // of a packet that is not complete
 }
 
-const (
-	packetHead   = 4
-	maxStatement = 4 << 10 // as many bytes of a packet are looked at
-)
+const packetHead = 4
 
 func (r *mysqlReader) read(data []byte, add func(Message)) {
-	for len(data) > 0 || r.in && r.left == 0 {
-		if !r.in {
-			n := min(packetHead-len(r.head), len(data))
-			r.head = append(r.head, data[:n]...)
-			data = data[n:]
-			if len(r.head) < packetHead {
-				return
-			}
-			r.left = int(r.head[0]) | int(r.head[1])<<8 | int(r.head[2])<<16
-			r.in, r.size, r.body = true, packetHead+r.left, r.body[:0]
-		}
-		n := min(r.left, len(data))
-		r.left -= n
-		r.body = append(r.body, data[:min(n, maxStatement-len(r.body))]...)
-		data = data[n:]
-		if r.left > 0 {
+	r.rest = append(r.rest, data...)
+	for len(r.rest) >= packetHead {
+		h := r.rest[:packetHead]
+		end := packetHead + (int(h[0]) | int(h[1])<<8 | int(h[2])<<16)
+		if len(r.rest) < end {
 			return
 		}
-		add(r.packet())
-		r.in, r.head = false, r.head[:0]
+		m := r.packet(r.rest[packetHead:end])
+		m.Bytes = end
+		add(m)
+		r.rest = r.rest[end:]
 	}
 }
 
@@ -67,19 +51,19 @@ const (
 	answerError  = 0xff
 )
 
-// packet returns the message that a packet is, or is a part of.
-func (r *mysqlReader) packet() Message {
+// packet returns the message that a packet is, or is a part of, without its size.
+func (r *mysqlReader) packet(body []byte) Message {
 	first := byte(answerOK)
-	if len(r.body) > 0 {
-		first = r.body[0]
+	if len(body) > 0 {
+		first = body[0]
 	}
 	if r.client {
-		m := Message{Kind: journal.Request, Bytes: r.size}
+		m := Message{Kind: journal.Request}
 		switch {
 		case !r.last.greeted:
 			r.last.name, r.last.answered = "log in", false
 		case first == commandQuery:
-			r.last.name, r.last.answered = nameOf(string(r.body[1:])), false
+			r.last.name, r.last.answered = nameOf(string(body[1:])), false
 		case first == commandPing:
 			r.last.name, r.last.answered = "ping", false
 		case first == commandQuit:
@@ -88,7 +72,7 @@ func (r *mysqlReader) packet() Message {
 		m.Call = "SQL " + r.last.name
 		return m
 	}
-	m := Message{Kind: journal.Answer, Bytes: r.size}
+	m := Message{Kind: journal.Answer}
 	switch {
 	case r.last.name == "":
 		m.Kind, m.Call = journal.Transport, "MySQL"
@@ -97,10 +81,10 @@ func (r *mysqlReader) packet() Message {
 	case !r.last.answered:
 		r.last.answered, r.last.greeted = true, true
 		switch {
-		case first == answerError && len(r.body) > 2:
-			m.Details = []string{"error " + strconv.Itoa(int(binary.LittleEndian.Uint16(r.body[1:])))}
-		case first == answerOK && r.last.name != "log in" && r.last.name != "ping" && len(r.body) > 1:
-			m.Details = []string{strconv.Itoa(int(r.body[1])) + " changed"} // a length of one byte, up to 250
+		case first == answerError && len(body) > 2:
+			m.Details = []string{"error " + strconv.Itoa(int(binary.LittleEndian.Uint16(body[1:])))}
+		case first == answerOK && r.last.name != "log in" && r.last.name != "ping" && len(body) > 1:
+			m.Details = []string{strconv.Itoa(int(body[1])) + " changed"} // a length of one byte, up to 250
 		}
 	}
 	m.Call = "SQL " + r.last.name
@@ -129,9 +113,8 @@ var statements = func() (all []known) {
 // nameOf returns the name of a statement, or its first words.
 func nameOf(text string) string {
 	best, most := "", 0
-	cut := len(text)+1 >= maxStatement
 	for _, k := range statements {
-		if n := k.matches(text, cut); n > most {
+		if n := k.matches(text); n > most {
 			best, most = k.name, n
 		}
 	}
@@ -143,9 +126,8 @@ func nameOf(text string) string {
 }
 
 // matches returns how many bytes of the text are the statement's, outside of its
-// parameters; 0: it is another one. Of a text that is cut short only the beginning
-// is compared.
-func (k known) matches(text string, cut bool) (bytes int) {
+// parameters; 0: it is another one.
+func (k known) matches(text string) (bytes int) {
 	if !strings.HasPrefix(text, k.pieces[0]) {
 		return 0
 	}
@@ -155,10 +137,7 @@ func (k known) matches(text string, cut bool) (bytes int) {
 			return bytes
 		}
 		at := strings.Index(text, piece)
-		switch {
-		case at < 0 && cut:
-			return bytes
-		case at < 0:
+		if at < 0 {
 			return 0
 		}
 		bytes, text = bytes+len(piece), text[at+len(piece):]
