@@ -19,10 +19,10 @@ import (
 )
 
 // Capabilities describes what is possible on processes that a Cluster has started:
-// all acts except setting clocks, holding nodes at points of their code, statements
-// that the database refuses and, without Config.TLS, rotating certificates.
+// all acts except setting clocks, holding nodes at points of their code, and statements
+// that the database refuses.
 func Capabilities() *testbed.Capabilities {
-	return &testbed.Capabilities{ProcessesEvery: 250 * time.Millisecond, Can: (&Cluster{cfg: Config{OwnTokens: true}, net: &faultnet.Net{}}).can}
+	return &testbed.Capabilities{ProcessesEvery: 250 * time.Millisecond, Can: (&Cluster{net: &faultnet.Net{}}).can}
 }
 
 // Capabilities returns what is possible here. A cluster that was running already
@@ -53,14 +53,6 @@ func (d *Cluster) can(x testbed.Step) error {
 		return fmt.Errorf("%s: %w", x.Verb, testbed.ErrUnsupported)
 	case testbed.Refuse, testbed.Accept:
 		why = "only the simulated database can be told to"
-	case testbed.RotateCertificates:
-		if !d.cfg.TLS {
-			why = "in a cluster without TLS"
-		}
-	case testbed.RotateTokens:
-		if !d.cfg.OwnTokens { // those that Settings gives to it are not replaced
-			why = "in a cluster without tokens of its own"
-		}
 	case testbed.Cut, testbed.CutOne, testbed.Mend, testbed.Slow, testbed.Reset, testbed.HalfOpen, testbed.LoseNext, testbed.ClosePort, testbed.OpenPort:
 		if d.net == nil {
 			why = "without proxies between the processes"
@@ -97,10 +89,6 @@ func (d *Cluster) Do(ctx context.Context, a testbed.Action) error {
 		return d.twin(a.Node)
 	case testbed.StartWrong:
 		return d.startWrong(a.Node)
-	case testbed.RotateTokens:
-		return d.rotateTokens(ctx)
-	case testbed.RotateCertificates:
-		return d.rotateCertificates(ctx)
 	}
 	return d.disturb(a)
 }

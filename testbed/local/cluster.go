@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -56,7 +55,7 @@ type Cluster struct {
 	nodes   *supervisor.Handle
 	ended   chan error
 	tls     func() *tls.Config // of clients; nil without TLS
-	token   atomic.Value       // the operator's, a string
+	token   string             // the operator's
 
 	doing    sync.Mutex       // held by Do: one action at a time, apart from an operator's commands
 	wrong    map[string]*twin // processes that were started at a wrong address; only Do and Close use it
@@ -112,7 +111,7 @@ func (d *Cluster) size(c testbed.Size) testbed.Size {
 func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
 	d.view = &outside.View{Nodes: d.listening, HTTP: outside.HTTP(nil, d.settings), Token: d.Token}
 	if d.nodes != nil {
-		d.token.Store(d.nodes.Token())
+		d.token = d.nodes.Token()
 		return nil
 	}
 	cfg := supervisor.DefaultConfig()
@@ -134,7 +133,7 @@ func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
 		return err
 	}
 	d.nodes = d.cluster.Handle()
-	d.token.Store(d.nodes.Token())
+	d.token = d.nodes.Token()
 	if d.cfg.TLS { // issued by New
 		if d.tls, err = client.TLSFolder(d.nodes.TLSDir(), nil); err != nil {
 			return err
@@ -162,10 +161,7 @@ func (d *Cluster) settings() *tls.Config {
 }
 
 // Token returns the operator's token, "" if the cluster has none.
-func (d *Cluster) Token() string {
-	token, _ := d.token.Load().(string)
-	return token
-}
+func (d *Cluster) Token() string { return d.token }
 
 // detour puts a proxy in front of a process. It returns the address to
 // advertise and the address from which the process is to dial.
@@ -242,7 +238,7 @@ func (d *Cluster) ClientConfig(host string) (client.Config, error) {
 		}
 	}
 	slices.Sort(sessions)
-	return client.Config{Name: host, Sessions: sessions, Network: network, Token: d.Token(), TokenFrom: func() (string, error) { return d.Token(), nil }, TLSFrom: d.tls}, nil
+	return client.Config{Name: host, Sessions: sessions, Network: network, Token: d.Token(), TLSFrom: d.tls}, nil
 }
 
 // Events reads the nodes' trace files. The times can be compared because all

@@ -13,6 +13,5 @@
 // A file uses what later files declare.
 //
 //   - act.go: how each action is done to processes, and second processes of a node.
-//   - rotate.go: how tokens and certificates are replaced.
 //   - cluster.go: the processes, their proxies and their clients.
 package local
