@@ -57,10 +57,9 @@ type Cluster struct {
 	tls     func() *tls.Config // of clients; nil without TLS
 	token   string             // the operator's
 
-	doing    sync.Mutex       // held by Do: one action at a time, apart from an operator's commands
-	wrong    map[string]*twin // processes that were started at a wrong address; only Do and Close use it
-	stopping map[string]int   // pids of nodes that were asked to stop; only Do uses it
-	stopped  bool             // the cluster was stopped; only Stop and Close use it
+	doing    sync.Mutex     // held by Do: one action at a time, apart from an operator's commands
+	stopping map[string]int // pids of nodes that were asked to stop; only Do uses it
+	stopped  bool           // the cluster was stopped; only Stop and Close use it
 
 	clients outside.Clients
 
@@ -73,7 +72,7 @@ var _ testbed.RealCluster = (*Cluster)(nil)
 
 // New returns a cluster for one run.
 func New(c Config) *Cluster {
-	d := &Cluster{cfg: c, advertised: map[string]string{}, ended: make(chan error, 1), stopping: map[string]int{}, wrong: map[string]*twin{}}
+	d := &Cluster{cfg: c, advertised: map[string]string{}, ended: make(chan error, 1), stopping: map[string]int{}}
 	if !c.Direct {
 		d.net = faultnet.New()
 	}
@@ -259,9 +258,6 @@ func (d *Cluster) Close(ctx context.Context) error {
 	for _, t := range twins {
 		t.kill()
 	}
-	for _, t := range d.wrong {
-		t.kill()
-	}
 	err := d.end(ctx, true)
 	if d.net != nil {
 		d.net.Close()
@@ -298,12 +294,6 @@ func (d *Cluster) pid(name string) (int, error) {
 		return 0, fmt.Errorf("%w: %s", supervisor.ErrNoProcess, name)
 	}
 	return rows[i].PID, nil
-}
-
-// isNode reports whether the name is that of a node.
-func isNode(name string) bool {
-	role, _, found := strings.Cut(name, "-")
-	return found && (role == "meta" || role == "data" || role == "session")
 }
 
 // twin is a second process with a node's name. It is expected to exit soon;
