@@ -167,63 +167,28 @@ const (
 )
 
 // drawCerts issues new certificates by the CA in dir, which is made if there is
-// none. Running processes use them from their next connections on.
+// none, and makes them readable for all users. Running processes use them from their
+// next connections on.
 func drawCerts(dir string, hosts []string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return err
 	}
-	ca := filepath.Join(dir, caFolder)
-	all, err := issueCerts(ca, hosts, certs.Valid)
-	if err != nil {
+	ca, shown := filepath.Join(dir, caFolder), filepath.Join(dir, certFolder)
+	if _, err := issueCerts(ca, shown, hosts, certs.Valid); err != nil {
 		return err
 	}
-	if err := certs.IssueTo(ca, []conclave.Role{dbRole}, []string{dbHost}, certs.Valid); err != nil {
+	if _, err := certs.IssueTo(ca, shown, []conclave.Role{dbRole}, []string{dbHost}, certs.Valid); err != nil {
 		return err
 	}
-	for _, i := range append(all, issued{Role: string(dbRole), Dir: filepath.Join(ca, string(dbRole))}) {
-		folder := filepath.Join(dir, certFolder, i.Role)
-		if err := os.MkdirAll(folder, 0o755); err != nil {
-			return err
+	give := func(path string, _ fs.DirEntry, err error) error { return errors.Join(err, giveTo(info, path)) }
+	return errors.Join(filepath.WalkDir(ca, give), filepath.WalkDir(shown, func(path string, d fs.DirEntry, err error) error {
+		mode := fs.FileMode(0o444)
+		if err == nil && d.IsDir() {
+			mode = 0o755
 		}
-		for _, f := range []string{filepath.Dir(folder), folder} {
-			if err := errors.Join(os.Chmod(f, 0o755), giveTo(info, f)); err != nil {
-				return err
-			}
-		}
-		if err := showCerts(i.Dir, folder, info); err != nil {
-			return err
-		}
-	}
-	return filepath.WalkDir(ca, func(path string, _ fs.DirEntry, err error) error {
-		return errors.Join(err, giveTo(info, path))
-	})
-}
-
-// showCerts copies the files of a folder to another one, where all users can
-// read them. Each is complete at once.
-func showCerts(from, to string, owner fs.FileInfo) error {
-	files, err := os.ReadDir(from)
-	if err != nil {
-		return err
-	}
-	for _, f := range files {
-		body, err := os.ReadFile(filepath.Join(from, f.Name()))
-		if err != nil {
-			return err
-		}
-		fresh := filepath.Join(to, f.Name()+".new")
-		if err := os.RemoveAll(fresh); err != nil { // of an interrupted call; its mode would stay
-			return err
-		}
-		if err := os.WriteFile(fresh, body, 0o444); err != nil {
-			return err
-		}
-		if err := errors.Join(os.Chmod(fresh, 0o444), giveTo(owner, fresh), os.Rename(fresh, filepath.Join(to, f.Name()))); err != nil {
-			return err
-		}
-	}
-	return nil
+		return errors.Join(give(path, d, err), os.Chmod(path, mode))
+	}))
 }
 
 // writeSecret creates a file with its whole text or not at all, so that an
@@ -276,7 +241,7 @@ machine only the folder that it needs.`,
 			if valid <= 0 {
 				return usageError{fmt.Errorf("--valid %s: want a positive time", valid)}
 			}
-			issued, err := issueCerts(dir, hosts, valid)
+			issued, err := issueCerts(dir, dir, hosts, valid)
 			switch {
 			case errors.Is(err, certs.ErrHost):
 				return usageError{fmt.Errorf("--host: %w", err)}
@@ -303,26 +268,14 @@ type issued struct {
 	Expires time.Time `json:"expires"`
 }
 
-// issueCerts makes the CA, if there is none, and the certificates.
-func issueCerts(dir string, hosts []string, valid time.Duration) ([]issued, error) {
+// issueCerts makes the CA in dir, if there is none, and the certificates in to.
+func issueCerts(dir, to string, hosts []string, valid time.Duration) (out []issued, err error) {
 	if err := certs.NewCA(dir, certs.CAValid); err != nil && !errors.Is(err, certs.ErrExists) {
 		return nil, err
 	}
-	if err := certs.Issue(dir, hosts, valid); err != nil {
-		return nil, err
-	}
-	var out []issued
+	expires, err := certs.IssueTo(dir, to, certs.Roles, hosts, valid)
 	for _, role := range certs.Roles {
-		loaded := role
-		if role == certs.ClientRole {
-			loaded = ""
-		}
-		folder := filepath.Join(dir, string(role))
-		set, err := certs.Load(folder, loaded, func(error) {})
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, issued{string(role), folder, set.Expires().UTC()})
+		out = append(out, issued{string(role), filepath.Join(to, string(role)), expires})
 	}
-	return out, nil
+	return out, err
 }

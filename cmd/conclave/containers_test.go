@@ -151,7 +151,7 @@ func TestSecrets_WriteErrorFails(t *testing.T) {
 
 func TestCerts_SecondCallRenewsCertificatesOfTheSameCA(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pki")
-	first, err := issueCerts(dir, []string{"10.0.0.1"}, certs.Valid)
+	first, err := issueCerts(dir, dir, []string{"10.0.0.1"}, certs.Valid)
 	require.NoError(t, err)
 	require.Len(t, first, 4)
 	assert.Equal(t, filepath.Join(dir, "meta"), first[0].Dir)
@@ -161,7 +161,7 @@ func TestCerts_SecondCallRenewsCertificatesOfTheSameCA(t *testing.T) {
 		return string(body)
 	}
 	ca, node := read("ca.pem"), read("meta/node.pem")
-	_, err = issueCerts(dir, []string{"10.0.0.1"}, certs.Valid)
+	_, err = issueCerts(dir, dir, []string{"10.0.0.1"}, certs.Valid)
 	require.NoError(t, err)
 	assert.Equal(t, ca, read("ca.pem"))
 	assert.NotEqual(t, node, read("meta/node.pem"))
