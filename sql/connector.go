@@ -49,19 +49,12 @@ type accepted struct{ statements sync.Map }
 
 var _ driver.Connector = (*connector)(nil)
 
-// Connect opens one connection. ctx also bounds the settings. The time that it
-// takes does not count for the statement that needs the connection (see limit).
+// Connect opens one connection. ctx also bounds the settings.
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
-	resume := suspendLimit(ctx)
-	var conn driver.Conn
-	var err error
 	if c.hosts == nil {
-		conn, err = c.attempt(ctx, 0)
-	} else {
-		conn, err = c.connectToWriter(ctx)
+		return c.attempt(ctx, 0)
 	}
-	resume(err == nil)
-	return conn, err
+	return c.connectToWriter(ctx)
 }
 
 // Driver returns the driver of the connections.

@@ -75,11 +75,6 @@ const (
 	// down` does to each node. The announcement expires after a minute.
 	AnnounceStop Verb = "announce stop"
 
-	// Rotation, while everything runs: all tokens of the nodes, of clients and of the
-	// operator, or the CA and all certificates, are replaced.
-	RotateTokens       Verb = "rotate tokens"
-	RotateCertificates Verb = "rotate certificates"
-
 	// Load. The player's clients do it, so it is possible on every Cluster. In a
 	// burst each client that stays changes values Factor times as often as the
 	// scenario says, without waiting for acknowledgements, or it makes Arrivals new

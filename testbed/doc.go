@@ -34,8 +34,7 @@
 //   - A scenario without violations is no proof: it is one run.
 //   - On processes and containers no clock runs at another speed. (The bubble gives
 //     each process its own drift.)
-//   - The simulated cluster has neither tokens nor certificates, so that it plays no
-//     scenario that replaces them (scenario.Scenario.Simulated).
+//   - The simulated cluster has neither tokens nor certificates.
 //   - Faults of the database's disk, and two databases that both accept writes,
 //     are not covered.
 //

@@ -101,7 +101,7 @@ func (d Step) String() string {
 		if d.Arrivals > 0 {
 			out = fmt.Sprintf("burst of %d", d.Arrivals)
 		}
-	case Freeze, Unfreeze, EndBurst, HealAll, RotateTokens, RotateCertificates:
+	case Freeze, Unfreeze, EndBurst, HealAll:
 		out = string(d.Verb)
 	case Switch:
 		out = fmt.Sprintf("switch %s to %s", d.Who, d.Whom)

@@ -23,7 +23,7 @@ const stormName = "storm"
 // scenarioRow is one row of the list.
 type scenarioRow struct {
 	Name  string   `json:"name"`
-	On    []string `json:"on"` // where it can run: simulator, local, local --tls, compose
+	On    []string `json:"on"` // where it can run: simulator, local, compose
 	About string   `json:"about"`
 }
 
@@ -74,17 +74,11 @@ func mentions(name, about, word string) bool {
 
 // playableOn returns where a scenario can run, as far as its actions show.
 func playableOn(s scenario.Scenario) []string {
-	on := []string{}
-	if s.Simulated() {
-		on = append(on, "simulator")
-	}
+	on := []string{"simulator"}
 	for _, name := range []string{"local", "compose"} {
 		if len(s.Refusals(capabilities(name))) == 0 {
 			on = append(on, name)
 		}
-	}
-	if len(on) == 0 {
-		on = append(on, "local --tls")
 	}
 	return on
 }

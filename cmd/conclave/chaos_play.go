@@ -226,11 +226,7 @@ func (a *app) newStage(command string, attach bool, o *chaosOptions) (*runStage,
 			cfg.Dir, cfg.Direct = inner, true
 		}
 		if _, cfg.Bin, err = toolPath(); err == nil {
-			own := local.New(cfg)
-			s.cluster = own
-			if cfg.TLS && !cfg.Direct {
-				s.can = own.Capabilities()
-			}
+			s.cluster = local.New(cfg)
 		}
 	}
 	if err != nil {

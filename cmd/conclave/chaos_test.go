@@ -35,9 +35,7 @@ func TestChaosList_NamesEveryScenario(t *testing.T) {
 		names = append(names, r.Name)
 		assert.Equal(t, i < 24, regexp.MustCompile(`^f\d\d-`).MatchString(r.Name), "F1 to F24 are the first: %s", r.Name)
 		assert.NotEmpty(t, r.About, r.Name)
-		if !strings.HasSuffix(r.Name, "-are-replaced") { // the simulator has neither tokens nor certificates
-			assert.Contains(t, r.On, "simulator", r.Name)
-		}
+		assert.Contains(t, r.On, "simulator", r.Name)
 	}
 	assert.ElementsMatch(t, append(scenario.Names(), stormName), names)
 }
@@ -52,7 +50,6 @@ func TestChaosList_ChoosesByWordsAndPatterns(t *testing.T) {
 	assert.Equal(t, []string{"f01-kill-the-leader", "f02-stop-the-leader", "f03-pause-the-leader"}, names("f0[123]*"))
 	assert.Equal(t, []string{"all-sessions-are-frozen"}, names("ALL-sessions", "incarnations"))
 	assert.Equal(t, exitFailed, tool(t, "chaos", "list", "no such word").code)
-	assert.Contains(t, tool(t, "chaos", "list", "certificates-are").stdout, "local --tls")
 }
 
 func TestChaosList_FitsInATerminal(t *testing.T) {
@@ -194,35 +191,6 @@ figure leaderless
 	require.NoError(t, err)
 	assert.Contains(t, string(html), "kill leader")
 	assert.NotContains(t, string(html), "src=\"http")
-}
-
-// The tokens, and the CA with all certificates, are replaced while clients publish,
-// and connections are made again: no invariant is violated, every list is complete.
-func TestChaos_RotationsMissNothing(t *testing.T) {
-	if testing.Short() {
-		t.Log("short: without real processes")
-		return
-	}
-	realPrograms(t)
-	file := filepath.Join(t.TempDir(), "rotations.txt")
-	require.NoError(t, os.WriteFile(file, []byte(`# Both rotations.
-cluster 3 meta 2 session 3 data 16 slots 2 replicas
-clients 4 names 2 every 100ms
-at 1s rotate certificates
-at 2s rotate tokens
-at 6s kill session-1 for 1s
-at 7s kill data-1 for 1s
-at 8s kill leader for 1s
-at 9s expect full within 4s
-until 11s
-figure push
-`), 0o644))
-	r := tool(t, "chaos", "run", file)
-	assert.Equal(t, exitFailed, r.code)
-	assert.Contains(t, r.stderr, "rotate certificates (in a cluster without TLS)")
-	report := decode[report.Report](t, tool(t, "--json", "chaos", "run", file, "--tls"))
-	assert.True(t, report.Ok, report.Failures)
-	assert.Empty(t, report.Skipped)
 }
 
 // calm is a driver of a cluster without faults.

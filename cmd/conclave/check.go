@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,33 +26,31 @@ import (
 // want returns the check of a command's arguments, given their names. A single NAME...
 // stands for one or more, and [NAME] for at most one.
 func want(names ...string) cobra.PositionalArgs {
+	least, most, wanted := len(names), len(names), strings.Join(names, " ")
+	if many, ok := strings.CutSuffix(wanted, "..."); ok {
+		most, wanted = math.MaxInt, "one or more "+many
+	} else if optional, ok := strings.CutPrefix(wanted, "["); ok {
+		least, wanted = 0, "at most one "+strings.TrimSuffix(optional, "]")
+	}
 	return func(cmd *cobra.Command, args []string) error {
-		many, isMany := strings.CutSuffix(strings.Join(names, " "), "...")
-		optional, isOptional := strings.CutPrefix(many, "[")
 		switch {
-		case isMany && len(args) > 0, isOptional && len(args) <= 1:
+		case least <= len(args) && len(args) <= most:
 			return nil
-		case isMany:
-			return fmt.Errorf("%s takes one or more %s", cmd.Name(), many)
-		case isOptional:
-			return fmt.Errorf("%s takes at most one %s, got %s", cmd.Name(), strings.TrimSuffix(optional, "]"), plural(len(args), "argument"))
-		case len(args) == len(names):
-			return nil
-		case len(names) == 0:
-			for _, arg := range args { // of a flag whose value may be left out
-				if f := cmd.Flags().Lookup("console"); f != nil && f.Changed && strings.Contains(arg, ":") {
-					return fmt.Errorf("%s takes no arguments; the address follows --console after a =: --console=%s", commandName(cmd), arg)
-				}
-			}
-			return fmt.Errorf("%s takes no arguments, got %q", commandName(cmd), args)
+		case most > 0:
+			return fmt.Errorf("%s takes %s, got %s", commandName(cmd), wanted, plural(len(args), "argument"))
 		}
-		return fmt.Errorf("%s takes %s, got %s", commandName(cmd), strings.Join(names, " "), plural(len(args), "argument"))
+		for _, arg := range args { // of a flag whose value may be left out
+			if f := cmd.Flags().Lookup("console"); f != nil && f.Changed && strings.Contains(arg, ":") {
+				return fmt.Errorf("%s takes no arguments; the address follows --console after a =: --console=%s", commandName(cmd), arg)
+			}
+		}
+		return fmt.Errorf("%s takes no arguments, got %q", commandName(cmd), args)
 	}
 }
 
 // group returns a command that only has subcommands.
 func group(use, short string, subs ...*cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.OnlyValidArgs, RunE: needsSubcommand}
+	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.OnlyValidArgs, RunE: needsSubcommand, DisableFlagsInUseLine: true}
 	for _, sub := range subs {
 		cmd.ValidArgs = append(cmd.ValidArgs, sub.Name())
 	}

@@ -204,7 +204,7 @@ func TestHelp_HidesCommandsForContainers(t *testing.T) {
 	for _, name := range []string{"up", "demo", "chaos", "bench", "lab", "lead"} {
 		assert.Regexp(t, `(?m)^  `+name+` +\S`, shown)
 	}
-	for _, name := range []string{"supervise", "health", "secrets", "workload"} {
+	for _, name := range []string{"supervise", "health", "secrets"} {
 		assert.NotRegexp(t, `(?m)^  `+name+` `, shown)
 		cmd, _, err := root.Find([]string{name})
 		require.NoError(t, err)

@@ -57,13 +57,6 @@ func (o *composeOptions) validate(on string) error {
 	return nil
 }
 
-// The images of each kind of database in the order of compose/db-image: the
-// official one, and the one that .ci/mysql-image builds without a registry.
-var databaseImages = map[string][]string{
-	"mysql":   {"mysql:8.4", "mysql-local:9"},
-	"mariadb": {"mariadb:10.11", "mariadb-local:10.11"},
-}
-
 // project is a project of containers for one run. It is empty until its cluster
 // is opened.
 type project struct {
@@ -117,9 +110,11 @@ func (p *project) start(ctx context.Context, c testbed.Size, nodes []string, fil
 	for _, n := range nodes { // any free port, because other clusters may use the default ones
 		env = append(env, strings.ToUpper(strings.ReplaceAll(n, "-", "_"))+"_PORT=0")
 	}
-	if image := databaseImage(ctx, o.db); image != "" {
-		env = append(env, "DB_IMAGE="+image)
+	image, err := databaseImage(ctx, o.dir, o.db)
+	if err != nil {
+		return access, err
 	}
+	env = append(env, "DB_IMAGE="+image)
 	if err := os.MkdirAll(logs, 0o755); err != nil {
 		return access, err
 	}
@@ -189,26 +184,26 @@ func stillThere(err error) error {
 	return nil
 }
 
-// databaseImage returns the first image of a kind that the engine has, or the
-// official one, which the engine has to pull; "" leaves the choice to the
-// environment.
-func databaseImage(ctx context.Context, kind string) string {
-	if kind == "" && os.Getenv("DB_IMAGE") != "" {
-		return ""
+// databaseImage returns the image that the project's script compose/db-image chooses
+// for a kind of database, or, without one, for the environment; any other word names an image.
+func databaseImage(ctx context.Context, dir, kind string) (string, error) {
+	script := exec.CommandContext(ctx, filepath.Join("compose", "db-image"))
+	switch script.Dir = dir; kind {
+	case "":
+	case "mysql", "mariadb":
+		script.Args, script.Env = append(script.Args, kind), append(os.Environ(), "DB_IMAGE=")
+	default:
+		return kind, nil
 	}
-	if kind == "" {
-		kind = "mysql"
+	image, err := script.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = errors.New(strings.TrimSpace(string(exit.Stderr)))
 	}
-	images := databaseImages[kind]
-	for _, image := range images {
-		if exec.CommandContext(ctx, "docker", "image", "inspect", image).Run() == nil {
-			return image
-		}
+	if err != nil {
+		return "", fmt.Errorf("choose the image of the database: %w", err)
 	}
-	if len(images) == 0 {
-		return kind // it names an image
-	}
-	return images[0]
+	return strings.TrimSpace(string(image)), nil
 }
 
 // composeAccess returns the token that the project's containers created at their

@@ -30,7 +30,7 @@ func TestComposeTLS_CoversEveryService(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(services("docker-compose.yml"))) {
 		role, number, _ := strings.Cut(name, "-")
 		isNode := slices.Contains(certs.Roles, conclave.Role(role))
-		if !isNode && !slices.Contains([]string{"clients", "console", "conclave"}, name) {
+		if !isNode && !slices.Contains([]string{"publisher", "subscriber", "console", "conclave"}, name) {
 			continue // it uses no port of a node
 		}
 		variable, folder := "CONCLAVE_TLS_DIR", "client"

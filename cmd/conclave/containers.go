@@ -12,95 +12,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"conclave"
-	"conclave/client"
 	"conclave/internal/certs"
 	"conclave/testbed/outside"
 )
-
-// workloadCommand runs publishers and subscribers in one process, for
-// containers. `up --clients` starts a process for each instead.
-func (a *app) workloadCommand() *cobra.Command {
-	var count int
-	cmd := &cobra.Command{
-		Use: "workload", Hidden: true, Args: want(),
-		Short: "Run publishers and subscribers of demo.echo",
-		RunE:  func(cmd *cobra.Command, _ []string) error { return a.workload(cmd.Context(), count) },
-	}
-	cmd.Flags().IntVar(&count, "count", 2, "number of publishers, and also of subscribers")
-	return cmd
-}
-
-// workload runs them until ctx ends or one of them fails; then all end.
-func (a *app) workload(ctx context.Context, count int) error {
-	if count < 1 {
-		return usageError{fmt.Errorf("--count is %d: want at least 1", count)}
-	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	var printing sync.Mutex // guards a.stdout
-	say := func(format string, args ...any) {
-		printing.Lock()
-		defer printing.Unlock()
-		line(a.stdout, clock(now())+"  "+format, args...)
-	}
-	errs := make([]error, 2*count)
-	var running sync.WaitGroup
-	work := func(i int, name string, f func(c *client.Client) error) {
-		c, leave, err := a.connect(name, 0) // not in the goroutine, because it sets the token
-		if err != nil {
-			errs[i] = err
-			stop()
-			return
-		}
-		running.Go(func() {
-			defer stop()
-			err := f(c)
-			if err == nil {
-				<-ctx.Done()
-			}
-			errs[i] = errors.Join(err, leave(err == nil))
-		})
-	}
-	for i := range count {
-		name := fmt.Sprintf("publisher-%d", i+1)
-		work(i, name, func(c *client.Client) error {
-			value := fmt.Sprintf("10.0.0.%d:8080", i+1)
-			p, err := c.Publish(ctx, demoDataID, []string{value})
-			if err != nil {
-				return err
-			}
-			if err := p.Stored(ctx); err != nil {
-				if ctx.Err() != nil {
-					return nil // stopped before the values were stored
-				}
-				return err
-			}
-			say("%s  %s = %s", name, demoDataID, value)
-			return nil
-		})
-	}
-	for i := range count {
-		name := fmt.Sprintf("subscriber-%d", i+1)
-		work(count+i, name, func(c *client.Client) error {
-			_, err := c.Subscribe(demoDataID, client.OnPush(func(d conclave.Datum) {
-				say("%s  %s  version %d  %s: %s", name, d.Data.DataID, d.Version, plural(len(d.Values), "value"), strings.Join(d.Values, ", "))
-			}))
-			return err
-		})
-	}
-	running.Wait()
-	return errors.Join(errs...)
-}
-
-// demoDataID is the dataId of these clients.
-const demoDataID = "demo.echo"
 
 // healthCommand is the health check for containers without a shell. Its exit
 // code is the result.
@@ -247,63 +167,28 @@ const (
 )
 
 // drawCerts issues new certificates by the CA in dir, which is made if there is
-// none. Running processes use them from their next connections on.
+// none, and makes them readable for all users. Running processes use them from their
+// next connections on.
 func drawCerts(dir string, hosts []string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return err
 	}
-	ca := filepath.Join(dir, caFolder)
-	all, err := issueCerts(ca, hosts, certs.Valid)
-	if err != nil {
+	ca, shown := filepath.Join(dir, caFolder), filepath.Join(dir, certFolder)
+	if _, err := issueCerts(ca, shown, hosts, certs.Valid); err != nil {
 		return err
 	}
-	if err := certs.IssueTo(ca, []conclave.Role{dbRole}, []string{dbHost}, certs.Valid); err != nil {
+	if _, err := certs.IssueTo(ca, shown, []conclave.Role{dbRole}, []string{dbHost}, certs.Valid); err != nil {
 		return err
 	}
-	for _, i := range append(all, issued{Role: string(dbRole), Dir: filepath.Join(ca, string(dbRole))}) {
-		folder := filepath.Join(dir, certFolder, i.Role)
-		if err := os.MkdirAll(folder, 0o755); err != nil {
-			return err
+	give := func(path string, _ fs.DirEntry, err error) error { return errors.Join(err, giveTo(info, path)) }
+	return errors.Join(filepath.WalkDir(ca, give), filepath.WalkDir(shown, func(path string, d fs.DirEntry, err error) error {
+		mode := fs.FileMode(0o444)
+		if err == nil && d.IsDir() {
+			mode = 0o755
 		}
-		for _, f := range []string{filepath.Dir(folder), folder} {
-			if err := errors.Join(os.Chmod(f, 0o755), giveTo(info, f)); err != nil {
-				return err
-			}
-		}
-		if err := showCerts(i.Dir, folder, info); err != nil {
-			return err
-		}
-	}
-	return filepath.WalkDir(ca, func(path string, _ fs.DirEntry, err error) error {
-		return errors.Join(err, giveTo(info, path))
-	})
-}
-
-// showCerts copies the files of a folder to another one, where all users can
-// read them. Each is complete at once.
-func showCerts(from, to string, owner fs.FileInfo) error {
-	files, err := os.ReadDir(from)
-	if err != nil {
-		return err
-	}
-	for _, f := range files {
-		body, err := os.ReadFile(filepath.Join(from, f.Name()))
-		if err != nil {
-			return err
-		}
-		fresh := filepath.Join(to, f.Name()+".new")
-		if err := os.RemoveAll(fresh); err != nil { // of an interrupted call; its mode would stay
-			return err
-		}
-		if err := os.WriteFile(fresh, body, 0o444); err != nil {
-			return err
-		}
-		if err := errors.Join(os.Chmod(fresh, 0o444), giveTo(owner, fresh), os.Rename(fresh, filepath.Join(to, f.Name()))); err != nil {
-			return err
-		}
-	}
-	return nil
+		return errors.Join(give(path, d, err), os.Chmod(path, mode))
+	}))
 }
 
 // writeSecret creates a file with its whole text or not at all, so that an
@@ -356,7 +241,7 @@ machine only the folder that it needs.`,
 			if valid <= 0 {
 				return usageError{fmt.Errorf("--valid %s: want a positive time", valid)}
 			}
-			issued, err := issueCerts(dir, hosts, valid)
+			issued, err := issueCerts(dir, dir, hosts, valid)
 			switch {
 			case errors.Is(err, certs.ErrHost):
 				return usageError{fmt.Errorf("--host: %w", err)}
@@ -383,26 +268,14 @@ type issued struct {
 	Expires time.Time `json:"expires"`
 }
 
-// issueCerts makes the CA, if there is none, and the certificates.
-func issueCerts(dir string, hosts []string, valid time.Duration) ([]issued, error) {
+// issueCerts makes the CA in dir, if there is none, and the certificates in to.
+func issueCerts(dir, to string, hosts []string, valid time.Duration) (out []issued, err error) {
 	if err := certs.NewCA(dir, certs.CAValid); err != nil && !errors.Is(err, certs.ErrExists) {
 		return nil, err
 	}
-	if err := certs.Issue(dir, hosts, valid); err != nil {
-		return nil, err
-	}
-	var out []issued
+	expires, err := certs.IssueTo(dir, to, certs.Roles, hosts, valid)
 	for _, role := range certs.Roles {
-		loaded := role
-		if role == certs.ClientRole {
-			loaded = ""
-		}
-		folder := filepath.Join(dir, string(role))
-		set, err := certs.Load(folder, loaded, func(error) {})
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, issued{string(role), folder, set.Expires().UTC()})
+		out = append(out, issued{string(role), filepath.Join(to, string(role)), expires})
 	}
-	return out, nil
+	return out, err
 }

@@ -23,7 +23,7 @@
 //   - console.go: console, and the cluster of `up --console`
 //   - console_compose.go: the console of a cluster in containers
 //   - services.go: services, describe and clients: what all sessions have
-//   - containers.go: what containers call (workload, health, secrets), and certs
+//   - containers.go: what containers call (health, secrets), and certs
 //   - registry.go: publish, subscribe, get
 //   - soak.go: a long run, its cluster and its report
 //   - chaos.go: the scenarios: their list, their language, their check, and run

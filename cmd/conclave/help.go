@@ -1,17 +1,12 @@
 package main
 
 import (
-	"bytes"
-	"fmt"
-	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 )
 
-// refuseUnknownTopics makes `help` of a command that does not exist an error, with
-// the suggestions that the command itself would have.
+// refuseUnknownTopics makes `help` of a command that does not exist an error.
 func (a *app) refuseUnknownTopics(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	help, _, _ := root.Find([]string{"help"})
@@ -19,27 +14,14 @@ func (a *app) refuseUnknownTopics(root *cobra.Command) {
 	help.Run = nil
 	help.RunE = func(cmd *cobra.Command, args []string) error {
 		found, rest, err := root.Find(args)
-		if err == nil && len(rest) > 0 && found.HasSubCommands() {
-			err = fmt.Errorf("unknown command %q for %q", rest[0], found.CommandPath())
-			found.SuggestionsMinimumDistance = 2 // letters, as for the commands
-			if like := found.SuggestionsFor(rest[0]); len(like) > 0 {
-				err = fmt.Errorf("%w Did you mean this? %s", err, strings.Join(like, " "))
-			}
+		if err == nil && found.HasSubCommands() {
+			err = found.ValidateArgs(rest)
 		}
 		if err != nil {
 			return usageError{err}
 		}
 		show(cmd, args)
 		return nil
-	}
-}
-
-// hideFlagsOfGroups removes [flags] from the usage of commands that only have
-// subcommands.
-func hideFlagsOfGroups(cmd *cobra.Command) {
-	for _, c := range cmd.Commands() {
-		hideFlagsOfGroups(c)
-		c.DisableFlagsInUseLine = c.DisableFlagsInUseLine || c.HasSubCommands() && !c.LocalNonPersistentFlags().HasAvailableFlags()
 	}
 }
 
@@ -53,53 +35,6 @@ func (a *app) addGlobals(root *cobra.Command) {
 	flags.StringVar(&a.token, "token", "", "token of the cluster (default: that in --dir, or CONCLAVE_TOKEN)")
 	flags.StringVar(&a.tokenFile, "token-file", "", "file that contains the token")
 	flags.StringVar(&a.tlsDir, "tls-dir", "", "folder with ca.pem, and client.pem and client-key.pem if needed: use TLS (default: CONCLAVE_TLS_DIR, or the local cluster's)")
-}
-
-// globals are the global flags that a command uses, by its name or group.
-var globals = map[string]string{
-	"cluster":          "dir meta json token token-file tls-dir",
-	"registry":         "dir meta json token token-file tls-dir",
-	"local":            "dir json",
-	"break":            "json",
-	"up":               "dir json token token-file",
-	"down":             "dir",
-	"logs":             "dir",
-	"roll":             "dir json token token-file",
-	"chaos run":        "dir json",
-	"version":          "json",
-	"certs":            "json",
-	"scenario grammar": "",
-	"workload":         "dir meta token token-file tls-dir",
-}
-
-// usesGlobal reports whether a global flag has a meaning for a command.
-func usesGlobal(cmd *cobra.Command, flag string) bool {
-	names, ok := globals[commandName(cmd)]
-	if !ok {
-		names, ok = globals[topCommand(cmd).Name()]
-	}
-	if !ok {
-		names = globals[topCommand(cmd).GroupID]
-	}
-	return slices.Contains(strings.Fields(names), flag)
-}
-
-// showGlobalsInUse makes the help of each command show only the global flags
-// that it uses. Others are accepted, as always.
-func showGlobalsInUse(root *cobra.Command) {
-	help := root.HelpFunc()
-	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		for name := range strings.FieldsSeq(globals["cluster"]) {
-			root.PersistentFlags().Lookup(name).Hidden = cmd.HasParent() && !usesGlobal(cmd, name)
-		}
-		var text bytes.Buffer
-		out := root.OutOrStdout()
-		root.SetOut(&text)
-		help(cmd, args)
-		root.SetOut(out)
-		const ofBool = "[=true|false]" // pflag adds it to every flag without a value
-		_, _ = io.WriteString(out, strings.ReplaceAll(text.String(), ofBool, strings.Repeat(" ", len(ofBool))))
-	})
 }
 
 // addExamples adds to each command the examples of its help.

@@ -53,7 +53,7 @@ name; 2 invalid usage, which is wrong on every cluster; 3 no leader; 4 timeout.`
 			if err := refuseUnwritable(cmd.Flags()); err != nil {
 				return err
 			}
-			if top := topCommand(cmd); len(a.metas) > 0 && (top.GroupID == "local" || top.GroupID == "break") && !usesGlobal(cmd, "meta") {
+			if top := topCommand(cmd); len(a.metas) > 0 && (top.GroupID == "local" || top.GroupID == "break") {
 				return usageError{fmt.Errorf("--meta does not apply to %s, which works on %s", commandName(cmd), either(top.GroupID == "local", "the cluster in --dir", "a cluster of its own"))}
 			}
 			return errors.Join(a.readToken(), a.readTLS())
@@ -80,14 +80,12 @@ name; 2 invalid usage, which is wrong on every cluster; 3 no leader; 4 timeout.`
 	group("registry", a.publishCommand(), a.subscribeCommand(), a.getCommand(), a.servicesCommand(), a.describeCommand(), a.clientsCommand())
 	group("break", a.demoCommand(), a.chaosCommand(), a.scenarioCommand(), a.soakCommand(), a.benchCommand(), a.labCommand())
 	group("tool", a.leadCommand(), a.migrateCommand(), a.dbCommand(), a.certsCommand(), a.versionCommand())
-	root.AddCommand(a.superviseCommand(), a.healthCommand(), a.secretsCommand(), a.workloadCommand()) // hidden: called by programs and in containers
+	root.AddCommand(a.superviseCommand(), a.healthCommand(), a.secretsCommand()) // hidden: called by programs and in containers
 	root.SetHelpCommandGroupID("tool")
 	root.SetCompletionCommandGroupID("tool")
 	a.addCompletions(root)
 	a.refuseUnknownTopics(root)
 	addExamples(root)
-	hideFlagsOfGroups(root)
-	showGlobalsInUse(root)
 	return root
 }
 

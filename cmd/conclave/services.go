@@ -335,17 +335,9 @@ func writeDescription(w io.Writer, d description) {
 
 func (a *app) clientsCommand() *cobra.Command {
 	var address string
-	var count int
 	cmd := &cobra.Command{
 		Use: "clients [NAME]", Short: "List the clients of all sessions", Args: want("[NAME]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if cmd.Flags().Changed("count") { // the former name of workload
-				if len(args) > 0 {
-					return usageError{fmt.Errorf("clients --count takes no arguments, got %q", args)}
-				}
-				fmt.Fprintln(a.stderr, "conclave: `conclave clients --count` is now `conclave workload --count`; the old name will be removed in the next version")
-				return a.workload(cmd.Context(), count)
-			}
 			found, err := a.registrations(cmd.Context())
 			if err != nil {
 				return err
@@ -368,7 +360,5 @@ func (a *app) clientsCommand() *cobra.Command {
 	}
 	a.addSessionFlag(cmd)
 	cmd.Flags().StringVar(&address, "address", "", "only those at this HOST or HOST:PORT")
-	cmd.Flags().IntVar(&count, "count", 0, "")
-	cmd.Flags().Lookup("count").Hidden = true
 	return cmd
 }

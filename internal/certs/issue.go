@@ -81,55 +81,57 @@ func NewCA(dir string, valid time.Duration) error {
 
 // Issue writes new certificates of the CA in the folder for all Roles; see IssueTo.
 func Issue(dir string, hosts []string, valid time.Duration) error {
-	return IssueTo(dir, Roles, hosts, valid)
+	_, err := IssueTo(dir, dir, Roles, hosts, valid)
+	return err
 }
 
-// IssueTo writes new certificates of the CA in the folder, one folder for each role
-// with all that a process needs, valid for these host names and addresses. Running
-// processes use them from their next connections on. A role may be one of Roles, or
-// the name of another server that nodes call, such as a database.
-func IssueTo(dir string, roles []conclave.Role, hosts []string, valid time.Duration) error {
+// IssueTo writes new certificates of the CA in a folder to another one, with a folder
+// for each role with all that a process needs, valid for these host names and
+// addresses, and returns when they expire. Running processes use them from their next
+// connections on. A role may be one of Roles, or the name of another server that nodes
+// call, such as a database.
+func IssueTo(dir, to string, roles []conclave.Role, hosts []string, valid time.Duration) (expires time.Time, err error) {
 	for _, h := range hosts {
 		if net.ParseIP(h) == nil && (len(h) > 253 || !hostName.MatchString(h)) {
-			return fmt.Errorf("host %q: %w", h, ErrHost)
+			return expires, fmt.Errorf("host %q: %w", h, ErrHost)
 		}
 	}
 	caPEM, err := os.ReadFile(filepath.Join(dir, CAFile)) // may have several: the first is that of the key
 	if err != nil {
-		return err
+		return expires, err
 	}
 	ca, err := tls.LoadX509KeyPair(filepath.Join(dir, CAFile), filepath.Join(dir, CAKeyFile))
 	if err != nil {
-		return fmt.Errorf("the CA in %s: %w", dir, err)
+		return expires, fmt.Errorf("the CA in %s: %w", dir, err)
 	}
 	for _, role := range roles {
-		der, key, err := issue(ca, role, hosts, valid)
+		cert, der, key, err := issue(ca, role, hosts, valid)
 		if err != nil {
-			return err
+			return expires, err
 		}
-		folder := filepath.Join(dir, string(role))
+		expires = cert.NotAfter.UTC().Truncate(time.Second)
+		folder := filepath.Join(to, string(role))
 		if err := os.MkdirAll(folder, 0o700); err != nil {
-			return err
+			return expires, err
 		}
 		if err := replaceFile(filepath.Join(folder, CAFile), caPEM, 0o644); err != nil {
-			return err
+			return expires, err
 		}
 		certFile, keyFile := CertFile, KeyFile
 		if role == ClientRole {
 			certFile, keyFile = ClientCertFile, ClientKeyFile
 		}
 		if err := writePair(folder, certFile, keyFile, der, key); err != nil {
-			return err
+			return expires, err
 		}
 	}
-	return nil
+	return expires, nil
 }
 
-// issue returns a new certificate and its key.
-func issue(ca tls.Certificate, role conclave.Role, hosts []string, valid time.Duration) ([]byte, *ecdsa.PrivateKey, error) {
-	template, err := newTemplate("Conclave "+string(role), valid)
-	if err != nil {
-		return nil, nil, err
+// issue returns a new certificate, also encoded, and its key.
+func issue(ca tls.Certificate, role conclave.Role, hosts []string, valid time.Duration) (template *x509.Certificate, der []byte, key *ecdsa.PrivateKey, err error) {
+	if template, err = newTemplate("Conclave "+string(role), valid); err != nil {
+		return nil, nil, nil, err
 	}
 	if ca.Leaf.NotAfter.Before(template.NotAfter) {
 		template.NotAfter = ca.Leaf.NotAfter
@@ -147,12 +149,11 @@ func issue(ca tls.Certificate, role conclave.Role, hosts []string, valid time.Du
 			}
 		}
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, err
+	if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+		return nil, nil, nil, err
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, ca.Leaf, &key.PublicKey, ca.PrivateKey)
-	return der, key, err
+	der, err = x509.CreateCertificate(rand.Reader, template, ca.Leaf, &key.PublicKey, ca.PrivateKey)
+	return template, der, key, err
 }
 
 func newTemplate(name string, valid time.Duration) (*x509.Certificate, error) {

@@ -3,6 +3,7 @@ package mysqltest
 import (
 	"bytes"
 	"context"
+	stdsql "database/sql"
 	"errors"
 	"flag"
 	"fmt"
@@ -73,7 +74,13 @@ type container struct {
 	image string
 	addr  string // host:port on loopback, also after a restart
 	ca    []byte // PEM: that of the server's certificate
+
+	root    *stdsql.DB // the administrator's connections
+	version string
 }
+
+// String returns what the server is, for a message.
+func (c *container) String() string { return c.version + ", image " + c.image }
 
 // issueCerts returns the environment with a new certificate for the server, which
 // is valid for loopback, and its CA.
@@ -115,7 +122,10 @@ func engine(kind Kind) (*container, error) {
 	return &container{pool: pool, image: image}, err
 }
 
-// run starts a container, and returns before the server answers.
+// startTimeout is how long a server may take to start.
+const startTimeout = 5 * time.Minute
+
+// run starts a container, and returns when the server answers.
 func run(kind Kind) (*container, error) {
 	c, err := engine(kind)
 	if err != nil {
@@ -126,7 +136,25 @@ func run(kind Kind) (*container, error) {
 		return nil, err
 	}
 	command := []string{"mysqld", "--ssl-ca=/tmp/tls/ca.pem", "--ssl-cert=/tmp/tls/cert.pem", "--ssl-key=/tmp/tls/key.pem"}
-	return c, c.start(kind, again, secured[:], append(command, options[kind]...))
+	if err := c.start(kind, again, secured[:], append(command, options[kind]...)); err != nil {
+		return nil, err
+	}
+	if err := c.connect(); err != nil {
+		return nil, errors.Join(fmt.Errorf("image %s: %w", c.image, err), c.remove())
+	}
+	return c, nil
+}
+
+// connect waits until the server answers, and reads its version.
+func (c *container) connect() (err error) {
+	if c.root, err = open(c.config()); err != nil {
+		return err
+	}
+	c.root.SetConnMaxLifetime(10 * time.Second)
+	if err := ready(c.root, startTimeout); err != nil {
+		return err
+	}
+	return c.root.QueryRow("SELECT VERSION()").Scan(&c.version)
 }
 
 // start runs a script and its arguments in the container.
@@ -244,8 +272,11 @@ func (c *container) pause() (resume func(), err error) {
 	}), nil
 }
 
-// remove removes the container and its data.
+// remove closes the connections, and removes the container and its data.
 func (c *container) remove() error {
+	if c.root != nil {
+		c.root.Close()
+	}
 	err := c.pool.Purge(c.res)
 	c.pool.Client.HTTPClient.CloseIdleConnections()
 	if err != nil {

@@ -14,8 +14,8 @@
 // # Which servers
 //
 //	embedded   one for each test, in this process, on a port of loopback
-//	mysql      one for the test binary: MYSQL_DSN, or a container of MYSQL_IMAGE
-//	mariadb    likewise: MARIADB_DSN, MARIADB_IMAGE
+//	mysql      one for the test binary, in a container of MYSQL_IMAGE
+//	mariadb    likewise, of MARIADB_IMAGE
 //
 // A real server is started by the first test that needs it, and only with
 // TEST_ALL=1; without it, tests need only Go. TEST_SERVERS chooses some of the kinds,
@@ -28,8 +28,6 @@
 //
 // If a server is missing, the test is skipped with a message that says what is
 // missing and how to provide it. With REQUIRE_DOCKER=1 the test fails instead.
-// If a server that MYSQL_DSN names does not answer, the test always fails. The
-// user of such a DSN must be allowed to create databases.
 //
 // # Replicated servers
 //
@@ -48,8 +46,8 @@
 // # Faults
 //
 // A container can be paused and restarted (as after a crash: its process is
-// killed) and keeps its loopback port. A server named by a DSN cannot; tests
-// that need these faults are skipped with a message.
+// killed) and keeps its loopback port. The embedded server cannot; tests that need
+// these faults are skipped on it.
 //
 // # Cleaning up
 //

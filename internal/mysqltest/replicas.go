@@ -2,7 +2,6 @@ package mysqltest
 
 import (
 	"context"
-	stdsql "database/sql"
 	"fmt"
 	"os"
 	"strings"
@@ -44,27 +43,26 @@ type Replicas struct {
 	network string // between the servers; clients use another one
 }
 
+// String returns what the servers are, for a message.
+func (r *Replicas) String() string { return "three servers of image " + r.Members[0].c.image }
+
 // Replica is one of the servers.
 type Replica struct {
 	Addr string // on loopback
 
 	kind Kind
 	c    *container
-	root *stdsql.DB
 	name string // for the other servers
 
 	mu    sync.Mutex
 	start func() // starts it again after it was killed; nil if it was not
 }
 
-// replicas are those of this binary.
-var replicas started[*Replicas]
-
 // NewReplicas returns three replicated servers, all of them members, with a database
 // for the test. It skips or fails the test as New does.
 func NewReplicas(t testing.TB, kind Kind) *Replicas {
 	t.Helper()
-	shared := replicas.find(t, kind, startReplicas, func(r *Replicas) string { return "three servers of image " + r.Members[0].c.image })
+	shared := find(t, kind, replicas[kind])
 	shared.Settle(t)
 	r := &Replicas{Kind: kind, Members: shared.Members, network: shared.network}
 	name := fmt.Sprintf("conclave_test_%d_%d", os.Getpid(), databases.Add(1))
@@ -184,7 +182,7 @@ func (m *Replica) role() string {
 		status := map[string]string{}
 		for _, name := range []string{"wsrep_ready", "wsrep_cluster_status", "wsrep_local_state", "wsrep_cluster_size"} {
 			var value string
-			if err := m.root.QueryRowContext(ctx, "SHOW STATUS LIKE '"+name+"'").Scan(&role, &value); err != nil {
+			if err := m.c.root.QueryRowContext(ctx, "SHOW STATUS LIKE '"+name+"'").Scan(&role, &value); err != nil {
 				return ""
 			}
 			status[name] = value
@@ -194,7 +192,7 @@ func (m *Replica) role() string {
 		}
 		return "ONLINE NODE " + status["wsrep_cluster_size"]
 	}
-	err := m.root.QueryRowContext(ctx, `SELECT CONCAT(me.MEMBER_STATE, ' ', me.MEMBER_ROLE, ' ',
+	err := m.c.root.QueryRowContext(ctx, `SELECT CONCAT(me.MEMBER_STATE, ' ', me.MEMBER_ROLE, ' ',
 		(SELECT COUNT(*) FROM performance_schema.replication_group_members WHERE MEMBER_STATE = 'ONLINE'))
 		FROM performance_schema.replication_group_members me WHERE me.MEMBER_ID = @@server_uuid`).Scan(&role)
 	if err != nil {
@@ -207,7 +205,7 @@ func (m *Replica) role() string {
 func (m *Replica) try(statement string, args ...any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	_, err := m.root.ExecContext(ctx, statement, args...)
+	_, err := m.c.root.ExecContext(ctx, statement, args...)
 	return err
 }
 
@@ -220,7 +218,7 @@ func (m *Replica) Exec(t testing.TB, statement string, args ...any) {
 // UUID returns the identity of a MySQL server.
 func (m *Replica) UUID(t testing.TB) (uuid string) {
 	t.Helper()
-	require.NoError(t, m.root.QueryRow("SELECT @@server_uuid").Scan(&uuid))
+	require.NoError(t, m.c.root.QueryRow("SELECT @@server_uuid").Scan(&uuid))
 	return uuid
 }
 
@@ -301,7 +299,7 @@ func (r *Replicas) Restore(t testing.TB, m *Replica) {
 	m.Kill(t)
 	require.NoError(t, m.c.sh("rm -rf /var/lib/mysql/*"))
 	m.start()
-	require.NoError(t, ready(m.root, startTimeout))
+	require.NoError(t, ready(m.c.root, startTimeout))
 	if r.Kind == GroupReplication {
 		require.NoError(t, m.c.sh("sed '/^127.0.0.1 "+m.name+"$/d' /etc/hosts >/tmp/hosts && cat /tmp/hosts >/etc/hosts"))
 		require.NoError(t, m.session(groupEach))
@@ -337,7 +335,7 @@ func (r *Replicas) OnlyDSN(m *Replica) string {
 func (m *Replica) Value(query string) (value string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	_ = m.root.QueryRowContext(ctx, query).Scan(&value)
+	_ = m.c.root.QueryRowContext(ctx, query).Scan(&value)
 	return value
 }
 
@@ -356,14 +354,4 @@ func (r *Replicas) WaitForQuorum(t testing.TB) {
 	}
 	set(0, 60)
 	t.Cleanup(func() { r.Settle(t); set(unreachableTimeout, 0) })
-}
-
-// connect opens the administrator's pool and waits for the server.
-func (m *Replica) connect() error {
-	var err error
-	if m.root, err = open(m.c.config()); err != nil {
-		return err
-	}
-	m.root.SetConnMaxLifetime(10 * time.Second)
-	return ready(m.root, startTimeout)
 }

@@ -110,7 +110,7 @@ func startReplicas(kind Kind) (r *Replicas, err error) {
 		}
 	}
 	for _, m := range r.Members {
-		if err := m.connect(); err != nil {
+		if err := m.c.connect(); err != nil {
 			return r, err
 		}
 	}
@@ -138,7 +138,7 @@ func startReplicas(kind Kind) (r *Replicas, err error) {
 func (m *Replica) session(statements []string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	conn, err := m.root.Conn(ctx)
+	conn, err := m.c.root.Conn(ctx)
 	if err != nil {
 		return err
 	}
@@ -169,9 +169,6 @@ func (r *Replicas) remove() error {
 	for _, m := range r.Members {
 		if m == nil || m.c.res == nil {
 			continue
-		}
-		if m.root != nil {
-			errs = append(errs, m.root.Close())
 		}
 		client = m.c.pool.Client
 		errs = append(errs, m.c.remove())

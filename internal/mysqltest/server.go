@@ -40,8 +40,8 @@ type Server struct {
 	Version string // as the server reports it
 	DSN     string // of the test's own database; its user has all rights
 
-	host *host // the server behind it; nil for the embedded one
-	root *stdsql.DB
+	container *container // nil for the embedded one
+	root      *stdsql.DB
 }
 
 // Each runs a test on every kind of server, as one subtest each.
@@ -52,7 +52,7 @@ func Each(t *testing.T, test func(t *testing.T, s *Server)) {
 
 // Real runs a test on the real servers, as one subtest each.
 func Real(t *testing.T, test func(t *testing.T, s *Server)) {
-	startAll(single)
+	startAll()
 	for _, kind := range single {
 		t.Run(string(kind), func(t *testing.T) { test(t, New(t, kind)) })
 	}
@@ -88,17 +88,17 @@ func New(t testing.TB, kind Kind) *Server {
 	if kind == Embedded {
 		return NewEmbedded(t)
 	}
-	h := find(t, kind)
+	c := find(t, kind, hosts[kind])
 	name := fmt.Sprintf("conclave_test_%d_%d", os.Getpid(), databases.Add(1))
-	s := &Server{Kind: kind, Version: h.version, host: h, root: h.root}
-	config := h.config.Clone()
+	s := &Server{Kind: kind, Version: c.version, container: c, root: c.root}
+	config := c.config()
 	config.DBName = name
 	s.DSN = config.FormatDSN()
 	s.Exec(t, "CREATE DATABASE "+name)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
-		if _, err := h.root.ExecContext(ctx, "DROP DATABASE "+name); err != nil {
+		if _, err := c.root.ExecContext(ctx, "DROP DATABASE "+name); err != nil {
 			t.Errorf("mysqltest: drop the test's database: %v", err)
 		}
 	})
@@ -117,12 +117,12 @@ func (s *Server) Exec(t testing.TB, statement string, args ...any) {
 	require.NoError(t, err, statement)
 }
 
-// NeedsContainer skips a test that pauses or restarts the server, with a
-// message, if the server is not a container of this process.
+// NeedsContainer skips a test that pauses or restarts the server, or changes its
+// settings, if the server is the embedded one.
 func (s *Server) NeedsContainer(t testing.TB) {
 	t.Helper()
-	if s.host == nil || s.host.container == nil {
-		missing(t, fmt.Sprintf("the %s server is not a container of this test: it cannot be paused or restarted", s.Kind))
+	if s.container == nil {
+		t.Skipf("the %s server is no container: it cannot be paused or restarted", s.Kind)
 	}
 }
 
@@ -132,7 +132,7 @@ func (s *Server) CA(t testing.TB) string {
 	t.Helper()
 	s.NeedsContainer(t)
 	file := filepath.Join(t.TempDir(), "ca.pem")
-	require.NoError(t, os.WriteFile(file, s.host.container.ca, 0o600))
+	require.NoError(t, os.WriteFile(file, s.container.ca, 0o600))
 	return file
 }
 
@@ -141,7 +141,7 @@ func (s *Server) CA(t testing.TB) string {
 func (s *Server) Pause(t testing.TB) (resume func()) {
 	t.Helper()
 	s.NeedsContainer(t)
-	resume, err := s.host.container.pause()
+	resume, err := s.container.pause()
 	require.NoError(t, err, "pause the container")
 	t.Cleanup(resume)
 	return resume
@@ -152,7 +152,7 @@ func (s *Server) Pause(t testing.TB) (resume func()) {
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.NeedsContainer(t)
-	require.NoError(t, s.host.container.sh(slay), "restart the container")
+	require.NoError(t, s.container.sh(slay), "restart the container")
 	require.NoError(t, ready(s.root, startTimeout), "the server after its restart")
 }
 

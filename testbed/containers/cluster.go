@@ -152,7 +152,7 @@ func (d *Cluster) Open(ctx context.Context, c testbed.Size, _ *trace.Gate) error
 	if has := size(c); c.Metas != has.Metas || c.Sessions != has.Sessions || c.Datas != has.Datas {
 		return fmt.Errorf("a cluster of %d metas, %d sessions and %d data nodes: %w", c.Metas, c.Sessions, c.Datas, testbed.ErrUnsupported)
 	}
-	d.nodes = nodes(c)
+	d.nodes = c.Nodes()
 	dir, err := filepath.Abs(d.cfg.Dir)
 	if err != nil {
 		return err

@@ -16,19 +16,6 @@ func size(c testbed.Size) testbed.Size {
 	return c
 }
 
-// nodes returns the services of a cluster.
-func nodes(c testbed.Size) (out []string) {
-	for _, r := range []struct {
-		role string
-		n    int
-	}{{"meta", c.Metas}, {"data", c.Datas}, {"session", c.Sessions}} {
-		for i := range r.n {
-			out = append(out, fmt.Sprintf("%s-%d", r.role, i+1))
-		}
-	}
-	return out
-}
-
 // traceMount is where the containers see the folder of the trace files.
 const traceMount = "/trace"
 
@@ -59,7 +46,7 @@ func overlay(dir string, c testbed.Size, traces string) (string, error) {
 		Volumes     []bind            `json:"volumes,omitempty"`
 	}
 	services := map[string]service{}
-	for _, name := range nodes(c) {
+	for _, name := range c.Nodes() {
 		role := testbed.RoleOf(name)
 		prefix := "CONCLAVE_" + strings.ToUpper(role) + "_"
 		environment := map[string]string{}

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -19,10 +18,10 @@ import (
 )
 
 // Capabilities describes what is possible on processes that a Cluster has started:
-// all acts except setting clocks, holding nodes at points of their code, statements
-// that the database refuses and, without Config.TLS, rotating certificates.
+// all acts except setting clocks, holding nodes at points of their code, starting them
+// at a wrong address, and statements that the database refuses.
 func Capabilities() *testbed.Capabilities {
-	return &testbed.Capabilities{ProcessesEvery: 250 * time.Millisecond, Can: (&Cluster{cfg: Config{OwnTokens: true}, net: &faultnet.Net{}}).can}
+	return &testbed.Capabilities{ProcessesEvery: 250 * time.Millisecond, Can: (&Cluster{net: &faultnet.Net{}}).can}
 }
 
 // Capabilities returns what is possible here. A cluster that was running already
@@ -49,18 +48,10 @@ func (d *Cluster) Capabilities() *testbed.Capabilities {
 func (d *Cluster) can(x testbed.Step) error {
 	why := ""
 	switch x.Verb {
-	case testbed.Skew, testbed.Hold, testbed.HoldOne, testbed.Release:
+	case testbed.Skew, testbed.Hold, testbed.HoldOne, testbed.Release, testbed.StartWrong:
 		return fmt.Errorf("%s: %w", x.Verb, testbed.ErrUnsupported)
 	case testbed.Refuse, testbed.Accept:
 		why = "only the simulated database can be told to"
-	case testbed.RotateCertificates:
-		if !d.cfg.TLS {
-			why = "in a cluster without TLS"
-		}
-	case testbed.RotateTokens:
-		if !d.cfg.OwnTokens { // those that Settings gives to it are not replaced
-			why = "in a cluster without tokens of its own"
-		}
 	case testbed.Cut, testbed.CutOne, testbed.Mend, testbed.Slow, testbed.Reset, testbed.HalfOpen, testbed.LoseNext, testbed.ClosePort, testbed.OpenPort:
 		if d.net == nil {
 			why = "without proxies between the processes"
@@ -95,12 +86,6 @@ func (d *Cluster) Do(ctx context.Context, a testbed.Action) error {
 		return d.start(ctx, a.Node)
 	case testbed.Twin:
 		return d.twin(a.Node)
-	case testbed.StartWrong:
-		return d.startWrong(a.Node)
-	case testbed.RotateTokens:
-		return d.rotateTokens(ctx)
-	case testbed.RotateCertificates:
-		return d.rotateCertificates(ctx)
 	}
 	return d.disturb(a)
 }
@@ -159,7 +144,6 @@ func (d *Cluster) kill(ctx context.Context, name string) error {
 	if d.clients.Kill(name) {
 		return nil
 	}
-	d.endWrong(name)
 	return d.signal(ctx, name, syscall.SIGKILL)
 }
 
@@ -178,7 +162,6 @@ func (d *Cluster) stop(name string) error {
 // start starts a new incarnation. A node that is still stopping is killed
 // first, as a service manager does after its timeout.
 func (d *Cluster) start(ctx context.Context, name string) error {
-	d.endWrong(name)
 	pid, err := d.pid(name)
 	if err != nil {
 		return err
@@ -210,75 +193,34 @@ func (d *Cluster) signal(ctx context.Context, name string, sig syscall.Signal) e
 	return err
 }
 
+// twin starts a second process with the node's name, at another address. Its log is
+// called NAME-twin.log.
 func (d *Cluster) twin(name string) error {
-	if !isNode(name) {
+	if name == testbed.Database {
 		return fmt.Errorf("a twin of %s: not a node", name)
 	}
-	t, err := d.spawn(name, "twin", "--listen", "127.0.0.1:0", "--advertise", "")
-	if err != nil {
-		return err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.twins = append(d.twins, t)
-	return nil
-}
-
-// nowhere is an address at which nothing listens.
-const nowhere = "127.0.0.1:1"
-
-// startWrong starts a session or data node that is down with an advertised
-// address at which nothing listens. The supervisor does not know of the
-// process.
-func (d *Cluster) startWrong(name string) error {
-	if !isNode(name) || strings.HasPrefix(name, "meta-") {
-		return fmt.Errorf("start %s at a wrong address: %w", name, testbed.ErrUnsupported)
-	}
-	pid, err := d.pid(name)
-	if err != nil {
-		return err
-	}
-	if pid != 0 || d.wrong[name] != nil {
-		return fmt.Errorf("start %s at a wrong address: it is running", name)
-	}
-	t, err := d.spawn(name, "wrong", "--advertise", nowhere)
-	if err == nil {
-		d.wrong[name] = t
-	}
-	return err
-}
-
-// endWrong kills the process that startWrong has started for the node, if there
-// is one.
-func (d *Cluster) endWrong(name string) {
-	if t := d.wrong[name]; t != nil {
-		t.kill()
-		delete(d.wrong, name)
-	}
-}
-
-// spawn starts a second process of a node, with flags that override the node's
-// own. Its log is called name-what.log.
-func (d *Cluster) spawn(name, what string, flags ...string) (*twin, error) {
 	program, args, err := d.nodes.Command(name)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	out, err := os.Create(filepath.Join(d.cfg.Dir, name+"-"+what+".log"))
+	out, err := os.Create(filepath.Join(d.cfg.Dir, name+"-twin.log"))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer out.Close() // the process has its own descriptor
 	// Of a repeated flag the last one counts.
-	cmd := exec.Command(program, append(args, flags...)...)
+	cmd := exec.Command(program, append(args, "--listen", "127.0.0.1:0", "--advertise", "")...)
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
-		return nil, err
+		return err
 	}
 	t := &twin{cmd: cmd, done: make(chan struct{})}
 	go func() {
 		defer close(t.done)
 		_ = cmd.Wait() // its log has the reason
 	}()
-	return t, nil
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.twins = append(d.twins, t)
+	return nil
 }

@@ -94,18 +94,3 @@ func TestClient_ClosedOneFreesItsName(t *testing.T) {
 		require.NoError(t, c.Close(t.Context()))
 	}
 }
-
-func TestCapabilities_OnlyOwnTokensAreReplaced(t *testing.T) {
-	for _, own := range []bool{true, false} {
-		for _, direct := range []bool{true, false} {
-			d := local.New(local.Config{OwnTokens: own, Direct: direct})
-			err := d.Capabilities().Allows(testbed.Step{Verb: testbed.RotateTokens})
-			if own {
-				require.NoError(t, err)
-			} else {
-				require.ErrorIs(t, err, testbed.ErrUnsupported, "so no console offers the scenario")
-			}
-			require.NoError(t, d.Close(t.Context()))
-		}
-	}
-}

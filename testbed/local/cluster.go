@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -56,12 +55,11 @@ type Cluster struct {
 	nodes   *supervisor.Handle
 	ended   chan error
 	tls     func() *tls.Config // of clients; nil without TLS
-	token   atomic.Value       // the operator's, a string
+	token   string             // the operator's
 
-	doing    sync.Mutex       // held by Do: one action at a time, apart from an operator's commands
-	wrong    map[string]*twin // processes that were started at a wrong address; only Do and Close use it
-	stopping map[string]int   // pids of nodes that were asked to stop; only Do uses it
-	stopped  bool             // the cluster was stopped; only Stop and Close use it
+	doing    sync.Mutex     // held by Do: one action at a time, apart from an operator's commands
+	stopping map[string]int // pids of nodes that were asked to stop; only Do uses it
+	stopped  bool           // the cluster was stopped; only Stop and Close use it
 
 	clients outside.Clients
 
@@ -74,7 +72,7 @@ var _ testbed.RealCluster = (*Cluster)(nil)
 
 // New returns a cluster for one run.
 func New(c Config) *Cluster {
-	d := &Cluster{cfg: c, advertised: map[string]string{}, ended: make(chan error, 1), stopping: map[string]int{}, wrong: map[string]*twin{}}
+	d := &Cluster{cfg: c, advertised: map[string]string{}, ended: make(chan error, 1), stopping: map[string]int{}}
 	if !c.Direct {
 		d.net = faultnet.New()
 	}
@@ -112,7 +110,7 @@ func (d *Cluster) size(c testbed.Size) testbed.Size {
 func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
 	d.view = &outside.View{Nodes: d.listening, HTTP: outside.HTTP(nil, d.settings), Token: d.Token}
 	if d.nodes != nil {
-		d.token.Store(d.nodes.Token())
+		d.token = d.nodes.Token()
 		return nil
 	}
 	cfg := supervisor.DefaultConfig()
@@ -134,7 +132,7 @@ func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
 		return err
 	}
 	d.nodes = d.cluster.Handle()
-	d.token.Store(d.nodes.Token())
+	d.token = d.nodes.Token()
 	if d.cfg.TLS { // issued by New
 		if d.tls, err = client.TLSFolder(d.nodes.TLSDir(), nil); err != nil {
 			return err
@@ -162,10 +160,7 @@ func (d *Cluster) settings() *tls.Config {
 }
 
 // Token returns the operator's token, "" if the cluster has none.
-func (d *Cluster) Token() string {
-	token, _ := d.token.Load().(string)
-	return token
-}
+func (d *Cluster) Token() string { return d.token }
 
 // detour puts a proxy in front of a process. It returns the address to
 // advertise and the address from which the process is to dial.
@@ -242,7 +237,7 @@ func (d *Cluster) ClientConfig(host string) (client.Config, error) {
 		}
 	}
 	slices.Sort(sessions)
-	return client.Config{Name: host, Sessions: sessions, Network: network, Token: d.Token(), TokenFrom: func() (string, error) { return d.Token(), nil }, TLSFrom: d.tls}, nil
+	return client.Config{Name: host, Sessions: sessions, Network: network, Token: d.Token(), TLSFrom: d.tls}, nil
 }
 
 // Events reads the nodes' trace files. The times can be compared because all
@@ -261,9 +256,6 @@ func (d *Cluster) Close(ctx context.Context) error {
 	d.mu.Unlock()
 	d.clients.Kill(d.clients.Names()...)
 	for _, t := range twins {
-		t.kill()
-	}
-	for _, t := range d.wrong {
 		t.kill()
 	}
 	err := d.end(ctx, true)
@@ -302,12 +294,6 @@ func (d *Cluster) pid(name string) (int, error) {
 		return 0, fmt.Errorf("%w: %s", supervisor.ErrNoProcess, name)
 	}
 	return rows[i].PID, nil
-}
-
-// isNode reports whether the name is that of a node.
-func isNode(name string) bool {
-	role, _, found := strings.Cut(name, "-")
-	return found && (role == "meta" || role == "data" || role == "session")
 }
 
 // twin is a second process with a node's name. It is expected to exit soon;

@@ -71,8 +71,6 @@
 //	burst of N                             clients make N new registrations each, that no client reads
 //	end burst
 //	announce stop to X
-//	rotate tokens                          all of them, two of each being valid meanwhile
-//	rotate certificates                    with their CA; with --tls
 //	heal all
 //
 // STATEMENTS are the kinds of statements that the database refuses: statements

@@ -54,11 +54,6 @@ func (p *parser) action() (*testbed.Step, error) {
 		}
 	case "freeze", "unfreeze":
 		d.Verb = testbed.Verb(w)
-	case "rotate":
-		if d.Verb = testbed.RotateTokens; !p.accept("tokens") {
-			d.Verb = testbed.RotateCertificates
-			word("certificates")
-		}
 	case "burst":
 		err = p.burst(d)
 	case "end":

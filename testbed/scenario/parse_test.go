@@ -53,18 +53,6 @@ figure leaderless
 	assert.Equal(t, []testbed.Verb{testbed.CutOne, testbed.Hold, testbed.HoldOne, testbed.Kill, testbed.LoseNext, testbed.Skew}, s.Needs())
 }
 
-func TestParse_Rotations(t *testing.T) {
-	const text = "cluster 3 meta 2 session 3 data 16 slots 2 replicas\nat 1s rotate tokens\nat 2s rotate certificates\nuntil 3s\n"
-	s, err := scenario.Parse("x.txt", text)
-	require.NoError(t, err)
-	assert.Equal(t, text, s.String())
-	assert.Equal(t, &testbed.Step{Verb: testbed.RotateTokens}, s.Lines[0].Step)
-	assert.Equal(t, &testbed.Step{Verb: testbed.RotateCertificates}, s.Lines[1].Step)
-	assert.False(t, s.Simulated())
-	_, err = scenario.Parse("x.txt", "cluster 3 meta 2 session 3 data\nat 1s rotate tires\nuntil 3s\n")
-	assert.ErrorContains(t, err, "tires")
-}
-
 func TestParse_AddressesPortsAndRefusals(t *testing.T) {
 	const text = `cluster 3 meta 2 session 3 data 16 slots 2 replicas
 at 1s start session-1 at a wrong address for 5s

@@ -70,14 +70,6 @@ func (s Scenario) absent(step Line) testbed.Selector {
 // errBudgets is why a scenario with budgets is not played on real machines.
 const errBudgets = "a budget (only simulated nodes have one; a real node computes as fast as its machine)"
 
-// Simulated reports whether the simulator can play the scenario: it has neither
-// tokens nor certificates.
-func (s Scenario) Simulated() bool {
-	return !slices.ContainsFunc(s.Lines, func(l Line) bool {
-		return l.Step != nil && (l.Step.Verb == testbed.RotateTokens || l.Step.Verb == testbed.RotateCertificates)
-	})
-}
-
 // Refusals returns the reasons why the scenario cannot be played on a cluster
 // with these capabilities, sorted and without duplicates.
 func (s Scenario) Refusals(g *testbed.Capabilities) []string {

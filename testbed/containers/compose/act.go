@@ -99,11 +99,10 @@ func (p *Project) Cut(ctx context.Context, service, network string) (Membership,
 	if !there {
 		return Membership{}, fmt.Errorf("cut %s from %s: not connected to that network", service, network)
 	}
-	m := Membership{service: service, network: network, ip: member.IP, aliases: member.Aliases}
 	if _, err := docker(ctx, callLimit, call{args: []string{"network", "disconnect", full, c.ID}}); err != nil {
 		return Membership{}, fmt.Errorf("cut %s from %s: %w", service, network, err)
 	}
-	return m, nil
+	return Membership{service: service, network: network, ip: member.IP, aliases: member.Aliases}, nil
 }
 
 // CutAgain disconnects a service that was connected again, which the engine

@@ -343,8 +343,8 @@ func tokenArgs(cfg Config) ([]string, error) {
 	return nil, nil
 }
 
-// NewTokens returns the lines of new tokens, one for each right.
-func NewTokens() (lines string) {
+// newTokens returns the lines of new tokens, one for each right.
+func newTokens() (lines string) {
 	for r := rights.Operator; r >= rights.Read; r-- {
 		lines += fmt.Sprintln(r, "local", rand.Text())
 	}
@@ -356,7 +356,7 @@ func NewTokens() (lines string) {
 func drawTokens(dir string) error {
 	tokens, err := rights.ReadFile(TokensPath(dir))
 	if errors.Is(err, fs.ErrNotExist) {
-		text := "# The tokens of this cluster, RIGHT NAME TOKEN: see SECURITY.md. A change is noticed within seconds.\n" + NewTokens()
+		text := "# The tokens of this cluster, RIGHT NAME TOKEN: see SECURITY.md. A change is noticed within seconds.\n" + newTokens()
 		if err := writeAside(TokensPath(dir), []byte(text)); err != nil {
 			return err
 		}
