@@ -28,7 +28,7 @@ LINT_VERSION     := v2.15.0
 SBOM_VERSION     := v1.10.0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo play pictures test-browser soak eight test test-race test-all test-long test-hostile test-real test-containers test-compose test-replicated test-zookeeper sim diagram mutate check up down lint generate bench fuzz cover clean
+.PHONY: help build demo play pictures test-browser soak eight test test-slow test-race test-all test-long test-hostile test-real test-containers test-compose test-replicated test-zookeeper sim diagram mutate check up down lint generate bench fuzz cover clean
 .PHONY: need-docker image image-source compose-up compose-demo compose-down
 
 help: ## list the targets
@@ -70,20 +70,29 @@ eight: build ## the defects that were found from outside, on processes: each sce
 # do not need the embedded MySQL server, whose code takes minutes to build for it. The
 # others are plain here; storms (make sim RACED=1), real servers and hostile clients run
 # under it too, and test-race plays everything. The longest begin first, so that no
-# processor waits for the last one. make lint vets.
-SLOWEST        := ./testbed/simulated ./cmd/conclave ./lab
+# processor waits for the last one. internal/archtest asks the go command for compiled
+# packages, so it comes when all are compiled. make lint vets.
+SLOWEST        := ./testbed/simulated ./cmd/conclave ./lab ./lab/oversell ./meta
 RACED_PACKAGES := ./session/... ./data/... ./client ./wire/... ./meta/metaclient ./internal/node ./internal/contain ./internal/faultnet ./internal/signal ./testbed/load ./testbed/console/... ./testbed/local/...
 
 # Tests of many virtual minutes or megabytes, which take a minute each under the race
 # detector: others bring the same goroutines together, and these are played without it.
 HEAVY := ^(TestCalm_NoElectionAcrossCalendarBoundaries|TestConfig_RefusesWhatIsInvalidAndChangesNothing|TestHandOver_CrashInEachPhase|TestMetaOutage_MembersAndTableStay|TestParts_ListLargerThanAMessageIsPushed|TestRepair_IdleClusterComparesRarely|TestStop_AnnouncementExpires)$$
 
-test: ## all tests that need only Go, each playing a share of its rounds
+# Tests that take five to thirty seconds each. make test leaves them out; CI and test-long
+# play them by test-slow.
+SLOW_PACKAGES := ./cmd/conclave ./testbed/simulated ./lab ./lab/oversell ./meta ./data ./session ./internal/archtest
+SLOW := ^(TestArrivals_AllAreServed|TestArticle001_DeadLeaderHasNoSuccessor|TestArticle003Late_LivingLeaderDeposedAndElectionWonTwice|TestArticleTheEndpointWithALock|TestBenchGrowth_WritesTableJSONAndPage|TestBinaries_LookNoMethodUpByName|TestChaos_RotationsMissNothing|TestConfig_RefusesWhatIsInvalidAndChangesNothing|TestDemo_HoldsInABubble|TestHandOver_CrashInEachPhase|TestLabElections|TestLimits_UnfinishedMessagesAreBounded|TestParts_ListLargerThanAMessageIsPushed|TestRecording_CostsLittle|TestRename_TreeBuildsUnderAnotherPath|TestRepair_IdleClusterComparesRarely|TestRights_RotationUnderLoadMissesNothing|TestSoak_OnRealProcesses|TestStop_AnnouncementExpires|TestUp_CertificatesAreRenewedUnderLoad)$$
+
+test: ## the tests that need only Go, but for those of test-slow, each playing a share of its rounds
 	@echo '$(SAY_RACE)'
-	$(GO) test -vet=off -p 3 -timeout 30m $(SLOWEST) $(if $(RACE),$$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACED_PACKAGES))"),./...)
-	$(if $(RACE),$(TEST_ENV) $(GO) test -vet=off -timeout 30m $(RACE) -skip '$(HEAVY)' $(RACED_PACKAGES),@true)
-	$(if $(RACE),$(GO) test -vet=off -run '$(HEAVY)' ./session ./data,@true)
+	$(GO) test -vet=off -p 3 -timeout 30m -skip '$(SLOW)' $(SLOWEST) $$($(GO) list ./... | grep -vxF "$$($(GO) list ./internal/archtest $(if $(RACE),$(RACED_PACKAGES),))")
+	$(if $(RACE),$(TEST_ENV) $(GO) test -vet=off -p 3 -timeout 30m $(RACE) -skip '$(HEAVY)|$(SLOW)' $(RACED_PACKAGES),@true)
+	$(GO) test -vet=off -skip '$(SLOW)' ./internal/archtest
 	cd internal/devdb/goregex && $(GO) test ./...
+
+test-slow: ## the tests of five to thirty seconds each that make test leaves out
+	$(GO) test -vet=off -timeout 30m -run '$(SLOW)' $(SLOW_PACKAGES)
 
 test-race: ## all tests that need only Go under the race detector, but for a few that take a minute each
 	$(TEST_ENV) $(GO) test -timeout 60m $(RACE) -skip '$(HEAVY)' $$($(GO) list ./... | grep -v -e /internal/archtest$$ -e /testbed/simulated/mutate$$)
@@ -94,9 +103,10 @@ test-race: ## all tests that need only Go under the race detector, but for a few
 REAL := ./internal/mysqltest/ ./testbed/containers/compose/ ./sql/... ./elector/ ./elector/termcas/ ./elector/fence/ ./lab/ ./lab/oversell/ ./lab/article000/... ./lab/article001/... ./lab/article003/...
 test-all: test test-race test-long test-hostile test-browser test-real test-zookeeper test-containers ## those, the slow suites, the page in a browser, and the tests on real servers in containers: MySQL, MariaDB, ZooKeeper; lists what it skipped (REQUIRE_DOCKER=1: fails); hours
 
-test-long: ## the suites that take minutes each: stories, storms, one seed one trace, fuzz, soak, all programs for macOS, the tree under another path
+test-long: ## the suites that take minutes each: those of test-slow, stories, storms, one seed one trace, fuzz, soak, all programs for macOS, the tree under another path
 	GOOS=darwin GOARCH=arm64 $(GO) build ./...
 	TEST_ALL=1 $(GO) test -count=1 ./internal/archtest ./internal/devdb ./meta ./session
+	@$(MAKE) --no-print-directory test-slow
 	$(GO) test -count=1 -run '^TestStories$$' ./testbed/simulated -args -all
 	@for suite in 'sim STORIES=1' 'sim SEEDS=2000' 'sim TWICE=20' 'sim RACED=1 SEEDS=50' 'fuzz FUZZTIME=60s' 'soak FOR=5m'; do \
 	  echo "== make $$suite"; $(MAKE) --no-print-directory $$suite || exit 1; done
@@ -223,7 +233,7 @@ FUZZTIME ?= 20s
 # sometimes reports that as a failure (golang/go#75804). An input that fails or hangs
 # is always written to a file.
 fuzz: ## every fuzz target for FUZZTIME (20s), two at a time
-	@grep -roE '^func Fuzz[A-Za-z0-9_]*' --include='*_test.go' . | sed -E 's|/[^/]*:func | |' | sort -u | GO='$(GO)' xargs -P 2 -n 2 .ci/fuzz $(FUZZTIME)
+	@grep -roE '^func Fuzz[A-Za-z0-9_]*' --include='*_test.go' . | sed 's|:func | |' | sort -u | GO='$(GO)' xargs -P 2 -n 2 .ci/fuzz $(FUZZTIME)
 
 # The modules are read from the programs themselves, so the list is that of what was
 # built. The image has nothing but four of these programs.

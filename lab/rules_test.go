@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"conclave/internal/long"
 	"conclave/internal/mysqltest"
 	"conclave/internal/signal"
 	conclavesql "conclave/sql"
@@ -104,7 +105,7 @@ func TestRules(t *testing.T) {
 		{article003Rule, Partition, overlaps},
 	} {
 		t.Run(test.rule.Name, func(t *testing.T) {
-			if test.rule.Alone && os.Getenv("TEST_ALL") == "" {
+			if test.rule.Alone && !long.All() {
 				t.Skip("its waiters spin, and its time-outs are too short for a busy machine; it runs with TEST_ALL=1")
 			} else if !test.rule.Alone {
 				t.Parallel()

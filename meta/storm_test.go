@@ -19,7 +19,7 @@ import (
 )
 
 // storms: go test ./meta -run Storm -storms 100
-var storms = flag.Int("storms", long.Rounds(2, 4), "number of seeds for TestStorm")
+var storms = flag.Int("storms", long.Rounds(1, 4), "number of seeds for TestStorm")
 
 // tables collects every slot table that any node has ever held.
 type tables struct {

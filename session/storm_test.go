@@ -31,7 +31,7 @@ import (
 //
 // CONCLAVE_STORMS=n runs n seeds, CONCLAVE_STORM=seed that one.
 func TestStorm(t *testing.T) {
-	from, n := uint64(1), uint64(long.Rounds(2, 4))
+	from, n := uint64(1), uint64(long.Rounds(1, 4))
 	if s, err := strconv.ParseUint(os.Getenv("CONCLAVE_STORMS"), 10, 64); err == nil {
 		n = s
 	}

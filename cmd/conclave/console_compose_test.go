@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"conclave/internal/long"
 	"conclave/testbed/console"
 	"conclave/testbed/containers/compose"
 )
@@ -24,7 +25,7 @@ import (
 // test.
 func composeUp(t *testing.T) (*compose.Project, []compose.Container) {
 	t.Helper()
-	if os.Getenv("TEST_ALL") == "" {
+	if !long.All() {
 		t.Skip("make test-compose runs this one, on the cluster of make compose-up")
 	}
 	p, err := compose.New(compose.Config{Name: "conclave", Dir: "../.."})

@@ -18,12 +18,14 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"conclave/internal/long"
 )
 
 // chromium returns the path of a browser, or skips the test.
 func chromium(t *testing.T) string {
 	t.Helper()
-	if os.Getenv("TEST_ALL") == "" {
+	if !long.All() {
 		t.Skip("make test-browser runs this one")
 	}
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {

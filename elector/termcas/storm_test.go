@@ -20,7 +20,7 @@ import (
 // leaderships overlap; an effect of an older term is never accepted after one of a newer;
 // and a node leads within two leases after the storm.
 func TestStorm(t *testing.T) {
-	seeds := uint64(long.Rounds(2, 6))
+	seeds := uint64(long.Rounds(1, 6))
 	for _, takeover := range []termcas.Takeover{termcas.Witness, termcas.Lease} {
 		for seed := range seeds {
 			t.Run(fmt.Sprintf("%s/seed %d", takeover, seed), func(t *testing.T) {

@@ -108,6 +108,7 @@ func TestImports(t *testing.T) {
 
 // TestForeignImports keeps three technologies where they belong.
 func TestForeignImports(t *testing.T) {
+	of := foreign(t)
 	for _, rule := range []struct {
 		what string
 		may  []string
@@ -119,7 +120,7 @@ func TestForeignImports(t *testing.T) {
 		{"testing", []string{"internal/zktest", "elector/electortest", "internal/mysqltest", "testbed/simulated"}},
 		{"github.com/ory/dockertest", []string{"internal/mysqltest"}},
 	} {
-		for pkg, imports := range foreign(t) {
+		for pkg, imports := range of {
 			for _, imp := range imports {
 				if imp != rule.what && !strings.HasPrefix(imp, rule.what+"/") {
 					continue

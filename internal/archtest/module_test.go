@@ -16,6 +16,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"conclave/internal/long"
 )
 
 // root is the checkout.
@@ -182,7 +184,7 @@ func TestRename_TreeBuildsUnderAnotherPath(t *testing.T) {
 	assert.Contains(t, command(t, dir, "make", "-n", "build"), "-X example.org/a-registry/internal/cli.version=")
 	// The descriptors of the protocol are checked when a program starts.
 	command(t, dir, "go", "test", "-count=1", "-run", "^TestCheckPublisher_", "./wire")
-	if os.Getenv("TEST_ALL") == "" {
+	if !long.All() {
 		return // building all programs again takes minutes
 	}
 	command(t, dir, "go", "build", "./...")

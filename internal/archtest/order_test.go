@@ -47,6 +47,11 @@ const mostBack = 10
 func TestFiles_DependDownTheirDeclaredOrder(t *testing.T) {
 	docs, err := exec.Command("git", "-C", "../..", "ls-files", "--cached", "--others", "--exclude-standard", "*doc.go").Output()
 	require.NoError(t, err)
+	if testing.Short() {
+		t.Log("short: without types")
+		return
+	}
+	c := newChecker(t)
 	declared := 0
 	for path := range strings.FieldsSeq(string(docs)) {
 		dir := filepath.Join("../..", filepath.Dir(path))
@@ -56,11 +61,7 @@ func TestFiles_DependDownTheirDeclaredOrder(t *testing.T) {
 		}
 		declared++
 		t.Run(filepath.Dir(path), func(t *testing.T) {
-			if testing.Short() {
-				t.Log("short: without types")
-				return
-			}
-			uses := references(t, dir)
+			uses := c.references(t, dir)
 			files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 			require.NoError(t, err)
 			var here []string
@@ -112,8 +113,8 @@ func (r reference) String() string {
 }
 
 // references returns the references between the files of a package, sorted.
-func references(t *testing.T, dir string) (out []reference) {
-	fset, files, info := check(t, dir)
+func (c *checker) references(t *testing.T, dir string) (out []reference) {
+	files, info := c.check(t, dir)
 	names := map[[2]string][]string{}
 	for _, f := range files {
 		ast.Inspect(f, func(n ast.Node) bool {
@@ -125,9 +126,9 @@ func references(t *testing.T, dir string) (out []reference) {
 			if used == nil || used.Pkg() == nil || used.Pkg().Name() != f.Name.Name || !used.Pos().IsValid() {
 				return true
 			}
-			from, to := filepath.Base(fset.File(id.Pos()).Name()), filepath.Base(fset.File(used.Pos()).Name())
+			from, to := filepath.Base(c.set.File(id.Pos()).Name()), filepath.Base(c.set.File(used.Pos()).Name())
 			pair := [2]string{from, to}
-			if from != to && filepath.Dir(fset.File(used.Pos()).Name()) == dir && !slices.Contains(names[pair], used.Name()) {
+			if from != to && filepath.Dir(c.set.File(used.Pos()).Name()) == dir && !slices.Contains(names[pair], used.Name()) {
 				names[pair] = append(names[pair], used.Name())
 			}
 			return true
@@ -141,38 +142,45 @@ func references(t *testing.T, dir string) (out []reference) {
 	return out
 }
 
-// check parses a package without its tests and resolves its identifiers. What
-// it imports is read from the export data of the go command.
-func check(t *testing.T, dir string) (*token.FileSet, []*ast.File, *types.Info) {
-	list := exec.Command("go", "list", "-export", "-deps", "-f", `{{.ImportPath}} {{.Export}}`, ".")
-	list.Dir = dir
+// checker resolves the identifiers of packages. What they import is read once for all
+// of them, from the export data of the go command.
+type checker struct {
+	files    map[string][]string // of a folder
+	exports  map[string]string   // of the path of an import
+	set      *token.FileSet
+	importer types.Importer
+}
+
+// newChecker asks the go command about all packages at once.
+func newChecker(t *testing.T) *checker {
+	list := exec.Command("go", "list", "-export", "-deps", "-f", `{{.Dir}}:{{.ImportPath}}:{{.Export}}:{{join .GoFiles " "}}`, "../../...", "../../.ci")
 	var complaints bytes.Buffer
 	list.Stderr = &complaints
 	text, err := list.Output()
 	require.NoError(t, err, complaints.String())
-	exports := map[string]string{}
+	c := &checker{files: map[string][]string{}, exports: map[string]string{}, set: token.NewFileSet()}
 	for line := range strings.Lines(string(text)) {
-		if path, file, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
-			exports[path] = file
-		}
+		f := strings.SplitN(strings.TrimSpace(line), ":", 4)
+		require.Len(t, f, 4, line)
+		c.exports[f[1]], c.files[f[0]] = f[2], strings.Fields(f[3])
 	}
-	names := exec.Command("go", "list", "-f", `{{join .GoFiles " "}}`, ".")
-	names.Dir = dir
-	text, err = names.Output()
+	c.importer = importer.ForCompiler(c.set, "gc", func(path string) (io.ReadCloser, error) { return os.Open(c.exports[path]) })
+	return c
+}
+
+// check parses a package without its tests and resolves its identifiers.
+func (c *checker) check(t *testing.T, dir string) ([]*ast.File, *types.Info) {
+	absolute, err := filepath.Abs(dir)
 	require.NoError(t, err)
-	fset := token.NewFileSet()
 	var files []*ast.File
-	for name := range strings.FieldsSeq(string(text)) {
-		f, err := parser.ParseFile(fset, filepath.Join(dir, name), nil, 0)
+	for _, name := range c.files[absolute] {
+		f, err := parser.ParseFile(c.set, filepath.Join(dir, name), nil, 0)
 		require.NoError(t, err)
 		files = append(files, f)
 	}
-	require.NotEmpty(t, files)
+	require.NotEmpty(t, files, dir)
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
-	conf := types.Config{Importer: importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) {
-		return os.Open(exports[path])
-	})}
-	_, err = conf.Check(dir, fset, files, info)
+	_, err = (&types.Config{Importer: c.importer}).Check(dir, c.set, files, info)
 	require.NoError(t, err)
-	return fset, files, info
+	return files, info
 }

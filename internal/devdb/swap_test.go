@@ -90,11 +90,11 @@ func swapped(e executor, owner string, term int) (bool, error) {
 }
 
 func TestSwap_HasOneWinner(t *testing.T) {
-	contend(t, serveSlow(t, ""), long.Rounds(1_000, 5_000), func(c *sql.Conn, owner string, term int) (bool, error) { return swapped(c, owner, term) })
+	contend(t, serveSlow(t, ""), long.Rounds(300, 5_000), func(c *sql.Conn, owner string, term int) (bool, error) { return swapped(c, owner, term) })
 }
 
 func TestSwapInTransactions_HasOneWinner(t *testing.T) {
-	contend(t, serveSlow(t, ""), 500, func(c *sql.Conn, owner string, term int) (bool, error) {
+	contend(t, serveSlow(t, ""), long.Rounds(100, 500), func(c *sql.Conn, owner string, term int) (bool, error) {
 		tx, err := c.BeginTx(context.Background(), nil)
 		if err != nil {
 			return false, err
@@ -109,7 +109,7 @@ func TestSwapInTransactions_HasOneWinner(t *testing.T) {
 }
 
 func TestSwapWithFile_HasOneWinner(t *testing.T) {
-	contend(t, serveSlow(t, filepath.Join(t.TempDir(), "db.sql")), 500, func(c *sql.Conn, owner string, term int) (bool, error) { return swapped(c, owner, term) })
+	contend(t, serveSlow(t, filepath.Join(t.TempDir(), "db.sql")), long.Rounds(100, 500), func(c *sql.Conn, owner string, term int) (bool, error) { return swapped(c, owner, term) })
 }
 
 // The engine keeps a failed statement's view of the tables and would write it

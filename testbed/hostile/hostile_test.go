@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"conclave/internal/long"
 )
 
 // quietFor is how long the honest are measured under the control, between two attacks.
@@ -21,7 +23,7 @@ const tries = 3
 
 // Hostile clients with the tokens that they could have harm no honest one.
 func TestHostile_ClientsHarmNoHonestOne(t *testing.T) {
-	if os.Getenv("TEST_ALL") == "" {
+	if !long.All() {
 		t.Skip("it measures what honest clients notice and wants the machine for itself: make test-hostile")
 	}
 	suite(t, start(t, false), attacks)
@@ -29,7 +31,7 @@ func TestHostile_ClientsHarmNoHonestOne(t *testing.T) {
 
 // The same of those that attack the TLS of a cluster.
 func TestHostile_ClientsOfTLSHarmNoHonestOne(t *testing.T) {
-	if os.Getenv("TEST_ALL") == "" {
+	if !long.All() {
 		t.Skip("as TestHostile_ClientsHarmNoHonestOne")
 	}
 	suite(t, start(t, true), attacksOnTLS)

@@ -36,7 +36,7 @@ func TestStorms(t *testing.T) {
 	case n == 0 && (testing.Short() || raceDetector):
 		n = 1
 	case n == 0:
-		n = long.Rounds(3, 10)
+		n = long.Rounds(2, 10)
 	}
 	collectSeldom(t)
 	next, err := numbers(*queue)
