@@ -58,9 +58,10 @@ type Config struct {
 	// Linger announces that this client ends without a good-bye: its
 	// publications then stay for this long, at most an hour, and count as
 	// withdrawn afterwards, so that the push guard does not take them for lost.
-	// Only the session that the client left knows of it. If that stops or dies, they
-	// stay for its session grace (15 s), and the push guard may hold them for as long
-	// again.
+	// Only the session that the client left knows of it. A session that stops in order
+	// hands it on, if another one takes it within five seconds. If it does not, or
+	// dies, they stay for its session grace (15 s) and the push guard may hold them for
+	// as long again.
 	// Default 0, for clients that run until they call Close: their publications
 	// are kept for the session's client lease (5 s by default), or a quarter of it
 	// if the session sees that the client's process ended.

@@ -31,7 +31,8 @@
 // that its clients have changed or withdrawn at another session. The orderly
 // end of a request stream is the client's last message: the client uses no
 // other session afterwards, and registrations that it announced to leave behind
-// (a linger) may be published until the linger ends. A client that moves to another session must break its stream off instead.
+// (a linger) may be published until the linger ends, by another session if this one
+// stops. A client that moves to another session must break its stream off instead.
 //
 // # The fence
 //
@@ -121,8 +122,7 @@
 //     until its deadline, and then ends with an error.
 //   - This session is stopped: it is taken off the lists given to clients, its
 //     clients move, it leaves the member list, and its port closes. No client
-//     loses anything; what clients with a linger have left stays for the session
-//     grace.
+//     loses anything.
 //   - A data node is not heard for a node lease: the beats report it, and if most
 //     sessions do, the meta leader gives its slots to others.
 //   - A data node dies: its slots get new leaders at new epochs. Registrations
@@ -146,6 +146,7 @@
 // is given the parts below it and the functions that it needs.
 //
 //   - stop.go: the clients move before a stop.
+//   - departed.go: what clients have left goes to other sessions before it.
 //   - server.go: the list of the parts, and how a session starts.
 //   - state.go: the loop that applies the cluster's state.
 //   - drain.go: whether clients are taken, or asked to move.

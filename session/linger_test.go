@@ -2,6 +2,9 @@ package session_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +13,9 @@ import (
 
 	"conclave/client"
 	"conclave/internal/logging"
+	"conclave/session"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
 )
 
 // lingering starts a client with a linger, which ends without a good-bye.
@@ -73,5 +79,114 @@ func TestLinger_ClientThatLeftIsStillPublished(t *testing.T) {
 		kill(c, c.datas["data-1"])
 		c.startData("data-1")
 		c.eventually("data has it again", func() bool { return len(c.stored("svc")) == 1 })
+	})
+}
+
+// What a client with a linger has left outlives a session that stops, for the rest of
+// the linger: the session hands it over. The push guard, which holds back what is lost
+// with a session, has nothing to hold.
+func TestLinger_OutlivesASessionThatStops(t *testing.T) {
+	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
+		sub := c.watch(c.client("reader", "session-2"), "svc")
+		writer, leave := c.lingering("writer", 90*time.Second, "session-1")
+		want := []string{}
+		for i := range 300 { // more than one message has
+			want = append(want, fmt.Sprint(i))
+			_, err := writer.Publish(t.Context(), "svc", want[i:])
+			require.NoError(t, err)
+		}
+		slices.Sort(want)
+		gone, err := writer.Publish(t.Context(), "svc", []string{"withdrawn"})
+		require.NoError(t, err)
+		require.NoError(t, gone.Stored(t.Context()))
+		require.NoError(t, gone.Withdraw())
+		c.eventually("all are seen", sub.shows(want...))
+		leave()
+		left := time.Now()
+		time.Sleep(10 * time.Second)
+		require.NoError(t, c.sessions["session-1"].server.Shutdown(c.ctx))
+		seen := len(sub.all())
+
+		time.Sleep(time.Until(left.Add(89 * time.Second)))
+		assert.Len(t, sub.all(), seen, "no push: nothing was lost")
+		c.eventually("they go when the linger has ended", sub.shows())
+		assert.WithinDuration(t, left.Add(90*time.Second), time.Now(), 2*time.Second)
+	})
+}
+
+// A session that stops says what it could not hand over.
+func TestLinger_NoSessionTakesIt(t *testing.T) {
+	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
+		writer, leave := c.lingering("writer", time.Hour, "session-1")
+		c.published(writer, "svc", "a")
+		leave()
+		time.Sleep(time.Second)
+		require.ErrorContains(t, c.sessions["session-1"].server.Shutdown(c.ctx), "what 1 clients have left stays for the session grace: no other session takes clients")
+	})
+}
+
+// A session that does not answer takes no time from those that do.
+func TestLinger_GoesToTheSessionThatAnswers(t *testing.T) {
+	bubble(t, 1, 3, func(t *testing.T, c *cluster) {
+		var leave []func()
+		for i := range 200 {
+			w, leaves := c.lingering(fmt.Sprint("writer-", i), time.Hour, "session-1")
+			c.published(w, "svc", fmt.Sprint(i))
+			leave = append(leave, leaves)
+		}
+		for _, leaves := range leave {
+			leaves()
+		}
+		time.Sleep(time.Second)
+		c.net.Cut("session-1", "session-2")
+		c.net.Cut("session-2", "session-1")
+		require.NoError(t, c.sessions["session-1"].server.Shutdown(c.ctx))
+		time.Sleep(time.Minute)
+		assert.Len(t, c.stored("svc"), 200)
+	})
+}
+
+// A stop does not wait for a session to which data does not answer.
+func TestLinger_HandingOverHasALimit(t *testing.T) {
+	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
+		c.startSession("session-2", func(x *session.Config) { x.ClientLease, x.SessionGrace = 40*time.Second, time.Minute })
+		c.settle()
+		writer, leave := c.lingering("writer", time.Hour, "session-1")
+		c.published(writer, "svc", "a")
+		leave()
+		time.Sleep(time.Second)
+		c.net.Cut("session-2", "data-1")
+		c.net.Cut("data-1", "session-2")
+		start := time.Now()
+		require.ErrorContains(t, c.sessions["session-1"].server.Shutdown(c.ctx), "what 1 of 1 clients have left stays for the session grace")
+		assert.Less(t, time.Since(start), 10*time.Second)
+	})
+}
+
+// What the other session refuses does not keep the rest from it, and a client that
+// is connected there is not replaced.
+func TestLinger_HandsOverTheRest(t *testing.T) {
+	bubble(t, 1, 2, func(t *testing.T, c *cluster) {
+		x := c.raw("shop", "session-1")
+		x.send(&wirev1.ClientMessage{Hello: &wirev1.ClientHello{Client: "shop", LingerMs: 3600_000}})
+		x.until(func(m *wirev1.ServerMessage) bool { return m.GetWelcome() != nil })
+		for i := range 300 {
+			x.answer(&wirev1.Publisher{Id: fmt.Sprintf("%03d", i), DataInfoId: svc, Version: 1, Values: []string{fmt.Sprint(i)}})
+		}
+		require.NoError(t, x.stream.CloseRequest())
+		time.Sleep(time.Second)
+		other := c.raw("other", "session-2").hello("other")
+		defer other.end()
+		other.answer(&wirev1.Publisher{Id: "000", DataInfoId: svc, Version: 2, Values: []string{"new"}})
+		for _, departed := range []*wirev1.Departed{{}, {Identity: strings.Repeat("x", 129)}} {
+			again := c.raw("again", "session-2")
+			again.send(&wirev1.ClientMessage{Hello: &wirev1.ClientHello{Client: "other", Departed: departed}})
+			_, err := again.stream.Receive()
+			assert.Contains(t, []wire.Code{wire.CodeConflict, wire.CodeBadRequest}, wire.CodeOf(wire.FromConnect(err)), "%v", err)
+			again.end()
+		}
+		require.ErrorContains(t, c.sessions["session-1"].server.Shutdown(c.ctx), "registration 000 is at version 2, which is above 1")
+		time.Sleep(time.Minute)
+		assert.Len(t, c.stored("svc"), 299, "all others; the other client does not ping")
 	})
 }

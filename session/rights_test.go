@@ -138,6 +138,37 @@ func TestRights_AnotherPublisherReplacesNothing(t *testing.T) {
 	})
 }
 
+// What a session hands over for a client that has left belongs to that client's
+// identity. Only a node may name another identity.
+func TestRights_WhatIsHandedOverKeepsItsIdentity(t *testing.T) {
+	bubble(t, 0, 0, func(t *testing.T, c *cluster) {
+		c.startWith(newTokenFile(t), "session-1", "session-2")
+		as := c.rawWith("b-token", "bank", "session-2")
+		as.send(&wirev1.ClientMessage{Hello: &wirev1.ClientHello{Client: "bank", Departed: &wirev1.Departed{Identity: "shop"}}})
+		_, err := as.stream.Receive()
+		assert.Equal(t, wire.CodeForbidden, wire.CodeOf(wire.FromConnect(err)), "%v", err)
+		as.end()
+
+		shop := c.rawWith("p-token", "shop", "session-1")
+		shop.send(&wirev1.ClientMessage{Hello: &wirev1.ClientHello{Client: "shop", Name: "shop", LingerMs: 3600_000}})
+		shop.until(func(m *wirev1.ServerMessage) bool { return m.GetWelcome() != nil })
+		require.Len(t, shop.answer(&wirev1.Publisher{Id: "a", DataInfoId: svc, Version: 1, Values: []string{"mine"}}).GetAccepted(), 1)
+		require.NoError(t, shop.stream.CloseRequest())
+		time.Sleep(time.Second)
+		require.NoError(t, c.sessions["session-1"].server.Shutdown(c.ctx))
+		time.Sleep(time.Minute)
+		_, list := c.getWith("n-token", "session-2", "/v1/publishers")
+		require.Len(t, list, 1)
+		assert.Equal(t, []any{"a", "shop"}, []any{list[0]["id"], list[0]["client"]})
+		bank := c.rawWith("b-token", "bank", "session-2").hello("bank")
+		defer bank.end()
+		assert.Len(t, bank.answer(&wirev1.Publisher{Id: "a", DataInfoId: svc, Version: 2, Withdrawn: true}).GetRefused(), 1)
+		again := c.rawWith("p-token", "shop-2", "session-2").hello("shop-2")
+		defer again.end()
+		assert.Len(t, again.answer(&wirev1.Publisher{Id: "a", DataInfoId: svc, Version: 2, Values: []string{"mine too"}}).GetAccepted(), 1)
+	})
+}
+
 // A token is replaced while clients work: with both valid for a while nothing is
 // ever missing, and the connection with the old one ends when that is removed.
 func TestRights_RotationLosesNothing(t *testing.T) {

@@ -45,6 +45,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 			{Name: "ask clients to move", Do: s.moveClients},
 			{Name: "wait until no client is left", Do: func(ctx context.Context) error { return s.waitNone(ctx, until) }},
 			refuseClients,
+			{Name: "hand over what clients have left", Do: s.handOverDeparted},
 			{Name: "hand the last changes to data", Do: s.flush},
 			{Name: "leave the member list", Do: s.leaveMembers},
 		}

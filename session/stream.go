@@ -117,6 +117,12 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	}
 	identity, _ := rights.Of(ctx)
 	owner := &registry.Owner{Client: first.Hello.Client, Name: first.Hello.Name, Identity: identity.Name, Address: stream.Peer().Addr, Host: request.body.host, Deltas: first.Hello.Deltas, Parts: first.Hello.Parts}
+	if d := first.Hello.Departed; d != nil {
+		if err := c.mayHandOver(identity, first.Hello); err != nil {
+			return err
+		}
+		owner.Identity, owner.Address, owner.Host = d.GetIdentity(), d.GetAddress(), serve.HostOf(d.GetAddress())
+	}
 	reading.set(time.Time{}) // the client waits for its welcome
 	request.body.handled()
 	late := time.AfterFunc(sendLimit, reading.fail) // it may not read what it is sent meanwhile
@@ -192,6 +198,21 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	}
 	c.config.Logger.Debug("client left", "client", conn.Name, "goodbye", goodbye, "registrations", left, "error", err)
 	return err
+}
+
+// mayHandOver returns why a hello may not hand over what a client has left, or nil. A
+// client that is connected here has not departed.
+func (c *clientService) mayHandOver(sender rights.Identity, hello *wirev1.ClientHello) error {
+	d := hello.GetDeparted()
+	switch {
+	case !sender.May(rights.Node):
+		return wire.Errorf(wire.CodeForbidden, "a hello in the name of %.100q needs the right %s", d.GetIdentity(), rights.Node)
+	case len(d.GetIdentity()) > maxNameBytes || len(d.GetAddress()) > maxNameBytes:
+		return wire.Errorf(wire.CodeBadRequest, "the identity and the address of a client that has departed have at most %d bytes", maxNameBytes)
+	case c.clients.has(hello.GetClient()):
+		return wire.Errorf(wire.CodeConflict, "client %s is connected here", hello.GetClient())
+	}
+	return nil
 }
 
 // receive handles the client's messages until the stream ends or breaks, the

@@ -104,7 +104,7 @@ func (a *app) publishCommand() *cobra.Command {
 		Use: "publish DATAID=VALUE...", Short: "Publish values",
 		Long: `Publish values and return when data nodes have stored them. The values stay for the
 sessions' client lease (--linger, 5s) after the command has ended, or at most for the
-session grace (15s) if the session that took them ends meanwhile. With --hold the
+session grace (15s) if the session that took them dies meanwhile. With --hold the
 command runs until it is interrupted and then withdraws them. A DATAID can have several
 values.`,
 		Args: want("DATAID=VALUE..."),

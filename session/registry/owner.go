@@ -101,6 +101,10 @@ func (o *Owner) count(reg *registration, n int) {
 // its request: it uses no other session before until.
 func (o *Owner) Linger(until time.Time) { o.until = until }
 
+// Departed reports whether the linger of a client that has left as it had announced
+// has not ended.
+func (o *Owner) Departed(now time.Time) bool { return now.Before(o.until) }
+
 // End records that the connection has ended.
 func (o *Owner) End() {
 	if o.account != nil && !o.ended {
@@ -112,7 +116,7 @@ func (o *Owner) End() {
 // fresh reports whether the registrations of the connection may be published.
 func (o *Owner) fresh(now time.Time, grace time.Duration) bool {
 	last := o.last.Load()
-	return last != nil && now.Sub(*last) < FreshFor(grace) || now.Before(o.until)
+	return last != nil && now.Sub(*last) < FreshFor(grace) || o.Departed(now)
 }
 
 // after returns the owner of a registration that belongs to o, or to no

@@ -118,6 +118,20 @@ func (r *Registry) Disown(h *Holdings, cause wirev1.Cause, most int) (removed in
 	return removed, len(h.left) > 0
 }
 
+// Copies returns the next live registrations in h, at most the given number and about
+// that many bytes but at least one, as they are sent, and whether there are more.
+func (r *Registry) Copies(h *Holdings, most, bytes int) (out []*wirev1.Publisher, more bool) {
+	for ; most > 0 && bytes > 0 && len(h.left) > 0; most-- {
+		for _, reg := range h.next(1) {
+			if !reg.withdrawn {
+				out = append(out, reg.message())
+				bytes -= reg.size()
+			}
+		}
+	}
+	return out, len(h.left) > 0
+}
+
 // Withdraw turns at most the given number of registrations in h into tombstones,
 // after their client said good-bye. It returns how many it has withdrawn, and whether
 // there are more. Removing this session's copies would not be enough: an older copy

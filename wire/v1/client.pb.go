@@ -218,9 +218,12 @@ type ClientHello struct {
 	Name   string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`     // for people
 	// The client will leave without a goodbye. Its registrations stay for this
 	// time and then count as withdrawn. 0: the client lease of the session.
-	LingerMs      int64 `protobuf:"varint,3,opt,name=linger_ms,json=lingerMs,proto3" json:"linger_ms,omitempty"`
-	Deltas        bool  `protobuf:"varint,4,opt,name=deltas,proto3" json:"deltas,omitempty"` // the client can apply Push.delta
-	Parts         bool  `protobuf:"varint,5,opt,name=parts,proto3" json:"parts,omitempty"`   // the client can put lists together (Push.part), and knows ServerMessage.withheld
+	LingerMs int64 `protobuf:"varint,3,opt,name=linger_ms,json=lingerMs,proto3" json:"linger_ms,omitempty"`
+	Deltas   bool  `protobuf:"varint,4,opt,name=deltas,proto3" json:"deltas,omitempty"` // the client can apply Push.delta
+	Parts    bool  `protobuf:"varint,5,opt,name=parts,proto3" json:"parts,omitempty"`   // the client can put lists together (Push.part), and knows ServerMessage.withheld
+	// The sender is a session that stops, and sends what this client, which announced
+	// a linger, has left there. It needs the right of a node.
+	Departed      *Departed `protobuf:"bytes,6,opt,name=departed,proto3" json:"departed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -290,6 +293,65 @@ func (x *ClientHello) GetParts() bool {
 	return false
 }
 
+func (x *ClientHello) GetDeparted() *Departed {
+	if x != nil {
+		return x.Departed
+	}
+	return nil
+}
+
+type Departed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Identity      string                 `protobuf:"bytes,1,opt,name=identity,proto3" json:"identity,omitempty"` // of the client's token
+	Address       string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`   // from which the client was connected
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Departed) Reset() {
+	*x = Departed{}
+	mi := &file_wire_v1_client_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Departed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Departed) ProtoMessage() {}
+
+func (x *Departed) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_v1_client_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Departed.ProtoReflect.Descriptor instead.
+func (*Departed) Descriptor() ([]byte, []int) {
+	return file_wire_v1_client_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Departed) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
+}
+
+func (x *Departed) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
 type Subscription struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Id         string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -307,7 +369,7 @@ type Subscription struct {
 
 func (x *Subscription) Reset() {
 	*x = Subscription{}
-	mi := &file_wire_v1_client_proto_msgTypes[4]
+	mi := &file_wire_v1_client_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -319,7 +381,7 @@ func (x *Subscription) String() string {
 func (*Subscription) ProtoMessage() {}
 
 func (x *Subscription) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_client_proto_msgTypes[4]
+	mi := &file_wire_v1_client_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -332,7 +394,7 @@ func (x *Subscription) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscription.ProtoReflect.Descriptor instead.
 func (*Subscription) Descriptor() ([]byte, []int) {
-	return file_wire_v1_client_proto_rawDescGZIP(), []int{4}
+	return file_wire_v1_client_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Subscription) GetId() string {
@@ -405,7 +467,7 @@ type ServerMessage struct {
 
 func (x *ServerMessage) Reset() {
 	*x = ServerMessage{}
-	mi := &file_wire_v1_client_proto_msgTypes[5]
+	mi := &file_wire_v1_client_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -417,7 +479,7 @@ func (x *ServerMessage) String() string {
 func (*ServerMessage) ProtoMessage() {}
 
 func (x *ServerMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_client_proto_msgTypes[5]
+	mi := &file_wire_v1_client_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -430,7 +492,7 @@ func (x *ServerMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerMessage.ProtoReflect.Descriptor instead.
 func (*ServerMessage) Descriptor() ([]byte, []int) {
-	return file_wire_v1_client_proto_rawDescGZIP(), []int{5}
+	return file_wire_v1_client_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ServerMessage) GetWelcome() *Welcome {
@@ -523,7 +585,7 @@ type WatchedValues struct {
 
 func (x *WatchedValues) Reset() {
 	*x = WatchedValues{}
-	mi := &file_wire_v1_client_proto_msgTypes[6]
+	mi := &file_wire_v1_client_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -535,7 +597,7 @@ func (x *WatchedValues) String() string {
 func (*WatchedValues) ProtoMessage() {}
 
 func (x *WatchedValues) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_client_proto_msgTypes[6]
+	mi := &file_wire_v1_client_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -548,7 +610,7 @@ func (x *WatchedValues) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchedValues.ProtoReflect.Descriptor instead.
 func (*WatchedValues) Descriptor() ([]byte, []int) {
-	return file_wire_v1_client_proto_rawDescGZIP(), []int{6}
+	return file_wire_v1_client_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *WatchedValues) GetEpoch() *Epoch {
@@ -576,7 +638,7 @@ type WatchedValue struct {
 
 func (x *WatchedValue) Reset() {
 	*x = WatchedValue{}
-	mi := &file_wire_v1_client_proto_msgTypes[7]
+	mi := &file_wire_v1_client_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -588,7 +650,7 @@ func (x *WatchedValue) String() string {
 func (*WatchedValue) ProtoMessage() {}
 
 func (x *WatchedValue) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_client_proto_msgTypes[7]
+	mi := &file_wire_v1_client_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -601,7 +663,7 @@ func (x *WatchedValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchedValue.ProtoReflect.Descriptor instead.
 func (*WatchedValue) Descriptor() ([]byte, []int) {
-	return file_wire_v1_client_proto_rawDescGZIP(), []int{7}
+	return file_wire_v1_client_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *WatchedValue) GetId() string {
@@ -637,7 +699,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_wire_v1_client_proto_msgTypes[8]
+	mi := &file_wire_v1_client_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -649,7 +711,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_client_proto_msgTypes[8]
+	mi := &file_wire_v1_client_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -662,7 +724,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_wire_v1_client_proto_rawDescGZIP(), []int{8}
+	return file_wire_v1_client_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Welcome) GetSession() *Node {
@@ -703,7 +765,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_wire_v1_client_proto_msgTypes[9]
+	mi := &file_wire_v1_client_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -715,7 +777,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_client_proto_msgTypes[9]
+	mi := &file_wire_v1_client_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -728,7 +790,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_wire_v1_client_proto_rawDescGZIP(), []int{9}
+	return file_wire_v1_client_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Ack) GetId() string {
@@ -756,7 +818,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_wire_v1_client_proto_msgTypes[10]
+	mi := &file_wire_v1_client_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -768,7 +830,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_client_proto_msgTypes[10]
+	mi := &file_wire_v1_client_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -781,7 +843,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_wire_v1_client_proto_rawDescGZIP(), []int{10}
+	return file_wire_v1_client_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Refusal) GetId() string {
@@ -821,7 +883,7 @@ type Push struct {
 
 func (x *Push) Reset() {
 	*x = Push{}
-	mi := &file_wire_v1_client_proto_msgTypes[11]
+	mi := &file_wire_v1_client_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -833,7 +895,7 @@ func (x *Push) String() string {
 func (*Push) ProtoMessage() {}
 
 func (x *Push) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_client_proto_msgTypes[11]
+	mi := &file_wire_v1_client_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -846,7 +908,7 @@ func (x *Push) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Push.ProtoReflect.Descriptor instead.
 func (*Push) Descriptor() ([]byte, []int) {
-	return file_wire_v1_client_proto_rawDescGZIP(), []int{11}
+	return file_wire_v1_client_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Push) GetSubscriptions() []string {
@@ -903,7 +965,7 @@ type Move struct {
 
 func (x *Move) Reset() {
 	*x = Move{}
-	mi := &file_wire_v1_client_proto_msgTypes[12]
+	mi := &file_wire_v1_client_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -915,7 +977,7 @@ func (x *Move) String() string {
 func (*Move) ProtoMessage() {}
 
 func (x *Move) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_client_proto_msgTypes[12]
+	mi := &file_wire_v1_client_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -928,7 +990,7 @@ func (x *Move) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Move.ProtoReflect.Descriptor instead.
 func (*Move) Descriptor() ([]byte, []int) {
-	return file_wire_v1_client_proto_rawDescGZIP(), []int{12}
+	return file_wire_v1_client_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Move) GetReason() string {
@@ -967,13 +1029,17 @@ const file_wire_v1_client_proto_rawDesc = "" +
 	"\agoodbye\x18\x06 \x01(\bR\agoodbye\x12\x14\n" +
 	"\x05watch\x18\a \x03(\tR\x05watch\x12\x18\n" +
 	"\aunwatch\x18\b \x03(\tR\aunwatchJ\x04\b\t\x10\n" +
-	"\"\x8a\x01\n" +
+	"\"\xb7\x01\n" +
 	"\vClientHello\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\tR\x06client\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +
 	"\tlinger_ms\x18\x03 \x01(\x03R\blingerMs\x12\x16\n" +
 	"\x06deltas\x18\x04 \x01(\bR\x06deltas\x12\x14\n" +
-	"\x05parts\x18\x05 \x01(\bR\x05partsJ\x04\b\x06\x10\a\"\xbd\x01\n" +
+	"\x05parts\x18\x05 \x01(\bR\x05parts\x121\n" +
+	"\bdeparted\x18\x06 \x01(\v2\x15.conclave.v1.DepartedR\bdeparted\"@\n" +
+	"\bDeparted\x12\x1a\n" +
+	"\bidentity\x18\x01 \x01(\tR\bidentity\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\"\xbd\x01\n" +
 	"\fSubscription\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
 	"\fdata_info_id\x18\x02 \x01(\tR\n" +
@@ -1046,55 +1112,57 @@ func file_wire_v1_client_proto_rawDescGZIP() []byte {
 	return file_wire_v1_client_proto_rawDescData
 }
 
-var file_wire_v1_client_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_wire_v1_client_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_wire_v1_client_proto_goTypes = []any{
 	(*PingRequest)(nil),   // 0: conclave.v1.PingRequest
 	(*PingResponse)(nil),  // 1: conclave.v1.PingResponse
 	(*ClientMessage)(nil), // 2: conclave.v1.ClientMessage
 	(*ClientHello)(nil),   // 3: conclave.v1.ClientHello
-	(*Subscription)(nil),  // 4: conclave.v1.Subscription
-	(*ServerMessage)(nil), // 5: conclave.v1.ServerMessage
-	(*WatchedValues)(nil), // 6: conclave.v1.WatchedValues
-	(*WatchedValue)(nil),  // 7: conclave.v1.WatchedValue
-	(*Welcome)(nil),       // 8: conclave.v1.Welcome
-	(*Ack)(nil),           // 9: conclave.v1.Ack
-	(*Refusal)(nil),       // 10: conclave.v1.Refusal
-	(*Push)(nil),          // 11: conclave.v1.Push
-	(*Move)(nil),          // 12: conclave.v1.Move
-	(*Publisher)(nil),     // 13: conclave.v1.Publisher
-	(*Epoch)(nil),         // 14: conclave.v1.Epoch
-	(*Node)(nil),          // 15: conclave.v1.Node
-	(*Datum)(nil),         // 16: conclave.v1.Datum
-	(*Delta)(nil),         // 17: conclave.v1.Delta
-	(*Part)(nil),          // 18: conclave.v1.Part
+	(*Departed)(nil),      // 4: conclave.v1.Departed
+	(*Subscription)(nil),  // 5: conclave.v1.Subscription
+	(*ServerMessage)(nil), // 6: conclave.v1.ServerMessage
+	(*WatchedValues)(nil), // 7: conclave.v1.WatchedValues
+	(*WatchedValue)(nil),  // 8: conclave.v1.WatchedValue
+	(*Welcome)(nil),       // 9: conclave.v1.Welcome
+	(*Ack)(nil),           // 10: conclave.v1.Ack
+	(*Refusal)(nil),       // 11: conclave.v1.Refusal
+	(*Push)(nil),          // 12: conclave.v1.Push
+	(*Move)(nil),          // 13: conclave.v1.Move
+	(*Publisher)(nil),     // 14: conclave.v1.Publisher
+	(*Epoch)(nil),         // 15: conclave.v1.Epoch
+	(*Node)(nil),          // 16: conclave.v1.Node
+	(*Datum)(nil),         // 17: conclave.v1.Datum
+	(*Delta)(nil),         // 18: conclave.v1.Delta
+	(*Part)(nil),          // 19: conclave.v1.Part
 }
 var file_wire_v1_client_proto_depIdxs = []int32{
 	3,  // 0: conclave.v1.ClientMessage.hello:type_name -> conclave.v1.ClientHello
-	13, // 1: conclave.v1.ClientMessage.publishers:type_name -> conclave.v1.Publisher
-	4,  // 2: conclave.v1.ClientMessage.subscribe:type_name -> conclave.v1.Subscription
-	8,  // 3: conclave.v1.ServerMessage.welcome:type_name -> conclave.v1.Welcome
-	9,  // 4: conclave.v1.ServerMessage.accepted:type_name -> conclave.v1.Ack
-	9,  // 5: conclave.v1.ServerMessage.stored:type_name -> conclave.v1.Ack
-	10, // 6: conclave.v1.ServerMessage.refused:type_name -> conclave.v1.Refusal
-	11, // 7: conclave.v1.ServerMessage.pushes:type_name -> conclave.v1.Push
-	12, // 8: conclave.v1.ServerMessage.move:type_name -> conclave.v1.Move
-	6,  // 9: conclave.v1.ServerMessage.config:type_name -> conclave.v1.WatchedValues
-	10, // 10: conclave.v1.ServerMessage.withheld:type_name -> conclave.v1.Refusal
-	14, // 11: conclave.v1.WatchedValues.epoch:type_name -> conclave.v1.Epoch
-	7,  // 12: conclave.v1.WatchedValues.values:type_name -> conclave.v1.WatchedValue
-	15, // 13: conclave.v1.Welcome.session:type_name -> conclave.v1.Node
-	16, // 14: conclave.v1.Push.datum:type_name -> conclave.v1.Datum
-	17, // 15: conclave.v1.Push.delta:type_name -> conclave.v1.Delta
-	18, // 16: conclave.v1.Push.part:type_name -> conclave.v1.Part
-	2,  // 17: conclave.v1.ClientService.Connect:input_type -> conclave.v1.ClientMessage
-	0,  // 18: conclave.v1.ClientService.Ping:input_type -> conclave.v1.PingRequest
-	5,  // 19: conclave.v1.ClientService.Connect:output_type -> conclave.v1.ServerMessage
-	1,  // 20: conclave.v1.ClientService.Ping:output_type -> conclave.v1.PingResponse
-	19, // [19:21] is the sub-list for method output_type
-	17, // [17:19] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	14, // 1: conclave.v1.ClientMessage.publishers:type_name -> conclave.v1.Publisher
+	5,  // 2: conclave.v1.ClientMessage.subscribe:type_name -> conclave.v1.Subscription
+	4,  // 3: conclave.v1.ClientHello.departed:type_name -> conclave.v1.Departed
+	9,  // 4: conclave.v1.ServerMessage.welcome:type_name -> conclave.v1.Welcome
+	10, // 5: conclave.v1.ServerMessage.accepted:type_name -> conclave.v1.Ack
+	10, // 6: conclave.v1.ServerMessage.stored:type_name -> conclave.v1.Ack
+	11, // 7: conclave.v1.ServerMessage.refused:type_name -> conclave.v1.Refusal
+	12, // 8: conclave.v1.ServerMessage.pushes:type_name -> conclave.v1.Push
+	13, // 9: conclave.v1.ServerMessage.move:type_name -> conclave.v1.Move
+	7,  // 10: conclave.v1.ServerMessage.config:type_name -> conclave.v1.WatchedValues
+	11, // 11: conclave.v1.ServerMessage.withheld:type_name -> conclave.v1.Refusal
+	15, // 12: conclave.v1.WatchedValues.epoch:type_name -> conclave.v1.Epoch
+	8,  // 13: conclave.v1.WatchedValues.values:type_name -> conclave.v1.WatchedValue
+	16, // 14: conclave.v1.Welcome.session:type_name -> conclave.v1.Node
+	17, // 15: conclave.v1.Push.datum:type_name -> conclave.v1.Datum
+	18, // 16: conclave.v1.Push.delta:type_name -> conclave.v1.Delta
+	19, // 17: conclave.v1.Push.part:type_name -> conclave.v1.Part
+	2,  // 18: conclave.v1.ClientService.Connect:input_type -> conclave.v1.ClientMessage
+	0,  // 19: conclave.v1.ClientService.Ping:input_type -> conclave.v1.PingRequest
+	6,  // 20: conclave.v1.ClientService.Connect:output_type -> conclave.v1.ServerMessage
+	1,  // 21: conclave.v1.ClientService.Ping:output_type -> conclave.v1.PingResponse
+	20, // [20:22] is the sub-list for method output_type
+	18, // [18:20] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_wire_v1_client_proto_init() }
@@ -1109,7 +1177,7 @@ func file_wire_v1_client_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_wire_v1_client_proto_rawDesc), len(file_wire_v1_client_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

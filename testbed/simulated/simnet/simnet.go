@@ -327,3 +327,16 @@ func (n *Net) listenersOf(name string) []*listener {
 	sort.Slice(all, func(i, j int) bool { return all[i].addr < all[j].addr })
 	return all
 }
+
+// Connections returns the number of ends that are open at a host.
+func (n *Net) Connections(name string) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	open := 0
+	for _, c := range n.conns {
+		if c.host == name {
+			open++
+		}
+	}
+	return open
+}
