@@ -63,7 +63,7 @@ forwards and backwards, message by message.`,
 			if err != nil {
 				return err
 			}
-			if _, err := hostOf("--listen", listen); err != nil {
+			if err := checkAddress("--listen", listen); err != nil {
 				return err
 			}
 			if err := a.reachMetas(cmd.Context()); err != nil {
@@ -166,21 +166,21 @@ func (a *app) liveSource(act bool) (*live.Source, error) {
 	return live.New(cfg), nil
 }
 
-// hostOf returns the host of an address of a flag, or a usageError.
-func hostOf(flag, address string) (string, error) {
-	host, port, err := net.SplitHostPort(address)
+// checkAddress returns a usageError if a flag has no address.
+func checkAddress(flag, address string) error {
+	_, port, err := net.SplitHostPort(address)
 	if err == nil {
 		_, err = net.LookupPort("tcp", port)
 	}
 	if err != nil {
-		return "", usageError{fmt.Errorf("%s %q: want HOST:PORT", flag, address)}
+		return usageError{fmt.Errorf("%s %q: want HOST:PORT", flag, address)}
 	}
-	return host, nil
+	return nil
 }
 
 // listenConsole listens at the address of a flag.
 func listenConsole(ctx context.Context, flag, address string) (net.Listener, error) {
-	if _, err := hostOf(flag, address); err != nil {
+	if err := checkAddress(flag, address); err != nil {
 		return nil, err
 	}
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)

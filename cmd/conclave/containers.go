@@ -187,7 +187,7 @@ func drawCerts(dir string, hosts []string) error {
 		if err == nil && d.IsDir() {
 			mode = 0o755
 		}
-		return errors.Join(give(path, d, err), os.Chmod(path, mode))
+		return errors.Join(give(path, d, err), os.Chmod(path, mode)) //nolint:gosec // only its owner writes to the folder
 	}))
 }
 

@@ -42,7 +42,7 @@ func (r *running) close() {
 }
 
 // cost counts the statements of the locks. Rows wake no waiters.
-func (r *running) cost() (wakeUps, requests *uint64) {
+func (r *running) cost() (wakeUps, requests *uint64) { //nolint:unparam // the form of queue
 	var n uint64
 	for _, w := range r.workers {
 		n += w.locks.Statements()

@@ -32,7 +32,7 @@ func semaphore(c *zklatch.Client, path string) treeLock { return c.SemaphoreMute
 const sessionTimeout = 30 * time.Second
 
 func openTree(lock func(c *zklatch.Client, path string) treeLock) func(context.Context, *sale) (queue, error) {
-	return func(ctx context.Context, sale *sale) (queue, error) {
+	return func(_ context.Context, sale *sale) (queue, error) {
 		c := &treeLocks{path: "/" + sale.workers[0].shop.goods, lock: lock}
 		address := sale.cfg.ZooKeeper
 		if address == "" {

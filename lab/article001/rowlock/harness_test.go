@@ -25,8 +25,6 @@ func inBubble(t *testing.T, test func(t *testing.T, w *world)) {
 	sqlworld.InBubble(t, func(t *testing.T, w *sqlworld.World) { test(t, &world{w}) })
 }
 
-const key = "the leader"
-
 // What another process of the article's form sends.
 var (
 	articleAcquireSQL = conclavesql.Statement(os.DirFS("sql"), "article_acquire.sql")

@@ -3,6 +3,7 @@ package zklatch
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -82,8 +83,8 @@ func (c *Client) call(ctx context.Context, request func(r *reply) error) (reply,
 	c.mu.Unlock()
 	select {
 	case err := <-answered:
-		switch err {
-		case zk.ErrConnectionClosed, zk.ErrNoServer, zk.ErrSessionMoved, zk.ErrClosing:
+		lost := func(of error) bool { return errors.Is(err, of) }
+		if slices.ContainsFunc([]error{zk.ErrConnectionClosed, zk.ErrNoServer, zk.ErrSessionMoved, zk.ErrClosing}, lost) {
 			err = ErrConnectionLost
 		}
 		return r, err
