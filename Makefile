@@ -82,7 +82,7 @@ HEAVY := ^(TestCalm_NoElectionAcrossCalendarBoundaries|TestConfig_RefusesWhatIsI
 # Tests that take five to thirty seconds each. make test leaves them out; CI and test-long
 # play them by test-slow.
 SLOW_PACKAGES := ./cmd/conclave ./testbed/simulated ./lab ./lab/oversell ./meta ./data ./session ./internal/archtest
-SLOW := ^(TestArrivals_AllAreServed|TestArticle001_DeadLeaderHasNoSuccessor|TestArticle003Late_LivingLeaderDeposedAndElectionWonTwice|TestBinaries_LookNoMethodUpByName|TestConfig_RefusesWhatIsInvalidAndChangesNothing|TestDemo_HoldsInABubble|TestHandOver_CrashInEachPhase|TestLabElections|TestLimits_UnfinishedMessagesAreBounded|TestParts_ListLargerThanAMessageIsPushed|TestRecording_CostsLittle|TestRename_TreeBuildsUnderAnotherPath|TestRepair_IdleClusterComparesRarely|TestRights_RotationUnderLoadMissesNothing|TestSoak_OnRealProcesses|TestStop_AnnouncementExpires|TestUp_CertificatesAreRenewedUnderLoad)$$
+SLOW := ^(TestArrivals_AllAreServed|TestArticle001_DeadLeaderHasNoSuccessor|TestArticle003Late_LivingLeaderDeposedAndElectionWonTwice|TestBenchGrowth_WritesTableAndJSON|TestBinaries_LookNoMethodUpByName|TestConfig_RefusesWhatIsInvalidAndChangesNothing|TestDemo_HoldsInABubble|TestHandOver_CrashInEachPhase|TestLabElections|TestLimits_UnfinishedMessagesAreBounded|TestParts_ListLargerThanAMessageIsPushed|TestRecording_CostsLittle|TestRename_TreeBuildsUnderAnotherPath|TestRepair_IdleClusterComparesRarely|TestRights_RotationUnderLoadMissesNothing|TestSoak_OnRealProcesses|TestStop_AnnouncementExpires|TestUp_CertificatesAreRenewedUnderLoad)$$
 
 test: ## the tests that need only Go, but for those of test-slow, each playing a share of its rounds
 	@echo '$(SAY_RACE)'
