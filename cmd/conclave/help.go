@@ -177,7 +177,7 @@ conclave chaos run mine.txt --html report.html`,
 	"bench": `
 conclave bench
 conclave bench --only leader-killed --repeat 5
-conclave bench --full --report growth.json  growth with registrations, connections and load
+conclave bench --full --report growth.json   growth with registrations, connections and load
 conclave bench --full --only registrations,overload --max-registrations 100000 --for 1m`,
 	"lab": `
 conclave lab elections
