@@ -165,6 +165,21 @@ func TestPages_NameTargetsOfMake(t *testing.T) {
 	assert.Greater(t, calls, 40, "the pages were understood")
 }
 
+// TestMakefile_ListsTestsThatExist checks the lists of tests that make test leaves out.
+func TestMakefile_ListsTestsThatExist(t *testing.T) {
+	makefile, err := os.ReadFile("../../Makefile")
+	require.NoError(t, err)
+	tests := testNames(t, tree(t))
+	listed := 0
+	for _, list := range regexp.MustCompile(`(?m)^(?:HEAVY|SLOW) := .*$`).FindAllString(string(makefile), -1) {
+		for _, name := range regexp.MustCompile(`\bTest\w+`).FindAllString(list, -1) {
+			listed++
+			assert.True(t, defines(tests, "", name, false), "there is no %s", name)
+		}
+	}
+	assert.Greater(t, listed, 20, "the Makefile was understood")
+}
+
 // TestArchitecture_CoreIsSmall checks that the files of the first tour have at
 // most 6,000 lines.
 func TestArchitecture_CoreIsSmall(t *testing.T) {
