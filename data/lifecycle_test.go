@@ -169,7 +169,10 @@ func TestStop_OfClusterHandsNothingOver(t *testing.T) {
 func TestStop_AnnouncementExpires(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		a, _ := serving(t, c)
-		c.set(func(*wire.State, conclave.Epoch) { c.admits = false })
+		c.set(func(s *wire.State, e conclave.Epoch) {
+			s.Switches = wire.Switches{Epoch: e, List: []wire.Switch{{Key: wire.SwitchStopping, Value: "60000", Version: 1}}}
+			c.admits = false
+		})
 		tr := &http.Transport{DialContext: c.net.Host("curl").DialContext, DisableKeepAlives: true}
 		res, err := (&http.Client{Transport: tr}).Post("http://"+a.Address()+"/v1/stopping", "", strings.NewReader(`{"incarnation": "`+a.id.Incarnation+`"}`))
 		require.NoError(t, err)
@@ -183,7 +186,8 @@ func TestStop_AnnouncementExpires(t *testing.T) {
 	})
 }
 
-// The announcement reaches a node that is already waiting for a successor.
+// The meta leader's record reaches a node that is already waiting for a
+// successor.
 func TestStop_AnnouncementCutsDrainShort(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		a, _ := serving(t, c)
@@ -191,10 +195,9 @@ func TestStop_AnnouncementCutsDrainShort(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- a.Shutdown(t.Context()) }()
 		time.Sleep(3 * time.Second)
-		tr := &http.Transport{DialContext: c.net.Host("curl").DialContext, DisableKeepAlives: true}
-		res, err := (&http.Client{Transport: tr}).Post("http://"+a.Address()+"/v1/stopping", "", strings.NewReader(`{"incarnation": "`+a.id.Incarnation+`"}`))
-		require.NoError(t, err)
-		res.Body.Close()
+		c.set(func(s *wire.State, e conclave.Epoch) {
+			s.Switches = wire.Switches{Epoch: e, List: []wire.Switch{{Key: wire.SwitchStopping, Value: "60000", Version: 1}}}
+		})
 		require.NoError(t, <-done)
 		require.NoError(t, a.ended(t))
 	})

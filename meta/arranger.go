@@ -97,7 +97,7 @@ func (a *arranger) round(ctx context.Context) (next time.Time, err error) {
 		return next, unwritten
 	}
 	mayMove := unwritten == nil
-	if step(time.Time{}, a.list(ctx)) && step(time.Time{}, a.sure(ctx)) && mayMove {
+	if step(time.Time{}, a.list(ctx)) && step(a.expireStop(ctx)) && step(time.Time{}, a.sure(ctx)) && mayMove {
 		step(a.arrange(ctx))
 	}
 	return next, unwritten

@@ -107,6 +107,7 @@
 //   - proxy.go: the leader answers operators, and the other metas forward to it.
 //   - admin.go: what operators are shown, and what they change.
 //   - observers.go: the leader decides which metas may leave the election.
+//   - stopping.go: the stop of the whole cluster.
 //   - follow.go: what a node does while another one leads.
 //   - leader.go: which node leads, and what exists only while this one does.
 //   - elections.go: the list of elections, for any number of readers.

@@ -33,7 +33,11 @@ type arranger struct {
 	open  map[conclavesql.Kind]bool              // rows of which a write was given up that may still be executed
 	watch protection
 	// quits are the metas that were granted to quit the election in this term.
-	quits       map[conclave.NodeID]bool
+	quits map[conclave.NodeID]bool
+	// staleStop: this process knew no state of the cluster when it began to
+	// lead, so a stop of the cluster that is recorded was announced in an
+	// earlier run of the metas.
+	staleStop   bool
 	lastContact time.Time // when a session or data node last sent a beat, or did not need to
 	switched    time.Time // when the last table that begins hand-overs was written; zero: none was
 	unheard     []string  // data nodes that most sessions do not hear, as they were last shown

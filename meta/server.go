@@ -143,6 +143,9 @@ func (s *Server) ready() (bool, []string) {
 	if s.elector.Remaining() <= 0 {
 		return false, []string{"no leader with a valid lease is known"}
 	}
+	if left, _ := s.view.Stopping(); left > 0 {
+		return true, []string{fmt.Sprintf("the cluster stops: a node that stops within %v hands nothing over", left.Round(time.Second))}
+	}
 	return true, nil
 }
 
@@ -170,6 +173,9 @@ func (s *Server) routes(address string) http.Handler {
 	get("/v1/config", (*leader).getConfig)
 	r.Handle("/v1/config/{id}", p.byLeader((*leader).putConfig)).Methods(http.MethodPut)
 	r.Handle("/v1/config/{id}", p.byLeader((*leader).deleteConfig)).Methods(http.MethodDelete)
+	get("/v1/stopping", (*leader).getStopping)
+	r.Handle("/v1/stopping", p.byLeader((*leader).postStopping)).Methods(http.MethodPost)
+	r.Handle("/v1/stopping", p.byLeader((*leader).deleteStopping)).Methods(http.MethodDelete)
 	r.Handle("/v1/blacklist/{name}", p.byLeader((*leader).putBlacklist)).Methods(http.MethodPut)
 	r.Handle("/v1/blacklist/{name}", p.byLeader((*leader).deleteBlacklist)).Methods(http.MethodDelete)
 	r.Handle("/v1/switches/{key}", p.byLeader((*leader).putSwitch)).Methods(http.MethodPut)

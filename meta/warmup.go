@@ -35,6 +35,7 @@ func (a *arranger) load(ctx context.Context) error {
 	// As a follower this node may have seen more than the database has now.
 	a.evidence.see(a.view.TableEpoch(), a.address)
 	seen := a.view.State()
+	a.staleStop = seen.Members.Epoch.IsZero()
 	for _, row := range []struct {
 		kind         conclavesql.Kind
 		seen, stored conclave.Epoch

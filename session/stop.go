@@ -139,15 +139,12 @@ func (s *Server) moveClients(context.Context) error {
 func (s *Server) waitNone(ctx context.Context, until time.Time) error {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	for waiting := true; waiting; {
-		announced := s.Stopping.Changed()
-		if s.Stopping.InForce() {
-			break
-		}
+	for waiting := true; waiting && !s.Stopping.InForce(); {
+		changed := s.view.Changed()
 		select {
 		case <-s.clients.none():
 			waiting = false
-		case <-announced:
+		case <-changed:
 		case <-ctx.Done():
 			waiting = false
 		}

@@ -188,7 +188,7 @@ func TestClusterStops(t *testing.T) {
 		c.fill(1, "svc", "session-1")
 		s := c.sessions["session-1"]
 		require.Equal(t, http.StatusConflict, c.post(s.server.Address(), "/v1/stopping", `{"incarnation": "i99"}`))
-		for _, bad := range []string{"", "{}", `{"incarnation": "x", "for": 1}`, fmt.Sprintf(`{"incarnation": %q, "forMs": 600001}`, c.ids[s.server].Incarnation)} {
+		for _, bad := range []string{"", "{}", `{"incarnation": "x", "for": 1}`, fmt.Sprintf(`{"incarnation": %q, "forMs": 60001}`, c.ids[s.server].Incarnation)} {
 			require.Equal(t, http.StatusBadRequest, c.post(s.server.Address(), "/v1/stopping", bad), bad)
 		}
 		require.Equal(t, http.StatusOK, c.post(s.server.Address(), "/v1/stopping", fmt.Sprintf(`{"incarnation": %q}`, c.ids[s.server].Incarnation)))
@@ -204,20 +204,27 @@ func TestClusterStops(t *testing.T) {
 }
 
 // An announcement that the cluster stops expires by itself: a session that is
-// stopped later hands over.
+// stopped an hour later hands over, whether the leader had recorded the
+// announcement or only the node had received it.
 func TestClusterStops_OnlyWhileTheAnnouncementIsInForce(t *testing.T) {
-	bubble(t, 1, 2, func(t *testing.T, c *cluster) {
-		c.fill(3, "svc", "session-1")
-		one, two := c.sessions["session-1"].server, c.sessions["session-2"].server
-		require.Equal(t, http.StatusOK, c.post(one.Address(), "/v1/stopping", fmt.Sprintf(`{"incarnation": %q}`, c.ids[one].Incarnation)))
-		c.eventually("it is shown", func() bool {
-			_, body := c.get(one.Address(), "/readyz")
-			return strings.Contains(body, "the cluster stops")
+	for _, recorded := range []bool{true, false} {
+		bubble(t, 1, 2, func(t *testing.T, c *cluster) {
+			c.fill(3, "svc", "session-1")
+			one, two := c.sessions["session-1"].server, c.sessions["session-2"].server
+			if recorded {
+				c.meta.setSwitch(wire.SwitchStopping, "60000")
+			} else {
+				require.Equal(t, http.StatusOK, c.post(one.Address(), "/v1/stopping", fmt.Sprintf(`{"incarnation": %q}`, c.ids[one].Incarnation)))
+			}
+			c.eventually("it is shown", func() bool {
+				_, body := c.get(one.Address(), "/readyz")
+				return strings.Contains(body, "the cluster stops")
+			})
+			time.Sleep(2 * time.Minute) // the leader has not cleared its record: the node expires it by itself
+			require.NoError(t, one.Shutdown(c.ctx))
+			assert.Len(t, c.list(two.Address(), "/v1/clients"), 3, "the clients were handed over")
 		})
-		time.Sleep(2 * time.Minute)
-		require.NoError(t, one.Shutdown(c.ctx))
-		assert.Len(t, c.list(two.Address(), "/v1/clients"), 3, "the clients were handed over")
-	})
+	}
 }
 
 // The announcement arrives while a stop already waits for its clients.
@@ -226,10 +233,9 @@ func TestClusterStops_CutsADrainShort(t *testing.T) {
 		c.fill(3, "svc", "session-1")
 		ended := make(chan error, 1)
 		start := time.Now()
-		one := c.sessions["session-1"].server
-		go func() { ended <- one.Shutdown(c.ctx) }()
+		go func() { ended <- c.sessions["session-1"].server.Shutdown(c.ctx) }()
 		time.Sleep(3 * time.Second)
-		require.Equal(t, http.StatusOK, c.post(one.Address(), "/v1/stopping", fmt.Sprintf(`{"incarnation": %q}`, c.ids[one].Incarnation)))
+		c.meta.setSwitch(wire.SwitchStopping, "60000")
 		require.NoError(t, <-ended)
 		assert.Less(t, time.Since(start), 5*time.Second)
 	})

@@ -72,7 +72,8 @@ const (
 	Switch   Verb = "switch"   // the switch A is set to B
 
 	// AnnounceStop announces to A that the whole cluster stops, as `conclave
-	// down` does to each node. The announcement expires after a minute.
+	// down` does: a meta passes it to the leader, which informs every node; any
+	// other node is informed alone. The announcement expires after a minute.
 	AnnounceStop Verb = "announce stop"
 
 	// Load. The player's clients do it, so it is possible on every Cluster. In a

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"conclave"
 	"conclave/internal/signal"
@@ -28,8 +29,11 @@ type View struct {
 
 	changed signal.Broadcast // at each change of state
 
-	mu    sync.Mutex // guards state; held only to copy it
+	mu    sync.Mutex // guards state and announced; held only to copy them
 	state State
+	// announced is the arrival time of the announcement, in state, that the
+	// cluster stops.
+	announced time.Time
 
 	refused atomic.Uint64
 }
@@ -114,6 +118,7 @@ func (v *View) replace(next State) {
 	if v.state.Table.Epoch != next.Table.Epoch {
 		v.Trace.Claim(trace.Claim{Kind: trace.Took, Epoch: next.Table.Epoch, Base: v.state.Table.Epoch})
 	}
+	v.noteArrival(next)
 	v.state = next
 	v.changed.Notify()
 }

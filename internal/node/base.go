@@ -76,7 +76,7 @@ func New(c Config, role conclave.Role) *Base {
 		Peers: b.Peers, View: b.view, Fence: b.Fence, Logger: c.Logger.Named("metaclient"), Rand: b.NewRand(), Beat: c.Beat,
 	})
 	b.interceptor.Behind = b.Meta.Behind
-	b.Stopping = &metaclient.Stopping{Node: c.Node, Events: b.events}
+	b.Stopping = &metaclient.Stopping{Node: c.Node, View: b.view, Events: b.events}
 	b.Metrics.Counter("conclave_fence_refused_total", "Commands of older terms that were refused.", b.Fence.Refused)
 	b.Metrics.Counter("conclave_view_refused_total", "States of older epochs that were refused.", b.view.Refused)
 	return b

@@ -28,7 +28,9 @@ func (b *Base) Router(ready func() (bool, []string), announced func(term uint64,
 	if b.config.Pprof {
 		r.PathPrefix(profilePath).Handler(profiles()).Methods(http.MethodGet)
 	}
-	r.Handle("/v1/stopping", b.Stopping).Methods(http.MethodGet, http.MethodPost, http.MethodDelete)
+	if b.role != conclave.RoleMeta { // a meta answers for the whole cluster
+		r.Handle("/v1/stopping", b.Stopping).Methods(http.MethodGet, http.MethodPost, http.MethodDelete)
+	}
 	service := metaclient.NewNodeService(b.config.Node, b.role, b.view, b.Fence, announced)
 	path, h := wirev1connect.NewNodeServiceHandler(service, b.HandlerOptions())
 	serve.Mount(r, path, h)

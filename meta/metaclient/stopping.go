@@ -10,57 +10,55 @@ import (
 	"time"
 
 	"conclave"
-	"conclave/internal/signal"
 	"conclave/wire"
 	"conclave/wire/serve"
 )
 
-// How long an announcement is in force: by default, and at most.
-const (
-	usualStopping = time.Minute
-	maxStopping   = 10 * time.Minute
-)
+// NodeStopping is how long an announcement to a single node is in force, where
+// no leader could record it for the whole cluster.
+const NodeStopping = time.Minute
 
-// Stopping is what a node knows of a stop of the whole cluster, as `conclave down`
-// announces it to each node. While it is in force a graceful stop hands nothing
-// over, since no node will remain. It ends by itself, counted from its arrival by
-// this node's own monotonic clock: a node that is stopped later drains.
+// Stopping is what a session or data node knows of a stop of the whole cluster:
+// what the leader has recorded, or what was announced to this node alone. While
+// it is in force a graceful stop hands nothing over, since no node will remain.
+// It ends by itself: a node that is stopped later drains.
 type Stopping struct {
 	Node   conclave.NodeID
+	View   *wire.View
 	Events *serve.Events
 
-	changed signal.Broadcast // at each announcement
-
 	mu    sync.Mutex // guards until
-	until time.Time  // of the announcement; zero: there was none
+	until time.Time  // of the announcement to this node alone; zero: there was none
 }
 
-// StoppingInfo answers /v1/stopping.
+// StoppingInfo answers /v1/stopping, at a session or data node and at a meta.
 type StoppingInfo struct {
-	Stopping    bool  `json:"stopping"`
-	RemainingMs int64 `json:"remainingMs"`
+	Stopping    bool   `json:"stopping"`
+	RemainingMs int64  `json:"remainingMs"`
+	By          string `json:"by,omitempty"` // leader: recorded for all nodes; node: announced to this one
 }
 
-// StoppingRequest is the body of POST /v1/stopping.
+// StoppingRequest is the body of POST /v1/stopping. A meta takes ForMs and By; a
+// session or data node takes Incarnation, which must be its own.
 type StoppingRequest struct {
-	Incarnation string `json:"incarnation,omitempty"` // of the node; required
-	ForMs       int64  `json:"forMs,omitempty"`       // how long it is in force; 0: a minute
-	By          string `json:"by,omitempty"`          // the author of the request
+	Incarnation string `json:"incarnation,omitempty"`
+	ForMs       int64  `json:"forMs,omitempty"` // how long it is in force; 0: a minute
+	By          string `json:"by,omitempty"`    // the author of the request
 }
 
 // Info returns what is in force now.
 func (s *Stopping) Info() StoppingInfo {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if left := time.Until(s.until); left > 0 {
-		return StoppingInfo{true, wire.Ms(left)}
+	own := time.Until(s.until)
+	s.mu.Unlock()
+	switch recorded, _ := s.View.Stopping(); {
+	case recorded > 0 && recorded >= own:
+		return StoppingInfo{true, wire.Ms(recorded), "leader"}
+	case own > 0:
+		return StoppingInfo{true, wire.Ms(own), "node"}
 	}
 	return StoppingInfo{}
 }
-
-// Changed returns a channel that is closed at the next announcement. Call it before
-// InForce.
-func (s *Stopping) Changed() <-chan struct{} { return s.changed.Next() }
 
 // InForce reports whether a stop of this node hands nothing over.
 func (s *Stopping) InForce() bool { return s.Info().Stopping }
@@ -71,11 +69,11 @@ func (s *Stopping) Reasons() []string {
 	if !info.Stopping {
 		return nil
 	}
-	return []string{fmt.Sprintf("the cluster stops: a node that stops within %v hands nothing over", wire.FromMs(info.RemainingMs).Round(time.Second))}
+	return []string{fmt.Sprintf("the cluster stops (announced by the %s): a node that stops within %v hands nothing over", info.By, wire.FromMs(info.RemainingMs).Round(time.Second))}
 }
 
-// ServeHTTP answers /v1/stopping: GET shows what is in force, POST announces to
-// this incarnation, DELETE withdraws that.
+// ServeHTTP answers /v1/stopping of a session or data node: GET shows what is
+// in force, POST announces to this incarnation alone, DELETE withdraws that.
 func (s *Stopping) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.Method {
 	case http.MethodPost:
@@ -92,11 +90,11 @@ func (s *Stopping) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case in.Incarnation != s.Node.Incarnation:
 			serve.WriteError(w, wire.Errorf(wire.CodeConflict, "incarnation %q is not this node's, which is %s", in.Incarnation, s.Node))
 			return
-		case in.ForMs < 0 || in.ForMs > wire.Ms(maxStopping):
-			serve.WriteError(w, wire.Errorf(wire.CodeBadRequest, "forMs %d: want 1 to %d", in.ForMs, wire.Ms(maxStopping)))
+		case in.ForMs < 0 || in.ForMs > wire.Ms(NodeStopping):
+			serve.WriteError(w, wire.Errorf(wire.CodeBadRequest, "forMs %d: want 1 to %d", in.ForMs, wire.Ms(NodeStopping)))
 			return
 		}
-		lasts := usualStopping
+		lasts := NodeStopping
 		if in.ForMs > 0 {
 			lasts = wire.FromMs(in.ForMs)
 		}
@@ -116,5 +114,4 @@ func (s *Stopping) set(until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.until = until
-	s.changed.Notify()
 }

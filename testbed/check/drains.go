@@ -33,7 +33,7 @@ func drainedOwnsNothing(h *History, v *Verdict) {
 
 // stopsHandOver checks that a data node that is stopped while nothing else
 // happens hands its slots over, within stopLimit, unless a stop of the whole
-// cluster was announced to it within the last minute.
+// cluster was announced to it, or to the leader, within the last minute.
 func (h *History) stopsHandOver(v *Verdict) {
 	isAnnouncement := func(v testbed.Verb) bool { return v == testbed.AnnounceStop }
 	isStop := func(v testbed.Verb) bool { return v == testbed.Stop || isAnnouncement(v) }
@@ -87,22 +87,40 @@ const stopLimit = 20 * time.Second
 
 // announcements returns a function that reports whether an announced stop of the
 // whole cluster may have been in force at a node at some moment between two
-// times. An announcement whose answer was lost may have arrived.
+// times. An announcement whose answer was lost may have arrived. What the leader
+// received is in force for longer if a meta or the database was in trouble
+// meanwhile: a later leader counts from its own arrival.
 func (h *History) announcements() func(node string, from, to time.Duration) bool {
 	type announcement struct {
-		node string
+		node string // "" for all
 		span
 	}
 	var all []announcement
+	var trouble []span
+	for host, spans := range h.faultSpansBut(testbed.Verb.IsCommand) {
+		if host == testbed.Database || strings.HasPrefix(host, "meta-") {
+			trouble = append(trouble, spans...)
+		}
+	}
+	trouble = merged(trouble)
 	for _, e := range h.Entries {
 		if e.Fault == nil || e.Fault.Verb != testbed.AnnounceStop {
 			continue
 		}
-		all = append(all, announcement{e.Fault.Node, span{e.At, e.At + AnnouncementLasts}})
+		a := announcement{e.Fault.Node, span{e.At, e.At + AnnouncementLasts}}
+		if strings.HasPrefix(a.node, "meta-") {
+			a.node = ""
+			for _, t := range trouble {
+				if t.to >= e.At && t.from <= a.to {
+					a.to = max(a.to, t.to+AnnouncementLasts)
+				}
+			}
+		}
+		all = append(all, a)
 	}
 	return func(node string, from, to time.Duration) bool {
 		return slices.ContainsFunc(all, func(a announcement) bool {
-			return a.node == node && a.from <= to && from <= a.to
+			return (a.node == "" || a.node == node) && a.from <= to && from <= a.to
 		})
 	}
 }

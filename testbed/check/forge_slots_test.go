@@ -156,26 +156,27 @@ var slotsForgeries = map[string]forgery{
 			f.stoppedWith("data-1", false).stoppedWith("data-2", true)
 		},
 	},
-	"L14 a stop announced to another node": {
+	"L14 a stop announced to the leader": {
 		func(f *forger) {
-			f.fault(testbed.Action{Verb: testbed.AnnounceStop, Node: "meta-1"}).pause(30 * time.Second)
+			f.fault(testbed.Action{Verb: testbed.AnnounceStop, Node: "meta-1"}).pause(62 * time.Second)
 			f.stoppedWith("data-1", false)
 		},
-		func(f *forger) {
-			f.fault(testbed.Action{Verb: testbed.AnnounceStop, Node: "meta-1"}).pause(30 * time.Second)
-			f.stoppedWith("data-1", true)
+		func(f *forger) { // in force, and then prolonged by a meta that was away
+			f.fault(testbed.Action{Verb: testbed.AnnounceStop, Node: "meta-1"}).pause(21*time.Second).stoppedWith("data-1", false)
+			f.fault(testbed.Action{Verb: testbed.Kill, Node: "meta-2"}).fault(testbed.Action{Verb: testbed.Start, Node: "meta-2"}).pause(50 * time.Second)
+			f.stoppedWith("data-1", false).pause(62*time.Second).stoppedWith("data-2", true)
 		},
 	},
 	"L14 a stop announced meanwhile": {
 		func(f *forger) { // the announcement has ended long ago, whatever happens to a meta
-			f.fault(testbed.Action{Verb: testbed.AnnounceStop, Node: "data-1"}).pause(300 * time.Second)
+			f.fault(testbed.Action{Verb: testbed.AnnounceStop, Node: "meta-1"}).pause(300 * time.Second)
 			f.fault(testbed.Action{Verb: testbed.Kill, Node: "meta-2"}).fault(testbed.Action{Verb: testbed.Start, Node: "meta-2"}).pause(40 * time.Second)
 			f.stoppedWith("data-1", false)
 		},
 		func(f *forger) { // one whose answer was lost, and one while the node stops
-			f.add(check.Entry{Fault: &check.Fault{Action: testbed.Action{Verb: testbed.AnnounceStop, Node: "data-1"}, Err: errors.New("timeout")}})
+			f.add(check.Entry{Fault: &check.Fault{Action: testbed.Action{Verb: testbed.AnnounceStop, Node: "meta-1"}, Err: errors.New("timeout")}})
 			f.pause(30*time.Second).stoppedWith("data-1", false).pause(70 * time.Second)
-			f.fault(testbed.Action{Verb: testbed.Stop, Node: "data-2"}).fault(testbed.Action{Verb: testbed.AnnounceStop, Node: "data-2"})
+			f.fault(testbed.Action{Verb: testbed.Stop, Node: "data-2"}).fault(testbed.Action{Verb: testbed.AnnounceStop, Node: "meta-1"})
 			f.claim("data-2", trace.Claim{Kind: trace.Emptied}).pause(90*time.Second).stoppedWith("data-1", true)
 		},
 	},

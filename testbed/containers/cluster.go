@@ -376,13 +376,15 @@ const stopGrace = 20 * time.Second
 // the roles so that each stops before those that it depends on. Processes then
 // returns how each has ended.
 func (d *Cluster) Stop(ctx context.Context) error {
-	var others []string
+	var metas, others []string
 	for name, address := range d.Addresses() {
-		if !strings.HasPrefix(name, "meta-") {
+		if strings.HasPrefix(name, "meta-") {
+			metas = append(metas, address)
+		} else {
 			others = append(others, address)
 		}
 	}
-	admin := metaclient.NewAdmin(metaclient.AdminConfig{HTTP: d.view.HTTP, TokenFor: func(string) string { return d.access.Token }})
+	admin := metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: d.view.HTTP, TokenFor: func(string) string { return d.access.Token }})
 	admin.AnnounceStop(ctx, others, 4*stopGrace, "testbed") // a node that it does not reach stops as if it stopped alone
 	var err error
 	for _, role := range []string{"session", "data", "meta", testbed.Database} {

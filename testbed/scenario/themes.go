@@ -328,19 +328,19 @@ var budgets = []testbed.Budget{
 
 const burstChanges = 8_000
 
-// announce announces a stop of the whole cluster to a few nodes, metas included,
-// which does not come. A node is stopped: soon, or after the faults of
+// announce announces a stop of the whole cluster to a few nodes, or to the
+// leader, which does not come. A node is stopped: soon, or after the faults of
 // the storm, when the announcement has ended (check.AnnouncementLasts) and
 // nothing else happens.
 func (b *stormBuilder) announce() {
 	at := between(b.r, time.Second, 15*time.Second)
 	var stopped string
-	toMeta := false
+	toLeader := false
 	for range 1 + b.r.IntN(3) {
 		stopped = b.any("data", "data", "session")
 		told := stopped
 		if b.r.IntN(3) == 0 {
-			told, toMeta = b.any("meta"), true
+			told, toLeader = b.any("meta"), true
 		}
 		b.add(at+between(b.r, 0, time.Second), testbed.Step{Verb: testbed.AnnounceStop, Who: testbed.Selector(told)})
 	}
@@ -348,9 +348,9 @@ func (b *stormBuilder) announce() {
 	if b.r.IntN(2) == 0 {
 		stop = b.s.Until + check.SessionGrace + between(b.r, 6*time.Second, 10*time.Second)
 		stop = max(stop, at+check.AnnouncementLasts+2*time.Second)
-		if toMeta {
+		if toLeader {
 			stopped = b.any("data")
-			stop = b.s.Until + check.AnnouncementLasts + 2*time.Second
+			stop = b.s.Until + check.AnnouncementLasts + 2*time.Second // a fault of a meta may lengthen it
 		}
 		b.s.Until = stop + 10*time.Second
 	}

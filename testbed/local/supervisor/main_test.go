@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -75,6 +76,11 @@ func fakeNode() int {
 			_ = json.NewEncoder(w).Encode(map[string][]string{"reasons": {}})
 		})
 		mux.HandleFunc("POST /v1/stopping", func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(*name, "meta") { // no leader, so that each node is asked directly
+				w.WriteHeader(http.StatusServiceUnavailable)
+				fmt.Fprintln(w, `{"error": {"code": "no_leader", "message": "no meta leader"}}`)
+				return
+			}
 			var body struct{ Incarnation string }
 			if err := json.NewDecoder(r.Body).Decode(&body); err == nil && body.Incarnation == fmt.Sprint("life-", os.Getpid()) {
 				fmt.Println("received: the cluster is stopping")

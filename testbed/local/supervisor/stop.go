@@ -69,14 +69,18 @@ func stop(ctx context.Context, records []record, cfg Config, now bool) error {
 // announcement is valid for as long as the stop of all roles may take. A node
 // that cannot be reached in time stops as if only it were stopping.
 func announceStop(ctx context.Context, living []record, cfg Config) {
-	var nodes []string
+	var metas, nodes []string
 	for _, r := range living {
-		if !r.suspended() && (r.Role == roleSession || r.Role == roleData) {
+		switch {
+		case r.suspended():
+		case r.Role == roleMeta:
+			metas = append(metas, r.Address)
+		case r.Role == roleSession || r.Role == roleData:
 			nodes = append(nodes, r.Address)
 		}
 	}
 	token := cfg.operatorToken(cfg.Dir)
-	admin := metaclient.NewAdmin(metaclient.AdminConfig{HTTP: probeClient(cfg), TokenFor: func(string) string { return token }})
+	admin := metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: probeClient(cfg), TokenFor: func(string) string { return token }})
 	admin.AnnounceStop(ctx, nodes, time.Duration(len(stopOrder))*max(cfg.StopWait, time.Second), "down")
 }
 
