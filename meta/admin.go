@@ -290,6 +290,22 @@ func (l *leader) putSwitch(r *http.Request) (any, error) {
 	})
 }
 
+func (l *leader) deleteProtection(r *http.Request) (any, error) {
+	return l.act(r, func() (effect, error) {
+		if !l.arranger.state.Freeze.Frozen {
+			return safe("the cluster is not protected"), nil
+		}
+		return safe("slots move again, with the data nodes that there are"), nil
+	}, func(ctx context.Context) (any, error) {
+		if l.arranger.state.Freeze.Frozen {
+			if err := l.arranger.thaw(ctx, "ended by hand"); err != nil {
+				return nil, err
+			}
+		}
+		return map[string]any{"protected": false}, nil
+	})
+}
+
 // postResign hands the leadership over, and answers when that is done. This
 // node counts as no candidate from the moment at which it is granted. A forced
 // resignation needs no grant, so it works while the arranger waits for the

@@ -190,7 +190,7 @@ func TestProtection_BeginsWhenManyNodesAreLost(t *testing.T) {
 	})
 }
 
-func TestProtection_HasAFloor(t *testing.T) {
+func TestProtection_HasAFloorAndEndsByHand(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(3, 0)
 		_, err := c.admin.SetSwitch(t.Context(), wire.SwitchProtectionFloor, "3")
@@ -202,7 +202,8 @@ func TestProtection_HasAFloor(t *testing.T) {
 		})
 		_, err = c.admin.SetSwitch(t.Context(), wire.SwitchProtectionFloor, "0")
 		require.NoError(t, err)
-		c.stable(10 * time.Second)
+		require.NoError(t, c.admin.EndProtection(t.Context()))
+		c.stable(5 * time.Second)
 	})
 }
 

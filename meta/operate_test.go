@@ -241,8 +241,8 @@ func TestArrangeOff_IsRefusedWhileSlotsHaveNoLeader(t *testing.T) {
 		c.eventually(5*time.Second, func() bool { s, err := c.admin.Slots(t.Context()); return err == nil && s.Protected })
 		_, err = c.admin.SetSwitch(t.Context(), wire.SwitchArrange, "off")
 		assert.Equal(t, wire.CodeUnsafe, wire.CodeOf(err))
-		c.startNode("data-1", conclave.RoleData)
-		c.eventually(20*time.Second, func() bool { return c.servedWithout("data-2") })
+		require.NoError(t, c.admin.EndProtection(t.Context()))
+		c.eventually(10*time.Second, func() bool { return c.servedWithout("data-1") && c.servedWithout("data-2") })
 		_, err = c.admin.SetSwitch(t.Context(), wire.SwitchArrange, "off")
 		require.NoError(t, err)
 	})
@@ -273,7 +273,7 @@ func TestForceAndDryRun_AreTrueOrFalse(t *testing.T) {
 		c.eventually(time.Second, func() bool { _, known := c.nodeInfo(follower); return known })
 		for _, x := range []struct{ method, path string }{
 			{http.MethodPut, "/v1/blacklist/" + follower}, {http.MethodDelete, "/v1/blacklist/data-1"},
-			{http.MethodPut, "/v1/switches/arrange"}, {http.MethodPost, "/v1/leader/resign"},
+			{http.MethodPut, "/v1/switches/arrange"}, {http.MethodDelete, "/v1/protection"}, {http.MethodPost, "/v1/leader/resign"},
 			{http.MethodPost, "/v1/election/quit"}, {http.MethodPost, "/v1/election/join"}, {http.MethodPost, "/v1/election/force-refresh"},
 		} {
 			for _, query := range []string{"force=yes", "force=", "dryRun=1", "force=true&dryRun=maybe"} {

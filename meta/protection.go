@@ -80,7 +80,7 @@ func (a *arranger) freeze(ctx context.Context, of []string, reason string) error
 	a.watch = protection{of: of}
 	epoch := a.state.Freeze.Epoch
 	a.event("freeze.begun", &epoch, map[string]any{"reason": reason}, "protected, no slot leaves the nodes of its row: %s", reason)
-	a.log.Error("protected: no slot leaves the nodes of its row until the data nodes are back, or others run under their names", "reason", reason)
+	a.log.Error("protected: no slot leaves the nodes of its row until the data nodes are back, or others run under their names, or an operator ends it (DELETE /v1/protection)", "reason", reason)
 	return nil
 }
 

@@ -179,6 +179,7 @@ func (s *Server) routes(address string) http.Handler {
 	r.Handle("/v1/blacklist/{name}", p.byLeader((*leader).putBlacklist)).Methods(http.MethodPut)
 	r.Handle("/v1/blacklist/{name}", p.byLeader((*leader).deleteBlacklist)).Methods(http.MethodDelete)
 	r.Handle("/v1/switches/{key}", p.byLeader((*leader).putSwitch)).Methods(http.MethodPut)
+	r.Handle("/v1/protection", p.byLeader((*leader).deleteProtection)).Methods(http.MethodDelete)
 	r.Handle("/v1/leader/resign", p.byLeader((*leader).postResign)).Methods(http.MethodPost)
 	r.Handle("/v1/observers/{name}", p.byLeader((*leader).putObserver)).Methods(http.MethodPut)
 	r.Handle("/v1/observers/{name}", p.byLeader((*leader).deleteObserver)).Methods(http.MethodDelete)

@@ -408,7 +408,7 @@ func TestUp_DrawsTokens(t *testing.T) {
 		"meta": {
 			"GET /v1/leader", "GET /v1/elections", "GET /v1/slots", "GET /v1/nodes", "GET /v1/blacklist", "GET /v1/switches", "GET /v1/config", "GET /v1/stopping", "GET /v1/events",
 			"PUT /v1/config/a", "DELETE /v1/config/a", "POST /v1/stopping", "DELETE /v1/stopping", "PUT /v1/blacklist/data-1", "DELETE /v1/blacklist/data-1",
-			"PUT /v1/switches/arrange", "POST /v1/leader/resign", "PUT /v1/observers/meta-1", "DELETE /v1/observers/meta-1", "POST /v1/election/quit",
+			"PUT /v1/switches/arrange", "DELETE /v1/protection", "POST /v1/leader/resign", "PUT /v1/observers/meta-1", "DELETE /v1/observers/meta-1", "POST /v1/election/quit",
 		},
 		"data":    {"GET /v1/slots", "GET /v1/datums", "GET /v1/stopping", "POST /v1/stopping", "DELETE /v1/stopping", "GET /v1/events"},
 		"session": {"GET /v1/clients", "GET /v1/publishers", "GET /v1/subscribers", "GET /v1/stopping", "POST /v1/stopping", "DELETE /v1/stopping", "GET /v1/events"},

@@ -113,6 +113,11 @@ func (a *Admin) RemoveConfig(ctx context.Context, id string, options ...Option) 
 	return act(ctx, a.any, http.MethodDelete, "/v1/config/"+url.PathEscape(id), nil, nil, options)
 }
 
+// EndProtection ends protection by hand.
+func (a *Admin) EndProtection(ctx context.Context) error {
+	return a.any(ctx, http.MethodDelete, "/v1/protection", nil, nil)
+}
+
 // Resign makes the leader hand over; it has given up its term when Resign
 // returns.
 func (a *Admin) Resign(ctx context.Context, options ...Option) error {

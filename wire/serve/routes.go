@@ -87,6 +87,7 @@ var routes = map[string]route{
 	"PUT /v1/blacklist/{name}":    {right: rights.Operator},
 	"DELETE /v1/blacklist/{name}": {right: rights.Operator},
 	"PUT /v1/switches/{key}":      {right: rights.Operator},
+	"DELETE /v1/protection":       {right: rights.Operator},
 	"POST /v1/leader/resign":      {right: rights.Operator},
 	"GET /debug/pprof/":           {right: rights.Operator},
 
