@@ -266,6 +266,33 @@ func TestSet_CallersAtTheSameTimeUseTheNewFiles(t *testing.T) {
 	}
 }
 
+// What a client shows to its user is the reason: in a frame with HTTP/2, in an answer with HTTP/1.
+func TestListener_RefusesPlainHTTPWithAReason(t *testing.T) {
+	for name, request := range map[string]string{"HTTP/2": "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "HTTP/1": "GET /healthz HTTP/1.1\r\n\r\n"} {
+		plain, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		ln := load(t, ca(t, certs.Valid), conclave.RoleMeta).Listener(plain, false)
+		defer ln.Close()
+		served := make(chan error, 1)
+		go func() {
+			conn, err := ln.Accept()
+			if err == nil {
+				err = conn.(*tls.Conn).HandshakeContext(t.Context())
+				conn.Close()
+			}
+			served <- err
+		}()
+		conn, err := net.Dial("tcp", plain.Addr().String())
+		require.NoError(t, err)
+		defer conn.Close()
+		_, err = io.WriteString(conn, request)
+		require.NoError(t, err)
+		answer, _ := io.ReadAll(conn)
+		assert.Contains(t, string(answer), "this port uses TLS", name)
+		assert.Error(t, <-served, name)
+	}
+}
+
 // New connections find valid certificates at every moment while the files are
 // replaced: by good ones, and by some that cannot be used.
 func TestSet_RotationUnderLoadRefusesNoConnection(t *testing.T) {

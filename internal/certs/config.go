@@ -42,7 +42,7 @@ func (s *Set) Listener(ln net.Listener, mutual bool) net.Listener {
 	if mutual {
 		clients = tls.RequireAndVerifyClientCert
 	}
-	return tls.NewListener(ln, &tls.Config{
+	return tls.NewListener(plainRefuser{ln}, &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 			m := s.current()

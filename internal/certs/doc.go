@@ -5,6 +5,7 @@
 //
 //	set.go     the certificates of a process, and their reload
 //	config.go  the settings of connections that are made with them, and the role of the other side
+//	refuse.go  the answer to a peer that does not use TLS
 //	issue.go   a development CA and the certificates that it issues
 //
 // # Guarantees
