@@ -49,12 +49,19 @@ type accepted struct{ statements sync.Map }
 
 var _ driver.Connector = (*connector)(nil)
 
-// Connect opens one connection. ctx also bounds the settings.
+// Connect opens one connection. ctx also bounds the settings. The time that it
+// takes does not count for the statement that needs the connection (see limit).
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	resume := suspendLimit(ctx)
+	var conn driver.Conn
+	var err error
 	if c.hosts == nil {
-		return c.attempt(ctx, 0)
+		conn, err = c.attempt(ctx, 0)
+	} else {
+		conn, err = c.connectToWriter(ctx)
 	}
-	return c.connectToWriter(ctx)
+	resume(err == nil)
+	return conn, err
 }
 
 // Driver returns the driver of the connections.

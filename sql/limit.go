@@ -2,8 +2,6 @@ package sql
 
 import (
 	"context"
-	stdsql "database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"sync"
@@ -13,39 +11,64 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// run runs one statement on a connection of the pool, which has a limit of its own if
-// it has to be made: ten round trips are allowed to take longer than one. If the
-// statement could not be sent, it is sent on another connection.
-func (db *DB) run(ctx context.Context, statement func(context.Context, *stdsql.Conn) error) error {
-	db.sent.Add(1)
-	for try := 1; ; try++ {
-		conn, err := db.pool.Conn(ctx)
-		if err != nil {
-			if errors.Is(err, context.DeadlineExceeded) {
-				db.connectBeside()
-			}
-			return err
-		}
-		if err := db.runOn(ctx, conn, statement); !errors.Is(err, driver.ErrBadConn) || try == 3 {
-			return err
-		}
-	}
+// limit is the time limit of one statement of the pool. It is suspended while the
+// connection for the statement is established, which has a limit of its own: ten
+// round trips are allowed to take longer than one.
+type limit struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	of     time.Duration
+	timer  *time.Timer
+
+	mu          sync.Mutex // guards the fields below
+	began       time.Time  // of the statement; later than the call if a connection was made for it
+	unconnected bool       // no connection could be made for it
 }
 
-// runOn runs a statement under its limit, and returns the connection to the pool.
-func (db *DB) runOn(ctx context.Context, conn *stdsql.Conn, statement func(context.Context, *stdsql.Conn) error) error {
-	defer conn.Close()
-	ctx, cancel := context.WithTimeout(ctx, db.opts.Deadline)
-	defer cancel()
-	began := time.Now()
-	err := statement(ctx, conn)
-	switch took := time.Since(began); {
-	case err == nil || errors.Is(err, ErrNoRows):
-		db.trips.add(took)
-	case errors.Is(err, mysql.ErrInvalidConn) && took >= db.opts.Deadline: // the driver's timeout of a read, which is as long
+type limitKey struct{}
+
+// limited returns a context that ends after the duration, not counting the time
+// in which a connection is established under it. end releases it.
+func limited(ctx context.Context, of time.Duration) (*limit, context.Context) {
+	l := &limit{of: of, began: time.Now()}
+	l.ctx, l.cancel = context.WithCancelCause(ctx)
+	l.timer = time.AfterFunc(of, func() { l.cancel(context.DeadlineExceeded) })
+	return l, context.WithValue(l.ctx, limitKey{}, l)
+}
+
+// end releases the limit. It returns err, or context.DeadlineExceeded if the limit
+// was what ended the statement, or the driver's timeout of a read, which is as long.
+func (l *limit) end(err error) error {
+	l.timer.Stop()
+	cause := context.Cause(l.ctx)
+	l.cancel(nil)
+	if errors.Is(err, context.Canceled) && errors.Is(cause, context.DeadlineExceeded) ||
+		errors.Is(err, mysql.ErrInvalidConn) && l.took() >= l.of {
 		return context.DeadlineExceeded
 	}
 	return err
+}
+
+// took returns how long the statement has been running.
+func (l *limit) took() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Since(l.began)
+}
+
+// suspendLimit stops the limit of ctx, if it has one, until resume is called; the
+// limit then counts from its beginning.
+func suspendLimit(ctx context.Context) (resume func(connected bool)) {
+	l, ok := ctx.Value(limitKey{}).(*limit)
+	if !ok || !l.timer.Stop() {
+		return func(bool) {}
+	}
+	return func(connected bool) {
+		l.mu.Lock()
+		l.began, l.unconnected = time.Now(), !connected
+		l.mu.Unlock()
+		l.timer.Reset(l.of)
+	}
 }
 
 // stall ends an attempt to connect when the server has not answered for a while,

@@ -3,6 +3,7 @@ package sql
 import (
 	"context"
 	stdsql "database/sql"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -32,38 +33,53 @@ var (
 // statement is sent once: after ErrUnavailable it is unknown whether it was, or
 // will be, applied.
 func (db *DB) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
-	var result stdsql.Result
-	err := db.run(ctx, func(ctx context.Context, conn *stdsql.Conn) (err error) {
-		result, err = conn.ExecContext(ctx, statement, args...)
-		return err
-	})
-	return changed(result, err)
+	l, ctx := limited(ctx, db.opts.Deadline)
+	db.sent.Add(1)
+	result, err := db.pool.ExecContext(ctx, statement, args...)
+	return changed(result, db.answered(l, err))
 }
 
 // QueryRow reads one row into dest under the deadline of Options, or returns
 // ErrNoRows.
 func (db *DB) QueryRow(ctx context.Context, statement string, args []any, dest ...any) error {
-	return classify(db.run(ctx, func(ctx context.Context, conn *stdsql.Conn) error {
-		return conn.QueryRowContext(ctx, statement, args...).Scan(dest...)
-	}))
+	l, ctx := limited(ctx, db.opts.Deadline)
+	db.sent.Add(1)
+	return classify(db.answered(l, db.pool.QueryRowContext(ctx, statement, args...).Scan(dest...)))
 }
 
 // Query calls each for every row, under the deadline of Options. It stops at
 // the first error of each and returns it.
 func (db *DB) Query(ctx context.Context, statement string, args []any, each func(scan func(dest ...any) error) error) error {
-	return classify(db.run(ctx, func(ctx context.Context, conn *stdsql.Conn) error {
-		rows, err := conn.QueryContext(ctx, statement, args...)
-		if err != nil {
+	l, ctx := limited(ctx, db.opts.Deadline)
+	db.sent.Add(1)
+	return classify(db.answered(l, db.rows(ctx, statement, args, each)))
+}
+
+// rows runs a query and calls each for every row.
+func (db *DB) rows(ctx context.Context, statement string, args []any, each func(scan func(dest ...any) error) error) error {
+	rows, err := db.pool.QueryContext(ctx, statement, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close() // has no effect after Next was false; the error is in Err
+	for rows.Next() {
+		if err := each(rows.Scan); err != nil {
 			return err
 		}
-		defer rows.Close() // has no effect after Next was false; the error is in Err
-		for rows.Next() {
-			if err := each(rows.Scan); err != nil {
-				return err
-			}
-		}
-		return rows.Err()
-	}))
+	}
+	return rows.Err()
+}
+
+// answered ends the limit of a statement, and keeps the time that it took if the
+// server has answered it. It returns the statement's error.
+func (db *DB) answered(l *limit, err error) error {
+	if err == nil || errors.Is(err, ErrNoRows) {
+		db.trips.add(l.took())
+	}
+	if err = l.end(err); errors.Is(err, context.DeadlineExceeded) && l.unconnected {
+		db.connectBeside()
+	}
+	return err
 }
 
 // changed returns the number of rows that a statement changed.
