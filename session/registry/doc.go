@@ -42,7 +42,7 @@
 //   - acks.go: the acknowledgements in it.
 //   - queue.go: the changes that data has not acknowledged.
 //   - diff.go: the answer to a data node that compares its copies.
-//   - publish.go: registrations come, change and go.
+//   - publish.go: registrations come, change, go, and are copied for another session.
 //   - subscribe.go: subscriptions come and go.
 //   - push.go: what was read is offered to the subscribers.
 //   - answer.go: an answer to a read makes the content of a topic.
