@@ -32,13 +32,13 @@ const (
 // Otherwise sessions that were all suspended would, once they resume, remove
 // registrations whose clients are connecting at that moment.
 type leases struct {
-	config      Config
-	registry    *locked
-	clients     *clients
-	events      *serve.Events
-	leaderSilent  func() bool        // no meta leader has answered for a lease
-	expirations prometheus.Counter // of clients that had registrations
-	wakeWriters func()
+	config       Config
+	registry     *locked
+	clients      *clients
+	events       *serve.Events
+	leaderSilent func() bool        // no meta leader has answered for a lease
+	expirations  prometheus.Counter // of clients that had registrations
+	wakeWriters  func()
 }
 
 func (l *leases) run(ctx context.Context) {
