@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/internal/long"
+	"conclave/testbed/check"
 	"conclave/testbed/scenario"
 	"conclave/testbed/simulated"
 )
