@@ -81,7 +81,7 @@ func TestChaos_RefusesInvalidArguments(t *testing.T) {
 		code int
 		want string
 	}{
-		"an unknown name":         {[]string{"f99"}, exitUsage, `there is no scenario "f99", and no such file; list the scenarios with ` + "`conclave chaos list`"},
+		"an unknown name":         {[]string{"f99"}, exitUsage, `there is no scenario "f99" (near it: f09-slow-database, f19-kill-a-session), and no such file; list the scenarios with ` + "`conclave chaos list`"},
 		"more than one":           {[]string{"f0"}, exitUsage, `9 scenarios begin with "f0"`},
 		"a folder":                {[]string{filepath.Dir(file)}, exitUsage, "is a directory"},
 		"a word that is none":     {[]string{file}, exitUsage, "story.txt:3"},

@@ -8,11 +8,11 @@ import (
 	"conclave"
 	"conclave/internal/trace"
 	"conclave/slot"
+	"conclave/testbed"
 )
 
 // I8: a node on the blacklist gets the slot of a dead leader only if it has the
-// last complete copy. That it hands the slot over is what scenarios expect ("served
-// without") and what every drain shows (L14).
+// last complete copy, and hands it over.
 
 // blacklist is one list of names that was written.
 type blacklist struct {
@@ -75,10 +75,10 @@ func complete(c trace.Claim) bool {
 }
 
 func noneForbidden(h *History, v *Verdict) {
-	lists := h.blacklists()
+	lists, grants := h.blacklists(), h.grants()
 	copies, _ := h.copies()
 	holder := map[int]conclave.NodeID{}
-	for _, g := range h.grants() {
+	for n, g := range grants {
 		was, known := holder[g.v.Slot]
 		holder[g.v.Slot] = g.v.Peer
 		in := len(lists)
@@ -108,5 +108,82 @@ func noneForbidden(h *History, v *Verdict) {
 			v.check(!better || slices.Contains(list.names, k.v.Peer.Name), h, at, []int{list.i, held[0].i, k.i, g.i},
 				"slot %d is granted to %s, which the blacklist of %s names, although %s has a complete copy", g.v.Slot, g.v.Peer, list.epoch, k.v.Peer)
 		}
+		h.handedOn(v, lists[in-1:], grants[n:])
 	}
+}
+
+// handedOn checks that a slot that was granted to a node on the blacklist, by
+// the first of grants under the first of lists, is handed over within two
+// leases and ten seconds in which no fault begins, ends or lasts and protection
+// is off, as long as the node runs and is on the blacklist, and a data node
+// runs that is not on it.
+func (h *History) handedOn(v *Verdict, lists []blacklist, grants []seenAt[trace.Claim]) {
+	g := grants[0]
+	name := g.v.Peer.Name
+	until := h.End()
+	for _, next := range grants[1:] {
+		if next.v.Slot == g.v.Slot {
+			until = min(until, h.Entries[next.i].At)
+			break
+		}
+	}
+	for _, l := range lists[1:] {
+		if l.unknown {
+			return // the node may have been removed from the list
+		}
+		if !slices.Contains(l.names, name) {
+			until = min(until, h.Entries[l.i].At)
+			break
+		}
+	}
+	bound := 2*h.Cluster.Lease + 10*time.Second
+	quiet := h.Entries[g.i].At // since when no obstacle exists
+	for _, s := range h.obstacles(name, lists) {
+		if s.from <= quiet+bound && s.to > quiet {
+			quiet = s.to
+		}
+	}
+	v.check(until-quiet <= bound, h, until, []int{lists[0].i, g.i}, "slot %d, which was granted to %s for its last complete copy, is still led by it after %s without a fault", g.v.Slot, g.v.Peer, until-quiet)
+}
+
+// obstacles returns the times in which the named node need not hand a slot
+// over, in the order in which they begin: faults, protection, times without a
+// leader, and times in which the node does not run or no data node runs that is
+// not on the blacklist. The crash of a node counts only at its moment.
+func (h *History) obstacles(name string, lists []blacklist) []span {
+	var out []span
+	open := map[string]int{} // fault -> index in out
+	h.faults(func(_ int, at time.Duration, x Fault) {
+		k := x.Action.Key()
+		if i, lasts := open[k]; lasts && x.Action.EndsFault() {
+			out[i].to = at
+			delete(open, k)
+		}
+		switch x.Verb {
+		case testbed.Forbid, testbed.Allow:
+			return // these are what is checked
+		}
+		s := span{at, at + 1}
+		if x.Verb.Undo() != "" && !x.Action.EndsFault() && x.Verb != testbed.Kill && x.Verb != testbed.Stop {
+			if _, twice := open[k]; twice {
+				return
+			}
+			open[k], s.to = len(out), h.End()
+		}
+		out = append(out, s)
+	})
+	forbidden := func(n string, at time.Duration) (is bool) {
+		for _, l := range lists {
+			if !l.unknown && h.Entries[l.i].At <= at {
+				is = slices.Contains(l.names, n)
+			}
+		}
+		return is
+	}
+	out = append(out, h.observed(func(at time.Duration, o Observation) bool {
+		other := func(n string) bool { return n != name && strings.HasPrefix(n, "data-") && !forbidden(n, at) }
+		return o.Frozen || o.Leader == "" || !slices.Contains(o.Up, name) || !slices.ContainsFunc(o.Up, other)
+	})...)
+	slices.SortStableFunc(out, func(a, b span) int { return int(a.from - b.from) })
+	return out
 }

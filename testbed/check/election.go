@@ -83,6 +83,7 @@ func noOldEffect(h *History, v *Verdict) {
 			v.check(w.after.Term >= newest.v, h, w.to, []int{newest.i, w.call, w.done}, "%s wrote %s under term %d after term %d had written", w.after.Node, w.after.Subject, w.after.Term, newest.v)
 		}
 	}
+	h.noneHeldWrote(writes, v)
 	h.onlyOwnersWrote(v)
 	if h.Cluster.Takeover != "lease" {
 		return
@@ -94,6 +95,33 @@ func noOldEffect(h *History, v *Verdict) {
 			v.check(overlap <= 0, h, max(a.From, b.From), []int{a.i, b.i}, "%s (term %d) and %s (term %d) both trust themselves for %s", a.Node, a.Term, b.Node, b.Term, overlap)
 		}
 	}
+}
+
+// noneHeldWrote checks that a statement that was held until a newer term had
+// been won changes nothing, whether or not the newer term has written.
+func (h *History) noneHeldWrote(writes []statement, v *Verdict) {
+	wins := h.statements(trace.Swapping)
+	held := map[string]int{} // by node: the entry with which the hold began
+	h.faults(func(i int, at time.Duration, x Fault) {
+		switch {
+		case x.Point != trace.Writing:
+		case x.Verb == testbed.Hold || x.Verb == testbed.HoldOne:
+			held[x.Node] = i
+		case x.Verb == testbed.Release:
+			from, is := held[x.Node]
+			delete(held, x.Node)
+			for _, w := range writes {
+				if !is || w.before.Node.Name != x.Node || w.call < from || w.call > i || w.done < i {
+					continue // not held, or never answered
+				}
+				for _, win := range wins {
+					over := w.after.Flag && win.done >= 0 && win.after.Err == nil && win.after.Count == 1 && win.to < at
+					v.check(!over || win.after.Epoch.Term <= w.after.Term, h, w.to, []int{w.call, win.done, i, w.done},
+						"%s was held, and wrote %s under term %d after term %d had been won", w.after.Node, w.after.Subject, w.after.Term, win.after.Epoch.Term)
+				}
+			}
+		}
+	})
 }
 
 // onlyOwnersWrote checks the changes in the order in which the database made

@@ -76,6 +76,10 @@ var electionForgeries = map[string]forgery{
 			f.write("meta-1", "table", 7, epoch(7, 1), epoch(7, 2)).write("meta-2", "table", 8, epoch(7, 2), epoch(8, 1))
 		},
 	},
+	"I3 held": {
+		func(f *forger) { f.heldWrite(true) },
+		func(f *forger) { f.heldWrite(false) },
+	},
 	"L17 published too early": {
 		func(f *forger) {
 			f.claim("meta-1", trace.Claim{Kind: trace.Publishing, Term: 7, Epoch: epoch(7, 2)}).write("meta-1", "table", 7, epoch(7, 1), epoch(7, 2))

@@ -82,6 +82,34 @@ var slotsForgeries = map[string]forgery{
 		},
 		func(f *forger) { f.lastCopy().granted(1, epoch(7, 6), "data-3") },
 	},
+	"I8 kept": {
+		func(f *forger) { f.lastCopy().pause(17*time.Second).granted(1, epoch(7, 6), "data-3") },
+		func(f *forger) { f.lastCopy().pause(15*time.Second).granted(1, epoch(7, 6), "data-3") },
+	},
+	"I8 kept until the end": {
+		func(f *forger) { f.lastCopy().pause(17*time.Second).runs("data-2", "data-3") },
+		func(f *forger) { f.lastCopy().pause(15*time.Second).runs("data-2", "data-3") },
+	},
+	"I8 kept behind a fault": {
+		func(f *forger) { // the fault has ended; a dead node is no obstacle
+			f.lastCopy().fault(testbed.Action{Verb: testbed.Cut, Node: "data-2", Peer: "data-3"}).fault(testbed.Action{Verb: testbed.Kill, Node: "data-4"}).pause(30 * time.Second)
+			f.fault(testbed.Action{Verb: testbed.Mend, Node: "data-2", Peer: "data-3"}).pause(17*time.Second).granted(1, epoch(7, 6), "data-3")
+		},
+		func(f *forger) {
+			f.lastCopy().fault(testbed.Action{Verb: testbed.Cut, Node: "data-2", Peer: "data-3"}).fault(testbed.Action{Verb: testbed.Kill, Node: "data-4"}).pause(30 * time.Second)
+			f.fault(testbed.Action{Verb: testbed.Mend, Node: "data-2", Peer: "data-3"}).pause(15*time.Second).granted(1, epoch(7, 6), "data-3")
+		},
+	},
+	"I8 kept with no node to take it": {
+		func(f *forger) { f.lastCopy().runs("data-1", "data-2").pause(17 * time.Second).runs("data-2") },
+		func(f *forger) { f.lastCopy().runs("data-2", "session-1").pause(17 * time.Second).runs("data-2") },
+	},
+	"I8 kept while it was allowed": {
+		func(f *forger) { f.lastCopy().pause(17*time.Second).listed(epoch(7, 6), "data-1") },
+		func(f *forger) {
+			f.lastCopy().listed(epoch(7, 6), "data-1").pause(17*time.Second).runs("data-2", "data-3")
+		},
+	},
 	"I9": {
 		func(f *forger) {
 			f.claim("data-1", trace.Claim{Kind: trace.Serving, Slot: 3, Epoch: epoch(7, 2)}).claim("data-1", trace.Claim{Kind: trace.Finished, Slot: 3, Epoch: epoch(7, 2)})

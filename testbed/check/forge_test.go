@@ -226,6 +226,16 @@ func (f *forger) removed(data string, e conclave.Epoch, version int64) *forger {
 	return f.claim(data, trace.Claim{Kind: trace.Removed, Epoch: e, Peer: id("session-1"), Subject: "r", Version: version})
 }
 
+// heldWrite adds a write of term 7 that is held until term 8 is won, and then
+// its result.
+func (f *forger) heldWrite(wrote bool) {
+	c := trace.Claim{Kind: trace.Writing, Subject: "table", Term: 7, Base: epoch(7, 1), Epoch: epoch(7, 2)}
+	f.fault(testbed.Action{Verb: testbed.Hold, Node: "meta-1", Point: trace.Writing}).claim("meta-1", c).win("meta-2", "meta-1", 7, 8)
+	f.pause(time.Second).fault(testbed.Action{Verb: testbed.Release, Node: "meta-1", Point: trace.Writing})
+	c.Kind, c.Flag = trace.Wrote, wrote
+	f.claim("meta-1", c)
+}
+
 // lost adds a win whose answer was lost.
 func (f *forger) lost(node string, next uint64) *forger {
 	f.statement("meta-3", trace.Looking, trace.Looked, trace.Claim{}, 0) // the row was empty

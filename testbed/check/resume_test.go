@@ -168,8 +168,29 @@ func TestResume_FindsNoViolationWhereThereIsNone(t *testing.T) {
 		},
 		"the slot was the node's before": {
 			"I8",
-			func(f *forger) { f.granted(1, epoch(7, 2), "data-2").listed(epoch(7, 4), "data-2").pause(late) },
-			func(f *forger) { f.granted(1, epoch(7, 5), "data-2'") },
+			func(f *forger) {
+				f.granted(1, epoch(7, 2), "data-2").listed(epoch(7, 4), "data-2").copied(epoch(7, 5), "data-2'", "caughtUp", epoch(7, 2), 0, true)
+				f.granted(1, epoch(7, 5), "data-2'")
+				freeze(f, true).pause(late)
+			},
+			func(f *forger) { freeze(f, false).pause(time.Minute).runs("data-2", "data-3") },
+		},
+		"slots were frozen again and again": {
+			"I8",
+			func(f *forger) {
+				f.lastCopy()
+				for range 10 {
+					freeze(f.pause(5*time.Second), false)
+					freeze(f.pause(5*time.Second), true)
+					f.pause(time.Minute)
+				}
+			},
+			func(f *forger) { freeze(f.pause(time.Second), false).pause(10*time.Second).runs("data-2", "data-3") },
+		},
+		"a violation that was found before the cut, of a slot that is still not handed over": {
+			"I8",
+			func(f *forger) { f.lastCopy().pause(20*time.Second).runs("data-2", "data-3") },
+			func(f *forger) { f.pause(time.Second).runs("data-2", "data-3") },
 		},
 		"an older leader of a slot was answered long ago": {
 			"L2",

@@ -13,7 +13,7 @@ import (
 // I5, I8, I9 and I12: which node has which slot.
 var slotCheckers = []checker{
 	{"I5", "a slot has one leader per leader epoch, and its epochs only rise", oneLeaderPerEpoch},
-	{"I8", "a blacklisted node is granted a slot only if it has the last complete copy", noneForbidden},
+	{"I8", "a blacklisted node is granted a slot only if it has the last complete copy, and hands it over", noneForbidden},
 	{"I9", "a slot that may not serve answers no read", readsOnlyServed},
 	{"I12", "two slot tables coexist for a bounded time", tablesConverge},
 }

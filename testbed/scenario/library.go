@@ -73,12 +73,46 @@ func suggestion(names []string) string {
 	return " (near it: " + strings.Join(names, ", ") + ")"
 }
 
-// similar returns the names that contain the given one.
-func similar(name string, all []string) (out []string) {
+// similar returns the names that may have been meant. They contain the given
+// name, or differ from it by one letter, and one more for every eight letters.
+// It is compared with the whole name, its number, and the rest.
+func similar(name string, all []string) []string {
+	name = strings.ToLower(name)
+	limit := min(1+len(name)/8, len(name)-1)
+	far := map[string]int{}
+	var out []string
 	for _, s := range all {
-		if strings.Contains(s, strings.ToLower(name)) {
+		number, title, _ := strings.Cut(s, "-")
+		d := min(distance(name, s), distance(name, title), distance(name, number))
+		if len(name) > 2 && strings.Contains(s, name) {
+			d = 0
+		}
+		if far[s] = d; d <= limit {
 			out = append(out, s)
 		}
 	}
+	slices.SortStableFunc(out, func(a, b string) int { return far[a] - far[b] })
 	return out[:min(len(out), maxSuggestions)]
+}
+
+// distance returns how many letters must be inserted, removed or changed to
+// turn a into b (the Levenshtein distance).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1) // distances from the part of a that was read to each prefix of b
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
 }

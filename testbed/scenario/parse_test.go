@@ -233,10 +233,14 @@ func TestExamples_AreComplete(t *testing.T) {
 
 func TestBuiltin_SuggestsSimilarNames(t *testing.T) {
 	for name, want := range map[string]string{
-		"magic":   `there is no scenario "magic"`,
-		"nothing": `there is no scenario "nothing" (near it: f23-half-of-the-sessions-hear-nothing-new)`,
-		"Pause":   `there is no scenario "Pause" (near it: f03-pause-the-leader, session-paused-over-its-lease)`,
-		"f0":      `9 scenarios begin with "f0", as f01-kill-the-leader, f02-stop-the-leader, f03-pause-the-leader`,
+		"magic":           `there is no scenario "magic"`,
+		"nothing":         `there is no scenario "nothing" (near it: f23-half-of-the-sessions-hear-nothing-new)`,
+		"f99":             `there is no scenario "f99" (near it: f09-slow-database, f19-kill-a-session)`,
+		"kil-the-leader":  `there is no scenario "kil-the-leader" (near it: f01-kill-the-leader)`,
+		"Pause":           `there is no scenario "Pause" (near it: f03-pause-the-leader, session-paused-over-its-lease)`,
+		"published-latte": `there is no scenario "published-latte" (near it: published-late)`,
+		"f2x":             `there is no scenario "f2x" (near it: f20-stop-a-session-and-a-data-node, f21-a-data-node-that-flaps, f22-half-of-the-data-nodes-vanish)`,
+		"f0":              `9 scenarios begin with "f0", as f01-kill-the-leader, f02-stop-the-leader, f03-pause-the-leader`,
 	} {
 		_, err := scenario.Builtin(name)
 		assert.EqualError(t, err, want)
