@@ -23,7 +23,7 @@
 //	                   |             |
 //	                   |   faults    |  events of nodes (internal/trace), pushes to clients
 //	                   v             v
-//	                 Recorder --> History --> checkers: I1..I13, L1..L24, P1 -----> Verdicts
+//	                 Recorder --> History --> checkers: I1..I13, L1..L24, P1, P2 --> Verdicts
 //	                                    \---> gauges ------------------------------> Figures
 //
 // The parts share nothing but their data. A Cluster checks nothing, a

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"conclave/testbed"
+	"conclave/testbed/check"
 	"conclave/testbed/containers"
 	"conclave/testbed/local"
 	"conclave/testbed/local/supervisor"
@@ -188,7 +189,7 @@ func (s *runStage) record(r *scenario.Result) (err error) {
 	for _, e := range r.History.Entries {
 		fmt.Fprintln(w, e)
 	}
-	return w.Flush()
+	return errors.Join(w.Flush(), check.Visualize(s.dir, r.Verdicts))
 }
 
 // newStage creates the folder and the cluster of one run of a command. The demo

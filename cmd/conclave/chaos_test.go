@@ -184,7 +184,7 @@ figure leaderless
 		checks[v.ID] = v.Checks
 		assert.Empty(t, v.Violations, v.ID)
 	}
-	for _, id := range []string{"I6", "I7", "I10", "I11", "L7"} {
+	for _, id := range []string{"I6", "I7", "I10", "I11", "L7", "P2"} {
 		assert.Positive(t, checks[id], id)
 	}
 	html, err := os.ReadFile(page)

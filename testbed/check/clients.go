@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -116,61 +117,123 @@ func (h *History) absences() map[string][]span {
 	return out
 }
 
-// nothingMissing checks that once a version of a datum has shown a registration to
-// any subscriber, every higher version contains it, whichever subscriber receives
-// it, new ones included, until its client withdraws it or is absent (absences).
+// nothingMissing checks that each push contains every registration that the
+// subscriber has seen before, until its client withdraws it or is absent
+// (absences); and that once a version of a datum has shown a registration to any subscriber,
+// every higher version contains it, whichever subscriber receives it, new ones
+// included.
 //
-// After a loss of all copies (losses) a new subscriber's list may be short; that of
-// one that has seen the registration may not. While only the clients may have the
-// last changes of a datum (forgotten), only the push guard's rule is checked: no list
-// becomes empty or falls under half of what the subscriber has.
+// While only the clients may have the last changes of a datum (forgotten), only
+// the push guard's rule is checked: no list becomes empty or falls under half
+// of what the subscriber has.
 func nothingMissing(h *History, v *Verdict) {
-	absences, losses, forgotten, missed := h.absences(), h.losses(), h.forgotten(), h.unreached()
-	connected := map[string][]seenAt[[]string]{}
-	h.ops(func(i int, _ time.Duration, o Op) {
-		connected[o.Client] = append(connected[o.Client], seenAt[[]string]{o.Values, i})
-	}, OpConnected)
-	h.pushes(func(p pushed) {
-		lost, forgot := during(losses, p.at, p.at), during(forgotten[p.Name], p.at, p.at)
-		if forgot {
+	absences, losses, forgotten := h.absences(), h.losses(), h.forgotten()
+	h.laterVersionsHave(v, absences, losses, forgotten)
+	type sub struct{ client, name string }
+	knows := map[sub]map[string]int{} // tags seen -> the push that showed it
+	ended := map[string]bool{}        // tags withdrawn
+	h.ops(func(i int, at time.Duration, o Op) {
+		if o.Kind == OpWithdraw {
+			ended[o.ID] = true
+			return
+		}
+		k := sub{o.Client, o.Name}
+		now := map[string]int{}
+		for _, value := range o.Values {
+			if tag, _, ok := ParseValue(value); ok {
+				now[tag] = i
+			}
+		}
+		if during(forgotten[o.Name], at, at) {
 			live := 0
-			for tag := range p.had {
-				if _, ended := p.ended[tag]; !ended {
+			for tag := range knows[k] {
+				if !ended[tag] {
 					live++
 				}
 			}
-			v.check(live == 0 || len(p.now) > 0 && 2*len(p.now) >= live, h, p.at, []int{p.i}, "%s is pushed %d values of %s; it has seen %d that are live", p.Client, len(p.now), p.Name, live)
+			v.check(live == 0 || len(now) > 0 && 2*len(now) >= live, h, at, []int{i}, "%s is pushed %d values of %s; it has seen %d that are live", o.Client, len(now), o.Name, live)
+			knows[k] = now
+			return
 		}
-		for _, tag := range p.tags() {
-			t := p.shown[tag]
-			_, has := p.now[tag]
-			seen, own := p.had[tag]
-			if _, ended := p.ended[tag]; ended {
-				delete(p.shown, tag)
-				continue
-			}
-			own = own && !forgot
-			unreached := func(u unreached) bool {
-				return u.from <= p.at && p.at <= u.to && knew(connected[clientOf(tag)], p.i, u.session)
-			}
-			if has || t.number > p.Version || !own && (len(p.now) > 0 || !p.first) && (lost || forgot) || p.first && slices.ContainsFunc(missed[p.Name], unreached) {
+		for _, tag := range slices.Sorted(maps.Keys(knows[k])) {
+			seen := knows[k][tag]
+			client, _, _ := strings.Cut(tag, "/")
+			if _, still := now[tag]; still || ended[tag] || excused(absences, client, h.Entries[seen].At, at) {
 				v.Checks++
 				continue
 			}
-			since, evidence := t.at-clientLease, t.i
-			if own && (lost || h.Entries[seen].At > since) {
-				since, evidence = h.Entries[seen].At, seen
-			}
-			v.check(excused(absences, clientOf(tag), since, p.at), h, p.at, []int{evidence, p.i}, "%s is pushed %s at version %d without %s, which version %d has and which is live", p.Client, p.Name, p.Version, tag, t.number)
+			v.check(false, h, at, []int{seen, i}, "%s is pushed %s without %s, which it has seen and which is live", o.Client, o.Name, tag)
 		}
-	})
+		knows[k] = now
+	}, OpPush, OpWithdraw)
 }
 
-// knew reports whether a session knew a client, whose connections are given, at an
-// entry.
-func knew(connected []seenAt[[]string], i int, session string) bool {
-	n, _ := slices.BinarySearchFunc(connected, i, func(c seenAt[[]string], i int) int { return c.i - i })
-	return n > 0 && slices.ContainsFunc(connected[n-1].v, func(s string) bool { return strings.HasPrefix(s, session+"@") })
+// version is a version of a datum that was pushed.
+type version struct {
+	number int64
+	at     time.Duration // when it was first pushed
+	i      int
+}
+
+// shown returns the tags in a push, and updates in seen the highest version
+// that showed each of them.
+func shown(o Op, at time.Duration, i int, seen map[string]version) map[string]bool {
+	now := map[string]bool{}
+	for _, value := range o.Values {
+		tag, _, ok := ParseValue(value)
+		if !ok {
+			continue
+		}
+		now[tag] = true
+		if o.Version > seen[tag].number {
+			seen[tag] = version{o.Version, at, i}
+		}
+	}
+	return now
+}
+
+// laterVersionsHave compares the pushes of one datum to all subscribers by
+// their versions: each slot has one counter, which only rises.
+func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span, losses []span, forgotten map[string][]span) {
+	top := map[string]map[string]version{} // by datum and tag
+	ended := map[string]bool{}
+	given := map[[2]string]bool{} // subscriptions that have received a list
+	missed, connected := h.unreached(), map[string][]string{}
+	h.ops(func(i int, at time.Duration, o Op) {
+		switch o.Kind {
+		case OpWithdraw:
+			ended[o.ID] = true
+			return
+		case OpConnected:
+			connected[o.Client] = o.Values
+			return
+		}
+		first := !given[[2]string{o.Client, o.Name}]
+		given[[2]string{o.Client, o.Name}] = true
+		if top[o.Name] == nil {
+			top[o.Name] = map[string]version{}
+		}
+		seen := top[o.Name]
+		now := shown(o, at, i, seen)
+		for _, tag := range slices.Sorted(maps.Keys(seen)) {
+			t := seen[tag]
+			client, _, _ := strings.Cut(tag, "/")
+			switch {
+			case ended[tag]:
+				delete(seen, tag)
+			case (len(now) > 0 || !first) && (during(losses, at, at) || during(forgotten[o.Name], at, at)):
+				v.Checks++
+			case first && slices.ContainsFunc(missed[o.Name], func(u unreached) bool {
+				return u.from <= at && at <= u.to && slices.ContainsFunc(connected[client], func(n string) bool { return strings.HasPrefix(n, u.session+"@") })
+			}):
+				v.Checks++
+			case now[tag] || t.number > o.Version || excused(absences, client, t.at-clientLease, at):
+				v.Checks++
+			default:
+				v.check(false, h, at, []int{t.i, i}, "%s is pushed %s at version %d without %s, which version %d has and which is live", o.Client, o.Name, o.Version, tag, t.number)
+			}
+		}
+	}, OpPush, OpWithdraw, OpConnected)
 }
 
 // excused reports whether the client was absent at any time between since and

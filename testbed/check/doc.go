@@ -26,6 +26,10 @@
 //	L22      as long as one session is left, every change of a client is stored
 //	L23, L24 a burst of load leaves nothing behind: no metastable failure
 //	P1       the lock row is a linearizable register with compare-and-swap (porcupine)
+//	P2       each subscriber sees each registration as its publisher wrote it, possibly late
+//
+// If P1 or P2 does not hold, [Visualize] writes a page on which the operations
+// can be looked at, with the longest orders that explain some of them.
 //
 // What each of them checks in detail, and what excuses it, is the comment of its
 // function; limits.go has the times in which values may be missing or old.
@@ -52,7 +56,6 @@
 //   - registrations.go: the rules about registrations.
 //   - clients.go: the invariants of clients, and what excuses a missing value.
 //   - limits.go: when values may be missing or old, as ARCHITECTURE.md has it.
-//   - pushes.go: the pushes, each with what was shown before it.
 //   - verdict.go: a checker and its verdict.
 //   - history.go: the record of a run.
 //   - faults.go: when a fault affected which hosts, and the cluster's graces.

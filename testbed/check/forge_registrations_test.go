@@ -203,7 +203,7 @@ var registrationsForgeries = map[string]forgery{
 			f.fault(testbed.Action{Verb: testbed.Kill, Node: "meta-1"}).op(stored("client-1/1"))
 		},
 	},
-	"L7 too early": {
+	"P2": {
 		func(f *forger) { push(published(f, 1), "c", 5, "client-1/1#2"); published(f, 2) },
 		func(f *forger) {
 			push(published(f, 1), "c", 5, "client-1/1#1")

@@ -1,7 +1,13 @@
 package check
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -10,13 +16,14 @@ import (
 	"conclave/internal/trace"
 )
 
-// The linearizable object. A history is linearizable if there is an order of
+// The linearizable objects. A history is linearizable if there is an order of
 // all operations, each between its call and its answer, in which an object that
 // does one operation at a time would have given the same answers. An operation
 // whose answer was lost may have been executed at any time after its call, or
 // never.
 var linearCheckers = []checker{
 	{"P1", "the lock row is a register with compare-and-swap", lockRowLinear},
+	{"P2", "per registration, what subscribers see is a register that its publisher writes", registrationsLinear},
 }
 
 // linearLimit bounds one check; if it is exceeded, the check is undecided.
@@ -76,7 +83,79 @@ var lockModel = porcupine.NondeterministicModel{
 		}
 		return []any{row}
 	},
-	Equal: func(a, b any) bool { return a == b },
+	Equal:             func(a, b any) bool { return a == b },
+	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%s: %s", input, output) },
+	DescribeState:     func(state any) string { return fmt.Sprint(state) },
+}
+
+// The following texts are for readers of the visualization.
+
+func (r lockRow) String() string {
+	if !r.known {
+		return "not known yet"
+	}
+	return fmt.Sprintf("%s, term %d, beat %d", cmp.Or(r.owner.Name, "no owner"), r.term, r.beat)
+}
+
+func (o lockOp) String() string {
+	switch o.kind {
+	case trace.Looking:
+		return o.me.Name + " reads"
+	case trace.Swapping:
+		return fmt.Sprintf("%s wins term %d from (%s)", o.me.Name, o.term, o.expects)
+	}
+	return fmt.Sprintf("%s, %s (%s)", o.me.Name, o.kind, o.expects)
+}
+
+func (a lockAnswer) String() string {
+	switch {
+	case a.lost:
+		return "the answer was lost"
+	case a.row.known:
+		return fmt.Sprintf("%d changed; the row: %s", a.changed, a.row)
+	}
+	return fmt.Sprintf("%d changed", a.changed)
+}
+
+// linear checks one history of operations. If it is not linearizable, it returns
+// a function that writes porcupine's page about it.
+func linear(model porcupine.Model, ops []porcupine.Operation) (porcupine.CheckResult, func(io.Writer) error) {
+	result := porcupine.CheckOperationsTimeout(model, ops, linearLimit)
+	if result != porcupine.Illegal {
+		return result, nil
+	}
+	return result, func(w io.Writer) error {
+		_, info := porcupine.CheckOperationsVerbose(model, ops, linearLimit)
+		return porcupine.Visualize(model, info, w)
+	}
+}
+
+// Visualize writes porcupine's page for each violation of what must be
+// linearizable, as P1.html, P2-2.html and so on, into a folder. The violation
+// names its page from then on.
+func Visualize(dir string, verdicts []Verdict) error {
+	for _, v := range verdicts {
+		for i := range v.Violations {
+			x := &v.Violations[i]
+			if x.visualize == nil {
+				continue
+			}
+			name := v.ID + ".html"
+			if i > 0 {
+				name = fmt.Sprintf("%s-%d.html", v.ID, i+1)
+			}
+			var page bytes.Buffer
+			if err := x.visualize(&page); err != nil {
+				return fmt.Errorf("visualize %s: %w", v.ID, err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, name), page.Bytes(), 0o644); err != nil {
+				return err
+			}
+			x.What += "; see " + filepath.Join(dir, name)
+			x.visualize = nil
+		}
+	}
+	return nil
 }
 
 // certain reports whether the statement's predicate names only owner, term and
@@ -110,9 +189,9 @@ func lockRowLinear(h *History, v *Verdict) {
 	if v.Checks == 0 {
 		return
 	}
-	switch porcupine.CheckOperationsTimeout(lockModel.ToModel(), ops, linearLimit) {
+	switch result, visualize := linear(lockModel.ToModel(), ops); result {
 	case porcupine.Illegal:
-		v.Violations = append(v.Violations, Violation{At: h.End(), What: fmt.Sprintf("no order of %d statements explains what each of them changed and read", len(ops))})
+		v.Violations = append(v.Violations, Violation{At: h.End(), visualize: visualize, What: fmt.Sprintf("no order of %d statements explains what each of them changed and read", len(ops))})
 	case porcupine.Unknown:
 		v.show("not decided within %s", linearLimit)
 	}
@@ -153,4 +232,70 @@ func (h *History) lockOps() (ops []porcupine.Operation) {
 		})
 	}
 	return ops
+}
+
+// regOp is one value of a registration, written by its publisher or seen by a
+// subscriber.
+type regOp struct {
+	write bool
+	value int
+}
+
+// regModel is a register whose values are 1, 2, 3 .. A subscriber sees a write
+// late, and each at its own time, so each is checked alone with the publisher.
+var regModel = porcupine.Model{
+	Init: func() any { return 0 },
+	Step: func(state, input, _ any) (bool, any) {
+		op, now := input.(regOp), state.(int)
+		if op.write {
+			return op.value == now+1, op.value
+		}
+		return op.value == now, now
+	},
+	DescribeOperation: func(input, _ any) string { return input.(regOp).String() },
+	DescribeState:     func(state any) string { return fmt.Sprint("value ", state) },
+}
+
+func (o regOp) String() string {
+	if o.write {
+		return fmt.Sprint("the publisher writes value ", o.value)
+	}
+	return fmt.Sprint("the subscriber sees value ", o.value)
+}
+
+func registrationsLinear(h *History, v *Verdict) {
+	type pair struct{ client, tag string }
+	writes, reads := map[string][]porcupine.Operation{}, map[pair][]porcupine.Operation{}
+	end := int64(len(h.Entries))
+	last := map[pair]int{}
+	forgotten := h.forgotten()
+	h.ops(func(i int, at time.Duration, o Op) {
+		call := int64(i)
+		if o.Kind == OpPublish { // seen at any time from now on
+			writes[o.ID] = append(writes[o.ID], porcupine.Operation{Call: call, Return: end + o.Version, Input: regOp{true, int(o.Version)}})
+			return
+		}
+		if during(forgotten[o.Name], at, at) {
+			return
+		}
+		for _, value := range o.Values {
+			tag, n, ok := ParseValue(value)
+			if k := (pair{o.Client, tag}); ok && last[k] != n { // a repeated value adds nothing
+				last[k] = n
+				reads[k] = append(reads[k], porcupine.Operation{ClientId: 1, Call: call, Return: call, Input: regOp{false, n}})
+			}
+		}
+	}, OpPublish, OpPush)
+	pairs := make([]pair, 0, len(reads))
+	for k := range reads {
+		pairs = append(pairs, k)
+	}
+	slices.SortFunc(pairs, func(a, b pair) int { return cmp.Or(cmp.Compare(a.tag, b.tag), cmp.Compare(a.client, b.client)) })
+	for _, k := range pairs {
+		v.Checks += len(reads[k])
+		ops := slices.Concat(writes[k.tag], reads[k])
+		if result, visualize := linear(regModel, ops); result == porcupine.Illegal && len(v.Violations) < maxViolations {
+			v.Violations = append(v.Violations, Violation{At: h.End(), visualize: visualize, What: fmt.Sprintf("no order explains how %s saw %s change, as %d values", k.client, k.tag, len(reads[k]))})
+		}
+	}
 }

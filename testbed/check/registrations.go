@@ -76,41 +76,94 @@ func onlyAccepted(h *History, v *Verdict, kind trace.Kind, describe func(c trace
 	}, trace.Accepted, kind)
 }
 
-// L7: a subscriber sees the values of one registration in the order in which they
-// were published. Once a version of a datum is without a registration that was shown
-// before and has been withdrawn, no higher version shows it to any subscriber. The
-// versions that one leader of a slot accepts of it from one session never fall.
-func publishersInOrder(h *History, v *Verdict) {
+// withdrawnForAll checks withdrawals across subscribers: once a subscriber has
+// been pushed a version of a datum without a registration that was shown before
+// and has been withdrawn, no higher version shows it to any subscriber.
+func (h *History) withdrawnForAll(v *Verdict) {
 	absences, forgotten := h.absences(), h.forgotten()
-	type key struct{ client, tag string }
-	last := map[key]seenAt[int]{}
-	gone := map[string]version{} // by tag: the version that no longer had it
-	h.pushes(func(p pushed) {
-		for _, tag := range slices.Sorted(maps.Keys(p.now)) {
-			k, n := key{p.Client, tag}, p.now[tag]
-			seen := last[k]
-			if during(forgotten[p.Name], p.at, p.at) {
+	top, gone := map[string]map[string]version{}, map[string]version{} // by datum and tag; by tag
+	withdrawn := map[string]bool{}
+	h.ops(func(i int, at time.Duration, o Op) {
+		if o.Kind == OpWithdraw {
+			withdrawn[o.ID] = withdrawn[o.ID] || o.Version > 0
+			return
+		}
+		if top[o.Name] == nil {
+			top[o.Name] = map[string]version{}
+		}
+		seen := top[o.Name]
+		now := shown(o, at, i, seen)
+		for _, tag := range slices.Sorted(maps.Keys(now)) {
+			if during(forgotten[o.Name], at, at) {
 				delete(gone, tag)
-				seen.v = min(seen.v, n)
 			}
-			v.check(n >= seen.v, h, p.at, []int{seen.i, p.i}, "%s sees value %d of %s after value %d", p.Client, n, tag, seen.v)
-			v.check(n <= p.published[tag], h, p.at, []int{p.i}, "%s sees value %d of %s, of which %d were published", p.Client, n, tag, p.published[tag])
-			last[k] = seenAt[int]{max(n, seen.v), p.i}
 			if g, is := gone[tag]; is {
-				v.check(p.Version < g.number, h, p.at, []int{g.i, p.i}, "%s is pushed %s at version %d with %s, which was withdrawn and is not in version %d", p.Client, p.Name, p.Version, tag, g.number)
+				v.check(o.Version < g.number, h, at, []int{g.i, i}, "%s is pushed %s at version %d with %s, which was withdrawn and is not in version %d", o.Client, o.Name, o.Version, tag, g.number)
 			}
 		}
-		for _, tag := range p.tags() {
-			t := p.shown[tag]
-			if _, has := p.now[tag]; !p.ended[tag] || has || p.Version < t.number {
+		for _, tag := range slices.Sorted(maps.Keys(seen)) {
+			t := seen[tag]
+			client, _, _ := strings.Cut(tag, "/")
+			if !withdrawn[tag] || now[tag] || o.Version < t.number {
 				continue
 			}
-			delete(p.shown, tag)
-			if !excused(absences, clientOf(tag), t.at-clientLease, p.at) {
-				gone[tag] = version{p.Version, p.at, p.i}
+			delete(seen, tag)
+			if !excused(absences, client, t.at-clientLease, at) {
+				gone[tag] = version{o.Version, at, i}
 			}
 		}
-	})
+	}, OpPush, OpWithdraw)
+}
+
+// L7: a subscriber sees the values of one registration in the order in which
+// they were published, and not again after it has seen the withdrawal. The
+// versions that one leader of a slot accepts of it from one session never fall.
+func publishersInOrder(h *History, v *Verdict) {
+	forgotten := h.forgotten()
+	returned := map[string]bool{} // tags whose withdrawal was lost: they stay until their session's grace has ended
+	type key struct{ client, tag string }
+	type shown struct{ client, name string }
+	last := map[key]seenAt[int]{}
+	withdrawn := map[string]bool{}
+	before := map[shown][]string{} // what a subscriber was pushed last
+	gone := map[key]seenAt[bool]{} // the tags whose withdrawal the client has seen
+	published := map[string]int{}
+	h.ops(func(i int, at time.Duration, o Op) {
+		if o.Kind == OpPublish {
+			published[o.ID] = max(published[o.ID], int(o.Version))
+			return
+		}
+		if o.Kind == OpWithdraw {
+			withdrawn[o.ID] = withdrawn[o.ID] || o.Version > 0 // 0: its client was killed
+			return
+		}
+		now := map[string]bool{}
+		for _, value := range o.Values {
+			tag, n, ok := ParseValue(value)
+			if !ok {
+				continue
+			}
+			k := key{o.Client, tag}
+			seen := last[k]
+			if during(forgotten[o.Name], at, at) {
+				returned[tag] = true
+				seen.v = min(seen.v, n)
+			}
+			v.check(n >= seen.v, h, at, []int{seen.i, i}, "%s sees value %d of %s after value %d", o.Client, n, tag, seen.v)
+			v.check(n <= published[tag], h, at, []int{i}, "%s sees value %d of %s, of which %d were published", o.Client, n, tag, published[tag])
+			last[k] = seenAt[int]{max(n, seen.v), i}
+			v.check(!gone[k].v || returned[tag], h, at, []int{gone[k].i, i}, "%s sees %s again, which was withdrawn and was gone", o.Client, tag)
+			now[tag] = true
+		}
+		of := shown{o.Client, o.Name}
+		for _, tag := range before[of] {
+			if withdrawn[tag] && !now[tag] {
+				gone[key{o.Client, tag}] = seenAt[bool]{true, i}
+			}
+		}
+		before[of] = slices.Sorted(maps.Keys(now))
+	}, OpPublish, OpWithdraw, OpPush)
+	h.withdrawnForAll(v)
 	h.storedRises(v)
 }
 

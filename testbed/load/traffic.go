@@ -104,7 +104,7 @@ func (t *Traffic) During(ctx context.Context, tick time.Duration, do func() erro
 
 // Ledger records what publishers that stay have published and what subscribers have
 // received, as a history that the checkers know: no push lacks a publisher (I7),
-// versions rise (I11), and no publisher's value falls back (L7).
+// versions rise (I11), and no publisher's value falls back (P2).
 //
 // It also measures how long each update takes to reach each subscriber. A publisher
 // has one value, NAME#SEQ, where SEQ counts its updates.
@@ -182,7 +182,7 @@ func (l *Ledger) Broken() (out []string) {
 	l.mu.Unlock()
 	noEvents := func(func(time.Time, trace.Claim)) (bool, error) { return false, nil }
 	h, _ := l.record.SoFar(false, noEvents) // without events nothing fails
-	for _, v := range check.Run(h, "I7", "I11", "L7") {
+	for _, v := range check.Run(h, "I7", "I11", "P2") {
 		for _, x := range v.Violations {
 			out = append(out, fmt.Sprintf("%s: %s", v.ID, x.What))
 		}

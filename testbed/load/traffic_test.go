@@ -63,7 +63,7 @@ func TestLedger_FindsEachViolation(t *testing.T) {
 	assert.Empty(t, l.Broken())
 	l.Pushed("s", "d", 3, []string{"a#1", "b#1"})
 	require.Len(t, l.Broken(), 1, "a fell back")
-	assert.Contains(t, l.Broken()[0], "L7: ")
+	assert.Contains(t, l.Broken()[0], "P2: ")
 }
 
 func TestLedger_MeasuresEachUpdate(t *testing.T) {

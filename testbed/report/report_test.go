@@ -57,7 +57,7 @@ func TestReport_WritesPageAndDocument(t *testing.T) {
 	assert.Equal(t, []report.Done{{AtMs: written.Faults[0].AtMs, What: "kill meta-1"}}, written.Faults)
 	assert.Contains(t, page.String(), "kill meta-1")
 	assert.Equal(t, []string{"I1", "I2", "I3"}, []string{written.Verdicts[0].ID, written.Verdicts[1].ID, written.Verdicts[2].ID})
-	assert.Equal(t, []string{"L24", "P1"}, []string{written.Verdicts[len(written.Verdicts)-2].ID, written.Verdicts[len(written.Verdicts)-1].ID})
+	assert.Equal(t, []string{"P1", "P2"}, []string{written.Verdicts[len(written.Verdicts)-2].ID, written.Verdicts[len(written.Verdicts)-1].ID})
 	var back report.Report
 	require.NoError(t, json.Unmarshal(document.Bytes(), &back))
 	assert.Len(t, back.Lanes, len(written.Lanes))
