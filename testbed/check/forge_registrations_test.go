@@ -41,22 +41,72 @@ var registrationsForgeries = map[string]forgery{
 		func(f *forger) { listIsShort(f, 2, 39*time.Second) },
 		func(f *forger) { listIsShort(f, 2, 37*time.Second) },
 	},
+	"I10 held by half": {
+		func(f *forger) { listIsShort(published(f, 1), 2, 30*time.Second) }, // two are published, the list has three
+		func(f *forger) { listIsShort(f, 2, 30*time.Second) },
+	},
+	"I10 held without a lost session": { // removed after two client leases
+		func(f *forger) { guestsDie(anotherDies(f), 2).pause(31 * time.Second).op(short) },
+		func(f *forger) { guestsDie(anotherDies(f), 2).pause(20 * time.Second).op(short) },
+	},
+	"I10 held for one client that was killed": { // its session confirms that it is gone
+		func(f *forger) { isKilled(f).pause(7 * time.Second).op(short) },
+		func(f *forger) { isKilled(f).pause(5 * time.Second).op(short) },
+	},
+	"I10 held for one client soon after a fault": { // what has changed since may be compared again
+		func(f *forger) {
+			f.fault(testbed.Action{Verb: testbed.Reset, Node: "data-1", Peer: "data-2"}).pause(16 * time.Second)
+			isKilled(f).pause(20 * time.Second).op(short)
+		},
+		func(f *forger) {
+			f.fault(testbed.Action{Verb: testbed.Reset, Node: "data-1", Peer: "data-2"}).pause(14 * time.Second)
+			isKilled(f).pause(20 * time.Second).op(short)
+		},
+	},
+	"I10 held for one client, beside other faults": {
+		func(f *forger) {
+			f.fault(testbed.Action{Verb: testbed.Kill, Node: "client-9"}).pause(16 * time.Second)
+			f.fault(testbed.Action{Verb: testbed.Cut, Node: "data-1"}).fault(testbed.Action{Verb: testbed.Forbid, Node: "session-1"})
+			f.fault(testbed.Action{Verb: testbed.Slow, Node: "client-7", Peer: "session-1"})
+			isKilled(f).pause(27 * time.Second).op(short)
+		},
+		func(f *forger) {
+			f.fault(testbed.Action{Verb: testbed.Kill, Node: "client-9"}).pause(14 * time.Second)
+			isKilled(f).pause(27 * time.Second).op(short)
+		},
+	},
 	"I10 held and gone": { // the short list is not the one that may be held
 		func(f *forger) {
 			o := short
 			o.Values = []string{"client-2 s", "client-3 s"}
-			guestsDie(f, 2).pause(20 * time.Second).op(o)
+			guestsDie(anotherDies(f), 2).pause(20 * time.Second).op(o)
 		},
 		func(f *forger) {
-			push(guestsDie(f, 2), "client-3", 5, "guest-1/1#1", "guest-1/2#1", "client-1/3#1").pause(20 * time.Second)
+			push(guestsDie(anotherDies(f), 2), "client-3", 5, "guest-1/1#1", "guest-1/2#1", "client-1/3#1").pause(20 * time.Second)
 			o := short
 			o.Values = []string{"client-2 s", "client-3 s"}
 			f.op(o)
 		},
 	},
-	"I10 complete": { // the slot was served incomplete, or the source's copy was taken
-		func(f *forger) { guestLeavesAsSlotIsLost(f, 14*time.Second, true) },
-		func(f *forger) { guestLeavesAsSlotIsLost(f, 14*time.Second, false) },
+	"I10 incomplete": { // less than half is gone, and the slot was served without a copy
+		func(f *forger) { guestDiesWhileSlotIsLost(f, 16*time.Second, false) },
+		func(f *forger) { guestDiesWhileSlotIsLost(f, 14*time.Second, false) },
+	},
+	"I10 held by small steps": { // the last change was acknowledged after the mark of the first loss
+		func(f *forger) { listShrinks(f, 0, 16*time.Second) },
+		func(f *forger) { listShrinks(f, 0, 14*time.Second) },
+	},
+	"I10 held by withdrawals": { // the first step was no loss
+		func(f *forger) { listShrinks(f, 2, 14*time.Second) },
+		func(f *forger) { listShrinks(f, 0, 14*time.Second) },
+	},
+	"I10 complete": { // the source's copy was taken
+		func(f *forger) { guestDiesWhileSlotIsLost(f, 14*time.Second, true) },
+		func(f *forger) { guestDiesWhileSlotIsLost(f, 14*time.Second, false) },
+	},
+	"I10 partial": { // a session that was given up keeps the mark until it can be dialled again
+		func(f *forger) { guestDiesWhileSessionIsUndialled(f, 19*time.Second) },
+		func(f *forger) { guestDiesWhileSessionIsUndialled(f, 17*time.Second) },
 	},
 	"I11": {
 		func(f *forger) { push(push(f, "c", 6, "a#1"), "c", 6, "a#2") },
@@ -258,11 +308,18 @@ var registrationsForgeries = map[string]forgery{
 // time.
 var short = check.Op{Kind: check.OpProgress, Name: "full", Values: []string{"client-2 s"}, Err: errors.New("client-2 sees s as [], published are [client-1/3#2]")}
 
+// anotherDies kills a client of which no list shows anything.
+func anotherDies(f *forger) *forger {
+	return f.fault(testbed.Action{Verb: testbed.Kill, Node: "client-9"})
+}
+
 // guestsDie: client-2 is pushed two registrations of a guest and one of
 // client-1. Then the guest dies with some of its registrations and withdraws
 // the others.
-func guestsDie(f *forger, dead int) *forger {
-	const client = "guest-1"
+func guestsDie(f *forger, dead int) *forger { return clientDies(f, "guest-1", dead) }
+
+// clientDies is guestsDie for any client.
+func clientDies(f *forger, client string, dead int) *forger {
 	for _, tag := range []string{client + "/1", client + "/2", "client-1/3"} {
 		f.op(check.Op{Client: tag[:len(tag)-2], Kind: check.OpPublish, Name: "s", ID: tag, Version: 1})
 	}
@@ -277,13 +334,44 @@ func guestsDie(f *forger, dead int) *forger {
 	return f
 }
 
-// guestLeavesAsSlotIsLost: a guest withdraws, the slot is served without a copy, or
-// with that of its source, and a while later the list still shows what the guest had.
-func guestLeavesAsSlotIsLost(f *forger, later time.Duration, copied bool) {
-	guestsDie(published(f, 1), 0)
+// isKilled is clientDies by a fault that the history names.
+func isKilled(f *forger) *forger {
+	return clientDies(f.fault(testbed.Action{Verb: testbed.Kill, Node: "client-7"}), "client-7", 2)
+}
+
+// guestDiesWhileSlotIsLost: a guest dies, whose registration is one of three that
+// client-2 has; the slot is served without a copy, or with that of its source, and
+// a while later the list still shows what the guest had.
+func guestDiesWhileSlotIsLost(f *forger, later time.Duration, copied bool) {
+	guestsDie(published(f, 1), 1)
 	f.pause(6 * time.Second)
 	f.claim("data-1", trace.Claim{Kind: trace.Serving, Key: trace.Incomplete, Flag: copied})
 	f.pause(later).op(short)
+}
+
+// guestDiesWhileSessionIsUndialled is guestDiesWhileSlotIsLost while no data node
+// can dial session-1; "later" begins when its port opens.
+func guestDiesWhileSessionIsUndialled(f *forger, later time.Duration) {
+	guestsDie(published(f, 1).fault(testbed.Action{Verb: testbed.ClosePort, Node: "session-1"}), 1)
+	f.pause(6 * time.Second)
+	f.claim("data-1", trace.Claim{Kind: trace.Serving, Key: trace.Incomplete})
+	f.pause(10 * time.Second).fault(testbed.Action{Verb: testbed.OpenPort, Node: "session-1"})
+	f.pause(later).op(short)
+}
+
+// listShrinks: client-2 has three values. It is pushed a list without that of
+// guest-1, which died, or withdrew it as version, and then guest-2 dies; a while
+// later a change is acknowledged, and the list still shows what guest-2 had.
+func listShrinks(f *forger, version int64, later time.Duration) {
+	for _, tag := range []string{"guest-1/1", "guest-2/2", "client-1/3"} {
+		f.op(check.Op{Client: tag[:len(tag)-2], Kind: check.OpPublish, Name: "s", ID: tag, Version: 1})
+	}
+	push(f, "client-2", 5, "guest-1/1#1", "guest-2/2#1", "client-1/3#1")
+	f.fault(testbed.Action{Verb: testbed.Stop, Node: "session-1"}).fault(testbed.Action{Verb: testbed.Start, Node: "session-1"})
+	f.op(check.Op{Client: "guest-1", Kind: check.OpWithdraw, Name: "s", ID: "guest-1/1", Version: version})
+	push(f, "client-2", 6, "guest-2/2#1", "client-1/3#1")
+	f.op(check.Op{Client: "guest-2", Kind: check.OpWithdraw, Name: "s", ID: "guest-2/2"})
+	f.pause(later).op(check.Op{Client: "client-1", Kind: check.OpStored, Name: "s", ID: "client-1/3", Version: 2}).op(short)
 }
 
 // listIsShort: the guest's session is stopped just before it dies, and a while

@@ -3,7 +3,6 @@ package check
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"conclave"
@@ -82,27 +81,6 @@ func (h *History) unreached() map[string][]unreached {
 		}
 	}, trace.Serving)
 	return byName(h, slots)
-}
-
-// markedUntil returns when the mark of a slot that was served incomplete ends:
-// a session grace later, or after the first session is back if none ran
-// meanwhile (ADR 0047), or after a session can be dialled again that was given
-// up (ADR 0035).
-func (h *History) markedUntil(served time.Duration) time.Duration {
-	until := served + SessionGrace
-	for host, spans := range h.faultSpans(testbed.ClosePort, testbed.StartWrong) {
-		for _, o := range spans {
-			if strings.HasPrefix(host, "session-") && o.from < served && served < o.to {
-				until = max(until, o.to+reconnectLimit+SessionGrace)
-			}
-		}
-	}
-	for _, o := range merged(h.outages()) {
-		if o.from <= until && o.to > served {
-			until = max(until, o.to+reconnectLimit+SessionGrace)
-		}
-	}
-	return until
 }
 
 // answer is a session's answer to the leader of a slot at an epoch.
