@@ -61,7 +61,7 @@ endif
 
 # At least one scenario for each of the eight defects of docs/track-record.md ("Why no test had found them").
 EIGHT := handed-over-while-a-session-is-slow the-last-copy-is-being-drained all-sessions-are-killed all-sessions-are-frozen \
-  the-last-session-is-not-drained drained-session-is-the-last power-cut-of-data-and-sessions a-session-at-a-wrong-address \
+  the-last-session-is-not-drained drained-session-is-the-last power-cut-of-data-and-sessions \
   a-session-whose-port-is-closed stopped-after-an-announcement acts-that-end-the-service-are-refused
 eight: build ## the defects that were found from outside, on processes: each scenario TIMES=n (20), PARALLEL=n (3) clusters at once; ONLY=NAMES
 	@$(BIN)/conclave chaos run $(or $(ONLY),$(EIGHT)) --times $(or $(TIMES),20) --parallel $(or $(PARALLEL),3) --seed $(or $(SEED),1)
@@ -94,8 +94,9 @@ test: ## the tests that need only Go, but for those of test-slow, each playing a
 	$(GO) test -vet=off -skip '$(SLOW)' ./internal/archtest
 	cd internal/devdb/goregex && $(GO) test ./...
 
-test-slow: ## the tests of five to thirty seconds each that make test leaves out
+test-slow: ## the tests of five to thirty seconds each that make test leaves out, and the console's under the race detector
 	$(GO) test -vet=off -timeout 30m -run '$(SLOW)' $(SLOW_PACKAGES)
+	$(if $(RACE),$(TEST_ENV) $(GO) test -vet=off -timeout 30m $(RACE) ./testbed/load ./testbed/console/... ./internal/faultnet,@true)
 
 test-race: ## all tests that need only Go under the race detector, but for a few that take a minute each
 	$(TEST_ENV) $(GO) test -timeout 60m $(RACE) -skip '$(HEAVY)' $$($(GO) list ./... | grep -v -e /internal/archtest$$ -e /testbed/simulated/mutate$$)
@@ -179,8 +180,8 @@ diagram: ## play a failover in the simulator and draw it into docs/failover.svg
 	$(GO) test -overlay '$(SIM)/overlay/overlay.json' -tags onetrace -c -o '$(SIM)/sim.test' ./testbed/simulated
 	@$(SIM_RUN) -test.run '^TestDiagram$$' -diagram
 
-mutate: ## remove the guards of the code, one at a time, and let the simulator find it (docs/mutations.md): ONLY=WORDS; SEARCH=1 tries every story and SEEDS=N storms; STORMS=1 SEEDS=N (2000) plays storms only
-	$(GO) run ./testbed/simulated/mutate -only '$(ONLY)' $(if $(STORMS),-storms -seeds $(or $(SEEDS),2000),$(if $(SEARCH),-search -seeds $(or $(SEEDS),20),))
+mutate: ## remove the guards of the code, one at a time, and let the simulator find it (docs/mutations.md): ONLY=WORDS
+	$(GO) run ./testbed/simulated/mutate -only '$(ONLY)'
 
 # Packages whose tests take seconds.
 UNIT := . ./slot/... ./lease/... ./blacklist/... ./wire/... ./data/store/... ./elector ./elector/fence ./sql ./client \
@@ -228,7 +229,7 @@ generate: $(TOOLS)/generate-$(BUF_VERSION)-$(PROTOC_GO)-$(PROTOC_CONNECT) ## the
 	PATH='$(TOOLS)':"$$PATH" buf generate
 
 bench: build ## the figures, n = 30 each, in under ten minutes; FULL=1: n >= 200 and the growth curves
-	@$(BIN)/conclave bench $(if $(FULL),--repeat 200 --sizes,)
+	@$(BIN)/conclave bench $(if $(FULL),--repeat 200,)
 	@$(if $(FULL),$(BIN)/conclave bench --full,:)
 
 FUZZTIME ?= 20s

@@ -43,7 +43,7 @@ func (r *runner) agreed(ctx context.Context) bool {
 }
 
 // unserved describes why the cluster is not at rest; "": every node is ready, every
-// slot is served, and no command of an operator is in effect.
+// slot is served, and the cluster is neither protected nor has a blacklist.
 func unserved(now testbed.Snapshot, nodes []string) string {
 	for _, name := range nodes {
 		if !slices.Contains(now.Ready, name) {
