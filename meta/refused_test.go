@@ -240,7 +240,7 @@ func TestWrite_ExecutedLateIsNotAnsweredAsNotDone(t *testing.T) {
 					require.Error(t, err, "nothing is undone while the first write may still be executed")
 					l.execute(t)
 				}
-				agree("12")
+				agree("1") // 12, or 11 if the arranger had taken the second one, which may be done as well
 				_, err = admin.SetSwitch(t.Context(), wire.SwitchPushWindow, "11")
 				require.NoError(t, err)
 				agree("11")
