@@ -1,8 +1,8 @@
 // Package plot draws what was measured as SVG for HTML pages that load nothing
 // else: distributions with every sample, not bars of means.
 //
-// What is drawn depends only on its input. Colours, dashes and shapes are classes
-// of [Style]; nothing is shown by colour alone.
+// What is drawn depends only on its input. Colours are classes of [Style]; nothing is
+// shown by colour alone.
 //
 // # Files, in reading order
 //

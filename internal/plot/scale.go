@@ -20,26 +20,12 @@ const (
 	head  = 24 // for the labels of the scale
 )
 
-// scale places values between two ends, which are left and right unless told
-// otherwise.
-type scale struct {
-	low, high float64
-	log       bool
-}
+// scale places values between two powers of ten.
+type scale struct{ low, high float64 }
 
-func (s scale) x(v float64) float64 { return s.place(v, left, right) }
-
-// place returns the place of a value between those of the lowest and the highest one.
-func (s scale) place(v, from, to float64) float64 {
+func (s scale) x(v float64) float64 {
 	v = min(max(v, s.low), s.high)
-	share := (v - s.low) / (s.high - s.low)
-	switch {
-	case s.low == s.high:
-		share = 0.5
-	case s.log:
-		share = math.Log(v/s.low) / math.Log(s.high/s.low)
-	}
-	return from + (to-from)*share
+	return left + (right-left)*(math.Log(v/s.low)/math.Log(s.high/s.low))
 }
 
 // logScale returns a scale of powers of ten that has all values, of which there is
@@ -52,9 +38,9 @@ func logScale(values []float64) scale {
 		}
 	}
 	if high == 0 {
-		return scale{1, 10, true}
+		return scale{1, 10}
 	}
-	s := scale{math.Pow(10, math.Floor(math.Log10(low))), math.Pow(10, math.Ceil(math.Log10(high))), true}
+	s := scale{math.Pow(10, math.Floor(math.Log10(low))), math.Pow(10, math.Ceil(math.Log10(high)))}
 	if s.low == s.high {
 		s.high *= 10
 	}
@@ -63,32 +49,10 @@ func logScale(values []float64) scale {
 
 // ticks returns the values that are written on the scale.
 func (s scale) ticks() (out []float64) {
-	if s.log {
-		for v := s.low; v <= s.high*1.001; v *= 10 {
-			out = append(out, v)
-		}
-		return out
-	}
-	step := niceStep(s.high - s.low)
-	for i := math.Ceil(s.low / step); i*step <= s.high*1.0001; i++ {
-		out = append(out, i*step)
+	for v := s.low; v <= s.high*1.001; v *= 10 {
+		out = append(out, v)
 	}
 	return out
-}
-
-// niceStep returns a step of 1, 2 or 5 times a power of ten with which at most six
-// ticks reach a value.
-func niceStep(highest float64) float64 {
-	if highest <= 0 {
-		return 1
-	}
-	power := math.Pow(10, math.Floor(math.Log10(highest)))
-	for _, f := range []float64{0.1, 0.2, 0.5, 1} {
-		if highest <= 5*f*power {
-			return f * power
-		}
-	}
-	return 2 * power
 }
 
 // picture is an SVG that is being written.
