@@ -28,10 +28,9 @@ type Spec struct {
 	Incarnation string            `json:"incarnation"`
 	Lab         string            `json:"lab"` // the name of the election: of a lock, a row's key or a node's path
 	DSN         string            `json:"dsn"`
-	Tree        string            `json:"tree"`           // ZooKeeper's address; may be empty
 	From        string            `json:"from"`           // the local address to dial from, by which the network identifies the candidate
 	ThroughSQL  map[string]string `json:"throughSQL"`     // where each host of the database is dialled
-	ThroughTree string            `json:"throughTree"`    // the same for ZooKeeper
+	ThroughTree string            `json:"throughTree"`    // of ZooKeeper
 	Times       Times             `json:"times"`          // the rule's
 	Act         time.Duration     `json:"actNanos"`       // between two writes of a leader
 	StopLimit   time.Duration     `json:"stopLimitNanos"` // how long a graceful stop may take
@@ -45,11 +44,10 @@ func (s Spec) ID() conclave.NodeID {
 // Event is a line of a candidate's standard output. Times are on the machine's
 // shared clock (see stamp).
 type Event struct {
-	What   string `json:"what"` // ready, leads, extends, left, wake, refused (a guarded write), cost, failed
-	At     int64  `json:"at"`
-	Until  int64  `json:"until,omitempty"`  // of leads and extends: when the leadership ends unless it is extended; 0 if only an event ends it
-	Number uint64 `json:"number,omitempty"` // of leads: the rule's number of the leadership; 0 if it has none
-	Why    string `json:"why,omitempty"`
+	What  string `json:"what"` // ready, leads, extends, left, wake, refused (a guarded write), cost, failed
+	At    int64  `json:"at"`
+	Until int64  `json:"until,omitempty"` // of leads and extends: when the leadership ends unless it is extended; 0 if only an event ends it
+	Why   string `json:"why,omitempty"`
 
 	Ask        uint64 `json:"ask,omitempty"`        // of cost: the number of the query; 0 if there was none and the candidate stops
 	Statements uint64 `json:"statements,omitempty"` // of cost: these and the following are totals so far

@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"net"
 	"time"
 
 	"conclave/lab/article004/zklatch"
@@ -17,8 +16,7 @@ var curatorRule = Rule{
 	migrate:  func(context.Context, *conclavesql.DB, string) error { return nil },
 	start: func(_ context.Context, env *environment) (candidate, error) {
 		client, err := zklatch.Dial(zklatch.Config{
-			Servers: []string{env.Tree}, Timeout: env.Times.Lease,
-			Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return env.dial(ctx, "tcp", env.ThroughTree) },
+			Servers: []string{env.ThroughTree}, Timeout: env.Times.Lease, Dial: env.dial,
 		})
 		if err != nil {
 			return nil, err

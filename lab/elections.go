@@ -158,12 +158,13 @@ func newLaboratory(ctx context.Context, cfg Config) (l *laboratory, err error) {
 	if err := l.listen(); err != nil {
 		return nil, err
 	}
-	if l.paths.address = cfg.ZooKeeper; cfg.ZooKeeper == "" {
-		if _, l.paths.address, l.stopTree, err = memtree.Start(); err != nil {
+	tree := cfg.ZooKeeper
+	if tree == "" {
+		if _, tree, l.stopTree, err = memtree.Start(); err != nil {
 			return nil, err
 		}
 	}
-	l.paths.tree, err = l.net.Listen(hostTree, l.paths.address, false)
+	l.paths.tree, err = l.net.Listen(hostTree, tree, false)
 	return l, err
 }
 

@@ -43,10 +43,9 @@ type group struct {
 
 // paths are the addresses of the stores.
 type paths struct {
-	sql     map[string]string // of the proxies, by the database's host; through net
-	tree    string            // of ZooKeeper's proxy
-	address string            // of ZooKeeper itself
-	stores  []string          // the names of all stores in net
+	sql    map[string]string // of the proxies, by the database's host; through net
+	tree   string            // of ZooKeeper's proxy
+	stores []string          // the names of all stores in net
 }
 
 // The stores' names in net, beside those of the candidates. The first has each host's
@@ -69,7 +68,7 @@ func (g *group) start(place int) error {
 	g.started++
 	p, err := startProcess(g.cfg.Spawn(), Spec{
 		Rule: g.rule.Name, Name: name, Incarnation: fmt.Sprintf("%x", g.started), Lab: g.lab,
-		DSN: g.cfg.DSN, Tree: g.paths.address, From: from.String(), ThroughSQL: g.paths.sql, ThroughTree: g.paths.tree,
+		DSN: g.cfg.DSN, From: from.String(), ThroughSQL: g.paths.sql, ThroughTree: g.paths.tree,
 		Times: g.times, Act: g.cfg.Act, StopLimit: g.times.Lease + time.Second,
 	}, g.handle)
 	if err != nil {

@@ -36,7 +36,7 @@ func (p *perceivedLeadership) lead(number uint64, until time.Time) {
 		return
 	}
 	p.on, p.number, p.until = true, number, until
-	e := Event{What: what, At: stamp(time.Now()), Number: number}
+	e := Event{What: what, At: stamp(time.Now())}
 	if !until.IsZero() {
 		e.Until = stamp(until)
 	}

@@ -41,7 +41,7 @@
 //	  - The age is measured by the database's clock, and the lease is the holder's own;
 //	    both are in the row. A waiter that has seen one beat for three leases uses no
 //	    clock but its own.
-//	  - A holder knows until when it may act: lease minus margin after its last
+//	  - A holder knows until when it may act: a little less than its lease after its last
 //	    acknowledged refresh was sent, by its own monotonic clock ([Lock.Held]).
 //	    [Lock.Lost] is closed when the lock is lost.
 //	  - Within a process, too, one goroutine holds a lock at a time; the others queue.

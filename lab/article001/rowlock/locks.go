@@ -184,10 +184,7 @@ func (l *Locks) try(ctx context.Context, key string, o *observation) (*Lock, tim
 	case r.owner == owner: // an insert whose answer was lost, or a lock whose trust has ended
 		return nil, 0, l.table.remove(ctx, r.id, owner)
 	case r.age >= r.lease || overdue:
-		if _, err := l.table.clean(ctx, r, overdue); err != nil {
-			return nil, 0, err
-		}
-		return nil, 0, nil // look again at once: another waiter may have been faster
+		return nil, 0, l.table.clean(ctx, r, overdue) // look again at once: another waiter may have been faster
 	}
 	return nil, jitter(min(r.lease-max(r.age, 0), l.cfg.Refresh/4)), nil
 }

@@ -105,16 +105,15 @@ func (t rows) remove(ctx context.Context, id uint64, owner string) error {
 }
 
 // clean deletes another owner's row if its lease has expired by the database's clock,
-// or whatever that clock says if overdue is set. It returns false if the row has
-// changed since it was read, or has not expired.
-func (t rows) clean(ctx context.Context, r row, overdue bool) (bool, error) {
+// or whatever that clock says if overdue is set, unless the row has changed since it
+// was read.
+func (t rows) clean(ctx context.Context, r row, overdue bool) error {
 	statement := cleanSQL
 	if overdue {
 		statement = cleanOverdueSQL
 	}
-	n, err := t.db.Exec(ctx, statement, r.id, r.beat)
-	if err != nil {
-		return false, fmt.Errorf("clean lock row %d of %s: %w", r.id, r.owner, err)
+	if _, err := t.db.Exec(ctx, statement, r.id, r.beat); err != nil {
+		return fmt.Errorf("clean lock row %d of %s: %w", r.id, r.owner, err)
 	}
-	return n == 1, nil
+	return nil
 }
