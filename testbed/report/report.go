@@ -192,11 +192,7 @@ func (r Report) WriteJSON(w io.Writer) error {
 //go:embed report.html
 var page string
 
-//go:embed style.css
-var style string
-
 var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
-	"style": func() template.CSS { return template.CSS(style) },
 	"share": func(ms, of int64) string { return fmt.Sprintf("%.3f%%", 100*float64(ms)/float64(max(1, of))) },
 	"width": func(b Bar, of int64) string {
 		return fmt.Sprintf("%.3f%%", 100*float64(b.ToMs-b.FromMs)/float64(max(1, of)))
