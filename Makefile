@@ -75,14 +75,10 @@ eight: build ## the defects that were found from outside, on processes: each sce
 SLOWEST        := ./testbed/simulated ./cmd/conclave ./lab ./elector/termcas ./meta
 RACED_PACKAGES := ./session/... ./data/... ./client ./wire/... ./meta/metaclient ./internal/node ./internal/contain ./internal/signal
 
-# Tests of many virtual minutes or megabytes, which take a minute each under the race
-# detector: others bring the same goroutines together, and these are played without it.
-HEAVY := ^(TestCalm_NoElectionAcrossCalendarBoundaries|TestConfig_RefusesWhatIsInvalidAndChangesNothing|TestHandOver_CrashInEachPhase|TestMetaOutage_MembersAndTableStay|TestParts_ListLargerThanAMessageIsPushed|TestRepair_IdleClusterComparesRarely|TestStop_AnnouncementExpires)$$
-
 # Tests that take five to thirty seconds each, here or under the race detector, and the
 # elections of other systems. make test leaves them out; CI and test-long play them by
 # test-slow.
-SLOW_PACKAGES := ./cmd/conclave ./testbed/simulated ./lab ./lab/oversell ./meta ./data ./session ./elector/termcas ./internal/archtest
+SLOW_PACKAGES := ./cmd/conclave ./testbed/simulated ./lab ./meta ./data ./session ./elector/termcas ./internal/archtest
 SLOW := ^(TestArrivals_AllAreServed|TestArticle001_DeadLeaderHasNoSuccessor|TestArticle003Late_LivingLeaderDeposedAndElectionWonTwice|TestBalance_SpreadsAndRests|TestBenchGrowth_WritesTableAndJSON|TestBinaries_LookNoMethodUpByName|TestCompare_EverySlotInTurn|TestConfig_RefusesWhatIsInvalidAndChangesNothing|TestDemo_HoldsInABubble|TestHandOver_CrashInEachPhase|TestLabElections|TestLargeDatum|TestLimits_UnfinishedMessagesAreBounded|TestLinger_GoesToTheSessionThatAnswers|TestOwners_ConnectedSessionIsNotLost|TestOwners_NothingIsRemovedWithoutLeader|TestOwners_OutageOfAllSessionsRemovesNothing|TestParts_ListLargerThanAMessageIsPushed|TestParts_ListThatChangesAllTheTimeArrives|TestRecording_CostsLittle|TestRename_TreeBuildsUnderAnotherPath|TestRepair_IdleClusterComparesRarely|TestRights_RotationUnderLoadMissesNothing|TestSIGSTOP_PerceivedLeadershipsDoNotOverlap|TestSoak_OnRealProcesses|TestStop_AnnouncementExpires|TestUp_CertificatesAreRenewedUnderLoad)$$|^TestRules$$/^(client-go|curator|dolphinscheduler|freno|orchestrator|polaris|river)$$
 
 # The collector runs seldom, in the compiler too: a fifth of the time for more memory.
@@ -90,13 +86,18 @@ test: export GOGC := 400
 test: ## the tests that need only Go, but for those of test-slow, each playing a share of its rounds
 	@echo '$(SAY_RACE)'
 	$(GO) test -vet=off -p 4 -timeout 30m -skip '$(SLOW)' $(SLOWEST) $$($(GO) list ./... | grep -vxF "$$($(GO) list ./internal/archtest $(if $(RACE),$(RACED_PACKAGES),))")
-	$(if $(RACE),$(TEST_ENV) $(GO) test -vet=off -p 3 -timeout 30m $(RACE) -skip '$(HEAVY)|$(SLOW)' $(RACED_PACKAGES),@true)
+	$(if $(RACE),$(TEST_ENV) $(GO) test -vet=off -p 3 -timeout 30m $(RACE) -skip '$(SLOW)' $(RACED_PACKAGES),@true)
 	$(GO) test -vet=off -skip '$(SLOW)' ./internal/archtest
 	cd internal/devdb/goregex && $(GO) test ./...
 
 test-slow: ## the tests of five to thirty seconds each that make test leaves out, and the console's under the race detector
 	$(GO) test -vet=off -timeout 30m -run '$(SLOW)' $(SLOW_PACKAGES)
 	$(if $(RACE),$(TEST_ENV) $(GO) test -vet=off -timeout 30m $(RACE) ./testbed/load ./testbed/console/... ./internal/faultnet,@true)
+
+# Tests of many virtual minutes or megabytes, which take a minute each under the race
+# detector: others bring the same goroutines together, and make test and test-slow play these
+# without it.
+HEAVY := ^(TestCalm_NoElectionAcrossCalendarBoundaries|TestConfig_RefusesWhatIsInvalidAndChangesNothing|TestHandOver_CrashInEachPhase|TestMetaOutage_MembersAndTableStay|TestParts_ListLargerThanAMessageIsPushed|TestRepair_IdleClusterComparesRarely|TestStop_AnnouncementExpires)$$
 
 test-race: ## all tests that need only Go under the race detector, but for a few that take a minute each
 	$(TEST_ENV) $(GO) test -timeout 60m $(RACE) -skip '$(HEAVY)' $$($(GO) list ./... | grep -v -e /internal/archtest$$ -e /testbed/simulated/mutate$$)
@@ -110,7 +111,7 @@ test-all: test test-race test-long test-hostile test-browser test-real test-zook
 test-long: ## the suites that take minutes each: those of test-slow, stories, storms, one seed one trace, fuzz, soak, all programs for macOS, the tree under another path
 	GOOS=darwin GOARCH=arm64 $(GO) build ./...
 	TEST_ALL=1 $(GO) test -count=1 ./internal/archtest ./internal/devdb ./meta ./session
-	@$(MAKE) --no-print-directory test-slow
+	@$(MAKE) --no-print-directory test-slow SLOW_PACKAGES='$(filter-out ./internal/archtest ./meta ./session,$(SLOW_PACKAGES))'
 	$(GO) test -count=1 -run '^TestStories$$' ./testbed/simulated -args -all
 	@for suite in 'sim STORIES=1' 'sim SEEDS=2000' 'sim TWICE=20' 'sim RACED=1 SEEDS=50' 'fuzz FUZZTIME=60s' 'soak FOR=5m'; do \
 	  echo "== make $$suite"; $(MAKE) --no-print-directory $$suite || exit 1; done
