@@ -49,7 +49,7 @@
 // leads: it accepts writes and asks the source, the old leader, to finish. The
 // source answers with its last position; the new leader applies the feed up to
 // that position and then serves. For this one round trip the slot cannot be
-// read. In crash the old leader of the slot is dead, or nobody hears it. The new one takes the
+// read. In crash the old leader of the slot is dead or unheard. The new one takes the
 // furthest copy of the other live holders, compares it with every session that
 // has to answer, and then serves (docs/adr/0064).
 //
