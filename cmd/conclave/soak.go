@@ -102,7 +102,7 @@ func (o *soakOptions) validate() error {
 	for range o.episodes() {
 		return nil
 	}
-	return fmt.Errorf("--only %q matches no kind of episode that is possible with --on %s (want a part of one of %q)", o.only, o.on, scenario.LosslessThemes(""))
+	return fmt.Errorf("--only %q matches no kind of episode that is possible with --on %s (want a part of one of %q)", o.only, o.on, scenario.LosslessThemes())
 }
 
 // episodes returns the episodes of the seed.

@@ -51,7 +51,7 @@ func TestSoak_PrintsThePlanOfASeed(t *testing.T) {
 }
 
 func TestSoak_OnlyLinksAreMissingInContainers(t *testing.T) {
-	for _, kind := range scenario.LosslessThemes("") {
+	for _, kind := range scenario.LosslessThemes() {
 		on, possible := &soakOptions{on: "compose", seed: 1, only: kind}, false
 		for range on.episodes() {
 			possible = true

@@ -166,7 +166,7 @@ func (h *History) givenUp(v *Verdict, b burst, until time.Duration) {
 		case c == nil:
 		case c.Kind == trace.Led:
 			bad("%s was elected in term %d", c.Node, c.Term)
-		case c.Kind == trace.Dropped && e.At-lastEnd > 2*clientLease:
+		case c.Kind == trace.Dropped && e.At-lastEnd > 2*ClientLease:
 			bad("%s dropped the registration %s of %s, whose client runs", c.Node, c.Subject, c.Key)
 		case c.Kind == trace.OwnerGone && c.Count > 0 && !replaced(c.Peer): // those of an earlier process may go at any time
 			bad("%s removed %d registrations of %s, which runs", c.Node, c.Count, c.Peer)

@@ -34,9 +34,9 @@ func readableOnceQuiet(h *History, v *Verdict) {
 	}, OpRead, OpWant)
 }
 
-// clientLease is how long a client may be without a session before its
+// ClientLease is how long a client may be without a session before its
 // registrations may be removed: the default of the processes.
-const clientLease = 5 * time.Second
+const ClientLease = 5 * time.Second
 
 // reconnectLimit bounds how long a client needs to reconnect: its longest pause
 // between two attempts, and one attempt.
@@ -92,7 +92,7 @@ func (h *History) absences() map[string][]span {
 		for _, o := range outages {
 			absent -= max(0, min(to, o.to+reconnectLimit)-max(from, o.from))
 		}
-		if absent >= clientLease-time.Second {
+		if absent >= ClientLease-time.Second {
 			out[client] = append(out[client], span{from, to})
 		}
 	}
@@ -227,7 +227,7 @@ func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span, loss
 				return u.from <= at && at <= u.to && slices.ContainsFunc(connected[client], func(n string) bool { return strings.HasPrefix(n, u.session+"@") })
 			}):
 				v.Checks++
-			case now[tag] || t.number > o.Version || excused(absences, client, t.at-clientLease, at):
+			case now[tag] || t.number > o.Version || excused(absences, client, t.at-ClientLease, at):
 				v.Checks++
 			default:
 				v.check(false, h, at, []int{t.i, i}, "%s is pushed %s at version %d without %s, which version %d has and which is live", o.Client, o.Name, o.Version, tag, t.number)
@@ -267,10 +267,10 @@ func versionsRise(h *History, v *Verdict) {
 				hosts = append(hosts, host)
 			}
 		}
-		if slices.ContainsFunc(broke, func(at time.Duration) bool { return from-2*clientLease <= at && at <= to }) {
+		if slices.ContainsFunc(broke, func(at time.Duration) bool { return from-2*ClientLease <= at && at <= to }) {
 			return true
 		}
-		return faults.any(from-2*clientLease, to, hosts...) // a half-open link is noticed within a lease
+		return faults.any(from-2*ClientLease, to, hosts...) // a half-open link is noticed within a lease
 	}
 	type given struct {
 		session conclave.NodeID

@@ -143,7 +143,7 @@ func (g *guarded) mayHold(h *History, list string, at time.Duration) bool {
 // session confirms that it is gone.
 func (h *History) heldUntil(client string, ended time.Duration) time.Duration {
 	gone, faults := h.goneBy(client, ended), h.faultSpans()
-	sure := gone == ended+clientLease
+	sure := gone == ended+ClientLease
 	for host := range faults {
 		sure = sure && (strings.HasPrefix(host, "client-") || !faults.any(ended-SessionGrace, gone, host))
 	}
@@ -199,7 +199,7 @@ func (g *guarded) servedIncomplete(h *History, name string) []time.Duration {
 // database, because restarted nodes, a new leader and returning sessions begin
 // to count again.
 func (h *History) goneBy(client string, ended time.Duration) time.Duration {
-	leased := ended + clientLease + h.massDelay(client, ended)
+	leased := ended + ClientLease + h.massDelay(client, ended)
 	gone := leased
 	var restarts, lost []time.Duration
 	for host, spans := range h.faultSpans() {
@@ -239,8 +239,8 @@ func (h *History) goneBy(client string, ended time.Duration) time.Duration {
 // one was noticed within a lease, and is counted for two at most.
 func (h *History) massDelay(client string, ended time.Duration) (delay time.Duration) {
 	related := func(at time.Duration) {
-		if ended-3*clientLease <= at && at <= ended+clientLease {
-			delay = clientLease
+		if ended-3*ClientLease <= at && at <= ended+ClientLease {
+			delay = ClientLease
 		}
 	}
 	for _, spans := range h.faultSpansOf(func(a testbed.Action) bool { return disconnects(a, client) }) {

@@ -108,7 +108,7 @@ func (h *History) withdrawnForAll(v *Verdict) {
 				continue
 			}
 			delete(seen, tag)
-			if !excused(absences, client, t.at-clientLease, at) {
+			if !excused(absences, client, t.at-ClientLease, at) {
 				gone[tag] = version{o.Version, at, i}
 			}
 		}

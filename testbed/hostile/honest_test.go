@@ -22,7 +22,7 @@ func (w *world) client(name, session string) *outside.Client {
 	cfg, err := w.cluster.ClientConfig(name)
 	require.NoError(w.t, err)
 	cfg.Sessions, cfg.Token, cfg.TokenFrom = []string{w.at[session]}, shopToken, nil
-	c, err := outside.NewClient(cfg, func() {})
+	c, err := outside.NewClient(cfg)
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)

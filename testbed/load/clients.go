@@ -25,7 +25,7 @@ type Client interface {
 }
 
 // Start starts a client by the SDK.
-func Start(c client.Config) (Client, error) { return outside.NewClient(c, func() {}) }
+func Start(c client.Config) (Client, error) { return outside.NewClient(c) }
 
 // Leave withdraws all registrations of a client and ends it, so that nothing is left
 // for the next measurement.

@@ -16,18 +16,17 @@ type Client struct {
 	testbed.SDK
 	end    context.CancelFunc
 	done   chan struct{}
-	closed func()
+	closed func() // called by Close, not by Kill; may be nil
 }
 
-// NewClient starts a client. closed is called when it was closed, not when it was
-// killed.
-func NewClient(c client.Config, closed func()) (*Client, error) {
+// NewClient starts a client.
+func NewClient(c client.Config) (*Client, error) {
 	sdk, err := client.New(c)
 	if err != nil {
 		return nil, err
 	}
 	ctx, end := context.WithCancel(context.Background())
-	out := &Client{SDK: testbed.SDK{Client: sdk}, end: end, done: make(chan struct{}), closed: closed}
+	out := &Client{SDK: testbed.SDK{Client: sdk}, end: end, done: make(chan struct{})}
 	go func() {
 		defer close(out.done)
 		_ = sdk.Run(ctx) // ended by Close or Kill
@@ -39,7 +38,9 @@ func NewClient(c client.Config, closed func()) (*Client, error) {
 func (c *Client) Close(ctx context.Context) error {
 	err := c.SDK.Close(ctx)
 	c.Kill() // what was not acknowledged in time is given up
-	c.closed()
+	if c.closed != nil {
+		c.closed()
+	}
 	return err
 }
 
@@ -56,21 +57,23 @@ type Clients struct {
 	byName map[string]*Client
 }
 
-// Start starts a client whose name no other one has. closed is as in NewClient.
+// Start starts a client whose name no other one has. closed is called when it was
+// closed, not when it was killed.
 func (c *Clients) Start(cfg client.Config, closed func()) (testbed.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.byName[cfg.Name] != nil {
 		return nil, fmt.Errorf("client %s exists already", cfg.Name)
 	}
-	started, err := NewClient(cfg, func() {
+	started, err := NewClient(cfg)
+	if err != nil {
+		return nil, err
+	}
+	started.closed = func() {
 		c.mu.Lock()
 		delete(c.byName, cfg.Name)
 		c.mu.Unlock()
 		closed()
-	})
-	if err != nil {
-		return nil, err
 	}
 	if c.byName == nil {
 		c.byName = map[string]*Client{}

@@ -100,7 +100,7 @@ func (l *load) flood(ctx context.Context, w *worker, pause time.Duration, r *ran
 			own = own[:len(own)-1]
 		}
 	}
-	for len(own) > 0 && sleep.For(ctx, pause/2+time.Duration(r.Int64N(int64(pause)+1))) == nil {
+	for len(own) > 0 && sleep.For(ctx, about(r, pause)) == nil {
 		if !l.update(w, own[r.IntN(len(own))]) {
 			return // it was killed
 		}

@@ -116,6 +116,11 @@ func (l *load) subscribe(w *worker, name string) error {
 	})
 }
 
+// about draws a duration from half of d to one and a half times d.
+func about(r *rand.Rand, d time.Duration) time.Duration {
+	return d/2 + time.Duration(r.Int64N(int64(d)+1))
+}
+
 // work publishes, changes and replaces until ctx ends or the client is killed.
 func (l *load) work(ctx context.Context, w *worker) {
 	for _, o := range w.pubs {
@@ -128,7 +133,7 @@ func (l *load) work(ctx context.Context, w *worker) {
 		if d == 0 {
 			return time.Now().Add(1000 * time.Hour)
 		}
-		return time.Now().Add(d/2 + time.Duration(w.rand.Int64N(int64(d)+1)))
+		return time.Now().Add(about(w.rand, d))
 	}
 	change, replace := next(l.of.Every), next(l.of.Replace)
 	for {

@@ -55,12 +55,10 @@ func Storms(seed uint64, size testbed.Size, on *testbed.Capabilities, only strin
 	}
 }
 
-// LosslessThemes returns the names of the themes of Storms that contain a text.
-func LosslessThemes(only string) (names []string) {
+// LosslessThemes returns the names of the themes of Storms.
+func LosslessThemes() (names []string) {
 	for _, t := range losslessThemes {
-		if strings.Contains(t.about, only) {
-			names = append(names, t.about)
-		}
+		names = append(names, t.about)
 	}
 	return names
 }
@@ -94,8 +92,7 @@ func (d *draw) between(least, most time.Duration) time.Duration {
 // The leases of the processes, around which outages are drawn: they are shorter
 // and longer than each, and than the session grace.
 const (
-	nodeLease   = defaultLease
-	clientLease = 5 * time.Second
+	nodeLease = defaultLease
 
 	// LongestOutage is the longest that any fault of a lossless storm lasts, but for
 	// the last few seconds of an outage of all sessions.
@@ -110,7 +107,7 @@ const (
 // outage draws the length of an outage: shorter or longer than a lease or
 // grace.
 func (d *draw) outage() time.Duration {
-	around := []time.Duration{nodeLease, clientLease, check.SessionGrace}[d.IntN(3)]
+	around := []time.Duration{nodeLease, check.ClientLease, check.SessionGrace}[d.IntN(3)]
 	if d.IntN(2) == 0 {
 		return max(500*time.Millisecond, around-d.between(500*time.Millisecond, 2*second))
 	}

@@ -95,7 +95,7 @@ func TestStorms_KeepTheirBounds(t *testing.T) {
 // Outages are shorter and longer than every lease and grace.
 func TestStorms_OutagesLieAroundEveryGrace(t *testing.T) {
 	below, above := map[time.Duration]bool{}, map[time.Duration]bool{}
-	graces := []time.Duration{nodeLease, clientLease, check.SessionGrace}
+	graces := []time.Duration{nodeLease, check.ClientLease, check.SessionGrace}
 	for seed := range uint64(100) {
 		for s := range Storms(seed, losslessSize, nil, "all sessions are down") {
 			away := s.Lines[0].Step.For

@@ -23,7 +23,7 @@ func (l *load) visits(ctx context.Context, pause time.Duration, seed uint64, kin
 	}
 	r := rand.New(rand.NewPCG(seed, uint64(len(kind))<<32))
 	for n := 1; ; n++ {
-		if sleep.For(ctx, pause/2+time.Duration(r.Int64N(int64(pause)+1))) != nil {
+		if sleep.For(ctx, about(r, pause)) != nil {
 			return
 		}
 		w := &worker{name: fmt.Sprintf("%s-%d", kind, n), rand: rand.New(rand.NewPCG(seed, r.Uint64())), gone: make(chan struct{})}

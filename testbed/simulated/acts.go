@@ -3,7 +3,6 @@ package simulated
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -167,9 +166,8 @@ func (c *Cluster) operate(ctx context.Context, name string, do func(context.Cont
 	}
 	operator := c.operator()
 	defer c.leaves(operator) // the tool's process ends, and leaves no connections
-	transport := &http.Transport{DialContext: c.net.Host(operator).DialContext, DisableKeepAlives: true}
-	defer transport.CloseIdleConnections()
-	return do(ctx, metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: &http.Client{Transport: transport}}))
+	web := outside.HTTP(c.net.Host(operator).DialContext, nil)
+	return do(ctx, metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: web}))
 }
 
 // operator returns the host of an operator without a request in progress: two may act at

@@ -72,7 +72,7 @@ const (
 var bounds = blackbox.Bounds{
 	First: scenario.LongestOutage + 10*time.Second,
 	Late:  scenario.LongestOutage + 2*(check.SessionGrace+check.GuardGrace),
-	Lost:  check.SessionGrace + 3*5*time.Second + check.GuardGrace,
+	Lost:  check.SessionGrace + 3*check.ClientLease + check.GuardGrace,
 }
 
 // Resident memory of a node. Under this load it is 20 to 60 MB; builds with the race

@@ -65,7 +65,7 @@ func (c observed) Client(name string) (testbed.Client, error) {
 		return nil, err
 	}
 	cfg.Name = name
-	one, err := outside.NewClient(cfg, func() {})
+	one, err := outside.NewClient(cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -72,7 +72,7 @@ func (s *processes) after(a testbed.Action, err error) {
 // lost reports whether all data nodes and all sessions are down; mu is held.
 func (s *processes) lost() bool {
 	for name, p := range s.of {
-		if role := (testbed.Process{Name: name}).Role(); p.runs && (role == "data" || role == "session") {
+		if role := testbed.RoleOf(name); p.runs && (role == "data" || role == "session") {
 			return false
 		}
 	}
@@ -130,10 +130,13 @@ func (s *processes) check(p *process, now testbed.Process) {
 	if p.stopped.IsZero() || now.Running && took <= endBound {
 		return
 	}
-	s.oracle.Expect(checkExit, !now.Running && now.Code == 0 && now.Signal == "" && took <= endBound,
+	s.oracle.Expect(checkExit, clean(now) && took <= endBound,
 		"%s was stopped, without other faults: running %t after %s, exit code %d %s", now.Name, now.Running, took.Round(time.Millisecond), now.Code, now.Signal)
 	p.stopped = time.Time{}
 }
+
+// clean reports whether a process has ended with exit code 0.
+func clean(p testbed.Process) bool { return !p.Running && p.Code == 0 && p.Signal == "" }
 
 // growth returns the memory of each process, by name, and checks it.
 func (s *processes) growth(raced bool) []Growth {

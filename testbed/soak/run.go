@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"conclave/testbed"
 	"conclave/testbed/check/blackbox"
 	"conclave/testbed/scenario"
 )
@@ -52,10 +51,8 @@ func (r *runner) watched(ctx context.Context) error {
 	all.Go(func() error {
 		return every(watching, r.cluster.Capabilities().ProcessesEvery, func() { r.processes.look(watching, r.cluster) })
 	})
-	for name, address := range r.cluster.Addresses() {
-		if testbed.Selector(name).IsMeta() {
-			all.Go(func() error { return r.runTerms(watching, name, address) })
-		}
+	for name, address := range r.metas() {
+		all.Go(func() error { return r.runTerms(watching, name, address) })
 	}
 	all.Go(func() error {
 		defer end()
@@ -112,7 +109,7 @@ func (r *runner) stop(ctx context.Context) error {
 	r.oracle.Expect(checkExit, err == nil, "stop of the cluster: %v", err)
 	all, err := r.cluster.Processes(ctx)
 	for _, p := range all {
-		r.oracle.Expect(checkExit, !p.Running && p.Code == 0 && p.Signal == "", "%s, stopped with the cluster: running %t, exit code %d %s", p.Name, p.Running, p.Code, p.Signal)
+		r.oracle.Expect(checkExit, clean(p), "%s, stopped with the cluster: running %t, exit code %d %s", p.Name, p.Running, p.Code, p.Signal)
 	}
 	return err
 }

@@ -51,10 +51,12 @@ func (r *runner) play(ctx context.Context, s scenario.Scenario) (steps []string,
 			continue
 		}
 		steps = append(steps, fmt.Sprintf("%5.1f s  %s: %s", e.At.Seconds(), f, outcome(f)))
-		if f.EndsFault() {
-			if lasting[f.Key()] = f.Err; f.Err == nil {
-				delete(lasting, f.Key())
-			}
+		switch {
+		case !f.EndsFault():
+		case f.Err == nil:
+			delete(lasting, f.Key())
+		default:
+			lasting[f.Key()] = f.Err
 		}
 	}
 	r.oracle.Expect(checkHeals, len(lasting) == 0 && len(result.Failures) == 0, "not ended: %v; failed: %q", lasting, result.Failures)

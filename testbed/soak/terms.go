@@ -3,6 +3,7 @@ package soak
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -28,13 +29,7 @@ func (r *runner) runTerms(ctx context.Context, meta, address string) error {
 
 // checkElections reads the election history, if a meta answers, and checks it.
 func (r *runner) checkElections(ctx context.Context) {
-	var metas []string
-	for name, address := range r.cluster.Addresses() {
-		if testbed.Selector(name).IsMeta() {
-			metas = append(metas, address)
-		}
-	}
-	all, err := r.admin(metas...).Elections(ctx)
+	all, err := r.admin(slices.Collect(maps.Values(r.metas()))...).Elections(ctx)
 	if err != nil {
 		r.oracle.Note("the election history is not known: " + err.Error())
 		return
@@ -43,6 +38,13 @@ func (r *runner) checkElections(ctx context.Context) {
 	for _, e := range slices.Backward(all) { // the newest is the first
 		r.oracle.Elected(history, e.Term, e.Owner)
 	}
+}
+
+// metas returns the addresses of the metas, by name.
+func (r *runner) metas() map[string]string {
+	all := r.cluster.Addresses()
+	maps.DeleteFunc(all, func(name, _ string) bool { return testbed.RoleOf(name) != "meta" })
+	return all
 }
 
 // admin returns a client that asks these metas, without keeping connections: an old

@@ -147,7 +147,7 @@ func (o *Oracle) Behind(since time.Duration) string {
 	defer o.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(o.views)) {
 		v, want := o.views[key], map[string]int{}
-		for id, r := range o.live[o.views[key].data] {
+		for id, r := range o.live[v.data] {
 			want[id] = r.begun
 		}
 		if v.began > since || v.first >= 0 && maps.Equal(v.shown, want) {
@@ -210,11 +210,7 @@ func (o *Oracle) stored(id string, n int) {
 		r.first = o.now()
 		o.note(event{data: r.data, text: id + " is stored"})
 	}
-	for seq := range r.storedAt { // the times of older values are not needed
-		if seq < n-4 {
-			delete(r.storedAt, seq)
-		}
-	}
+	maps.DeleteFunc(r.storedAt, func(seq int, _ time.Duration) bool { return seq < n-4 }) // those of older values are not needed
 }
 
 // ending records that registrations are about to be withdrawn or, with killed, that

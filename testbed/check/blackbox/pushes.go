@@ -139,8 +139,7 @@ func (o *Oracle) checkAbsent(v *view, here map[string]int) {
 		check = First
 	}
 	var missing []string
-	for _, id := range slices.Sorted(maps.Keys(o.live[v.data])) {
-		r := o.live[v.data][id]
+	for id, r := range o.live[v.data] {
 		_, late := o.overdue(r.first, v, check)
 		if here[id] == 0 && (v.shown[id] != 0 || late && r.first >= 0 && !incomplete) {
 			missing = append(missing, id)
@@ -148,6 +147,7 @@ func (o *Oracle) checkAbsent(v *view, here map[string]int) {
 	}
 	o.counts[check].Checks++
 	if len(missing) > 0 {
+		slices.Sort(missing)
 		o.broken(check, v, "had %d values, has %d, and lacks live registrations: %s", len(v.shown), len(here), strings.Join(missing, " "))
 	}
 }
