@@ -62,11 +62,9 @@ func (l *leader) getSlots(r *http.Request) (any, error) {
 		return nil, err
 	}
 	state := l.view.State()
-	live := l.roster.live()
-	forbidden := state.Blacklist.Entries.Names()
 	var open []conclave.NodeID
-	for _, n := range live {
-		if !slices.Contains(forbidden, n.Name) {
+	for _, n := range l.roster.live() {
+		if !state.Blacklist.Entries.Has(n.Name) {
 			open = append(open, n)
 		}
 	}

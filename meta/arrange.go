@@ -179,7 +179,8 @@ func (a *arranger) replicas() int {
 	return a.config.Replicas
 }
 
-// floor returns the number of data nodes below which no slot moves.
+// floor returns the number of data nodes below which no slot leaves the nodes of
+// its row.
 func (a *arranger) floor() int {
 	n, err := strconv.Atoi(a.state.Switches.Get(wire.SwitchProtectionFloor, "0"))
 	if err != nil {

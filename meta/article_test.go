@@ -1,7 +1,6 @@
 package meta_test
 
 import (
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave"
-	"conclave/blacklist"
 	"conclave/meta/metaclient"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
@@ -103,7 +101,7 @@ func TestArticleBlacklistHandlerForBothRoles(t *testing.T) {
 			require.NoError(t, drained(n.Drain(t.Context(), "stop")))
 			c.eventually(time.Second, func() bool {
 				m, _ := n.view.State().Members.Find(name)
-				return m.Draining && slices.ContainsFunc(n.view.State().Blacklist.Entries, func(e blacklist.Entry) bool { return e.Name == name })
+				return m.Draining && n.view.State().Blacklist.Entries.Has(name)
 			})
 			// A second request changes nothing.
 			epoch := n.view.State().Blacklist.Epoch

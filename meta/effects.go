@@ -71,8 +71,7 @@ func (a *arranger) ledBy(name string) (ids []int) {
 // availableData returns the other data nodes that are live and not on the
 // blacklist.
 func (a *arranger) availableData(except string) (names []string) {
-	live := a.roster.live()
-	for _, n := range live {
+	for _, n := range a.roster.live() {
 		if n.Name != except && !a.black().Has(n.Name) {
 			names = append(names, n.Name)
 		}
@@ -119,7 +118,7 @@ func (a *arranger) effectOfSwitch(key, value string) effect {
 	case wire.SwitchProtectionFloor:
 		floor, _ := strconv.Atoi(value)
 		if live := a.roster.live(); floor > len(live) {
-			return unsafe(wire.CodeUnsafe, "%d data nodes are members: with a floor of %d no slot moves, and those of a crashed node are not served, until there are %d", len(live), floor, floor)
+			return unsafe(wire.CodeUnsafe, "%d data nodes are members: with a floor of %d no slot leaves the nodes of its row, and those of a crashed node are not served, until there are %d", len(live), floor, floor)
 		}
 	case wire.SwitchPushWindow:
 		ms, _ := strconv.Atoi(value)
@@ -141,7 +140,7 @@ func (a *arranger) effectOfSwitch(key, value string) effect {
 		case unserved > 0:
 			return unsafe(wire.CodeUnsafe, "%d slots have no live leader: they would not be served until arrange is on", unserved)
 		default:
-			return safe("no slot moves until arrange is on: those of a node that crashes meanwhile are not served")
+			return safe("no slot is given to another node until arrange is on: those of a node that crashes meanwhile are not served")
 		}
 	case wire.SwitchStopPush:
 		if value == "on" {
@@ -155,8 +154,7 @@ func (a *arranger) effectOfSwitch(key, value string) effect {
 func (a *arranger) canDrain(e blacklist.Entry) error {
 	switch e.Role {
 	case conclave.RoleData:
-		live := a.roster.live()
-		if err := slot.CanDrain(a.state.Table, e.Name, live, a.black().Names()); err != nil {
+		if err := slot.CanDrain(a.state.Table, e.Name, a.roster.live(), a.black().Names()); err != nil {
 			return wire.Errorf(wire.CodeNoSuccessor, "%v", err)
 		}
 	case conclave.RoleSession:

@@ -28,7 +28,7 @@ func exportMetrics(m *node.Metrics, elector *elector.Elector, view *wire.View, l
 	gauge("conclave_meta_term", "Highest term seen.", func() float64 { return float64(elector.Highest()) })
 	gauge("conclave_meta_lease_remaining_seconds", "How long the known leader's lease is still valid; 0 or less: no leader is known.",
 		func() float64 { return elector.Remaining().Seconds() })
-	gauge("conclave_meta_protected", "1 while no slot moves because too many data nodes were lost.",
+	gauge("conclave_meta_protected", "1 while no slot leaves the nodes of its row because too many data nodes were lost.",
 		func() float64 { return yes(view.State().Freeze.Frozen) })
 	for _, role := range []conclave.Role{conclave.RoleData, conclave.RoleSession} {
 		m.LabelledGauge("conclave_meta_members", "Members as last written.", prometheus.Labels{"role": string(role)},

@@ -1,13 +1,11 @@
 package session
 
 import (
-	"slices"
 	"sync"
 
 	"github.com/hashicorp/go-hclog"
 
 	"conclave"
-	"conclave/blacklist"
 	"conclave/wire"
 	"conclave/wire/serve"
 )
@@ -129,8 +127,7 @@ func (d *drain) openSessions(state wire.State, leaves bool) (addresses []string,
 			}
 			continue
 		}
-		onBlacklist := slices.ContainsFunc(state.Blacklist.Entries, func(e blacklist.Entry) bool { return e.Name == m.Node.Name })
-		if !m.Draining && !onBlacklist {
+		if !m.Draining && !state.Blacklist.Entries.Has(m.Node.Name) {
 			staying, others = append(staying, m.Address), true
 		}
 	}

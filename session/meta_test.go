@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -42,7 +43,7 @@ type fakeMeta struct {
 	beating map[string]int  // streams by incarnation
 	reports map[string][]slot.Report
 	ready   map[string]bool // by incarnation, as reported last
-	black   []blacklist.Entry
+	black   blacklist.Set
 	set     []wire.Switch
 	config  []wire.ConfigValue
 	hidden  bool         // sessions are left off the member list
@@ -287,7 +288,7 @@ func (m *fakeMeta) otherSession(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, x := range m.members {
-		onBlacklist := slices.ContainsFunc(m.black, func(e blacklist.Entry) bool { return e.Name == x.Node.Name })
+		onBlacklist := m.black.Has(x.Node.Name)
 		if x.Role == conclave.RoleSession && x.Node.Name != name && !x.Draining && !onBlacklist {
 			return true
 		}
@@ -329,8 +330,9 @@ func (m *fakeMeta) hideSessions(on bool) {
 
 func (m *fakeMeta) forbid(e blacklist.Entry) {
 	m.mu.Lock()
-	if !slices.ContainsFunc(m.black, func(o blacklist.Entry) bool { return o.Name == e.Name }) {
+	if !m.black.Has(e.Name) {
 		m.black = append(m.black, e)
+		slices.SortFunc(m.black, func(a, b blacklist.Entry) int { return strings.Compare(a.Name, b.Name) })
 	}
 	m.mu.Unlock()
 	m.arrange()

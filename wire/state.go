@@ -76,7 +76,7 @@ type Switch struct {
 const (
 	SwitchStopPush        = "stop-push"        // on, off: while on, sessions push nothing, and a data node that stops does not wait for new copies
 	SwitchArrange         = "arrange"          // on, off: while off, no slot is given to another node
-	SwitchProtectionFloor = "protection-floor" // the smallest number of data nodes with which slots still move; 0: none
+	SwitchProtectionFloor = "protection-floor" // the smallest number of data nodes with which slots still leave the nodes of their rows; 0: none
 	SwitchPushWindow      = "push-window-ms"   // changes of a datum within this time are merged into one push
 	SwitchPushGuard       = "push-guard"       // on, off: while off, unconfirmed removals are pushed at once
 )
