@@ -161,9 +161,7 @@ func TestOver_SubscriptionIsAskedForAgain(t *testing.T) {
 		full := limited(two)
 		full.Store(true)
 		c := w.client(one)
-		sub, err := c.Subscribe("svc")
-		require.NoError(t, err)
-		w.eventually("it is subscribed", func() bool { return one.link() != nil && len(one.link().subscriptions()) == 1 })
+		sub := w.subscribed(c, one)
 		one.link().push("svc", 7, "a")
 		one.link().out <- &wirev1.ServerMessage{Sessions: []string{two.address}}
 		w.eventually("it is pushed", func() bool { _, ok := sub.Last(); return ok })

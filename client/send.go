@@ -74,9 +74,10 @@ func (l *link) next() *wirev1.ClientMessage {
 			if l.client.pubs[p.id] != p { // refused or forgotten meanwhile
 				continue
 			}
+			bytes := p.size()
 			m.Publishers = append(m.Publishers, p.message())
-			window.send(flight, p, p.size())
-			size += p.size()
+			window.send(flight, p, bytes)
+			size += bytes
 		}
 		if l.waiting.first(class) != nil {
 			window.wait()

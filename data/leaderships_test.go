@@ -155,11 +155,11 @@ func (w *leaderships) write(n *leadershipNode, owner conclave.NodeID, id string,
 
 // ask begins a diff at a leader.
 func (w *leaderships) ask(n *leadershipNode, owner conclave.NodeID, summarize bool) {
-	fence := n.r.state == slot.Migrating
-	if m := n.slots.running[0]; fence && m != nil && m.phase != asking {
+	awaited := n.r.state == slot.Migrating
+	if m := n.slots.running[0]; awaited && m != nil && m.phase != asking {
 		return
 	}
-	d := &openDiff{node: n, job: diffJob{r: n.r, epoch: n.r.epoch, session: owner, awaited: fence}}
+	d := &openDiff{node: n, job: diffJob{r: n.r, epoch: n.r.epoch, session: owner, awaited: awaited}}
 	var ok bool
 	if d.req, d.held, d.f, ok = n.differ.request(d.job, summarize); ok {
 		w.diffs = append(w.diffs, d)

@@ -174,8 +174,8 @@ func (s *slots) stopLeading(r *replica) {
 }
 
 // leave limits how long a source serves an epoch that the table has ended:
-// until Finish comes, or one lease. The successor does not wait that long; its
-// diffs make the sessions refuse it.
+// until Finish comes, or one lease. The successor does not wait that long: a diff is
+// a fence, so the sessions refuse the source.
 func (s *slots) leave(id int, now time.Time) time.Time {
 	r := s.replicas.of(id)
 	end := s.leaving[id].Add(s.lease())

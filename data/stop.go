@@ -119,7 +119,7 @@ func (s *Server) handOver(ctx context.Context) error {
 		case <-changed:
 		case <-feeds.C: // what the leaders send changes no state
 		case <-next.C:
-			s.log.Warn("waiting for successors", "led", len(st.Table.LedBy(s.config.Node)), "frozen", st.Freeze.Frozen, "leader lost for", s.meta.LostFor())
+			s.log.Warn("waiting for successors", "led", len(st.Table.LedBy(s.config.Node)), "frozen", st.Freeze.Frozen, "leader silent for", s.meta.LostFor())
 		case <-ctx.Done():
 			return fmt.Errorf("this node still leads %d slots: %w", len(st.Table.LedBy(s.config.Node)), ctx.Err())
 		}
