@@ -27,7 +27,7 @@ var articleGuards = []guard{
 		"elector/termcas/win.go", "max(r.number, me.Highest) + 1,", "max(r.number, me.Highest) + 2,"}, more: []patch{
 		{"sql/lock/win_witness.sql", "GREATEST(term, ?) + 1", "GREATEST(term, ?) + 2"}, {"sql/lock/win_expired.sql", "GREATEST(term, ?) + 1", "GREATEST(term, ?) + 2"}}},
 	{name: "000: meta forgets the sessions", test: unit{"./meta", "TestArticleMetaKnowsSessionsAndData"}, patch: patch{
-		"meta/roster.go", "\t\tnodes = append(nodes, *n)\n", "\t\tif n.member.Role == \"session\" {\n\t\t\tcontinue\n\t\t}\n\t\tnodes = append(nodes, *n)\n"}},
+		"meta/roster.go", "\t\treturn *n, true\n", "\t\treturn *n, n.member.Role != \"session\"\n"}},
 	{name: "000: a follower does not name the leader", test: unit{"./meta", "TestArticleAFollowerNamesTheLeader"}, patch: patch{
 		"meta/leader.go", "return nil, wire.NotLeader(name, address)", "return nil, wire.NotLeader(name, address[:0])"}},
 	{name: "000: another function of the name", test: unit{"./slot", "TestOf_AgreesWithOriginal"}, patch: patch{
