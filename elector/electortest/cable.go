@@ -50,17 +50,15 @@ func (c *Cable) setNext(kind int, text string, do func(cc *cableConn, request []
 	c.next[kind] = fault{[]byte(text), do}
 }
 
-// takeNext returns the faults of a request, which are then over.
-func (c *Cable) takeNext(request []byte) (all []fault) {
+// takeNext returns the fault of a kind if it is one of this request, and ends it.
+func (c *Cable) takeNext(kind int, request []byte) (f fault, found bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i, f := range c.next {
-		if f.text != nil && bytes.Contains(request, f.text) {
-			all = append(all, f)
-			c.next[i] = fault{}
-		}
+	if f = c.next[kind]; f.text == nil || !bytes.Contains(request, f.text) {
+		return f, false
 	}
-	return all
+	c.next[kind] = fault{}
+	return f, true
 }
 
 // ErrCut is returned by a dial through a cut cable.
@@ -239,8 +237,10 @@ func (cc *cableConn) Write(p []byte) (int, error) {
 	if err := cc.pass(&c.held); err != nil {
 		return 0, err
 	}
-	for _, f := range c.takeNext(p) {
-		f.do(cc, p) // may block
+	for kind := range c.next {
+		if f, found := c.takeNext(kind, p); found {
+			f.do(cc, p) // may block, and set a later fault
+		}
 	}
 	if cc.delayed.Load() || cc.halfOpen.Load() {
 		return len(p), nil
