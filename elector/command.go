@@ -13,14 +13,22 @@ import (
 // does not lead, and the cause if the leadership ended in another way before it
 // could be handed over. If ctx ends first, the hand-over continues.
 func (e *Elector) Resign(ctx context.Context) error {
-	return e.do(ctx, func(done chan error) { e.leave(asksToResign, done) })
+	return e.do(ctx, func(done chan error) {
+		if !e.leave(asksToResign, done) {
+			done <- ErrNotLeading
+		}
+	})
 }
 
 // Quit makes this node an observer until JoinElection; a leader resigns first.
 func (e *Elector) Quit(ctx context.Context) error {
 	// A leader plays no round before its hand-over: it would renew the term that
 	// it is about to give up, and the other nodes would wait for that statement.
-	return e.do(ctx, func(done chan error) { e.leave(asksToQuit, done) })
+	return e.do(ctx, func(done chan error) {
+		if !e.leave(asksToQuit, done) {
+			done <- nil
+		}
+	})
 }
 
 // JoinElection makes an observer a candidate again, and ends an abstention. After
@@ -34,7 +42,7 @@ func (e *Elector) JoinElection(ctx context.Context) error {
 			return
 		}
 		e.apply(asksToJoin, nil)
-		e.shared.quit = false
+		e.shared.quit, e.shared.again = false, true
 		e.shared.abstainUntil = time.Time{}
 		e.unlock()
 		done <- nil
@@ -64,24 +72,19 @@ func (e *Elector) Abstain(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// leave begins a resignation if the node leads; done receives its result when it is
-// complete. It runs in the loop.
-func (e *Elector) leave(ev event, done chan error) {
+// leave begins a resignation, and reports whether the node held a term; done then
+// receives the result of the hand-over. It runs in the loop.
+func (e *Elector) leave(ev event, done chan error) bool {
 	e.mu.Lock()
-	if ev == asksToQuit {
-		e.shared.quit = true
+	defer e.unlock()
+	s, quits := &e.shared, ev == asksToQuit
+	s.quit = s.quit || quits
+	if !e.apply(ev, ErrResigned).holds() {
+		s.again = s.again || quits // a round as an observer lets the strategy release what only a candidate needs
+		return false
 	}
-	do := e.apply(ev, ErrResigned)
-	if do.has(doAwait) {
-		e.shared.lead.waiters = append(e.shared.lead.waiters, done)
-	}
-	e.unlock()
-	switch {
-	case do.has(doRefuse):
-		done <- ErrNotLeading
-	case !do.has(doAwait):
-		done <- nil
-	}
+	s.lead.waiters = append(s.lead.waiters, done)
+	return true
 }
 
 // do runs a command in the loop, between two rounds, and waits for its result. If

@@ -59,24 +59,6 @@
 //	       (it was handed over;   renews the term)
 //	       otherwise: Following)
 //
-// The same as a table, which is checked against the code: the state that follows
-// each event. A point stands for the same state, a dash for what cannot happen.
-//
-//	                    Observing  Following  Leading      Suspended    Resigning    WindingDown
-//	JoinElection        Following  .          .            .            .            .
-//	Quit                .          Observing  Resigning    Resigning    .            .
-//	Resign              .          .          Resigning    Resigning    .            .
-//	abstains            .          Observing  .            .            .            .
-//	abstention ends     Following  .          .            .            .            .
-//	won                 .          Leading    -            -            -            .
-//	won late            .          .          -            -            -            .
-//	renewed             -          -          .            .            .            .
-//	term lost           .          .          WindingDown  WindingDown  WindingDown  .
-//	witness lost        .          .          Suspended    .            .            .
-//	witness reacquired  .          .          .            Leading      .            .
-//	Lead has returned   -          -          Resigning    Resigning    .            .
-//	term closed         -          -          -            -            Following    Following
-//
 // [Elector.State] returns the present [State]. A term is closed when Lead has
 // returned and the term has been handed over or is lost. A node that has handed
 // its term over abstains: it observes until it learns of a new leader, for two

@@ -139,7 +139,7 @@ func (e *Elector) afterLead(ctx context.Context, leadErr error) {
 	}
 	e.mu.Lock()
 	l := e.shared.lead
-	do := e.apply(leadReturns, ErrResigned) // a resignation, if Lead returned by itself
+	state := e.apply(leadReturns, ErrResigned) // a resignation, if Lead returned by itself
 	why := l.ended
 	e.unlock()
 	if leadErr != nil {
@@ -147,14 +147,14 @@ func (e *Elector) afterLead(ctx context.Context, leadErr error) {
 	}
 
 	err := fmt.Errorf("hand over term %d: %w", l.term.Number, why)
-	if do.has(doHandOver) {
+	if state == Resigning {
 		err = e.handOver(ctx, l)
 	}
 
 	e.mu.Lock()
 	l.timer.Stop()
 	e.apply(closesTerm, why)
-	e.shared.lead = nil
+	e.shared.lead, e.shared.again = nil, true
 	if e.shared.abstaining(time.Now()) {
 		e.apply(abstains, nil)
 	}

@@ -55,36 +55,31 @@ func (e *Elector) round(ctx context.Context) {
 	s.reasons.Forget("round")
 	s.highest = max(s.highest, next.Number)
 	var begun, renewed *leadership
+	mine, inTime := next.Leader == e.cfg.ID, time.Now().Before(until)
+	if me.Holding != 0 && (!mine || next.Number != me.Holding) {
+		e.apply(losesTerm, ErrDeposed)
+	}
 	switch {
-	case next.Leader == e.cfg.ID && me.Holding == next.Number && me.Holding != 0:
-		if time.Now().Before(until) && e.apply(renews, nil).has(doExtend) {
+	case !mine:
+		e.learn(next, false)
+	case me.Holding == next.Number:
+		if inTime && e.apply(renews, nil).holds() {
 			e.extend(lead, next.Beat, until)
 			s.last = e.stamp(lead.term)
 			renewed = lead
 		}
-	case next.Leader == e.cfg.ID:
-		win := winsLate
-		if next.Number > s.left && !me.Observer && time.Now().Before(until) {
-			win = wins
-		}
-		if e.apply(win, ErrDeposed).has(doBegin) {
-			next = e.stamp(next)
-			s.last = next
-			begun = e.begin(next, until)
-		} else {
-			// The node has promised the term away, has quit, or the answer came too
-			// late: this term is never led. The next round finds this node in the
-			// store and wins the term after it.
-			s.left = max(s.left, next.Number)
-			s.again = true
-			e.shared.stats.Refused++
-			e.note(e.log.Info, "won a term too late to lead it", "term", next.Number)
-		}
+	case next.Number > s.left && !me.Observer && inTime && e.apply(wins, ErrDeposed) == Leading:
+		next = e.stamp(next)
+		s.last = next
+		begun = e.begin(next, until)
 	default:
-		if me.Holding != 0 {
-			e.apply(losesTerm, ErrDeposed)
-		}
-		e.learn(next, false)
+		// The node has promised the term away, has quit, or the answer came too
+		// late: this term is never led. The next round finds this node in the
+		// store and wins the term after it.
+		s.left = max(s.left, next.Number)
+		s.again = true
+		s.stats.Refused++
+		e.note(e.log.Info, "won a term too late to lead it", "term", next.Number)
 	}
 	e.unlock()
 

@@ -6,7 +6,7 @@ import (
 )
 
 // State is what a node does in the election now. The package comment has the
-// diagram and the table of its transitions.
+// diagram of its transitions.
 type State int
 
 // The states of a node.
@@ -45,7 +45,6 @@ const (
 	abstains                       // the node leaves this election to the others
 	abstentionEnds                 // its time has passed, or another node has been elected
 	wins                           // a round won a term that the node may lead
-	winsLate                       // a round won a term that the node may not lead any more
 	renews                         // a round renewed the term in time
 	losesTerm                      // deposed, outranked, promised away, trust ended, or stopped
 	losesWitness                   // the strategy reports that its hold on the term is broken,
@@ -54,79 +53,49 @@ const (
 	closesTerm                     // the term is handed over or lost, and Lead has returned
 )
 
-// String returns the event as the package comment has it.
+// String returns the event as the diagram of the package comment has it.
 func (ev event) String() string {
 	return [...]string{
-		"JoinElection", "Quit", "Resign", "abstains", "abstention ends", "won", "won late", "renewed", "term lost",
+		"JoinElection", "Quit", "Resign", "abstains", "abstention ends", "won", "renewed", "term lost",
 		"witness lost", "witness reacquired", "Lead has returned", "term closed",
 	}[ev]
 }
 
-// action is what has to be done when an event arrives, as a set.
-type action int
-
+// The entries of the table that are no states.
 const (
-	doAgain      action = 1 << iota // the next round is due at once
-	doStop                          // the right to act ends, and with it Lead's context
-	doForgo                         // the node never leads this term again
-	doBegin                         // the won term becomes this node's leadership
-	doExtend                        // trust is extended
-	doAwait                         // the caller waits for the hand-over
-	doRefuse                        // the caller is refused: the node leads no term
-	doHandOver                      // the term is given up in the store
-	doImpossible                    // a defect: the event cannot occur in this state
+	same  State = -1 // the event changes nothing
+	never State = -2 // a defect: the event cannot occur in this state
 )
 
-// has reports whether a is one of the actions.
-func (do action) has(a action) bool { return do&a != 0 }
-
-// transition is what an event leads to.
-type transition struct {
-	to State
-	do action
+// transitions is the state machine: the state that follows each event.
+var transitions = [...][6]State{
+	//                 Observing, Following, Leading, Suspended, Resigning, WindingDown
+	asksToJoin:        {Following, same, same, same, same, same},
+	asksToQuit:        {same, Observing, Resigning, Resigning, same, same},
+	asksToResign:      {same, same, Resigning, Resigning, same, same},
+	abstains:          {same, Observing, same, same, same, same},
+	abstentionEnds:    {Following, same, same, same, same, same},
+	wins:              {same, Leading, never, never, never, same}, // an abstention that ended during the round leaves an observer
+	renews:            {never, never, same, same, same, same},
+	losesTerm:         {same, same, WindingDown, WindingDown, WindingDown, same},
+	losesWitness:      {same, same, Suspended, same, same, same},
+	reacquiresWitness: {same, same, same, Leading, same, same},
+	leadReturns:       {never, never, Resigning, Resigning, same, same},
+	closesTerm:        {never, never, never, never, Following, Following},
 }
 
-// on returns the state that follows when the event arrives, and what is to be
-// done.
-func (s State) on(ev event) (State, action) {
-	t := transitions[ev][s]
-	return t.to, t.do
-}
-
-// transitions is the state machine: one row for each event, one column for each
-// state, in their order.
-var transitions = [...][6]transition{
-	// Observing, Following, Leading, Suspended, Resigning, WindingDown
-	asksToJoin: {
-		{Following, doAgain}, {Following, doAgain}, {Leading, doAgain}, {Suspended, doAgain}, {Resigning, doAgain}, {WindingDown, doAgain}},
-	asksToQuit: { // a round as an observer lets the strategy release what only a candidate needs
-		{Observing, doAgain}, {Observing, doAgain}, {Resigning, doStop | doAwait}, {Resigning, doStop | doAwait}, {Resigning, doAwait}, {WindingDown, doAgain}},
-	asksToResign: {
-		{Observing, doRefuse}, {Following, doRefuse}, {Resigning, doStop | doAwait}, {Resigning, doStop | doAwait}, {Resigning, doAwait}, {WindingDown, doRefuse}},
-	abstains: {
-		{Observing, 0}, {Observing, 0}, {Leading, 0}, {Suspended, 0}, {Resigning, 0}, {WindingDown, 0}},
-	abstentionEnds: {
-		{Following, 0}, {Following, 0}, {Leading, 0}, {Suspended, 0}, {Resigning, 0}, {WindingDown, 0}},
-
-	wins: { // a candidate whose Abstain ended while its round was played observes
-		{Observing, 0}, {Leading, doBegin}, {WindingDown, doImpossible | doStop | doForgo},
-		{WindingDown, doImpossible | doStop | doForgo}, {WindingDown, doImpossible | doForgo}, {WindingDown, 0}},
-	winsLate: {
-		{Observing, 0}, {Following, 0}, {WindingDown, doImpossible | doStop | doForgo},
-		{WindingDown, doImpossible | doStop | doForgo}, {WindingDown, doImpossible | doForgo}, {WindingDown, 0}},
-	renews: {
-		{Observing, doImpossible}, {Following, doImpossible}, {Leading, doExtend}, {Suspended, doExtend}, {Resigning, doExtend}, {WindingDown, 0}},
-	losesTerm: {
-		{Observing, 0}, {Following, 0}, {WindingDown, doStop | doForgo}, {WindingDown, doStop | doForgo}, {WindingDown, doForgo}, {WindingDown, 0}},
-	losesWitness: {
-		{Observing, 0}, {Following, 0}, {Suspended, 0}, {Suspended, 0}, {Resigning, 0}, {WindingDown, 0}},
-	reacquiresWitness: {
-		{Observing, 0}, {Following, 0}, {Leading, 0}, {Leading, 0}, {Resigning, 0}, {WindingDown, 0}},
-
-	leadReturns: {
-		{Observing, doImpossible}, {Following, doImpossible}, {Resigning, doStop | doHandOver}, {Resigning, doStop | doHandOver}, {Resigning, doHandOver}, {WindingDown, 0}},
-	closesTerm: {
-		{Observing, doImpossible}, {Following, doImpossible}, {Leading, doImpossible}, {Suspended, doImpossible}, {Following, doForgo | doAgain}, {Following, doAgain}},
+// after returns the state that follows the event, and false if that is a defect,
+// which ends a held term.
+func (s State) after(ev event) (to State, ok bool) {
+	switch to := transitions[ev][s]; {
+	case to == same:
+		return s, true
+	case to != never:
+		return to, true
+	case s.holds():
+		return WindingDown, false
+	}
+	return s, false
 }
 
 // State returns the node's present state.
@@ -145,9 +114,9 @@ func (e *Elector) suspended() bool {
 }
 
 // apply brings the state up to date with the clock, takes the event in, and returns
-// what is left to be done by the caller. why is the cause if the node's right to
-// act ends. mu is held.
-func (e *Elector) apply(ev event, why error) action {
+// the state that follows. why is the cause if the node's right to act ends. mu is
+// held.
+func (e *Elector) apply(ev event, why error) State {
 	s, now := &e.shared, time.Now()
 	if s.trustOver(now) {
 		e.step(losesTerm, ErrTrust)
@@ -158,26 +127,24 @@ func (e *Elector) apply(ev event, why error) action {
 	return e.step(ev, why)
 }
 
-// step makes one transition; mu is held.
-func (e *Elector) step(ev event, why error) action {
+// step makes one transition; mu is held. A term that is not renewed any more is
+// never led again, and Lead's context ends when the right to act does.
+func (e *Elector) step(ev event, why error) State {
 	s := &e.shared
 	from := s.state
-	next, do := from.on(ev)
-	s.state = next
-	if do.has(doImpossible) {
+	to, ok := from.after(ev)
+	s.state = to
+	if !ok {
 		e.note(e.log.Error, "an event that cannot occur in this state", "event", ev.String(), "state", from.String())
 	}
-	if do.has(doForgo) {
+	if from.holds() && !to.holds() {
 		s.left = max(s.left, s.lead.term.Number)
 		s.lead.ended = why
 	}
-	if do.has(doStop) {
+	if from.ownsTerm() && !to.ownsTerm() {
 		e.stopLeading(s.lead, why)
 	}
-	if do.has(doAgain) {
-		s.again = true
-	}
-	return do
+	return to
 }
 
 // stateAt returns the state at the given time; mu is held. The end of trust, the end
@@ -186,12 +153,12 @@ func (e *Elector) step(ev event, why error) action {
 func (s *shared) stateAt(now time.Time, suspended bool) State {
 	state := s.state
 	if s.trustOver(now) {
-		state, _ = state.on(losesTerm)
+		state, _ = state.after(losesTerm)
 	}
 	if !s.abstaining(now) {
-		state, _ = state.on(abstentionEnds)
+		state, _ = state.after(abstentionEnds)
 	}
-	state, _ = state.on(witness(suspended))
+	state, _ = state.after(witness(suspended))
 	return state
 }
 

@@ -5,15 +5,19 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/gorilla/mux"
+	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sync/singleflight"
 
 	"conclave"
 	"conclave/blacklist"
@@ -314,7 +318,7 @@ func (l *leader) postResign(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if opts.force && !opts.dryRun {
-		l.event("act.forced", nil, map[string]any{"path": r.URL.Path}, "forced: %s resigns", l.config.Node.Name)
+		l.event(hclog.Warn, "act.forced", conclave.Epoch{}, map[string]any{"path": r.URL.Path}, "forced: %s resigns", l.config.Node.Name)
 	} else {
 		var granted bool
 		out, err := l.act(r, func() (effect, error) { return l.arranger.effectOfResign(), nil }, func(context.Context) (any, error) {
@@ -386,8 +390,7 @@ func (l *leader) act(r *http.Request, check func() (effect, error), do func(cont
 			return err
 		}
 		out, err = opts.decide(e, func() {
-			l.event("act.forced", nil, map[string]any{"path": r.URL.Path}, "forced: %s", e.text)
-			l.log.Warn("an operator forced a request that ends the service", "path", r.URL.Path, "effect", e.text)
+			l.event(hclog.Warn, "act.forced", conclave.Epoch{}, map[string]any{"path": r.URL.Path}, "forced: %s", e.text)
 		})
 		if err == nil && out == nil {
 			out, err = do(ctx)
@@ -436,4 +439,62 @@ func readBody(r *http.Request, into any) error {
 		return wire.Errorf(wire.CodeBadRequest, "invalid body for %.128s: %s", r.URL.Path, why)
 	}
 	return nil
+}
+
+// electionsFresh is how long an answer is used again.
+const electionsFresh = 20 * time.Millisecond
+
+// elections lists the elections for any number of readers: those that ask for as
+// many share a query. The queries have one connection of their own, and so delay no
+// statement of the election.
+type elections struct {
+	history History
+	reading singleflight.Group
+	last    atomic.Pointer[electionsRead]
+}
+
+// electionsRead is an answer of the database, which is not changed any more.
+type electionsRead struct {
+	before uint64
+	limit  int
+	at     time.Time
+	list   []metaclient.Election
+}
+
+// read returns at most limit elections before a term, the latest first. The query continues when
+// the reader that began it has gone: others may wait for it.
+func (e *elections) read(ctx context.Context, before uint64, limit int) ([]metaclient.Election, error) {
+	if last := e.last.Load(); last != nil && last.before == before && last.limit == limit && time.Since(last.at) < electionsFresh {
+		return last.list, nil
+	}
+	list, err, _ := e.reading.Do(fmt.Sprint(before, limit), func() (any, error) {
+		history, err := e.history.Before(context.WithoutCancel(ctx), before, limit)
+		if err != nil {
+			return nil, wire.Errorf(wire.CodeUnavailable, "%v", err)
+		}
+		list := make([]metaclient.Election, len(history))
+		for i, x := range history {
+			list[i] = metaclient.Election{
+				Term: x.Term, Owner: nameOf(x.Owner), Previous: nameOf(x.Previous), Cause: x.Cause,
+				LeaderlessMs: x.Leaderless.Milliseconds(), At: shown(x.At),
+			}
+		}
+		e.last.Store(&electionsRead{before: before, limit: limit, at: time.Now(), list: list})
+		return list, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list.([]metaclient.Election), nil
+}
+
+// shown returns a time in the precision and zone of the API.
+func shown(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+
+// nameOf returns the name in a stored owner.
+func nameOf(owner string) string {
+	if id, err := conclave.ParseNodeID(owner); err == nil {
+		return id.Name
+	}
+	return owner
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"conclave"
 	"conclave/slot"
 	conclavesql "conclave/sql"
@@ -34,7 +36,7 @@ func (a *arranger) arrange(ctx context.Context) (until time.Time, err error) {
 	if now := time.Now(); a.roster.examining(now, examineTime) {
 		return now.Add(examineTime / 10), nil
 	}
-	in := a.input()
+	in, d := a.input()
 	up := len(in.Live)
 	// No node knows the address of one that could not be listed.
 	in.Live = slices.DeleteFunc(in.Live, func(n conclave.NodeID) bool {
@@ -51,7 +53,7 @@ func (a *arranger) arrange(ctx context.Context) (until time.Time, err error) {
 		}
 		a.unheard = in.Unheard
 	}
-	if lost := a.roster.lost(time.Now()); !in.Frozen && len(lost) >= trigger(up+len(lost)) { // as in protect
+	if lost := len(d.lost); !in.Frozen && lost >= trigger(up+lost) { // as in protect
 		a.changed.Set() // they were lost after protect had run
 		return time.Time{}, nil
 	}
@@ -61,9 +63,8 @@ func (a *arranger) arrange(ctx context.Context) (until time.Time, err error) {
 	if !a.served(in.Live) {
 		// No node serves yet: wait until all nodes are known, rather than give
 		// every slot to the first one and move most of them afterwards.
-		last, first := a.roster.dataJoins()
-		until = last.Add(a.config.Settle)
-		if limit := first.Add(settleLimit); limit.Before(until) {
+		until = d.joined.Add(a.config.Settle)
+		if limit := d.first.Add(settleLimit); limit.Before(until) {
 			until = limit
 		}
 		if time.Now().Before(until) {
@@ -141,10 +142,8 @@ func (a *arranger) begin(ctx context.Context, in slot.Input) error {
 	if err := a.write(ctx, conclavesql.KindTable, tableBody{a.config.Replicas, next.Slots}); err != nil {
 		return fmt.Errorf("write the first slot table: %w", err)
 	}
-	epoch := a.state.Table.Epoch
-	a.event("slot.table", &epoch, map[string]any{"slots": len(next.Slots), "nodes": len(in.Live)},
+	a.event(hclog.Info, "slot.table", a.state.Table.Epoch, map[string]any{"slots": len(next.Slots), "nodes": len(in.Live)},
 		"%d slots were given to %d data nodes", len(next.Slots), len(in.Live))
-	a.log.Info("made the first slot table", "epoch", epoch.String(), "slots", len(next.Slots), "data nodes", len(in.Live))
 	a.changed.Set()
 	return nil
 }
@@ -155,19 +154,21 @@ func (a *arranger) served(live []conclave.NodeID) bool {
 	return slices.ContainsFunc(a.state.Table.Slots, func(s slot.Slot) bool { return slices.Contains(live, s.Leader) })
 }
 
-// input returns all that the arranger knows besides the table.
+// input returns all that the arranger knows besides the table, and what it has of it
+// from the data nodes.
 //
 // The version floor of a table made from nothing is the only use of the wall
 // clock: subscribers that outlive a wiped cluster hold versions of the old one
 // and drop every lower version. If the clock is wrong, they miss changes; it
 // decides nothing else.
-func (a *arranger) input() slot.Input {
-	live, silent, reports := a.roster.dataNodes()
+func (a *arranger) input() (slot.Input, dataNodes) {
+	now := time.Now()
+	d := a.roster.data(now)
 	return slot.Input{
-		Next: a.nextEpoch(), Live: live, Silent: silent, Forbidden: a.black().Names(), Replicas: a.replicas(), Frozen: a.state.Freeze.Frozen,
-		Unheard: a.roster.unheardNodes(trigger(len(live)), time.Now()), Reports: reports, FloorBase: max(0, int64(a.config.Now().Sub(versionOrigin)/time.Second)) * conclave.VersionBase,
+		Next: a.nextEpoch(), Live: d.live, Silent: d.silent, Forbidden: a.black().Names(), Replicas: a.replicas(), Frozen: a.state.Freeze.Frozen,
+		Unheard: a.roster.unheardNodes(trigger(len(d.live)), now), Reports: d.reports, FloorBase: max(0, int64(a.config.Now().Sub(versionOrigin)/time.Second)) * conclave.VersionBase,
 		Limits: a.config.Limits,
-	}
+	}, d
 }
 
 // replicas returns the number in the table, or before the first table the
@@ -208,8 +209,6 @@ func (a *arranger) reportMoves(moves []slot.Move, why string) {
 	if why != "" {
 		text += ": " + why
 	}
-	epoch := a.state.Table.Epoch
 	shown := moves[:min(len(moves), 16)]
-	a.event("slot.table", &epoch, map[string]any{"moves": len(moves), "first": shown}, "slots: %s", text)
-	a.log.Debug("wrote the slot table", "epoch", epoch.String(), "moves", text)
+	a.event(hclog.Debug, "slot.table", a.state.Table.Epoch, map[string]any{"moves": len(moves), "first": shown}, "slots: %s", text)
 }

@@ -7,8 +7,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
+	"conclave"
 	conclavesql "conclave/sql"
-	"conclave/wire"
 )
 
 // run decides until the leadership ends. Failures that may pass (mostly of the
@@ -115,18 +117,17 @@ func earliest(a, b time.Time) time.Time {
 func (a *arranger) expire(now time.Time) {
 	for _, m := range a.roster.expire(now) {
 		const why = "its lease expired"
-		a.event("node.lost", nil, map[string]any{"node": m.Node.Name, "role": m.Role, "why": why}, "%s %s was lost: %s", m.Role, m.Node.Name, why)
-		a.log.Info("node lost", "node", m.Node.Name, "role", m.Role, "why", why)
+		a.event(hclog.Info, "node.lost", conclave.Epoch{}, map[string]any{"node": m.Node.Name, "role": m.Role, "why": why}, "%s %s was lost: %s", m.Role, m.Node.Name, why)
 	}
 }
 
 // list writes the member list if it differs from the roster.
 func (a *arranger) list(ctx context.Context) error {
-	members, lost := a.roster.members(a.black().Names()), a.roster.lostSessions()
-	if slices.Equal(members, a.state.Members.List) && slices.Equal(lost, a.state.Members.Lost) {
+	now := a.roster.list(a.black().Names())
+	if slices.Equal(now.List, a.state.Members.List) && slices.Equal(now.Lost, a.state.Members.Lost) {
 		return nil
 	}
-	if err := a.write(ctx, conclavesql.KindMembers, wire.Members{List: members, Lost: lost}); err != nil {
+	if err := a.write(ctx, conclavesql.KindMembers, now); err != nil {
 		return fmt.Errorf("write the member list: %w", err)
 	}
 	return nil

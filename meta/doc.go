@@ -103,14 +103,12 @@
 //   - server.go: the list of the parts, how a node starts, and the paths of its port.
 //   - metrics.go: what is measured.
 //   - service.go: what this node answers to other nodes.
-//   - candidacy.go: this node leaves or joins the election at an operator's request.
+//   - candidacy.go: this node leaves or joins the election at an operator's request, as the leader grants it.
 //   - proxy.go: the leader answers operators, and the other metas forward to it.
 //   - admin.go: what operators are shown, and what they change.
-//   - observers.go: the leader decides which metas may leave the election.
 //   - stopping.go: the stop of the whole cluster.
 //   - follow.go: what a node does while another one leads.
 //   - leader.go: which node leads, and what exists only while this one does.
-//   - elections.go: the list of elections, for any number of readers.
 //   - join.go: the stream to every node; which nodes become members, and which are dead.
 //   - arranger.go: the one goroutine that decides, and what one round does.
 //   - warmup.go: how a new leader learns before it decides.
@@ -118,14 +116,11 @@
 //   - protection.go: when no slot may move, and when this leader is of no use.
 //   - arrange.go: slots are assigned to data nodes.
 //   - effects.go: what a request would do, and whether the cluster would still serve.
-//   - operate.go: changes of the blacklist and the switches.
-//   - configure.go: the configuration values that are published to clients.
+//   - operate.go: changes of the blacklist, the switches, and the configuration for clients.
 //   - trace.go: what a test can observe of the writes.
 //   - rows.go: the state of the cluster; each change is written before it is shown.
 //   - bodies.go: how the rows are encoded and decoded.
-//   - tenure.go: what the parts of a leader share, and its announcement.
-//   - propagation.go: how long a slot table takes to reach every member.
-//   - roster.go: the members and their leases.
-//   - calls.go: requests to other nodes.
+//   - tenure.go: what the parts of a leader share, its announcement, and requests to other nodes.
+//   - roster.go: the members and their leases, and how long a slot table takes to reach them.
 //   - config.go: the configuration and its defaults.
 package meta

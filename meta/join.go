@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/hashicorp/go-hclog"
 
 	"conclave"
 	"conclave/internal/contain"
@@ -142,9 +143,8 @@ func (j *joins) admit(ctx context.Context, st *stream, first *wirev1.JoinRequest
 			continue // another process registered under the name meanwhile
 		}
 		if fresh && !returns && m.Role != conclave.RoleMeta {
-			j.event("node.joined", nil, map[string]any{"node": m.Node.Name, "role": m.Role, "incarnation": m.Node.Incarnation, "address": m.Address},
+			j.event(hclog.Info, "node.joined", conclave.Epoch{}, map[string]any{"node": m.Node.Name, "role": m.Role, "incarnation": m.Node.Incarnation, "address": m.Address},
 				"%s %s joined at %s", m.Role, m.Node.Name, m.Address)
-			j.log.Info("node joined", "node", m.Node.Name, "role", m.Role, "address", m.Address, "dialable", m.Dialable)
 		}
 		j.handleBeat(st, first)
 		j.changed.Set()
@@ -196,8 +196,7 @@ func (j *joins) refuse(m wire.Member, answered conclave.NodeID, err error) error
 		why = err.Error()
 	}
 	if j.roster.refused(m) {
-		j.log.Warn("node refused: it cannot be dialed at its advertised address", "node", m.Node.Name, "role", m.Role, "address", m.Address, "why", why)
-		j.event("node.refused", nil, map[string]any{"node": m.Node.Name, "role": m.Role, "incarnation": m.Node.Incarnation, "address": m.Address, "why": why},
+		j.event(hclog.Warn, "node.refused", conclave.Epoch{}, map[string]any{"node": m.Node.Name, "role": m.Role, "incarnation": m.Node.Incarnation, "address": m.Address, "why": why},
 			"%s %s was refused: it cannot be dialed at %s", m.Role, m.Node.Name, m.Address)
 	}
 	return wire.Errorf(wire.CodeUnavailable, "join: %s advertises %s, where %s cannot reach it: %s", m.Node.Name, m.Address, j.config.Node.Name, why)
@@ -367,7 +366,7 @@ func (j *joins) streamEnded(st *stream) {
 	if !suspect || j.ctx.Err() != nil {
 		return
 	}
-	j.event("node.suspect", nil, map[string]any{"node": m.Node.Name, "role": m.Role}, "the stream of %s %s broke", m.Role, m.Node.Name)
+	j.event(hclog.Info, "node.suspect", conclave.Epoch{}, map[string]any{"node": m.Node.Name, "role": m.Role}, "the stream of %s %s broke", m.Role, m.Node.Name)
 	j.helpers.Go(func() {
 		contain.Run(j.log, func(error) {}, func() { j.examineSuspect(m) }) // its lease ends anyway
 	})
@@ -405,7 +404,6 @@ func (j *joins) evict(m wire.Member, why string) {
 	if !j.roster.evict(m.Node, true, time.Now()) {
 		return
 	}
-	j.event("node.evicted", nil, map[string]any{"node": m.Node.Name, "role": m.Role, "why": why}, "%s %s was evicted: %s", m.Role, m.Node.Name, why)
-	j.log.Info("node evicted", "node", m.Node.Name, "role", m.Role, "why", why)
+	j.event(hclog.Info, "node.evicted", conclave.Epoch{}, map[string]any{"node": m.Node.Name, "role": m.Role, "why": why}, "%s %s was evicted: %s", m.Role, m.Node.Name, why)
 	j.changed.Set()
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"conclave"
 	"conclave/elector"
 	"conclave/internal/signal"
 	"conclave/wire"
@@ -70,25 +71,25 @@ func (ls *leadership) lead(ctx context.Context, term elector.Term) error {
 		elector:    ls.elector,
 		view:       ls.view,
 		events:     ls.events,
-		knock:      ls.calls.peers.Knock,
+		calls:      ls.calls,
 		background: ls.background,
 		roster:     newRoster(ls.config.NodeLease, ls.config.Beat/2, time.Now()),
 		changed:    signal.New(),
 		loaded:     make(chan struct{}),
+		knownMetas: ls.knownMetas,
 	}
 	t.beat.Store(term.Beat)
-	announcer := &announcer{tenure: t, metas: ls.knownMetas, call: ls.calls.announce}
 	l := &leader{
 		tenure:    t,
-		arranger:  newArranger(t, derive(ls.rand), announcer, ls.calls.fetchState),
+		arranger:  newArranger(t, derive(ls.rand)),
 		joins:     &joins{tenure: t},
 		elections: &elections{history: ls.config.History},
 	}
-	l.event("leader.elected", nil, map[string]any{
+	l.event(hclog.Debug, "leader.elected", conclave.Epoch{}, map[string]any{
 		"leader": ls.config.Node.Name, "cause": term.Cause, "previous": term.Previous.Name, "leaderlessMs": term.Leaderless.Milliseconds(),
 	}, "%s leads term %d (%s)", ls.config.Node.Name, term.Number, term.Cause)
 	ls.set(l)
-	announcer.announce(announcer.targets())
+	l.announce(l.targets())
 	l.helpers.Go(l.runRounds)
 
 	err := l.arranger.run(ctx)
@@ -103,7 +104,7 @@ func (ls *leadership) lead(ctx context.Context, term elector.Term) error {
 	}
 	cancel()
 	l.helpers.close()
-	l.event(what, nil, map[string]any{"leader": ls.config.Node.Name, "why": why.Error()}, "%s no longer leads term %d: %v", ls.config.Node.Name, term.Number, why)
+	l.event(hclog.Debug, what, conclave.Epoch{}, map[string]any{"leader": ls.config.Node.Name, "why": why.Error()}, "%s no longer leads term %d: %v", ls.config.Node.Name, term.Number, why)
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}

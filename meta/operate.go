@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/hashicorp/go-hclog"
+
 	"conclave/blacklist"
 	conclavesql "conclave/sql"
 	"conclave/wire"
@@ -42,23 +44,24 @@ func (a *arranger) setBlacklist(ctx context.Context, set blacklist.Set, what, na
 	if err := a.write(ctx, conclavesql.KindBlacklist, wire.Blacklist{Entries: set}); err != nil {
 		return fmt.Errorf("write the blacklist: %w", err)
 	}
-	epoch := a.state.Blacklist.Epoch
-	a.event(what, &epoch, map[string]any{"node": name}, format, args...)
-	a.log.Info("blacklist changed", "node", name, "what", what, "epoch", epoch.String())
+	a.event(hclog.Info, what, a.state.Blacklist.Epoch, map[string]any{"node": name}, format, args...)
 	a.changed.Set()
 	return nil
 }
 
 // checkSwitch returns an error if a key or its value is invalid.
 func checkSwitch(key, value string) error {
-	i := slices.IndexFunc(switchChecks, func(c switchCheck) bool { return c.key == key })
-	if i < 0 {
-		return wire.Errorf(wire.CodeNotFound, "unknown switch %.128q (want one of %s)", key, strings.Join(switchKeys(), ", "))
+	var keys []string
+	for _, s := range switchRules {
+		if keys = append(keys, s.key); s.key != key {
+			continue
+		}
+		if !s.check(value) {
+			return wire.Errorf(wire.CodeBadRequest, "switch %s: invalid value %.128q (want %s)", key, value, s.want)
+		}
+		return nil
 	}
-	if c := switchChecks[i]; !c.check(value) {
-		return wire.Errorf(wire.CodeBadRequest, "switch %s: invalid value %.128q (want %s)", key, value, c.want)
-	}
-	return nil
+	return wire.Errorf(wire.CodeNotFound, "unknown switch %.128q (want one of %s)", key, strings.Join(keys, ", "))
 }
 
 // setSwitch changes one switch; key and value are valid.
@@ -72,9 +75,7 @@ func (a *arranger) setSwitch(ctx context.Context, key, value string) (wire.Switc
 	if err := a.writeSwitch(ctx, now); err != nil {
 		return wire.Switch{}, err
 	}
-	epoch := a.state.Switches.Epoch
-	a.event("switch.set", &epoch, map[string]any{"key": key, "value": value}, "%s is %s", key, value)
-	a.log.Info("switch set", "key", key, "value", value)
+	a.event(hclog.Info, "switch.set", a.state.Switches.Epoch, map[string]any{"key": key, "value": value}, "%s is %s", key, value)
 	a.changed.Set()
 	return now, nil
 }
@@ -91,32 +92,28 @@ func (a *arranger) writeSwitch(ctx context.Context, now wire.Switch) error {
 	return nil
 }
 
-type switchCheck struct {
-	key   string
-	check func(string) bool
-	want  string
-}
-
-// switchChecks are the switches that may be set, each with a check of its
-// value.
-var switchChecks = []switchCheck{
-	{wire.SwitchArrange, onOff, "on or off"},
-	{wire.SwitchProtectionFloor, number, "a number of data nodes, 0 for none"},
-	{wire.SwitchPushGuard, onOff, "on or off"},
-	{wire.SwitchPushWindow, number, "milliseconds"},
-	{wire.SwitchStopPush, onOff, "on or off"},
+// switchRules are the switches that may be set, sorted: each with the value of one
+// that was never set, and a check of others.
+var switchRules = []struct {
+	key, unset string
+	check      func(string) bool
+	want       string
+}{
+	{wire.SwitchArrange, "on", onOff, "on or off"},
+	{wire.SwitchProtectionFloor, "0", number, "a number of data nodes, 0 for none"},
+	{wire.SwitchPushGuard, "on", onOff, "on or off"},
+	{wire.SwitchPushWindow, "10", number, "milliseconds"},
+	{wire.SwitchStopPush, "off", onOff, "on or off"},
 }
 
 // switches returns all switches, sorted; one that was never set has its
 // default.
 func switches(s wire.Switches) []wire.Switch {
-	list := []wire.Switch{
-		{Key: wire.SwitchArrange, Value: "on"}, {Key: wire.SwitchProtectionFloor, Value: "0"}, {Key: wire.SwitchPushGuard, Value: "on"},
-		{Key: wire.SwitchPushWindow, Value: "10"}, {Key: wire.SwitchStopPush, Value: "off"},
-	}
-	for i, x := range list {
+	list := make([]wire.Switch, len(switchRules))
+	for i, rule := range switchRules {
+		list[i] = wire.Switch{Key: rule.key, Value: rule.unset}
 		for _, set := range s.List {
-			if set.Key == x.Key {
+			if set.Key == rule.key {
 				list[i] = set
 			}
 		}
@@ -124,17 +121,78 @@ func switches(s wire.Switches) []wire.Switch {
 	return list
 }
 
-func switchKeys() []string {
-	keys := make([]string, len(switchChecks))
-	for i, c := range switchChecks {
-		keys[i] = c.key
-	}
-	return keys
-}
-
 func onOff(v string) bool { return v == "on" || v == "off" }
 
 func number(v string) bool {
 	n, err := strconv.Atoi(v)
 	return err == nil && n >= 0 && n <= 1_000_000
+}
+
+// The configuration that operators publish to clients: a value for each id,
+// written under the term like every other kind of state, and passed on by the
+// sessions to the clients that watch it. (Article 002: a node fetches the
+// provide data from the meta leader when it starts, and is sent its changes.)
+
+// Every node holds the whole configuration, and it is sent whole when a part
+// changes.
+const (
+	maxConfigValue = 16 << 10
+	maxConfig      = 1 << 20 // all ids and values
+)
+
+// checkConfig returns an error if an id or the size of its value is invalid, or
+// the whole would become too large.
+func checkConfig(all wire.ConfigValues, id, value string) error {
+	if !wire.ValidConfigID(id) {
+		return wire.Errorf(wire.CodeBadRequest, "configuration id %.150q: want 1 to 128 letters, digits, dots, hyphens or underscores", id)
+	}
+	size, count := len(id)+len(value), 1
+	for _, v := range all.List {
+		if v.ID != id {
+			size, count = size+len(v.ID)+len(v.Value), count+1
+		}
+	}
+	switch {
+	case len(value) > maxConfigValue:
+		return wire.Errorf(wire.CodeTooLarge, "the value has %d bytes: want at most %d", len(value), maxConfigValue)
+	case count > wire.MaxWatches:
+		return wire.Errorf(wire.CodeTooLarge, "there are %d values already, which is the most", wire.MaxWatches)
+	case size > maxConfig:
+		return wire.Errorf(wire.CodeTooLarge, "all values would have %d bytes: want at most %d", size, maxConfig)
+	}
+	return nil
+}
+
+// setConfig sets a value; id and value are valid. A value that is set already is
+// not written again.
+func (a *arranger) setConfig(ctx context.Context, id, value string) (wire.ConfigValue, error) {
+	if now, found := a.state.Config.Find(id); found && now.Value == value {
+		return now, nil
+	}
+	now := wire.ConfigValue{ID: id, Value: value, Epoch: a.nextEpoch()}
+	if err := a.writeConfig(ctx, id, now); err != nil {
+		return wire.ConfigValue{}, err
+	}
+	a.event(hclog.Info, "config.set", now.Epoch, map[string]any{"id": id, "bytes": len(value)}, "the configuration value %s was set", id)
+	return now, nil
+}
+
+// removeConfig removes a value.
+func (a *arranger) removeConfig(ctx context.Context, id string) error {
+	if err := a.writeConfig(ctx, id); err != nil {
+		return err
+	}
+	a.event(hclog.Info, "config.removed", a.state.Config.Epoch, map[string]any{"id": id}, "the configuration value %s was removed", id)
+	return nil
+}
+
+// writeConfig writes the configuration with other values of an id.
+func (a *arranger) writeConfig(ctx context.Context, id string, now ...wire.ConfigValue) error {
+	list := slices.DeleteFunc(slices.Clone(a.state.Config.List), func(v wire.ConfigValue) bool { return v.ID == id })
+	list = append(list, now...)
+	slices.SortFunc(list, func(x, y wire.ConfigValue) int { return strings.Compare(x.ID, y.ID) })
+	if err := a.write(ctx, conclavesql.KindConfig, wire.ConfigValues{List: list}); err != nil {
+		return fmt.Errorf("write the configuration: %w", err)
+	}
+	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	conclavesql "conclave/sql"
 	"conclave/wire"
 )
@@ -39,26 +41,25 @@ const examineTime = 250 * time.Millisecond
 // end.
 func (a *arranger) protect(ctx context.Context) (next time.Time, err error) {
 	now := time.Now()
-	live := a.roster.live()
-	names := make([]string, len(live))
-	for i, n := range live {
+	d := a.roster.data(now)
+	names := make([]string, len(d.live))
+	for i, n := range d.live {
 		names[i] = n.Name
 	}
 	floor := a.floor()
 	if !a.state.Freeze.Frozen {
-		lost := a.roster.lost(now)
-		n := len(names) + len(lost)
+		n := len(names) + len(d.lost)
 		switch {
-		case len(lost) >= trigger(n):
-			return time.Time{}, a.freeze(ctx, append(names, lost...),
-				fmt.Sprintf("lost %d of %d data nodes within %v: %s", len(lost), n, a.config.NodeLease, strings.Join(lost, ", ")))
-		case len(live) < floor && len(a.state.Table.Slots) > 0:
-			return time.Time{}, a.freeze(ctx, names, fmt.Sprintf("%d data nodes are up, the floor is %d", len(live), floor))
+		case len(d.lost) >= trigger(n):
+			return time.Time{}, a.freeze(ctx, append(names, d.lost...),
+				fmt.Sprintf("lost %d of %d data nodes within %v: %s", len(d.lost), n, a.config.NodeLease, strings.Join(d.lost, ", ")))
+		case len(names) < floor && len(a.state.Table.Slots) > 0:
+			return time.Time{}, a.freeze(ctx, names, fmt.Sprintf("%d data nodes are up, the floor is %d", len(names), floor))
 		}
 		return time.Time{}, nil
 	}
 	missing := slices.DeleteFunc(slices.Clone(a.watch.of), func(name string) bool { return slices.Contains(names, name) })
-	if len(missing) >= trigger(len(a.watch.of)) || len(live) < floor {
+	if len(missing) >= trigger(len(a.watch.of)) || len(names) < floor {
 		a.watch.recovered = time.Time{}
 		return time.Time{}, nil
 	}
@@ -69,7 +70,7 @@ func (a *arranger) protect(ctx context.Context) (next time.Time, err error) {
 	if now.Before(end) {
 		return end, nil
 	}
-	return time.Time{}, a.thaw(ctx, fmt.Sprintf("%d data nodes have been up for %v", len(live), a.config.NodeLease))
+	return time.Time{}, a.thaw(ctx, fmt.Sprintf("%d data nodes have been up for %v", len(names), a.config.NodeLease))
 }
 
 func (a *arranger) freeze(ctx context.Context, of []string, reason string) error {
@@ -78,8 +79,7 @@ func (a *arranger) freeze(ctx context.Context, of []string, reason string) error
 		return fmt.Errorf("write the freeze: %w", err)
 	}
 	a.watch = protection{of: of}
-	epoch := a.state.Freeze.Epoch
-	a.event("freeze.begun", &epoch, map[string]any{"reason": reason}, "protected, no slot leaves the nodes of its row: %s", reason)
+	a.event(hclog.Debug, "freeze.begun", a.state.Freeze.Epoch, map[string]any{"reason": reason}, "protected, no slot leaves the nodes of its row: %s", reason)
 	a.log.Error("protected: no slot leaves the nodes of its row until the data nodes are back, or others run under their names, or an operator ends it (DELETE /v1/protection)", "reason", reason)
 	return nil
 }
@@ -90,9 +90,7 @@ func (a *arranger) thaw(ctx context.Context, why string) error {
 	}
 	a.watch = protection{}
 	a.roster.clearLosses()
-	epoch := a.state.Freeze.Epoch
-	a.event("freeze.ended", &epoch, map[string]any{"why": why}, "no longer protected: %s", why)
-	a.log.Info("no longer protected", "why", why)
+	a.event(hclog.Info, "freeze.ended", a.state.Freeze.Epoch, map[string]any{"why": why}, "no longer protected: %s", why)
 	a.changed.Set()
 	return nil
 }

@@ -106,7 +106,7 @@ func (r *roster) member(id conclave.NodeID) *rosterEntry {
 	return nil
 }
 
-// sorted returns the entries in the order of their names.
+// sorted returns the entries in the order of their names; mu is held.
 func sorted(book map[string]*rosterEntry) iter.Seq2[string, *rosterEntry] {
 	return func(yield func(string, *rosterEntry) bool) {
 		for _, name := range slices.Sorted(maps.Keys(book)) {
@@ -115,6 +115,31 @@ func sorted(book map[string]*rosterEntry) iter.Seq2[string, *rosterEntry] {
 			}
 		}
 	}
+}
+
+// pick returns what f returns of the entries for which it reports true, sorted by
+// name.
+func pick[T any](r *roster, book map[string]*rosterEntry, f func(*rosterEntry) (T, bool)) (list []T) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, n := range sorted(book) {
+		if x, picked := f(n); picked {
+			list = append(list, x)
+		}
+	}
+	return list
+}
+
+// any reports whether f does of a session or data node.
+func (r *roster) any(f func(*rosterEntry) bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, n := range r.nodes {
+		if f(n) {
+			return true
+		}
+	}
+	return false
 }
 
 // tick is called in rounds. The time by which a round is late does not count as
@@ -414,14 +439,9 @@ func (r *roster) hasLeft(id conclave.NodeID) bool {
 // examining reports whether a data node lost its stream less than limit ago, so
 // that the leader is still finding out whether it is dead.
 func (r *roster) examining(now time.Time, limit time.Duration) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, n := range r.nodes {
-		if n.member.Role == conclave.RoleData && n.stream == nil && !n.broke.IsZero() && now.Sub(n.broke) < limit {
-			return true
-		}
-	}
-	return false
+	return r.any(func(n *rosterEntry) bool {
+		return n.member.Role == conclave.RoleData && n.stream == nil && !n.broke.IsZero() && now.Sub(n.broke) < limit
+	})
 }
 
 // isSuspect reports whether this incarnation is a member without a stream.
@@ -432,53 +452,59 @@ func (r *roster) isSuspect(id conclave.NodeID) bool {
 	return n != nil && n.stream == nil
 }
 
-// members returns the list to be written: sessions and data nodes, sorted by
-// name (getSessionServerMetaInfo and getDataServerMetaInfo in the articles).
-func (r *roster) members(forbidden []string) []wire.Member {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	list := make([]wire.Member, 0, len(r.nodes))
-	for name, n := range sorted(r.nodes) {
+// list returns the lists to be written: sessions and data nodes, sorted by name
+// (getSessionServerMetaInfo and getDataServerMetaInfo in the articles), and the lost
+// sessions.
+func (r *roster) list(forbidden []string) wire.Members {
+	list := pick(r, r.nodes, func(n *rosterEntry) (wire.Member, bool) {
 		m := n.member
-		m.Draining = n.draining || slices.Contains(forbidden, name)
-		list = append(list, m)
-	}
-	return list
-}
-
-// lostSessions returns the sessions that were removed and are not known to be
-// dead, in the order of their removal.
-func (r *roster) lostSessions() []wire.Member {
+		m.Draining = n.draining || slices.Contains(forbidden, m.Node.Name)
+		return m, true
+	})
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Clone(r.absent)
+	return wire.Members{List: list, Lost: slices.Clone(r.absent)}
 }
 
-// live returns the data nodes that hold a lease.
-func (r *roster) live() []conclave.NodeID {
-	live, _, _ := r.dataNodes()
-	return live
+// dataNodes is what the roster has of the data nodes at one moment.
+type dataNodes struct {
+	live          []conclave.NodeID // those that hold a lease, sorted by name
+	silent        []conclave.NodeID // those of them that have not reported in this term
+	reports       []slot.Report
+	lost          []string  // the names of those that were removed within the last lease and have not come back, sorted
+	joined, first time.Time // when the last and the first one registered; zero: none has
 }
 
-// dataNodes returns the data nodes that hold a lease, those of them that have
-// not reported in this term, and the reports of the others. A silent node
-// answered when it was dialed, or its first beat is being read: it reports with
-// its first beat, or its lease expires.
-func (r *roster) dataNodes() (live, silent []conclave.NodeID, reports []slot.Report) {
+// data returns what is known of the data nodes. A silent one answered when it was
+// dialed, or its first beat is being read: it reports with its first beat, or its
+// lease expires.
+func (r *roster) data(now time.Time) dataNodes {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	d := dataNodes{joined: r.joined, first: r.first}
 	for _, n := range sorted(r.nodes) {
 		if n.member.Role != conclave.RoleData {
 			continue
 		}
-		live = append(live, n.member.Node)
-		reports = append(reports, n.reports...)
+		d.live = append(d.live, n.member.Node)
+		d.reports = append(d.reports, n.reports...)
 		if !n.reported {
-			silent = append(silent, n.member.Node)
+			d.silent = append(d.silent, n.member.Node)
 		}
 	}
-	return live, silent, reports
+	r.losses = slices.DeleteFunc(r.losses, func(l loss) bool { return now.Sub(l.at) >= r.nodeLease })
+	for _, l := range r.losses {
+		if r.nodes[l.name] == nil {
+			d.lost = append(d.lost, l.name)
+		}
+	}
+	slices.Sort(d.lost)
+	d.lost = slices.Compact(d.lost)
+	return d
 }
+
+// live returns the data nodes that hold a lease.
+func (r *roster) live() []conclave.NodeID { return r.data(time.Now()).live }
 
 // unheardFor is for how many node leases a data node leads no slot after most
 // sessions have reported that they do not hear it: a link that fails again and
@@ -522,27 +548,19 @@ func (r *roster) unheardNodes(fewer int, now time.Time) []string {
 // otherSession reports whether a session other than the named one takes
 // clients, and is not on the blacklist.
 func (r *roster) otherSession(name string, forbidden func(string) bool) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for other, n := range r.nodes {
-		if other != name && n.takesClients() && !forbidden(other) {
-			return true
-		}
-	}
-	return false
+	return r.any(func(n *rosterEntry) bool {
+		other := n.member.Node.Name
+		return other != name && n.takesClients() && !forbidden(other)
+	})
 }
 
 // openSessions returns the sessions that take clients, sorted by name, with the
 // number of clients that each has reported.
-func (r *roster) openSessions(forbidden []string) (out []*wirev1.SessionLoad) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for name, n := range sorted(r.nodes) {
-		if n.takesClients() && !slices.Contains(forbidden, name) {
-			out = append(out, &wirev1.SessionLoad{Node: wire.NodeOut(n.member.Node), Address: n.member.Address, Clients: n.load})
-		}
-	}
-	return out
+func (r *roster) openSessions(forbidden []string) []*wirev1.SessionLoad {
+	return pick(r, r.nodes, func(n *rosterEntry) (*wirev1.SessionLoad, bool) {
+		open := n.takesClients() && !slices.Contains(forbidden, n.member.Node.Name)
+		return &wirev1.SessionLoad{Node: wire.NodeOut(n.member.Node), Address: n.member.Address, Clients: n.load}, open
+	})
 }
 
 // lastContact returns the number of sessions and data nodes, and when one of
@@ -555,79 +573,41 @@ func (r *roster) lastContact(now time.Time) (members int, last time.Time) {
 	return len(r.nodes), r.lastBeat
 }
 
-// dataJoins returns when the last and the first data node registered; zero
-// times if none has.
-func (r *roster) dataJoins() (last, first time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.joined, r.first
-}
-
 // allSeen reports whether every member has sent a beat in this term, or is
 // known to be dead.
 func (r *roster) allSeen() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, n := range r.nodes {
-		if !n.seen && !n.refusedTwice {
-			return false
-		}
-	}
-	return true
+	return !r.any(func(n *rosterEntry) bool { return !n.seen && !n.refusedTwice })
 }
 
 // unseen returns the members that have sent no beat in this term.
 func (r *roster) unseen() []wire.Member {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var list []wire.Member
-	for _, n := range sorted(r.nodes) {
-		if !n.seen {
-			list = append(list, n.member)
-		}
-	}
-	return list
+	return pick(r, r.nodes, func(n *rosterEntry) (wire.Member, bool) { return n.member, !n.seen })
 }
 
-// lost returns the names of the data nodes that were removed within the last
-// lease and have not come back.
-func (r *roster) lost(now time.Time) []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.losses = slices.DeleteFunc(r.losses, func(l loss) bool { return now.Sub(l.at) >= r.nodeLease })
-	var names []string
-	for _, l := range r.losses {
-		if r.nodes[l.name] == nil && !slices.Contains(names, l.name) {
-			names = append(names, l.name)
-		}
-	}
-	slices.Sort(names)
-	return names
+// behind returns the members that hold a stream and an older table, sorted.
+func (r *roster) behind(table conclave.Epoch) []string {
+	return pick(r, r.nodes, func(n *rosterEntry) (string, bool) {
+		return n.member.Node.Name, n.stream != nil && n.table.Less(table)
+	})
 }
 
 // known returns a copy of everything, sorted by name, for the admin API.
 func (r *roster) known(now time.Time) (nodes []rosterEntry, remaining []time.Duration, metas []rosterEntry) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for name, n := range sorted(r.nodes) {
-		nodes = append(nodes, *n)
-		remaining = append(remaining, r.leases.Remaining(name, now))
-	}
-	for _, n := range sorted(r.metas) {
-		metas = append(metas, *n)
-	}
-	return nodes, remaining, metas
+	nodes = pick(r, r.nodes, func(n *rosterEntry) (rosterEntry, bool) {
+		remaining = append(remaining, r.leases.Remaining(n.member.Node.Name, now))
+		return *n, true
+	})
+	return nodes, remaining, r.knownMetas()
+}
+
+// knownMetas returns a copy of the metas that hold a stream.
+func (r *roster) knownMetas() []rosterEntry {
+	return pick(r, r.metas, func(n *rosterEntry) (rosterEntry, bool) { return *n, true })
 }
 
 // metaMembers returns the metas that hold a stream.
 func (r *roster) metaMembers() []wire.Member {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var list []wire.Member
-	for _, n := range sorted(r.metas) {
-		list = append(list, n.member)
-	}
-	return list
+	return pick(r, r.metas, func(n *rosterEntry) (wire.Member, bool) { return n.member, true })
 }
 
 // metaAddresses returns their addresses.
@@ -636,4 +616,50 @@ func (r *roster) metaAddresses() (list []string) {
 		list = append(list, m.Address)
 	}
 	return list
+}
+
+// propagation measures for how long two slot tables coexist: from the
+// publication of a table until every member that holds a stream has reported
+// it, or a newer one. Article 002 gives about a second for the original; here
+// members report a table as soon as they have applied it.
+type propagation struct {
+	mu    sync.Mutex     // guards the rest
+	table conclave.Epoch // the last that was published
+	at    time.Time      // when; zero: every member has it
+	last  time.Duration  // how long the last table took to reach every member
+}
+
+// published starts the clock for a table, unless the previous one has not
+// reached every member yet: then its time continues.
+func (p *propagation) published(table conclave.Epoch, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.table.Less(table) {
+		return
+	}
+	p.table = table
+	if p.at.IsZero() {
+		p.at = now
+	}
+}
+
+// held stops the clock if no member is behind.
+func (p *propagation) held(behind func(table conclave.Epoch) []string, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.at.IsZero() || len(behind(p.table)) > 0 {
+		return
+	}
+	p.last, p.at = now.Sub(p.at), time.Time{}
+}
+
+// took returns how long the last table took, or how long the current one has
+// been taking, if that is longer.
+func (p *propagation) took(now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.at.IsZero() {
+		return p.last
+	}
+	return max(p.last, now.Sub(p.at))
 }

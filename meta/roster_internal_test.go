@@ -25,7 +25,7 @@ func TestLostSession_LatestAreKept(t *testing.T) {
 		now = now.Add(2 * time.Second)
 		require.Len(t, r.expire(now), 1)
 	}
-	lost := r.lostSessions()
+	lost := r.list(nil).Lost
 	require.Len(t, lost, lostAtMost)
 	assert.Equal(t, fmt.Sprint("session-", lostAtMost), lost[0].Node.Name)
 	assert.Equal(t, fmt.Sprint("session-", 2*lostAtMost-1), lost[lostAtMost-1].Node.Name)
@@ -40,8 +40,7 @@ func TestRoster_BeatWithoutReportsKeepsThem(t *testing.T) {
 	_, ok := r.admit(wire.Member{Node: id, Role: conclave.RoleData}, conclave.NodeID{}, st, now)
 	require.True(t, ok)
 	r.beat(st, &wirev1.JoinRequest{Beat: 1}, now)
-	_, silent, _ := r.dataNodes()
-	assert.Equal(t, []conclave.NodeID{id}, silent, "nothing is known of its copies yet")
+	assert.Equal(t, []conclave.NodeID{id}, r.data(now).silent, "nothing is known of its copies yet")
 	r.beat(st, &wirev1.JoinRequest{
 		AllReports: true, Reports: []*wirev1.SlotReport{{Slot: 3}}, Load: 7, Ready: true, Member: &wirev1.Member{Draining: true}, Beat: 2,
 	}, now)
@@ -50,9 +49,8 @@ func TestRoster_BeatWithoutReportsKeepsThem(t *testing.T) {
 	assert.True(t, ok)
 	assert.False(t, news)
 	assert.Empty(t, r.expire(now.Add(1800*time.Millisecond)))
-	_, silent, reports := r.dataNodes()
-	assert.Empty(t, silent)
-	assert.Len(t, reports, 1)
+	assert.Empty(t, r.data(now).silent)
+	assert.Len(t, r.data(now).reports, 1)
 	n := r.nodes["data-1"]
 	assert.EqualValues(t, 7, n.load)
 	assert.True(t, n.ready && n.draining)

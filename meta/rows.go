@@ -13,7 +13,6 @@ import (
 	"conclave/internal/trace"
 	conclavesql "conclave/sql"
 	"conclave/wire"
-	wirev1 "conclave/wire/v1"
 )
 
 // arranger is the one goroutine that decides while this node leads. It owns the
@@ -21,11 +20,9 @@ import (
 // published. No other goroutine writes the state, so it needs no lock.
 type arranger struct {
 	*tenure
-	announcer *announcer
-	fetch     fetchState
-	fence     conclavesql.Fence
-	rand      *rand.Rand   // nonces
-	commands  chan command // from handlers; taken one at a time, after the warm-up
+	fence    conclavesql.Fence
+	rand     *rand.Rand   // nonces
+	commands chan command // from handlers; taken one at a time, after the warm-up
 
 	rows  map[conclavesql.Kind]conclavesql.State // what the database holds
 	seq   uint64                                 // the last that this term has used
@@ -45,9 +42,6 @@ type arranger struct {
 	// since the restored member list does not name them all.
 	adoptWait time.Time
 }
-
-// fetchState reads the state that the node at an address holds.
-type fetchState func(ctx context.Context, address string) (*wirev1.State, error)
 
 // command is a request that changes the state. do runs in the arranger; its
 // error is returned to the caller.
@@ -77,11 +71,11 @@ var errUnwritten = errors.New("not written")
 // and the decision must be repeated.
 var errAgain = errors.New("an earlier write of this term has landed late")
 
-func newArranger(t *tenure, nonces *rand.Rand, announcer *announcer, fetch fetchState) *arranger {
+func newArranger(t *tenure, nonces *rand.Rand) *arranger {
 	return &arranger{
-		tenure: t, announcer: announcer, fetch: fetch,
-		fence: conclavesql.Fence{Owner: t.config.Node.String(), Term: t.term.Number},
-		rand:  nonces, commands: make(chan command), quits: map[conclave.NodeID]bool{}, open: map[conclavesql.Kind]bool{}, lastContact: time.Now(),
+		tenure: t,
+		fence:  conclavesql.Fence{Owner: t.config.Node.String(), Term: t.term.Number},
+		rand:   nonces, commands: make(chan command), quits: map[conclave.NodeID]bool{}, open: map[conclavesql.Kind]bool{}, lastContact: time.Now(),
 	}
 }
 
@@ -126,9 +120,7 @@ func (a *arranger) write(ctx context.Context, kind conclavesql.Kind, body any) e
 	next := conclavesql.State{
 		Kind: kind, Body: text, Term: a.fence.Term, Seq: a.seq + 1, Nonce: conclavesql.NewNonce(a.rand),
 	}
-	outcome, err := a.settle(ctx, old, next, func() (conclavesql.Outcome, error) {
-		return a.traced(old, next, func() (conclavesql.Outcome, error) { return a.config.Store.Write(ctx, a.fence, old, next) })
-	})
+	outcome, err := a.settle(ctx, old, next)
 	if err == nil {
 		err = a.applyOutcome(ctx, outcome, next)
 	}
@@ -168,36 +160,42 @@ func (a *arranger) decode(row conclavesql.State) error { return decode(row, &a.s
 // black returns the blacklist.
 func (a *arranger) black() blacklist.Set { return a.state.Blacklist.Entries }
 
-// settle repeats a write until its outcome is known, and it has taken effect or
-// will not.
-func (a *arranger) settle(ctx context.Context, old, next conclavesql.State, write func() (conclavesql.Outcome, error)) (conclavesql.Outcome, error) {
+// settle repeats a write until the row shows that it has taken effect or will not,
+// or until it is given up.
+func (a *arranger) settle(ctx context.Context, old, next conclavesql.State) (conclavesql.Outcome, error) {
 	why := "cannot write " + string(old.Kind)
-	began, open := time.Now(), false // began: since when every try is answered with an error
-	var pause time.Duration
+	open := false           // a try may still be executed
+	refusing := time.Now()  // since when the database answers each try with an error
+	var pause time.Duration // before the next read
 	for {
 		if err := a.mayAct(ctx); err != nil {
 			return conclavesql.Unknown, err
 		}
-		outcome, err := write()
-		answered := conclavesql.Answered(err)
-		open = open || err != nil && !conclavesql.NotExecuted(err)
-		for reading := err; outcome == conclavesql.Unknown; {
-			a.complain(why, reading)
+		outcome, refusal := a.traced(old, next, func() (conclavesql.Outcome, error) { return a.config.Store.Write(ctx, a.fence, old, next) })
+		open = open || refusal != nil && !conclavesql.NotExecuted(refusal)
+		silent := !conclavesql.Answered(refusal)
+		for err := refusal; outcome == conclavesql.Unknown; silent = silent || err != nil {
+			a.complain(why, err)
 			pause = sleep.Longer(pause, 10*time.Millisecond, a.config.Beat/4)
 			if err := sleep.For(ctx, pause); err != nil {
 				return outcome, err
 			}
-			if outcome, _, reading = a.config.Store.Settle(ctx, a.fence, old, next); !answered || reading != nil {
-				began = time.Now()
-			}
+			outcome, _, err = a.config.Store.Settle(ctx, a.fence, old, next)
 		}
-		switch {
-		case outcome != conclavesql.Unwritten:
+		if outcome != conclavesql.Unwritten {
 			a.failures.Forget(why)
 			return outcome, nil
-		case errors.Is(err, conclavesql.ErrStatement) || answered && time.Since(began) >= a.config.Beat:
-			a.complain(why, err)
-			return outcome, givenUp(open, err)
+		}
+		if silent {
+			refusing = time.Now()
+		}
+		if errors.Is(refusal, conclavesql.ErrStatement) || time.Since(refusing) >= a.config.Beat {
+			a.complain(why, refusal)
+			kept := errUnwritten
+			if open {
+				kept = errOpen
+			}
+			return outcome, fmt.Errorf("%w: %w", kept, refusal)
 		}
 	}
 }

@@ -74,13 +74,6 @@ func (a *arranger) readSealed(ctx context.Context) error {
 // had no answer, or one that leaves that open.
 var errOpen = fmt.Errorf("%w, but it may still be", errUnwritten)
 
-func givenUp(open bool, err error) error {
-	if open {
-		return fmt.Errorf("%w: %w", errOpen, err)
-	}
-	return fmt.Errorf("%w: %w", errUnwritten, err)
-}
-
 // noteOpen records whether a try of a write that ended with err may still be
 // executed. None can be once the row has changed.
 func (a *arranger) noteOpen(kind conclavesql.Kind, err error) {

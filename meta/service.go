@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"connectrpc.com/connect"
+	"github.com/hashicorp/go-hclog"
 
 	"conclave"
 	"conclave/blacklist"
@@ -82,8 +83,7 @@ func (s *service) Leave(ctx context.Context, req *connect.Request[wirev1.LeaveRe
 		}
 		epoch = l.arranger.state.Members.Epoch
 		if found && m.Node == id {
-			l.event("node.left", &epoch, map[string]any{"node": id.Name, "role": m.Role}, "%s %s left", m.Role, id.Name)
-			l.log.Info("node left", "node", id.Name, "role", m.Role)
+			l.event(hclog.Info, "node.left", epoch, map[string]any{"node": id.Name, "role": m.Role}, "%s %s left", m.Role, id.Name)
 		}
 		return nil
 	})

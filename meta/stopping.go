@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"conclave/meta/metaclient"
 	"conclave/wire"
 )
@@ -75,11 +77,9 @@ func (a *arranger) announceStop(ctx context.Context, lasts time.Duration, by str
 	if err := a.writeSwitch(ctx, a.stoppingAs(lasts)); err != nil {
 		return err
 	}
-	epoch := a.state.Switches.Epoch
 	a.staleStop = false // this one was announced in this run
-	a.event("stop.announced", &epoch, map[string]any{"forMs": wire.Ms(lasts), "by": by},
+	a.event(hclog.Warn, "stop.announced", a.state.Switches.Epoch, map[string]any{"forMs": wire.Ms(lasts), "by": by},
 		"the whole cluster is stopping (announced by %s): a node that stops within %v hands nothing over", by, lasts)
-	a.log.Warn("the whole cluster is stopping: nodes that stop hand nothing over", "within", lasts, "by", by)
 	a.changed.Set()
 	return nil
 }
@@ -103,9 +103,7 @@ func (a *arranger) endStop(ctx context.Context, why string) error {
 	if err := a.writeSwitch(ctx, a.stoppingAs(0)); err != nil {
 		return err
 	}
-	epoch := a.state.Switches.Epoch
-	a.event("stop.ended", &epoch, map[string]any{"why": why}, "the announced stop has ended: %s", why)
-	a.log.Info("the announced stop has ended", "why", why)
+	a.event(hclog.Info, "stop.ended", a.state.Switches.Epoch, map[string]any{"why": why}, "the announced stop has ended: %s", why)
 	return nil
 }
 

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"connectrpc.com/connect"
 	"github.com/hashicorp/go-hclog"
 
 	"conclave"
@@ -33,7 +36,7 @@ type tenure struct {
 	elector election
 	view    *wire.View
 	events  *serve.Events
-	knock   func(ctx context.Context, address string) (conclave.NodeID, conclave.Role, error)
+	calls   *calls
 
 	roster      *roster
 	evidence    evidence
@@ -43,9 +46,10 @@ type tenure struct {
 	loaded      chan struct{}    // closed once the stored state has been read
 	warm        atomic.Bool      // this term has written: no node can hold more than was published
 	propagation propagation
-	failures    reason.Seen // what complain has logged; used by the arranger only
-	helpers     group       // short tasks: announcing, examining suspects
-	background  *group      // tasks that end with the node, not with the term
+	failures    reason.Seen     // what complain has logged; used by the arranger only
+	helpers     group           // short tasks: announcing, examining suspects
+	background  *group          // tasks that end with the node, not with the term
+	knownMetas  func() []string // the addresses of the other metas
 }
 
 // election is what a leader needs of the elector.
@@ -76,9 +80,19 @@ func (t *tenure) runRounds() {
 	}
 }
 
-// event records an event of this term.
-func (t *tenure) event(what string, epoch *conclave.Epoch, data map[string]any, format string, args ...any) {
-	t.events.Add(wire.Event{Type: what, Term: t.term.Number, Epoch: epoch, Text: fmt.Sprintf(format, args...), Data: data})
+// event records an event of this term, and logs it.
+func (t *tenure) event(level hclog.Level, what string, epoch conclave.Epoch, data map[string]any, format string, args ...any) {
+	e := wire.Event{Type: what, Term: t.term.Number, Text: fmt.Sprintf(format, args...), Data: data}
+	var fields []any
+	if !epoch.IsZero() {
+		e.Epoch = &epoch
+		fields = append(fields, "epoch", epoch.String())
+	}
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		fields = append(fields, key, data[key])
+	}
+	t.events.Add(e)
+	t.log.Log(level, e.Text, fields...)
 }
 
 // complain logs why something fails: as a warning if the reason is new, or was a
@@ -105,7 +119,7 @@ func (t *tenure) outranked(highest uint64) bool {
 func (t *tenure) identify(ctx context.Context, address string, limit time.Duration) (conclave.NodeID, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	id, _, err := t.knock(ctx, address)
+	id, _, err := t.calls.peers.Knock(ctx, address)
 	return id, err
 }
 
@@ -147,18 +161,11 @@ func (e *evidence) forget() {
 	e.table, e.address = conclave.Epoch{}, ""
 }
 
-// announcer announces a new leader.
-type announcer struct {
-	*tenure
-	metas func() []string // the addresses of the other metas
-	call  func(ctx context.Context, address string, m *wirev1.AnnounceRequest) error
-}
-
 // targets returns all nodes to which a new leader announces itself: the
 // members that this node knew as a follower, and all metas.
-func (a *announcer) targets() []wire.Member {
-	list := append([]wire.Member(nil), a.view.State().Members.List...)
-	for _, address := range a.metas() {
+func (t *tenure) targets() []wire.Member {
+	list := append([]wire.Member(nil), t.view.State().Members.List...)
+	for _, address := range t.knownMetas() {
 		list = append(list, wire.Member{Address: address, Role: conclave.RoleMeta})
 	}
 	return list
@@ -168,18 +175,18 @@ func (a *announcer) targets() []wire.Member {
 // Their answers are evidence: a refusal of the term as too low carries the
 // highest term seen; two refused dials, 100 ms apart, show that a member that
 // an earlier leader could dial is dead.
-func (a *announcer) announce(to []wire.Member) {
+func (t *tenure) announce(to []wire.Member) {
 	for _, m := range to {
-		a.helpers.Go(func() {
+		t.helpers.Go(func() {
 			for refused := 0; refused < 2; refused++ {
-				err := a.announceTo(m.Address)
+				err := t.announceTo(m.Address)
 				if err == nil || !wire.Refused(err) {
 					return
 				}
-				if refused == 1 && m.Dialable && a.roster.markDead(m.Node) {
-					a.changed.Set()
+				if refused == 1 && m.Dialable && t.roster.markDead(m.Node) {
+					t.changed.Set()
 				}
-				if sleep.For(a.ctx, 100*time.Millisecond) != nil {
+				if sleep.For(t.ctx, 100*time.Millisecond) != nil {
 					return
 				}
 			}
@@ -187,14 +194,15 @@ func (a *announcer) announce(to []wire.Member) {
 	}
 }
 
-func (a *announcer) announceTo(address string) error {
-	ctx, cancel := context.WithTimeout(a.ctx, a.config.NodeLease/2)
+func (t *tenure) announceTo(address string) error {
+	ctx, cancel := context.WithTimeout(t.ctx, t.config.NodeLease/2)
 	defer cancel()
-	err := a.call(ctx, address, &wirev1.AnnounceRequest{Term: a.term.Number, Leader: wire.NodeOut(a.config.Node), Address: a.address})
+	_, err := t.calls.peers.Node(address).Announce(ctx, connect.NewRequest(&wirev1.AnnounceRequest{Term: t.term.Number, Leader: wire.NodeOut(t.config.Node), Address: t.address}))
+	err = wire.FromConnect(err)
 	var refusal *wire.Error
 	if errors.As(err, &refusal) && refusal.Code == wire.CodeStaleEpoch {
-		a.log.Warn("this term was refused: a higher one has been seen", "term", a.term.Number, "seen", refusal.Epoch.Term, "by", address)
-		a.outranked(refusal.Epoch.Term)
+		t.log.Warn("this term was refused: a higher one has been seen", "term", t.term.Number, "seen", refusal.Epoch.Term, "by", address)
+		t.outranked(refusal.Epoch.Term)
 	}
 	return err
 }
@@ -222,4 +230,53 @@ func (g *group) close() {
 	g.closed = true
 	g.mu.Unlock()
 	g.wg.Wait()
+}
+
+// calls are the requests that a meta sends to other nodes.
+type calls struct {
+	peers   *wire.Peers
+	network wire.Network
+	log     hclog.Logger
+}
+
+// fetchState returns the cluster's state as the node at an address holds it.
+func (c *calls) fetchState(ctx context.Context, address string) (*wirev1.State, error) {
+	res, err := c.peers.Node(address).FetchState(ctx, connect.NewRequest(&wirev1.FetchStateRequest{}))
+	if err != nil {
+		return nil, wire.FromConnect(err)
+	}
+	return res.Msg.GetState(), nil
+}
+
+// askWitness is AskWitness over the wire. It dials a connection of its own
+// first: a pooled one to a killed process fails in ways that prove nothing,
+// while a refused dial proves that no process listens.
+func (c *calls) askWitness(ctx context.Context, address string, term uint64, lock string) (alive, answered bool) {
+	conn, err := c.network.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return false, wire.Refused(err)
+	}
+	conn.Close()
+	for range 2 { // the first call may use the pooled connection of a dead process
+		var res *connect.Response[wirev1.WitnessResponse]
+		res, err = c.peers.Meta(address).Witness(ctx, connect.NewRequest(&wirev1.WitnessRequest{Term: term, Lock: lock}))
+		if err == nil {
+			return res.Msg.GetAlive(), true
+		}
+	}
+	return false, wire.Refused(wire.FromConnect(err))
+}
+
+// wakePeers notifies the other metas that the term was resigned.
+func (c *calls) wakePeers(ctx context.Context, metas []string, resigned elector.Term) {
+	var waking sync.WaitGroup
+	for _, address := range metas {
+		waking.Go(func() {
+			_, err := c.peers.Meta(address).Wake(ctx, connect.NewRequest(&wirev1.WakeRequest{Term: resigned.Number}))
+			if err != nil && ctx.Err() == nil {
+				c.log.Debug("could not wake a peer", "address", address, "error", wire.FromConnect(err))
+			}
+		})
+	}
+	waking.Wait()
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"conclave"
 	"conclave/internal/sleep"
 	"conclave/slot"
@@ -54,7 +56,7 @@ func (a *arranger) load(ctx context.Context) error {
 	}
 
 	announced := map[string]bool{} // by address
-	for _, m := range a.announcer.targets() {
+	for _, m := range a.targets() {
 		announced[m.Address] = true
 	}
 	a.roster.seed(a.state.Members, time.Now())
@@ -64,7 +66,7 @@ func (a *arranger) load(ctx context.Context) error {
 			others = append(others, m)
 		}
 	}
-	a.announcer.announce(others)
+	a.announce(others)
 	close(a.loaded)
 	return nil
 }
@@ -105,7 +107,7 @@ func (a *arranger) warmUp(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	a.log.Info("warm", "term", a.fence.Term, "took", time.Since(began), "members", len(a.roster.members(nil)), "unheard but alive", kept, "lost", lost)
+	a.log.Info("warm", "term", a.fence.Term, "took", time.Since(began), "members", len(a.roster.list(nil).List), "unheard but alive", kept, "lost", lost)
 	for try := 1; ; try++ {
 		err := a.seal(ctx)
 		switch {
@@ -142,12 +144,11 @@ func (a *arranger) evidenceComplete() (ready bool, until time.Time) {
 	if len(a.state.Members.List) > 0 {
 		return a.roster.allSeen(), time.Time{}
 	}
-	last, _ := a.roster.dataJoins()
-	live := a.roster.live()
-	if last.IsZero() || len(live) < a.floor() {
+	d := a.roster.data(time.Now())
+	if d.joined.IsZero() || len(d.live) < a.floor() {
 		return false, time.Time{}
 	}
-	until = last.Add(a.config.Settle)
+	until = d.joined.Add(a.config.Settle)
 	return !time.Now().Before(until), until
 }
 
@@ -174,7 +175,7 @@ func (a *arranger) dialSilent(ctx context.Context) (kept, lost []string) {
 			a.roster.markAlive(m.Node, time.Now())
 		} else if a.roster.evict(m.Node, false, time.Now()) {
 			lost = append(lost, m.Node.Name)
-			a.event("node.lost", nil, map[string]any{"node": m.Node.Name, "role": m.Role, "why": "no beat reached the new leader"},
+			a.event(hclog.Info, "node.lost", conclave.Epoch{}, map[string]any{"node": m.Node.Name, "role": m.Role, "why": "no beat reached the new leader"},
 				"%s %s was lost while there was no leader", m.Role, m.Node.Name)
 		}
 	}
@@ -212,7 +213,7 @@ func (a *arranger) adopt(ctx context.Context, epoch conclave.Epoch, address stri
 	if address != a.address {
 		ask, cancel := context.WithTimeout(ctx, identifyTimeout)
 		defer cancel()
-		held, err := a.fetch(ask, address)
+		held, err := a.calls.fetchState(ask, address)
 		if err != nil {
 			return fmt.Errorf("fetch the newer table from %s: %w", address, err)
 		}
@@ -222,7 +223,8 @@ func (a *arranger) adopt(ctx context.Context, epoch conclave.Epoch, address stri
 		}
 		table, replicas = theirs.Table(), theirs.State().Replicas
 	}
-	next, moves, err := slot.Adopt(a.state.Table, table, a.input())
+	in, _ := a.input()
+	next, moves, err := slot.Adopt(a.state.Table, table, in)
 	if err != nil {
 		return fmt.Errorf("adopt the table of %s: %w", address, err)
 	}

@@ -29,7 +29,7 @@
 //
 // A DSN may require TLS, with CAs of its own (secure.go). It may name the members
 // of a replication group or the nodes of a Galera cluster: each connection is then
-// one to the writer (hosts.go, member.go, connector.go), and both kinds end when
+// one to the writer (hosts.go, connector.go), and both kinds end when
 // another host becomes the writer.
 //
 // # Guarantees

@@ -114,7 +114,7 @@ type DB struct {
 // parameters on the client (so that a statement is a single packet, which at a
 // timeout was either sent or not), reads times as UTC, counts changed and not
 // matched rows, and sets the session variables that the statements rely on
-// (settings.go), whatever the DSN and the server say of them.
+// (connector.go), whatever the DSN and the server say of them.
 func Open(dsn string, opts Options) (*DB, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,16 +22,43 @@ type Cable struct {
 	cut   bool
 	held  chan struct{} // closed when the stall ends; nil without a stall
 	slow  chan struct{} // closed when replies are delivered again; nil while they are
-	lose  []byte        // lose the reply to the next request with these bytes
+	next  [3]fault      // of the next request with a text, one of each kind
 	lost  int           // replies that were lost
-	delay []byte        // deliver the next request with these bytes late,
-	late  chan struct{} // when this is closed
 	wrong [2][]byte     // replace the first by the second in every request
-	first []byte        // before the next request with these bytes is sent,
-	do    func()        // call this
 	conns map[*cableConn]bool
 
 	deliveries sync.WaitGroup // of Delay
+}
+
+// fault is what happens to the next request that contains a text.
+type fault struct {
+	text []byte // nil: to none
+	do   func(cc *cableConn, request []byte)
+}
+
+// The kinds of faults of one request, in their order.
+const (
+	faultBefore = iota
+	faultLoseReply
+	faultDelay
+)
+
+// setNext sets the fault of a kind.
+func (c *Cable) setNext(kind int, text string, do func(cc *cableConn, request []byte)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.next[kind] = fault{[]byte(text), do}
+}
+
+// takeNext returns the fault of a kind if it is one of this request, and ends it.
+func (c *Cable) takeNext(kind int, request []byte) (f fault, found bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f = c.next[kind]; f.text == nil || !bytes.Contains(request, f.text) {
+		return f, false
+	}
+	c.next[kind] = fault{}
+	return f, true
 }
 
 // ErrCut is returned by a dial through a cut cable.
@@ -94,9 +122,7 @@ func (c *Cable) Break() { c.each(func(cc *cableConn) { cc.Close() }) }
 // and receives nothing. New connections can be made at once.
 func (c *Cable) HalfOpen() {
 	c.each(func(cc *cableConn) {
-		c.mu.Lock()
-		cc.halfOpen = true
-		c.mu.Unlock()
+		cc.halfOpen.Store(true)
 		cc.Conn.Close()
 	})
 }
@@ -139,9 +165,7 @@ func (c *Cable) close(gate *chan struct{}) (open func()) {
 // reply, and breaks the connection instead of delivering it: the request was executed,
 // but its sender does not know.
 func (c *Cable) LoseReply(text string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.lose = []byte(text)
+	c.setNext(faultLoseReply, text, func(cc *cableConn, _ []byte) { cc.loseReply.Store(true) })
 }
 
 // Delay withholds the next request that contains text. Its sender sees a connection
@@ -149,9 +173,11 @@ func (c *Cable) LoseReply(text string) {
 // called, although the sender may have given up long before.
 func (c *Cable) Delay(text string) (deliver func()) {
 	late := make(chan struct{})
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.delay, c.late = []byte(text), late
+	c.setNext(faultDelay, text, func(cc *cableConn, request []byte) {
+		cc.delayed.Store(true)
+		request = bytes.Clone(request)
+		c.deliveries.Go(func() { cc.deliverLate(request, late) }) // ends with the delivery
+	})
 	return sync.OnceFunc(func() { close(late) })
 }
 
@@ -161,9 +187,7 @@ func (c *Cable) Delivered() { c.deliveries.Wait() }
 // Before calls do just before the next request that contains text is sent, so that a
 // test can stop the store while the request is on its way.
 func (c *Cable) Before(text string, do func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.first, c.do = []byte(text), do
+	c.setNext(faultBefore, text, func(*cableConn, []byte) { do() })
 }
 
 // Garble replaces right by wrong in every request from now on, as a proxy may do that
@@ -185,9 +209,9 @@ func (c *Cable) Lost() int {
 type cableConn struct {
 	net.Conn
 	cable     *Cable
-	halfOpen  bool // the store's end is closed, this end open; guarded by cable.mu
-	loseReply bool // the next reply is lost; guarded by cable.mu
-	delayed   bool // its last request is delivered late, by deliverLate; guarded by cable.mu
+	halfOpen  atomic.Bool // the store's end is closed, this end open
+	loseReply atomic.Bool // the next reply is lost
+	delayed   atomic.Bool // its last request is delivered late, by deliverLate
 	once      sync.Once
 	closed    chan struct{}
 }
@@ -213,31 +237,19 @@ func (cc *cableConn) Write(p []byte) (int, error) {
 	if err := cc.pass(&c.held); err != nil {
 		return 0, err
 	}
-	c.mu.Lock()
-	if c.first != nil && bytes.Contains(p, c.first) {
-		do := c.do
-		c.first, c.do = nil, nil
-		c.mu.Unlock() // do may block
-		do()
-		c.mu.Lock()
+	for kind := range c.next {
+		if f, found := c.takeNext(kind, p); found {
+			f.do(cc, p) // may block, and set a later fault
+		}
 	}
-	if c.lose != nil && bytes.Contains(p, c.lose) {
-		c.lose = nil
-		cc.loseReply = true
-	}
-	if c.delay != nil && bytes.Contains(p, c.delay) {
-		c.delay = nil
-		cc.delayed = true
-		request, late := bytes.Clone(p), c.late
-		c.deliveries.Go(func() { cc.deliverLate(request, late) }) // ends with the delivery
-	}
-	swallowed := cc.delayed || cc.halfOpen
-	if len(c.wrong[0]) > 0 {
-		p = bytes.ReplaceAll(p, c.wrong[0], c.wrong[1])
-	}
-	c.mu.Unlock()
-	if swallowed {
+	if cc.delayed.Load() || cc.halfOpen.Load() {
 		return len(p), nil
+	}
+	c.mu.Lock()
+	wrong := c.wrong
+	c.mu.Unlock()
+	if len(wrong[0]) > 0 {
+		p = bytes.ReplaceAll(p, wrong[0], wrong[1])
 	}
 	return cc.Conn.Write(p)
 }
@@ -257,17 +269,14 @@ func (cc *cableConn) deliverLate(request []byte, late <-chan struct{}) {
 func (cc *cableConn) Read(p []byte) (int, error) {
 	c := cc.cable
 	n, err := cc.Conn.Read(p)
-	c.mu.Lock()
-	halfOpen, lose := cc.halfOpen, cc.loseReply && n > 0
-	if lose {
-		c.lost++
-	}
-	c.mu.Unlock()
-	if halfOpen {
+	if cc.halfOpen.Load() {
 		<-cc.closed
 		return 0, net.ErrClosed
 	}
-	if lose {
+	if n > 0 && cc.loseReply.Load() {
+		c.mu.Lock()
+		c.lost++
+		c.mu.Unlock()
 		cc.Close()
 		return 0, net.ErrClosed
 	}
@@ -283,9 +292,8 @@ func (cc *cableConn) Close() error {
 		close(cc.closed)
 		cc.cable.mu.Lock()
 		delete(cc.cable.conns, cc)
-		delayed := cc.delayed
 		cc.cable.mu.Unlock()
-		if delayed { // only reads end: the server sees it open until the request is delivered
+		if cc.delayed.Load() { // only reads end: the server sees it open until the request is delivered
 			err = cc.Conn.SetReadDeadline(time.Unix(1, 0))
 			return
 		}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -84,10 +85,14 @@ type Option func(*elector.Config)
 // NewCluster starts n nodes, named n1, n2 and so on.
 func NewCluster(t testing.TB, world World, n int, options ...Option) *Cluster {
 	c := &Cluster{t: t, world: world, changed: make(chan struct{})}
+	c.start(n, options...)
+	return c
+}
+
+func (c *Cluster) start(n int, options ...Option) {
 	for i := range n {
 		c.Add(fmt.Sprintf("n%d", i+1), options...)
 	}
-	return c
 }
 
 // Node is one candidate.
@@ -125,10 +130,7 @@ func (c *Cluster) Add(name string, options ...Option) *Node {
 		Lease:   c.world.Lease,
 		Rand:    rand.New(rand.NewPCG(uint64(count)+1, 8)),
 		Logger:  logger,
-		Lead: func(ctx context.Context, _ elector.Term) error {
-			<-ctx.Done()
-			return nil
-		},
+		Lead:    func(ctx context.Context, _ elector.Term) error { <-ctx.Done(); return nil },
 		WakePeers: func(_ context.Context, resigned elector.Term) {
 			for _, peer := range c.Nodes() {
 				if peer != n {
@@ -219,14 +221,14 @@ func (c *Cluster) led(n *Node, term elector.Term) {
 func (c *Cluster) Ledger() []Entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return append([]Entry(nil), c.ledger...)
+	return slices.Clone(c.ledger)
 }
 
 // Nodes returns all nodes that were added, including killed ones.
 func (c *Cluster) Nodes() []*Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return append([]*Node(nil), c.nodes...)
+	return slices.Clone(c.nodes)
 }
 
 // PerceivedLeaders returns the nodes that believe they lead now.
@@ -299,6 +301,13 @@ func (c *Cluster) LeaderAfter(number uint64) (leader *Node, term elector.Term) {
 		return false
 	})
 	return leader, term
+}
+
+// followed waits until the other nodes know that n leads.
+func (c *Cluster) followed(n *Node) {
+	for _, o := range c.Others(n) {
+		c.Until("a follower", func() bool { return o.Current().Leader == n.ID })
+	}
 }
 
 // Others returns all nodes but n that are not killed.

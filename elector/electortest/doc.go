@@ -5,6 +5,6 @@
 //
 // A strategy's test provides a [World] (how to reach its store and how to make a
 // strategy) and calls [Run]. In a synctest bubble leases pass in no time; the same
-// cases run on a real server in real time. suite.go lists the cases, cases.go has one
+// cases run on a real server in real time. suite.go lists the cases, with one
 // function for each.
 package electortest

@@ -23,25 +23,39 @@ type row struct {
 	at                    time.Time     // before it was read, by this node's clock
 }
 
-// read reads the row (queryDistLock in article 000), with its trace events. It
-// returns ErrNoRows if there is none.
+// read reads the row (queryDistLock in article 000), and keeps which node it names.
+// It returns ErrNoRows if there is none.
 func (s *Strategy) read(ctx context.Context) (row, error) {
-	r := row{at: time.Now()}
-	var leaseMs, ageUs int64
-	s.cfg.Trace(elector.Event{Kind: elector.EventLooking})
-	err := s.cfg.DB.QueryRow(ctx, conclavesql.LockLook, []any{s.cfg.Lock.DataCenter, s.cfg.Lock.Name},
-		&r.owner, &r.address, &r.number, &r.beat, &leaseMs, &r.nonce, &r.lock, &r.connID, &r.resigned, &ageUs)
-	owner, _ := conclave.ParseNodeID(r.owner) // an invalid owner counts as none
-	if err == nil && !owner.IsZero() {
+	r, err := s.cfg.read(ctx, conclavesql.LockLook, time.Microsecond)
+	if owner := r.leader(); err == nil && !owner.IsZero() {
 		s.owner, s.ownerOf = owner, r.number
 	}
-	s.cfg.Trace(elector.Event{Kind: elector.EventLooked, Owner: owner, Term: r.number, Beat: r.beat, Err: err})
-	if err != nil {
-		return row{}, fmt.Errorf("read lock %s: %w", s.cfg.Lock, err)
+	return r, err
+}
+
+// read reads the row by a statement that has its age in this unit, with its trace
+// events.
+func (c *Config) read(ctx context.Context, statement string, unit time.Duration) (row, error) {
+	r := row{at: time.Now()}
+	var leaseMs, age int64
+	columns := []any{&r.owner, &r.address, &r.number, &r.beat, &leaseMs}
+	if statement == conclavesql.LockLook {
+		columns = append(columns, &r.nonce, &r.lock, &r.connID, &r.resigned)
 	}
-	r.lease = time.Duration(leaseMs) * time.Millisecond
-	r.age = time.Duration(ageUs) * time.Microsecond
+	c.Trace(elector.Event{Kind: elector.EventLooking})
+	err := c.DB.QueryRow(ctx, statement, []any{c.Lock.DataCenter, c.Lock.Name}, append(columns, &age)...)
+	c.Trace(elector.Event{Kind: elector.EventLooked, Owner: r.leader(), Term: r.number, Beat: r.beat, Err: err})
+	if err != nil {
+		return row{}, fmt.Errorf("read lock %s: %w", c.Lock, err)
+	}
+	r.lease, r.age = time.Duration(leaseMs)*time.Millisecond, time.Duration(age)*unit
 	return r, nil
+}
+
+// leader returns the owner that the row names; an invalid one counts as none.
+func (r row) leader() conclave.NodeID {
+	owner, _ := conclave.ParseNodeID(r.owner)
+	return owner
 }
 
 // createRow creates the missing row again, as Migrate does: term 0, no owner. A
@@ -64,7 +78,7 @@ func (s *Strategy) createRow(ctx context.Context, me elector.Candidate) (row, er
 // own statements only.
 func (r row) term(me elector.Candidate) elector.Term {
 	t := elector.Term{Number: r.number, Beat: r.beat, Lease: r.lease, Age: r.age}
-	if owner, err := conclave.ParseNodeID(r.owner); err == nil && owner != me.ID {
+	if owner := r.leader(); owner != me.ID {
 		t.Leader, t.Address = owner, r.address
 	}
 	return t
@@ -94,9 +108,8 @@ func (c *Config) traced(before, after elector.EventKind, event elector.Event, ex
 // expects returns the trace event of an attempt to win: the row as read, and the
 // term that a win would make of it.
 func (r row) expects(me elector.Candidate, why reason) elector.Event {
-	owner, _ := conclave.ParseNodeID(r.owner)
 	return elector.Event{
-		Term: r.number, Beat: r.beat, Owner: owner, SameBeat: why == reasonExpired || why == reasonOverdue,
+		Term: r.number, Beat: r.beat, Owner: r.leader(), SameBeat: why == reasonExpired || why == reasonOverdue,
 		Next: max(r.number, me.Highest) + 1,
 	}
 }

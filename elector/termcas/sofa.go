@@ -90,22 +90,9 @@ func (s *Sofa) Round(ctx context.Context, me elector.Candidate, _ elector.Term) 
 	return r.term(me), nil
 }
 
-// read reads the row, with its age in whole seconds. It returns ErrNoRows if there is
-// none.
+// read reads the row, with its age in whole seconds.
 func (s *Sofa) read(ctx context.Context) (row, error) {
-	r := row{at: time.Now()}
-	var leaseMs, ageS int64
-	s.cfg.Trace(elector.Event{Kind: elector.EventLooking})
-	err := s.cfg.DB.QueryRow(ctx, conclavesql.SofaLook, []any{s.cfg.Lock.DataCenter, s.cfg.Lock.Name},
-		&r.owner, &r.address, &r.number, &r.beat, &leaseMs, &ageS)
-	owner, _ := conclave.ParseNodeID(r.owner) // an invalid owner counts as none
-	s.cfg.Trace(elector.Event{Kind: elector.EventLooked, Owner: owner, Term: r.number, Beat: r.beat, Err: err})
-	if err != nil {
-		return row{}, fmt.Errorf("read lock %s: %w", s.cfg.Lock, err)
-	}
-	r.lease = time.Duration(leaseMs) * time.Millisecond
-	r.age = time.Duration(ageS) * time.Second
-	return r, nil
+	return s.cfg.read(ctx, conclavesql.SofaLook, time.Second)
 }
 
 // swap executes a statement that competes. Without an answer the outcome is unknown:
@@ -129,8 +116,7 @@ func (s *Sofa) swap(ctx context.Context, me elector.Candidate, r row, cause elec
 		return now.term(me), nil
 	}
 	s.beat, s.measured, s.vacant = 0, false, time.Time{}
-	s.won = elector.Term{Number: r.number + 1, Leader: me.ID, Address: me.Address, Lease: me.Lease, Cause: cause}
-	s.won.Previous, _ = conclave.ParseNodeID(r.owner) // an invalid owner counts as none
+	s.won = elector.Term{Number: r.number + 1, Leader: me.ID, Address: me.Address, Lease: me.Lease, Cause: cause, Previous: r.leader()}
 	if cause == elector.CauseExpired {
 		s.vacant = r.at.Add(-(r.age - r.lease))
 	}

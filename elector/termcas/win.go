@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"conclave"
 	"conclave/elector"
 	conclavesql "conclave/sql"
 )
@@ -79,30 +78,27 @@ func (s *Strategy) compete(ctx context.Context, me elector.Candidate, r row, why
 		return elector.Term{}, fmt.Errorf("prepare term %d: %w", w.term.Number, err)
 	}
 	// 6. Compare and swap.
-	n, err := s.swap(ctx, me, r, why, c, w.nonce, lock, connID)
-	now := r
-	if err == nil && n == 0 {
-		now, err = s.read(ctx)
-	}
-	if err == nil && n == 0 && lock != "" && why != reasonKilled && now.unchanged(r) {
+	for witness := lock; ; witness = "" {
+		n, err := s.swap(ctx, me, r, why, c, w.nonce, witness, connID)
+		if n == 1 && err == nil {
+			return s.won(c, witness, w), nil // 7. Won.
+		}
+		now := r
+		if err == nil {
+			now, err = s.read(ctx)
+		}
+		switch {
+		case err != nil:
+			s.refused(me, c, err)
+			return s.unknownOutcome(ctx, me, w, err)
+		case witness == "" || why == reasonKilled || !now.unchanged(r):
+			s.lost(ctx, me, c, lock, now) // 7. Lost.
+			return now.term(me), nil
+		}
 		// A proxy that alters statements may cost the fast takeover, but not the
 		// election. (If the reason is a witness itself, it is needed.)
 		s.log.Warn("a swap with a witness matched nothing although the row is unchanged; trying without", "term", r.number)
-		if n, err = s.swap(ctx, me, r, why, c, w.nonce, "", stdsql.NullInt64{}); n == 1 {
-			lock = ""
-		} else if err == nil {
-			now, err = s.read(ctx)
-		}
 	}
-	switch {
-	case err != nil:
-		s.refused(me, c, err)
-		return s.unknownOutcome(ctx, me, w, err)
-	case n == 1:
-		return s.won(c, lock, w), nil // 7. Won.
-	}
-	s.lost(ctx, me, c, lock, now) // 7. Lost.
-	return now.term(me), nil
 }
 
 // connToWinOn returns the connection on which the leader's lock was acquired, if
@@ -139,8 +135,9 @@ func (s *Strategy) pendingWin(me elector.Candidate, r row, why reason, last elec
 		Leader:  me.ID,
 		Address: me.Address,
 		Lease:   me.Lease,
+
+		Previous: r.leader(),
 	}
-	w.term.Previous, _ = conclave.ParseNodeID(r.owner) // an invalid owner counts as none
 	if why == reasonVacant && s.ownerOf == r.number {
 		w.term.Previous = s.owner // the resignation has emptied the row
 	} // if terms have passed unseen, Record asks the history

@@ -3,8 +3,7 @@
 //
 // # Files, in reading order
 //
-//	set.go     the certificates of a process, and their reload
-//	config.go  the settings of connections that are made with them, and the role of the other side
+//	set.go     the certificates of a process, their reload, and the settings of connections made with them
 //	refuse.go  the answer to a peer that does not use TLS
 //	issue.go   a development CA and the certificates that it issues
 //

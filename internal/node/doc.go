@@ -2,10 +2,8 @@
 // server embeds a Base, and consists of it and of the role's own parts.
 //
 //	config.go   the settings of every node: defaults, then validation
-//	base.go     what a node is made of, and its life from listener to end
-//	member.go   register, restore, drain, leave: the way into and out of the cluster
-//	router.go   the paths and services that every role answers, profiles included
-//	metrics.go  the metrics that every role exports
+//	base.go     what a node is made of, its life from listener to end, and its way into and out of the cluster
+//	router.go   the paths, services and metrics of every role, profiles included
 //
 // # The life of a node
 //

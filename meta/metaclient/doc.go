@@ -32,7 +32,7 @@
 //     caused. PokeSoon does so 20 ms later. They never block, and several pokes
 //     may result in one beat.
 //   - Each table that arrives is acknowledged at once, by a beat without a report.
-//   - A beat waits for an eighth of Beat at most for what it reports (report.go). A
+//   - A beat waits for an eighth of Beat at most for what it reports (reporter). A
 //     node that has made no report for a node lease sends none.
 //   - Drain, Restore and Leave may be repeated, and are, until they are answered
 //     or their context ends.

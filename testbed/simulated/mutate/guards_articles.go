@@ -8,7 +8,7 @@ var articleGuards = []guard{
 	{name: "000: two rows of one lock", test: unit{"./elector/termcas", "TestArticleOneRowPerDataCentreAndLock"}, patch: patch{
 		"sql/schema/001_distribute_lock.sql", "  UNIQUE KEY uk_data_center_lock_name", "  KEY uk_data_center_lock_name"}},
 	{name: "000: a candidate that lost takes itself for the leader", test: unit{"./elector/termcas", "TestArticleOneOfThreeBecomesLeader"}, patch: patch{
-		"elector/termcas/win.go", "\tcase n == 1:\n\t\treturn s.won", "\tcase n >= 0:\n\t\treturn s.won"}},
+		"elector/termcas/win.go", "if n == 1 && err == nil {", "if n >= 0 && err == nil {"}},
 	{name: "000: a beat every second second", test: unit{"./elector/termcas", "TestArticleLeaderBeats"}, patch: patch{
 		"elector/round.go", "return s.sent.Add(beat - jitter) //", "return s.sent.Add(2*beat - jitter) //"}},
 	{name: "000: the beat names nothing", test: unit{"./elector/termcas", "TestArticleBeatNamesOwnerTermAndBeat"}, patch: patch{
@@ -27,7 +27,7 @@ var articleGuards = []guard{
 		"elector/termcas/win.go", "max(r.number, me.Highest) + 1,", "max(r.number, me.Highest) + 2,"}, more: []patch{
 		{"sql/lock/win_witness.sql", "GREATEST(term, ?) + 1", "GREATEST(term, ?) + 2"}, {"sql/lock/win_expired.sql", "GREATEST(term, ?) + 1", "GREATEST(term, ?) + 2"}}},
 	{name: "000: meta forgets the sessions", test: unit{"./meta", "TestArticleMetaKnowsSessionsAndData"}, patch: patch{
-		"meta/roster.go", "\t\tnodes = append(nodes, *n)\n", "\t\tif n.member.Role == \"session\" {\n\t\t\tcontinue\n\t\t}\n\t\tnodes = append(nodes, *n)\n"}},
+		"meta/roster.go", "\t\treturn *n, true\n", "\t\treturn *n, n.member.Role != \"session\"\n"}},
 	{name: "000: a follower does not name the leader", test: unit{"./meta", "TestArticleAFollowerNamesTheLeader"}, patch: patch{
 		"meta/leader.go", "return nil, wire.NotLeader(name, address)", "return nil, wire.NotLeader(name, address[:0])"}},
 	{name: "000: another function of the name", test: unit{"./slot", "TestOf_AgreesWithOriginal"}, patch: patch{
@@ -54,7 +54,7 @@ var articleGuards = []guard{
 	{name: "000: a forced refresh begins a term", test: unit{"./elector/termcas", "TestArticleSofaForceRefreshMakesTwoOwnersOfOneTerm"}, patch: patch{
 		"sql/lock/sofa_refresh.sql", "SET owner = ?,", "SET term = term + 1, owner = ?,"}},
 	{name: "000: sofa recognises a win whose answer was lost", test: unit{"./elector/termcas", "TestArticleSofaWinWithLostAnswerWaitsForLease"}, patch: patch{
-		"elector/termcas/sofa.go", "\tcase err != nil:\n\t\treturn elector.Term{}, fmt.Errorf(\"outcome of term", "\tcase err != nil:\n\t\tif now, _ := s.look(ctx); now.owner == me.ID.String() {\n\t\t\ts.won = elector.Term{Number: now.number, Leader: me.ID, Address: me.Address, Lease: me.Lease, Cause: cause}\n\t\t\treturn s.won, nil\n\t\t}\n\t\treturn elector.Term{}, fmt.Errorf(\"outcome of term"}},
+		"elector/termcas/sofa.go", "\tcase err != nil:\n\t\treturn elector.Term{}, fmt.Errorf(\"outcome of term", "\tcase err != nil:\n\t\tif now, _ := s.read(ctx); now.owner == me.ID.String() {\n\t\t\ts.won = elector.Term{Number: now.number, Leader: me.ID, Address: me.Address, Lease: me.Lease, Cause: cause}\n\t\t\treturn s.won, nil\n\t\t}\n\t\treturn elector.Term{}, fmt.Errorf(\"outcome of term"}},
 
 	// 000, the original's own loop.
 	{name: "000: the loop calls back on changes only", test: unit{"./lab/article000/sofaloop", "TestElect_CallsBackInEachRound"}, patch: patch{

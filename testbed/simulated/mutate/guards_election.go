@@ -43,8 +43,8 @@ var electionGuards = []guard{
 	{name: "write whatever was written since", by: on("a-write-behind-its-own-successor", "a-write-behind-its-own-successor@2"), test: unit{"./sql", "TestWrite_AppliedOnlyUnderItsTerm"}, patch: patch{
 		"sql/state/write.sql", "s.kind = ? AND s.term = ? AND s.seq = ?", "s.kind = ? AND ? >= 0 AND ? >= 0"}},
 	{name: "published before it is written", by: on("f16"), patch: patch{
-		"meta/rows.go", "\toutcome, err := a.settle(ctx, old, next, func() (conclavesql.Outcome, error) {\n\t\treturn a.traced",
-		"\tif err := a.decode(next); err != nil {\n\t\treturn err\n\t}\n\ta.publish()\n\toutcome, err := a.settle(ctx, old, next, func() (conclavesql.Outcome, error) {\n\t\treturn a.traced"}},
+		"meta/rows.go", "\toutcome, err := a.settle(ctx, old, next)\n",
+		"\tif err := a.decode(next); err != nil {\n\t\treturn err\n\t}\n\ta.publish()\n\toutcome, err := a.settle(ctx, old, next)\n"}},
 	{name: "seal without the lock row", by: on("a-seal-that-lands-late", "a-seal-that-lands-late@2"), test: unit{"./sql", "TestStatements_OfOldTermChangeNoRow"}, patch: patch{
 		"sql/state/seal.sql", "AND l.owner = ? AND l.term = ?", "AND ? <> '' AND ? >= 0"}},
 	{name: "commands of older terms are obeyed", by: on("published-late"), patch: patch{
