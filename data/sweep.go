@@ -3,6 +3,7 @@ package data
 import (
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	"conclave"
@@ -100,7 +101,7 @@ func (s *sweeper) removeOwner(owner conclave.NodeID, now time.Time) {
 // that session is gone. mu is held.
 func (r *replica) watchPartial(living []conclave.NodeID, now time.Time) {
 	for n := range r.partial {
-		if !containsNode(living, n) {
+		if !slices.Contains(living, n) {
 			delete(r.partial, n)
 		}
 	}

@@ -74,7 +74,7 @@ func (a *arranger) heardCopy(s Slot) (n conclave.NodeID, why string) {
 // unheard, and that to one that is forbidden, whatever their positions: positions
 // come from the nodes' last heartbeats, which were not sent at the same moment.
 // The node that is chosen takes the furthest copy of the row's other live holders
-// (data/holders.go).
+// (data/source.go).
 func (a *arranger) bestCopy(s Slot, holders []conclave.NodeID) conclave.NodeID {
 	var newest conclave.Epoch
 	for _, n := range holders {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -315,5 +316,112 @@ func (s *Store) forgetIfEmpty(d *datum, now time.Time) {
 			s.emptied = map[string]bool{}
 		}
 		s.emptied[d.id] = true
+	}
+}
+
+// Compact deletes the tombstones that arrived at or before the given time and
+// hide nothing any more, and then prunes.
+func (s *Store) Compact(before, now time.Time) {
+	for _, t := range s.tombstones {
+		if t.at.After(before) {
+			break // so did all that follow
+		}
+		_, r, at := s.find(t.Key)
+		if at >= 0 && r.copies[at].version == t.version && !r.hides(t.version) {
+			s.remove(t.Key, t.version, wirev1.Cause_CAUSE_WITHDRAWN, now)
+		}
+	}
+	s.Prune(now)
+}
+
+// Prune frees the records of deleted copies, marks that have ended, data without
+// copies and marks, and old contents. It visits only what has lost its copies or
+// has changed lately, not every datum. It deletes no copy: in a follower's store only its leader decides that.
+func (s *Store) Prune(now time.Time) {
+	s.tombstones = slices.DeleteFunc(s.tombstones, func(t tombstoneRecord) bool {
+		_, r, at := s.find(t.Key)
+		return at < 0 || r.copies[at].version != t.version // deleted or replaced
+	})
+	empty := s.emptied
+	s.emptied = nil
+	for id := range empty {
+		if d := s.data[id]; d != nil {
+			s.forgetIfEmpty(d, now)
+		}
+	}
+	if s.bases.expire(now); len(s.bases) == 0 {
+		s.bases = nil // a map keeps the size that it had
+	}
+	maps.DeleteFunc(s.marked, func(_ string, m mark) bool { return !now.Before(m.until) })
+	if len(s.marked) == 0 {
+		s.marked = nil
+	}
+}
+
+// feedLog lists the changes to a slot's copies since its leader began to serve:
+// which copy changed at which position. It holds keys, not content. A follower
+// that continues from a position is sent the present state of these copies,
+// which is a later state of the same feed; many changes of one copy are then
+// sent once.
+//
+// Entries are kept only while there is a follower, and only those that the
+// slowest follower has not read.
+type feedLog struct {
+	position uint64 // of the newest change; 1 at the beginning of an epoch, so that 0 means "none"
+	entries  []logEntry
+	follows  bool
+}
+
+type logEntry struct {
+	Key
+	cause wirev1.Cause
+}
+
+// longestLog limits what one slow follower can make a leader keep. A follower
+// that is further behind loads a snapshot.
+const longestLog = 1 << 16
+
+func (l *feedLog) restart() { *l = feedLog{position: 1, follows: l.follows} }
+
+func (l *feedLog) append(key Key, cause wirev1.Cause) {
+	l.position++
+	if !l.follows {
+		return
+	}
+	if len(l.entries) >= longestLog {
+		l.entries = nil
+	}
+	l.entries = append(l.entries, logEntry{key, cause})
+}
+
+// follow sets whether there are followers.
+func (l *feedLog) follow(is bool) {
+	l.follows = is
+	if !is {
+		l.entries = nil
+	}
+}
+
+// since returns at most n entries after a position. It returns false if they
+// are not kept any more, or if the position is higher than the log's.
+func (l *feedLog) since(position uint64, n int) ([]logEntry, bool) {
+	oldest := l.position - uint64(len(l.entries))
+	if position < oldest || position > l.position {
+		return nil, false
+	}
+	rest := l.entries[position-oldest:]
+	return rest[:min(n, len(rest))], true
+}
+
+// trim drops the entries up to a position.
+func (l *feedLog) trim(read uint64) {
+	oldest := l.position - uint64(len(l.entries))
+	if read <= oldest {
+		return
+	}
+	n := min(read-oldest, uint64(len(l.entries)))
+	clear(l.entries[:n]) // keys that would otherwise be kept until append moves the rest
+	if l.entries = l.entries[n:]; len(l.entries) == 0 {
+		l.entries = nil
 	}
 }

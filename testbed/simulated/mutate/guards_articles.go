@@ -168,12 +168,12 @@ var articleGuards = []guard{
 		"session/server.go", "\ts.drain.open()\n", "\t_ = s.meta.Restore(ctx)\n\ts.drain.open()\n"}},
 	{name: "002: a task that failed is not retried", test: unit{"./data", "TestArticleALostSessionsTaskIsRetriedAndOthersAreNotHeldUp"}, patch: patch{
 		"data/diff.go", "if err == nil || ctx.Err() != nil || !j.awaited {", "if err == nil || ctx.Err() != nil || j.awaited {"}, more: []patch{{
-		"data/migration.go", "\tdelete(m.pending, session)\n", ""}}},
+		"data/migrate.go", "\tdelete(m.pending, session)\n", ""}}},
 	{name: "002: a node serves before it has the data", test: unit{"./data", "TestArticleANodeThatComesSynchronisesBeforeItServes"}, patch: patch{
-		"data/migrate.go", "if m.phase == applying && m.r.reached(m.sourceEpoch, m.position) {", "if m.phase == applying || m.phase == finishing {"}, more: []patch{{
+		"data/migrate.go", "if m.phase == applying && m.r.reached(m.sourceEpoch, m.end.GetPosition()) {", "if m.phase == applying || m.phase == finishing {"}, more: []patch{{
 		"slot/row.go", "return a.report(s.ID, n).caughtUpWith(s.LeaderEpoch)", "return a.report(s.ID, n).caughtUpWith(s.LeaderEpoch) || len(s.Followers) < 100"}}},
 	{name: "002: a successor serves without the source's last changes", test: unit{"./data", "TestHandOver_SuccessorServesAtSourcesLastPosition"}, patch: patch{
-		"data/migrate.go", "if m.phase == applying && m.r.reached(m.sourceEpoch, m.position) {", "if m.phase == applying {"}},
+		"data/migrate.go", "if m.phase == applying && m.r.reached(m.sourceEpoch, m.end.GetPosition()) {", "if m.phase == applying {"}},
 	{name: "002: an old table's leader goes on answering", test: unit{"./data", "TestArticleTwoTablesMayCoexist"}, patch: patch{
 		"data/replica.go", "\t\treturn wirev1.Access_ACCESS_MOVED, conclave.Epoch{}\n", "\t\treturn wirev1.Access_ACCESS_ACCEPT, r.epoch\n"}},
 	{name: "002: a table that changed is not sent", test: unit{"./meta", "TestArticleTwoTablesCoexistBriefly"}, patch: patch{

@@ -15,7 +15,7 @@ var dataGuards = []guard{
 	{name: "a copy that is further stays where it is", test: unit{"./data", "TestCrash_FurthestCopyIsTaken"}, by: on("the-furthest-copy-is-being-drained", "the-furthest-copy-is-being-drained@2", "storm@112"), patch: patch{
 		"data/migrate.go", "len(m.holders) > 0 {", "len(m.holders) > 9 {"}},
 	{name: "the successor of a dead source asks no other holder", test: unit{"./data", "TestHandOver_FurthestCopyReplacesASilentSource"}, by: on("the-source-dies-and-a-follower-has-everything@4415", "storm@4415"), patch: patch{
-		"data/holders.go", "if m.source.IsZero() || m.again || m.collected {", "if m.epoch.Term > 0 {"}},
+		"data/migrate.go", "if m.again {", "if m.epoch.Term > 0 {"}},
 	{name: "a session that cannot be dialled is waited for without end", test: unit{"./data", "TestGiveUp_MemberThatCannotBeDialled"}, by: on("a-session-that-no-data-node-reaches", "a-session-whose-port-is-closed", "a-session-at-a-wrong-address"), patch: patch{
 		"data/migrate.go", "if !m.answered[n] && !s.givenUp(m, n, now) {", "if !m.answered[n] {"}},
 	{name: "a slot without a copy asks members only", test: unit{"./data", "TestLostSession_SlotWithoutCopyAsksIt"}, by: on("cut-off-from-the-metas-alone", "storm@941"), patch: patch{
@@ -33,7 +33,7 @@ var dataGuards = []guard{
 	{name: "the counter begins where it was", by: on("f16", "drained-over-slow-links"), covered: []string{"versions do not begin at the grant's base"}, patch: patch{
 		"data/store/store.go", "s.counter = max(s.counter, floor) + 1\n\ts.claims", "s.counter = floor\n\ts.claims"}},
 	{name: "versions do not begin at the grant's base", by: on("f16", "drained-over-slow-links"), covered: []string{"the counter begins where it was"}, patch: patch{
-		"data/migrate.go", "r.store.Serve(max(r.base, m.counter, min(m.pushed, r.base+conclave.VersionBase)), marked, now)", "r.store.Serve(max(m.counter, min(m.pushed, r.base+conclave.VersionBase)), marked, now)"}},
+		"data/migrate.go", "r.store.Serve(max(r.base, m.end.GetCounter(), min(m.pushed, r.base+conclave.VersionBase)), marked, now)", "r.store.Serve(max(m.end.GetCounter(), min(m.pushed, r.base+conclave.VersionBase)), marked, now)"}},
 	{name: "a copy of a lower version replaces", test: unit{"./data/store", "TestStore_AgreesWithModel"}, by: on("overtaken-values", "overtaken-values@2", "overtaken-values@3"), covered: []string{"an older write overtakes"}, patch: patch{
 		"data/store/store.go", "case at >= 0 && r.copies[at].version >= c.Version:", "case at >= 0 && r.copies[at].version == c.Version:"}},
 	{name: "an older write overtakes", test: unit{"./data", "TestWrite_OlderRequestIsRefused"}, by: on("overtaken-writes", "overtaken-removals", "overtaken-writes@2", "overtaken-writes@3"), patch: patch{
