@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/internal/signal"
 	"conclave/wire"
 )
 
@@ -31,6 +32,9 @@ type Client struct {
 	attempts   sync.WaitGroup // to connect; Run joins them
 	ended      chan struct{}  // closed when Run has returned
 
+	room    signal.Broadcast // Publish may not have to wait any more
+	settled signal.Broadcast // every publication may be settled
+
 	turns func() // waits until the other goroutines of the process have run
 
 	closing      context.Context // ends when Close leaves, after it has waited
@@ -43,7 +47,6 @@ type Client struct {
 	seq        uint64                   // numbers publications, subscriptions and links in their order
 	pubs       map[string]*Publication  // everything that a session must know: live ones, and tombstones until they are forgotten
 	waiting    int                      // bytes of the publications in pubs that no session has accepted
-	room       chan struct{}            // closed when Publish need not wait any more; nil while none waits
 	tombstones []*Publication           // the tombstones in pubs that data has, oldest first
 	remember   time.Duration            // how long those are sent again, as the last session reported
 	subs       map[string]*Subscription // all open subscriptions
@@ -57,7 +60,6 @@ type Client struct {
 	dropped    error                    // why a Close has ended Run before everything was withdrawn
 	refusal    error                    // why the sessions refuse the token, until one accepts it
 	welcomed   bool                     // a session has taken this client at least once
-	idle       chan struct{}            // closed when every publication is stored; nil while no caller waits
 }
 
 // New checks the configuration and returns a client. It does not connect before
@@ -156,10 +158,7 @@ func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	first := !c.closed
 	c.closed = true
-	if c.room != nil {
-		close(c.room)
-		c.room = nil
-	}
+	c.room.Notify()
 	if !c.running { // nothing was sent
 		if first {
 			close(c.ended)
@@ -172,19 +171,20 @@ func (c *Client) Close(ctx context.Context) error {
 			c.advance(p, nil, true)
 		}
 	}
-	idle := c.whenIdle()
-	c.mu.Unlock()
-
-	select {
-	case <-idle:
-	case <-c.ended:
-	case <-ctx.Done():
-		c.mu.Lock()
-		if c.idle != nil && !isDone(c.ended) {
-			c.dropped = ctx.Err()
-		}
+	for settled := c.settled.Next(); !c.allSettled() && !isDone(c.ended); settled = c.settled.Next() {
 		c.mu.Unlock()
+		select {
+		case <-settled:
+		case <-c.ended:
+		case <-ctx.Done():
+		}
+		c.mu.Lock()
+		if ctx.Err() != nil && !c.allSettled() && !isDone(c.ended) {
+			c.dropped = ctx.Err()
+			break
+		}
 	}
+	c.mu.Unlock()
 	c.beginClosing()
 	late := make(chan struct{})
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(3*leaveLimit/2, func() { close(late) }) })()
@@ -202,32 +202,18 @@ func (c *Client) Close(ctx context.Context) error {
 	return nil
 }
 
-// whenIdle returns a channel that is closed when every publication is stored.
-// The lock is held.
-func (c *Client) whenIdle() <-chan struct{} {
-	if c.idle == nil {
-		c.idle = make(chan struct{})
-	}
-	ch := c.idle
-	c.noteIdle()
-	return ch
-}
-
-// noteIdle closes idle if every publication is stored, or refused, or if no session
+// allSettled reports whether every publication is stored, or refused, or no session
 // has ever taken this client and its token is refused. The lock is held.
-func (c *Client) noteIdle() {
-	if c.idle == nil {
-		return
+func (c *Client) allSettled() bool {
+	if !c.welcomed && c.refusal != nil {
+		return true
 	}
-	if c.welcomed || c.refusal == nil {
-		for _, p := range c.pubs {
-			if p.stored.version < p.version && p.err == nil {
-				return
-			}
+	for _, p := range c.pubs {
+		if p.stored.version < p.version && p.err == nil {
+			return false
 		}
 	}
-	close(c.idle)
-	c.idle = nil
+	return true
 }
 
 // sorted returns the publications in the order in which they were made,

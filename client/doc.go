@@ -50,7 +50,7 @@
 // A client has at most two messages in flight that its session has not accepted,
 // and fewer bytes the longer the session takes (window.go). What waits is sent in
 // larger messages, and a newer version replaces an older one; withdrawals and
-// updates go before new publications (order.go). Pings do not wait behind it.
+// updates go before new publications (window.go). Pings do not wait behind it.
 // While Config.MaxWaiting bytes wait for acceptance, Publish waits, too. A session
 // to which many clients connect at once lets some of them wait for the welcome, and
 // sends them that they do.
@@ -64,7 +64,7 @@
 //   - Invalid input (a name, a size) is refused by the call itself, before
 //     anything is sent. What a session refuses (a missing right) becomes the
 //     error of that publication only. What exceeds a limit of a session is sent
-//     again, since there may be room later (over.go). A refused token is sent again, as
+//     again, since there may be room later (send.go). A refused token is sent again, as
 //     Config.TokenFrom returns it then, so that it may be replaced while
 //     everything stays registered.
 //   - Close withdraws everything and waits until data has that.

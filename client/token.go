@@ -62,8 +62,8 @@ func (c *Client) noteRefusal(err error) bool {
 		c.log.Error("the sessions refuse this client's token", "error", err)
 	}
 	c.refusal = err
+	defer c.settled.Notify()
 	if !c.config.GiveUp {
-		c.noteIdle()
 		return true
 	}
 	for _, p := range c.sorted() {
@@ -73,7 +73,6 @@ func (c *Client) noteRefusal(err error) bool {
 		s.err = err
 		delete(c.subs, id)
 	}
-	c.noteIdle()
 	return true
 }
 

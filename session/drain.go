@@ -146,8 +146,9 @@ func (d *drain) shouldDrain() bool { return d.marked || d.onBlacklist }
 // at its deadline. A blacklist entry that an earlier incarnation made for its
 // own stop does not count: this one removes it. A session that hears no other
 // node evacuates if it knows of another session, which may take clients again by
-// now; see spread.
+// now; see spread. It also sends the clients the addresses of the others.
 func (d *drain) update() drainState {
+	defer d.advertise()
 	d.mu.Lock()
 	state := d.view.State() // read under the lock, so that of two calls the later one has the newer state
 	onBlacklist, reason := false, ""

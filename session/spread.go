@@ -79,7 +79,6 @@ func (s *spread) run(ctx context.Context) {
 		select {
 		case now := <-tick.C:
 			state := s.drain.update()
-			s.drain.advertise()
 			if state == evacuates {
 				s.evacuate(b, now)
 				continue

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"conclave"
 	"conclave/internal/signal"
 	"conclave/session/registry"
 	"conclave/wire"
@@ -17,11 +18,15 @@ type state struct {
 	config   Config
 	view     *wire.View
 	registry *locked
-	book     *addressBook
 	nodes    *nodes
 	drain    *drain
 	watches  *watches
 	applied  signal.Broadcast // a state has been applied
+
+	// Addresses of every member, and of those that are off the member list but still
+	// lead a slot in the last table: without the latter a session would lose its routes
+	// when members are removed while the table is frozen.
+	addresses map[conclave.NodeID]string
 }
 
 func (s *state) run(ctx context.Context) {
@@ -37,7 +42,7 @@ func (s *state) run(ctx context.Context) {
 }
 
 func (s *state) apply(st wire.State) {
-	s.book.update(st)
+	s.find(st)
 	if s.adopt(st) {
 		s.config.Logger.Debug("routes changed", "table", st.Table.Epoch.String())
 		s.nodes.reroute()
@@ -46,8 +51,21 @@ func (s *state) apply(st wire.State) {
 	s.configure(st.Switches)
 	s.watches.update(st.Config)
 	s.drain.update()
-	s.drain.advertise()
 	s.applied.Notify()
+}
+
+// find brings the addresses up to date.
+func (s *state) find(st wire.State) {
+	next := map[conclave.NodeID]string{}
+	for _, row := range st.Table.Slots {
+		if a, known := s.addresses[row.Leader]; known {
+			next[row.Leader] = a
+		}
+	}
+	for _, m := range st.Members.List {
+		next[m.Node] = m.Address
+	}
+	s.addresses = next
 }
 
 // adopt adopts the slots and the leader epochs of the table, and reports whether
@@ -61,7 +79,7 @@ func (s *state) adopt(st wire.State) (moved bool) {
 	}
 	for _, row := range st.Table.Slots {
 		if !row.LeaderEpoch.IsZero() {
-			changed, _ := s.registry.Adopt(row.ID, row.LeaderEpoch, s.book.find(row.Leader), now)
+			changed, _ := s.registry.Adopt(row.ID, row.LeaderEpoch, s.addresses[row.Leader], now)
 			moved = moved || changed
 		}
 	}

@@ -6,13 +6,6 @@ import (
 	"conclave"
 )
 
-// Load is the number of slots that one node leads and follows.
-type Load struct {
-	Node      conclave.NodeID `json:"node"`
-	Leaders   int             `json:"leaders"`
-	Followers int             `json:"followers"` // as follower or successor
-}
-
 // Clone returns a copy that shares no memory with t.
 func (t Table) Clone() Table {
 	c := Table{Epoch: t.Epoch, Slots: make([]Slot, len(t.Slots))}
@@ -53,35 +46,6 @@ func (t Table) ids(pick func(Slot) bool) []int {
 		}
 	}
 	return ids
-}
-
-// Loads returns one Load for each node in the table and for each of also,
-// sorted by node.
-func (t Table) Loads(also ...conclave.NodeID) []Load {
-	byNode := make(map[conclave.NodeID]*Load)
-	load := func(n conclave.NodeID) *Load {
-		if byNode[n] == nil {
-			byNode[n] = &Load{Node: n}
-		}
-		return byNode[n]
-	}
-	for _, n := range also {
-		load(n)
-	}
-	for _, s := range t.Slots {
-		load(s.Leader).Leaders++
-		for _, n := range s.Holders()[1:] {
-			if n != s.Source {
-				load(n).Followers++
-			}
-		}
-	}
-	loads := make([]Load, 0, len(byNode))
-	for _, l := range byNode {
-		loads = append(loads, *l)
-	}
-	slices.SortFunc(loads, func(a, b Load) int { return a.Node.Compare(b.Node) })
-	return loads
 }
 
 // StableAll reports whether every slot is stable: its leader has reported that

@@ -133,16 +133,16 @@ func FromConnect(err error) error {
 			return &Error{Code: Code(d.Code), Message: ce.Message(), Leader: d.Leader, Address: d.LeaderAddress, Epoch: EpochIn(d.Epoch)}
 		}
 	}
-	if ce.Code() == connect.CodeResourceExhausted {
-		return &transportError{Errorf(CodeTooLarge, "%s", ce.Message()), err}
+	code := CodeUnavailable
+	switch ce.Code() {
+	case connect.CodeResourceExhausted:
+		code = CodeTooLarge
+	case connect.CodeUnauthenticated:
+		code = CodeUnauthorized
+	case connect.CodePermissionDenied:
+		code = CodeForbidden
 	}
-	if ce.Code() == connect.CodeUnauthenticated {
-		return &transportError{Errorf(CodeUnauthorized, "%s", ce.Message()), err}
-	}
-	if ce.Code() == connect.CodePermissionDenied {
-		return &transportError{Errorf(CodeForbidden, "%s", ce.Message()), err}
-	}
-	return &transportError{Errorf(CodeUnavailable, "%s", ce.Message()), err}
+	return &transportError{Errorf(code, "%s", ce.Message()), err}
 }
 
 // CodeOf returns the code of the *Error in err's chain, or "" if there is none.

@@ -38,23 +38,18 @@
 // # Files, in reading order
 //
 //   - view.go: what operators are shown.
-//   - outbox.go: what is still to be sent to one client.
-//   - acks.go: the acknowledgements in it.
+//   - outbox.go: what is still to be sent to one client, and the acknowledgements in it.
 //   - queue.go: the changes that data has not acknowledged.
 //   - diff.go: the answer to a data node that compares its copies.
 //   - publish.go: registrations come, change, go, and are copied for another session.
 //   - subscribe.go: subscriptions come and go.
 //   - push.go: what was read is offered to the subscribers.
-//   - answer.go: an answer to a read makes the content of a topic.
-//   - read.go: which topics are to be read, and when.
-//   - limits.go: how much clients may hold.
+//   - read.go: which topics are to be read, and what the answers make of them.
 //   - fence.go: which leader epoch of a slot counts.
-//   - registry.go: the registry, and the number of its slots.
+//   - registry.go: the registry, the number of its slots, and how much clients may hold.
 //   - guard.go: when a push is held back.
 //   - slot.go: one slot: its leader, registrations, queue and topics.
-//   - topic.go: a topic and its subscriptions.
-//   - datum.go: the content of a topic, and how it is sent.
-//   - registration.go: a registration, and a change of it.
-//   - class.go: the classes of changes, and their order.
+//   - topic.go: a topic, its content and its subscriptions.
+//   - registration.go: a registration, a change of it, and the classes of changes.
 //   - owner.go: a connection, and until when its registrations may be published.
 package registry

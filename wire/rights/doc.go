@@ -1,8 +1,7 @@
 // Package rights decides who may do what: a token names an identity, and the
 // identity has a right.
 //
-//	right.go   the four rights, and what each implies
-//	set.go     tokens and their identities, as parsed from a file
+//	set.go     the four rights, and tokens with their identities as parsed from a file
 //	bind.go    what is sent in place of a token to addresses that others have named
 //	tokens.go  the tokens that are valid now: reloaded, and revoked
 //

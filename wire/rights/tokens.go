@@ -21,7 +21,7 @@ const maxFile = 1 << 20
 // none. All methods may be called from any goroutine.
 type Tokens struct {
 	file   string           // "": they never change
-	opened modification     // of the file when it was read first
+	opened fs.FileInfo      // of the file when it was read first
 	report func(line error) // of a reload: an error, or nil for a success
 
 	set atomic.Pointer[Set]
@@ -49,7 +49,7 @@ func of(s *Set) *Tokens {
 
 // OpenFile returns the tokens of a file. report is called after each reload.
 func OpenFile(file string, report func(error)) (*Tokens, error) {
-	opened := modificationOf(file)
+	opened := stat(file)
 	s, err := ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -108,12 +108,12 @@ func (t *Tokens) Run(ctx context.Context, now <-chan os.Signal) {
 		case <-ctx.Done():
 			return
 		case <-now:
-			read = modificationOf(t.file)
+			read = stat(t.file)
 			seen = read
 			t.Reload()
 		case <-tick.C:
-			found := modificationOf(t.file)
-			if found == seen && found != read {
+			found := stat(t.file)
+			if same(found, seen) && !same(found, read) {
 				read = found
 				t.Reload()
 			}
@@ -122,22 +122,21 @@ func (t *Tokens) Run(ctx context.Context, now <-chan os.Signal) {
 	}
 }
 
-// modification identifies the state of a file.
-type modification struct {
-	at    time.Time
-	size  int64
-	inode uint64
-	mode  fs.FileMode
-}
-
-func modificationOf(file string) (m modification) {
+// stat returns the state of a file, nil if there is none.
+func stat(file string) fs.FileInfo {
 	info, err := os.Stat(file)
 	if err != nil {
-		return m
+		return nil
 	}
-	m.at, m.size, m.mode = info.ModTime(), info.Size(), info.Mode()
-	m.inode = inodeOf(info)
-	return m
+	return info
+}
+
+// same reports whether two states of a file are the same.
+func same(a, b fs.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size() && a.Mode() == b.Mode()
 }
 
 // Reload reads the file again. If that fails, the tokens stay as they are. What

@@ -31,7 +31,7 @@ var articleGuards = []guard{
 	{name: "000: a follower does not name the leader", test: unit{"./meta", "TestArticleAFollowerNamesTheLeader"}, patch: patch{
 		"meta/leader.go", "return nil, wire.NotLeader(name, address)", "return nil, wire.NotLeader(name, address[:0])"}},
 	{name: "000: another function of the name", test: unit{"./slot", "TestOf_AgreesWithOriginal"}, patch: patch{
-		"slot/of.go", "\t\tsum = -sum\n", "\t\tsum = ^sum\n"}},
+		"slot/slot.go", "\t\tsum = -sum\n", "\t\tsum = ^sum\n"}},
 
 	// 000, the profile sofa.
 	{name: "000: sofa with a warm-up of three seconds", test: unit{"./cmd/meta", "TestProfileSofaHasTheOriginalsTimings"}, patch: patch{

@@ -20,6 +20,6 @@ var operatorGuards = []guard{
 	{name: "what was announced to one node never ends", by: on("stopped-after-an-announcement"), test: unit{"./data", "TestStop_AnnouncementExpires"}, patch: patch{
 		"meta/metaclient/stopping.go", "s.set(time.Now().Add(lasts))", "s.set(time.Now().Add(1000 * lasts))"}},
 	{name: "a stop announced to the leader never ends", by: on("storm@71"), test: unit{"./meta", "TestStopping_IsRecordedAndEnds"}, patch: patch{
-		"wire/stopping.go", "return max(0, a.lasts-time.Since(v.announced)), true", "return a.lasts + 0*time.Since(v.announced), true"}, more: []patch{{
+		"wire/view.go", "return max(0, a.lasts-time.Since(v.announced)), true", "return a.lasts + 0*time.Since(v.announced), true"}, more: []patch{{
 		"meta/stopping.go", "case left > 0:\n\t\treturn time.Now().Add(left), nil", "case left >= 0:\n\t\treturn time.Time{}, nil"}}},
 }
