@@ -1,6 +1,7 @@
 package conclave
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -35,13 +36,7 @@ type DataInfoID struct {
 // NewDataInfoID fills in the defaults and checks the limits. The error names
 // the part that violates one.
 func NewDataInfoID(dataID, instance, group string) (DataInfoID, error) {
-	id := DataInfoID{DataID: dataID, Instance: instance, Group: group}
-	if id.Instance == "" {
-		id.Instance = DefaultInstance
-	}
-	if id.Group == "" {
-		id.Group = DefaultGroup
-	}
+	id := DataInfoID{DataID: dataID, Instance: cmp.Or(instance, DefaultInstance), Group: cmp.Or(group, DefaultGroup)}
 	return id, id.Validate()
 }
 

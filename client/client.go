@@ -3,6 +3,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -83,14 +84,8 @@ func New(c Config) (*Client, error) {
 // newID returns a random id, so that no order between two processes of an
 // application is ever needed. The lock is held, or c is not shared yet.
 func (c *Client) newID() string {
-	var b [16]byte
-	for i := 0; i < len(b); i += 8 {
-		n := c.config.Rand.Uint64()
-		for j := range 8 {
-			b[i+j] = byte(n >> (8 * j))
-		}
-	}
-	return hex.EncodeToString(b[:])
+	b := binary.LittleEndian.AppendUint64(nil, c.config.Rand.Uint64())
+	return hex.EncodeToString(binary.LittleEndian.AppendUint64(b, c.config.Rand.Uint64()))
 }
 
 // Run keeps the client connected until Close, and then returns nil. If ctx ends
@@ -100,7 +95,7 @@ func (c *Client) newID() string {
 // even all of them, does not end Run: the client retries for ever. A client runs
 // once: after Close or another Run it returns ErrClosed, while it runs another error.
 func (c *Client) Run(ctx context.Context) error {
-	if err := c.begin(func() {}); err != nil {
+	if err := c.begin(); err != nil {
 		return err
 	}
 	return c.run(ctx)
@@ -109,17 +104,16 @@ func (c *Client) Run(ctx context.Context) error {
 // Start calls Run in the background, until Close. After Close, or a second time, it
 // only logs an error.
 func (c *Client) Start() {
-	err := c.begin(func() {
-		c.background.Go(func() { _ = c.run(context.Background()) }) // nil: only Close ends it
-	})
-	if err != nil {
+	if err := c.begin(); err != nil {
 		c.log.Error("the client was not started", "error", err)
+		return
 	}
+	c.background.Go(func() { _ = c.run(context.Background()) }) // nil: only Close ends it
 }
 
-// begin calls start if the client may run. It is decided under the lock, so that a
-// Close at the same time either prevents the run or ends it.
-func (c *Client) begin(start func()) error {
+// begin decides whether the client may run: a Close at the same time either
+// prevents the run, or waits for its end.
+func (c *Client) begin() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -129,7 +123,6 @@ func (c *Client) begin(start func()) error {
 		return errors.New("client: it is running already")
 	}
 	c.running = true
-	start()
 	return nil
 }
 

@@ -127,12 +127,8 @@ func TLSFolder(dir string, report func(error)) (func() *tls.Config, error) {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Name == "" {
-		c.Name = "client"
-	}
-	if c.MaxWaiting == 0 {
-		c.MaxWaiting = 64 << 20
-	}
+	c.Name = cmp.Or(c.Name, "client")
+	c.MaxWaiting = cmp.Or(c.MaxWaiting, 64<<20)
 	c.MaxListBytes = cmp.Or(c.MaxListBytes, list.MaxBytes)
 	if token := c.Token; c.TokenFrom == nil && token != "" {
 		c.TokenFrom = func() (string, error) { return token, nil }
@@ -143,9 +139,7 @@ func (c Config) withDefaults() Config {
 	if c.Network == nil {
 		c.Network = &wire.TCP{} // an attempt has a limit, which grows
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Rand == nil {
 		c.Rand = random.New()
 	}

@@ -47,13 +47,10 @@
 //
 // # When the session is slow
 //
-// A client has at most two messages in flight that its session has not accepted,
-// and fewer bytes the longer the session takes (window.go). What waits is sent in
-// larger messages, and a newer version replaces an older one; withdrawals and
-// updates go before new publications (window.go). Pings do not wait behind it.
-// While Config.MaxWaiting bytes wait for acceptance, Publish waits, too. A session
-// to which many clients connect at once lets some of them wait for the welcome, and
-// sends them that they do.
+// The client sends it less (window.go): what waits is sent in larger messages, a
+// newer version replaces an older one, and withdrawals and updates go before new
+// publications. Pings do not wait behind it. While Config.MaxWaiting bytes wait for
+// acceptance, Publish waits, too.
 //
 // # What is guaranteed
 //

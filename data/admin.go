@@ -52,26 +52,27 @@ func (s *admin) getSlots(w http.ResponseWriter, req *http.Request) {
 		serve.WriteError(w, err)
 		return
 	}
+	if page.After != "" {
+		page.After = serve.NumberKey(after)
+	}
 	now := time.Now()
 	out := []SlotInfo{}
 	for _, r := range s.replicas.all() {
-		if page.After != "" && uint64(r.id) <= after {
-			continue
-		}
 		rep := r.report(s.lag, now)
 		if rep == nil {
 			continue
 		}
-		if len(out) == page.Limit && page.Limit > 0 {
-			w.Header().Set("Link", serve.NextPage(req, strconv.Itoa(out[len(out)-1].ID)))
-			break
-		}
-		info := SlotInfo{
+		out = append(out, SlotInfo{
 			ID: r.id, State: rep.GetState(), Epoch: wire.EpochIn(rep.GetLeaderEpoch()), Position: rep.GetPosition(),
 			Counter: rep.GetCounter(), LagMs: rep.GetLagMs(), Owners: []conclave.NodeID{},
-		}
-		r.describe(&info)
-		out = append(out, info)
+		})
+	}
+	out, next := serve.Cut(out, page, func(i SlotInfo) string { return serve.NumberKey(uint64(i.ID)) })
+	if next != "" {
+		w.Header().Set("Link", serve.NextPage(req, strconv.Itoa(out[len(out)-1].ID)))
+	}
+	for i := range out {
+		s.replicas.of(out[i].ID).describe(&out[i])
 	}
 	serve.WriteJSON(w, http.StatusOK, map[string]any{"node": s.node.Name, "epoch": s.view.TableEpoch(), "slots": out})
 }

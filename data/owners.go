@@ -211,9 +211,7 @@ func (o *owners) sweep(copies map[conclave.NodeID]int, unsure bool, now time.Tim
 			p.undialled, p.unanswered = time.Time{}, time.Time{}
 		}
 		switch {
-		case p.feeds > 0 || p.listed:
-			p.goneSince = time.Time{}
-		case unsure:
+		case p.feeds > 0 || p.listed || unsure:
 			p.goneSince = time.Time{}
 		case p.goneSince.IsZero():
 			p.goneSince = now

@@ -18,22 +18,12 @@ import (
 // has a pull behind it).
 //
 // The original compares everything every 6 s. Here a slot is compared with a
-// session within RepairEvery of the session's last write to it or of the
-// opening of its feed, and otherwise once in RepairAll. In an idle cluster of
-// 256 slots and 2 sessions that makes 2 small calls a second instead of 85.
-//
-// A comparison of a slot that is being written finds a difference each time, and
-// then costs as much as the slot has registrations, here and at the session. The
-// comparisons of one round are therefore limited to repairBudget registrations;
-// those that do not fit are made in the next rounds, in turn.
-//
-// While a session keeps writing to a slot, the two are compared in the first round
-// and then in every sixth: what is on its way makes them differ, so a comparison
-// costs much and shows nothing.
-//
-// A comparison that is due is therefore made within six rounds, and one more for
-// each repairBudget registrations of those that come before it, as long as its
-// session answers each comparison within a round.
+// session within RepairEvery of the session's last write to it or of the opening of
+// its feed, and otherwise once in RepairAll (docs/adr/0030). A slot that is being
+// written always differs, at the cost of all its registrations, here and at the
+// session. One round therefore compares repairBudget registrations at most, and
+// leaves the rest to the next rounds, in turn; and while a session keeps writing to
+// a slot, the two are compared in the first round and then in every sixth.
 
 // repairBudget is how many registrations the slots that one round compares with
 // sessions may have together. One comparison is made in any case.

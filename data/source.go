@@ -236,24 +236,16 @@ func (s *migrations) install(m *migration, holder conclave.NodeID, c *store.Load
 	}
 }
 
-// yield ends what the replica does at older leader epochs than the asking
-// leader's, and returns its copy if that is complete and further. finished is
-// the epoch at which it served until now, or zero.
-func (r *replica) yield(in *wirev1.HeldCopy, now time.Time) (events []*wirev1.ReplicateEvent, finished conclave.Epoch) {
-	epoch, whole, finished := r.endOlder(in, now)
-	if epoch.IsZero() {
-		return nil, finished
-	}
-	return whole.Messages(r.id, epoch), finished
-}
-
-// endOlder is yield up to the copy, and its epoch; zero if it is not further.
+// endOlder ends what the replica does at older leader epochs than the asking
+// leader's. It returns its copy, with the epoch of that, if it is complete and
+// further than the leader's, otherwise a zero epoch; and the epoch at which the
+// replica served until now, or zero.
 func (r *replica) endOlder(in *wirev1.HeldCopy, now time.Time) (copied conclave.Epoch, whole store.Snapshot, finished conclave.Epoch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	epoch := wire.EpochIn(in.GetLeaderEpoch())
 	if !r.epoch.Less(epoch) || epoch.Less(r.leaderEpoch) || !epoch.Plausible(r.epoch) && !epoch.Plausible(r.leaderEpoch) {
-		return conclave.Epoch{}, whole, conclave.Epoch{}
+		return copied, whole, finished
 	}
 	if r.state == slot.Serving {
 		finished = r.epoch
@@ -263,8 +255,8 @@ func (r *replica) endOlder(in *wirev1.HeldCopy, now time.Time) (copied conclave.
 		r.detachAt(now)
 		r.unfollow()
 	}
-	if r.copyEpoch.IsZero() || !isFurther(r.copyEpoch, r.copyPosition, wire.EpochIn(in.GetCopyEpoch()), in.GetPosition()) {
-		return conclave.Epoch{}, whole, finished
+	if !r.copyEpoch.IsZero() && isFurther(r.copyEpoch, r.copyPosition, wire.EpochIn(in.GetCopyEpoch()), in.GetPosition()) {
+		copied, whole = r.copyEpoch, r.store.Snapshot(r.copyPosition, now)
 	}
-	return r.copyEpoch, r.store.Snapshot(r.copyPosition, now), finished
+	return copied, whole, finished
 }

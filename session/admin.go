@@ -31,7 +31,7 @@ type clientView struct {
 func (a *admin) getClients(w http.ResponseWriter, r *http.Request) {
 	serve.WriteList(w, r, serve.List[*connection, clientView]{
 		Key: func(c *connection) string { return serve.NumberKey(c.Number) }, Number: true, // the oldest connection first
-		Keys: func(add func(...*connection)) { add(a.clients.all()...) },
+		Keys: func(add func(...*connection)) { add(a.clients.snapshot()...) },
 		Rows: func(some []*connection) []clientView {
 			return with(a.registry, func(r *registry.Registry) []clientView {
 				out := make([]clientView, len(some))
@@ -124,21 +124,17 @@ type counters struct {
 
 // exportMetrics exports the session's metrics, besides those of every node.
 func exportMetrics(m *node.Metrics, r *locked, c *clients) counters {
-	n := counters{
-		refusals: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "conclave_session_refused_total", Help: "Registrations and subscriptions that were refused.",
-		}),
-		expired: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "conclave_session_client_leases_expired_total", Help: "Clients that did not come back within their lease and whose registrations were removed.",
-		}),
-		waits: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "conclave_session_waits_total", Help: "Messages with new registrations that waited until data had stored earlier ones.",
-		}),
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+		m.Add(c)
+		return c
 	}
-	n.unread = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "conclave_session_unread_total", Help: "Connections that were ended because their client left too much unread, or for too long.",
-	})
-	m.Add(n.refusals, n.expired, n.waits, n.unread)
+	n := counters{
+		refusals: counter("conclave_session_refused_total", "Registrations and subscriptions that were refused."),
+		expired:  counter("conclave_session_client_leases_expired_total", "Clients that did not come back within their lease and whose registrations were removed."),
+		waits:    counter("conclave_session_waits_total", "Messages with new registrations that waited until data had stored earlier ones."),
+		unread:   counter("conclave_session_unread_total", "Connections that were ended because their client left too much unread, or for too long."),
+	}
 	m.Gauge("conclave_session_unsent_bytes", "Changes that data has not stored yet, about.", func() float64 { return float64(with(r, (*registry.Registry).Unsent)) })
 	figures := func() registry.Figures { return with(r, (*registry.Registry).Figures) }
 	m.Gauge("conclave_session_clients", "Connected clients.", func() float64 { return float64(c.count()) })

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"conclave/internal/contain"
 	"conclave/internal/signal"
 	"conclave/wire/admit"
@@ -79,14 +81,14 @@ func (b *backlog[T]) next(n, bytes int) (out []T) {
 }
 
 // serve starts the goroutine that takes what waits, unless it runs or nothing does.
-// mu is held.
-func (b *backlog[T]) serve(c *clientService, conn *connection, take func()) {
+// A panic of it is logged, and calls abort. mu is held.
+func (b *backlog[T]) serve(log hclog.Logger, abort, take func()) {
 	if b.runs || len(b.by) == 0 {
 		return
 	}
 	b.runs = true
 	b.serving.Go(func() {
-		contain.Run(c.config.Logger, func(error) { conn.abort(); b.forget() }, take)
+		contain.Run(log, func(error) { abort(); b.forget() }, take)
 	})
 }
 

@@ -163,6 +163,18 @@ func (c *clients) find(client string, number uint64) *connection {
 	return nil
 }
 
+// has reports whether a client is connected.
+func (c *clients) has(client string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.open {
+		if conn.Client == client {
+			return true
+		}
+	}
+	return false
+}
+
 // push gives pushes to the outboxes of their clients. The registry's lock is
 // held, so that a newer push never comes before an older one.
 func (c *clients) push(pushes []registry.Push) {
@@ -412,13 +424,6 @@ func (c *clients) snapshot() []*connection {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.inOrder()
-}
-
-// all returns the connections in no order.
-func (c *clients) all() []*connection {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Collect(maps.Values(c.open))
 }
 
 func (c *clients) inOrder() []*connection {

@@ -24,15 +24,13 @@
 // newest change of an id replaces the older ones in the queue.
 //
 // A registration may be published to data only for two thirds of the session
-// grace after the last ping of its client arrived. This is
-// checked when it is written and when a diff is answered. A session whose
-// process was suspended for a minute, and which processes a minute's worth of
-// requests before any of its timers fires, therefore does not restore anything
-// that its clients have changed or withdrawn at another session. The orderly
-// end of a request stream is the client's last message: the client uses no
-// other session afterwards, and registrations that it announced to leave behind
-// (a linger) may be published until the linger ends, by another session if this one
-// stops. A client that moves to another session must break its stream off instead.
+// grace after the last ping of its client arrived (registry.Owner), so a session
+// that was suspended restores nothing that its clients have changed or withdrawn
+// at another session. The orderly end of a request stream is the client's last
+// message: the client uses no other session afterwards, and registrations that it
+// announced to leave behind (a linger) may be published until the linger ends, by
+// another session if this one stops. A client that moves to another session must
+// break its stream off instead.
 //
 // # The fence
 //
@@ -72,12 +70,6 @@
 //   - An outage of meta stops nothing here: the last slot table and member list
 //     are used for as long as it lasts, and /readyz reports `stale`. That holds
 //     while a data node is heard; see below.
-//
-// # How clients spread again
-//
-// A session that has had more than its share of all clients, and 10 % more than
-// that, for 5 s asks a few of them each second to move to a session that has
-// fewer (spread.go, docs/adr/0117). They move as in a drain and lose nothing.
 //
 // # What is not guaranteed
 //
@@ -131,8 +123,7 @@
 //
 //   - stop.go: the clients move before a stop, and what they have left goes to other sessions.
 //   - server.go: the list of the parts, and how a session starts.
-//   - state.go: the loop that applies the cluster's state.
-//   - drain.go: whether clients are taken, or asked to move.
+//   - state.go: the loop that applies the cluster's state, and whether clients are taken, or asked to move.
 //   - admin.go: what operators are shown, and what is measured.
 //   - spread.go: clients move to sessions that have fewer.
 //   - stream.go: serves one client's stream: its arrival, its messages, and until when it may be silent.
@@ -144,8 +135,7 @@
 //   - outbox.go: what waits to be sent on it.
 //   - diff.go: answers a data node's diff.
 //   - writer.go: one Write at a time to each data node.
-//   - reader.go: one Fetch at a time from each data node.
-//   - feed.go: which dataIds have changed at each data node.
+//   - reader.go: which dataIds have changed at each data node, and one Fetch at a time from it.
 //   - nodes.go: the data nodes: their loops, what wakes and pauses them.
 //   - locked.go: the registry and its lock.
 //   - config.go: the configuration and its defaults.

@@ -144,9 +144,7 @@ func (ns *nodes) waitFeeds(ctx context.Context) {
 func waitSignal(ctx context.Context, s signal.Signal, until time.Time) bool {
 	var timeout <-chan time.Time
 	if !until.IsZero() {
-		timer := time.NewTimer(time.Until(until))
-		defer timer.Stop()
-		timeout = timer.C
+		timeout = time.After(time.Until(until))
 	}
 	select {
 	case <-ctx.Done():

@@ -37,7 +37,7 @@ func (c *clientService) registerNow(ctx context.Context, conn *connection, publi
 		refused = append(refused, refusal(p.GetId(), wire.Errorf(wire.CodeLimitReached,
 			"%d bytes are too many to wait until the data nodes have stored earlier registrations", sizeOf(p))))
 	}
-	w.serve(c, conn, func() {
+	w.serve(c.config.Logger, conn.abort, func() {
 		for more := true; more && c.room.wait(ctx) == nil; {
 			more = c.registerNext(conn)
 		}

@@ -369,15 +369,3 @@ func exchange(stream *clientCall, m *wirev1.ClientMessage, wanted func(*wirev1.S
 		}
 	}
 }
-
-// has reports whether a client is connected.
-func (c *clients) has(client string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, conn := range c.open {
-		if conn.Client == client {
-			return true
-		}
-	}
-	return false
-}

@@ -103,7 +103,7 @@ func (c *clientService) subscribe(ctx context.Context, conn *connection, subscri
 			c.subscribeNow(conn, part)
 		}
 	}
-	s.serve(c, conn, func() { c.serveSubscribing(ctx, conn) })
+	s.serve(c.config.Logger, conn.abort, func() { c.serveSubscribing(ctx, conn) })
 	return min(hold, subscribeHold)
 }
 

@@ -220,11 +220,5 @@ func (a *arranger) marks(load map[conclave.NodeID]int) (high, low int) {
 // the first by name.
 func (a *arranger) extremes(load map[conclave.NodeID]int) (most, least conclave.NodeID) {
 	by := func(m, n conclave.NodeID) int { return cmp.Compare(load[m], load[n]) }
-	most = a.open[0]
-	for _, n := range a.open[1:] {
-		if by(n, most) > 0 {
-			most = n
-		}
-	}
-	return most, slices.MinFunc(a.open, by)
+	return slices.MaxFunc(a.open, by), slices.MinFunc(a.open, by)
 }

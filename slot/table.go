@@ -1,6 +1,8 @@
 package slot
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 
 	"conclave"
@@ -73,4 +75,127 @@ func (t Table) Even(nodes []conclave.NodeID) bool {
 		least, most = min(least, leads[n]), max(most, leads[n])
 	}
 	return most-least <= 1
+}
+
+// ErrInvalid wraps the errors of Validate. No arranger writes such a table, so
+// it is a bug, a damaged row or a foreign peer; the receiver keeps the table
+// that it has.
+var ErrInvalid = errors.New("invalid slot table")
+
+// ErrBackwards wraps the errors of Monotone: the table must not follow the
+// present one. This happens, for example, after a database was restored from an
+// old backup.
+var ErrBackwards = errors.New("slot table goes backwards")
+
+// Validate checks the invariants of a single table. The number of slots is
+// legal and they are in the order of their ids. Every slot has a leader, and no
+// name occurs twice in its row. No leader epoch is newer than the table's
+// epoch. Each phase has the fields that it needs and no others. The zero Table
+// is valid.
+func (t Table) Validate() error {
+	if len(t.Slots) == 0 {
+		return nil
+	}
+	if err := ValidateCount(len(t.Slots)); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	for i, s := range t.Slots {
+		if s.ID != i {
+			return fmt.Errorf("%w: row %d has slot id %d", ErrInvalid, i, s.ID)
+		}
+		if err := s.validate(t.Epoch); err != nil {
+			return fmt.Errorf("%w: slot %d: %w", ErrInvalid, i, err)
+		}
+	}
+	return nil
+}
+
+func (s Slot) validate(table conclave.Epoch) error {
+	// 1. The nodes in the row.
+	if s.Leader.IsZero() {
+		return errors.New("no leader")
+	}
+	holders := s.Holders()
+	for i, n := range holders {
+		switch {
+		case n.Name == "" || n.Incarnation == "":
+			return fmt.Errorf("node %q is not a name and an incarnation", n)
+		case slices.ContainsFunc(holders[:i], func(o conclave.NodeID) bool { return o.Name == n.Name }):
+			return fmt.Errorf("%s is in the row twice", n.Name)
+		}
+	}
+	for i := 1; i < len(s.Followers); i++ {
+		if s.Followers[i-1].Compare(s.Followers[i]) >= 0 {
+			return fmt.Errorf("followers %s and %s are not in order", s.Followers[i-1], s.Followers[i])
+		}
+	}
+
+	if !s.Leaving.IsZero() && !slices.Contains(s.Followers, s.Leaving) {
+		return fmt.Errorf("%s is leaving but is not a follower", s.Leaving)
+	}
+
+	// 2. The epochs and the version base.
+	switch {
+	case s.LeaderEpoch.IsZero():
+		return errors.New("no leader epoch")
+	case table.Less(s.LeaderEpoch):
+		return fmt.Errorf("leader epoch %s is newer than the table's %s", s.LeaderEpoch, table)
+	case s.VersionBase < 0 || s.VersionBase > conclave.MaxVersion || s.VersionBase%conclave.VersionBase != 0:
+		return fmt.Errorf("version base %d is not a multiple of %d up to %d", s.VersionBase, conclave.VersionBase, int64(conclave.MaxVersion))
+	}
+
+	// 3. The fields of its phase.
+	switch s.Phase {
+	case Stable, Crash, Preparing, Switching:
+	default:
+		return fmt.Errorf("unknown phase %q (want stable, preparing, switching or crash)", s.Phase)
+	}
+	switch preparing, switching := s.Phase == Preparing, s.Phase == Switching; {
+	case preparing == s.Successor.IsZero():
+		return fmt.Errorf("phase %s with successor %q", s.Phase, s.Successor)
+	case switching == s.Source.IsZero():
+		return fmt.Errorf("phase %s with source %q", s.Phase, s.Source)
+	case switching == s.SourceEpoch.IsZero():
+		return fmt.Errorf("phase %s with source epoch %s", s.Phase, s.SourceEpoch)
+	case switching && !s.SourceEpoch.Less(s.LeaderEpoch):
+		return fmt.Errorf("source epoch %s is not before leader epoch %s", s.SourceEpoch, s.LeaderEpoch)
+	}
+	return nil
+}
+
+// Monotone returns an error unless a receiver that has old may accept next. The
+// table epoch only rises, and the same epoch means the same rows. The number of
+// slots stays the same. No leader epoch and no version base falls. A slot's
+// leader epoch rises when its leader changes, in name or incarnation. The same
+// leader gets a new leader epoch only in phase crash, when a slot is granted
+// again after a database was restored (see Adopt).
+func Monotone(old, next Table) error {
+	if len(old.Slots) == 0 && old.Epoch.IsZero() {
+		return nil
+	}
+	fail := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %w", ErrBackwards, fmt.Errorf(format, args...))
+	}
+	switch c := next.Epoch.Compare(old.Epoch); {
+	case c < 0:
+		return fail("epoch %s after %s", next.Epoch, old.Epoch)
+	case c == 0 && !next.Equal(old):
+		return fail("two tables of epoch %s differ", old.Epoch)
+	case len(old.Slots) != 0 && len(next.Slots) != len(old.Slots):
+		return fail("%d slots after %d", len(next.Slots), len(old.Slots))
+	}
+	for i, o := range old.Slots {
+		n := next.Slots[i]
+		switch c := n.LeaderEpoch.Compare(o.LeaderEpoch); {
+		case c < 0:
+			return fail("slot %d: leader epoch %s after %s", i, n.LeaderEpoch, o.LeaderEpoch)
+		case c == 0 && n.Leader != o.Leader:
+			return fail("slot %d: leader %s after %s at the same leader epoch %s", i, n.Leader, o.Leader, o.LeaderEpoch)
+		case c > 0 && n.Leader == o.Leader && n.Phase != Crash:
+			return fail("slot %d: leader epoch %s after %s for the same leader %s", i, n.LeaderEpoch, o.LeaderEpoch, o.Leader)
+		case n.VersionBase < o.VersionBase:
+			return fail("slot %d: version base %d after %d", i, n.VersionBase, o.VersionBase)
+		}
+	}
+	return nil
 }

@@ -37,8 +37,6 @@
 //   - merge.go: a session's answer to a diff, and what was written meanwhile.
 //   - read.go: what subscribers see.
 //   - store.go: the store, writes, removals, a new leader's versions, and the feed's log.
-//   - marks.go: since when and until when something may be missing.
-//   - copy.go: a copy outside of a store, and its message.
-//   - bases.go: earlier contents, for deltas and for what is read in parts.
-//   - datum.go: a datum and its registrations, and an owner's copies in two numbers.
+//   - marks.go: until when something may be missing, and what time ends.
+//   - datum.go: a copy, a datum with its present and earlier contents, and an owner's copies in two numbers.
 package store

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -48,6 +47,31 @@ type Store struct {
 	until       time.Time
 	incomplete  time.Time // not after until; see MarkIncomplete
 }
+
+// A decision that was made elsewhere some time ago (a session's answer to a
+// diff, the old leader's feed) is merged while sessions continue to write here.
+// A PendingMerge covers the time between the decision and its arrival: what the
+// owner session itself wrote here during that time is newer, and wins.
+//
+// Without that rule a withdrawn registration could return: (1) the session
+// answers a diff with R in it; (2) R's client withdraws, and the session writes
+// the removal; (3) the removal arrives here before the answer does.
+//
+// A PendingMerge ends with End, or with the leadership of the slot for which it
+// was begun: the slot's replica then calls EndAll. After that nothing is merged
+// under it, and End has no effect. A nil *PendingMerge belongs to a follower:
+// no session writes to it, so the leader's feed replaces everything.
+type PendingMerge struct{ since uint64 } // s.writes when it began
+
+// lastWrite is the number of a session's last write to a copy, and the highest
+// version that the session has removed.
+type lastWrite struct {
+	number  uint64
+	removed int64
+}
+
+// Pending reports whether a merge is open.
+func (s *Store) Pending() bool { return len(s.merges) > 0 }
 
 // New returns an empty store whose unconfirmed marks last for grace.
 func New(grace time.Duration) *Store {
@@ -316,45 +340,6 @@ func (s *Store) forgetIfEmpty(d *datum, now time.Time) {
 			s.emptied = map[string]bool{}
 		}
 		s.emptied[d.id] = true
-	}
-}
-
-// Compact deletes the tombstones that arrived at or before the given time and
-// hide nothing any more, and then prunes.
-func (s *Store) Compact(before, now time.Time) {
-	for _, t := range s.tombstones {
-		if t.at.After(before) {
-			break // so did all that follow
-		}
-		_, r, at := s.find(t.Key)
-		if at >= 0 && r.copies[at].version == t.version && !r.hides(t.version) {
-			s.remove(t.Key, t.version, wirev1.Cause_CAUSE_WITHDRAWN, now)
-		}
-	}
-	s.Prune(now)
-}
-
-// Prune frees the records of deleted copies, marks that have ended, data without
-// copies and marks, and old contents. It visits only what has lost its copies or
-// has changed lately, not every datum. It deletes no copy: in a follower's store only its leader decides that.
-func (s *Store) Prune(now time.Time) {
-	s.tombstones = slices.DeleteFunc(s.tombstones, func(t tombstoneRecord) bool {
-		_, r, at := s.find(t.Key)
-		return at < 0 || r.copies[at].version != t.version // deleted or replaced
-	})
-	empty := s.emptied
-	s.emptied = nil
-	for id := range empty {
-		if d := s.data[id]; d != nil {
-			s.forgetIfEmpty(d, now)
-		}
-	}
-	if s.bases.expire(now); len(s.bases) == 0 {
-		s.bases = nil // a map keeps the size that it had
-	}
-	maps.DeleteFunc(s.marked, func(_ string, m mark) bool { return !now.Before(m.until) })
-	if len(s.marked) == 0 {
-		s.marked = nil
 	}
 }
 

@@ -42,13 +42,11 @@
 //   - queue.go: the changes that data has not acknowledged.
 //   - diff.go: the answer to a data node that compares its copies.
 //   - publish.go: registrations come, change, go, and are copied for another session.
-//   - subscribe.go: subscriptions come and go.
-//   - push.go: what was read is offered to the subscribers.
+//   - push.go: subscriptions come and go, and what was read is offered to them.
 //   - read.go: which topics are to be read, and what the answers make of them.
-//   - fence.go: which leader epoch of a slot counts.
 //   - registry.go: the registry, the number of its slots, and how much clients may hold.
 //   - guard.go: when a push is held back.
-//   - slot.go: one slot: its leader, registrations, queue and topics.
+//   - slot.go: one slot: its fence, registrations, queue and topics.
 //   - topic.go: a topic, its content and its subscriptions.
 //   - registration.go: a registration, a change of it, and the classes of changes.
 //   - owner.go: a connection, and until when its registrations may be published.

@@ -44,7 +44,11 @@ func (r *Registry) Put(sender *Owner, p *wirev1.Publisher, now time.Time) (store
 		return !old.stored.IsZero(), nil
 	}
 	reg := &registration{id: p.GetId(), key: p.GetDataInfoId(), version: p.GetVersion(), values: p.GetValues(), withdrawn: p.GetWithdrawn()}
-	return false, r.within(owner, old, reg, func() { r.replace(old, reg, owner, now) })
+	if err := r.mayRegister(owner, old, reg); err != nil {
+		return false, err
+	}
+	r.replace(old, reg, owner, now)
+	return false, nil
 }
 
 // replace puts reg in the place of old, which may be nil, and queues it.

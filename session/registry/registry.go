@@ -191,16 +191,6 @@ func (r *Registry) closeAccounts() {
 	}
 }
 
-// within calls put if owner may have reg in the place of old, which may be nil, and
-// returns why not otherwise.
-func (r *Registry) within(owner *Owner, old, reg *registration, put func()) error {
-	if err := r.mayRegister(owner, old, reg); err != nil {
-		return err
-	}
-	put()
-	return nil
-}
-
 // mayRegister returns why owner may not have reg in the place of old, which may be
 // nil, or nil. A withdrawal of what is held always may; an update of it may grow to
 // twice the bytes, or an older version would stay visible.

@@ -4,8 +4,7 @@
 // server.go is the HTTP server of a node's only port; router.go has the paths
 // that all roles serve, and how an error is written as JSON; routes.go is the table of
 // all requests: the right and the roles that each needs, whether it lasts, and whether
-// it is an act; identity.go checks the right, and the role over TLS, and reports acts;
-// browser.go refuses what the web pages of others make browsers send; limits.go bounds
-// bodies, readers of lists, connections and requests; page.go writes lists in pages;
+// it is an act; identity.go checks the right, and the role over TLS, reports acts, and
+// refuses what the web pages of others make browsers send; limits.go bounds bodies, readers of lists, connections and requests; page.go writes lists in pages;
 // codec.go bounds the messages of clients; events.go is a node's event log.
 package serve

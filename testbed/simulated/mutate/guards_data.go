@@ -25,11 +25,11 @@ var dataGuards = []guard{
 	{name: "a new leader forgets the lost sessions", test: unit{"./meta", "TestLostSession_IsPublishedUntilItIsAccountedFor"}, by: on("cut-off-from-the-metas-alone"), patch: patch{
 		"meta/roster.go", "if r.nodes[m.Node.Name] == nil {\n\t\t\tr.absent", "if r.nodes[m.Node.Name] == nil && now.IsZero() {\n\t\t\tr.absent"}},
 	{name: "a diff is no fence", test: unit{"./session", "TestDiffIsAFence"}, by: on("taken-for-dead"), patch: patch{
-		"session/registry/diff.go", "adopted, ok := r.adopt(s, epoch, address, now)", "adopted, ok := address == \"none\", !epoch.Less(s.epoch)"}},
+		"session/registry/diff.go", "adopted, ok := r.Adopt(s.number, epoch, address, now)", "adopted, ok := address == \"none\", !epoch.Less(s.epoch)"}},
 	{name: "a lower leader epoch is adopted", by: on("taken-for-dead"), patch: patch{
-		"session/registry/fence.go", "case c < 0:\n\t\treturn false, false", "case c < 0 && s.number < 0:\n\t\treturn false, false"}},
+		"session/registry/slot.go", "case c < 0:\n\t\treturn false, false", "case c < 0 && s.number < 0:\n\t\treturn false, false"}},
 	{name: "answers of another epoch are counted", by: on("taken-for-dead"), patch: patch{
-		"session/registry/fence.go", "return s, s.epoch == epoch", "return s, s.epoch == epoch || s.number >= 0"}},
+		"session/registry/slot.go", "return s, s.epoch == epoch", "return s, s.epoch == epoch || s.number >= 0"}},
 	{name: "the counter begins where it was", by: on("f16", "drained-over-slow-links"), covered: []string{"versions do not begin at the grant's base"}, patch: patch{
 		"data/store/store.go", "s.counter = max(s.counter, floor) + 1\n\ts.claims", "s.counter = floor\n\ts.claims"}},
 	{name: "versions do not begin at the grant's base", by: on("f16", "drained-over-slow-links"), covered: []string{"the counter begins where it was"}, patch: patch{
