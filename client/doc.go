@@ -20,14 +20,6 @@
 // application notices neither: its lists stay, and its publications stay
 // visible to others.
 //
-//	              welcomed: everything is sent again
-//	(seeking) -------------------------------------------> (held)
-//	   ^   |                                                |  |
-//	   |   +-- none reached: again after 20 ms .. 2 s       |  | asked to move
-//	   |                                                    |  v
-//	   +---------- lost: try another one at once -----------+ (moving) -> held by the
-//	                                                          other, once data has all
-//
 // # Registration and acknowledgement
 //
 // A Publication is one registration: an id that is random per process, and a

@@ -114,7 +114,7 @@
 // needs.
 //
 //   - stop.go: a stop hands over every slot first.
-//   - server.go: the list of the parts, and how a node starts.
+//   - server.go: the list of the parts, and how a node starts, and its configuration.
 //   - admin.go: what operators are shown, and what tests compare.
 //   - service.go: what this node answers to sessions and to other data nodes.
 //   - slots.go: the state loop, which applies the slot table.
@@ -129,5 +129,4 @@
 //   - replica.go: one slot: its state, its copy, and who may read and write it.
 //   - feeds.go: what is pending for each follower's stream and each session's feed.
 //   - owners.go: which sessions are alive, and when one is given up.
-//   - config.go: the configuration and its defaults.
 package data

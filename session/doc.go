@@ -48,9 +48,8 @@
 // subscriber here is read at once or, within the push window after its last
 // read, when that window ends: the first change is pushed without delay, and a
 // burst is merged. The read request names the hash of the content that is held;
-// equal content is neither sent nor pushed again. What is pushed as version v
-// is exactly the datum at version v, and versions rise per subscriber. The push
-// guard may hold a push back (registry/guard.go); it never changes one.
+// equal content is neither sent nor pushed again. The push guard may hold a push
+// back (registry/guard.go).
 //
 // # What is guaranteed
 //
@@ -122,7 +121,7 @@
 // is given the parts below it and the functions that it needs.
 //
 //   - stop.go: the clients move before a stop, and what they have left goes to other sessions.
-//   - server.go: the list of the parts, and how a session starts.
+//   - server.go: the list of the parts, and how a session starts, and its configuration.
 //   - state.go: the loop that applies the cluster's state, and whether clients are taken, or asked to move.
 //   - admin.go: what operators are shown, and what is measured.
 //   - spread.go: clients move to sessions that have fewer.
@@ -133,10 +132,8 @@
 //   - clients.go: connections: open, broken, and expired.
 //   - backlog.go: what waits of one connection.
 //   - outbox.go: what waits to be sent on it.
-//   - diff.go: answers a data node's diff.
 //   - writer.go: one Write at a time to each data node.
 //   - reader.go: which dataIds have changed at each data node, and one Fetch at a time from it.
 //   - nodes.go: the data nodes: their loops, what wakes and pauses them.
-//   - locked.go: the registry and its lock.
-//   - config.go: the configuration and its defaults.
+//   - diff.go: the registry, its lock, and the answer to a data node's diff.
 package session

@@ -21,6 +21,11 @@ import (
 // nodes holds the data nodes that this session is connected to: every one on
 // the member list, and every one that leads a slot.
 type nodes struct {
+	registry *locked
+	view     *wire.View
+	rand     func() *rand.Rand                              // a random source for one loop
+	loops    []func(context.Context, *dataNode, *rand.Rand) // of each: a writer, a reader and a feed, so that a slow node delays no other
+
 	mu        sync.Mutex // guards byAddress
 	byAddress map[string]*dataNode
 
@@ -155,50 +160,40 @@ func waitSignal(ctx context.Context, s signal.Signal, until time.Time) bool {
 	return true
 }
 
-// links keeps the loops of every data node: a writer, a reader and a feed, so
-// that a slow node delays no other.
-type links struct {
-	registry *locked
-	view     *wire.View
-	nodes    *nodes
-	rand     func() *rand.Rand // a random source for one loop
-	loops    []func(context.Context, *dataNode, *rand.Rand)
-}
-
 // run starts and ends the loops of data nodes as they come and go, and joins
 // all of them when ctx ends.
-func (l *links) run(ctx context.Context) {
+func (ns *nodes) run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	for {
-		ended, begun := l.nodes.set(l.wanted())
+		ended, begun := ns.set(ns.wanted())
 		for _, n := range ended {
 			n.cancel()
 		}
 		for _, n := range begun {
 			own, cancel := context.WithCancel(ctx)
 			n.cancel = cancel // called above, or by the end of ctx
-			for _, loop := range l.loops {
-				random := l.rand()
+			for _, loop := range ns.loops {
+				random := ns.rand()
 				running.Go(func() { loop(own, n, random) })
 			}
 		}
 		select {
 		case <-ctx.Done():
-			for _, n := range l.nodes.list() {
+			for _, n := range ns.list() {
 				n.cancel()
 			}
 			return
-		case <-l.nodes.changed.C():
+		case <-ns.changed.C():
 		}
 	}
 }
 
 // wanted returns the addresses of the data nodes to be connected to: the members
 // and all slot leaders.
-func (l *links) wanted() map[string]bool {
-	wanted := with(l.registry, (*registry.Registry).Leaders)
-	for _, m := range l.view.State().Members.Of(conclave.RoleData) {
+func (ns *nodes) wanted() map[string]bool {
+	wanted := with(ns.registry, (*registry.Registry).Leaders)
+	for _, m := range ns.view.State().Members.Of(conclave.RoleData) {
 		wanted[m.Address] = true
 	}
 	return wanted

@@ -178,8 +178,7 @@ func (m *room) wait(ctx context.Context) error {
 
 func refusal(id string, err error) *wirev1.Refusal {
 	out := &wirev1.Refusal{Id: cut(id, maxNameBytes), Code: string(wire.CodeInternal), Message: err.Error()}
-	var e *wire.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*wire.Error](err); ok {
 		out.Code, out.Message = string(e.Code), e.Message
 	}
 	out.Message = cut(out.Message, 4*maxNameBytes)

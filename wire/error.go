@@ -94,12 +94,11 @@ func ToConnect(err error) error {
 	if err == nil {
 		return nil
 	}
-	var already *connect.Error
-	if errors.As(err, &already) {
+	if _, already := errors.AsType[*connect.Error](err); already {
 		return err
 	}
-	var e *Error
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
 		e = Errorf(CodeInternal, "%v", err)
 	}
 	out := connect.NewError(codes[e.Code].rpc, errors.New(e.Message))
@@ -120,8 +119,8 @@ func FromConnect(err error) error {
 	if err == nil {
 		return nil
 	}
-	var ce *connect.Error
-	if !errors.As(err, &ce) {
+	ce, ok := errors.AsType[*connect.Error](err)
+	if !ok {
 		return &transportError{Errorf(CodeUnavailable, "%v", err), err}
 	}
 	for _, d := range ce.Details() {
@@ -147,8 +146,7 @@ func FromConnect(err error) error {
 
 // CodeOf returns the code of the *Error in err's chain, or "" if there is none.
 func CodeOf(err error) Code {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
 	}
 	return ""

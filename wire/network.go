@@ -70,8 +70,8 @@ func Refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 // route, unknown name, or no answer in time. It is false for a connection that
 // was accepted and then stays silent.
 func DialFailed(err error) bool {
-	var e *net.OpError
-	return errors.As(err, &e) && e.Op == "dial"
+	e, ok := errors.AsType[*net.OpError](err)
+	return ok && e.Op == "dial"
 }
 
 // Unnamed reports whether err is a dial to a name that does not resolve. Docker
@@ -80,8 +80,8 @@ func DialFailed(err error) bool {
 // network cannot resolve names either; after a refused dial it is the expected
 // next error.
 func Unnamed(err error) bool {
-	var e *net.DNSError
-	return errors.As(err, &e) && e.IsNotFound
+	e, ok := errors.AsType[*net.DNSError](err)
+	return ok && e.IsNotFound
 }
 
 // tracked is a Network that keeps its dialled connections and can close them

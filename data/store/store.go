@@ -9,14 +9,7 @@ import (
 )
 
 // Store holds the copies of one slot. It is not safe for concurrent use: the
-// slot's lock guards it.
-//
-// A copy is kept for each (registration id, owner session incarnation). A put
-// replaces a lower version of the same owner. A removal deletes the owner's own
-// copy, but never a newer version. Subscribers see the highest version over all
-// owners, unless it is a tombstone. The result therefore does not depend on the
-// order of the changes, on repetitions, or on the session that they came
-// through. A version below one that was here is never shown again (see Remove).
+// slot's lock guards it. doc.go has its rule.
 type Store struct {
 	grace  time.Duration // how long a mark lasts: the session grace
 	data   map[string]*datum

@@ -5,24 +5,12 @@
 // and returns what is to be sent and whether there is something to do. Package
 // session owns one Registry, guards it with one lock, and moves what it returns.
 //
-// # The rules
-//
-// Registrations: of each id the highest version is held, live or a tombstone,
-// and belongs to the connection that sent it last. It is published only while
-// that connection is fresh (Owner).
-//
-// Epochs: of each slot the highest leader epoch is adopted. Changes are taken
-// and topics are read at that epoch, and an answer counts only if it still is
-// the slot's when the answer arrives (Adopt). A diff adopts the asker's epoch
-// before it is answered, so nothing that is sent later can be older than the
-// answer.
-//
-// Changes: the newest change of an id waits in its slot's queue until the slot's
-// leader has accepted it at the present epoch (Settle).
-//
-// Pushes: what is pushed as version v is the datum at version v, and versions
-// rise per subscription. The push guard may hold a push back; it never changes
-// one (guard.go).
+// Of each registration id the highest version is held, live or a tombstone; it
+// belongs to the connection that sent it last, and is published only while that is
+// fresh (Owner). Of each slot the highest leader epoch is adopted: changes are taken
+// and topics read at that epoch, and an answer counts only if it still is the
+// slot's when the answer arrives (Adopt, Settle, Diff). What is pushed as version v
+// is the datum at version v, and versions rise per subscription (guard).
 //
 // # Who calls what
 //

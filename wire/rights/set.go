@@ -82,9 +82,6 @@ func (s *Set) add(id Identity, token string) error {
 	return nil
 }
 
-// equal compares two digests in constant time.
-func equal(a, b [sha256.Size]byte) bool { return subtle.ConstantTimeCompare(a[:], b[:]) == 1 }
-
 // Strongest returns the first token with the highest right.
 func (s *Set) Strongest() string {
 	best := s.entries[0]
@@ -210,7 +207,7 @@ func (s *Set) find(credential, address string) (found entry, ok bool) {
 		if bound {
 			want = sha256.Sum256([]byte(Bind(e.token, address)))
 		}
-		if equal(digest, want) {
+		if subtle.ConstantTimeCompare(digest[:], want[:]) == 1 {
 			found, ok = e, true
 		}
 	}

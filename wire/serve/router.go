@@ -122,8 +122,8 @@ func WriteJSON(w http.ResponseWriter, status int, body any) {
 // WriteError sends {error:{code, message, details}} with the status of the
 // error's code.
 func WriteError(w http.ResponseWriter, err error) {
-	var e *wire.Error
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*wire.Error](err)
+	if !ok {
 		e = wire.Errorf(wire.CodeInternal, "%v", err)
 	}
 	writeErrorStatus(w, e.Status(), e)
