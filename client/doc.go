@@ -84,9 +84,4 @@
 //   - All sessions: the last lists stay; the client retries for ever.
 //   - Data nodes, meta nodes, the database: no effect here, except that Stored
 //     waits.
-//
-// The loop that reconnects (ensureConnected in article 002), the replay and the
-// list that stays are those of the article's client. The original checks its
-// connection every half second and waits up to five seconds between attempts;
-// this client reacts to the end of the stream.
 package client

@@ -57,9 +57,7 @@ const (
 // what is urgent does not wait for that (ADR 0079).
 type windows [2]window
 
-func newWindows(long time.Duration) windows {
-	return windows{newWindow(long), newWindow(long)}
-}
+func newWindows(long time.Duration) windows { return windows{newWindow(long), newWindow(long)} }
 
 // windowOf returns the index of the window of a class.
 func windowOf(class int) int {

@@ -120,8 +120,7 @@
 //   - slots.go: the state loop, which applies the slot table.
 //   - source.go: what other nodes have is taken over.
 //   - migrate.go: from the grant of a slot to the moment at which it serves.
-//   - sweep.go: what time ends: copies of lost sessions, tombstones, marks.
-//   - repair.go: which slots are compared with which sessions, and when.
+//   - sweep.go: what is done in the background: what time ends, and which slots are compared with which sessions.
 //   - diff.go: one slot is compared with one session.
 //   - follow.go: a follower reads its leaders' feeds.
 //   - replicate.go: a leader sends its followers' feeds.

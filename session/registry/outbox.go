@@ -229,18 +229,9 @@ func (o *Outbox) Overflows() bool { return len(o.refused)+len(o.withheld) > maxR
 // messageBytes limits the pushes in one message to a client.
 const messageBytes = 1 << 20
 
-// Answers removes and returns the next message without lists, which must not be sent
-// yet, or nil if there is nothing else to be sent.
-func (o *Outbox) Answers() *wirev1.ServerMessage {
-	m, something := o.answers()
-	if !something {
-		return nil
-	}
-	return m
-}
-
-// answers begins the next message, and reports whether there is anything in it.
-func (o *Outbox) answers() (m *wirev1.ServerMessage, something bool) {
+// Answers removes and returns the next message without lists, and reports whether
+// there is anything in it.
+func (o *Outbox) Answers() (m *wirev1.ServerMessage, something bool) {
 	m = &wirev1.ServerMessage{Welcome: o.Welcome, Sessions: o.Sessions, Pong: o.Pong}
 	if o.Move != "" {
 		m.Move = &wirev1.Move{Reason: o.Move, To: o.MoveTo}
@@ -270,7 +261,7 @@ func (o *Outbox) answers() (m *wirev1.ServerMessage, something bool) {
 // Next removes and returns the next message, or nil when nothing is left to be
 // sent. A datum for several subscriptions of the connection is sent once.
 func (o *Outbox) Next() *wirev1.ServerMessage {
-	m, something := o.answers()
+	m, something := o.Answers()
 	size, taken := 0, 0
 	at := map[unsent]*wirev1.Push{}
 	if o.parts != nil {

@@ -183,7 +183,7 @@ var articleGuards = []guard{
 	{name: "002: sessions push what is left of a lost slot", test: unit{"./session", "TestArticleSessionsReplayWhatDataLost"}, patch: patch{
 		"data/replica.go", "case r.state == slot.Migrating && !writes:", "case r.state == slot.Migrating && !writes && r.store == nil:"}},
 	{name: "002: a leader compares with no session", test: unit{"./data", "TestRepair_AddsWhatWritesMissed"}, patch: patch{
-		"data/repair.go", "\t\t\tif s.owners.alive(session) {", "\t\t\tif s.owners.alive(session) && epoch.IsZero() {"}},
+		"data/sweep.go", "\t\t\tif s.owners.alive(session) {", "\t\t\tif s.owners.alive(session) && epoch.IsZero() {"}},
 	{name: "002: a follower does not compare its copy", test: unit{"./data", "TestCompare_FollowerThatLostACopyLoadsItAgain"}, patch: patch{
 		"data/follow.go", "if leaders == nil ||", "if leaders == nil || leaders != nil ||"}},
 	{name: "002: a node is sent the switches after it serves", test: unit{"./data", "TestArticleAStartingNodeHasItsSettingsBeforeItServes"}, patch: patch{
