@@ -39,7 +39,7 @@
 //
 // # When the session is slow
 //
-// The client sends it less (window.go): what waits is sent in larger messages, a
+// The client sends it less (send.go): what waits is sent in larger messages, a
 // newer version replaces an older one, and withdrawals and updates go before new
 // publications. Pings do not wait behind it. While Config.MaxWaiting bytes wait for
 // acceptance, Publish waits, too.

@@ -114,8 +114,7 @@
 // needs.
 //
 //   - stop.go: a stop hands over every slot first.
-//   - server.go: the list of the parts, and how a node starts, and its configuration.
-//   - admin.go: what operators are shown, and what tests compare.
+//   - server.go: the list of the parts, and how a node starts.
 //   - service.go: what this node answers to sessions and to other data nodes.
 //   - slots.go: the state loop, which applies the slot table.
 //   - source.go: what other nodes have is taken over.
@@ -124,8 +123,9 @@
 //   - diff.go: one slot is compared with one session.
 //   - follow.go: a follower reads its leaders' feeds.
 //   - replicate.go: a leader sends its followers' feeds.
-//   - notes.go: log lines, events and metrics of the slots.
+//   - admin.go: what operators are shown: lists, log lines, events and metrics.
 //   - replica.go: one slot: its state, its copy, and who may read and write it.
 //   - feeds.go: what is pending for each follower's stream and each session's feed.
 //   - owners.go: which sessions are alive, and when one is given up.
+//   - config.go: the configuration and its defaults.
 package data

@@ -121,7 +121,7 @@
 // is given the parts below it and the functions that it needs.
 //
 //   - stop.go: the clients move before a stop, and what they have left goes to other sessions.
-//   - server.go: the list of the parts, and how a session starts, and its configuration.
+//   - server.go: the list of the parts, and how a session starts.
 //   - state.go: the loop that applies the cluster's state, and whether clients are taken, or asked to move.
 //   - admin.go: what operators are shown, and what is measured.
 //   - spread.go: clients move to sessions that have fewer.
@@ -136,4 +136,5 @@
 //   - reader.go: which dataIds have changed at each data node, and one Fetch at a time from it.
 //   - nodes.go: the data nodes: their loops, what wakes and pauses them.
 //   - diff.go: the registry, its lock, and the answer to a data node's diff.
+//   - config.go: the configuration and its defaults.
 package session

@@ -107,7 +107,7 @@ func (c *clientService) put(conn *connection, publishers []*wirev1.Publisher) {
 
 // maxWaiting is how many bytes of new registrations of one client may wait before
 // its session reads no further message of it: more than the two
-// messages that a client sends before they are accepted (client/window.go). A
+// messages that a client sends before they are accepted (client/send.go). A
 // registration that is larger than that does not count, because what the client
 // withdraws must not wait behind it: it counts for the intake of its address instead,
 // and is refused if that is full.
@@ -129,7 +129,7 @@ func sizeOf(p *wirev1.Publisher) (n int) {
 const maxUnsent = 8 << 20
 
 // room makes clients wait that send new registrations faster than data stores
-// them. What a client is not answered it does not send more of (client/window.go),
+// them. What a client is not answered it does not send more of (client/send.go),
 // so the overload waits at the clients, where Publish blocks. Withdrawals, and
 // newer versions of what is held already, do not wait: they replace something.
 type room struct {

@@ -1,13 +1,11 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"runtime"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -17,7 +15,6 @@ import (
 	"conclave/session/registry"
 	"conclave/wire"
 	"conclave/wire/admit"
-	"conclave/wire/list"
 	"conclave/wire/serve"
 	wirev1 "conclave/wire/v1"
 	"conclave/wire/v1/wirev1connect"
@@ -189,96 +186,4 @@ func (s *Server) ready() (bool, []string) {
 		reasons = append(reasons, "stale")
 	}
 	return true, append(reasons, s.Stopping.Reasons()...)
-}
-
-// Config configures a session. Zero durations take the values of DefaultConfig.
-// Without a Token every client may register; see node.Config. A data node's feed counts as broken
-// after two missed Beats.
-type Config struct {
-	node.Config
-
-	// ClientLease is how long the registrations of a broken connection are kept
-	// for their client to come back (a quarter of it if the client's end was seen
-	// and no other client was lost), and how long a silent connection counts as
-	// open. It is at least three times the client's ping interval, which is a
-	// fifth of it. Default 5 s.
-	ClientLease time.Duration
-	// SessionGrace is how long tombstones are remembered, also by clients; the
-	// time within which removals are counted together; and, with 5 s added, the
-	// longest time for which the push guard holds a push back. ClientLease is
-	// at most two thirds of it. Default 15 s, as on the data nodes.
-	SessionGrace time.Duration
-	// PushWindow is the time after a push of a datum within which its further
-	// changes are merged, unless the switch push-window-ms overrides it.
-	// Default 10 ms.
-	PushWindow time.Duration
-	// DrainTimeout is how long a graceful stop waits for clients to move to
-	// another session. Default 10 s.
-	DrainTimeout time.Duration
-
-	// MaxSubscriptions and MaxRegistrations are how many of them a client may have
-	// here, and MaxClientBytes how much memory they may take, about. MaxAddressBytes is
-	// how much those of all clients from one address may take. What exceeds a limit is
-	// refused with the code limit_reached, and its client sends it again later; the rest
-	// stays. Defaults 65,536; 1,050,000; 1 GiB; 2 GiB.
-	MaxSubscriptions, MaxRegistrations int
-	MaxClientBytes, MaxAddressBytes    int64
-	// MaxOutboxBytes is how many bytes of answers may wait for a client that does not read
-	// them. A client that exceeds it loses its connection, and can connect again. The
-	// session keeps as many of old lists, to send a slow client only what has changed in
-	// them. The lists themselves, which it has in any case, do not count. Default 256 MiB.
-	MaxOutboxBytes int64
-	// MaxListBytes is the size of the largest list that is read and pushed, about, as it
-	// is in memory. Subscribers of a larger one get an error, and keep what they have.
-	// Default 256 MiB.
-	MaxListBytes int64
-}
-
-// DefaultConfig returns a Config with every default. The caller sets Node and
-// Metas.
-func DefaultConfig() Config {
-	return Config{
-		Config:       node.Config{Listen: "127.0.0.1:9603"}.WithDefaults(),
-		ClientLease:  5 * time.Second,
-		SessionGrace: 15 * time.Second,
-		PushWindow:   10 * time.Millisecond,
-		DrainTimeout: 10 * time.Second,
-
-		MaxSubscriptions: 1 << 16, MaxRegistrations: 1_050_000,
-		MaxClientBytes: 1 << 30, MaxAddressBytes: 2 << 30, MaxOutboxBytes: 256 << 20, MaxListBytes: list.MaxBytes,
-	}
-}
-
-// withDefaults returns c with its zero fields set to the defaults.
-func (c Config) withDefaults() Config {
-	d := DefaultConfig()
-	c.Config = c.Config.WithDefaults()
-	c.Listen = cmp.Or(c.Listen, d.Listen)
-	c.ClientLease = cmp.Or(c.ClientLease, d.ClientLease)
-	c.SessionGrace = cmp.Or(c.SessionGrace, d.SessionGrace)
-	c.PushWindow = cmp.Or(c.PushWindow, d.PushWindow)
-	c.DrainTimeout = cmp.Or(c.DrainTimeout, d.DrainTimeout)
-	c.MaxSubscriptions = cmp.Or(c.MaxSubscriptions, d.MaxSubscriptions)
-	c.MaxRegistrations = cmp.Or(c.MaxRegistrations, d.MaxRegistrations)
-	c.MaxClientBytes = cmp.Or(c.MaxClientBytes, d.MaxClientBytes)
-	c.MaxAddressBytes = cmp.Or(c.MaxAddressBytes, d.MaxAddressBytes)
-	c.MaxOutboxBytes = cmp.Or(c.MaxOutboxBytes, d.MaxOutboxBytes)
-	c.MaxListBytes = cmp.Or(c.MaxListBytes, d.MaxListBytes)
-	return c
-}
-
-// Validate reports the first invalid field and the constraint that it violates.
-// Zero fields stand for their defaults.
-func (c Config) Validate() error {
-	c = c.withDefaults()
-	if c.ClientLease > registry.FreshFor(c.SessionGrace) {
-		return fmt.Errorf("client lease %s is above two thirds of the session grace %s: a client may be silent for a lease, "+
-			"and its registrations would be held back in between", c.ClientLease, c.SessionGrace)
-	}
-	return cmp.Or(c.Config.Validate(conclave.RoleSession),
-		node.Positive("ClientLease", c.ClientLease), node.Positive("SessionGrace", c.SessionGrace),
-		node.Positive("PushWindow", c.PushWindow), node.Positive("DrainTimeout", c.DrainTimeout),
-		node.PositiveNumber("MaxSubscriptions", c.MaxSubscriptions), node.PositiveNumber("MaxRegistrations", c.MaxRegistrations),
-		node.PositiveNumber("MaxClientBytes", int(c.MaxClientBytes)), node.PositiveNumber("MaxAddressBytes", int(c.MaxAddressBytes)),
-		node.PositiveNumber("MaxOutboxBytes", int(c.MaxOutboxBytes)), node.PositiveNumber("MaxListBytes", int(c.MaxListBytes)))
 }

@@ -305,7 +305,7 @@ func (h *handOver) to(ctx context.Context, b broken, address string) error {
 	holdings := with(h.registry, func(r *registry.Registry) *registry.Holdings { return r.Holdings(b.conn.Owner) })
 	for pings, more := uint64(1), true; more; pings++ {
 		m := &wirev1.ClientMessage{Ping: pings}
-		h.registry.do(func(r *registry.Registry) { m.Publishers, more = r.Copies(holdings, partAtOnce, departedMessage) })
+		h.registry.do(func(r *registry.Registry) { m.Publishers, more = r.Messages(holdings, partAtOnce, departedMessage) })
 		open := map[string]bool{}
 		for _, p := range m.GetPublishers() {
 			open[p.GetId()] = true

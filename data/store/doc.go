@@ -33,8 +33,7 @@
 //
 // # Files, in reading order
 //
-//   - feed.go: what a leader sends to its followers, and how they apply it.
-//   - merge.go: a session's answer to a diff, and what was written meanwhile.
+//   - feed.go: what a leader sends to its followers, how they apply it, and how an answer to a diff is merged.
 //   - read.go: what subscribers see.
 //   - store.go: the store, writes, removals, a new leader's versions, and the feed's log.
 //   - marks.go: until when something may be missing, and what time ends.

@@ -196,6 +196,23 @@ func (s *Store) RemoveOwner(owner conclave.NodeID, cause wirev1.Cause, now time.
 	return n
 }
 
+// Of returns one owner's copies, in no order.
+func (s *Store) Of(owner conclave.NodeID) []Copy {
+	o := s.owners[owner]
+	if o == nil {
+		return nil
+	}
+	out := make([]Copy, 0, o.count)
+	for id, d := range s.data {
+		for _, r := range d.regs {
+			if at := r.of(o); at >= 0 {
+				out = append(out, copyOf(id, r, r.copies[at]))
+			}
+		}
+	}
+	return out
+}
+
 // Serve begins a new leader epoch. The counter rises above floor and above
 // every version that was ever given out, and every datum takes that version, so
 // that subscribers accept it as newer than anything they hold. The feed starts

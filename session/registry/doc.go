@@ -16,7 +16,7 @@
 //
 //	a client's messages     Sources, Put, Withdraw; Subscribe, Unsubscribe; Renew
 //	its end                 End, Linger, Release; Disown when its lease expires
-//	a stop                  Holdings, Copies
+//	a stop                  Holdings, Messages
 //	the slot table          Resize, Adopt
 //	a loop that writes      Unwritten, Take, Settle, Refuse; Audit
 //	a loop that reads       Unread, TakeReads, Fetched, Retry

@@ -118,15 +118,6 @@ func (r *Registry) Retry(reads Reads, answered int, from time.Time) (due bool) {
 	return len(rest) > 0
 }
 
-// answer is the answer to a read of a topic, which may come in parts.
-type answer struct {
-	epoch   conclave.Epoch // of the slot, at which all parts are read
-	list    list.Assembly
-	version int64
-	mark    mark // what the leader said with any of the parts
-	again   bool // the datum may have changed since the first part
-}
-
 // unfitPause is the time after which a list is read again of which a part did not fit.
 const unfitPause = time.Second
 

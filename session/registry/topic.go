@@ -34,6 +34,15 @@ type topic struct {
 	large  uint64          // bytes of the list, which are too many to be sent; 0: it is sent
 }
 
+// answer is the answer to a read of a topic, which may come in parts.
+type answer struct {
+	epoch   conclave.Epoch // of the slot, at which all parts are read
+	list    list.Assembly
+	version int64
+	mark    mark // what the leader said with any of the parts
+	again   bool // the datum may have changed since the first part
+}
+
 // mark marks a datum: removals below a version are unconfirmed until a time.
 type mark struct {
 	below      int64

@@ -39,11 +39,11 @@ var dataGuards = []guard{
 	{name: "an older write overtakes", test: unit{"./data", "TestWrite_OlderRequestIsRefused"}, by: on("overtaken-writes", "overtaken-removals", "overtaken-writes@2", "overtaken-writes@3"), patch: patch{
 		"data/service.go", "if number < r.numbers[session] {", "if number < r.numbers[session] && number == 0 {"}},
 	{name: "an answer to a diff wins over what was written since", test: unit{"./data/store", "TestMerge_WriteOvertakesDiffAnswer"}, by: on("overtaken-answers"), patch: patch{
-		"data/store/merge.go", "s.touched[key].number > m.since", "s.touched[key].number > m.since && m.since > 1<<62"}},
+		"data/store/feed.go", "s.touched[key].number > m.since", "s.touched[key].number > m.since && m.since > 1<<62"}},
 	{name: "a diff outlives the leadership that asked for it", test: unit{"./data", "TestPendingMerge_NeverOutlivesItsLeadership"}, by: on("handed-over-during-a-diff", "handed-over-during-a-diff@2"), covered: []string{"what was written to a follower overtakes its leader's feed"}, patch: patch{
 		"data/replica.go", "\t\tr.store.EndAll()\n", ""}},
 	{name: "what was written to a follower overtakes its leader's feed", by: on("handed-over-during-a-diff", "handed-over-during-a-diff@2"), covered: []string{"a diff outlives the leadership that asked for it"}, patch: patch{
-		"data/store/merge.go", "return m != nil && s.touched[key].number > m.since", "return s.touched[key].number > 0 && (m == nil || s.touched[key].number > m.since)"}},
+		"data/store/feed.go", "return m != nil && s.touched[key].number > m.since", "return s.touched[key].number > 0 && (m == nil || s.touched[key].number > m.since)"}},
 	{name: "a removal takes newer versions", test: unit{"./data/store", "TestStore_AgreesWithModel"}, by: on("overtaken-removals", "overtaken-removals@2"), covered: []string{"an older write overtakes"}, patch: patch{
 		"data/store/store.go", "if c.version > version || c.withdrawn", "if c.withdrawn"}},
 	{name: "a tombstone is removed while it hides a copy", test: unit{"./data/store", "TestTombstone_HidesLowerCopiesUntilTheyAreGone"}, by: on("withdrawn-and-both-are-lost", "withdrawn-and-both-are-lost@2", "withdrawn-and-both-are-lost@3"), covered: []string{"a removal shows what is older", "a withdrawal that data has is not repeated"}, patch: patch{
