@@ -1,6 +1,8 @@
 package conclave
 
 import (
+	"cmp"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
@@ -54,12 +56,7 @@ func ValidateName(s string) error {
 // NewIncarnation returns a random incarnation. Incarnations are only compared
 // for equality; they have no order.
 func NewIncarnation(r *rand.Rand) string {
-	var b [8]byte
-	n := r.Uint64()
-	for i := range b {
-		b[i] = byte(n >> (8 * i))
-	}
-	return hex.EncodeToString(b[:])
+	return hex.EncodeToString(binary.LittleEndian.AppendUint64(nil, r.Uint64()))
 }
 
 // IsZero reports whether n is the zero NodeID, which stands for no node.
@@ -92,10 +89,7 @@ func ParseNodeID(s string) (NodeID, error) {
 // Compare orders ids by name, then by incarnation. Every list that is visible
 // outside the process has this order.
 func (n NodeID) Compare(o NodeID) int {
-	if c := strings.Compare(n.Name, o.Name); c != 0 {
-		return c
-	}
-	return strings.Compare(n.Incarnation, o.Incarnation)
+	return cmp.Or(strings.Compare(n.Name, o.Name), strings.Compare(n.Incarnation, o.Incarnation))
 }
 
 // Epoch orders the decisions of leaders: by the term of the leader, then by a
@@ -109,13 +103,7 @@ type Epoch struct {
 
 // Compare returns -1, 0 or +1 if e is older than, the same as, or newer than o.
 func (e Epoch) Compare(o Epoch) int {
-	switch {
-	case e.Term < o.Term, e.Term == o.Term && e.Seq < o.Seq:
-		return -1
-	case e == o:
-		return 0
-	}
-	return 1
+	return cmp.Or(cmp.Compare(e.Term, o.Term), cmp.Compare(e.Seq, o.Seq))
 }
 
 // Less reports whether e is older than o.

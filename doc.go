@@ -1,6 +1,6 @@
 // Package conclave defines the types that all parts of the registry share: the
 // identity of a node (NodeID, Role), what clients publish and subscribe
-// (DataInfoID, Publisher, Subscriber, Datum), and the order of the leaders'
+// (DataInfoID, Publisher, Datum), and the order of the leaders'
 // decisions (Epoch). It imports no other package of the module.
 //
 // # What Conclave is

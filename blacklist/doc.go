@@ -11,30 +11,20 @@
 //	    |      incarnation at its start                      |      |          |
 //	    +-----------------Remove, by an operator-------------+      +-any Add--+
 //
-// # Removal of an entry
-//
 // In the original a node removes itself from the blacklist at the end of its
 // start and so reverts an operator's decision: a machine that is forbidden
 // because it is broken returns when it is restarted. Here an entry records the
 // requester. A node removes only its own drain entry, made by an earlier
-// incarnation. An operator's entry stays until an operator removes it, and a
-// node's drain does not replace it.
+// incarnation; an operator's entry stays until an operator removes it.
 //
-// # Repeated requests
+// Requests may be repeated and may overtake each other: those that change nothing
+// need no write (Add, RemoveOwn).
 //
-// Requests may be repeated and may overtake each other. Adding an entry that
-// exists and removing one that does not change nothing and need no write. A
-// node's own entry carries the incarnation that requested it. A late request of
-// the same incarnation to be removed, sent before it began to drain, is
-// ignored.
+// # Limits
 //
-// # Guarantees and limits
-//
-// A Set never changes, and is sorted by name. Since is for
-// people; no decision depends on it. The set does not know which nodes are
-// alive or whether the cluster can spare a node; callers check that first
-// (slot.CanDrain). It is not protected against a stale writer; the store is,
-// since it accepts a set only under the leader's term.
+// The set does not know which nodes are alive or whether the cluster can spare a
+// node; callers check that first (slot.CanDrain). It is not protected against a
+// stale writer; the store is, since it accepts a set only under the leader's term.
 //
 // # What happens when a part dies
 //

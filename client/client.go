@@ -3,6 +3,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/internal/signal"
 	"conclave/wire"
 )
 
@@ -31,6 +33,9 @@ type Client struct {
 	attempts   sync.WaitGroup // to connect; Run joins them
 	ended      chan struct{}  // closed when Run has returned
 
+	room    signal.Broadcast // Publish may not have to wait any more
+	settled signal.Broadcast // every publication may be settled
+
 	turns func() // waits until the other goroutines of the process have run
 
 	closing      context.Context // ends when Close leaves, after it has waited
@@ -43,7 +48,6 @@ type Client struct {
 	seq        uint64                   // numbers publications, subscriptions and links in their order
 	pubs       map[string]*Publication  // everything that a session must know: live ones, and tombstones until they are forgotten
 	waiting    int                      // bytes of the publications in pubs that no session has accepted
-	room       chan struct{}            // closed when Publish need not wait any more; nil while none waits
 	tombstones []*Publication           // the tombstones in pubs that data has, oldest first
 	remember   time.Duration            // how long those are sent again, as the last session reported
 	subs       map[string]*Subscription // all open subscriptions
@@ -57,7 +61,6 @@ type Client struct {
 	dropped    error                    // why a Close has ended Run before everything was withdrawn
 	refusal    error                    // why the sessions refuse the token, until one accepts it
 	welcomed   bool                     // a session has taken this client at least once
-	idle       chan struct{}            // closed when every publication is stored; nil while no caller waits
 }
 
 // New checks the configuration and returns a client. It does not connect before
@@ -81,14 +84,8 @@ func New(c Config) (*Client, error) {
 // newID returns a random id, so that no order between two processes of an
 // application is ever needed. The lock is held, or c is not shared yet.
 func (c *Client) newID() string {
-	var b [16]byte
-	for i := 0; i < len(b); i += 8 {
-		n := c.config.Rand.Uint64()
-		for j := range 8 {
-			b[i+j] = byte(n >> (8 * j))
-		}
-	}
-	return hex.EncodeToString(b[:])
+	b := binary.LittleEndian.AppendUint64(nil, c.config.Rand.Uint64())
+	return hex.EncodeToString(binary.LittleEndian.AppendUint64(b, c.config.Rand.Uint64()))
 }
 
 // Run keeps the client connected until Close, and then returns nil. If ctx ends
@@ -98,7 +95,7 @@ func (c *Client) newID() string {
 // even all of them, does not end Run: the client retries for ever. A client runs
 // once: after Close or another Run it returns ErrClosed, while it runs another error.
 func (c *Client) Run(ctx context.Context) error {
-	if err := c.begin(func() {}); err != nil {
+	if err := c.begin(); err != nil {
 		return err
 	}
 	return c.run(ctx)
@@ -107,17 +104,16 @@ func (c *Client) Run(ctx context.Context) error {
 // Start calls Run in the background, until Close. After Close, or a second time, it
 // only logs an error.
 func (c *Client) Start() {
-	err := c.begin(func() {
-		c.background.Go(func() { _ = c.run(context.Background()) }) // nil: only Close ends it
-	})
-	if err != nil {
+	if err := c.begin(); err != nil {
 		c.log.Error("the client was not started", "error", err)
+		return
 	}
+	c.background.Go(func() { _ = c.run(context.Background()) }) // nil: only Close ends it
 }
 
-// begin calls start if the client may run. It is decided under the lock, so that a
-// Close at the same time either prevents the run or ends it.
-func (c *Client) begin(start func()) error {
+// begin decides whether the client may run: a Close at the same time either
+// prevents the run, or waits for its end.
+func (c *Client) begin() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -127,7 +123,6 @@ func (c *Client) begin(start func()) error {
 		return errors.New("client: it is running already")
 	}
 	c.running = true
-	start()
 	return nil
 }
 
@@ -156,10 +151,7 @@ func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	first := !c.closed
 	c.closed = true
-	if c.room != nil {
-		close(c.room)
-		c.room = nil
-	}
+	c.room.Notify()
 	if !c.running { // nothing was sent
 		if first {
 			close(c.ended)
@@ -172,19 +164,20 @@ func (c *Client) Close(ctx context.Context) error {
 			c.advance(p, nil, true)
 		}
 	}
-	idle := c.whenIdle()
-	c.mu.Unlock()
-
-	select {
-	case <-idle:
-	case <-c.ended:
-	case <-ctx.Done():
-		c.mu.Lock()
-		if c.idle != nil && !isDone(c.ended) {
-			c.dropped = ctx.Err()
-		}
+	for settled := c.settled.Next(); !c.allSettled() && !isDone(c.ended); settled = c.settled.Next() {
 		c.mu.Unlock()
+		select {
+		case <-settled:
+		case <-c.ended:
+		case <-ctx.Done():
+		}
+		c.mu.Lock()
+		if ctx.Err() != nil && !c.allSettled() && !isDone(c.ended) {
+			c.dropped = ctx.Err()
+			break
+		}
 	}
+	c.mu.Unlock()
 	c.beginClosing()
 	late := make(chan struct{})
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(3*leaveLimit/2, func() { close(late) }) })()
@@ -202,32 +195,18 @@ func (c *Client) Close(ctx context.Context) error {
 	return nil
 }
 
-// whenIdle returns a channel that is closed when every publication is stored.
-// The lock is held.
-func (c *Client) whenIdle() <-chan struct{} {
-	if c.idle == nil {
-		c.idle = make(chan struct{})
-	}
-	ch := c.idle
-	c.noteIdle()
-	return ch
-}
-
-// noteIdle closes idle if every publication is stored, or refused, or if no session
+// allSettled reports whether every publication is stored, or refused, or no session
 // has ever taken this client and its token is refused. The lock is held.
-func (c *Client) noteIdle() {
-	if c.idle == nil {
-		return
+func (c *Client) allSettled() bool {
+	if !c.welcomed && c.refusal != nil {
+		return true
 	}
-	if c.welcomed || c.refusal == nil {
-		for _, p := range c.pubs {
-			if p.stored.version < p.version && p.err == nil {
-				return
-			}
+	for _, p := range c.pubs {
+		if p.stored.version < p.version && p.err == nil {
+			return false
 		}
 	}
-	close(c.idle)
-	c.idle = nil
+	return true
 }
 
 // sorted returns the publications in the order in which they were made,

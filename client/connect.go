@@ -489,10 +489,11 @@ func (c *Client) resolve(ctx context.Context) {
 // configured or resolved, in random order.
 func (c *Client) candidates(not, first string) []string {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	reported, known := slices.Clone(c.advertised), slices.Concat(c.config.Sessions, c.resolved)
-	c.mu.Unlock()
-	c.shuffle(reported)
-	c.shuffle(known)
+	for _, list := range [][]string{reported, known} {
+		c.config.Rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	}
 	if at := slices.Index(reported, first); at > 0 {
 		reported[0], reported[at] = reported[at], reported[0]
 	}
@@ -503,10 +504,4 @@ func (c *Client) candidates(not, first string) []string {
 		}
 	}
 	return out
-}
-
-func (c *Client) shuffle(s []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.config.Rand.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
 }

@@ -20,14 +20,6 @@
 // application notices neither: its lists stay, and its publications stay
 // visible to others.
 //
-//	              welcomed: everything is sent again
-//	(seeking) -------------------------------------------> (held)
-//	   ^   |                                                |  |
-//	   |   +-- none reached: again after 20 ms .. 2 s       |  | asked to move
-//	   |                                                    |  v
-//	   +---------- lost: try another one at once -----------+ (moving) -> held by the
-//	                                                          other, once data has all
-//
 // # Registration and acknowledgement
 //
 // A Publication is one registration: an id that is random per process, and a
@@ -47,13 +39,10 @@
 //
 // # When the session is slow
 //
-// A client has at most two messages in flight that its session has not accepted,
-// and fewer bytes the longer the session takes (window.go). What waits is sent in
-// larger messages, and a newer version replaces an older one; withdrawals and
-// updates go before new publications (order.go). Pings do not wait behind it.
-// While Config.MaxWaiting bytes wait for acceptance, Publish waits, too. A session
-// to which many clients connect at once lets some of them wait for the welcome, and
-// sends them that they do.
+// The client sends it less (send.go): what waits is sent in larger messages, a
+// newer version replaces an older one, and withdrawals and updates go before new
+// publications. Pings do not wait behind it. While Config.MaxWaiting bytes wait for
+// acceptance, Publish waits, too.
 //
 // # What is guaranteed
 //
@@ -64,7 +53,7 @@
 //   - Invalid input (a name, a size) is refused by the call itself, before
 //     anything is sent. What a session refuses (a missing right) becomes the
 //     error of that publication only. What exceeds a limit of a session is sent
-//     again, since there may be room later (over.go). A refused token is sent again, as
+//     again, since there may be room later (send.go). A refused token is sent again, as
 //     Config.TokenFrom returns it then, so that it may be replaced while
 //     everything stays registered.
 //   - Close withdraws everything and waits until data has that.
@@ -95,9 +84,4 @@
 //   - All sessions: the last lists stay; the client retries for ever.
 //   - Data nodes, meta nodes, the database: no effect here, except that Stored
 //     waits.
-//
-// The loop that reconnects (ensureConnected in article 002), the replay and the
-// list that stays are those of the article's client. The original checks its
-// connection every half second and waits up to five seconds between attempts;
-// this client reacts to the end of the stream.
 package client

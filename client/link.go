@@ -370,7 +370,7 @@ func (l *link) handle(m *wirev1.ServerMessage) error {
 	}
 	c.configured(m.GetConfig())
 	if len(m.GetStored())+len(m.GetRefused()) > 0 {
-		c.noteIdle()
+		c.settled.Notify()
 	}
 	if len(m.GetSessions()) > 0 {
 		c.advertised = m.GetSessions()

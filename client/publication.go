@@ -84,10 +84,7 @@ func (c *Client) Publish(ctx context.Context, dataID string, values []string, op
 // and released meanwhile.
 func (c *Client) waitForRoom(ctx context.Context) error {
 	for !c.closed && c.waiting >= c.config.MaxWaiting {
-		if c.room == nil {
-			c.room = make(chan struct{})
-		}
-		room := c.room
+		room := c.room.Next()
 		c.mu.Unlock()
 		var err error
 		select {
@@ -112,9 +109,8 @@ func (c *Client) waitForRoom(ctx context.Context) error {
 func (c *Client) noteWaiting(p *Publication, bytes int) {
 	c.waiting += bytes - p.waiting
 	p.waiting = bytes
-	if c.room != nil && c.waiting < c.config.MaxWaiting {
-		close(c.room)
-		c.room = nil
+	if c.waiting < c.config.MaxWaiting {
+		c.room.Notify()
 	}
 }
 

@@ -1,10 +1,13 @@
 package data
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
+	"conclave"
 	"conclave/internal/signal"
+	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -78,4 +81,131 @@ func (fs *feedStreams) set(f *feedStream, open bool) {
 		return
 	}
 	fs.all = slices.DeleteFunc(fs.all, func(x *feedStream) bool { return x == f })
+}
+
+// watchers are the sessions' open change feeds.
+//
+// A feed carries names, not content: which data of which slot have changed, up
+// to which position. Changes that have not been sent to a session yet are
+// merged, so a slow session costs a set of names and not a queue. The first
+// change is sent at once.
+type watchers struct {
+	mu  sync.Mutex // guards all and what is pending in each; taken inside a replica's lock
+	all []*watcher
+}
+
+// watcher is one session's change feed.
+type watcher struct {
+	session conclave.NodeID
+	wake    signal.Signal
+	pending map[int]*pendingChange // by slot
+	sent    map[int]uint64         // the position last sent; used by the stream's handler only
+}
+
+// pendingChange is what a feed will send of one slot: the slot begins to be
+// served (reset), it is not served any more (ended), or data have changed.
+type pendingChange struct {
+	epoch        conclave.Epoch
+	position     uint64
+	reset, ended bool
+	ids          map[string]struct{}
+}
+
+// change records that data of a slot have changed. A replica's lock is held, so
+// changes come in the order of their positions.
+func (ws *watchers) change(slot int, epoch conclave.Epoch, position uint64, ids []string) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for _, w := range ws.all {
+		p := w.pending[slot]
+		if p == nil {
+			p = &pendingChange{ids: make(map[string]struct{}, len(ids))}
+			w.pending[slot] = p
+		}
+		p.epoch, p.position = epoch, position
+		if p.reset {
+			continue // the session will fetch everything anyway
+		}
+		for _, id := range ids {
+			p.ids[id] = struct{}{}
+		}
+	}
+}
+
+// reset records that a slot begins to be served. Changes of the slot that are
+// pending are dropped.
+func (ws *watchers) reset(slot int, epoch conclave.Epoch, position uint64) {
+	ws.put(slot, pendingChange{epoch: epoch, position: position, reset: true})
+}
+
+// ended records that a slot is not served any more. Changes of the slot that
+// are pending are dropped.
+func (ws *watchers) ended(slot int, epoch conclave.Epoch) {
+	ws.put(slot, pendingChange{epoch: epoch, ended: true})
+}
+
+// put replaces what is pending of a slot in every feed.
+func (ws *watchers) put(slot int, p pendingChange) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for _, w := range ws.all {
+		q := p
+		w.pending[slot] = &q
+	}
+}
+
+// wake wakes every feed that has something to send. No lock is held.
+func (ws *watchers) wake() {
+	ws.mu.Lock()
+	var due []signal.Signal
+	for _, w := range ws.all {
+		if len(w.pending) > 0 {
+			due = append(due, w.wake)
+		}
+	}
+	ws.mu.Unlock()
+	for _, b := range due {
+		b.Set()
+	}
+}
+
+// open adds a session's feed, without any slot.
+func (ws *watchers) open(session conclave.NodeID) *watcher {
+	w := &watcher{session: session, wake: signal.New(), pending: map[int]*pendingChange{}, sent: map[int]uint64{}}
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	ws.all = append(ws.all, w)
+	return w
+}
+
+func (ws *watchers) close(w *watcher) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	ws.all = slices.DeleteFunc(ws.all, func(o *watcher) bool { return o == w })
+}
+
+// next returns the next message: everything pending, in the order of the slots.
+func (ws *watchers) next(w *watcher) *wirev1.WatchEvent {
+	ws.mu.Lock()
+	pending := w.pending
+	w.pending = make(map[int]*pendingChange)
+	ws.mu.Unlock()
+	out := &wirev1.WatchEvent{}
+	for _, id := range slices.Sorted(maps.Keys(pending)) {
+		p := pending[id]
+		c := &wirev1.SlotChange{
+			Slot: uint32(id), LeaderEpoch: wire.EpochOut(p.epoch), From: w.sent[id], Position: p.position, Reset_: p.reset, Ended: p.ended,
+			DataInfoIds: slices.Sorted(maps.Keys(p.ids)),
+		}
+		w.sent[id] = p.position
+		out.Changes = append(out.Changes, c)
+	}
+	return out
+}
+
+// show makes a slot pending for one feed. A replica's lock is held.
+func (ws *watchers) show(w *watcher, slot int, epoch conclave.Epoch, position uint64) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	w.pending[slot] = &pendingChange{epoch: epoch, position: position, reset: true}
 }

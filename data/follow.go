@@ -65,12 +65,16 @@ func (f *follows) set(want map[conclave.NodeID]map[int]conclave.Epoch) {
 	f.wake.Set()
 }
 
+func (f *follows) of(leader conclave.NodeID) *puller {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.all[leader]
+}
+
 // lag returns how long nothing has been received from a leader, or 0 if that is
 // explained by the time between two beats.
 func (f *follows) lag(leader conclave.NodeID) time.Duration {
-	f.mu.Lock()
-	p := f.all[leader]
-	f.mu.Unlock()
+	p := f.of(leader)
 	if p == nil {
 		return 0 // the replica itself knows since when it has not been fed
 	}
@@ -84,9 +88,7 @@ func (f *follows) lag(leader conclave.NodeID) time.Duration {
 
 // receivedSince reports whether a leader has sent anything after a time.
 func (f *follows) receivedSince(leader conclave.NodeID, after time.Time) bool {
-	f.mu.Lock()
-	p := f.all[leader]
-	f.mu.Unlock()
+	p := f.of(leader)
 	if p == nil {
 		return false
 	}
@@ -152,17 +154,14 @@ func (p *puller) run(ctx context.Context) {
 				pause = 10 * time.Millisecond
 			}
 		}
-		timer := time.NewTimer(pause/2 + time.Duration(p.random.Int64N(int64(pause))))
 		select {
-		case <-timer.C:
+		case <-time.After(pause/2 + time.Duration(p.random.Int64N(int64(pause)))):
 		case <-p.wake.C():
 			p.wake.Set() // for the next stream
-			timer.Stop()
 			if sleep.For(ctx, time.Millisecond) != nil {
 				return
 			}
 		case <-ctx.Done():
-			timer.Stop()
 			return
 		}
 		pause = sleep.Longer(pause, 10*time.Millisecond, 500*time.Millisecond)

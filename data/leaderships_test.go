@@ -381,8 +381,8 @@ func TestPendingMerge_NeverOutlivesItsLeadership(t *testing.T) {
 			"feed":    func(t *rapid.T) { w.pull(node(t), rapid.IntRange(0, 9).Draw(t, "breaks") == 0) },
 			"silent source": func(t *rapid.T) {
 				n := node(t)
-				if m := n.slots.running[0]; m != nil && m.phase != asking && rapid.IntRange(0, 3).Draw(t, "silent") == 0 {
-					n.slots.askSessions(m, "the test")
+				if m := n.slots.running[0]; m != nil && (m.phase == finishing || m.phase == applying) && rapid.IntRange(0, 3).Draw(t, "silent") == 0 {
+					n.slots.leaveSource(m, "the test")
 				}
 			},
 			"carry on": func(t *rapid.T) { w.carryOn(node(t)) },

@@ -21,7 +21,7 @@ func TestRequests_PanicLeavesTheSlotUnlocked(t *testing.T) {
 		"finish": func(r *replica) { r.finishBefore(wire.EpochIn(next), time.Now()) },
 		"watch":  func(r *replica) { r.showTo(&watcher{}) },
 		"collect": func(r *replica) {
-			r.yield(&wirev1.HeldCopy{LeaderEpoch: next}, time.Now())
+			r.endOlder(&wirev1.HeldCopy{LeaderEpoch: next}, time.Now())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

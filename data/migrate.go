@@ -9,6 +9,7 @@ import (
 	"conclave/internal/trace"
 	"conclave/slot"
 	"conclave/wire"
+	wirev1 "conclave/wire/v1"
 	"conclave/wire/v1/wirev1connect"
 )
 
@@ -32,6 +33,59 @@ type migrations struct {
 	refollow bool // the leaders that copies follow have changed
 }
 
+// migration takes one slot from its grant to the moment at which this node
+// serves it. It belongs to the state loop. (syncMigrating in article 002, where
+// one task for each session must succeed.)
+//
+//	             Finish answered            position reached
+//	finishing ------------------> applying ------------------> (serve)
+//	    |  refused, or 300 ms    ^   |  300 ms                    ^
+//	    v    a holder has the rest   v                            |
+//	collecting: the other live holders are asked. A migration     |
+//	    |       without a source, after a crash, begins here      |
+//	    | all have answered, or 300 ms                            |
+//	    v                                                         |
+//	 asking: all sessions that must have answered a fenced diff --+
+//
+// From asking it may return to finishing; see needsSource. Collecting is left out
+// without another live holder, and after the source was asked again.
+type migration struct {
+	r     *replica
+	row   slot.Slot // the grant
+	epoch conclave.Epoch
+	phase phase
+
+	source      conclave.NodeID
+	sourceEpoch conclave.Epoch
+	sent        bool                 // Finish was sent, or the holders were asked
+	deadline    time.Time            // of finishing, applying and collecting
+	end         *wirev1.FinishedSlot // the source's answer to Finish; nil before it
+	ended       time.Time            // when that arrived
+	again       bool                 // the source was asked again
+	taken       bool                 // the copy has everything that the source had
+
+	holders map[conclave.NodeID]bool // other live holders that have not answered yet
+
+	began       time.Time                // the grant: since then no node serves the slot, as far as this node knows
+	asked       map[conclave.NodeID]bool // sessions that were ever asked
+	pending     map[conclave.NodeID]bool // asked, and not yet answered or given up
+	answered    map[conclave.NodeID]bool // sessions whose diff is complete
+	firstAnswer time.Time                // when the first session answered
+	absent      map[conclave.NodeID]bool // not on the list, not connected, and did not answer
+	pushed      int64                    // the highest version that a session has pushed, or that a client of it claims to have
+	warned      time.Time                // when the sessions that are waited for were last logged
+}
+
+// phase is what a migration waits for; see migration.
+type phase int
+
+const (
+	finishing  phase = iota // the source's answer to Finish
+	applying                // the rest of the source's feed
+	collecting              // the copies of other holders
+	asking                  // the sessions
+)
+
 // grant begins a migration. A slot that is handed over takes what its source
 // has; after a crash it takes the furthest copy that other holders have, and asks
 // the sessions, as a slot does whose source is silent. (The start of
@@ -51,57 +105,59 @@ func (s *migrations) grant(row slot.Slot, r *replica, now time.Time) {
 		m.deadline = now.Add(s.config.FinishTimeout)
 		r.follow(m.source, m.sourceEpoch, now) // as before: no change
 	} else {
-		m.phase = asking
 		r.unfollow()
-		if m.holders = s.otherHolders(row); len(m.holders) > 0 {
-			m.phase, m.deadline = collecting, now.Add(s.config.FinishTimeout)
-		}
+		s.collect(m, now)
 	}
 	r.mu.Unlock()
 	s.running[r.id] = m
 	s.config.Logger.Debug("slot granted", "slot", r.id, "epoch", m.epoch, "phase", row.Phase, "source", m.source.Name, "was", was)
 }
 
-// otherHolders returns the live nodes in a row that this node has just been
-// granted.
-func (s *migrations) otherHolders(row slot.Slot) map[conclave.NodeID]bool {
+// collect asks the other live holders of the slot for their copies, or the
+// sessions at once if there is no such holder.
+func (s *migrations) collect(m *migration, now time.Time) {
 	members := s.view.State().Members
-	out := map[conclave.NodeID]bool{}
-	for _, n := range row.Holders() {
-		if n != s.config.Node && members.Has(n) {
-			out[n] = true
+	m.holders = map[conclave.NodeID]bool{}
+	for _, n := range m.row.Holders() {
+		if n != s.config.Node && n != m.source && members.Has(n) {
+			m.holders[n] = true
 		}
-	}
-	return out
-}
-
-// unsent returns the migrations of a phase whose request was not sent yet, by
-// slot, and counts it as sent.
-func (s *migrations) unsent(p phase) (all []*migration) {
-	for _, id := range slices.Sorted(maps.Keys(s.running)) {
-		if m := s.running[id]; m.phase == p && !m.sent {
-			m.sent = true
-			all = append(all, m)
-		}
-	}
-	return all
-}
-
-// askSessions continues a migration without its source: the copy is kept as it
-// is, and the sessions are asked, after the other holders if these were not asked
-// yet. A feed that was followed again may have replaced what the sessions had
-// answered before.
-func (s *migrations) askSessions(m *migration, why string) {
-	if !m.source.IsZero() && !m.again {
-		s.config.Logger.Info("slot is taken over from the sessions", "slot", m.r.id, "epoch", m.epoch, "why", why)
 	}
 	m.phase = asking
-	clear(m.answered)
+	if len(m.holders) > 0 {
+		m.phase, m.sent, m.deadline = collecting, false, now.Add(s.config.FinishTimeout)
+	}
+}
+
+// leaveSource continues without the source: the copy is kept as it is, and all
+// sessions are asked, since a feed that was followed again may have replaced what
+// they had answered before. The first time the other holders come before them:
+// the source may have died, and the feed that this node had of it been slow.
+func (s *migrations) leaveSource(m *migration, why string) {
 	m.r.mu.Lock()
 	m.r.unfollow()
 	m.r.mu.Unlock()
 	s.refollow = true
-	s.collectInstead(m)
+	clear(m.answered)
+	if m.again {
+		m.phase = asking
+		return
+	}
+	s.config.Logger.Info("slot is taken over from the sessions", "slot", m.r.id, "epoch", m.epoch, "why", why)
+	s.collect(m, time.Now())
+}
+
+// returnToSource goes back from asking to finishing. No other node can give what
+// is missing, so the source has as long to answer as a session.
+func (s *migrations) returnToSource(m *migration, now time.Time) {
+	if !m.again {
+		s.config.Logger.Warn("slot waits for its old leader: a session did not answer", "slot", m.r.id, "epoch", m.epoch, "source", m.source)
+	}
+	m.phase, m.sent, m.deadline, m.again = finishing, false, now.Add(s.config.DiffTimeout), true
+	m.r.mu.Lock()
+	m.r.follow(m.source, m.sourceEpoch, now)
+	m.r.mu.Unlock()
+	s.refollow = true
 }
 
 // advance serves the slot if it may be read: the source's feed has been applied up
@@ -109,36 +165,39 @@ func (s *migrations) askSessions(m *migration, why string) {
 // the source is not needed. Otherwise it takes the next step; see migration. It
 // returns when it must be called again even if nothing happens, or zero.
 func (s *migrations) advance(m *migration, now time.Time) time.Time {
-	if m.phase == applying && m.r.reached(m.sourceEpoch, m.position) {
+	if m.phase == applying && m.r.reached(m.sourceEpoch, m.end.GetPosition()) {
 		if len(m.answered) == 0 {
 			s.serve(m, now)
 			return time.Time{}
 		}
-		s.compareAgain(m)
+		m.taken = true
+		s.leaveSource(m, "") // what sessions had answered may be newer: it comes last
 	}
-	if m.phase == collecting && len(m.holders) == 0 {
-		m.phase = asking
+	late := !now.Before(m.deadline)
+	switch m.phase {
+	case collecting:
+		if len(m.holders) == 0 || late {
+			m.phase = asking
+		}
+	case finishing, applying:
+		if late {
+			s.leaveSource(m, "the source was silent, or its feed too slow")
+		}
 	}
 	if m.phase != asking {
-		if now.Before(m.deadline) {
-			return m.deadline
-		}
-		s.askSessions(m, "the source was silent, or its feed too slow")
-		if m.phase == collecting { // the holders of copies come first
-			return m.deadline
-		}
+		return m.deadline
 	}
 	if missing := s.unanswered(m, now); len(missing) > 0 {
 		return s.ask(m, missing, now)
 	}
-	if s.needsSource(m, now) {
-		if !now.Before(m.deadline) {
-			s.askSource(m, now)
-		}
-		return m.deadline
+	if !s.needsSource(m, now) {
+		s.serve(m, now)
+		return time.Time{}
 	}
-	s.serve(m, now)
-	return time.Time{}
+	if !now.Before(m.deadline) {
+		s.returnToSource(m, now)
+	}
+	return m.deadline
 }
 
 // ask compares the slot with the sessions whose answers are missing, and returns
@@ -157,20 +216,35 @@ func (s *migrations) ask(m *migration, missing []conclave.NodeID, now time.Time)
 		s.config.Logger.Warn("slot waits for sessions", "slot", m.r.id, "epoch", m.epoch, "sessions", missing)
 	}
 	next := m.warned.Add(5 * time.Second)
-	for _, session := range missing {
-		at := s.givenUpAt(m, session, now)
+	sooner := func(at time.Time) {
 		if at.After(now) && at.Before(next) {
 			next = at
 		}
 	}
-	if at := s.lostUntil(m); at.After(now) && at.Before(next) {
-		next = at
+	for _, session := range missing {
+		sooner(s.givenUpAt(m, session, now))
 	}
+	sooner(s.lostUntil(m))
 	return next
 }
 
+// noteAnswer records the result of a session's fenced diff.
+func (m *migration) noteAnswer(session conclave.NodeID, highest int64, err error) {
+	delete(m.pending, session)
+	if err != nil {
+		m.absent[session] = true // asked again if it returns; see unanswered
+		return
+	}
+	if len(m.answered) == 0 {
+		m.firstAnswer = time.Now()
+	}
+	m.answered[session] = true
+	delete(m.absent, session)
+	m.pushed = max(m.pushed, highest)
+}
+
 // needsSource reports whether a migration that has the answers of all sessions
-// that are alive must ask its source again.
+// that are alive must ask its source again (source.go).
 func (s *migrations) needsSource(m *migration, now time.Time) bool {
 	if m.source.IsZero() || m.taken || !s.view.State().Members.Has(m.source) ||
 		now.Sub(m.began) >= s.lease()+s.config.SessionGrace {
@@ -179,29 +253,12 @@ func (s *migrations) needsSource(m *migration, now time.Time) bool {
 	m.r.mu.Lock()
 	may := m.r.store.Owners()
 	m.r.mu.Unlock()
-	may = append(may, s.owners.allKnown()...)
-	return slices.ContainsFunc(may, func(n conclave.NodeID) bool { return !m.answered[n] })
+	return m.lacks(append(may, s.owners.allKnown()...))
 }
 
-// askSource goes back from asking to finishing. No other node can give what is
-// missing, so the source has as long to answer as a session.
-func (s *migrations) askSource(m *migration, now time.Time) {
-	if !m.again {
-		s.config.Logger.Warn("slot waits for its old leader: a session did not answer", "slot", m.r.id, "epoch", m.epoch, "source", m.source)
-	}
-	m.phase, m.sent, m.deadline = finishing, false, now.Add(s.config.DiffTimeout)
-	m.again = true
-	m.r.mu.Lock()
-	m.r.follow(m.source, m.sourceEpoch, now)
-	m.r.mu.Unlock()
-	s.refollow = true
-}
-
-// compareAgain continues a migration that has taken the source's copy after
-// sessions had answered: their newer registrations come last.
-func (s *migrations) compareAgain(m *migration) {
-	m.taken = true
-	s.askSessions(m, "the source's copy is older than what they answered")
+// lacks reports whether the answer of one of these sessions is missing.
+func (m *migration) lacks(sessions []conclave.NodeID) bool {
+	return slices.ContainsFunc(sessions, func(n conclave.NodeID) bool { return !m.answered[n] })
 }
 
 // unanswered returns the sessions that must still answer before the slot may
@@ -210,7 +267,7 @@ func (s *migrations) compareAgain(m *migration) {
 // a state is always passed on as a whole. An owner that is neither on the list
 // nor connected is asked once, if its address was ever known; it does not
 // block, and its copies stay for their grace. A session that was given up
-// (unreached.go) does not block either. A slot without a copy also waits for
+// (owners.go) does not block either. A slot without a copy also waits for
 // the lost sessions, for a node lease at most.
 func (s *migrations) unanswered(m *migration, now time.Time) []conclave.NodeID {
 	var out []conclave.NodeID
@@ -227,7 +284,7 @@ func (s *migrations) unanswered(m *migration, now time.Time) []conclave.NodeID {
 		owners = append(owners, s.owners.lost()...)
 	}
 	for _, n := range owners {
-		if !m.answered[n] && !m.absent[n] && !containsNode(need, n) && s.owners.address(n) != "" {
+		if !m.answered[n] && !m.absent[n] && !slices.Contains(need, n) && s.owners.address(n) != "" {
 			out = append(out, n)
 		}
 	}
@@ -251,19 +308,6 @@ func (s *migrations) givenUpAt(m *migration, n conclave.NodeID, now time.Time) t
 		from = m.firstAnswer // earlier failures may have been this node's own fault
 	}
 	return s.owners.giveUpAt(n, from, len(m.answered) > 0, now)
-}
-
-// unreached returns the living sessions that have not answered a migration that
-// asks sessions. When the slot begins to serve, these are the ones that were
-// given up.
-func (s *migrations) unreached(m *migration) []conclave.NodeID {
-	var out []conclave.NodeID
-	for _, n := range s.owners.living() {
-		if m.phase == asking && !m.answered[n] {
-			out = append(out, n)
-		}
-	}
-	return out
 }
 
 // lostUntil returns until when a migration waits for the lost sessions, or zero
@@ -300,46 +344,45 @@ func (s *migrations) lacksLost(m *migration) bool {
 	return m.source.IsZero() && len(owners.living()) == 0
 }
 
-// unconfirmed reports whether a session that owns copies, or was asked, has not
-// answered, and the source has not either. The replica's lock is held.
-func (m *migration) unconfirmed() bool {
-	if m.phase != asking || m.taken {
-		return false
-	}
-	all := slices.AppendSeq(m.r.store.Owners(), maps.Keys(m.asked))
-	return slices.ContainsFunc(all, func(n conclave.NodeID) bool { return !m.answered[n] })
-}
-
-// serve ends a migration: from now on reads are answered. If registrations may be
-// missing (incomplete) or are unconfirmed, the slot is marked for a session grace.
+// serve ends a migration: from now on reads are answered. What the source said of
+// its copy still counts. The slot is marked for a session grace if a session that
+// owns copies, or was asked, has not answered, and neither has the source
+// (unconfirmed), or if registrations may be missing (incomplete).
 func (s *migrations) serve(m *migration, now time.Time) {
-	r := m.r
-	fromSessions := m.phase == asking
-	unreached := s.unreached(m)
+	r, bySource := m.r, m.phase != asking
+	var givenUp []conclave.NodeID // the living sessions that have not answered
+	if !bySource {
+		givenUp = slices.DeleteFunc(s.owners.living(), func(n conclave.NodeID) bool { return m.answered[n] })
+	}
 	r.mu.Lock()
-	incomplete := fromSessions && (s.lacksLost(m) || len(unreached) > 0)
-	unsure := incomplete || m.unconfirmed()
+	incomplete := !bySource && (s.lacksLost(m) || len(givenUp) > 0)
+	unconfirmed := incomplete || !bySource && !m.taken && m.lacks(slices.AppendSeq(r.store.Owners(), maps.Keys(m.asked)))
 	r.enter(slot.Serving, r.epoch)
 	r.unfollow()
-	marked := m.marked
-	if unsure {
+	marked := m.ended.Add(wire.FromMs(m.end.GetUnconfirmedMs()))
+	if unconfirmed {
 		marked = now.Add(r.grace)
 	}
-	r.store.MarkIncomplete(m.incomplete)
+	r.store.MarkIncomplete(m.ended.Add(wire.FromMs(m.end.GetIncompleteMs())))
 	if incomplete {
 		r.store.MarkIncomplete(marked)
 	}
-	r.store.Serve(max(r.base, m.counter, min(m.pushed, r.base+conclave.VersionBase)), marked, now)
-	serving := trace.Claim{Kind: trace.Serving, Slot: r.id, Epoch: r.epoch, Base: r.copyEpoch, Version: r.store.Counter(), Count: len(m.answered), Flag: !fromSessions}
+	r.store.Serve(max(r.base, m.end.GetCounter(), min(m.pushed, r.base+conclave.VersionBase)), marked, now)
+	serving := trace.Claim{Kind: trace.Serving, Slot: r.id, Epoch: r.epoch, Base: r.copyEpoch, Version: r.store.Counter(), Count: len(m.answered), Flag: bySource}
 	if r.store.Incomplete(now) > 0 {
 		serving.Key = trace.Incomplete
 	}
 	r.trace.Claim(serving)
 	r.copyEpoch, r.copyPosition = r.epoch, r.store.Position()
-	r.partial = nodeSet(unreached)
-	without := slices.DeleteFunc(m.without, func(n conclave.NodeID) bool { return m.answered[n] })
-	for _, n := range without {
+	r.partial = map[conclave.NodeID]bool{}
+	for _, n := range givenUp {
 		r.partial[n] = true
+	}
+	var without []conclave.NodeID // sessions without which the source served
+	for _, in := range m.end.GetPartial() {
+		if n := wire.NodeIn(in); !m.answered[n] {
+			without, r.partial[n] = append(without, n), true
+		}
 	}
 	r.watchers.reset(r.id, r.epoch, r.store.Position())
 	r.mu.Unlock()
@@ -350,9 +393,9 @@ func (s *migrations) serve(m *migration, now time.Time) {
 	s.refollow = true
 	s.feeds.wake()
 	s.beatNow()
-	s.notes.serving(m, fromSessions, unsure, now.Sub(m.began))
-	if len(unreached) > 0 {
-		s.owners.noteGivenUp(unreached)
-		s.notes.partial(m, unreached)
+	s.notes.serving(m, !bySource, unconfirmed, now.Sub(m.began))
+	if len(givenUp) > 0 {
+		s.owners.noteGivenUp(givenUp)
+		s.notes.partial(m, givenUp)
 	}
 }

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -169,7 +170,7 @@ func (o *owners) isKnown(n conclave.NodeID) bool {
 }
 
 // alive reports whether a session is a member or connected.
-func (o *owners) alive(n conclave.NodeID) bool { return containsNode(o.living(), n) }
+func (o *owners) alive(n conclave.NodeID) bool { return slices.Contains(o.living(), n) }
 
 // excuse leaves a time out of all that is counted against sessions: this process
 // was late by it, and could receive nothing. What began in that time counts from
@@ -210,9 +211,7 @@ func (o *owners) sweep(copies map[conclave.NodeID]int, unsure bool, now time.Tim
 			p.undialled, p.unanswered = time.Time{}, time.Time{}
 		}
 		switch {
-		case p.feeds > 0 || p.listed:
-			p.goneSince = time.Time{}
-		case unsure:
+		case p.feeds > 0 || p.listed || unsure:
 			p.goneSince = time.Time{}
 		case p.goneSince.IsZero():
 			p.goneSince = now
@@ -225,4 +224,107 @@ func (o *owners) sweep(copies map[conclave.NodeID]int, unsure bool, now time.Tim
 		}
 	}
 	return expired
+}
+
+// Before a slot serves, every session that may hold a publisher of it must
+// answer a diff. Some sessions can never be asked: a member whose address
+// nothing listens at, or an owner of a feed opened under an invented name. A
+// migration gives such a session up (docs/adr/0035) if all of this holds:
+//
+//  1. The session cannot be dialled: for a node lease and a session grace, every
+//     attempt since the grant, and since another session's first answer, was a
+//     failed dial (wire.DialFailed). For a session that is not on the member
+//     list, every attempt without an answer counts. A member that accepts
+//     connections and does not answer is waited for until it leaves the list.
+//  2. This node receives messages from a meta leader, so the member list is
+//     current.
+//  3. The fault is not this node's own: another session has answered it in this
+//     migration, or the session itself has sent it a request within a lease.
+//
+// A session that was given up once is given up for each later slot after one
+// failed attempt, as long as no attempt to ask it succeeds.
+//
+// What the session had and the copy lacks is then missing: the slot is partial
+// until a diff with the session completes or the session is gone. Until then
+// the slot's data are marked unconfirmed.
+
+// attempt records the result of asking a session: dialled reports whether a
+// connection was made, answered whether the session answered.
+func (o *owners) attempt(n conclave.NodeID, dialled, answered bool, now time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	p := o.of(n)
+	since := func(t time.Time, ok bool) time.Time {
+		switch {
+		case ok:
+			return time.Time{}
+		case t.IsZero():
+			return now
+		}
+		return t
+	}
+	if !answered {
+		p.failed = now
+	}
+	p.undialled = since(p.undialled, dialled)
+	p.unanswered = since(p.unanswered, answered)
+}
+
+// giveUpAt returns when a migration may give a session up if nothing changes
+// until then, or zero if the session must be waited for. Only attempts since
+// from count, unless it was given up before. answered reports whether another
+// session has answered.
+func (o *owners) giveUpAt(n conclave.NodeID, from time.Time, answered bool, now time.Time) time.Time {
+	lease := o.lease()
+	listed := o.view.State().Members.Has(n)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	p := o.known[n]
+	if p == nil || !answered && now.Sub(p.lastContact) > lease {
+		return time.Time{}
+	}
+	since := p.failing(listed)
+	if since.IsZero() || since.Equal(p.givenUp) && !p.failed.Before(from) {
+		return since // it was given up before, and has just failed again
+	}
+	if since.Before(from) {
+		since = from
+	}
+	return since.Add(lease + o.grace)
+}
+
+// failing returns since when every attempt to ask the session has failed in the
+// way that counts, or zero if the last one did not.
+func (p *presence) failing(listed bool) time.Time {
+	if listed {
+		return p.undialled
+	}
+	return p.unanswered
+}
+
+// noteGivenUp records that a slot is served without these sessions. As long as
+// no attempt succeeds, one more failure is enough to give them up again.
+func (o *owners) noteGivenUp(sessions []conclave.NodeID) {
+	members := o.view.State().Members
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, n := range sessions {
+		p := o.of(n)
+		p.givenUp = p.failing(members.Has(n))
+	}
+}
+
+// isRefused reports whether the last attempt to ask a session was a failed
+// dial.
+func (o *owners) isRefused(n conclave.NodeID) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	p := o.known[n]
+	return p != nil && !p.undialled.IsZero()
+}
+
+// Everything that is visible outside of this node is made in sorted order, so
+// that a run in a bubble can be repeated.
+func sortedNodes[V any](m map[conclave.NodeID]V) []conclave.NodeID {
+	return slices.SortedFunc(maps.Keys(m), conclave.NodeID.Compare)
 }

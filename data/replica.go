@@ -94,7 +94,7 @@ type replica struct {
 	writing  map[conclave.NodeID]writing             // sessions that wrote in the last round of repair, or since then
 	reported map[conclave.NodeID]map[store.Key]int64 // removals that one repair has reported; see confirmRemovals
 	numbers  map[conclave.NodeID]uint64              // the highest request number accepted from each session at epoch
-	partial  map[conclave.NodeID]bool                // sessions that were given up when it began to serve (unreached.go)
+	partial  map[conclave.NodeID]bool                // sessions that were given up when it began to serve (owners.go)
 	streams  map[*feedStream]uint64                  // followers' streams, and how far each has read
 }
 

@@ -64,27 +64,35 @@ func (s *service) check(session conclave.NodeID, m *wirev1.WriteRequest) ([]*rep
 	if session.Name == "" || session.Incarnation == "" {
 		return nil, wire.Errorf(wire.CodeBadRequest, "the write does not name its session and incarnation")
 	}
-	all := s.replicas.all()
 	out := make([]*replica, 0, len(m.GetBatches()))
 	for _, b := range m.GetBatches() {
-		if len(all) == 0 {
-			return nil, wire.Errorf(wire.CodeUnavailable, "no slot table is known here yet")
-		}
-		id := int(b.GetSlot())
-		if id >= len(all) {
-			return nil, wire.Errorf(wire.CodeBadRequest, "slot %d: there are %d", id, len(all))
+		r, err := s.replica(b.GetSlot())
+		if err != nil {
+			return nil, err
 		}
 		for _, p := range b.GetPuts() {
 			if err := wire.CheckPublisher(p); err != nil {
 				return nil, err
 			}
-			if of := slot.Of(p.GetDataInfoId(), len(all)); of != id {
-				return nil, wire.Errorf(wire.CodeBadRequest, "%s belongs to slot %d, not to slot %d", p.GetDataInfoId(), of, id)
+			if of := slot.Of(p.GetDataInfoId(), len(s.replicas.all())); of != r.id {
+				return nil, wire.Errorf(wire.CodeBadRequest, "%s belongs to slot %d, not to slot %d", p.GetDataInfoId(), of, r.id)
 			}
 		}
-		out = append(out, all[id])
+		out = append(out, r)
 	}
 	return out, nil
+}
+
+// replica returns the replica of a slot that a request names.
+func (s *service) replica(id uint32) (*replica, error) {
+	switch all := s.replicas.all(); {
+	case len(all) == 0:
+		return nil, wire.Errorf(wire.CodeUnavailable, "no slot table is known here yet")
+	case int(id) >= len(all):
+		return nil, wire.Errorf(wire.CodeBadRequest, "slot %d: there are %d", id, len(all))
+	default:
+		return all[id], nil
+	}
 }
 
 // write applies one batch. It refuses a batch of an older request than one that
@@ -129,7 +137,6 @@ const largestAnswer = conclave.MaxRequest
 
 // Fetch reads data of slots that this node serves.
 func (s *service) Fetch(_ context.Context, req *connect.Request[wirev1.FetchRequest]) (*connect.Response[wirev1.FetchResponse], error) {
-	all := s.replicas.all()
 	if session := wire.NodeIn(req.Msg.GetSession()); !session.IsZero() {
 		s.owners.noteContact(session, wire.CallerAddress(req.Header()))
 	}
@@ -137,15 +144,11 @@ func (s *service) Fetch(_ context.Context, req *connect.Request[wirev1.FetchRequ
 	out := &wirev1.FetchResponse{Slots: make([]*wirev1.FetchedSlot, 0, len(req.Msg.GetSlots()))}
 	size := 0
 	for _, in := range req.Msg.GetSlots() {
-		id := int(in.GetSlot())
-		if id >= len(all) {
-			if len(all) == 0 {
-				return nil, wire.Errorf(wire.CodeUnavailable, "no slot table is known here yet")
-			}
-			return nil, wire.Errorf(wire.CodeBadRequest, "slot %d: there are %d", id, len(all))
+		r, err := s.replica(in.GetSlot())
+		if err != nil {
+			return nil, err
 		}
-		fetched := all[id].fetch(in, &size, now)
-		out.Slots = append(out.Slots, fetched)
+		out.Slots = append(out.Slots, r.fetch(in, &size, now))
 	}
 	return connect.NewResponse(out), nil
 }
@@ -266,8 +269,10 @@ func (s *service) Collect(_ context.Context, req *connect.Request[wirev1.Collect
 		if r == nil {
 			continue
 		}
-		out, finished := r.yield(in, time.Now())
-		events = append(events, out...)
+		epoch, whole, finished := r.endOlder(in, time.Now())
+		if !epoch.IsZero() {
+			events = append(events, whole.Messages(r.id, epoch)...)
+		}
 		if !finished.IsZero() {
 			s.notes.finished(r.id, finished, leader)
 		}

@@ -80,15 +80,12 @@ func (s *Server) drain(ctx context.Context) error {
 			s.log.Warn("drain refused", "why", err)
 		}
 		refused = err
-		timer := time.NewTimer(time.Second)
 		select {
 		case <-changed:
-		case <-timer.C:
+		case <-time.After(time.Second):
 		case <-ctx.Done():
-			timer.Stop()
 			return err
 		}
-		timer.Stop()
 	}
 	s.draining.Store(true)
 	s.meta.Poke()

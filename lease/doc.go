@@ -11,13 +11,10 @@
 // it was alive needs no other request, and a new leader with an empty table
 // fills it from the heartbeats that arrive.
 //
-// # Time
-//
-// The package has no clock. Each call gets now from the caller, which gets it
-// from time.Now; the monotonic part of that time makes steps of the wall clock
-// harmless. (The original uses the wall clock, and a step evicts all nodes.) In
-// a testing/synctest bubble the same code runs in virtual time. A renewal never
-// shortens a lease, so renewals may arrive in any order.
+// Each call gets now from the caller, which gets it from time.Now; the monotonic
+// part of that time makes steps of the wall clock harmless. (The original uses the
+// wall clock, and a step evicts all nodes.) A renewal never shortens a lease, so
+// renewals may arrive in any order.
 //
 // # What happens when a part dies
 //

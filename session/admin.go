@@ -6,6 +6,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"conclave/internal/node"
 	"conclave/session/registry"
 	"conclave/wire/rights"
 	"conclave/wire/serve"
@@ -28,7 +31,7 @@ type clientView struct {
 func (a *admin) getClients(w http.ResponseWriter, r *http.Request) {
 	serve.WriteList(w, r, serve.List[*connection, clientView]{
 		Key: func(c *connection) string { return serve.NumberKey(c.Number) }, Number: true, // the oldest connection first
-		Keys: func(add func(...*connection)) { add(a.clients.all()...) },
+		Keys: func(add func(...*connection)) { add(a.clients.snapshot()...) },
 		Rows: func(some []*connection) []clientView {
 			return with(a.registry, func(r *registry.Registry) []clientView {
 				out := make([]clientView, len(some))
@@ -109,4 +112,37 @@ func (a *admin) eachSlot(take func(r *registry.Registry, slot int) func()) {
 func hiddenID(id string) string {
 	digest := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(digest[:8])
+}
+
+// counters are those that the parts of the session count themselves.
+type counters struct {
+	refusals prometheus.Counter // refused registrations and subscriptions
+	expired  prometheus.Counter // clients that were removed with registrations
+	waits    prometheus.Counter // messages that waited for room
+	unread   prometheus.Counter // connections that were ended because their client did not read
+}
+
+// exportMetrics exports the session's metrics, besides those of every node.
+func exportMetrics(m *node.Metrics, r *locked, c *clients) counters {
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+		m.Add(c)
+		return c
+	}
+	n := counters{
+		refusals: counter("conclave_session_refused_total", "Registrations and subscriptions that were refused."),
+		expired:  counter("conclave_session_client_leases_expired_total", "Clients that did not come back within their lease and whose registrations were removed."),
+		waits:    counter("conclave_session_waits_total", "Messages with new registrations that waited until data had stored earlier ones."),
+		unread:   counter("conclave_session_unread_total", "Connections that were ended because their client left too much unread, or for too long."),
+	}
+	m.Gauge("conclave_session_unsent_bytes", "Changes that data has not stored yet, about.", func() float64 { return float64(with(r, (*registry.Registry).Unsent)) })
+	figures := func() registry.Figures { return with(r, (*registry.Registry).Figures) }
+	m.Gauge("conclave_session_clients", "Connected clients.", func() float64 { return float64(c.count()) })
+	m.Gauge("conclave_session_publishers", "Live registrations held.", func() float64 { return float64(with(r, (*registry.Registry).Live)) })
+	m.Gauge("conclave_session_subscribers", "Subscriptions held.", func() float64 { return float64(figures().Subscriptions) })
+	m.Gauge("conclave_session_pushes_held", "Pushes that the guard is holding back.", func() float64 { return float64(figures().Held) })
+	m.Gauge("conclave_session_lists_too_large", "Lists that are too large to be sent: their subscribers keep what they have.", func() float64 { return float64(figures().TooLarge) })
+	m.Counter("conclave_session_pushes_total", "Pushes given to subscribers.", func() uint64 { return figures().Pushes })
+	m.Counter("conclave_session_pushes_held_total", "Pushes that the guard held back.", func() uint64 { return figures().HeldTotal })
+	return n
 }

@@ -24,15 +24,13 @@
 // newest change of an id replaces the older ones in the queue.
 //
 // A registration may be published to data only for two thirds of the session
-// grace after the last ping of its client arrived. This is
-// checked when it is written and when a diff is answered. A session whose
-// process was suspended for a minute, and which processes a minute's worth of
-// requests before any of its timers fires, therefore does not restore anything
-// that its clients have changed or withdrawn at another session. The orderly
-// end of a request stream is the client's last message: the client uses no
-// other session afterwards, and registrations that it announced to leave behind
-// (a linger) may be published until the linger ends, by another session if this one
-// stops. A client that moves to another session must break its stream off instead.
+// grace after the last ping of its client arrived (registry.Owner), so a session
+// that was suspended restores nothing that its clients have changed or withdrawn
+// at another session. The orderly end of a request stream is the client's last
+// message: the client uses no other session afterwards, and registrations that it
+// announced to leave behind (a linger) may be published until the linger ends, by
+// another session if this one stops. A client that moves to another session must
+// break its stream off instead.
 //
 // # The fence
 //
@@ -40,9 +38,7 @@
 // in it (Diff). The session first adopts the asker's leader epoch for that slot
 // and computes the answer under the same lock. From then on it sends nothing at
 // a lower epoch, and counts no acknowledgement and no read answer of a lower
-// one. Without that, a session could publish to the old leader and read it
-// there after the new leader had its answer; the next read, at the new leader,
-// would go back in time. Epochs are adopted from the slot table and from feeds
+// one (diff.go says why). Epochs are adopted from the slot table and from feeds
 // in the same way, and never fall. Locks nest in one order: registry, clients,
 // outbox; only memory is touched under them.
 //
@@ -52,9 +48,8 @@
 // subscriber here is read at once or, within the push window after its last
 // read, when that window ends: the first change is pushed without delay, and a
 // burst is merged. The read request names the hash of the content that is held;
-// equal content is neither sent nor pushed again. What is pushed as version v
-// is exactly the datum at version v, and versions rise per subscriber. The push
-// guard may hold a push back (registry/guard.go); it never changes one.
+// equal content is neither sent nor pushed again. The push guard may hold a push
+// back (registry/guard.go).
 //
 // # What is guaranteed
 //
@@ -75,12 +70,6 @@
 //     are used for as long as it lasts, and /readyz reports `stale`. That holds
 //     while a data node is heard; see below.
 //
-// # How clients spread again
-//
-// A session that has had more than its share of all clients, and 10 % more than
-// that, for 5 s asks a few of them each second to move to a session that has
-// fewer (spread.go, docs/adr/0117). They move as in a drain and lose nothing.
-//
 // # What is not guaranteed
 //
 //   - Persistence. All state is in memory. A restarted session is another owner
@@ -90,10 +79,10 @@
 //     reset by a device between the two, and the client be on its way back; only a
 //     good-bye and a withdrawal take effect at once.
 //   - A push for every version.
-//   - A list that is exact at the moment when a session dies together with its
-//     clients: their registrations stay visible for the session grace.
 //
 // # When a part fails
+//
+// ARCHITECTURE.md has a row for each part. What this package does then:
 //
 //   - A client dies: its registrations are removed after the client lease, or
 //     after a quarter of it if its connection was seen to be closed soon after a
@@ -104,14 +93,11 @@
 //     would empty or halve a list are held back; but first the clients have one more
 //     lease to come back: that many deaths at once are evidence against this session
 //     (docs/adr/0071). One client is never that many.
-//   - This session is killed: data keeps its copies for the session grace; its
-//     clients replay at other sessions within milliseconds.
-//   - This session is cut off from every other node, but not from its clients: for
-//     the others it looks killed, and data nodes remove its copies after the session
-//     grace. Before that it asks its clients to move, takes no new ones, and its
-//     /readyz is 503, until it hears a node again (spread.go, docs/adr/0117). If
-//     no other session takes them, as after a power cut, they stay.
-//   - This session is suspended: for the others it looks killed. When it is back, the leases of its clients start
+//   - This session hears no other node, but its clients: data nodes remove its copies
+//     after the session grace. Before that it asks its clients to move, takes no new
+//     ones, and its /readyz is 503 (spread.go, docs/adr/0117). If no other session
+//     takes them, as after a power cut, they stay.
+//   - This session is suspended: when it is back, the leases of its clients start
 //     again, since no client could renew one, and their registrations are held
 //     back until the clients ping again. A slot that has lost all its copies
 //     waits for that, for two client leases at most, and for a third one if many
@@ -120,21 +106,10 @@
 //     as the last session, and stays in the lists given to clients, until
 //     another one takes clients (docs/adr/0029). A stop waits in the same way
 //     until its deadline, and then ends with an error.
-//   - This session is stopped: it is taken off the lists given to clients, its
-//     clients move, it leaves the member list, and its port closes. No client
-//     loses anything.
 //   - A data node is not heard for a node lease: the beats report it, and if most
-//     sessions do, the meta leader gives its slots to others.
-//   - A data node dies: its slots get new leaders at new epochs. Registrations
-//     that were not stored are written there, those that were stored are in the
-//     diff; subscribers keep their lists until the new leader serves.
-//   - All data nodes die: the sessions fill the next ones.
-//   - All sessions die: the data nodes keep everything until a session grace
-//     after the first session is back. If the data nodes were lost as well, the
-//     slots are marked as incomplete, and a push is held back while it lacks a
-//     publisher of the list that the client has.
-//   - Meta or the database is down: nothing changes here, except that no slot
-//     moves.
+//     sessions do, the meta leader gives its slots to others. Registrations that
+//     were not stored are written to the new leaders, those that were are in the
+//     diff; subscribers keep their lists until they serve.
 //
 // # Files, in reading order
 //
@@ -145,28 +120,21 @@
 // receive. A file uses what later files declare. No part knows the server; each
 // is given the parts below it and the functions that it needs.
 //
-//   - stop.go: the clients move before a stop.
-//   - departed.go: what clients have left goes to other sessions before it.
+//   - stop.go: the clients move before a stop, and what they have left goes to other sessions.
 //   - server.go: the list of the parts, and how a session starts.
-//   - state.go: the loop that applies the cluster's state.
-//   - drain.go: whether clients are taken, or asked to move.
-//   - admin.go: what operators are shown.
-//   - metrics.go: what is measured.
+//   - state.go: the loop that applies the cluster's state, and whether clients are taken, or asked to move.
+//   - admin.go: what operators are shown, and what is measured.
 //   - spread.go: clients move to sessions that have fewer.
 //   - stream.go: serves one client's stream: its arrival, its messages, and until when it may be silent.
-//   - subscription.go: subscriptions are taken at a pace.
+//   - subscription.go: subscriptions are taken at a pace, and configuration values are watched.
 //   - publisher.go: registrations are taken, or wait for room, and are answered.
-//   - watch.go: the configuration values that clients watch.
 //   - leases.go: the registrations of broken connections expire.
 //   - clients.go: connections: open, broken, and expired.
-//   - connection.go: one connection of a client.
+//   - backlog.go: what waits of one connection.
 //   - outbox.go: what waits to be sent on it.
-//   - diff.go: answers a data node's diff.
 //   - writer.go: one Write at a time to each data node.
-//   - reader.go: one Fetch at a time from each data node.
-//   - feed.go: which dataIds have changed at each data node.
-//   - calls.go: what these loops share, and when a slot that was refused is tried again.
-//   - nodes.go: the data nodes: their addresses, their loops, and what wakes them.
-//   - locked.go: the registry and its lock.
+//   - reader.go: which dataIds have changed at each data node, and one Fetch at a time from it.
+//   - nodes.go: the data nodes: their loops, what wakes and pauses them.
+//   - diff.go: the registry, its lock, and the answer to a data node's diff.
 //   - config.go: the configuration and its defaults.
 package session

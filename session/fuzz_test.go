@@ -14,6 +14,7 @@ import (
 	"conclave/internal/signal"
 	"conclave/session/registry"
 	"conclave/wire"
+	"conclave/wire/admit"
 	"conclave/wire/rights"
 	wirev1 "conclave/wire/v1"
 )
@@ -52,6 +53,8 @@ func FuzzTake(f *testing.F) {
 		var conns []*connection
 		for _, name := range []string{"c", "d"} {
 			c := &connection{Owner: &registry.Owner{Client: name, Name: name}, identity: rights.Identity{Right: rights.Operator}, out: &outbox{}, settled: signal.New(), extend: func() {}}
+			c.waiting = &backlog[*wirev1.Publisher]{size: sizeOf, own: maxWaiting, intake: admit.New(intakeAll, intakeEach)}
+			c.subscribing = &backlog[*wirev1.Subscription]{size: subscriptionSize, intake: admit.New(intakeAll, intakeEach)}
 			c.Renew(now, time.Second)
 			require.NoError(t, s.clients.admit(c, &wirev1.Welcome{}))
 			conns = append(conns, c)

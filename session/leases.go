@@ -150,7 +150,7 @@ func (l *leases) confirm(expired []broken) (due []broken) {
 		})
 	})
 	unproven, back := lostTogether(lost, massSpan(l.config.ClientLease)), map[string]bool{}
-	for _, conn := range l.clients.all() {
+	for _, conn := range l.clients.snapshot() {
 		back[conn.Client] = true
 	}
 	alone := l.leaderSilent()

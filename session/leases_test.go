@@ -310,7 +310,7 @@ func TestSpread_ClientThatStayedIsNotExpectedToGo(t *testing.T) {
 		for i := range spreadLeast {
 			all = append(all, x.connect(fmt.Sprint("client-", i)))
 		}
-		b := &balance{asked: map[*connection]move{}, rand: rand.New(rand.NewPCG(1, 2)), since: time.Now().Add(-spreadAfter)}
+		b := &balance{stays: x.clients.stays, asked: map[*connection]move{}, rand: rand.New(rand.NewPCG(1, 2)), since: time.Now().Add(-spreadAfter)}
 		s.round(b, time.Now())
 		require.Len(t, b.asked, 1)
 		time.Sleep(spreadMoving + time.Second)

@@ -11,13 +11,21 @@ import (
 
 	"conclave"
 	"conclave/internal/signal"
+	"conclave/internal/sleep"
 	"conclave/session/registry"
 	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+	"conclave/wire/v1/wirev1connect"
 )
 
 // nodes holds the data nodes that this session is connected to: every one on
 // the member list, and every one that leads a slot.
 type nodes struct {
+	registry *locked
+	view     *wire.View
+	rand     func() *rand.Rand                              // a random source for one loop
+	loops    []func(context.Context, *dataNode, *rand.Rand) // of each: a writer, a reader and a feed, so that a slow node delays no other
+
 	mu        sync.Mutex // guards byAddress
 	byAddress map[string]*dataNode
 
@@ -141,9 +149,7 @@ func (ns *nodes) waitFeeds(ctx context.Context) {
 func waitSignal(ctx context.Context, s signal.Signal, until time.Time) bool {
 	var timeout <-chan time.Time
 	if !until.IsZero() {
-		timer := time.NewTimer(time.Until(until))
-		defer timer.Stop()
-		timeout = timer.C
+		timeout = time.After(time.Until(until))
 	}
 	select {
 	case <-ctx.Done():
@@ -154,93 +160,139 @@ func waitSignal(ctx context.Context, s signal.Signal, until time.Time) bool {
 	return true
 }
 
-// links keeps the loops of every data node: a writer, a reader and a feed, so
-// that a slow node delays no other.
-type links struct {
-	registry *locked
-	book     *addressBook
-	nodes    *nodes
-	rand     func() *rand.Rand // a random source for one loop
-	loops    []func(context.Context, *dataNode, *rand.Rand)
-}
-
 // run starts and ends the loops of data nodes as they come and go, and joins
 // all of them when ctx ends.
-func (l *links) run(ctx context.Context) {
+func (ns *nodes) run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	for {
-		ended, begun := l.nodes.set(l.wanted())
+		ended, begun := ns.set(ns.wanted())
 		for _, n := range ended {
 			n.cancel()
 		}
 		for _, n := range begun {
 			own, cancel := context.WithCancel(ctx)
 			n.cancel = cancel // called above, or by the end of ctx
-			for _, loop := range l.loops {
-				random := l.rand()
+			for _, loop := range ns.loops {
+				random := ns.rand()
 				running.Go(func() { loop(own, n, random) })
 			}
 		}
 		select {
 		case <-ctx.Done():
-			for _, n := range l.nodes.list() {
+			for _, n := range ns.list() {
 				n.cancel()
 			}
 			return
-		case <-l.nodes.changed.C():
+		case <-ns.changed.C():
 		}
 	}
 }
 
 // wanted returns the addresses of the data nodes to be connected to: the members
 // and all slot leaders.
-func (l *links) wanted() map[string]bool {
-	wanted := with(l.registry, (*registry.Registry).Leaders)
-	for _, a := range l.book.dataNodes() {
-		wanted[a] = true
+func (ns *nodes) wanted() map[string]bool {
+	wanted := with(ns.registry, (*registry.Registry).Leaders)
+	for _, m := range ns.view.State().Members.Of(conclave.RoleData) {
+		wanted[m.Address] = true
 	}
 	return wanted
 }
 
-// addressBook holds the addresses of nodes: of every member, and of those that
-// are off the member list but still lead a slot in the last table. Without the
-// latter a session would lose its routes when members are removed while the
-// table is frozen.
-type addressBook struct {
-	mu   sync.Mutex // guards the rest
-	of   map[conclave.NodeID]string
-	data []string // addresses of the data members
+// callLimit limits one Write or Fetch. It is longer than the three seconds after
+// which the transport drops a silent connection: a call that takes longer is
+// dead, and its slots have moved long before.
+const callLimit = 4 * time.Second
+
+// receivers are the clients of this session, as the loops of the data nodes know them.
+type receivers interface {
+	push([]registry.Push)
+	stored([]registry.Ack)
+	refused(to *registry.Owner, refusal *wirev1.Refusal)
 }
 
-func (b *addressBook) update(state wire.State) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	next := map[conclave.NodeID]string{}
-	for _, sl := range state.Table.Slots {
-		if a, ok := b.of[sl.Leader]; ok {
-			next[sl.Leader] = a
+// calls is what the loops of the data nodes share.
+type calls struct {
+	config   Config
+	registry *locked
+	clients  receivers
+	nodes    *nodes
+	data     func(address string) wirev1connect.DataServiceClient
+}
+
+// refused records that a node did not serve a slot at an epoch. If it reports a
+// newer epoch that it leads at, that is adopted and tried at once; otherwise the
+// slot pauses until the pause ends or the routes change.
+func (c *calls) refused(n *dataNode, slot int, epoch conclave.Epoch, access wirev1.Access, theirs conclave.Epoch, p *backoff, now time.Time) {
+	if access == wirev1.Access_ACCESS_MISMATCH && epoch.Less(theirs) {
+		var changed bool
+		c.registry.do(func(r *registry.Registry) { changed, _ = r.Adopt(slot, theirs, n.address, now) })
+		if changed {
+			c.nodes.reroute()
+			return
 		}
 	}
-	b.data = nil
-	for _, m := range state.Members.List {
-		next[m.Node] = m.Address
-		if m.Role == conclave.RoleData {
-			b.data = append(b.data, m.Address)
-		}
+	p.failed(slot, now)
+}
+
+// backoff delays retries per slot after a data node refused it: 1, 2, 4 ms and
+// so on, up to maxPause, until the routes change. It belongs to one loop.
+type backoff struct {
+	jitter   func() float64 // returns 0 to 1
+	slots    map[int]*pause
+	rerouted uint64
+}
+
+type pause struct {
+	wait  time.Duration
+	until time.Time
+}
+
+const maxPause = 50 * time.Millisecond
+
+func newBackoff(jitter func() float64) *backoff {
+	return &backoff{jitter: jitter, slots: map[int]*pause{}}
+}
+
+// reset ends all pauses if the routes have changed since the last call.
+func (p *backoff) reset(rerouted uint64) {
+	if p.rerouted != rerouted {
+		p.rerouted = rerouted
+		clear(p.slots)
 	}
-	b.of = next
 }
 
-func (b *addressBook) find(n conclave.NodeID) string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.of[n]
+// until returns when the slot may be tried again; zero means now.
+func (p *backoff) until(slot int, now time.Time) time.Time {
+	if w := p.slots[slot]; w != nil && w.until.After(now) {
+		return w.until
+	}
+	return time.Time{}
 }
 
-// dataNodes returns the addresses of the data members.
-func (b *addressBook) dataNodes() []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Clone(b.data)
+func (p *backoff) failed(slot int, now time.Time) {
+	w := p.slots[slot]
+	if w == nil {
+		w = &pause{}
+		p.slots[slot] = w
+	}
+	w.wait = sleep.Longer(w.wait, time.Millisecond, maxPause)
+	w.until = now.Add(w.wait - time.Duration(p.jitter()*float64(w.wait)/4))
+}
+
+func (p *backoff) succeeded(slot int) { delete(p.slots, slot) }
+
+// earlier returns the earlier of two times, of which the zero time means none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// rotate makes a sorted list of slots begin after the last one served, so that
+// no slot waits for ever behind a busy one.
+func rotate(slots []int, after int) []int {
+	at, _ := slices.BinarySearch(slots, after+1)
+	return append(slots[at:len(slots):len(slots)], slots[:at]...)
 }

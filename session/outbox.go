@@ -158,7 +158,10 @@ func (o *outbox) answers() (m *wirev1.ServerMessage, ended bool) {
 	if o.ended {
 		return nil, true
 	}
-	return o.what.Answers(), false
+	if m, something := o.what.Answers(); something {
+		return m, false
+	}
+	return nil, false
 }
 
 // sendOne sends a message, which the client has to read in time.

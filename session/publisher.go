@@ -5,79 +5,54 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"conclave/internal/contain"
 	"conclave/internal/signal"
 	"conclave/session/registry"
 	"conclave/wire"
-	"conclave/wire/admit"
 	wirev1 "conclave/wire/v1"
 )
 
 // register registers what a client has sent: at once, or when there is room for it.
 // serving ends with ctx.
 func (c *clientService) register(ctx context.Context, conn *connection, publishers []*wirev1.Publisher) {
-	refused, first := c.registerNow(conn, publishers)
-	c.refuseLarge(conn, refused)
-	if first {
-		conn.waiting.serving.Go(func() {
-			end := func(error) { conn.abort(); conn.waiting.giveUp() }
-			contain.Run(c.config.Logger, end, func() { c.serveWaiting(ctx, conn) })
-		})
-	}
+	c.refuse(conn, c.registerNow(ctx, conn, publishers))
 	conn.waiting.wait(ctx, conn.extend)
 }
 
-// registerNow registers what there is room for and lets the rest wait. It returns what
-// is too large for that, and reports whether nothing had waited before.
-func (c *clientService) registerNow(conn *connection, publishers []*wirev1.Publisher) (refused []*wirev1.Publisher, first bool) {
-	w := &conn.waiting
+// registerNow registers what there is room for and lets the rest wait. It returns the
+// refusals of what is too large for that: their client sends it again later.
+func (c *clientService) registerNow(ctx context.Context, conn *connection, publishers []*wirev1.Publisher) (refused []*wirev1.Refusal) {
+	w := conn.waiting
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.replace(publishers)
+	for _, p := range publishers {
+		w.remove(p.GetId()) // this version is newer
+	}
 	now, later := c.room.split(publishers)
 	c.put(conn, now)
-	return w.add(later)
-}
-
-// refuseLarge refuses registrations that are too large to wait for room. Their client
-// sends them again later.
-func (c *clientService) refuseLarge(conn *connection, publishers []*wirev1.Publisher) {
-	if len(publishers) == 0 {
-		return
-	}
-	var refused []*wirev1.Refusal
-	for _, p := range publishers {
+	for _, p := range w.add(later) {
 		refused = append(refused, refusal(p.GetId(), wire.Errorf(wire.CodeLimitReached,
 			"%d bytes are too many to wait until the data nodes have stored earlier registrations", sizeOf(p))))
 	}
-	c.refusals.Add(float64(len(refused)))
-	conn.out.add(func(o *registry.Outbox) { o.Answer(nil, nil, refused) })
+	w.serve(c.config.Logger, conn.abort, func() {
+		for more := true; more && c.room.wait(ctx) == nil; {
+			more = c.registerNext(conn)
+		}
+	})
+	return refused
 }
 
-// serveWaiting registers what waits, whenever there is room, until nothing waits or
-// ctx ends.
-func (c *clientService) serveWaiting(ctx context.Context, conn *connection) {
-	for more := true; more && c.room.wait(ctx) == nil; {
-		more = c.registerNext(conn)
-	}
-}
-
-// registerNext registers the first of what waits, and reports whether there is more.
+// registerNext registers the first of what waits, up to a large one, and reports
+// whether there is more.
 func (c *clientService) registerNext(conn *connection) (more bool) {
-	w := &conn.waiting
+	w := conn.waiting
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c.put(conn, w.next())
-	if len(w.queue) > 0 {
-		return true
-	}
-	w.done()
-	return false
+	c.put(conn, w.next(putsAtOnce, maxWaiting))
+	return w.more()
 }
 
 // putsAtOnce is how many registrations are put under one hold of the registry's
@@ -132,141 +107,11 @@ func (c *clientService) put(conn *connection, publishers []*wirev1.Publisher) {
 
 // maxWaiting is how many bytes of new registrations of one client may wait before
 // its session reads no further message of it: more than the two
-// messages that a client sends before they are accepted (client/window.go). A
+// messages that a client sends before they are accepted (client/send.go). A
 // registration that is larger than that does not count, because what the client
 // withdraws must not wait behind it: it counts for the intake of its address instead,
 // and is refused if that is full.
 const maxWaiting = 192 << 10
-
-// waiting holds the new registrations of one connection that wait for room. Its
-// stream is read on meanwhile, so that a withdrawal or a newer version does not wait
-// behind them.
-type waiting struct {
-	intake  *admit.Budget  // what is larger than maxWaiting counts there
-	host    string         // of the client
-	serving sync.WaitGroup // the goroutine that registers them
-
-	mu    sync.Mutex // held while anything of the connection is registered, so that no registration overtakes itself
-	queue []*wirev1.Publisher
-	bytes int           // of those up to maxWaiting
-	empty chan struct{} // closed when the queue is empty again; nil while it is
-}
-
-// replace removes the registrations of which a message has another version. mu is
-// held.
-func (w *waiting) replace(by []*wirev1.Publisher) {
-	if len(w.queue) == 0 {
-		return
-	}
-	ids := map[string]bool{}
-	for _, p := range by {
-		ids[p.GetId()] = true
-	}
-	w.queue = slices.DeleteFunc(w.queue, func(p *wirev1.Publisher) bool {
-		if !ids[p.GetId()] {
-			return false
-		}
-		w.removed(p)
-		return true
-	})
-}
-
-// add adds registrations. It returns those that are too large to wait, and reports
-// whether there were none before. mu is held.
-func (w *waiting) add(publishers []*wirev1.Publisher) (refused []*wirev1.Publisher, first bool) {
-	for _, p := range publishers {
-		n := sizeOf(p)
-		switch {
-		case n <= maxWaiting:
-			w.bytes += n
-		case !w.intake.Try(w.host, n):
-			refused = append(refused, p)
-			continue
-		}
-		w.queue = append(w.queue, p)
-	}
-	if len(w.queue) == 0 || w.empty != nil {
-		return refused, false
-	}
-	w.empty = make(chan struct{})
-	return refused, true
-}
-
-// removed is called for each registration that is taken from the queue. mu is held.
-func (w *waiting) removed(p *wirev1.Publisher) {
-	if n := sizeOf(p); n <= maxWaiting {
-		w.bytes -= n
-	} else {
-		w.intake.Release(w.host, n)
-	}
-}
-
-// next removes and returns the first ones, up to a large one. mu is held.
-func (w *waiting) next() []*wirev1.Publisher {
-	n := 0
-	for large := false; n < min(putsAtOnce, len(w.queue)) && !large; n++ {
-		w.removed(w.queue[n])
-		large = sizeOf(w.queue[n]) > maxWaiting
-	}
-	out := w.queue[:n:n]
-	w.queue = w.queue[n:]
-	return out
-}
-
-// drop removes all of them.
-func (w *waiting) drop() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.clear()
-}
-
-// clear removes all of them. mu is held.
-func (w *waiting) clear() {
-	for _, p := range w.queue {
-		w.removed(p)
-	}
-	w.queue = nil
-}
-
-// done empties the queue and ends the waits: an idle connection keeps nothing. mu is
-// held.
-func (w *waiting) done() {
-	if w.clear(); w.empty != nil {
-		close(w.empty)
-	}
-	w.empty = nil
-}
-
-// giveUp forgets what waits and ends the waits.
-func (w *waiting) giveUp() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.done()
-}
-
-// wait waits while more than maxWaiting bytes wait, until none does or ctx ends. It
-// calls extend every second, because the client's pings are not read meanwhile.
-func (w *waiting) wait(ctx context.Context, extend func()) {
-	w.mu.Lock()
-	empty := w.empty
-	over := w.bytes > maxWaiting
-	w.mu.Unlock()
-	if !over {
-		return
-	}
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-empty:
-			return
-		case <-tick.C:
-			extend()
-		case <-ctx.Done():
-			return
-		}
-	}
-}
 
 // sizeOf returns the bytes of a registration, about.
 func sizeOf(p *wirev1.Publisher) (n int) {
@@ -284,7 +129,7 @@ func sizeOf(p *wirev1.Publisher) (n int) {
 const maxUnsent = 8 << 20
 
 // room makes clients wait that send new registrations faster than data stores
-// them. What a client is not answered it does not send more of (client/window.go),
+// them. What a client is not answered it does not send more of (client/send.go),
 // so the overload waits at the clients, where Publish blocks. Withdrawals, and
 // newer versions of what is held already, do not wait: they replace something.
 type room struct {
@@ -333,8 +178,7 @@ func (m *room) wait(ctx context.Context) error {
 
 func refusal(id string, err error) *wirev1.Refusal {
 	out := &wirev1.Refusal{Id: cut(id, maxNameBytes), Code: string(wire.CodeInternal), Message: err.Error()}
-	var e *wire.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*wire.Error](err); ok {
 		out.Code, out.Message = string(e.Code), e.Message
 	}
 	out.Message = cut(out.Message, 4*maxNameBytes)

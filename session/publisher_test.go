@@ -38,7 +38,7 @@ func newFullSession(t *testing.T) *fullSession {
 	s := &fullSession{clientService: &clientService{registry: &locked{Registry: r}, wakeWriters: func() {}, refusals: prometheus.NewCounter(prometheus.CounterOpts{})}}
 	s.room = &room{registry: s.registry, limit: 1 << 30, waits: prometheus.NewCounter(prometheus.CounterOpts{})}
 	s.conn = &connection{Owner: &registry.Owner{Identity: "app"}, extend: func() { s.extended++ }}
-	s.conn.waiting.intake = admit.New(intakeAll, intakeEach)
+	s.conn.waiting = &backlog[*wirev1.Publisher]{size: sizeOf, own: maxWaiting, intake: admit.New(intakeAll, intakeEach)}
 	s.conn.identity.Name, s.conn.identity.Right = "app", rights.Publish
 	s.conn.Renew(now, time.Hour)
 	s.conn.out = &outbox{unread: func() {}, failed: func() {}, send: func(m *wirev1.ServerMessage) error {
@@ -214,7 +214,7 @@ func TestRoom_LargeRegistrationDoesNotBlockTheStream(t *testing.T) {
 		assert.Equal(t, []string{"held 1", "held 2", "large 1", "small 1"}, s.accepted)
 		s.take(ctx, large("forgotten"))
 		assert.False(t, s.conn.waiting.intake.Empty())
-		s.conn.waiting.giveUp()
+		s.conn.waiting.forget()
 		assert.True(t, s.conn.waiting.intake.Empty())
 		s.settle()
 		s.conn.waiting.serving.Wait()

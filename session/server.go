@@ -35,7 +35,6 @@ type Server struct {
 	nodes    *nodes
 	drain    *drain
 	state    *state
-	links    *links
 	leases   *leases
 	spread   *spread
 	writer   *writer
@@ -59,14 +58,14 @@ func New(c Config) (*Server, error) {
 
 // connectParts makes the parts and gives each what it needs.
 func (s *Server) connectParts() {
-	c, book := s.config, &addressBook{}
+	c := s.config
 	s.registry = &locked{Registry: registry.New(c.SessionGrace, c.PushWindow, c.Trace)}
 	s.registry.Limit(registry.Limits{Subscriptions: c.MaxSubscriptions, Registrations: c.MaxRegistrations, Bytes: int(c.MaxClientBytes), AddressBytes: int(c.MaxAddressBytes), ListBytes: int(c.MaxListBytes)})
 	s.clients, s.nodes = newClients(c.SessionGrace), newNodes()
 	counters := exportMetrics(s.Metrics, s.registry, s.clients)
 	s.drain = &drain{node: c.Node, view: s.view, clients: s.clients, events: s.events, log: s.log, cutOff: s.isCutOff}
 	watches := &watches{sent: map[*connection]map[string]conclave.Epoch{}}
-	s.state = &state{config: c, view: s.view, registry: s.registry, book: book, nodes: s.nodes, drain: s.drain, watches: watches}
+	s.state = &state{config: c, view: s.view, registry: s.registry, nodes: s.nodes, drain: s.drain, watches: watches}
 	s.leases = &leases{config: c, registry: s.registry, clients: s.clients, events: s.events, leaderSilent: s.LeaderSilent, expirations: counters.expired, wakeWriters: s.nodes.wakeWriters}
 	s.spread = &spread{
 		node: c.Node, beat: c.Beat, view: s.view, drain: s.drain, clients: s.clients, registry: s.registry, stopping: s.Stopping.InForce, log: s.log,
@@ -75,10 +74,8 @@ func (s *Server) connectParts() {
 	room := &room{registry: s.registry, limit: maxUnsent, waits: counters.waits}
 	calls := &calls{config: c, registry: s.registry, clients: s.clients, nodes: s.nodes, data: s.Peers.Data}
 	s.writer = &writer{calls: calls, refusals: counters.refusals, settled: room.settled.Notify}
-	s.links = &links{
-		registry: s.registry, book: book, nodes: s.nodes, rand: s.NewRand,
-		loops: []func(context.Context, *dataNode, *rand.Rand){s.writer.run, (&reader{calls}).run, (&feeds{calls}).run},
-	}
+	s.nodes.registry, s.nodes.view, s.nodes.rand = s.registry, s.view, s.NewRand
+	s.nodes.loops = []func(context.Context, *dataNode, *rand.Rand){s.writer.run, (&reader{calls}).run, (&feeds{calls}).run}
 	s.service = &clientService{
 		config: c, registry: s.registry, clients: s.clients, room: room,
 		arrivals: admit.NewTimed(arrivalPlaces, arrivalLimit), large: admit.New(0, largeSendEach), many: admit.New(max(1, runtime.GOMAXPROCS(0)/2), 0),
@@ -95,7 +92,7 @@ func (s *Server) connectParts() {
 // clients; last, off the blacklist.
 func (s *Server) Run(ctx context.Context) error {
 	return s.Base.Run(ctx, 0, s.routes, func(ctx context.Context) error {
-		return s.RunMember(ctx, s.state.run, s.links.run, s.leases.run, s.spread.run, s.writer.runAudit, s.runOpening)
+		return s.RunMember(ctx, s.state.run, s.nodes.run, s.leases.run, s.spread.run, s.writer.runAudit, s.runOpening)
 	})
 }
 

@@ -72,14 +72,13 @@ func (s *spread) run(ctx context.Context) {
 	// A source of its own: it takes nothing from that of the other loops.
 	seed := fnv.New64a()
 	_, _ = seed.Write([]byte(s.node.String()))
-	b := &balance{asked: map[*connection]move{}, rand: rand.New(rand.NewPCG(seed.Sum64(), 0))}
+	b := &balance{stays: s.clients.stays, asked: map[*connection]move{}, rand: rand.New(rand.NewPCG(seed.Sum64(), 0))}
 	tick := time.NewTicker(spreadRound)
 	defer tick.Stop()
 	for {
 		select {
 		case now := <-tick.C:
 			state := s.drain.update()
-			s.drain.advertise()
 			if state == evacuates {
 				s.evacuate(b, now)
 				continue
@@ -100,7 +99,7 @@ func (s *spread) round(b *balance, now time.Time) {
 		return
 	}
 	open := s.clients.snapshot()
-	targets := s.plan(b, open, others, now)
+	targets := b.plan(open, others, now)
 	if len(targets) == 0 {
 		return
 	}
@@ -117,20 +116,10 @@ func (s *spread) round(b *balance, now time.Time) {
 	s.log.Info("clients are asked to move to sessions with fewer", "asked", count, "clients", len(open))
 }
 
-// plan returns an address for each client that is to move now, and notes those that
-// were asked and have stayed.
-func (s *spread) plan(b *balance, open []*connection, others map[string]int, now time.Time) []string {
-	targets, stayed := b.plan(open, others, now)
-	for _, conn := range stayed {
-		s.clients.stays(conn)
-	}
-	return targets
-}
-
 // evacuate asks a few clients to move, or all once one of them has done so.
 func (s *spread) evacuate(b *balance, now time.Time) {
 	open, count := s.clients.snapshot(), 0
-	s.plan(b, open, nil, now)
+	b.plan(open, nil, now)
 	addresses, _ := s.drain.openSessions(s.view.State(), true)
 	if len(addresses) == 0 {
 		return // the state has changed since drain.update
@@ -198,6 +187,7 @@ type balance struct {
 	since time.Time            // since when this session has had too many clients; zero: it has not
 	asked map[*connection]move // clients that were asked less than spreadMoving ago
 	moved bool                 // one of these that evacuate asked has moved; while this session hears no other node
+	stays func(*connection)    // is called for a client that was asked and has stayed
 	rand  *rand.Rand
 }
 
@@ -208,10 +198,9 @@ type move struct {
 	cutOff bool // because this session hears no other node
 }
 
-// plan returns an address for each client that is to move now, and the clients that
-// were asked and have stayed. A client that was asked counts as being where it was
+// plan returns an address for each client that is to move now. A client that was asked counts as being where it was
 // asked to go, until the numbers show where it is.
-func (b *balance) plan(open []*connection, others map[string]int, now time.Time) (targets []string, stayed []*connection) {
+func (b *balance) plan(open []*connection, others map[string]int, now time.Time) (targets []string) {
 	own, have := len(open), map[string]int{}
 	for address, n := range others {
 		have[address] = n
@@ -226,7 +215,7 @@ func (b *balance) plan(open []*connection, others map[string]int, now time.Time)
 		if age > spreadMoving || !here[conn] && age > spreadCounts {
 			delete(b.asked, conn)
 			if here[conn] {
-				stayed = append(stayed, conn)
+				b.stays(conn)
 			}
 			continue
 		}
@@ -247,12 +236,12 @@ func (b *balance) plan(open []*connection, others map[string]int, now time.Time)
 	switch tooMany := own > share+max(1, share/10); {
 	case total < spreadLeast || own <= share || !spreading && !tooMany:
 		b.since = time.Time{}
-		return nil, stayed
+		return nil
 	case b.since.IsZero():
 		b.since = now
 	}
 	if !spreading {
-		return nil, stayed
+		return nil
 	}
 	for range min(own-share, max(1, own/spreadShare)) {
 		to := b.target(have, share)
@@ -262,7 +251,7 @@ func (b *balance) plan(open []*connection, others map[string]int, now time.Time)
 		have[to]++
 		targets = append(targets, to)
 	}
-	return targets, stayed
+	return targets
 }
 
 // target returns one of the sessions that have fewer clients than their share,

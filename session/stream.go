@@ -6,7 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"sync"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -96,12 +96,12 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	if !ok {
 		return wire.Errorf(wire.CodeInternal, "the stream has no request")
 	}
-	reading := &deadline{response: request.response}
-	defer reading.end()
+	reading := &serve.Deadline{Response: request.response}
+	defer reading.End()
 	receiving, ends := context.WithCancel(ctx) // what the receiver waits for ends with it
 	defer ends()
-	abort := func() { reading.abort(); ends() }
-	extend := func() { reading.set(time.Now().Add(c.config.ClientLease)) }
+	abort := func() { reading.Abort(); ends() }
+	extend := func() { reading.Set(time.Now().Add(c.config.ClientLease)) }
 
 	// 1. The first message identifies the client.
 	extend()
@@ -123,9 +123,9 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 		}
 		owner.Identity, owner.Address, owner.Host = d.GetIdentity(), d.GetAddress(), serve.HostOf(d.GetAddress())
 	}
-	reading.set(time.Time{}) // the client waits for its welcome
+	reading.Set(time.Time{}) // the client waits for its welcome
 	request.body.handled()
-	late := time.AfterFunc(sendLimit, reading.fail) // it may not read what it is sent meanwhile
+	late := time.AfterFunc(sendLimit, reading.Fail) // it may not read what it is sent meanwhile
 	arrival, err := arrive(ctx, c.arrivals, stream, func() { late.Reset(sendLimit) })
 	late.Stop()
 	if err != nil {
@@ -135,11 +135,12 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	conn := &connection{
 		Owner: owner, since: c.config.Now(), linger: c.config.ClientLease, identity: identity,
 		settled: signal.New(), extend: extend, abort: abort,
+		waiting:     &backlog[*wirev1.Publisher]{size: sizeOf, own: maxWaiting, intake: request.body.intake, host: request.body.host},
+		subscribing: &backlog[*wirev1.Subscription]{size: subscriptionSize, intake: c.subscriptions, host: owner.Host},
 	}
-	conn.waiting.intake, conn.waiting.host = request.body.intake, request.body.host
 	var why atomic.Pointer[wire.Error] // why the stream was ended from this side
 	end := func(because *wire.Error) func() {
-		return func() { why.CompareAndSwap(nil, because); reading.fail(); ends() }
+		return func() { why.CompareAndSwap(nil, because); reading.Fail(); ends() }
 	}
 	conn.out = &outbox{
 		send: stream.Send, failed: conn.abort, unread: end(errUnread), full: end(errOutbox),
@@ -166,7 +167,8 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	ends()
 	conn.waiting.serving.Wait()
 	conn.subscribing.serving.Wait()
-	conn.waiting.giveUp()
+	conn.waiting.forget()
+	conn.subscribing.forget()
 	if ctx.Err() == nil && errors.Is(err, os.ErrDeadlineExceeded) {
 		err = errSilent
 	}
@@ -182,10 +184,10 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 		conn.out.finish()
 	} else {
 		conn.out.cut()
-		_ = request.response.SetWriteDeadline(past)
+		reading.Fail()
 	}
 	conn.out.wait()
-	c.endSubscriptions(conn)
+	c.endSubscriptions(conn, slices.Sorted(slices.Values(with(c.registry, func(r *registry.Registry) []string { return r.Subscribed(owner) }))))
 	conn.moved = err == nil && !goodbye
 	conn.closed = request.body.broken && time.Since(conn.LastPing()) < c.config.ClientLease/2 // otherwise it was silent before
 	left := with(c.registry, func(r *registry.Registry) int {
@@ -228,7 +230,7 @@ func (c *clientService) receive(ctx context.Context, conn *connection, stream *c
 			return false, errFull
 		}
 		if m.GetGoodbye() {
-			conn.waiting.drop()
+			conn.waiting.forget()
 			c.withdrawAll(ctx, conn)
 			return true, nil
 		}
@@ -419,55 +421,4 @@ func (b *incoming) handled() {
 		b.intake.Release(b.host, b.bytes)
 		b.bytes = 0
 	}
-}
-
-// past is a deadline that has passed.
-var past = time.Unix(1, 0)
-
-// deadline is how long one request may be read and written. Unlike the request
-// itself it may be used by any goroutine, also after the request's handler has
-// returned: then it does nothing.
-type deadline struct {
-	mu       sync.Mutex // held while the deadline is set, which waits for no peer
-	response *http.ResponseController
-	aborted  bool
-	ended    bool
-}
-
-// set sets when reads fail; the zero time means never. It has no effect once the
-// stream was aborted or has ended.
-func (d *deadline) set(at time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.ended && !d.aborted {
-		_ = d.response.SetReadDeadline(at) // fails only when the stream has ended
-	}
-}
-
-// abort makes all reads fail from now on, also if a message that is being handled
-// would extend the deadline.
-func (d *deadline) abort() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.ended {
-		_ = d.response.SetReadDeadline(past)
-	}
-	d.aborted = true
-}
-
-// fail makes all reads and writes fail, also those that wait.
-func (d *deadline) fail() {
-	d.abort()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.ended {
-		_ = d.response.SetWriteDeadline(past)
-	}
-}
-
-// end is called before the request's handler returns.
-func (d *deadline) end() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.ended = true
 }

@@ -2,11 +2,8 @@ package session
 
 import (
 	"io"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -54,35 +51,4 @@ func TestIntake_CountsWhatWaits(t *testing.T) {
 	assert.True(t, fits(900<<10))
 	_, err = io.Copy(io.Discard, body("a", 700<<10))
 	assert.NoError(t, err)
-}
-
-// deadlines records the deadlines of a response.
-type deadlines struct {
-	*httptest.ResponseRecorder
-	read, write time.Time
-}
-
-func (d *deadlines) SetReadDeadline(at time.Time) error {
-	d.read = at
-	return nil
-}
-
-func (d *deadlines) SetWriteDeadline(at time.Time) error {
-	d.write = at
-	return nil
-}
-
-// A stream that was aborted is not kept by the message that was handled meanwhile.
-func TestDeadline_AbortIsNotExtended(t *testing.T) {
-	for name, end := range map[string]func(*deadline){"abort": (*deadline).abort, "fail": (*deadline).fail} {
-		var response deadlines
-		d := &deadline{response: http.NewResponseController(&response)}
-		later := time.Now().Add(time.Hour)
-		d.set(later)
-		assert.Equal(t, later, response.read)
-		end(d)
-		d.set(later)
-		assert.Equal(t, past, response.read, name)
-		assert.Equal(t, name == "fail", response.write.Equal(past))
-	}
 }

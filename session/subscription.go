@@ -1,16 +1,18 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
 
-	"conclave/internal/contain"
+	"conclave"
+	"conclave/internal/sleep"
 	"conclave/session/registry"
 	"conclave/wire"
-	"conclave/wire/admit"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -73,52 +75,6 @@ func (p *pace) ahead(host string, now time.Time) time.Duration {
 	return max(0, p.by[host].Sub(now))
 }
 
-// subscribing holds the subscriptions of one connection that wait for their turn. Its
-// stream is read on meanwhile, so that pings and withdrawals do not wait behind them.
-type subscribing struct {
-	serving sync.WaitGroup // the goroutine that takes them
-
-	mu    sync.Mutex // held while subscriptions of the connection are taken or ended, so that none is taken after its end
-	by    map[string]*wirev1.Subscription
-	order []string // of by; an id without a subscription there was removed
-	runs  bool     // the goroutine has not ended
-}
-
-// remove removes subscriptions that wait, which their client has ended or replaced. mu
-// is held.
-func (s *subscribing) remove(id string, in *admit.Budget, host string) {
-	if was := s.by[id]; was != nil {
-		in.Release(host, subscriptionSize(was))
-		delete(s.by, id)
-	}
-}
-
-// add adds one to those that wait. mu is held.
-func (s *subscribing) add(in *wirev1.Subscription) {
-	if s.by == nil {
-		s.by = map[string]*wirev1.Subscription{}
-	}
-	if len(s.order) > 2*len(s.by)+64 {
-		s.order = slices.DeleteFunc(s.order, func(id string) bool { return s.by[id] == nil })
-	}
-	s.by[in.GetId()], s.order = in, append(s.order, in.GetId())
-}
-
-// next removes and returns up to n of those that have waited longest. mu is held.
-func (s *subscribing) next(n int, in *admit.Budget, host string) (out []*wirev1.Subscription) {
-	for len(out) < n && len(s.order) > 0 {
-		if x := s.by[s.order[0]]; x != nil {
-			out = append(out, x)
-			s.remove(x.GetId(), in, host)
-		}
-		s.order = s.order[1:]
-	}
-	if len(s.by) == 0 {
-		s.by, s.order = nil, nil
-	}
-	return out
-}
-
 // subscriptionSize returns the bytes of a subscription that waits, about.
 func subscriptionSize(in *wirev1.Subscription) int {
 	return 256 + len(in.GetId()) + len(in.GetDataInfoId()) + 4*len(in.GetPublishers())
@@ -128,54 +84,33 @@ func subscriptionSize(in *wirev1.Subscription) int {
 // It returns for how long no further message of the client is to be read. What waits
 // ends with ctx.
 func (c *clientService) subscribe(ctx context.Context, conn *connection, subscriptions []*wirev1.Subscription) (hold time.Duration) {
-	s := &conn.subscribing
+	s := conn.subscribing
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, x := range subscriptions {
-		s.remove(x.GetId(), c.subscriptions, conn.Host)
+		s.remove(x.GetId())
 	}
 	for part := range slices.Chunk(subscriptions, subscribeAtOnce) {
 		if now := time.Now(); len(s.by) > 0 || c.pace.waits(conn.Host, now) {
-			c.subscribeLater(conn, part)
+			var refused []*wirev1.Refusal
+			for _, x := range s.add(part) {
+				refused = append(refused, refusal(x.GetId(), wire.Errorf(wire.CodeLimitReached, "too many subscriptions of this address wait")))
+			}
+			c.refuse(conn, refused)
 			hold += time.Duration(len(part)) * subscribeTime
 		} else {
 			c.pace.reserve(conn.Host, len(part), now)
 			c.subscribeNow(conn, part)
 		}
 	}
-	if len(s.by) > 0 && !s.runs {
-		s.runs = true
-		s.serving.Go(func() {
-			end := func(error) { conn.abort() }
-			contain.Run(c.config.Logger, end, func() { c.serveSubscribing(ctx, conn) })
-		})
-	}
+	s.serve(c.config.Logger, conn.abort, func() { c.serveSubscribing(ctx, conn) })
 	return min(hold, subscribeHold)
-}
-
-// subscribeLater lets subscriptions wait, and refuses those for which there is no
-// memory. conn.subscribing.mu is held.
-func (c *clientService) subscribeLater(conn *connection, subscriptions []*wirev1.Subscription) {
-	var refused []*wirev1.Refusal
-	for _, x := range subscriptions {
-		conn.subscribing.remove(x.GetId(), c.subscriptions, conn.Host) // the message has it twice
-		if c.subscriptions.Try(conn.Host, subscriptionSize(x)) {
-			conn.subscribing.add(x)
-			continue
-		}
-		refused = append(refused, refusal(x.GetId(), wire.Errorf(wire.CodeLimitReached, "too many subscriptions of this address wait")))
-	}
-	c.refuse(conn, refused)
 }
 
 // serveSubscribing takes the subscriptions that wait, until none does or ctx ends.
 func (c *clientService) serveSubscribing(ctx context.Context, conn *connection) {
 	for n := c.nextSubscribing(conn, 0); n > 0; n = c.nextSubscribing(conn, n) {
-		turn := time.NewTimer(c.pace.reserve(conn.Host, n, time.Now()))
-		select {
-		case <-turn.C:
-		case <-ctx.Done():
-			turn.Stop()
+		if sleep.For(ctx, c.pace.reserve(conn.Host, n, time.Now())) != nil {
 			return
 		}
 	}
@@ -184,13 +119,13 @@ func (c *clientService) serveSubscribing(ctx context.Context, conn *connection) 
 // nextSubscribing takes n subscriptions, and returns how many are to be taken next. With
 // none left, the goroutine is to end.
 func (c *clientService) nextSubscribing(conn *connection, n int) (next int) {
-	s := &conn.subscribing
+	s := conn.subscribing
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n > 0 {
-		c.subscribeNow(conn, s.next(n, c.subscriptions, conn.Host))
+		c.subscribeNow(conn, s.next(n, math.MaxInt))
 	}
-	s.runs = len(s.by) > 0
+	s.more()
 	return min(subscribeAtOnce, len(s.by))
 }
 
@@ -223,19 +158,13 @@ func (c *clientService) refuse(conn *connection, refused []*wirev1.Refusal) {
 
 // unsubscribe ends subscriptions, and those that wait.
 func (c *clientService) unsubscribe(conn *connection, ids []string) {
-	s := &conn.subscribing
+	s := conn.subscribing
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range ids {
-		s.remove(id, c.subscriptions, conn.Host)
+		s.remove(id)
 	}
-	for part := range slices.Chunk(ids, partAtOnce) {
-		c.registry.do(func(r *registry.Registry) {
-			for _, id := range part {
-				r.Unsubscribe(conn.Owner, id)
-			}
-		})
-	}
+	c.endSubscriptions(conn, ids)
 	conn.out.add(func(o *registry.Outbox) {
 		for _, id := range ids {
 			o.Unsubscribe(id)
@@ -243,15 +172,8 @@ func (c *clientService) unsubscribe(conn *connection, ids []string) {
 	})
 }
 
-// endSubscriptions ends the subscriptions of a connection that has ended, a part at a
-// time, and forgets those that wait.
-func (c *clientService) endSubscriptions(conn *connection) {
-	s := &conn.subscribing
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.next(len(s.order), c.subscriptions, conn.Host)
-	ids := with(c.registry, func(r *registry.Registry) []string { return r.Subscribed(conn.Owner) })
-	slices.Sort(ids)
+// endSubscriptions ends subscriptions, a part at a time.
+func (c *clientService) endSubscriptions(conn *connection, ids []string) {
 	for part := range slices.Chunk(ids, partAtOnce) {
 		c.registry.do(func(r *registry.Registry) {
 			for _, id := range part {
@@ -259,4 +181,75 @@ func (c *clientService) endSubscriptions(conn *connection) {
 			}
 		})
 	}
+}
+
+// watches are the configuration values that clients watch. A session passes
+// them on from the cluster's state, and knows nothing of their meaning.
+// (Article 002: provide data, which a session fetches from the meta leader when
+// it starts.)
+type watches struct {
+	mu   sync.Mutex // guards the rest; taken before an outbox's
+	now  wire.ConfigValues
+	sent map[*connection]map[string]conclave.Epoch // by id: the epoch of the value that was sent; zero: that there is none
+}
+
+// watch adds ids that a client watches, and sends it their values, also to say
+// that there is none. Ids that are invalid, or above the limit, are ignored: the
+// client refuses them itself.
+func (w *watches) watch(conn *connection, ids []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	sent := w.sent[conn]
+	if sent == nil {
+		sent = map[string]conclave.Epoch{}
+		w.sent[conn] = sent
+	}
+	for _, id := range ids {
+		if _, known := sent[id]; wire.ValidConfigID(id) && (known || len(sent) < wire.MaxWatches) {
+			w.send(conn, id)
+		}
+	}
+}
+
+// unwatch removes ids.
+func (w *watches) unwatch(conn *connection, ids []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, id := range ids {
+		delete(w.sent[conn], id)
+		conn.out.add(func(o *registry.Outbox) { o.Unconfigure(id) })
+	}
+}
+
+// leave removes a connection that has ended.
+func (w *watches) leave(conn *connection) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.sent, conn)
+}
+
+// update sends each client the watched values that have changed.
+func (w *watches) update(now wire.ConfigValues) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.now.Epoch.Less(now.Epoch) {
+		return
+	}
+	w.now = now
+	for _, conn := range slices.SortedFunc(maps.Keys(w.sent), func(a, b *connection) int { return cmp.Compare(a.Number, b.Number) }) {
+		for _, id := range slices.Sorted(maps.Keys(w.sent[conn])) {
+			if v, _ := now.Find(id); v.Epoch != w.sent[conn][id] {
+				w.send(conn, id)
+			}
+		}
+	}
+}
+
+// send gives a value to the outbox of a connection. mu is held.
+func (w *watches) send(conn *connection, id string) {
+	v, set := w.now.Find(id)
+	w.sent[conn][id] = v.Epoch
+	conn.out.add(func(o *registry.Outbox) {
+		o.Configure(wire.EpochOut(w.now.Epoch), &wirev1.WatchedValue{Id: id, Set: set, Value: v.Value})
+	})
 }

@@ -26,6 +26,7 @@ type subscriber struct {
 
 func (c *clientService) subscriber(host string) *subscriber {
 	s := &subscriber{conn: &connection{Owner: &registry.Owner{Client: host, Host: host}, abort: func() {}}}
+	s.conn.subscribing = &backlog[*wirev1.Subscription]{size: subscriptionSize, intake: c.subscriptions, host: host}
 	s.conn.out = &outbox{unread: func() {}, failed: func() {}, full: func() {}, send: func(m *wirev1.ServerMessage) error {
 		if m.GetPong() > 0 {
 			s.pongs = append(s.pongs, m.Pong)

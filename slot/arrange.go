@@ -219,7 +219,7 @@ func (a *arranger) applyReports() {
 			// count.
 		case s.Phase == Switching || s.Phase == Crash:
 			if r := a.report(s.ID, s.Leader); r.State == Serving && r.Epoch == s.LeaderEpoch {
-				a.settle(s)
+				a.endHandOver(s)
 			}
 		case s.Phase == Preparing && !a.in.Frozen:
 			// Step 1 of this write has already checked that the successor is
@@ -233,10 +233,10 @@ func (a *arranger) applyReports() {
 	}
 }
 
-// settle ends a hand-over whose new leader serves. The source, even if it is
+// endHandOver ends a hand-over whose new leader serves. The source, even if it is
 // forbidden, stays as a follower until enough other followers have a complete
 // copy.
-func (a *arranger) settle(s Slot) {
+func (a *arranger) endHandOver(s Slot) {
 	keeps := a.up(s.Source) && a.completeSince(s, s.SourceEpoch) < a.in.Replicas-1
 	a.change(Move{Slot: s.ID, Kind: Settled, From: s.Source, To: s.Leader, Why: "leader serves"}, func(s *Slot) {
 		if keeps {

@@ -447,9 +447,10 @@ func TestNew_UnheardNodeOnlyFollows(t *testing.T) {
 	w, err := slot.New(8, in)
 	require.NoError(t, err)
 	require.NoError(t, w.Validate())
-	loads := w.Loads(in.Live...)
-	assert.Equal(t, []int{0, 4, 4}, []int{loads[0].Leaders, loads[1].Leaders, loads[2].Leaders})
-	assert.Positive(t, loads[0].Followers)
+	assert.Empty(t, w.LedBy(in.Live[0]))
+	assert.Len(t, w.LedBy(in.Live[1]), 4)
+	assert.Len(t, w.LedBy(in.Live[2]), 4)
+	assert.NotEmpty(t, w.HeldBy(in.Live[0]))
 	in.Unheard = []string{"a", "b", "c"}
 	w, err = slot.New(8, in)
 	require.NoError(t, err)

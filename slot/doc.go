@@ -56,15 +56,9 @@
 // # What happens when each part dies
 //
 //	phase      who dies            what the next write does
-//	stable     the leader          crash, at a new leader epoch. The slot goes to a
-//	                               complete copy of the newest leader epoch: to an
-//	                               allowed node that has one, otherwise to a forbidden
-//	                               node, which is drained as soon as it serves. If no
-//	                               copy is complete, the slot waits for holders that
-//	                               have not reported to this meta leader yet; then it
-//	                               goes to an allowed follower that is loading, or to
-//	                               the node that leads the fewest slots, to an unheard
-//	                               one only if all are
+//	stable     the leader          crash, at a new leader epoch. The slot goes to the
+//	                               node that replacement chooses: a complete copy of
+//	                               the newest leader epoch, if there is one
 //	stable     its sessions' links crash, at a new leader epoch, to an allowed node with
 //	           to the leader       a complete copy, and the leader follows
 //	                               (Input.Unheard). If there is none, a successor is
@@ -76,14 +70,11 @@
 //	                               the follower stays in the row
 //	preparing  the successor       back to stable. Also if it was forbidden; if its
 //	                               copy is complete, it stays as a follower
-//	preparing  the leader          crash: the successor is one of the copies, and if it
-//	                               has caught up, the best one
+//	preparing  the leader          crash: the successor is one of the copies
 //	switching  the new leader      crash: the source and the followers still have
 //	                               their copies
-//	switching  the source          no change: it stays in the row. The new leader's
-//	                               request to it fails, and the new leader continues as
-//	                               after a crash; if a session does not answer, it
-//	                               waits until the source is evicted
+//	switching  the source          no change: it stays in the row, and the new leader
+//	                               continues as after a crash (package data)
 //	crash      the leader          crash again, at another leader epoch
 //	any        all data nodes      no change: the row records which node had what, until
 //	                               a node returns and can be granted the slot
@@ -94,19 +85,11 @@
 // # Arrange
 //
 // Arrange computes the next table from the present one, the live nodes, the
-// forbidden nodes, and the nodes' reports. In one write it changes the leader
-// of a slot at most once, for any number of slots:
-//
-//  1. remove the dead: their slots, and those of leaders that most sessions do
-//     not hear, are granted to others, at once, without limit
-//  2. apply reports: a successor that has caught up leads; a slot whose leader
-//     serves is stable
-//  3. drain: slots led by forbidden or unheard nodes get successors, while fewer
-//     than Limits.Drains hand-overs are in progress
-//  4. replicate: missing followers are added, superfluous ones leave
-//  5. balance, if every slot is stable and every node heard: up to
-//     Limits.LeaderMoves hand-overs, and if the leaders are even, up to
-//     Limits.FollowerMoves followers
+// forbidden nodes, and the nodes' reports, in the steps of its comment. In one
+// write it changes the leader of a slot at most once, for any number of slots: a
+// drain starts hand-overs while fewer than Limits.Drains are in progress, and
+// balancing, if every slot is stable and every node heard, Limits.LeaderMoves
+// hand-overs or, if the leaders are even, Limits.FollowerMoves followers.
 //
 // Protection (a frozen table) forbids steps 3 to 5, and no slot leaves the nodes
 // of its row (docs/adr/0025). The slot of a missing leader waits for its node. If
@@ -139,8 +122,6 @@
 // dies while the other followers are loading. Then the slot is granted to the
 // forbidden node, since a node without a complete copy would show withdrawn
 // registrations again and miss those that only this copy has (docs/adr/0025).
-// The write that makes the slot stable also prepares a successor, within
-// Limits.Drains.
 //
 // # Versions
 //
@@ -150,14 +131,6 @@
 // newer than any that an older leader may still have issued without reporting
 // them. Reported counters above 2^52 are ignored, because versions must stay
 // below 2^53.
-//
-// # How tables travel
-//
-// A receiver gets the whole table first and then the rows that have changed since
-// a base epoch (wire.DeltaOut). The receiver (wire.View) refuses them if it has
-// any other table and requests the whole one; it calls Validate before it acts
-// on a table. Monotone states the rules about two tables; the tests check Arrange
-// against it.
 //
 // # Guarantees
 //

@@ -1,6 +1,7 @@
 package slot
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -71,16 +72,7 @@ func OriginalLimits() Limits {
 
 func (l Limits) withDefaults() Limits {
 	d := DefaultLimits()
-	if l.LeaderMoves == 0 {
-		l.LeaderMoves = d.LeaderMoves
-	}
-	if l.FollowerMoves == 0 {
-		l.FollowerMoves = d.FollowerMoves
-	}
-	if l.Drains == 0 {
-		l.Drains = d.Drains
-	}
-	return l
+	return Limits{cmp.Or(l.LeaderMoves, d.LeaderMoves), cmp.Or(l.FollowerMoves, d.FollowerMoves), cmp.Or(l.Drains, d.Drains), l.Slack}
 }
 
 // Input is everything besides the table that Arrange, New and Adopt depend on.

@@ -28,7 +28,7 @@ func New(slots int, in Input) (Table, error) {
 	if len(a.open) == 0 {
 		return Table{}, fmt.Errorf("make a slot table: %w: %d data nodes are live, all of them are forbidden", ErrNoSuccessor, len(in.Live))
 	}
-	leaders := slices.DeleteFunc(slices.Clone(a.open), func(n conclave.NodeID) bool { return !a.mayLead(n) })
+	leaders := those(a.open, a.mayLead)
 	if len(leaders) == 0 {
 		leaders = a.open
 	}

@@ -97,7 +97,7 @@ func (w *world) calm() {
 		return // no node may be given a slot, so dead leaders stay
 	}
 	require.True(t, w.table.StableAll(), "%+v", w.table)
-	require.True(t, w.table.Even(open), "leaders are not even: %+v", w.table.Loads(open...))
+	require.True(t, w.table.Even(open), "leaders are not even: %+v", w.table)
 	for _, s := range w.table.Slots {
 		require.True(t, s.Leaving.IsZero(), "slot %d: %s has not left", s.ID, s.Leaving)
 		followers := 0

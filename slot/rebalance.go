@@ -37,8 +37,7 @@ func (a *arranger) drain() {
 // follower that has caught up, otherwise any follower, otherwise the node that
 // leads the fewest slots.
 func (a *arranger) successor(s Slot) conclave.NodeID {
-	followers := slices.DeleteFunc(slices.Clone(s.Followers), func(n conclave.NodeID) bool { return !a.mayLead(n) })
-	if len(followers) > 0 {
+	if followers := those(s.Followers, a.mayLead); len(followers) > 0 {
 		return slices.MinFunc(followers, func(m, n conclave.NodeID) int {
 			return cmp.Or(
 				compareBool(a.caughtUp(s, n), a.caughtUp(s, m)),
@@ -86,7 +85,7 @@ func (a *arranger) replicate() {
 // removes the one on the node that follows the most slots.
 func (a *arranger) trim(s Slot) {
 	want := a.in.Replicas - 1
-	caughtUp := slices.DeleteFunc(a.keptFollowers(s), func(n conclave.NodeID) bool { return !a.caughtUp(s, n) })
+	caughtUp := those(a.keptFollowers(s), func(n conclave.NodeID) bool { return a.caughtUp(s, n) })
 	if len(caughtUp) < want {
 		return
 	}
@@ -221,11 +220,5 @@ func (a *arranger) marks(load map[conclave.NodeID]int) (high, low int) {
 // the first by name.
 func (a *arranger) extremes(load map[conclave.NodeID]int) (most, least conclave.NodeID) {
 	by := func(m, n conclave.NodeID) int { return cmp.Compare(load[m], load[n]) }
-	most = a.open[0]
-	for _, n := range a.open[1:] {
-		if by(n, most) > 0 {
-			most = n
-		}
-	}
-	return most, slices.MinFunc(a.open, by)
+	return slices.MaxFunc(a.open, by), slices.MinFunc(a.open, by)
 }

@@ -7,51 +7,40 @@ import (
 	"conclave"
 )
 
-// Choosing the replacement: the node that gets the slot of a leader that is dead or unheard.
-
-// replacement returns the node that gets the slot of a lost leader, and why, or
-// the zero NodeID if the slot has to wait. It chooses the first of:
-//
-//  1. One of the complete copies in the row, see bestCopy. A forbidden node is
-//     chosen only if no allowed node has such a copy; drain hands the slot on as
-//     soon as the node serves.
-//  2. No node, while a holder has not reported: its first report or the end of
-//     its lease is still to come, and it may have the missing copy.
-//  3. An allowed node that is loading a copy: the one that has got furthest.
-//  4. The allowed node that leads the fewest slots.
-//
-// For 3 and 4 an unheard node counts only if every allowed node is unheard: it
-// leads few slots because it cannot serve them. Its copy stays in the row.
-//
-// If the table is frozen, a slot stays with the nodes of its row. It waits until
-// its leader's node is back: a leader that is only missing may still serve. A
-// newer incarnation proves that the old one's memory is lost; then the first of
-// these is chosen: a complete copy, no node while a holder has not reported, the
-// newer incarnation.
+// replacement returns the node that gets the slot of a dead leader, and why, or the
+// zero NodeID if the slot has to wait.
 func (a *arranger) replacement(s Slot) (n conclave.NodeID, why string) {
-	own := a.live[s.Leader.Name]
-	if a.in.Frozen && own.IsZero() {
-		return conclave.NodeID{}, ""
+	restarted := a.live[s.Leader.Name]
+	if a.in.Frozen && restarted.IsZero() {
+		return conclave.NodeID{}, "" // a leader that is only missing may still serve
 	}
-	holders := slices.DeleteFunc(s.Holders()[1:], func(n conclave.NodeID) bool { return !a.up(n) })
+	// 1. A complete copy in the row. That of a forbidden node only if no allowed node
+	// has one: drain hands the slot on as soon as the node serves.
+	holders := those(s.Holders()[1:], a.up)
 	if best := a.bestCopy(s, holders); !best.IsZero() {
 		if a.forbidden[best.Name] {
 			return best, "leader lost, last complete copy"
 		}
 		return best, "leader lost, best copy"
 	}
+	// 2. No node, while a holder has not reported: its first report or the end of its
+	// lease is still to come, and it may have the missing copy.
 	if slices.ContainsFunc(holders, func(n conclave.NodeID) bool { return a.silent[n] }) {
 		return conclave.NodeID{}, ""
 	}
+	// 3. In a frozen table, whose slots stay with the nodes of their rows, the newer
+	// incarnation of the leader: it proves that the memory of the old one is lost.
 	if a.in.Frozen {
-		if a.mayHold(own) {
-			return own, "leader restarted while frozen"
+		if a.mayHold(restarted) {
+			return restarted, "leader restarted while frozen"
 		}
 		return conclave.NodeID{}, ""
 	}
+	// 4. An allowed node: the holder that has loaded most, or the node that leads the
+	// fewest slots. An unheard node leads few because it cannot serve them, and counts
+	// only if every allowed node is unheard.
 	for _, may := range [...]func(conclave.NodeID) bool{a.mayLead, a.mayHold} {
-		loading := slices.DeleteFunc(slices.Clone(holders), func(n conclave.NodeID) bool { return !may(n) })
-		if len(loading) > 0 {
+		if loading := those(holders, may); len(loading) > 0 {
 			return slices.MinFunc(loading, func(m, n conclave.NodeID) int { return a.compareCopies(s, m, n) }), "leader lost, best copy"
 		}
 		if n := a.fewest(a.leads, s, may); !n.IsZero() {
@@ -64,37 +53,43 @@ func (a *arranger) replacement(s Slot) (n conclave.NodeID, why string) {
 // heardCopy returns the node that gets the slot of a live leader that sessions do
 // not hear, or the zero NodeID: only a complete copy is better than waiting.
 func (a *arranger) heardCopy(s Slot) (n conclave.NodeID, why string) {
-	return a.bestCopy(s, slices.DeleteFunc(s.Holders()[1:], func(n conclave.NodeID) bool { return !a.mayLead(n) })), "leader unheard, best copy"
+	return a.bestCopy(s, those(s.Holders()[1:], a.mayLead)), "leader unheard, best copy"
 }
 
 // bestCopy returns the holder with the best complete copy of s, or the zero
-// NodeID if no copy is complete. Only copies of the newest leader epoch are
-// considered, and of these only copies whose lag is at most MaxLagMs above the
-// smallest one. Among the rest a node that may lead is preferred to one that is
-// unheard, and that to one that is forbidden, whatever their positions: positions
-// come from the nodes' last heartbeats, which were not sent at the same moment.
-// The node that is chosen takes the furthest copy of the row's other live holders
-// (data/holders.go).
+// NodeID if no copy is complete. Positions come from the nodes' last heartbeats,
+// which were not sent at the same moment, so whether a node may lead comes first:
+// the chosen one takes the furthest copy of the other live holders (data/source.go).
 func (a *arranger) bestCopy(s Slot, holders []conclave.NodeID) conclave.NodeID {
-	var newest conclave.Epoch
+	var newest conclave.Epoch // older leaderships do not count
 	for _, n := range holders {
 		if r := a.report(s.ID, n); r.complete() && newest.Less(r.Epoch) {
 			newest = r.Epoch
 		}
 	}
-	copies := slices.DeleteFunc(slices.Clone(holders), func(n conclave.NodeID) bool {
+	copies := those(holders, func(n conclave.NodeID) bool {
 		r := a.report(s.ID, n)
-		return !r.complete() || r.Epoch != newest
+		return r.complete() && r.Epoch == newest
 	})
 	if len(copies) == 0 {
 		return conclave.NodeID{}
 	}
 	lag := func(n conclave.NodeID) int64 { return a.report(s.ID, n).LagMs }
 	least := lag(slices.MinFunc(copies, func(m, n conclave.NodeID) int { return cmp.Compare(lag(m), lag(n)) }))
-	copies = slices.DeleteFunc(copies, func(n conclave.NodeID) bool { return lag(n) > least+MaxLagMs })
-	return slices.MinFunc(copies, func(m, n conclave.NodeID) int {
+	current := those(copies, func(n conclave.NodeID) bool { return lag(n) <= least+MaxLagMs })
+	return slices.MinFunc(current, func(m, n conclave.NodeID) int {
 		return cmp.Or(compareBool(a.mayLead(n), a.mayLead(m)), compareBool(a.mayHold(n), a.mayHold(m)), a.compareCopies(s, m, n))
 	})
+}
+
+// those returns the nodes that fit.
+func those(nodes []conclave.NodeID, fit func(conclave.NodeID) bool) (out []conclave.NodeID) {
+	for _, n := range nodes {
+		if fit(n) {
+			out = append(out, n)
+		}
+	}
+	return out
 }
 
 // compareCopies orders the copy of s with the newer leader epoch first, then

@@ -103,7 +103,7 @@ func (a *arranger) caughtUp(s Slot, n conclave.NodeID) bool {
 // keptFollowers returns the followers that the slot should keep: those that are
 // alive, not forbidden and not leaving.
 func (a *arranger) keptFollowers(s Slot) []conclave.NodeID {
-	return slices.DeleteFunc(slices.Clone(s.Followers), func(n conclave.NodeID) bool { return n == s.Leaving || !a.mayHold(n) })
+	return those(s.Followers, func(n conclave.NodeID) bool { return n != s.Leaving && a.mayHold(n) })
 }
 
 // fewest returns the open node with the smallest load for which fits returns

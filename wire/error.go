@@ -94,12 +94,11 @@ func ToConnect(err error) error {
 	if err == nil {
 		return nil
 	}
-	var already *connect.Error
-	if errors.As(err, &already) {
+	if _, already := errors.AsType[*connect.Error](err); already {
 		return err
 	}
-	var e *Error
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
 		e = Errorf(CodeInternal, "%v", err)
 	}
 	out := connect.NewError(codes[e.Code].rpc, errors.New(e.Message))
@@ -120,8 +119,8 @@ func FromConnect(err error) error {
 	if err == nil {
 		return nil
 	}
-	var ce *connect.Error
-	if !errors.As(err, &ce) {
+	ce, ok := errors.AsType[*connect.Error](err)
+	if !ok {
 		return &transportError{Errorf(CodeUnavailable, "%v", err), err}
 	}
 	for _, d := range ce.Details() {
@@ -133,22 +132,21 @@ func FromConnect(err error) error {
 			return &Error{Code: Code(d.Code), Message: ce.Message(), Leader: d.Leader, Address: d.LeaderAddress, Epoch: EpochIn(d.Epoch)}
 		}
 	}
-	if ce.Code() == connect.CodeResourceExhausted {
-		return &transportError{Errorf(CodeTooLarge, "%s", ce.Message()), err}
+	code := CodeUnavailable
+	switch ce.Code() {
+	case connect.CodeResourceExhausted:
+		code = CodeTooLarge
+	case connect.CodeUnauthenticated:
+		code = CodeUnauthorized
+	case connect.CodePermissionDenied:
+		code = CodeForbidden
 	}
-	if ce.Code() == connect.CodeUnauthenticated {
-		return &transportError{Errorf(CodeUnauthorized, "%s", ce.Message()), err}
-	}
-	if ce.Code() == connect.CodePermissionDenied {
-		return &transportError{Errorf(CodeForbidden, "%s", ce.Message()), err}
-	}
-	return &transportError{Errorf(CodeUnavailable, "%s", ce.Message()), err}
+	return &transportError{Errorf(code, "%s", ce.Message()), err}
 }
 
 // CodeOf returns the code of the *Error in err's chain, or "" if there is none.
 func CodeOf(err error) Code {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
 	}
 	return ""

@@ -26,22 +26,33 @@ type Fence struct {
 // and the highest term seen. An implausibly high term is refused with
 // CodeBadRequest and not remembered.
 func (f *Fence) Admit(term uint64) error {
-	highest, a := f.raise(term, true)
-	switch a {
-	case implausible:
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before := f.highest
+	if term > before+conclave.MaxJump {
 		f.refused.Add(1)
-		return Errorf(CodeBadRequest, "term %d is implausibly high: the highest seen here is %d", term, highest)
-	case stale:
+		return Errorf(CodeBadRequest, "term %d is implausibly high: the highest seen here is %d", term, before)
+	}
+	admitted := term >= before
+	f.highest = max(before, term)
+	f.Trace.Claim(trace.Claim{Kind: trace.Admission(admitted), Term: term, Base: conclave.Epoch{Term: before}})
+	if !admitted {
 		f.refused.Add(1)
-		e := Errorf(CodeStaleEpoch, "term %d has ended: term %d has been seen here", term, highest)
-		e.Epoch = conclave.Epoch{Term: highest}
+		e := Errorf(CodeStaleEpoch, "term %d has ended: term %d has been seen here", term, before)
+		e.Epoch = conclave.Epoch{Term: before}
 		return e
 	}
 	return nil
 }
 
-// Saw records a term that did not come with a command.
-func (f *Fence) Saw(term uint64) { f.raise(term, false) }
+// Saw records a term that did not come with a command, unless it is implausibly high.
+func (f *Fence) Saw(term uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if term <= f.highest+conclave.MaxJump {
+		f.highest = max(f.highest, term)
+	}
+}
 
 // Highest returns the highest term seen.
 func (f *Fence) Highest() uint64 {
@@ -53,29 +64,3 @@ func (f *Fence) Highest() uint64 {
 // Refused returns the number of commands of older terms that were refused
 // (invariant I4).
 func (f *Fence) Refused() uint64 { return f.refused.Load() }
-
-// age is how a term compares with the highest one seen.
-type age int
-
-const (
-	current     age = iota // at least as high
-	stale                  // lower
-	implausible            // far higher than any term so far
-)
-
-func (f *Fence) raise(term uint64, command bool) (highest uint64, a age) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	before := f.highest
-	switch {
-	case term > before+conclave.MaxJump:
-		return before, implausible
-	case term < before:
-		a = stale
-	}
-	f.highest = max(before, term)
-	if command {
-		f.Trace.Claim(trace.Claim{Kind: trace.Admission(a != stale), Term: term, Base: conclave.Epoch{Term: before}})
-	}
-	return f.highest, a
-}

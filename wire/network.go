@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync"
 	"syscall"
 	"time"
 
@@ -69,8 +70,8 @@ func Refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 // route, unknown name, or no answer in time. It is false for a connection that
 // was accepted and then stays silent.
 func DialFailed(err error) bool {
-	var e *net.OpError
-	return errors.As(err, &e) && e.Op == "dial"
+	e, ok := errors.AsType[*net.OpError](err)
+	return ok && e.Op == "dial"
 }
 
 // Unnamed reports whether err is a dial to a name that does not resolve. Docker
@@ -79,6 +80,84 @@ func DialFailed(err error) bool {
 // network cannot resolve names either; after a refused dial it is the expected
 // next error.
 func Unnamed(err error) bool {
-	var e *net.DNSError
-	return errors.As(err, &e) && e.IsNotFound
+	e, ok := errors.AsType[*net.DNSError](err)
+	return ok && e.IsNotFound
+}
+
+// tracked is a Network that keeps its dialled connections and can close them
+// all.
+type tracked struct {
+	Network
+	ended context.Context // of all dials: net/http dials on when its caller has given up
+	end   context.CancelFunc
+
+	mu      sync.Mutex // guards the rest
+	open    map[*trackedConn]bool
+	closed  bool
+	dialing sync.WaitGroup // dials in progress; none is added once closed is set
+}
+
+type trackedConn struct {
+	net.Conn
+	of *tracked
+}
+
+func track(network Network) *tracked {
+	t := &tracked{Network: network, open: map[*trackedConn]bool{}}
+	t.ended, t.end = context.WithCancel(context.Background())
+	return t
+}
+
+// DialContext dials. After close it returns net.ErrClosed and no connection.
+func (t *tracked) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	t.mu.Lock()
+	closed := t.closed
+	if !closed {
+		t.dialing.Add(1)
+	}
+	t.mu.Unlock()
+	if closed {
+		return nil, net.ErrClosed
+	}
+	defer t.dialing.Done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(t.ended, cancel)()
+	conn, err := t.Network.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	c := &trackedConn{conn, t}
+	t.mu.Lock()
+	if closed = t.closed; !closed {
+		t.open[c] = true
+	}
+	t.mu.Unlock()
+	if closed {
+		conn.Close()
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+
+// Close closes the connection and removes it from its network.
+func (c *trackedConn) Close() error {
+	c.of.mu.Lock()
+	delete(c.of.open, c)
+	c.of.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// close closes all open connections, and ends and joins the dials in progress.
+func (t *tracked) close() {
+	t.mu.Lock()
+	t.closed = true
+	open := t.open
+	t.open = map[*trackedConn]bool{}
+	t.mu.Unlock()
+	t.end()
+	for c := range open {
+		c.Conn.Close()
+	}
+	t.dialing.Wait()
 }

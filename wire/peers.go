@@ -1,8 +1,16 @@
 package wire
 
 import (
+	"bufio"
 	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -172,14 +180,140 @@ func (p *Peers) Dial(ctx context.Context, address string) error {
 // a new connection, because a pooled one might hide that the process has
 // changed. Refused(err) is true if no process listens there.
 func (p *Peers) Knock(ctx context.Context, address string) (conclave.NodeID, conclave.Role, error) {
-	conn, err := p.network.DialContext(ctx, "tcp", address)
-	if err != nil {
+	if err := p.Dial(ctx, address); err != nil {
 		return conclave.NodeID{}, "", err
 	}
-	conn.Close()
 	res, err := p.Node(address).Hello(ctx, connect.NewRequest(&wirev1.HelloRequest{}))
 	if err != nil {
 		return conclave.NodeID{}, "", FromConnect(err)
 	}
 	return NodeIn(res.Msg.Node), conclave.Role(res.Msg.Role), nil
+}
+
+// handshakeTimeout bounds a TLS handshake, which a frozen host never finishes.
+const handshakeTimeout = 4 * time.Second
+
+// SecureTransport makes t use TLS for every request, whatever the scheme of its
+// URL, unless current returns nil. current returns the settings of each new
+// connection, so that they may change while connections are open; their
+// ServerName is the host that is dialled, unless it is set. SecureTransport must
+// be called before the first request.
+func SecureTransport(t *http.Transport, current func() *tls.Config) http.RoundTripper {
+	dial := t.DialContext
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	protocol := "http/1.1"
+	if t.Protocols != nil && t.Protocols.UnencryptedHTTP2() {
+		t.Protocols.SetHTTP2(true)
+		protocol = "h2"
+	}
+	t.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		settings := current()
+		if settings == nil {
+			return nil, fmt.Errorf("TLS with %s: no certificates are configured", address)
+		}
+		settings = settings.Clone()
+		settings.NextProtos = []string{protocol}
+		if settings.ServerName == "" {
+			settings.ServerName, _, _ = net.SplitHostPort(address) // dial reports an invalid address
+		}
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		secured := tls.Client(conn, settings)
+		ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+		defer cancel()
+		if err := secured.HandshakeContext(ctx); err != nil {
+			conn.Close()
+			return nil, handshakeError(address, err)
+		}
+		return secured, nil
+	}
+	return secureTransport{t, current}
+}
+
+// handshakeError names the reason for which a handshake failed.
+func handshakeError(address string, err error) error {
+	if _, plain := errors.AsType[tls.RecordHeaderError](err); plain {
+		return fmt.Errorf("TLS with %s: it does not use TLS: start it with --tls-dir, or connect without TLS (%w)", address, err)
+	}
+	return fmt.Errorf("TLS with %s: %w", address, err)
+}
+
+// secureTransport sends requests with TLS. Addresses in states and messages have
+// no scheme: whether a cluster uses TLS is a setting of each process.
+type secureTransport struct {
+	*http.Transport
+	current func() *tls.Config
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t secureTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme == "http" && t.current() != nil {
+		secured, url := *r, *r.URL
+		url.Scheme = "https"
+		secured.URL = &url
+		r = &secured
+	}
+	return t.Transport.RoundTrip(r)
+}
+
+// UseTLS makes all connections use TLS; see SecureTransport. It must be called
+// before the first call.
+func (p *Peers) UseTLS(current func() *tls.Config) {
+	p.client.Transport = SecureTransport(p.transport, current)
+}
+
+// Event is one entry of a node's event log, such as a change of leader or of a
+// slot.
+type Event struct {
+	ID    uint64          `json:"id"` // number of the event at its node, from 1
+	At    time.Time       `json:"at"`
+	Node  string          `json:"node"`
+	Type  string          `json:"type"` // leader.elected, slot.serving, node.joined, ...
+	Term  uint64          `json:"term,omitempty"`
+	Epoch *conclave.Epoch `json:"epoch,omitempty"`
+	Text  string          `json:"text"`
+	Data  map[string]any  `json:"data,omitempty"`
+}
+
+// ReadEvents calls each for a node's events after an id: those that the node
+// keeps and, if follow is set, new ones, until ctx ends, the connection breaks,
+// or each returns an error. The token is sent if it is not "". It is the client of serve.Events.
+func ReadEvents(ctx context.Context, c *http.Client, address, token string, after uint64, follow bool, each func(Event) error) error {
+	url := "http://" + address + "/v1/events?follow=" + strconv.FormatBool(follow)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	SetToken(req.Header, token)
+	if after > 0 {
+		req.Header.Set("Last-Event-ID", strconv.FormatUint(after, 10))
+	}
+	res, err := c.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("events of %s: %s", address, res.Status)
+	}
+	lines := bufio.NewScanner(res.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		data, ok := strings.CutPrefix(lines.Text(), "data: ")
+		if !ok {
+			continue
+		}
+		var e Event
+		if err := json.Unmarshal([]byte(data), &e); err != nil {
+			return fmt.Errorf("events of %s: invalid event: %w", address, err)
+		}
+		if err := each(e); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
 }

@@ -3,6 +3,7 @@ package wire
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -174,7 +175,7 @@ func MemberIn(m *wirev1.Member) Member {
 type kind struct {
 	epoch func(*State) conclave.Epoch
 	known func(*wirev1.Epochs) **wirev1.Epoch
-	sent  func(*wirev1.State) (epoch *wirev1.Epoch, found bool)
+	sent  func(*wirev1.State) *wirev1.Epoch // nil: the kind is not in the message
 	out   func(*State, *wirev1.State)
 	in    func(*wirev1.State, *State) error // replaces the kind, or leaves it as it is and returns an error
 }
@@ -184,13 +185,13 @@ type kind struct {
 var kinds = []kind{{
 	epoch: func(s *State) conclave.Epoch { return s.Table.Epoch },
 	known: func(e *wirev1.Epochs) **wirev1.Epoch { return &e.Table },
-	sent:  func(m *wirev1.State) (*wirev1.Epoch, bool) { return m.GetTable().GetEpoch(), m.GetTable() != nil },
+	sent:  func(m *wirev1.State) *wirev1.Epoch { return m.GetTable().GetEpoch() },
 	out:   func(s *State, m *wirev1.State) { m.Table = TableOut(s.Table, s.Replicas) },
 	in:    tableIn,
 }, {
 	epoch: func(s *State) conclave.Epoch { return s.Members.Epoch },
 	known: func(e *wirev1.Epochs) **wirev1.Epoch { return &e.Members },
-	sent:  func(m *wirev1.State) (*wirev1.Epoch, bool) { return m.GetMembers().GetEpoch(), m.GetMembers() != nil },
+	sent:  func(m *wirev1.State) *wirev1.Epoch { return m.GetMembers().GetEpoch() },
 	out: func(s *State, m *wirev1.State) {
 		m.Members = &wirev1.Members{Epoch: EpochOut(s.Members.Epoch), Members: mapTo(s.Members.List, MemberOut), Lost: mapTo(s.Members.Lost, MemberOut)}
 	},
@@ -201,9 +202,7 @@ var kinds = []kind{{
 }, {
 	epoch: func(s *State) conclave.Epoch { return s.Blacklist.Epoch },
 	known: func(e *wirev1.Epochs) **wirev1.Epoch { return &e.Blacklist },
-	sent: func(m *wirev1.State) (*wirev1.Epoch, bool) {
-		return m.GetBlacklist().GetEpoch(), m.GetBlacklist() != nil
-	},
+	sent:  func(m *wirev1.State) *wirev1.Epoch { return m.GetBlacklist().GetEpoch() },
 	out: func(s *State, m *wirev1.State) {
 		m.Blacklist = &wirev1.Blacklist{Epoch: EpochOut(s.Blacklist.Epoch), Entries: mapTo(s.Blacklist.Entries, entryOut)}
 	},
@@ -214,7 +213,7 @@ var kinds = []kind{{
 }, {
 	epoch: func(s *State) conclave.Epoch { return s.Switches.Epoch },
 	known: func(e *wirev1.Epochs) **wirev1.Epoch { return &e.Switches },
-	sent:  func(m *wirev1.State) (*wirev1.Epoch, bool) { return m.GetSwitches().GetEpoch(), m.GetSwitches() != nil },
+	sent:  func(m *wirev1.State) *wirev1.Epoch { return m.GetSwitches().GetEpoch() },
 	out: func(s *State, m *wirev1.State) {
 		m.Switches = &wirev1.Switches{Epoch: EpochOut(s.Switches.Epoch), Switches: mapTo(s.Switches.List, switchOut)}
 	},
@@ -225,7 +224,7 @@ var kinds = []kind{{
 }, {
 	epoch: func(s *State) conclave.Epoch { return s.Freeze.Epoch },
 	known: func(e *wirev1.Epochs) **wirev1.Epoch { return &e.Freeze },
-	sent:  func(m *wirev1.State) (*wirev1.Epoch, bool) { return m.GetFreeze().GetEpoch(), m.GetFreeze() != nil },
+	sent:  func(m *wirev1.State) *wirev1.Epoch { return m.GetFreeze().GetEpoch() },
 	out: func(s *State, m *wirev1.State) {
 		m.Freeze = &wirev1.Freeze{Epoch: EpochOut(s.Freeze.Epoch), Frozen: s.Freeze.Frozen, Reason: s.Freeze.Reason}
 	},
@@ -236,7 +235,7 @@ var kinds = []kind{{
 }, {
 	epoch: func(s *State) conclave.Epoch { return s.Config.Epoch },
 	known: func(e *wirev1.Epochs) **wirev1.Epoch { return &e.Config },
-	sent:  func(m *wirev1.State) (*wirev1.Epoch, bool) { return m.GetConfig().GetEpoch(), m.GetConfig() != nil },
+	sent:  func(m *wirev1.State) *wirev1.Epoch { return m.GetConfig().GetEpoch() },
 	out: func(s *State, m *wirev1.State) {
 		m.Config = &wirev1.ConfigValues{Epoch: EpochOut(s.Config.Epoch), Values: mapTo(s.Config.List, configOut)}
 	},
@@ -319,3 +318,143 @@ func entryIn(e *wirev1.BlacklistEntry) blacklist.Entry {
 		Since: time.UnixMilli(e.GetSinceUnixMs()).UTC(),
 	}
 }
+
+// SwitchStopping is the key under which the leader records that the whole
+// cluster is about to stop. The value is for how many milliseconds the
+// announcement is in force, counted from its arrival at each node; 0 means that
+// it was withdrawn or has expired. The version identifies the announcement. It
+// is sent with the switches but is not one: operators cannot set it.
+const SwitchStopping = "stopping"
+
+// announcement is the record under SwitchStopping; it is zero if there is none.
+type announcement struct {
+	version uint64
+	lasts   time.Duration
+}
+
+func (s Switches) announcement() announcement {
+	for _, x := range s.List {
+		if ms, err := strconv.ParseInt(x.Value, 10, 64); x.Key == SwitchStopping && err == nil && ms > 0 {
+			return announcement{x.Version, FromMs(ms)}
+		}
+	}
+	return announcement{}
+}
+
+// Stopping returns for how long the announcement that the whole cluster stops
+// is still in force at this node: its duration, counted from its arrival by
+// this node's own monotonic clock. recorded reports whether the state has an
+// announcement. One that has expired stays recorded until the leader clears it.
+func (v *View) Stopping() (remaining time.Duration, recorded bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	a := v.state.Switches.announcement()
+	if a.lasts == 0 {
+		return 0, false
+	}
+	return max(0, a.lasts-time.Since(v.announced)), true
+}
+
+// noteArrival records the time at which a new announcement arrives. mu is held.
+func (v *View) noteArrival(next State) {
+	if a := next.Switches.announcement(); a != v.state.Switches.announcement() {
+		v.announced = time.Now()
+	}
+}
+
+// Conversions between the types of the packages conclave and slot and their
+// protobuf messages. XOut returns the message and XIn reads it; a nil message
+// reads as the zero value.
+
+// EpochOut returns the message for an epoch, nil for the zero Epoch.
+func EpochOut(e conclave.Epoch) *wirev1.Epoch {
+	if e.IsZero() {
+		return nil
+	}
+	return &wirev1.Epoch{Term: e.Term, Seq: e.Seq}
+}
+
+// EpochIn returns the epoch in a message, the zero Epoch for nil.
+func EpochIn(e *wirev1.Epoch) conclave.Epoch {
+	return conclave.Epoch{Term: e.GetTerm(), Seq: e.GetSeq()}
+}
+
+// NodeOut returns the message for a node's identity, nil for the zero NodeID.
+func NodeOut(n conclave.NodeID) *wirev1.Node {
+	if n.IsZero() {
+		return nil
+	}
+	return &wirev1.Node{Name: n.Name, Incarnation: n.Incarnation}
+}
+
+// NodeIn returns the identity in a message, the zero NodeID for nil.
+func NodeIn(n *wirev1.Node) conclave.NodeID {
+	return conclave.NodeID{Name: n.GetName(), Incarnation: n.GetIncarnation()}
+}
+
+// CheckPublisher checks the limits of a registration; every one from outside passes
+// here. Values over their limits are CodeTooLarge, all other errors CodeBadRequest.
+// What passes has its full name, and no values if it is withdrawn: the message is
+// then what is kept, without another form in between.
+func CheckPublisher(p *wirev1.Publisher) error {
+	data, err := conclave.ParseDataInfoID(p.GetDataInfoId())
+	if err != nil {
+		return Errorf(CodeBadRequest, "%v", err)
+	}
+	if err := conclave.ValidateValues(p.GetValues()); err != nil {
+		return Errorf(CodeTooLarge, "%s: %v", data.DataID, err)
+	}
+	if id := p.GetId(); id == "" || len(id) > 128 {
+		return Errorf(CodeBadRequest, "registration id %.20q: want 1 to 128 bytes", id)
+	}
+	if v := p.GetVersion(); v < 1 || v > conclave.MaxVersion {
+		return Errorf(CodeBadRequest, "registration %s has version %d: want 1 to 2^53-1", p.GetId(), v)
+	}
+	p.DataInfoId = data.String()
+	if p.Withdrawn {
+		p.Values = nil
+	}
+	return nil
+}
+
+// SlotOut returns the message for one row of the table.
+func SlotOut(s slot.Slot) *wirev1.Slot {
+	return &wirev1.Slot{
+		Id: uint32(s.ID), Phase: string(s.Phase), Leader: NodeOut(s.Leader), LeaderEpoch: EpochOut(s.LeaderEpoch),
+		Successor: NodeOut(s.Successor), Source: NodeOut(s.Source), SourceEpoch: EpochOut(s.SourceEpoch),
+		VersionBase: s.VersionBase, Followers: mapTo(s.Followers, NodeOut), Leaving: NodeOut(s.Leaving), First: s.First,
+	}
+}
+
+// SlotIn returns the row in a message without checking it; the View checks the
+// whole table.
+func SlotIn(s *wirev1.Slot) slot.Slot {
+	return slot.Slot{
+		ID: int(s.GetId()), Phase: slot.Phase(s.GetPhase()), Leader: NodeIn(s.GetLeader()), LeaderEpoch: EpochIn(s.GetLeaderEpoch()),
+		Successor: NodeIn(s.GetSuccessor()), Source: NodeIn(s.GetSource()), SourceEpoch: EpochIn(s.GetSourceEpoch()),
+		VersionBase: s.GetVersionBase(), Followers: mapTo(s.GetFollowers(), NodeIn), Leaving: NodeIn(s.GetLeaving()), First: s.GetFirst(),
+	}
+}
+
+func mapTo[A, B any](in []A, f func(A) B) []B {
+	if in == nil {
+		return nil
+	}
+	out := make([]B, len(in))
+	for i, v := range in {
+		out[i] = f(v)
+	}
+	return out
+}
+
+// Ms returns a duration in milliseconds, the unit on the wire. It rounds up, so
+// that a short time is never sent as 0.
+func Ms(d time.Duration) int64 {
+	if d <= 0 {
+		return 0
+	}
+	return int64((d + time.Millisecond - 1) / time.Millisecond)
+}
+
+// FromMs returns the duration of ms milliseconds.
+func FromMs(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }

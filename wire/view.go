@@ -89,7 +89,7 @@ func (v *View) Apply(in *wirev1.State) (bool, error) {
 	took := false
 	var failed error
 	for _, k := range kinds {
-		if sent, found := k.sent(in); !found || !v.newer(sent, k.epoch(&next)) {
+		if sent := k.sent(in); sent == nil || !v.newer(sent, k.epoch(&next)) {
 			continue
 		}
 		if err := k.in(in, &next); err != nil {

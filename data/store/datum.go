@@ -5,7 +5,10 @@ import (
 	"slices"
 	"time"
 
+	"conclave"
+	"conclave/wire"
 	"conclave/wire/list"
+	wirev1 "conclave/wire/v1"
 )
 
 // registration is one registration id under one DataInfoID, with a copy for
@@ -104,4 +107,197 @@ func (d *datum) withdrawn() (hashes []uint32) {
 		}
 	}
 	return hashes
+}
+
+// ownerSet is the digest of one owner's copies: their number, and the sum of
+// their hashes. A sum does not depend on order, so it is updated as copies come
+// and go, and a slot is compared with a session by one small message.
+type ownerSet struct {
+	node  conclave.NodeID
+	count uint64
+	sum   uint64
+}
+
+func (o *ownerSet) add(id string, version int64) {
+	o.count++
+	o.sum += list.EntryHash(id, version)
+}
+
+func (o *ownerSet) remove(id string, version int64) {
+	o.count--
+	o.sum -= list.EntryHash(id, version)
+}
+
+// Key names one copy: a registration as one owner session holds it.
+type Key struct {
+	Owner    conclave.NodeID
+	Data, ID string // the DataInfoID as text, and the registration id
+}
+
+// noOwner is the owner of the tombstones that replace deleted copies.
+var noOwner conclave.NodeID
+
+// Copy is a registration as one owner holds it, outside of a store. Values are
+// shared with the store and its readers, and must not be changed.
+type Copy struct {
+	Key
+	Version   int64
+	Values    []string
+	Withdrawn bool // a tombstone
+}
+
+// CopyOf returns an owner's copy of a registration that was checked by
+// wire.CheckPublisher, or that another data node has sent.
+func CopyOf(owner conclave.NodeID, p *wirev1.Publisher) Copy {
+	return Copy{Key{owner, p.GetDataInfoId(), p.GetId()}, p.GetVersion(), p.GetValues(), p.GetWithdrawn()}
+}
+
+// tombstoneRecord is the arrival of a tombstone, so that Compact can find the
+// old ones.
+type tombstoneRecord struct {
+	Key
+	version int64
+	at      time.Time
+}
+
+func copyOf(data string, r *registration, c ownerCopy) Copy {
+	return Copy{Key{c.owner.node, data, r.id}, c.version, c.values, c.withdrawn}
+}
+
+func compareCopies(a, b Copy) int { return a.Key.Compare(b.Key) }
+
+// Compare orders keys by data, registration id and owner.
+func (k Key) Compare(other Key) int {
+	if c := cmp.Compare(k.Data, other.Data); c != 0 { // which decides almost always
+		return c
+	}
+	return cmp.Or(cmp.Compare(k.ID, other.ID), k.Owner.Compare(other.Owner))
+}
+
+func copyOut(c Copy) *wirev1.Copy {
+	return &wirev1.Copy{
+		Publisher: &wirev1.Publisher{Id: c.ID, DataInfoId: c.Data, Version: c.Version, Values: c.Values, Withdrawn: c.Withdrawn},
+		Owner:     wire.NodeOut(c.Owner),
+	}
+}
+
+func copyIn(m *wirev1.Copy) Copy {
+	return CopyOf(wire.NodeIn(m.GetOwner()), m.GetPublisher())
+}
+
+// size estimates a copy's length in a message.
+func (c Copy) size() int {
+	n := c.Key.size()
+	for _, v := range c.Values {
+		n += 4 + len(v)
+	}
+	return n
+}
+
+func (k Key) size() int { return 64 + len(k.ID) + len(k.Data) }
+
+// base is the content of a datum as it was read before a change, and the delta
+// from it to the present content.
+type base struct {
+	*content
+	version int64         // the last one that the content had
+	delta   *wirev1.Delta // nil if it was not made yet, or does not pay
+	to      *content      // what the delta yields
+	seen    time.Time     // by the first expire after the change; zero before
+}
+
+// basesKept is how many earlier contents of a datum are kept, for sessions that
+// have one of them. They share the values that have not changed with the copies.
+const basesKept = 2
+
+// basesRead is how many more are kept while sessions read them in parts.
+const basesRead = 4
+
+// basesFor is how long they are kept, about: sessions read a change soon, and an
+// old list that is not wanted any more holds memory.
+const basesFor = 10 * time.Second
+
+// bases are earlier contents of large data, by DataInfoID, oldest first.
+type bases map[string][]*base
+
+// keep makes the content that d had until now a base, if it is large.
+func (b *bases) keep(d *datum) {
+	if d.read == nil || d.read.Size() < list.DeltaFrom {
+		return
+	}
+	if *b == nil {
+		*b = bases{}
+	}
+	kept := append((*b)[d.id], &base{content: d.read, version: d.version})
+	for len(kept) > basesKept {
+		at := slices.IndexFunc(kept, func(x *base) bool { return x.reads == 0 })
+		if at < 0 && len(kept) <= basesKept+basesRead {
+			break
+		}
+		if at < 0 {
+			at = len(kept) - 1 // those that are being read already are finished first
+		}
+		kept = append(kept[:at:at], kept[at+1:]...)
+	}
+	(*b)[d.id] = slices.Clone(kept) // a new array, so that the others are freed
+}
+
+// expire removes the bases that have been kept for basesFor, unless they were read
+// since.
+func (b bases) expire(now time.Time) {
+	for id, kept := range b {
+		for _, x := range kept {
+			if x.seen.IsZero() {
+				x.seen = now
+			}
+		}
+		if kept = slices.DeleteFunc(kept, func(x *base) bool { return now.Sub(x.seen) >= basesFor && now.Sub(x.read) >= basesFor }); len(kept) == 0 {
+			delete(b, id)
+		} else {
+			b[id] = kept
+		}
+	}
+}
+
+// delta returns the changes from the content of this hash to the present one, or
+// nil if that content is not known here or the whole list costs about as much.
+func (b bases) delta(d *datum, hash uint64) *wirev1.Delta {
+	at := slices.IndexFunc(b[d.id], func(x *base) bool { return x.Hash() == hash })
+	if at < 0 {
+		return nil
+	}
+	from := b[d.id][at]
+	if now := d.content(); from.to != now {
+		from.to, from.delta = now, from.DeltaTo(&now.List)
+	}
+	return from.delta
+}
+
+// reading returns the content of which a session asks for a further part, and the last
+// version that it had; nil if it is not kept any more.
+func (b bases) reading(d *datum, want *wirev1.Want) (c *content, version int64) {
+	if want.GetPartHash() == 0 {
+		return nil, 0
+	}
+	if d.read != nil && d.read.Wanted(want) {
+		return d.read, d.version
+	}
+	for _, x := range b[d.id] {
+		if x.Wanted(want) {
+			return x.content, x.version
+		}
+	}
+	return nil, 0
+}
+
+// sendPart puts the part of c that begins at a position into an answer.
+func (c *content) sendPart(f *wirev1.Fetched, from list.Position, limit int, now time.Time) {
+	if from == (list.Position{}) {
+		c.reads++
+	}
+	var last bool
+	if f.Part, _, last = c.Part(f.Datum, from, limit); last {
+		c.reads = max(0, c.reads-1)
+	}
+	c.read = now
 }

@@ -33,15 +33,9 @@
 //
 // # Files, in reading order
 //
-//   - feed.go: what a leader sends to its followers, and how they apply it.
-//   - merge.go: a session's answer to a diff, and what was written meanwhile.
+//   - feed.go: what a leader sends to its followers, how they apply it, and how an answer to a diff is merged.
 //   - read.go: what subscribers see.
-//   - tombstones.go: when a tombstone may be deleted.
-//   - store.go: the store, writes, removals, and a new leader's versions.
-//   - marks.go: since when and until when something may be missing.
-//   - log.go: which copies changed at which position of the feed.
-//   - copy.go: a copy outside of a store, and its message.
-//   - bases.go: earlier contents, for deltas and for what is read in parts.
-//   - datum.go: a datum and its registrations.
-//   - digest.go: an owner's copies in two numbers.
+//   - store.go: the store, writes, removals, a new leader's versions, and the feed's log.
+//   - marks.go: until when something may be missing, and what time ends.
+//   - datum.go: a copy, a datum with its present and earlier contents, and an owner's copies in two numbers.
 package store

@@ -29,7 +29,7 @@ type model map[Key]modelCopy
 
 func valuesOf(id string, version int64) []string { return []string{fmt.Sprintf("%s=%d", id, version)} }
 
-// visible is the rule in Store's comment.
+// visible is the rule in doc.go.
 func (m model) visible(data string) (values []string) {
 	best := map[string]modelCopy{}
 	for k, c := range m {

@@ -114,23 +114,6 @@ func (s *Store) Datum(id string, now time.Time) (Datum, bool) {
 	return Datum{ID: id, Version: d.version, Values: values, Publishers: n, Unconfirmed: max(0, s.markOf(id, now).until.Sub(now))}, n > 0
 }
 
-// Of returns one owner's copies, in no order.
-func (s *Store) Of(owner conclave.NodeID) []Copy {
-	o := s.owners[owner]
-	if o == nil {
-		return nil
-	}
-	out := make([]Copy, 0, o.count)
-	for id, d := range s.data {
-		for _, r := range d.regs {
-			if at := r.of(o); at >= 0 {
-				out = append(out, copyOf(id, r, r.copies[at]))
-			}
-		}
-	}
-	return out
-}
-
 // All returns every copy, sorted by data, registration id and owner.
 func (s *Store) All() []Copy {
 	var out []Copy

@@ -9,14 +9,7 @@ import (
 )
 
 // Store holds the copies of one slot. It is not safe for concurrent use: the
-// slot's lock guards it.
-//
-// A copy is kept for each (registration id, owner session incarnation). A put
-// replaces a lower version of the same owner. A removal deletes the owner's own
-// copy, but never a newer version. Subscribers see the highest version over all
-// owners, unless it is a tombstone. The result therefore does not depend on the
-// order of the changes, on repetitions, or on the session that they came
-// through. A version below one that was here is never shown again (see Remove).
+// slot's lock guards it. doc.go has its rule.
 type Store struct {
 	grace  time.Duration // how long a mark lasts: the session grace
 	data   map[string]*datum
@@ -47,6 +40,31 @@ type Store struct {
 	until       time.Time
 	incomplete  time.Time // not after until; see MarkIncomplete
 }
+
+// A decision that was made elsewhere some time ago (a session's answer to a
+// diff, the old leader's feed) is merged while sessions continue to write here.
+// A PendingMerge covers the time between the decision and its arrival: what the
+// owner session itself wrote here during that time is newer, and wins.
+//
+// Without that rule a withdrawn registration could return: (1) the session
+// answers a diff with R in it; (2) R's client withdraws, and the session writes
+// the removal; (3) the removal arrives here before the answer does.
+//
+// A PendingMerge ends with End, or with the leadership of the slot for which it
+// was begun: the slot's replica then calls EndAll. After that nothing is merged
+// under it, and End has no effect. A nil *PendingMerge belongs to a follower:
+// no session writes to it, so the leader's feed replaces everything.
+type PendingMerge struct{ since uint64 } // s.writes when it began
+
+// lastWrite is the number of a session's last write to a copy, and the highest
+// version that the session has removed.
+type lastWrite struct {
+	number  uint64
+	removed int64
+}
+
+// Pending reports whether a merge is open.
+func (s *Store) Pending() bool { return len(s.merges) > 0 }
 
 // New returns an empty store whose unconfirmed marks last for grace.
 func New(grace time.Duration) *Store {
@@ -176,6 +194,23 @@ func (s *Store) RemoveOwner(owner conclave.NodeID, cause wirev1.Cause, now time.
 		}
 	}
 	return n
+}
+
+// Of returns one owner's copies, in no order.
+func (s *Store) Of(owner conclave.NodeID) []Copy {
+	o := s.owners[owner]
+	if o == nil {
+		return nil
+	}
+	out := make([]Copy, 0, o.count)
+	for id, d := range s.data {
+		for _, r := range d.regs {
+			if at := r.of(o); at >= 0 {
+				out = append(out, copyOf(id, r, r.copies[at]))
+			}
+		}
+	}
+	return out
 }
 
 // Serve begins a new leader epoch. The counter rises above floor and above
@@ -315,5 +350,73 @@ func (s *Store) forgetIfEmpty(d *datum, now time.Time) {
 			s.emptied = map[string]bool{}
 		}
 		s.emptied[d.id] = true
+	}
+}
+
+// feedLog lists the changes to a slot's copies since its leader began to serve:
+// which copy changed at which position. It holds keys, not content. A follower
+// that continues from a position is sent the present state of these copies,
+// which is a later state of the same feed; many changes of one copy are then
+// sent once.
+//
+// Entries are kept only while there is a follower, and only those that the
+// slowest follower has not read.
+type feedLog struct {
+	position uint64 // of the newest change; 1 at the beginning of an epoch, so that 0 means "none"
+	entries  []logEntry
+	follows  bool
+}
+
+type logEntry struct {
+	Key
+	cause wirev1.Cause
+}
+
+// longestLog limits what one slow follower can make a leader keep. A follower
+// that is further behind loads a snapshot.
+const longestLog = 1 << 16
+
+func (l *feedLog) restart() { *l = feedLog{position: 1, follows: l.follows} }
+
+func (l *feedLog) append(key Key, cause wirev1.Cause) {
+	l.position++
+	if !l.follows {
+		return
+	}
+	if len(l.entries) >= longestLog {
+		l.entries = nil
+	}
+	l.entries = append(l.entries, logEntry{key, cause})
+}
+
+// follow sets whether there are followers.
+func (l *feedLog) follow(is bool) {
+	l.follows = is
+	if !is {
+		l.entries = nil
+	}
+}
+
+// since returns at most n entries after a position. It returns false if they
+// are not kept any more, or if the position is higher than the log's.
+func (l *feedLog) since(position uint64, n int) ([]logEntry, bool) {
+	oldest := l.position - uint64(len(l.entries))
+	if position < oldest || position > l.position {
+		return nil, false
+	}
+	rest := l.entries[position-oldest:]
+	return rest[:min(n, len(rest))], true
+}
+
+// trim drops the entries up to a position.
+func (l *feedLog) trim(read uint64) {
+	oldest := l.position - uint64(len(l.entries))
+	if read <= oldest {
+		return
+	}
+	n := min(read-oldest, uint64(len(l.entries)))
+	clear(l.entries[:n]) // keys that would otherwise be kept until append moves the rest
+	if l.entries = l.entries[n:]; len(l.entries) == 0 {
+		l.entries = nil
 	}
 }

@@ -30,7 +30,7 @@ func (r *Registry) Diff(req *wirev1.DiffRequest, now time.Time) (res *wirev1.Dif
 	if epoch == s.epoch {
 		address = "" // the table named this epoch's leader, so the route is known
 	}
-	adopted, ok := r.adopt(s, epoch, address, now)
+	adopted, ok := r.Adopt(s.number, epoch, address, now)
 	switch {
 	case ok:
 	case s.epoch.Less(epoch):

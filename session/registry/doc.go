@@ -5,30 +5,18 @@
 // and returns what is to be sent and whether there is something to do. Package
 // session owns one Registry, guards it with one lock, and moves what it returns.
 //
-// # The rules
-//
-// Registrations: of each id the highest version is held, live or a tombstone,
-// and belongs to the connection that sent it last. It is published only while
-// that connection is fresh (Owner).
-//
-// Epochs: of each slot the highest leader epoch is adopted. Changes are taken
-// and topics are read at that epoch, and an answer counts only if it still is
-// the slot's when the answer arrives (Adopt). A diff adopts the asker's epoch
-// before it is answered, so nothing that is sent later can be older than the
-// answer.
-//
-// Changes: the newest change of an id waits in its slot's queue until the slot's
-// leader has accepted it at the present epoch (Settle).
-//
-// Pushes: what is pushed as version v is the datum at version v, and versions
-// rise per subscription. The push guard may hold a push back; it never changes
-// one (guard.go).
+// Of each registration id the highest version is held, live or a tombstone; it
+// belongs to the connection that sent it last, and is published only while that is
+// fresh (Owner). Of each slot the highest leader epoch is adopted: changes are taken
+// and topics read at that epoch, and an answer counts only if it still is the
+// slot's when the answer arrives (Adopt, Settle, Diff). What is pushed as version v
+// is the datum at version v, and versions rise per subscription (guard).
 //
 // # Who calls what
 //
 //	a client's messages     Sources, Put, Withdraw; Subscribe, Unsubscribe; Renew
 //	its end                 End, Linger, Release; Disown when its lease expires
-//	a stop                  Holdings, Copies
+//	a stop                  Holdings, Messages
 //	the slot table          Resize, Adopt
 //	a loop that writes      Unwritten, Take, Settle, Refuse; Audit
 //	a loop that reads       Unread, TakeReads, Fetched, Retry
@@ -38,23 +26,16 @@
 // # Files, in reading order
 //
 //   - view.go: what operators are shown.
-//   - outbox.go: what is still to be sent to one client.
-//   - acks.go: the acknowledgements in it.
+//   - outbox.go: what is still to be sent to one client, and the acknowledgements in it.
 //   - queue.go: the changes that data has not acknowledged.
 //   - diff.go: the answer to a data node that compares its copies.
 //   - publish.go: registrations come, change, go, and are copied for another session.
-//   - subscribe.go: subscriptions come and go.
-//   - push.go: what was read is offered to the subscribers.
-//   - answer.go: an answer to a read makes the content of a topic.
-//   - read.go: which topics are to be read, and when.
-//   - limits.go: how much clients may hold.
-//   - fence.go: which leader epoch of a slot counts.
-//   - registry.go: the registry, and the number of its slots.
+//   - push.go: subscriptions come and go, and what was read is offered to them.
+//   - read.go: which topics are to be read, and what the answers make of them.
+//   - registry.go: the registry, the number of its slots, and how much clients may hold.
 //   - guard.go: when a push is held back.
-//   - slot.go: one slot: its leader, registrations, queue and topics.
-//   - topic.go: a topic and its subscriptions.
-//   - datum.go: the content of a topic, and how it is sent.
-//   - registration.go: a registration, and a change of it.
-//   - class.go: the classes of changes, and their order.
+//   - slot.go: one slot: its fence, registrations, queue and topics.
+//   - topic.go: a topic, its content and its subscriptions.
+//   - registration.go: a registration, a change of it, and the classes of changes.
 //   - owner.go: a connection, and until when its registrations may be published.
 package registry

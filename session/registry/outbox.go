@@ -229,18 +229,9 @@ func (o *Outbox) Overflows() bool { return len(o.refused)+len(o.withheld) > maxR
 // messageBytes limits the pushes in one message to a client.
 const messageBytes = 1 << 20
 
-// Answers removes and returns the next message without lists, which must not be sent
-// yet, or nil if there is nothing else to be sent.
-func (o *Outbox) Answers() *wirev1.ServerMessage {
-	m, something := o.answers()
-	if !something {
-		return nil
-	}
-	return m
-}
-
-// answers begins the next message, and reports whether there is anything in it.
-func (o *Outbox) answers() (m *wirev1.ServerMessage, something bool) {
+// Answers removes and returns the next message without lists, and reports whether
+// there is anything in it.
+func (o *Outbox) Answers() (m *wirev1.ServerMessage, something bool) {
 	m = &wirev1.ServerMessage{Welcome: o.Welcome, Sessions: o.Sessions, Pong: o.Pong}
 	if o.Move != "" {
 		m.Move = &wirev1.Move{Reason: o.Move, To: o.MoveTo}
@@ -270,7 +261,7 @@ func (o *Outbox) answers() (m *wirev1.ServerMessage, something bool) {
 // Next removes and returns the next message, or nil when nothing is left to be
 // sent. A datum for several subscriptions of the connection is sent once.
 func (o *Outbox) Next() *wirev1.ServerMessage {
-	m, something := o.answers()
+	m, something := o.Answers()
 	size, taken := 0, 0
 	at := map[unsent]*wirev1.Push{}
 	if o.parts != nil {
@@ -366,4 +357,48 @@ func (p *inParts) next() (push *wirev1.Push, last bool) {
 // has reports whether a push to the subscription is being sent. p may be nil.
 func (p *inParts) has(subscription string) bool {
 	return p != nil && slices.Contains(p.subscriptions, subscription)
+}
+
+const (
+	entryBytes  = 64   // what an entry of an outbox takes beside its strings, about
+	messageAcks = 4096 // how many of a kind one message to a client carries
+)
+
+// acks holds acknowledgements to be sent: the highest version of each id.
+type acks struct {
+	order   []string
+	version map[string]int64
+}
+
+// add adds acknowledgements, and returns how many bytes more they take.
+func (a *acks) add(more []Ack) (bytes int) {
+	if a.version == nil && len(more) > 0 {
+		a.version = make(map[string]int64, len(more))
+	}
+	for _, m := range more {
+		have, waits := a.version[m.ID]
+		if !waits {
+			a.order = append(a.order, m.ID)
+			bytes += entryBytes + len(m.ID)
+		}
+		a.version[m.ID] = max(have, m.Version)
+	}
+	return bytes
+}
+
+// next removes and returns as many as one message carries, and how many bytes they
+// took.
+func (a *acks) next() (out []*wirev1.Ack, bytes int) {
+	n := min(len(a.order), messageAcks)
+	block := make([]wirev1.Ack, n) // one allocation for all
+	for i, id := range a.order[:n] {
+		block[i].Id, block[i].Version = id, a.version[id]
+		delete(a.version, id)
+		out = append(out, &block[i])
+		bytes += entryBytes + len(id)
+	}
+	if a.order = a.order[n:]; len(a.order) == 0 {
+		*a = acks{}
+	}
+	return out, bytes
 }

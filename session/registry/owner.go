@@ -12,18 +12,10 @@ import (
 // sent on it, and it has subscriptions.
 //
 // Its freshness limits how long its registrations may be published after the
-// client's last ping. Those of an owner that is not fresh are held back.
-//
-//	               a ping of the client arrives
-//	                 +--------------+
-//	                 v              |
-//	(published) the owner is fresh -+
-//	     |        ^
-//	     |        | sent again, on a connection that is fresh
-//	     v        |
-//	(held back) data is sent nothing: neither the registration nor its removal
-//	     |
-//	     +---- a client lease after the end of the connection was noticed ----> removed
+// client's last ping. Those of an owner that is not fresh are held back: data is sent
+// neither the registration nor its removal, until it is sent again on a connection
+// that is fresh, or a client lease after the end of the connection was noticed, when
+// it is removed.
 //
 // The reason: a client that moves to another session may change and withdraw
 // there what it registered here. The tombstone is kept for the session grace,

@@ -44,7 +44,11 @@ func (r *Registry) Put(sender *Owner, p *wirev1.Publisher, now time.Time) (store
 		return !old.stored.IsZero(), nil
 	}
 	reg := &registration{id: p.GetId(), key: p.GetDataInfoId(), version: p.GetVersion(), values: p.GetValues(), withdrawn: p.GetWithdrawn()}
-	return false, r.within(owner, old, reg, func() { r.replace(old, reg, owner, now) })
+	if err := r.mayRegister(owner, old, reg); err != nil {
+		return false, err
+	}
+	r.replace(old, reg, owner, now)
+	return false, nil
 }
 
 // replace puts reg in the place of old, which may be nil, and queues it.
@@ -118,9 +122,9 @@ func (r *Registry) Disown(h *Holdings, cause wirev1.Cause, most int) (removed in
 	return removed, len(h.left) > 0
 }
 
-// Copies returns the next live registrations in h, at most the given number and about
+// Messages returns the next live registrations in h, at most the given number and about
 // that many bytes but at least one, as they are sent, and whether there are more.
-func (r *Registry) Copies(h *Holdings, most, bytes int) (out []*wirev1.Publisher, more bool) {
+func (r *Registry) Messages(h *Holdings, most, bytes int) (out []*wirev1.Publisher, more bool) {
 	for ; most > 0 && bytes > 0 && len(h.left) > 0; most-- {
 		for _, reg := range h.next(1) {
 			if !reg.withdrawn {

@@ -67,14 +67,12 @@ type Subscriber struct {
 }
 
 // SubscriberKey names a subscription.
-type SubscriberKey struct {
-	data, id string
-	number   uint64 // of the connection
-	s        *subscription
-}
+type SubscriberKey struct{ s *subscription }
 
 // Text returns the key as text, which is unique and sorts by dataId and id.
-func (k SubscriberKey) Text() string { return fmt.Sprintf("%s\x00%s\x00%020d", k.data, k.id, k.number) }
+func (k SubscriberKey) Text() string {
+	return fmt.Sprintf("%s\x00%s\x00%020d", k.s.topic.key, k.s.id, k.s.to.Number) // which never change
+}
 
 // SubscriberKeys returns the keys of the subscriptions to a dataId in a slot, or of
 // all of them if it is "", in no order.
@@ -84,7 +82,7 @@ func (r *Registry) SubscriberKeys(slot int, dataID string) (keys []SubscriberKey
 			continue
 		}
 		for _, s := range tp.subs {
-			keys = append(keys, SubscriberKey{tp.key, s.id, s.to.Number, s})
+			keys = append(keys, SubscriberKey{s})
 		}
 	}
 	return keys

@@ -8,8 +8,6 @@
 //
 // # Files, in reading order
 //
-//   - assembly.go: a receiver makes a list of messages.
 //   - delta.go: a list as the changes of another one.
-//   - list.go: a list, and a part of it.
-//   - hash.go: the hashes by which two sides compare what they have.
+//   - list.go: a list, a part of it, how a receiver makes it of messages, and the hashes by which two sides compare.
 package list

@@ -1,9 +1,7 @@
 // Package rights decides who may do what: a token names an identity, and the
 // identity has a right.
 //
-//	right.go   the four rights, and what each implies
-//	set.go     tokens and their identities, as parsed from a file
-//	bind.go    what is sent in place of a token to addresses that others have named
+//	set.go     the four rights, and tokens as parsed from a file, or bound to an address
 //	tokens.go  the tokens that are valid now: reloaded, and revoked
 //
 // A node without tokens is open: every request has the right operator.

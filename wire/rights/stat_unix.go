@@ -13,10 +13,3 @@ func readableByOthers(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return info.Mode().Perm()&0o077 != 0 && (!ok || int(stat.Uid) == os.Geteuid())
 }
-
-func inodeOf(info fs.FileInfo) uint64 {
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-		return stat.Ino
-	}
-	return 0
-}

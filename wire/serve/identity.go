@@ -2,14 +2,19 @@ package serve
 
 import (
 	"context"
+	"net"
 	"net/http"
-	"sync"
-	"time"
+	"slices"
+	"strings"
 
+	"connectrpc.com/connect"
 	"github.com/gorilla/mux"
 
+	"conclave"
+	"conclave/internal/certs"
 	"conclave/wire"
 	"conclave/wire/rights"
+	"conclave/wire/v1/wirev1connect"
 )
 
 // requireRight refuses requests whose token does not have the right that they
@@ -57,22 +62,134 @@ func (c RouterConfig) identify(need rights.Right, token string) (rights.Identity
 // reads fails. release must be called before the handler returns.
 func (c RouterConfig) hold(ctx context.Context, w http.ResponseWriter, token string, id rights.Identity) (held context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	response := http.NewResponseController(w)
-	var mu sync.Mutex // guards ended; held while the deadline is set, which waits for no peer
-	ended := false
+	reading := &Deadline{Response: http.NewResponseController(w)}
 	h := c.Tokens.Hold(token, c.Address, id, func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if !ended {
-			cancel(wire.Errorf(wire.CodeUnauthorized, "the token was revoked"))
-			_ = response.SetReadDeadline(time.Unix(1, 0)) // fails only when the request has ended
-		}
+		cancel(wire.Errorf(wire.CodeUnauthorized, "the token was revoked"))
+		reading.Abort()
 	})
 	return ctx, func() {
 		h.Release()
-		mu.Lock()
-		ended = true
-		mu.Unlock()
+		reading.End()
 		cancel(nil)
 	}
+}
+
+// rpcPrefix begins the path of every procedure.
+const rpcPrefix = "/conclave.v1."
+
+// refuseOtherRoles refuses what a process sends over TLS to a procedure that only
+// nodes of other roles call, and a term from any node that is not a meta. Without
+// TLS nothing is known of the caller, and nothing is refused.
+func refuseOtherRoles() mux.MiddlewareFunc {
+	writer := connect.NewErrorWriter()
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if err := checkCaller(r); err != nil {
+				_ = writer.Write(w, r, wire.ToConnect(err)) // fails only if the caller has disconnected
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// checkCaller returns why the caller may not make this request, or nil.
+func checkCaller(r *http.Request) error {
+	if r.TLS == nil || !strings.HasPrefix(r.URL.Path, rpcPrefix) || strings.HasPrefix(r.URL.Path, "/"+wirev1connect.ClientServiceName+"/") {
+		return nil
+	}
+	roles := routes[r.URL.Path].roles
+	if wire.HasTerm(r.Header) {
+		roles = slices.DeleteFunc(slices.Clone(roles), func(role conclave.Role) bool { return role != conclave.RoleMeta })
+	}
+	if certs.PeerHasRole(r.TLS, roles...) {
+		return nil
+	}
+	return wire.Errorf(wire.CodeForbidden, "%s needs the certificate of a node with one of the roles %v", r.URL.Path, roles)
+}
+
+// Act is a request that changes something, for the audit log. What an operator
+// asked of a meta that does not lead is an act at both, the second time from the
+// address of the first.
+type Act struct {
+	Identity rights.Identity
+	Request  string // method, path and query
+	From     string // address
+	Status   int    // of the answer; 0 for a stream, which has only begun
+}
+
+// maxShown limits what of a request the audit log shows, in bytes.
+const maxShown = 256
+
+// audit calls handle, and reports an act.
+func (c RouterConfig) audit(need route, w http.ResponseWriter, r *http.Request, handle func(http.ResponseWriter)) {
+	if c.Audit == nil || need.right != rights.Operator && !need.acts {
+		handle(w)
+		return
+	}
+	id, _ := rights.Of(r.Context())
+	request := r.Method + " " + r.URL.RequestURI()
+	act := Act{Identity: id, Request: request[:min(len(request), maxShown)], From: r.RemoteAddr}
+	if need.lasts {
+		c.Audit(act)
+		handle(w)
+		return
+	}
+	answer := &statusWriter{w, http.StatusOK}
+	handle(answer)
+	act.Status = answer.status
+	c.Audit(act)
+}
+
+// statusWriter keeps the status of an answer.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// refuseBrowsers refuses what a web page of another origin makes a browser send:
+// requests that change something (http.CrossOriginProtection), and any request
+// under a host name that is not the node's. The page of an attacker whose name
+// was made to resolve to the node's address (DNS rebinding) has the same origin
+// as the node, but sends its own name as the host.
+//
+// Without TLS browsers speak HTTP/1.1 only, so the host of calls over HTTP/2,
+// such as those of nodes and clients, is not checked: they may use any name. With
+// TLS, a browser connects to no node under a name that its certificate lacks.
+func (c RouterConfig) refuseBrowsers() mux.MiddlewareFunc {
+	return func(next http.Handler) http.Handler {
+		return RefuseForeignPages(next, append(slices.Clone(c.Hosts), c.Node.Name)...)
+	}
+}
+
+// RefuseForeignPages refuses the same for another server that has these names.
+func RefuseForeignPages(next http.Handler, names ...string) http.Handler {
+	origins := http.NewCrossOriginProtection()
+	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		WriteError(w, wire.Errorf(wire.CodeForbidden, "a web page of another origin may not send this request"))
+	}))
+	checked := origins.Handler(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor == 1 && !ownHost(r.Host, names) {
+			WriteError(w, wire.Errorf(wire.CodeForbidden, "host %.128q is not a name of this node: use its address, or configure the name with --host", r.Host))
+			return
+		}
+		checked.ServeHTTP(w, r)
+	})
+}
+
+// ownHost reports whether a request with this Host header addresses the server: by
+// an IP address, as localhost, or by one of its names.
+func ownHost(host string, names []string) bool {
+	host = strings.Trim(strings.TrimSuffix(HostOf(host), "."), "[]")
+	return host == "" || net.ParseIP(host) != nil || strings.EqualFold(host, "localhost") ||
+		slices.ContainsFunc(names, func(h string) bool { return strings.EqualFold(h, host) })
 }

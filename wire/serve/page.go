@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"conclave/wire"
 )
@@ -119,21 +120,29 @@ func WriteList[K, V any](w http.ResponseWriter, r *http.Request, l List[K, V]) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)
-	out := newArrayWriter(w)
-	for {
+	var row bytes.Buffer
+	encoder := json.NewEncoder(&row)
+	encoder.SetEscapeHTML(false)
+	for before := "["; ; {
 		for rows := range slices.Chunk(keys[:min(most, len(keys))], rowsMost) {
-			for _, row := range l.Rows(rows) {
-				if !out.write(row) {
+			for _, r := range l.Rows(rows) {
+				row.Reset()
+				row.WriteString(before)
+				before = ","
+				if encoder.Encode(r) != nil {
+					return
+				}
+				if _, err := w.Write(bytes.TrimSuffix(row.Bytes(), []byte("\n"))); err != nil {
 					return // the client has disconnected, or is too slow
 				}
 			}
 		}
 		if page.Limit > 0 || len(keys) <= most {
-			break
+			_, _ = w.Write([]byte(strings.TrimSuffix(before, ",") + "]\n")) // an error means that the client has disconnected
+			return
 		}
 		keys = l.above(l.Key(keys[most-1]), most+1)
 	}
-	out.end()
 }
 
 // above returns the first keys above after, sorted.
@@ -185,41 +194,4 @@ func (s *smallest[K]) cut() {
 		s.keys = s.keys[:s.limit]
 		s.bound, s.full = s.keys[s.limit-1].text, true
 	}
-}
-
-// arrayWriter writes a JSON array row by row.
-type arrayWriter struct {
-	w    http.ResponseWriter
-	row  bytes.Buffer
-	enc  *json.Encoder // to row
-	rows int
-}
-
-func newArrayWriter(w http.ResponseWriter) *arrayWriter {
-	a := &arrayWriter{w: w}
-	a.enc = json.NewEncoder(&a.row)
-	a.enc.SetEscapeHTML(false)
-	return a
-}
-
-func (a *arrayWriter) write(row any) bool {
-	a.row.Reset()
-	if a.rows == 0 {
-		a.row.WriteByte('[')
-	} else {
-		a.row.WriteByte(',')
-	}
-	if a.enc.Encode(row) != nil {
-		return false
-	}
-	a.rows++
-	_, err := a.w.Write(bytes.TrimSuffix(a.row.Bytes(), []byte("\n")))
-	return err == nil
-}
-
-func (a *arrayWriter) end() {
-	if a.rows == 0 {
-		_, _ = a.w.Write([]byte("[")) // an error means that the client has disconnected
-	}
-	_, _ = a.w.Write([]byte("]\n")) // likewise
 }

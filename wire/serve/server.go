@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log"
@@ -10,7 +11,15 @@ import (
 	"sync"
 	"time"
 
+	"connectrpc.com/connect"
+	"github.com/gorilla/mux"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"conclave"
+	"conclave/internal/contain"
 	"conclave/wire"
+	"conclave/wire/rights"
 )
 
 // HTTPServer serves a node's only port: Connect services, admin API, metrics
@@ -68,10 +77,7 @@ func (s *HTTPServer) Serve() error {
 // Shutdown closes the listener, waits until all requests have finished or ctx
 // ends, and then calls Close.
 func (s *HTTPServer) Shutdown(ctx context.Context) {
-	if err := s.server.Shutdown(ctx); err != nil {
-		s.Close()
-		return
-	}
+	_ = s.server.Shutdown(ctx) // Close ends what is left
 	s.Close()
 }
 
@@ -115,4 +121,127 @@ func CheckListen(address string, hasToken, insecure bool) error {
 		return nil
 	}
 	return wire.Errorf(wire.CodeBadRequest, "refusing to listen on %q without a token: configure one, listen on loopback, or use --insecure", address)
+}
+
+// RouterConfig configures what every role serves besides its own paths.
+type RouterConfig struct {
+	Node    conclave.NodeID
+	Role    conclave.Role
+	Version string
+	// Tokens are those that requests need; nil: every request may do everything.
+	Tokens *rights.Tokens
+	// Address is the one that the node advertises, to which tokens may be bound.
+	Address string
+	// PublicReads makes what needs the right read need no token.
+	PublicReads bool
+	// Audit is called with each act that was allowed; nil: it is not.
+	Audit   func(Act)
+	Hosts   []string             // host names, besides addresses and localhost, under which a browser may address the node
+	Metrics *prometheus.Registry // served at /metrics
+	Events  *Events              // served at /v1/events
+	// Ready reports whether the node serves, and the reasons why it does not or
+	// only in part.
+	Ready func() (bool, []string)
+}
+
+// scrapesAtOnce is how many requests for metrics, which need no token, are answered at
+// a time. Others get 503.
+const scrapesAtOnce = 4
+
+// NewRouter returns the router with the paths that all roles share. Each role
+// adds its own paths and mounts its Connect services on it.
+func NewRouter(c RouterConfig) *mux.Router {
+	r := mux.NewRouter().SkipClean(true) // a path that is not clean is not found: a redirect would make a GET of a PUT
+	r.Use(c.refuseBrowsers(), refuseOtherRoles(), limitBody, c.requireRight(), limitReads())
+	r.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
+		WriteJSON(w, http.StatusOK, map[string]any{"name": c.Node.Name, "role": c.Role, "incarnation": c.Node.Incarnation})
+	}).Methods(http.MethodGet)
+	r.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		ready, reasons := c.Ready()
+		if reasons == nil {
+			reasons = []string{}
+		}
+		status := http.StatusOK
+		if !ready {
+			status = http.StatusServiceUnavailable
+		}
+		WriteJSON(w, status, map[string]any{"reasons": reasons})
+	}).Methods(http.MethodGet)
+	r.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) {
+		WriteJSON(w, http.StatusOK, map[string]any{"version": c.Version})
+	}).Methods(http.MethodGet)
+	r.Handle("/metrics", promhttp.HandlerFor(c.Metrics, promhttp.HandlerOpts{MaxRequestsInFlight: scrapesAtOnce})).Methods(http.MethodGet)
+	r.Handle("/v1/events", c.Events).Methods(http.MethodGet)
+	r.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		WriteError(w, wire.Errorf(wire.CodeNotFound, "no such path: %s", q.URL.Path))
+	})
+	r.MethodNotAllowedHandler = http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		e := wire.Errorf(wire.CodeBadRequest, "method %s is not allowed at %s", q.Method, q.URL.Path)
+		writeErrorStatus(w, http.StatusMethodNotAllowed, e)
+	})
+	return r
+}
+
+// Mount adds a Connect service, as returned by its generated constructor, to
+// the router.
+func Mount(r *mux.Router, path string, h http.Handler) {
+	r.PathPrefix(path).Handler(h)
+}
+
+// HandlerOptions returns the options of the Connect services between roles. The
+// size limit is several times that of a client's request, so that a node can
+// always pass on what it has accepted.
+func HandlerOptions(i *wire.Interceptor) connect.HandlerOption {
+	return handlerOptions(i, 4*conclave.MaxRequest)
+}
+
+// ClientHandlerOptions returns the options of the service for clients. Clients
+// are not peers, so terms and tables in their
+// headers are ignored, and their messages are counted before they are read.
+func ClientHandlerOptions() connect.HandlerOption {
+	return connect.WithHandlerOptions(
+		handlerOptions(&wire.Interceptor{}, conclave.MaxRequest),
+		connect.WithCodec(clientCodec{}), connect.WithCodec(clientJSON{}),
+	)
+}
+
+func handlerOptions(i *wire.Interceptor, limit int) connect.HandlerOption {
+	return connect.WithHandlerOptions(
+		connect.WithInterceptors(i),
+		connect.WithReadMaxBytes(limit),
+		connect.WithCompression("gzip", nil, nil), // no node compresses: ADR 0002
+		connect.WithRecover(func(ctx context.Context, _ connect.Spec, _ http.Header, v any) error {
+			return wire.ToConnect(wire.Errorf(wire.CodeInternal, "%v", contain.Reported(ctx, v)))
+		}),
+	)
+}
+
+// WriteJSON sends body as the response.
+func WriteJSON(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(body) // an error means that the client has disconnected
+}
+
+// WriteError sends {error:{code, message, details}} with the status of the
+// error's code.
+func WriteError(w http.ResponseWriter, err error) {
+	e, ok := errors.AsType[*wire.Error](err)
+	if !ok {
+		e = wire.Errorf(wire.CodeInternal, "%v", err)
+	}
+	writeErrorStatus(w, e.Status(), e)
+}
+
+func writeErrorStatus(w http.ResponseWriter, status int, e *wire.Error) {
+	details := map[string]any{}
+	if e.Leader != "" {
+		details["leader"], details["address"] = e.Leader, e.Address
+	}
+	if !e.Epoch.IsZero() {
+		details["epoch"] = e.Epoch
+	}
+	WriteJSON(w, status, map[string]any{"error": map[string]any{"code": e.Code, "message": e.Message, "details": details}})
 }

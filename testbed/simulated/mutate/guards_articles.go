@@ -31,7 +31,7 @@ var articleGuards = []guard{
 	{name: "000: a follower does not name the leader", test: unit{"./meta", "TestArticleAFollowerNamesTheLeader"}, patch: patch{
 		"meta/leader.go", "return nil, wire.NotLeader(name, address)", "return nil, wire.NotLeader(name, address[:0])"}},
 	{name: "000: another function of the name", test: unit{"./slot", "TestOf_AgreesWithOriginal"}, patch: patch{
-		"slot/of.go", "\t\tsum = -sum\n", "\t\tsum = ^sum\n"}},
+		"slot/slot.go", "\t\tsum = -sum\n", "\t\tsum = ^sum\n"}},
 
 	// 000, the profile sofa.
 	{name: "000: sofa with a warm-up of three seconds", test: unit{"./cmd/meta", "TestProfileSofaHasTheOriginalsTimings"}, patch: patch{
@@ -168,12 +168,12 @@ var articleGuards = []guard{
 		"session/server.go", "\ts.drain.open()\n", "\t_ = s.meta.Restore(ctx)\n\ts.drain.open()\n"}},
 	{name: "002: a task that failed is not retried", test: unit{"./data", "TestArticleALostSessionsTaskIsRetriedAndOthersAreNotHeldUp"}, patch: patch{
 		"data/diff.go", "if err == nil || ctx.Err() != nil || !j.awaited {", "if err == nil || ctx.Err() != nil || j.awaited {"}, more: []patch{{
-		"data/migration.go", "\tdelete(m.pending, session)\n", ""}}},
+		"data/migrate.go", "\tdelete(m.pending, session)\n", ""}}},
 	{name: "002: a node serves before it has the data", test: unit{"./data", "TestArticleANodeThatComesSynchronisesBeforeItServes"}, patch: patch{
-		"data/migrate.go", "if m.phase == applying && m.r.reached(m.sourceEpoch, m.position) {", "if m.phase == applying || m.phase == finishing {"}, more: []patch{{
+		"data/migrate.go", "if m.phase == applying && m.r.reached(m.sourceEpoch, m.end.GetPosition()) {", "if m.phase == applying || m.phase == finishing {"}, more: []patch{{
 		"slot/row.go", "return a.report(s.ID, n).caughtUpWith(s.LeaderEpoch)", "return a.report(s.ID, n).caughtUpWith(s.LeaderEpoch) || len(s.Followers) < 100"}}},
 	{name: "002: a successor serves without the source's last changes", test: unit{"./data", "TestHandOver_SuccessorServesAtSourcesLastPosition"}, patch: patch{
-		"data/migrate.go", "if m.phase == applying && m.r.reached(m.sourceEpoch, m.position) {", "if m.phase == applying {"}},
+		"data/migrate.go", "if m.phase == applying && m.r.reached(m.sourceEpoch, m.end.GetPosition()) {", "if m.phase == applying {"}},
 	{name: "002: an old table's leader goes on answering", test: unit{"./data", "TestArticleTwoTablesMayCoexist"}, patch: patch{
 		"data/replica.go", "\t\treturn wirev1.Access_ACCESS_MOVED, conclave.Epoch{}\n", "\t\treturn wirev1.Access_ACCESS_ACCEPT, r.epoch\n"}},
 	{name: "002: a table that changed is not sent", test: unit{"./meta", "TestArticleTwoTablesCoexistBriefly"}, patch: patch{
@@ -183,7 +183,7 @@ var articleGuards = []guard{
 	{name: "002: sessions push what is left of a lost slot", test: unit{"./session", "TestArticleSessionsReplayWhatDataLost"}, patch: patch{
 		"data/replica.go", "case r.state == slot.Migrating && !writes:", "case r.state == slot.Migrating && !writes && r.store == nil:"}},
 	{name: "002: a leader compares with no session", test: unit{"./data", "TestRepair_AddsWhatWritesMissed"}, patch: patch{
-		"data/repair.go", "\t\t\tif s.owners.alive(session) {", "\t\t\tif s.owners.alive(session) && epoch.IsZero() {"}},
+		"data/sweep.go", "\t\t\tif s.owners.alive(session) {", "\t\t\tif s.owners.alive(session) && epoch.IsZero() {"}},
 	{name: "002: a follower does not compare its copy", test: unit{"./data", "TestCompare_FollowerThatLostACopyLoadsItAgain"}, patch: patch{
 		"data/follow.go", "if leaders == nil ||", "if leaders == nil || leaders != nil ||"}},
 	{name: "002: a node is sent the switches after it serves", test: unit{"./data", "TestArticleAStartingNodeHasItsSettingsBeforeItServes"}, patch: patch{

@@ -15,7 +15,7 @@ var dataGuards = []guard{
 	{name: "a copy that is further stays where it is", test: unit{"./data", "TestCrash_FurthestCopyIsTaken"}, by: on("the-furthest-copy-is-being-drained", "the-furthest-copy-is-being-drained@2", "storm@112"), patch: patch{
 		"data/migrate.go", "len(m.holders) > 0 {", "len(m.holders) > 9 {"}},
 	{name: "the successor of a dead source asks no other holder", test: unit{"./data", "TestHandOver_FurthestCopyReplacesASilentSource"}, by: on("the-source-dies-and-a-follower-has-everything@4415", "storm@4415"), patch: patch{
-		"data/holders.go", "if m.source.IsZero() || m.again || m.collected {", "if m.epoch.Term > 0 {"}},
+		"data/migrate.go", "if m.again {", "if m.epoch.Term > 0 {"}},
 	{name: "a session that cannot be dialled is waited for without end", test: unit{"./data", "TestGiveUp_MemberThatCannotBeDialled"}, by: on("a-session-that-no-data-node-reaches", "a-session-whose-port-is-closed", "a-session-at-a-wrong-address"), patch: patch{
 		"data/migrate.go", "if !m.answered[n] && !s.givenUp(m, n, now) {", "if !m.answered[n] {"}},
 	{name: "a slot without a copy asks members only", test: unit{"./data", "TestLostSession_SlotWithoutCopyAsksIt"}, by: on("cut-off-from-the-metas-alone", "storm@941"), patch: patch{
@@ -25,25 +25,25 @@ var dataGuards = []guard{
 	{name: "a new leader forgets the lost sessions", test: unit{"./meta", "TestLostSession_IsPublishedUntilItIsAccountedFor"}, by: on("cut-off-from-the-metas-alone"), patch: patch{
 		"meta/roster.go", "if r.nodes[m.Node.Name] == nil {\n\t\t\tr.absent", "if r.nodes[m.Node.Name] == nil && now.IsZero() {\n\t\t\tr.absent"}},
 	{name: "a diff is no fence", test: unit{"./session", "TestDiffIsAFence"}, by: on("taken-for-dead"), patch: patch{
-		"session/registry/diff.go", "adopted, ok := r.adopt(s, epoch, address, now)", "adopted, ok := address == \"none\", !epoch.Less(s.epoch)"}},
+		"session/registry/diff.go", "adopted, ok := r.Adopt(s.number, epoch, address, now)", "adopted, ok := address == \"none\", !epoch.Less(s.epoch)"}},
 	{name: "a lower leader epoch is adopted", by: on("taken-for-dead"), patch: patch{
-		"session/registry/fence.go", "case c < 0:\n\t\treturn false, false", "case c < 0 && s.number < 0:\n\t\treturn false, false"}},
+		"session/registry/slot.go", "case c < 0:\n\t\treturn false, false", "case c < 0 && s.number < 0:\n\t\treturn false, false"}},
 	{name: "answers of another epoch are counted", by: on("taken-for-dead"), patch: patch{
-		"session/registry/fence.go", "return s, s.epoch == epoch", "return s, s.epoch == epoch || s.number >= 0"}},
+		"session/registry/slot.go", "return s, s.epoch == epoch", "return s, s.epoch == epoch || s.number >= 0"}},
 	{name: "the counter begins where it was", by: on("f16", "drained-over-slow-links"), covered: []string{"versions do not begin at the grant's base"}, patch: patch{
 		"data/store/store.go", "s.counter = max(s.counter, floor) + 1\n\ts.claims", "s.counter = floor\n\ts.claims"}},
 	{name: "versions do not begin at the grant's base", by: on("f16", "drained-over-slow-links"), covered: []string{"the counter begins where it was"}, patch: patch{
-		"data/migrate.go", "r.store.Serve(max(r.base, m.counter, min(m.pushed, r.base+conclave.VersionBase)), marked, now)", "r.store.Serve(max(m.counter, min(m.pushed, r.base+conclave.VersionBase)), marked, now)"}},
+		"data/migrate.go", "r.store.Serve(max(r.base, m.end.GetCounter(), min(m.pushed, r.base+conclave.VersionBase)), marked, now)", "r.store.Serve(max(m.end.GetCounter(), min(m.pushed, r.base+conclave.VersionBase)), marked, now)"}},
 	{name: "a copy of a lower version replaces", test: unit{"./data/store", "TestStore_AgreesWithModel"}, by: on("overtaken-values", "overtaken-values@2", "overtaken-values@3"), covered: []string{"an older write overtakes"}, patch: patch{
 		"data/store/store.go", "case at >= 0 && r.copies[at].version >= c.Version:", "case at >= 0 && r.copies[at].version == c.Version:"}},
 	{name: "an older write overtakes", test: unit{"./data", "TestWrite_OlderRequestIsRefused"}, by: on("overtaken-writes", "overtaken-removals", "overtaken-writes@2", "overtaken-writes@3"), patch: patch{
 		"data/service.go", "if number < r.numbers[session] {", "if number < r.numbers[session] && number == 0 {"}},
 	{name: "an answer to a diff wins over what was written since", test: unit{"./data/store", "TestMerge_WriteOvertakesDiffAnswer"}, by: on("overtaken-answers"), patch: patch{
-		"data/store/merge.go", "s.touched[key].number > m.since", "s.touched[key].number > m.since && m.since > 1<<62"}},
+		"data/store/feed.go", "s.touched[key].number > m.since", "s.touched[key].number > m.since && m.since > 1<<62"}},
 	{name: "a diff outlives the leadership that asked for it", test: unit{"./data", "TestPendingMerge_NeverOutlivesItsLeadership"}, by: on("handed-over-during-a-diff", "handed-over-during-a-diff@2"), covered: []string{"what was written to a follower overtakes its leader's feed"}, patch: patch{
 		"data/replica.go", "\t\tr.store.EndAll()\n", ""}},
 	{name: "what was written to a follower overtakes its leader's feed", by: on("handed-over-during-a-diff", "handed-over-during-a-diff@2"), covered: []string{"a diff outlives the leadership that asked for it"}, patch: patch{
-		"data/store/merge.go", "return m != nil && s.touched[key].number > m.since", "return s.touched[key].number > 0 && (m == nil || s.touched[key].number > m.since)"}},
+		"data/store/feed.go", "return m != nil && s.touched[key].number > m.since", "return s.touched[key].number > 0 && (m == nil || s.touched[key].number > m.since)"}},
 	{name: "a removal takes newer versions", test: unit{"./data/store", "TestStore_AgreesWithModel"}, by: on("overtaken-removals", "overtaken-removals@2"), covered: []string{"an older write overtakes"}, patch: patch{
 		"data/store/store.go", "if c.version > version || c.withdrawn", "if c.withdrawn"}},
 	{name: "a tombstone is removed while it hides a copy", test: unit{"./data/store", "TestTombstone_HidesLowerCopiesUntilTheyAreGone"}, by: on("withdrawn-and-both-are-lost", "withdrawn-and-both-are-lost@2", "withdrawn-and-both-are-lost@3"), covered: []string{"a removal shows what is older", "a withdrawal that data has is not repeated"}, patch: patch{

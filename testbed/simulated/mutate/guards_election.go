@@ -48,7 +48,7 @@ var electionGuards = []guard{
 	{name: "seal without the lock row", by: on("a-seal-that-lands-late", "a-seal-that-lands-late@2"), test: unit{"./sql", "TestStatements_OfOldTermChangeNoRow"}, patch: patch{
 		"sql/state/seal.sql", "AND l.owner = ? AND l.term = ?", "AND ? <> '' AND ? >= 0"}},
 	{name: "commands of older terms are obeyed", by: on("published-late"), patch: patch{
-		"wire/fence.go", "a = stale", "a = current"}},
+		"wire/fence.go", "admitted := term >= before", "admitted := term+before > 0"}},
 	{name: "older tables are taken", by: on("f20", "tables-that-arrive-late"), patch: patch{
 		"wire/view.go", "return c > 0\n", "return c != 0\n"}},
 	{name: "forbidden nodes are given slots", by: on("f20"), patch: patch{
