@@ -15,7 +15,7 @@ var clientGoRule = Rule{
 	Weakness: "A leader that lost its lease continues to lead, and to retry, for its renew deadline: two thirds of the lease. There is no fencing, as its documentation says. A stop gives the lease back before the work has ended.",
 	Own:      Times{Lease: 15 * time.Second, Beat: 2 * time.Second, Check: 2 * time.Second},
 	migrate:  tables("", leaseTableSQL),
-	start: func(_ context.Context, env *environment) (candidate, error) {
+	start: func(env *environment) (candidate, error) {
 		return env.loop(&clientGo{env: env, deadline: env.Times.Lease * 2 / 3}), nil
 	},
 }

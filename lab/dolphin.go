@@ -14,7 +14,7 @@ var dolphinRule = Rule{
 	Weakness: "Waiting nodes insert without a pause. The wall clocks of two machines are compared. A purge does not check whether the client has sent a heartbeat since; a purged client notices it only at its next heartbeats.",
 	Own:      Times{Lease: 60 * time.Second, Beat: 3 * time.Second, Check: 60 * time.Second}, Alone: true,
 	migrate: tables("", dolphinClientTableSQL, dolphinLockTableSQL),
-	start: func(_ context.Context, env *environment) (candidate, error) {
+	start: func(env *environment) (candidate, error) {
 		d := &dolphin{env: env}
 		return env.loops(d.run, d.release), nil
 	},

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,21 +45,12 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	set := func(d *time.Duration, to time.Duration) {
-		if *d == 0 {
-			*d = to
-		}
-	}
-	set(&c.Lease, time.Second)
-	set(&c.Limit, 160*time.Second)
-	set(&c.Calm, 3*time.Second)
-	set(&c.Act, 20*time.Millisecond)
-	if c.Repeat == 0 {
-		c.Repeat = 10
-	}
-	if c.AtOnce == 0 {
-		c.AtOnce = 7
-	}
+	c.Lease = cmp.Or(c.Lease, time.Second)
+	c.Limit = cmp.Or(c.Limit, 160*time.Second)
+	c.Calm = cmp.Or(c.Calm, 3*time.Second)
+	c.Act = cmp.Or(c.Act, 20*time.Millisecond)
+	c.Repeat = cmp.Or(c.Repeat, 10)
+	c.AtOnce = cmp.Or(c.AtOnce, 7)
 	if len(c.Rules) == 0 {
 		c.Rules = Rules()
 	}
@@ -131,15 +123,17 @@ func Elections(ctx context.Context, cfg Config) (Report, error) {
 
 // laboratory is one run: what all rules share.
 type laboratory struct {
-	cfg   Config
-	db    *conclavesql.DB
-	net   *faultnet.Net
-	paths paths
-	runID string // names this run in the tables
+	cfg    Config
+	db     *conclavesql.DB // not through net: faults do not affect it
+	net    *faultnet.Net
+	sql    map[string]string // the addresses of the proxies in net, by the database's host
+	tree   string            // that of ZooKeeper's proxy
+	stores []string          // the names of all stores in net
+	runID  string            // names this run in the tables
 
 	stopTree func() // stops the tree in memory; nil if there is none
 
-	mu sync.Mutex // guards Progress
+	printing sync.Mutex // guards Progress
 }
 
 func newLaboratory(ctx context.Context, cfg Config) (l *laboratory, err error) {
@@ -164,7 +158,7 @@ func newLaboratory(ctx context.Context, cfg Config) (l *laboratory, err error) {
 			return nil, err
 		}
 	}
-	l.paths.tree, err = l.net.Listen(hostTree, tree, false)
+	l.tree, err = l.net.Listen(hostTree, tree, false)
 	return l, err
 }
 
@@ -174,13 +168,13 @@ func (l *laboratory) listen() error {
 	if err != nil {
 		return err
 	}
-	l.paths.sql, l.paths.stores = map[string]string{}, []string{hostTree}
+	l.sql, l.stores = map[string]string{}, []string{hostTree}
 	for _, host := range hosts {
 		name := hostSQL + " " + host
-		if l.paths.sql[host], err = l.net.Listen(name, host, false); err != nil {
+		if l.sql[host], err = l.net.Listen(name, host, false); err != nil {
 			return err
 		}
-		l.paths.stores = append(l.paths.stores, name)
+		l.stores = append(l.stores, name)
 	}
 	return nil
 }
@@ -197,8 +191,8 @@ func (l *laboratory) close() {
 
 // progress writes a line of progress.
 func (l *laboratory) progress(format string, args ...any) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.printing.Lock()
+	defer l.printing.Unlock()
 	fmt.Fprintf(l.cfg.Progress, format+"\n", args...)
 }
 
@@ -207,53 +201,48 @@ func (l *laboratory) progress(format string, args ...any) {
 // one at a time.
 func (l *laboratory) run(ctx context.Context) (Report, error) {
 	began := time.Now()
-	var slow, spinning []int
-	var waves [][]int
+	var slow, spinning, others []int
 	for i, r := range l.cfg.Rules {
 		switch {
 		case r.Alone:
 			spinning = append(spinning, i)
 		case r.Fixed:
 			slow = append(slow, i)
-		case len(waves) == 0 || len(waves[len(waves)-1]) >= l.cfg.AtOnce:
-			waves = append(waves, []int{i})
 		default:
-			waves[len(waves)-1] = append(waves[len(waves)-1], i)
+			others = append(others, i)
 		}
 	}
-	// The rules that spin get a sixth of the time.
 	last := began.Add(l.cfg.Limit)
-	alone := l.cfg.Limit / 6 * time.Duration(min(1, len(spinning)))
+	beside := last // the rules that spin get a sixth of the time
+	if len(spinning) > 0 {
+		beside = last.Add(-l.cfg.Limit / 6)
+	}
 	rows := make([]Row, len(l.cfg.Rules))
-	start := func(group *sync.WaitGroup, i int, until time.Time) {
-		group.Go(func() {
-			row, err := l.runRule(ctx, l.cfg.Rules[i], until)
-			switch {
-			case err != nil && ctx.Err() != nil:
-				row.Failed = interrupted
-			case err != nil:
-				row.Failed = err.Error()
-			}
-			rows[i] = row
-		})
-	}
-	var beside sync.WaitGroup
-	for _, i := range slow {
-		start(&beside, i, last.Add(-alone))
-	}
-	for w, wave := range waves {
+	together := func(rules []int, until time.Time) {
 		var group sync.WaitGroup
-		share := time.Until(last.Add(-alone)) / time.Duration(len(waves)-w)
-		for _, i := range wave {
-			start(&group, i, time.Now().Add(share))
+		for _, i := range rules {
+			group.Go(func() {
+				var err error
+				rows[i], err = l.runRule(ctx, l.cfg.Rules[i], until)
+				switch {
+				case err != nil && ctx.Err() != nil:
+					rows[i].Failed = interrupted
+				case err != nil:
+					rows[i].Failed = err.Error()
+				}
+			})
 		}
 		group.Wait()
 	}
-	beside.Wait()
-	for _, i := range spinning {
-		var group sync.WaitGroup
-		start(&group, i, last)
-		group.Wait()
+	var throughout sync.WaitGroup
+	throughout.Go(func() { together(slow, beside) })
+	waves := slices.Collect(slices.Chunk(others, l.cfg.AtOnce))
+	for w, wave := range waves {
+		together(wave, time.Now().Add(time.Until(beside)/time.Duration(len(waves)-w)))
+	}
+	throughout.Wait()
+	for alone := range slices.Chunk(spinning, 1) {
+		together(alone, last)
 	}
 	incomplete := slices.ContainsFunc(rows, func(r Row) bool { return r.Failed == interrupted })
 	report := Report{
@@ -281,10 +270,7 @@ func (l *laboratory) runRule(ctx context.Context, rule Rule, until time.Time) (r
 	if l.cfg.Own {
 		times = rule.Own
 	}
-	g := &group{
-		cfg: l.cfg, rule: rule, times: times, lab: "lab-" + l.runID + "-" + rule.Name,
-		net: l.net, paths: l.paths, db: l.db, changed: signal.New(),
-	}
+	g := &group{laboratory: l, rule: rule, times: times, lab: "lab-" + l.runID + "-" + rule.Name, changed: signal.New()}
 	row = newRow(rule, times)
 	if err := ctx.Err(); err != nil {
 		return row, err

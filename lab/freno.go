@@ -14,7 +14,7 @@ var frenoRule = Rule{
 	Weakness: "A leader that cannot reach the database continues to lead, on purpose: \"graceful response to backend errors\". All nodes lock the row at every turn. Whole seconds.",
 	Own:      Times{Lease: 5 * time.Second, Beat: time.Second, Check: time.Second},
 	migrate:  tables("", frenoTableSQL),
-	start: func(_ context.Context, env *environment) (candidate, error) {
+	start: func(env *environment) (candidate, error) {
 		return env.loop(&freno{env: env, lease: seconds(env.Times.Lease), keeps: true}), nil
 	},
 }
@@ -25,7 +25,7 @@ var orchestratorRule = Rule{
 	Weakness: "The flag is valid until the next turn, even if the node was stopped meanwhile. All nodes lock the row at every turn. Whole seconds.",
 	Own:      Times{Lease: 5 * time.Second, Beat: time.Second, Check: time.Second},
 	migrate:  tables("", frenoTableSQL),
-	start: func(_ context.Context, env *environment) (candidate, error) {
+	start: func(env *environment) (candidate, error) {
 		return env.loop(&freno{env: env, lease: seconds(env.Times.Lease)}), nil
 	},
 }

@@ -11,7 +11,7 @@ var polarisRule = Rule{
 	Weakness: "Times are subtracted as decimal numbers: from :59 to :00 one second counts as 41, and a healthy leader is deposed. A leader that gets no answer from the database keeps its flag. A graceful stop does not free the row.",
 	Own:      Times{Lease: 10 * time.Second, Beat: 2 * time.Second, Check: 2 * time.Second},
 	migrate:  tables(polarisSeedSQL, polarisTableSQL),
-	start: func(_ context.Context, env *environment) (candidate, error) {
+	start: func(env *environment) (candidate, error) {
 		return env.loop(&polaris{env: env, lease: seconds(env.Times.Lease)}), nil
 	},
 }

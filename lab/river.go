@@ -12,7 +12,7 @@ var riverRule = Rule{
 	Weakness: "The term guards only its own renewal: the leader's writes are not checked.",
 	Own:      Times{Lease: 15 * time.Second, Beat: 5 * time.Second, Check: 5 * time.Second},
 	migrate:  tables("", riverTableSQL),
-	start: func(_ context.Context, env *environment) (candidate, error) {
+	start: func(env *environment) (candidate, error) {
 		return env.loop(&river{env: env, second: env.Times.Lease / 15}), nil
 	},
 }

@@ -52,10 +52,7 @@ func newTestGroup(t *testing.T, rule Rule) (*laboratory, *group) {
 	l, err := newLaboratory(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(l.close)
-	g := &group{
-		cfg: cfg, rule: rule, times: rule.times(cfg.Lease), lab: "lab-" + rule.Name,
-		net: l.net, paths: l.paths, db: l.db, changed: signal.New(),
-	}
+	g := &group{laboratory: l, rule: rule, times: rule.times(cfg.Lease), lab: "lab-" + rule.Name, changed: signal.New()}
 	t.Cleanup(g.tearDown)
 	require.NoError(t, g.setUp(t.Context()))
 	return l, g
@@ -172,7 +169,7 @@ func TestWritten_CountsStaleWrites(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, int64(1), n)
 	}
-	g := &group{rule: leaseRule, db: l.db, lab: lab}
+	g := &group{laboratory: l, rule: leaseRule, lab: lab}
 	w, err := g.written(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, written{newest: 4, writes: 6, stale: 2}, w)
