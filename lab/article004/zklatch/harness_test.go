@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,7 +33,6 @@ type bench struct {
 	network *simnet.Net     // if the connections are in memory
 	dial    dialer
 	addr    string
-	clients atomic.Int64
 }
 
 type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -93,7 +90,6 @@ func (b *bench) retrying(policy zklatch.RetryPolicy) *user {
 	var err error
 	u.Client, err = zklatch.Dial(zklatch.Config{
 		Servers: []string{b.addr}, Timeout: timeout, Dial: u.cable.Dial, Retry: policy,
-		Rand:   rand.New(rand.NewPCG(uint64(b.clients.Add(1)), 4)),
 		Logger: slog.New(slog.NewTextHandler(lines{b.t}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	require.NoError(b.t, err)

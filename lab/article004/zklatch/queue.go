@@ -3,6 +3,7 @@ package zklatch
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -88,7 +89,7 @@ func (q queue) stand(ctx context.Context) (place, error) {
 // the queue was deleted after it was created.
 func (q queue) enter(ctx context.Context) (place, error) {
 	for created := false; ; {
-		p := place{dir: q.dir, id: q.c.id()}
+		p := place{dir: q.dir, id: rand.Text()}
 		path, err := q.c.Create(ctx, q.dir+"/"+protected+p.id+q.kind, q.data, zk.FlagEphemeralSequential)
 		switch {
 		case errors.Is(err, ErrNoNode) && created:

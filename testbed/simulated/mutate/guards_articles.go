@@ -278,15 +278,16 @@ var articleGuards = []guard{
 	{name: "004: a writer does not wait for readers", test: unit{"./lab/article004/zklatch", "TestArticleManyReadOrOneWrites"}, patch: patch{
 		"lab/article004/zklatch/readwrite.go", "c.mutex(path, writeKind, kinds, data, oneAtATime)", "c.mutex(path, writeKind, kinds, data, func([]string, int) (string, bool) { return \"\", true })"}},
 	{name: "004: the second in the queue leads, too", test: unit{"./lab/article004/zklatch", "TestArticleThereIsOneLeaderAndItsLossIsNoticed"}, patch: patch{
-		"lab/article004/zklatch/latch.go", "\t\tcase mayGo:\n\t\t\tl.lead(", "\t\tcase err == nil:\n\t\t\tl.lead("}},
+		"lab/article004/zklatch/queue.go", "if at == 0 {", "if at <= 1 {"}},
 	{name: "004: a silent close notifies", test: unit{"./lab/article004/zklatch", "TestArticleCloseIsSilentOrNotifies"}, patch: patch{
 		"lab/article004/zklatch/latch.go", "if led && ending == Notifying {", "if led {"}},
 	{name: "004: hasLeadership does not look at the clock", test: unit{"./lab/article004/zklatch", "TestArticleASilentServerEndsTheLeadershipByOurClock"}, patch: patch{
 		"lab/article004/zklatch/client.go", "return s.ID == id && s.Connected() && time.Now().Before(s.trustedUntil())", "return s.ID == id && s.Connected()"}},
 	{name: "004: a reconnect always resets", test: unit{"./lab/article004/zklatch", "TestArticleAReconnectComparesTheOwner"}, patch: patch{
-		"lab/article004/zklatch/latch.go", "case err == nil && stat.EphemeralOwner == s.ID:", "case err == nil && stat.EphemeralOwner == s.ID+1:"}},
+		"lab/article004/zklatch/queue.go", "if s.ID != 0 && s.ID != p.session {", "if s.ID != 0 && s.Link > 1 {"}},
 	{name: "004: a node of an older session counts", test: unit{"./lab/article004/zklatch", "TestArticleANodeOfAnOlderSessionDoesNotCount"}, patch: patch{
-		"lab/article004/zklatch/latch.go", "case err == nil && stat.EphemeralOwner == s.ID:", "case err == nil && stat.EphemeralOwner <= s.ID:"}},
+		"lab/article004/zklatch/queue.go", "if s.ID != 0 && s.ID != p.session {", "if s.ID != 0 && s.ID < p.session {"}, more: []patch{{
+		"lab/article004/zklatch/queue.go", "now.ID == p.session", "now.ID >= p.session"}}},
 	{name: "004: a selector that requeues itself does not", test: unit{"./lab/article004/zklatch", "TestArticleASelectorLeadsByTurns"}, patch: patch{
 		"lab/article004/zklatch/selector.go", "\t\tif s.cfg.AutoRequeue {", "\t\tif s.cfg.AutoRequeue && s.cfg.ID == \"\" {"}},
 	{name: "004: a selector that is cut off leads on", test: unit{"./lab/article004/zklatch", "TestArticleASelectorThatIsCutOffIsInterrupted"}, patch: patch{
@@ -306,5 +307,5 @@ var articleGuards = []guard{
 	{name: "004: an offer whose answer was lost is repeated", test: unit{"./lab/article004/zklatch", "TestSimpleDistributedQueue_LostAnswers"}, patch: patch{
 		"lab/article004/zklatch/simplequeue.go", "case errors.Is(err, ErrSessionExpired): // nothing was created", "case lost(err):"}},
 	{name: "004: a selector leads on while its connection is broken", test: unit{"./lab/article004/zklatch", "TestArticleASelectorThatIsCutOffIsInterrupted"}, patch: patch{
-		"lab/article004/zklatch/mutex.go", "if !s.reliable(session) {", "if s.ID != session || !time.Now().Before(s.trustedUntil()) {"}},
+		"lab/article004/zklatch/client.go", "if s.Link != began.Link || !s.reliable(id) {", "if s.ID != id || !time.Now().Before(s.trustedUntil()) {"}},
 }
