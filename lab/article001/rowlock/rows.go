@@ -71,29 +71,14 @@ func (t rows) acquire(ctx context.Context, key, owner string, lease time.Duratio
 	return r.id, nil
 }
 
-// renew refreshes a held row. If the answer to an earlier refresh was lost, it
-// continues from the beat in the row, because no other process writes a row that
-// names this owner. It returns the new beat, and false if the row does not exist any
-// more.
-func (t rows) renew(ctx context.Context, key string, id uint64, owner string, beat uint64) (uint64, bool, error) {
-	for range 3 {
-		n, err := t.db.Exec(ctx, refreshSQL, id, owner, beat)
-		switch {
-		case err != nil:
-			return beat, true, fmt.Errorf("refresh lock row %d: %w", id, err)
-		case n == 1:
-			return beat + 1, true, nil
-		}
-		r, err := t.look(ctx, key)
-		switch {
-		case errors.Is(err, conclavesql.ErrNoRows), err == nil && (r.id != id || r.owner != owner):
-			return beat, false, nil
-		case err != nil:
-			return beat, true, err
-		}
-		beat = r.beat
+// renew refreshes a held row. It returns false if the row does not exist any more. It
+// can be repeated safely: an id is not used again.
+func (t rows) renew(ctx context.Context, id uint64, owner string) (bool, error) {
+	n, err := t.db.Exec(ctx, refreshSQL, id, owner)
+	if err != nil {
+		return false, fmt.Errorf("refresh lock row %d: %w", id, err)
 	}
-	return beat, true, fmt.Errorf("refresh lock row %d: its beat changed three times in a row", id)
+	return n == 1, nil
 }
 
 // remove deletes a row of this owner. It can be repeated safely.

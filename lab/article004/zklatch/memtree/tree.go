@@ -6,42 +6,33 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 )
 
 // Server is a ZooKeeper in memory: a tree of nodes, and the sessions of its clients.
 type Server struct {
-	shortest, longest time.Duration // timeouts that a session is granted
+	// Around, if set, is called before each request is executed, and decides what
+	// happens to it. It may make requests of other sessions. Set it before Serve.
+	Around func(op Op, path string) Outcome
 
 	mu       sync.Mutex // guards the fields below, and all nodes, sessions and connections; never held across a wait
 	zxid     int64
 	root     *node
 	sessions map[int64]*session
 	ids      int64
-	faults   []fault
 	conns    map[*conn]bool
-	before   map[Op]func(path string)
 }
 
-// New returns a server with an empty tree. It grants session timeouts between 50 ms
-// and a minute.
+// New returns a server with an empty tree.
 func New() *Server {
-	s := &Server{
+	return &Server{
 		root:     &node{children: map[string]*node{}, path: "/"},
 		sessions: map[int64]*session{},
 		ids:      0x1000,
 		conns:    map[*conn]bool{},
-		before:   map[Op]func(string){},
 	}
-	s.Limits(50*time.Millisecond, time.Minute)
-	return s
 }
-
-// Limits sets the shortest and the longest session timeout that the server grants.
-// Call it before any session.
-func (s *Server) Limits(shortest, longest time.Duration) { s.shortest, s.longest = shortest, longest }
 
 // node is one node of the tree.
 type node struct {
