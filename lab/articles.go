@@ -103,7 +103,7 @@ var article001Rule = Rule{
 	About:    "A row with a unique key; a task refreshes the held rows and deletes expired ones, by the process's clock.",
 	Weakness: "A process that holds no lock does not delete expired rows: a dead holder's row stays for ever.",
 	Own:      Times{Lease: 6 * time.Second, Beat: 2 * time.Second, Check: 2 * time.Second}, Fixed: true,
-	reset:   rowFreeSQL,
+	reset:   statement("row_free"),
 	migrate: func(ctx context.Context, db *conclavesql.DB, _ string) error { return rowlock.MigrateArticle(ctx, db) },
 	start: func(env *environment) (candidate, error) {
 		registry, err := rowlock.NewRegistry(rowlock.RegistryConfig{DB: env.db, Owner: env.ID().String()})

@@ -230,7 +230,7 @@ func (env *environment) writeWhileLeading(ctx context.Context, c candidate) {
 		}
 		// The database counts the writes that take effect; if none does, the
 		// report lists that as a broken promise.
-		_, _ = env.writes.Exec(ctx, writeSQL, own, own, env.Lab)
+		_, _ = env.writes.Exec(ctx, statement("write"), own, own, env.Lab)
 		if c.write != nil {
 			if done, err := c.write(ctx, env.writes, own); err == nil && !done {
 				env.report(Event{What: "refused", At: stamp(time.Now())})
@@ -243,9 +243,9 @@ func (env *environment) writeWhileLeading(ctx context.Context, c candidate) {
 // the leaderships' first writes.
 func (env *environment) numberLeadership(ctx context.Context, led int) (number uint64, err error) {
 	name := fmt.Sprintf("%s/%s/%d", env.Lab, env.ID(), led)
-	if _, err := env.writes.Exec(ctx, leadershipBeginSQL, name); err != nil {
+	if _, err := env.writes.Exec(ctx, statement("leadership_begin"), name); err != nil {
 		return 0, err
 	}
-	err = env.writes.QueryRow(ctx, leadershipNumberSQL, []any{name}, &number)
+	err = env.writes.QueryRow(ctx, statement("leadership_number"), []any{name}, &number)
 	return number, err
 }

@@ -68,7 +68,7 @@ var versionRule = Rule{
 	migrate: versioncas.Migrate,
 	start: func(env *environment) (candidate, error) {
 		strategy, err := versioncas.New(versioncas.Config{DB: env.db, Key: env.Lab})
-		return env.joined(strategy, err, writeVersionSQL, env.Lab)
+		return env.joined(strategy, err, statement("write_version"), env.Lab)
 	},
 }
 
@@ -84,7 +84,7 @@ func lockOf(lab string) conclavesql.Lock {
 // termcas returns a candidate with the cluster's own strategy.
 func (env *environment) termcas(takeover termcas.Takeover) (candidate, error) {
 	strategy, err := termcas.New(termcas.Config{DB: env.db, Lock: lockOf(env.Lab), Takeover: takeover, Ask: askLeader})
-	return env.joined(strategy, err, writeFencedSQL, lockOf(env.Lab).DataCenter, env.Lab)
+	return env.joined(strategy, err, statement("write_fenced"), lockOf(env.Lab).DataCenter, env.Lab)
 }
 
 // joined returns a candidate whose guarded writes join the row of the election,

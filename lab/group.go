@@ -177,7 +177,7 @@ func (g *group) setUp(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", g.rule.Name, err)
 		}
 	}
-	if _, err := g.db.Exec(ctx, writeSeedSQL, g.lab); err != nil {
+	if _, err := g.db.Exec(ctx, statement("write_seed"), g.lab); err != nil {
 		return fmt.Errorf("%s: %w", g.rule.Name, err)
 	}
 	for place := range g.processes {
@@ -286,7 +286,7 @@ func (g *group) written(ctx context.Context) (w written, err error) {
 	g.mu.Lock()
 	w.refused = g.refused
 	g.mu.Unlock()
-	err = g.db.QueryRow(ctx, writeReadSQL, []any{g.lab}, &w.newest, &w.writes, &w.stale, &w.fenced, &w.fencedStale)
+	err = g.db.QueryRow(ctx, statement("write_read"), []any{g.lab}, &w.newest, &w.writes, &w.stale, &w.fenced, &w.fencedStale)
 	if err != nil {
 		return w, fmt.Errorf("%s: read the counts of the leaders' writes: %w", g.rule.Name, err)
 	}

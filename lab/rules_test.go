@@ -162,10 +162,10 @@ func TestPolaris_OneSecondAcrossAMinuteCountsAs41(t *testing.T) {
 func TestWritten_CountsStaleWrites(t *testing.T) {
 	l, _ := newTestGroup(t, leaseRule)
 	lab := "test-" + time.Duration(rand.N(time.Hour)).String()
-	_, err := l.db.Exec(t.Context(), writeSeedSQL, lab)
+	_, err := l.db.Exec(t.Context(), statement("write_seed"), lab)
 	require.NoError(t, err)
 	for _, number := range []uint64{3, 3, 4, 3, 4, 3} {
-		n, err := l.db.Exec(t.Context(), writeSQL, number, number, lab)
+		n, err := l.db.Exec(t.Context(), statement("write"), number, number, lab)
 		require.NoError(t, err)
 		assert.Equal(t, int64(1), n)
 	}

@@ -22,17 +22,17 @@ const dbTimeout = 30 * time.Second
 
 // open creates missing tables and writes the stock.
 func (s shop) open(ctx context.Context, items int) error {
-	if err := s.db.Create(ctx, stockTableSQL, orderTableSQL); err != nil {
+	if err := s.db.Create(ctx, statement("stock_table"), statement("order_table")); err != nil {
 		return fmt.Errorf("create the shop's tables: %w", err)
 	}
-	_, err := s.exec(ctx, "open the shop", openSQL, s.goods, items)
+	_, err := s.exec(ctx, "open the shop", statement("open"), s.goods, items)
 	return err
 }
 
 // close deletes the run's rows. The tables stay.
 func (s shop) close(ctx context.Context) error {
-	_, first := s.exec(ctx, "close the shop", closeStockSQL, s.goods)
-	_, second := s.exec(ctx, "close the shop", closeOrdersSQL, s.goods)
+	_, first := s.exec(ctx, "close the shop", statement("close_stock"), s.goods)
+	_, second := s.exec(ctx, "close the shop", statement("close_orders"), s.goods)
 	return errors.Join(first, second)
 }
 
@@ -47,7 +47,7 @@ func (s shop) exec(ctx context.Context, what, statement string, args ...any) (bo
 
 // read returns the stock.
 func (s shop) read(ctx context.Context) (n int, err error) {
-	if err = s.db.QueryRow(ctx, readSQL, []any{s.goods}, &n); err != nil {
+	if err = s.db.QueryRow(ctx, statement("read"), []any{s.goods}, &n); err != nil {
 		return 0, fmt.Errorf("read the stock: %w", err)
 	}
 	return n, nil
@@ -56,29 +56,29 @@ func (s shop) read(ctx context.Context) (n int, err error) {
 // write sets the stock without a guard: it always succeeds, also if the row had that
 // value already.
 func (s shop) write(ctx context.Context, stock int) (bool, error) {
-	_, err := s.exec(ctx, "write the stock", writeSQL, stock, s.goods)
+	_, err := s.exec(ctx, "write the stock", statement("write"), stock, s.goods)
 	return err == nil, err
 }
 
 // take takes one item in one statement, which needs no lock.
 func (s shop) take(ctx context.Context, _ int) (bool, error) {
-	return s.exec(ctx, "write the stock", takeSQL, s.goods)
+	return s.exec(ctx, "write the stock", statement("take"), s.goods)
 }
 
 // claim writes a lock's token to the stock's row. It must come before the read.
 func (s shop) claim(ctx context.Context, token uint64) error {
-	_, err := s.exec(ctx, "claim the stock", claimSQL, token, s.goods, token)
+	_, err := s.exec(ctx, "claim the stock", statement("claim"), token, s.goods, token)
 	return err
 }
 
 // writeToken sets the stock, to another value, if the row has this token.
 func (s shop) writeToken(ctx context.Context, stock int, token uint64) (bool, error) {
-	return s.exec(ctx, "write the stock", writeTokenSQL, stock, s.goods, token)
+	return s.exec(ctx, "write the stock", statement("write_token"), stock, s.goods, token)
 }
 
 // order writes a buyer's order.
 func (s shop) order(ctx context.Context, buyer int) error {
-	_, err := s.exec(ctx, "write the order", orderSQL, s.goods, buyer)
+	_, err := s.exec(ctx, "write the order", statement("order"), s.goods, buyer)
 	return err
 }
 
@@ -87,7 +87,7 @@ func (s shop) books(ctx context.Context) (left, orders int, err error) {
 	if left, err = s.read(ctx); err != nil {
 		return 0, 0, err
 	}
-	if err = s.db.QueryRow(ctx, ordersSQL, []any{s.goods}, &orders); err != nil {
+	if err = s.db.QueryRow(ctx, statement("orders"), []any{s.goods}, &orders); err != nil {
 		return 0, 0, fmt.Errorf("count the orders: %w", err)
 	}
 	return left, orders, nil
