@@ -205,8 +205,6 @@ func (env *environment) serveCommands(c candidate, lines *bufio.Scanner) {
 func (env *environment) writeWhileLeading(ctx context.Context, c candidate) {
 	tick := time.NewTicker(env.Act)
 	defer tick.Stop()
-	var number uint64 // of a leadership to which the rule gives no number
-	var of int        // the leadership that has it
 	for {
 		select {
 		case <-ctx.Done():
@@ -214,38 +212,20 @@ func (env *environment) writeWhileLeading(ctx context.Context, c candidate) {
 		case <-tick.C:
 		case <-env.perceived.began.C():
 		}
-		own, ok := c.leading()
+		number, ok := c.leading()
+		if ok && number == 0 {
+			number, ok = env.perceived.beganAt()
+		}
 		if !ok {
 			continue
 		}
-		if own == 0 {
-			if led := env.perceived.count(); led != of {
-				n, err := env.numberLeadership(ctx, led)
-				if err != nil {
-					continue // until the next tick
-				}
-				number, of = n, led
-			}
-			own = number
-		}
 		// The database counts the writes that take effect; if none does, the
 		// report lists that as a broken promise.
-		_, _ = env.writes.Exec(ctx, statement("write"), own, own, env.Lab)
+		_, _ = env.writes.Exec(ctx, statement("write"), number, number, env.Lab)
 		if c.write != nil {
-			if done, err := c.write(ctx, env.writes, own); err == nil && !done {
+			if done, err := c.write(ctx, env.writes, number); err == nil && !done {
 				env.report(Event{What: "refused", At: stamp(time.Now())})
 			}
 		}
 	}
-}
-
-// numberLeadership gives a leadership a number. The numbers are in the order of
-// the leaderships' first writes.
-func (env *environment) numberLeadership(ctx context.Context, led int) (number uint64, err error) {
-	name := fmt.Sprintf("%s/%s/%d", env.Lab, env.ID(), led)
-	if _, err := env.writes.Exec(ctx, statement("leadership_begin"), name); err != nil {
-		return 0, err
-	}
-	err = env.writes.QueryRow(ctx, statement("leadership_number"), []any{name}, &number)
-	return number, err
 }

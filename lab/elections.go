@@ -146,8 +146,8 @@ func newLaboratory(ctx context.Context, cfg Config) (l *laboratory, err error) {
 	if l.db, err = conclavesql.Open(cfg.DSN, conclavesql.Options{Deadline: 10 * time.Second, MaxConns: 8}); err != nil {
 		return nil, err
 	}
-	if err := tables("", statement("write_table"), statement("leadership_table"))(ctx, l.db, ""); err != nil {
-		return nil, fmt.Errorf("create the lab's tables: %w", err)
+	if err := l.db.Create(ctx, statement("write_table")); err != nil {
+		return nil, fmt.Errorf("create the lab's table: %w", err)
 	}
 	if err := l.listen(); err != nil {
 		return nil, err
