@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -197,17 +198,17 @@ func known(v *float64) string {
 // min/p50/p99/max if there are enough samples.
 func (c Cell) String() string {
 	v := c.Leaderless
-	var text string
 	switch {
 	case c.N == 0:
 		return "-"
 	case v.N == 0:
 		return fmt.Sprintf("never (%d of %d)", c.Never, c.N)
-	case v.P99 != nil:
-		text = fmt.Sprintf("%s/%s/%s/%s", number(v.Min), number(v.P50), number(*v.P99), number(v.Max))
-	default:
-		text = fmt.Sprintf("%s/%s/%s", number(v.Min), number(v.P50), number(v.Max))
 	}
+	text := number(v.Min) + "/" + number(v.P50)
+	if v.P99 != nil {
+		text += "/" + number(*v.P99)
+	}
+	text += "/" + number(v.Max)
 	if c.Never > 0 {
 		text += fmt.Sprintf(" (%d never)", c.Never)
 	}
@@ -338,12 +339,7 @@ func (r Row) overlap() string {
 	if r.total().N == 0 {
 		return "-"
 	}
-	var worst Cell
-	for _, c := range r.Cells {
-		if c.Overlap.Max > worst.Overlap.Max {
-			worst = c
-		}
-	}
+	worst := slices.MaxFunc(r.Cells, func(a, b Cell) int { return cmp.Compare(a.Overlap.Max, b.Overlap.Max) })
 	if worst.Overlap.Max == 0 {
 		return "0"
 	}

@@ -297,7 +297,7 @@ var articleGuards = []guard{
 	{name: "004: the pause before a retry does not grow", test: unit{"./lab/article004/zklatch", "TestArticleRetryPoliciesAllowWhatCuratorsDo"}, patch: patch{
 		"lab/article004/zklatch/retry.go", "random(1<<(retryCount+1))", "random(1<<1)"}},
 	{name: "004: a lost place starts again whatever the policy", test: unit{"./lab/article004/zklatch", "TestArticleALostPlaceAsksTheRetryPolicy"}, patch: patch{
-		"lab/article004/zklatch/queue.go", "\t\tif err := starts.next(ctx, err); err != nil {\n", "\t\tif _ = starts.next(ctx, err); ctx.Err() != nil {\n"}},
+		"lab/article004/zklatch/queue.go", "\t\tif err := q.c.cfg.Retry.allow(ctx, retries, began, err); err != nil {\n", "\t\tif _ = q.c.cfg.Retry.allow(ctx, retries, began, err); ctx.Err() != nil {\n"}},
 	{name: "004: missing parents are persistent", test: unit{"./lab/article004/zklatch", "TestArticleMissingParentsAreContainers"}, patch: patch{
 		"lab/article004/zklatch/queue.go", "q.c.makePath(ctx, q.dir, zk.FlagContainer)", "q.c.makePath(ctx, q.dir, zk.FlagPersistent)"}},
 	{name: "004: a queue that is deleted during the create ends the acquisition", test: unit{"./lab/article004/zklatch", "TestArticleAQueueThatIsDeletedDuringTheCreateStartsAgain"}, patch: patch{
