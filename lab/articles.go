@@ -49,7 +49,7 @@ func (env *environment) article000(behind time.Duration) (candidate, error) {
 	if err != nil {
 		return candidate{}, err
 	}
-	return env.article(loop.Run, loop.AmILeader, func(context.Context) error { return nil }), nil
+	return env.article(loop.Run, loop.AmILeader, nil), nil
 }
 
 var article003Rule = Rule{
@@ -95,7 +95,7 @@ func (env *environment) article003(pause func(context.Context)) (candidate, erro
 		}
 		return ctx.Err()
 	}
-	return env.article(run, service.IsLeader, func(context.Context) error { return nil }), nil
+	return env.article(run, service.IsLeader, nil), nil
 }
 
 var article001Rule = Rule{
@@ -144,6 +144,9 @@ func (env *environment) article(run func(context.Context) error, leads func() bo
 		group.Wait()
 	}, func(ctx context.Context) error {
 		env.perceived.leave("stopped")
+		if release == nil { // the form gives nothing back
+			return nil
+		}
 		return release(ctx)
 	})
 	c.leading = func() (uint64, bool) { return 0, leads() }

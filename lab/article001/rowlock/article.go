@@ -1,6 +1,7 @@
 package rowlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,12 +54,8 @@ func NewRegistry(cfg RegistryConfig) (*Registry, error) {
 	if cfg.DB == nil || cfg.Owner == "" {
 		return nil, errors.New("rowlock: DB and Owner are required")
 	}
-	if cfg.Interval == 0 {
-		cfg.Interval = 2 * time.Second
-	}
-	if cfg.Expire == 0 {
-		cfg.Expire = 3 * max(cfg.Interval, time.Second)
-	}
+	cfg.Interval = cmp.Or(cfg.Interval, 2*time.Second)
+	cfg.Expire = cmp.Or(cfg.Expire, 3*max(cfg.Interval, time.Second))
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -88,16 +85,8 @@ func (r *Registry) Run(ctx context.Context) error {
 // off. It ignores errors: the next call is the retry.
 func (r *Registry) every(ctx context.Context, task func(context.Context) error) {
 	delay := max(r.cfg.Interval, time.Second)
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-			_ = task(ctx)
-			timer.Reset(delay)
-		}
+	for sleep.For(ctx, delay) == nil {
+		_ = task(ctx)
 	}
 }
 

@@ -60,7 +60,7 @@ var articleGuards = []guard{
 	{name: "000: the loop calls back on changes only", test: unit{"./lab/article000/sofaloop", "TestElect_CallsBackInEachRound"}, patch: patch{
 		"lab/article000/sofaloop/loop.go", "\tl.mu.Lock()\n\tl.leaderInfo = info\n\tl.mu.Unlock()\n", "\tl.mu.Lock()\n\tsame := l.leaderInfo.Leader == info.Leader\n\tl.leaderInfo = info\n\tl.mu.Unlock()\n\tif same {\n\t\treturn nil\n\t}\n"}},
 	{name: "000: the loop's round is every second second", test: unit{"./lab/article000/sofaloop", "TestRun_LeaderBeatsEachSecond"}, patch: patch{
-		"lab/article000/sofaloop/loop.go", "pause.Reset(l.cfg.Interval)", "pause.Reset(2 * l.cfg.Interval)"}},
+		"lab/article000/sofaloop/loop.go", "sleep.For(ctx, l.cfg.Interval)", "sleep.For(ctx, 2*l.cfg.Interval)"}},
 	{name: "000: the loop's winner raises the term by two", test: unit{"./lab/article000/sofaloop", "TestRun_KillTheLeaderTwice"}, patch: patch{
 		"sql/lock/sofa_win.sql", "term = term + 1", "term = term + 2"}},
 	{name: "000: the loop takes every insert for a win", test: unit{"./lab/article000/sofaloop", "TestCompeteLeader_OneInserts"}, patch: patch{
@@ -106,7 +106,7 @@ var articleGuards = []guard{
 	{name: "001: the refresh is every four seconds", test: unit{"./lab/article001/rowlock", "TestArticleRefreshesItsOwnAndCleansTheDead"}, patch: patch{
 		"lab/article001/rowlock/article.go", "delay := max(r.cfg.Interval, time.Second)", "delay := 2 * max(r.cfg.Interval, time.Second)"}},
 	{name: "001: the refresh's delay counts from the start of a run", test: unit{"./lab/article001/rowlock", "TestArticleRefreshIsScheduledWithFixedDelay"}, patch: patch{
-		"lab/article001/rowlock/article.go", "\t\t\t_ = task(ctx)\n\t\t\ttimer.Reset(delay)\n", "\t\t\ttimer.Reset(delay)\n\t\t\t_ = task(ctx)\n"}},
+		"lab/article001/rowlock/article.go", "for sleep.For(ctx, delay) == nil {", "for at := time.Now().Add(delay); sleep.For(ctx, time.Until(at)) == nil; at = at.Add(delay) {"}},
 	{name: "001: ephemeral values are not refreshed", test: unit{"./lab/article001/rowlock", "TestArticleEphemeralDataAndSubscriptions"}, patch: patch{
 		"lab/article001/rowlock/article.go", "\tgroup.Go(func() { r.every(ctx, r.refreshData) })\n", ""}},
 	{name: "001: a process without locks cleans up", test: unit{"./lab/article001/rowlock", "TestArticleFaultDeadHoldersRowIsNotCleaned"}, patch: patch{
