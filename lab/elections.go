@@ -70,26 +70,20 @@ func (c Config) Validate() error {
 		return fmt.Errorf("lab: Lease %v is not between 300ms and 1m", c.Lease)
 	case c.Act < time.Millisecond:
 		return fmt.Errorf("lab: Act %v is under 1ms", c.Act)
-	case duplicate(c.Rules) != "":
-		return fmt.Errorf("lab: Rules has %s twice", duplicate(c.Rules))
 	case c.Limit < 0:
 		return fmt.Errorf("lab: Limit %v is negative", c.Limit)
 	case c.Repeat < 1 || c.AtOnce < 1:
 		return fmt.Errorf("lab: Repeat %d and AtOnce %d must be at least 1", c.Repeat, c.AtOnce)
 	}
+	names := map[string]bool{}
+	for _, r := range c.Rules {
+		if names[r.Name] { // they would be one election
+			return fmt.Errorf("lab: Rules has %s twice", r.Name)
+		}
+		names[r.Name] = true
+	}
 	_, err := c.hosts()
 	return err
-}
-
-// duplicate returns the name of a rule that is listed twice, or "". Two
-// elections with one name would be one election.
-func duplicate(rules []Rule) string {
-	for i, r := range rules {
-		if slices.ContainsFunc(rules[:i], func(x Rule) bool { return x.Name == r.Name }) {
-			return r.Name
-		}
-	}
-	return ""
 }
 
 // hosts returns the addresses of the database's hosts, for the proxies before them.
@@ -246,7 +240,7 @@ func (l *laboratory) run(ctx context.Context) (Report, error) {
 	}
 	incomplete := slices.ContainsFunc(rows, func(r Row) bool { return r.Failed == interrupted })
 	report := Report{
-		At: began.UTC().Truncate(time.Millisecond), Version: l.cfg.Version, Database: l.cfg.Database, ZooKeeper: l.treeName(),
+		At: began.UTC().Truncate(time.Millisecond), Version: l.cfg.Version, Database: l.cfg.Database, ZooKeeper: cmp.Or(l.cfg.ZooKeeper, "in memory, over ZooKeeper's protocol"),
 		Candidates: candidates, ActMs: ms(l.cfg.Act), LeaseMs: ms(l.cfg.Lease), Own: l.cfg.Own, Repeat: l.cfg.Repeat, AtOnce: l.cfg.AtOnce,
 		TookMs: ms(time.Since(began)), Interrupted: incomplete, Rows: rows,
 	}
@@ -254,13 +248,6 @@ func (l *laboratory) run(ctx context.Context) (Report, error) {
 		return report, ctx.Err()
 	}
 	return report, nil
-}
-
-func (l *laboratory) treeName() string {
-	if l.cfg.ZooKeeper == "" {
-		return "in memory, over ZooKeeper's protocol"
-	}
-	return l.cfg.ZooKeeper
 }
 
 // runRule measures one rule: first without faults, and then with each fault in
