@@ -255,7 +255,7 @@ var articleGuards = []guard{
 	{name: "004: two buyers hold the lock", test: unit{"./lab/article004/zklatch", "TestArticleTheShop"}, patch: patch{
 		"lab/article004/zklatch/queue.go", "if at == 0 {", "if at <= 1 {"}},
 	{name: "004: without a lock the stock moves as it should", test: unit{"./lab/oversell", "TestArticleWithoutALockEveryBuyerSucceeds"}, patch: patch{
-		"lab/oversell/ways.go", "return open{}, nil", "return condition{}, nil"}},
+		"lab/oversell/sale.go", "return true }, write: w.shop.write,", "return true }, write: w.shop.take,"}},
 	{name: "004: each waiter watches the first", test: unit{"./lab/article004/zklatch", "TestArticleOneWaiterIsWokenAndNotTheHerd"}, patch: patch{
 		"lab/article004/zklatch/queue.go", "return names[at-1], false", "return names[0], false"}},
 	{name: "004: the queue is in the order of ids", test: unit{"./lab/article004/zklatch", "TestArticleFair"}, patch: patch{
@@ -291,7 +291,7 @@ var articleGuards = []guard{
 	{name: "004: a selector that requeues itself does not", test: unit{"./lab/article004/zklatch", "TestArticleASelectorLeadsByTurns"}, patch: patch{
 		"lab/article004/zklatch/selector.go", "\t\tif s.cfg.AutoRequeue {", "\t\tif s.cfg.AutoRequeue && s.cfg.ID == \"\" {"}},
 	{name: "004: a selector that is cut off leads on", test: unit{"./lab/article004/zklatch", "TestArticleASelectorThatIsCutOffIsInterrupted"}, patch: patch{
-		"lab/article004/zklatch/selector.go", "s.mutex.Holding(s.ctx)", "context.WithCancel(s.ctx)"}},
+		"lab/article004/zklatch/selector.go", "s.mutex.Holding(s.loop.ctx)", "context.WithCancel(s.loop.ctx)"}},
 	{name: "004: a policy allows one retry more", test: unit{"./lab/article004/zklatch", "TestArticleRetryPoliciesAllowWhatCuratorsDo"}, patch: patch{
 		"lab/article004/zklatch/retry.go", "if retryCount >= min", "if retryCount > min"}},
 	{name: "004: the pause before a retry does not grow", test: unit{"./lab/article004/zklatch", "TestArticleRetryPoliciesAllowWhatCuratorsDo"}, patch: patch{
