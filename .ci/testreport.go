@@ -49,7 +49,7 @@ func main() {
 	repeated := map[[2]string]*runs{}  // by package and test
 	output := map[[2]string][]string{} // by package and test, until it has ended
 	skipped := map[string][]string{}   // by reason
-	passed, failed, packages, code := 0, 0, 0, 0
+	passed, failed, omitted, packages, code := 0, 0, 0, 0, 0
 
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 16<<20)
@@ -95,6 +95,7 @@ func main() {
 				failed++
 				fmt.Print(strings.Join(said, ""))
 			case "skip":
+				omitted++
 				why := reason(said)
 				skipped[why] = append(skipped[why], e.Package+"."+e.Test)
 			}
@@ -120,7 +121,7 @@ func main() {
 	}
 	table(repeated)
 	report(skipped)
-	fmt.Printf("\n%d packages, %d tests passed, %d failed, %d skipped\n", packages, passed, failed, count(skipped))
+	fmt.Printf("\n%d packages, %d tests passed, %d failed, %d skipped\n", packages, passed, failed, omitted)
 	if failed > 0 {
 		os.Exit(1)
 	}
@@ -183,24 +184,10 @@ func report(skipped map[string][]string) {
 		return
 	}
 	fmt.Println("\nSKIPPED, and why:")
-	var reasons []string
-	for why := range skipped {
-		reasons = append(reasons, why)
-	}
-	slices.Sort(reasons)
-	for _, why := range reasons {
-		tests := skipped[why]
-		slices.Sort(tests)
+	for _, why := range slices.Sorted(maps.Keys(skipped)) {
 		fmt.Printf("  %s\n", why)
-		for _, test := range tests {
+		for _, test := range slices.Sorted(slices.Values(skipped[why])) {
 			fmt.Printf("    %s\n", test)
 		}
 	}
-}
-
-func count(skipped map[string][]string) (n int) {
-	for _, tests := range skipped {
-		n += len(tests)
-	}
-	return n
 }

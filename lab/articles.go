@@ -19,7 +19,7 @@ var article000Rule = Rule{
 	Weakness: "Nothing but the clocks keeps two from leading (see article-000-skew). For the other half of the lease, and up to two seconds more, no node leads.",
 	Own:      sofaTimes,
 	migrate:  migrateArticle000,
-	start: func(_ context.Context, env *environment) (candidate, error) {
+	start: func(env *environment) (candidate, error) {
 		return env.article000(0)
 	},
 }
@@ -30,7 +30,7 @@ var article000SkewRule = Rule{
 	Weakness: "A leader that does not reach the database leads for as much longer: a second or two after another has won, unless it is healed before.",
 	Own:      sofaTimes,
 	migrate:  migrateArticle000,
-	start: func(_ context.Context, env *environment) (candidate, error) {
+	start: func(env *environment) (candidate, error) {
 		return env.article000(env.Times.Lease/2 + 3*time.Second)
 	},
 }
@@ -47,9 +47,9 @@ func (env *environment) article000(behind time.Duration) (candidate, error) {
 		Now: func() time.Time { return time.Now().Add(-behind) },
 	})
 	if err != nil {
-		return nil, err
+		return candidate{}, err
 	}
-	return env.article(loop.Run, loop.AmILeader, func(context.Context) error { return nil }), nil
+	return env.article(loop.Run, loop.AmILeader, nil), nil
 }
 
 var article003Rule = Rule{
@@ -58,7 +58,7 @@ var article003Rule = Rule{
 	Weakness: "A re-elected leader remembers the wrong version and steps down at its first tick. A leader that stalled notices its replacement only at its next tick. A follower that comes to its re-election late reads the row again, and wins from a leader that has just won or ticked (see article-003-late).",
 	Own:      article003Times, Fixed: true,
 	migrate: versioncas.MigrateArticle,
-	start: func(_ context.Context, env *environment) (candidate, error) {
+	start: func(env *environment) (candidate, error) {
 		return env.article003(nil)
 	},
 }
@@ -72,7 +72,7 @@ var article003LateRule = Rule{
 	Weakness: "A living leader that has just ticked is deposed, and of the followers that found it crashed all win, one after the other.",
 	Own:      article003Times, Fixed: true, Faultless: true,
 	migrate: versioncas.MigrateArticle,
-	start: func(_ context.Context, env *environment) (candidate, error) {
+	start: func(env *environment) (candidate, error) {
 		return env.article003(func(ctx context.Context) {
 			_ = sleep.For(ctx, 1200*time.Millisecond+rand.N(500*time.Millisecond))
 		})
@@ -86,7 +86,7 @@ var article003Times = Times{Lease: versioncas.ArticleTick, Beat: versioncas.Arti
 func (env *environment) article003(pause func(context.Context)) (candidate, error) {
 	service, err := versioncas.NewService(versioncas.ServiceConfig{DB: env.db, Key: env.Lab, Pause: pause})
 	if err != nil {
-		return nil, err
+		return candidate{}, err
 	}
 	run := func(ctx context.Context) error {
 		for ctx.Err() == nil {
@@ -95,7 +95,7 @@ func (env *environment) article003(pause func(context.Context)) (candidate, erro
 		}
 		return ctx.Err()
 	}
-	return env.article(run, service.IsLeader, func(context.Context) error { return nil }), nil
+	return env.article(run, service.IsLeader, nil), nil
 }
 
 var article001Rule = Rule{
@@ -103,12 +103,12 @@ var article001Rule = Rule{
 	About:    "A row with a unique key; a task refreshes the held rows and deletes expired ones, by the process's clock.",
 	Weakness: "A process that holds no lock does not delete expired rows: a dead holder's row stays for ever.",
 	Own:      Times{Lease: 6 * time.Second, Beat: 2 * time.Second, Check: 2 * time.Second}, Fixed: true,
-	reset:   rowFreeSQL,
+	reset:   statement("row_free"),
 	migrate: func(ctx context.Context, db *conclavesql.DB, _ string) error { return rowlock.MigrateArticle(ctx, db) },
-	start: func(_ context.Context, env *environment) (candidate, error) {
+	start: func(env *environment) (candidate, error) {
 		registry, err := rowlock.NewRegistry(rowlock.RegistryConfig{DB: env.db, Owner: env.ID().String()})
 		if err != nil {
-			return nil, err
+			return candidate{}, err
 		}
 		run := func(ctx context.Context) error {
 			var group sync.WaitGroup
@@ -144,9 +144,12 @@ func (env *environment) article(run func(context.Context) error, leads func() bo
 		group.Wait()
 	}, func(ctx context.Context) error {
 		env.perceived.leave("stopped")
+		if release == nil { // the form gives nothing back
+			return nil
+		}
 		return release(ctx)
 	})
-	c.leads = func() (uint64, bool) { return 0, leads() }
+	c.leading = func() (uint64, bool) { return 0, leads() }
 	c.cost = func() (statements, turns uint64) { // a turn of a waiting loop has one statement
 		n := env.db.Statements()
 		return n, n

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,8 +48,7 @@ type Event struct {
 	Until int64  `json:"until,omitempty"` // of leads and extends: when the leadership ends unless it is extended; 0 if only an event ends it
 	Why   string `json:"why,omitempty"`
 
-	Ask        uint64 `json:"ask,omitempty"`        // of cost: the number of the query; 0 if there was none and the candidate stops
-	Statements uint64 `json:"statements,omitempty"` // of cost: these and the following are totals so far
+	Statements uint64 `json:"statements,omitempty"` // of cost: these are totals so far
 	Turns      uint64 `json:"turns,omitempty"`
 }
 
@@ -69,7 +67,7 @@ type environment struct {
 
 // Candidate is the main function of a candidate's process. It reads a Spec from
 // the first line of in, takes part in that election, and executes the commands
-// in the lines that follow ("cost 17", "wake"). When ctx ends it stops
+// in the lines that follow ("cost", "wake"). When ctx ends it stops
 // gracefully; when in ends it crashes.
 func Candidate(ctx context.Context, in io.Reader, out io.Writer) error {
 	lines := bufio.NewScanner(in)
@@ -96,14 +94,11 @@ func Candidate(ctx context.Context, in io.Reader, out io.Writer) error {
 // may be called from any goroutine.
 func newEventWriter(out io.Writer) func(Event) {
 	var mu sync.Mutex
+	lines := json.NewEncoder(out)
 	return func(e Event) {
-		line, err := json.Marshal(e)
-		if err != nil {
-			panic(err) // cannot happen: it has only numbers and text
-		}
 		mu.Lock()
 		defer mu.Unlock()
-		_, _ = out.Write(append(line, '\n')) // an error means that the lab has ended; then in ends, too
+		_ = lines.Encode(e) // an error means that the lab has ended; then in ends, too
 	}
 }
 
@@ -127,12 +122,12 @@ func (env *environment) run(ctx context.Context, rule Rule, lines *bufio.Scanner
 
 	life, crash := context.WithCancel(context.WithoutCancel(ctx))
 	defer crash()
-	c, err := rule.start(life, env)
+	c, err := rule.start(env)
 	if err != nil {
 		return err
 	}
 	ended := make(chan error, 1)
-	group.Go(func() { ended <- c.Run(life) })
+	group.Go(func() { ended <- c.run(life) })
 	group.Go(func() { env.writeWhileLeading(life, c) })
 	labEnded := make(chan struct{})
 	go func() { // ends with in; it outlives this function only in a process that ends
@@ -150,9 +145,8 @@ func (env *environment) run(ctx context.Context, rule Rule, lines *bufio.Scanner
 	}
 	limited, cancel := context.WithTimeout(life, env.StopLimit)
 	defer cancel()
-	err = c.Stop(limited)
+	err = c.stop(limited)
 	env.perceived.leave("stopped")
-	env.reportCost(c, 0)
 	return err
 }
 
@@ -192,21 +186,14 @@ func (env *environment) serveConfirm(w http.ResponseWriter, r *http.Request) {
 // serveCommands executes the lab's commands until there are no more.
 func (env *environment) serveCommands(c candidate, lines *bufio.Scanner) {
 	for lines.Scan() {
-		switch command, number, _ := strings.Cut(lines.Text(), " "); command {
+		switch lines.Text() {
 		case "cost":
-			if n, err := strconv.ParseUint(number, 10, 64); err == nil {
-				env.reportCost(c, n)
-			}
+			statements, turns := c.cost()
+			env.report(Event{What: "cost", At: stamp(time.Now()), Statements: statements, Turns: turns})
 		case "wake":
-			c.Wake()
+			c.wake()
 		}
 	}
-}
-
-// reportCost reports the totals so far, as the answer to a query.
-func (env *environment) reportCost(c candidate, query uint64) {
-	statements, turns := c.Cost()
-	env.report(Event{What: "cost", At: stamp(time.Now()), Ask: query, Statements: statements, Turns: turns})
 }
 
 // writeWhileLeading writes to the store while the candidate believes that it
@@ -215,8 +202,6 @@ func (env *environment) reportCost(c candidate, query uint64) {
 func (env *environment) writeWhileLeading(ctx context.Context, c candidate) {
 	tick := time.NewTicker(env.Act)
 	defer tick.Stop()
-	var number uint64 // of a leadership to which the rule gives no number
-	var of int        // the leadership that has it
 	for {
 		select {
 		case <-ctx.Done():
@@ -224,38 +209,20 @@ func (env *environment) writeWhileLeading(ctx context.Context, c candidate) {
 		case <-tick.C:
 		case <-env.perceived.began.C():
 		}
-		own, ok := c.Leading()
+		number, ok := c.leading()
+		if ok && number == 0 {
+			number, ok = env.perceived.beganAt()
+		}
 		if !ok {
 			continue
 		}
-		if own == 0 {
-			if led := env.perceived.count(); led != of {
-				n, err := env.numberLeadership(ctx, led)
-				if err != nil {
-					continue // until the next tick
-				}
-				number, of = n, led
-			}
-			own = number
-		}
 		// The database counts the writes that take effect; if none does, the
 		// report lists that as a broken promise.
-		_, _ = env.writes.Exec(ctx, writeSQL, own, own, env.Lab)
-		if e, ok := c.(electorCandidate); ok && e.write != nil {
-			if done, err := e.write(ctx, env.writes, own); err == nil && !done {
+		_, _ = env.writes.Exec(ctx, statement("write"), number, number, env.Lab)
+		if c.write != nil {
+			if done, err := c.write(ctx, env.writes, number); err == nil && !done {
 				env.report(Event{What: "refused", At: stamp(time.Now())})
 			}
 		}
 	}
-}
-
-// numberLeadership gives a leadership a number. The numbers are in the order of
-// the leaderships' first writes.
-func (env *environment) numberLeadership(ctx context.Context, led int) (number uint64, err error) {
-	name := fmt.Sprintf("%s/%s/%d", env.Lab, env.ID(), led)
-	if _, err := env.writes.Exec(ctx, leadershipBeginSQL, name); err != nil {
-		return 0, err
-	}
-	err = env.writes.QueryRow(ctx, leadershipNumberSQL, []any{name}, &number)
-	return number, err
 }

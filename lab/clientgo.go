@@ -14,8 +14,8 @@ var clientGoRule = Rule{
 	About:    "Compare and swap of an object's version; the lease has expired when a node, by its own clock, has seen no change for as long.",
 	Weakness: "A leader that lost its lease continues to lead, and to retry, for its renew deadline: two thirds of the lease. There is no fencing, as its documentation says. A stop gives the lease back before the work has ended.",
 	Own:      Times{Lease: 15 * time.Second, Beat: 2 * time.Second, Check: 2 * time.Second},
-	migrate:  tables("", leaseTableSQL),
-	start: func(_ context.Context, env *environment) (candidate, error) {
+	migrate:  tables("", statement("lease_table")),
+	start: func(env *environment) (candidate, error) {
 		return env.loop(&clientGo{env: env, deadline: env.Times.Lease * 2 / 3}), nil
 	},
 }
@@ -80,9 +80,9 @@ func (c *clientGo) acquireOrRenew(ctx context.Context) bool {
 		}
 	}
 	var now object
-	err := c.env.db.QueryRow(ctx, leaseGetSQL, []any{c.env.Lab}, &now.holder, &now.leaseMs, &now.transitions, &now.version)
+	err := c.env.db.QueryRow(ctx, statement("lease_get"), []any{c.env.Lab}, &now.holder, &now.leaseMs, &now.transitions, &now.version)
 	if errors.Is(err, conclavesql.ErrNoRows) {
-		if _, err := c.env.db.Exec(ctx, leaseCreateSQL, c.env.Lab, me, lease.Milliseconds()); err != nil {
+		if _, err := c.env.db.Exec(ctx, statement("lease_create"), c.env.Lab, me, lease.Milliseconds()); err != nil {
 			return false
 		}
 		c.observe(object{holder: me, leaseMs: lease.Milliseconds(), version: 1})
@@ -108,7 +108,7 @@ func (c *clientGo) observe(o object) { c.seen, c.seenAt = o, time.Now() }
 
 // swap writes the object unless its version has changed since it was observed.
 func (c *clientGo) swap(ctx context.Context, holder string, lease time.Duration, transitions int64) bool {
-	n, err := c.env.db.Exec(ctx, leaseUpdateSQL, holder, lease.Milliseconds(), transitions, c.env.Lab, c.seen.version)
+	n, err := c.env.db.Exec(ctx, statement("lease_update"), holder, lease.Milliseconds(), transitions, c.env.Lab, c.seen.version)
 	if err != nil || n == 0 {
 		return false
 	}

@@ -3,7 +3,19 @@ package lab
 import (
 	"math"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
+
+// sharedNow reads CLOCK_MONOTONIC, which all processes of a machine share and steps of
+// the wall clock do not change.
+func sharedNow() int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		panic(err) // cannot happen: every system has this clock
+	}
+	return ts.Nano()
+}
 
 // origin is one moment on this process's monotonic clock and on the one that
 // all processes of the machine share, so that times of different processes can

@@ -31,7 +31,7 @@ var witnessRule = Rule{
 	Weakness: "A leader that is stopped while its connection is broken is replaced at once: then two nodes may believe that they lead, but the old leader's guarded writes are refused.",
 	Own:      own, Fences: true,
 	migrate: migrateLock,
-	start: func(_ context.Context, env *environment) (candidate, error) {
+	start: func(env *environment) (candidate, error) {
 		return env.termcas(termcas.Witness)
 	},
 }
@@ -41,7 +41,7 @@ var leaseRule = Rule{
 	About: "The same row; only the lease ends a term, observed by each follower's own clock.",
 	Own:   own, Fences: true, Exclusive: true,
 	migrate: migrateLock,
-	start: func(_ context.Context, env *environment) (candidate, error) {
+	start: func(env *environment) (candidate, error) {
 		return env.termcas(termcas.Lease)
 	},
 }
@@ -52,10 +52,10 @@ var sofaRule = Rule{
 	Weakness: "Whole seconds: a lease of 1 s expires after 2 to 3 s. A leader that leaves is replaced only when its lease has expired, as after a crash. (The loop around the statements, and the trust, are Conclave's.)",
 	Own:      sofaTimes,
 	migrate:  migrateLock,
-	start: func(_ context.Context, env *environment) (candidate, error) {
+	start: func(env *environment) (candidate, error) {
 		strategy, err := termcas.NewSofa(termcas.Config{DB: env.db, Lock: lockOf(env.Lab), Takeover: termcas.Lease})
 		if err != nil {
-			return nil, err
+			return candidate{}, err
 		}
 		return env.elector(strategy, nil)
 	},
@@ -66,9 +66,9 @@ var versionRule = Rule{
 	About: "One number is the fence, the beat and the term; followers observe it by their own clocks, as a lease.",
 	Own:   own, Fences: true, Exclusive: true,
 	migrate: versioncas.Migrate,
-	start: func(_ context.Context, env *environment) (candidate, error) {
+	start: func(env *environment) (candidate, error) {
 		strategy, err := versioncas.New(versioncas.Config{DB: env.db, Key: env.Lab})
-		return env.joined(strategy, err, writeVersionSQL, env.Lab)
+		return env.joined(strategy, err, statement("write_version"), env.Lab)
 	},
 }
 
@@ -84,14 +84,14 @@ func lockOf(lab string) conclavesql.Lock {
 // termcas returns a candidate with the cluster's own strategy.
 func (env *environment) termcas(takeover termcas.Takeover) (candidate, error) {
 	strategy, err := termcas.New(termcas.Config{DB: env.db, Lock: lockOf(env.Lab), Takeover: takeover, Ask: askLeader})
-	return env.joined(strategy, err, writeFencedSQL, lockOf(env.Lab).DataCenter, env.Lab)
+	return env.joined(strategy, err, statement("write_fenced"), lockOf(env.Lab).DataCenter, env.Lab)
 }
 
 // joined returns a candidate whose guarded writes join the row of the election,
 // which key selects. err is that of making the strategy.
 func (env *environment) joined(strategy elector.Strategy, err error, statement string, key ...any) (candidate, error) {
 	if err != nil {
-		return nil, err
+		return candidate{}, err
 	}
 	return env.elector(strategy, func(ctx context.Context, db *conclavesql.DB, term uint64) (bool, error) {
 		args := slices.Concat([]any{term}, key, []any{env.ID().String(), term})
@@ -124,19 +124,9 @@ func askLeader(ctx context.Context, address string, term uint64, lock string) (a
 	return answer == "true", answer == "true" || answer == "false"
 }
 
-// guardedWrite writes under a term, and reports whether the write took effect.
-type guardedWrite func(ctx context.Context, db *conclavesql.DB, term uint64) (bool, error)
-
-// electorCandidate is a candidate that runs an elector with a strategy.
-type electorCandidate struct {
-	*elector.Elector
-	env   *environment
-	write guardedWrite // nil if the strategy's term cannot guard a write
-}
-
-// elector returns a candidate with a strategy. The elector's trace reports the
-// perceived leadership at the moment of its changes, under the elector's mutex.
-// write is nil if the strategy's term cannot guard a write.
+// elector returns a candidate that runs an elector with a strategy. The elector's trace
+// reports the perceived leadership at the moment of its changes, under the elector's
+// mutex. write is nil if the strategy's term cannot guard a write.
 func (env *environment) elector(strategy elector.Strategy, write guardedWrite) (candidate, error) {
 	e, err := elector.New(elector.Config{
 		ID: env.ID(), Address: env.address, Strategy: strategy, Lease: env.Times.Lease, Beat: env.Times.Beat,
@@ -151,22 +141,15 @@ func (env *environment) elector(strategy elector.Strategy, write guardedWrite) (
 		},
 	})
 	if err != nil {
-		return nil, err
+		return candidate{}, err
 	}
 	env.confirmLeading = e.ConfirmLeading
-	return electorCandidate{e, env, write}, nil
-}
-
-// Stop hands the leadership over, if this candidate leads.
-func (e electorCandidate) Stop(ctx context.Context) error { return e.Shutdown(ctx) }
-
-// Leading is the elector's own check before an act.
-func (e electorCandidate) Leading() (uint64, bool) {
-	term, ok := e.Elector.Leading()
-	return term.Number, ok
-}
-
-// Cost counts a round of the elector as a turn.
-func (e electorCandidate) Cost() (statements, turns uint64) {
-	return e.env.db.Statements(), e.Stats().Rounds
+	return candidate{
+		run: e.Run, stop: e.Shutdown, wake: e.Wake, write: write,
+		leading: func() (uint64, bool) {
+			term, ok := e.Leading()
+			return term.Number, ok
+		},
+		cost: func() (statements, turns uint64) { return env.db.Statements(), e.Stats().Rounds },
+	}, nil
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"conclave/lab/article004/zklatch"
-	conclavesql "conclave/sql"
 )
 
 var curatorRule = Rule{
@@ -13,13 +12,12 @@ var curatorRule = Rule{
 	About:    "The first in a queue of sequential ephemeral nodes leads, as long as its connection is not broken.",
 	Weakness: "A leadership has no number: a write that was sent before the session ended is not refused.",
 	Own:      Times{Lease: 40 * time.Second, Beat: 40 * time.Second / 3, Check: 40 * time.Second / 3},
-	migrate:  func(context.Context, *conclavesql.DB, string) error { return nil },
-	start: func(_ context.Context, env *environment) (candidate, error) {
+	start: func(env *environment) (candidate, error) {
 		client, err := zklatch.Dial(zklatch.Config{
 			Servers: []string{env.ThroughTree}, Timeout: env.Times.Lease, Dial: env.dial,
 		})
 		if err != nil {
-			return nil, err
+			return candidate{}, err
 		}
 		latch := client.Latch("/"+env.Lab, env.ID().String())
 		latch.Listen(zklatch.Listener{
@@ -35,7 +33,7 @@ var curatorRule = Rule{
 			client.Close()
 			return nil
 		})
-		c.leads = func() (uint64, bool) { return 0, latch.HasLeadership() }
+		c.leading = func() (uint64, bool) { return 0, latch.HasLeadership() }
 		c.cost = func() (statements, turns uint64) { // the latch sleeps until a watch fires: a change is a turn
 			return client.Requests(), env.turns.Load()
 		}

@@ -41,20 +41,12 @@
 //
 // # What is measured
 //
-//	leaderless      from the fault until another candidate leads
-//	statements      requests to the store: while calm, and by the waiting
-//	                candidates from the fault until one of them leads
-//	wake-ups        turns of the candidates' loops, in the same two periods
-//	overlap         for how long two running processes believed that they lead
-//	                ([Overlap]); a stopped process has no effect until it
-//	                continues
-//	stale writes    that took effect after a newer leader's first write; decided
-//	                in the statement that writes, because the database orders
-//	                all of them (sql/write.sql)
-//	unasked         leaderships that began while there was no fault
-//	deposed         leaderships that began while another process led into which
-//	                no fault was injected ([Depositions]); if that one had begun
-//	                less than a beat before, the election was won twice
+// The report explains its columns. An overlap ([Overlap]) is the time in which two running
+// processes believed that they lead; a stopped process has no effect until it continues.
+// Whether a write is stale is decided in the statement that writes, because the database
+// orders all of them (sql/write.sql). A leadership that began while another process led into
+// which no fault was injected has deposed it, or won the election a second time
+// ([Depositions]).
 //
 // # The rules
 //

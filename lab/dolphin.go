@@ -13,8 +13,8 @@ var dolphinRule = Rule{
 	About:    "A row with a unique key; a client sends heartbeats with the time of its own wall clock, and each client purges those that seem dead, once per session timeout.",
 	Weakness: "Waiting nodes insert without a pause. The wall clocks of two machines are compared. A purge does not check whether the client has sent a heartbeat since; a purged client notices it only at its next heartbeats.",
 	Own:      Times{Lease: 60 * time.Second, Beat: 3 * time.Second, Check: 60 * time.Second}, Alone: true,
-	migrate: tables("", dolphinClientTableSQL, dolphinLockTableSQL),
-	start: func(_ context.Context, env *environment) (candidate, error) {
+	migrate: tables("", statement("dolphin_client_table"), statement("dolphin_lock_table")),
+	start: func(env *environment) (candidate, error) {
 		d := &dolphin{env: env}
 		return env.loops(d.run, d.release), nil
 	},
@@ -35,7 +35,7 @@ func (d *dolphin) name() string { return d.env.ID().String() }
 // acquires the lock, until ctx ends.
 func (d *dolphin) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		if _, err := d.env.db.Exec(ctx, dolphinRegisterSQL, d.env.Lab, d.name(), time.Now().UnixMilli()); err == nil {
+		if _, err := d.env.db.Exec(ctx, statement("dolphin_register"), d.env.Lab, d.name(), time.Now().UnixMilli()); err == nil {
 			break
 		}
 		_ = sleep.For(ctx, d.env.Times.Beat)
@@ -56,7 +56,7 @@ func (d *dolphin) acquire(ctx context.Context) {
 			continue
 		}
 		d.env.turns.Add(1)
-		if _, err := d.env.db.Exec(ctx, dolphinAcquireSQL, d.env.Lab, d.name()); err != nil {
+		if _, err := d.env.db.Exec(ctx, statement("dolphin_acquire"), d.env.Lab, d.name()); err != nil {
 			continue
 		}
 		if id, client, err := d.holder(ctx); err == nil && client == d.name() {
@@ -75,7 +75,7 @@ func (d *dolphin) heartbeat(ctx context.Context) {
 	suspended := false
 	d.every(ctx, d.env.Times.Beat, func(ctx context.Context) {
 		now := time.Now()
-		n, err := d.env.db.Exec(ctx, dolphinBeatSQL, now.UnixMilli(), d.env.Lab, d.name())
+		n, err := d.env.db.Exec(ctx, statement("dolphin_beat"), now.UnixMilli(), d.env.Lab, d.name())
 		switch {
 		case err == nil && n == 1:
 			success, suspended = now, false
@@ -84,7 +84,7 @@ func (d *dolphin) heartbeat(ctx context.Context) {
 		case now.Sub(success) > d.env.Times.Lease:
 			d.hold(0)
 			d.env.perceived.leave("disconnected")
-			if _, err := d.env.db.Exec(ctx, dolphinRegisterSQL, d.env.Lab, d.name(), now.UnixMilli()); err == nil {
+			if _, err := d.env.db.Exec(ctx, statement("dolphin_register"), d.env.Lab, d.name(), now.UnixMilli()); err == nil {
 				success, suspended = now, false
 			}
 		}
@@ -98,7 +98,7 @@ func (d *dolphin) purge(ctx context.Context) {
 	now := time.Now().UnixMilli()
 	alive := map[string]bool{}
 	var dead []string
-	err := d.env.db.Query(ctx, dolphinClientsSQL, []any{d.env.Lab}, func(scan func(...any) error) error {
+	err := d.env.db.Query(ctx, statement("dolphin_clients"), []any{d.env.Lab}, func(scan func(...any) error) error {
 		var name string
 		var beat int64
 		if err := scan(&name, &beat); err != nil {
@@ -113,16 +113,16 @@ func (d *dolphin) purge(ctx context.Context) {
 		return
 	}
 	for _, name := range dead {
-		_, _ = d.env.db.Exec(ctx, dolphinForgetSQL, d.env.Lab, name) // if it fails, the next purge tries again
+		_, _ = d.env.db.Exec(ctx, statement("dolphin_forget"), d.env.Lab, name) // if it fails, the next purge tries again
 	}
 	if id, client, err := d.holder(ctx); err == nil && !alive[client] {
-		_, _ = d.env.db.Exec(ctx, dolphinReleaseSQL, id)
+		_, _ = d.env.db.Exec(ctx, statement("dolphin_release"), id)
 	}
 }
 
 // holder returns the lock's row and its client.
 func (d *dolphin) holder(ctx context.Context) (id int64, client string, err error) {
-	err = d.env.db.QueryRow(ctx, dolphinHolderSQL, []any{d.env.Lab}, &id, &client)
+	err = d.env.db.QueryRow(ctx, statement("dolphin_holder"), []any{d.env.Lab}, &id, &client)
 	return id, client, err
 }
 
@@ -150,8 +150,8 @@ func (d *dolphin) hold(id int64) {
 func (d *dolphin) release(ctx context.Context) error {
 	d.env.perceived.leave("stopped")
 	if id := d.holding(); id != 0 {
-		_, _ = d.env.db.Exec(ctx, dolphinReleaseSQL, id) // if it fails, another client's purge releases it
+		_, _ = d.env.db.Exec(ctx, statement("dolphin_release"), id) // if it fails, another client's purge releases it
 	}
-	_, err := d.env.db.Exec(ctx, dolphinForgetSQL, d.env.Lab, d.name())
+	_, err := d.env.db.Exec(ctx, statement("dolphin_forget"), d.env.Lab, d.name())
 	return err
 }

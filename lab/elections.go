@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,21 +45,12 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	set := func(d *time.Duration, to time.Duration) {
-		if *d == 0 {
-			*d = to
-		}
-	}
-	set(&c.Lease, time.Second)
-	set(&c.Limit, 160*time.Second)
-	set(&c.Calm, 3*time.Second)
-	set(&c.Act, 20*time.Millisecond)
-	if c.Repeat == 0 {
-		c.Repeat = 10
-	}
-	if c.AtOnce == 0 {
-		c.AtOnce = 7
-	}
+	c.Lease = cmp.Or(c.Lease, time.Second)
+	c.Limit = cmp.Or(c.Limit, 160*time.Second)
+	c.Calm = cmp.Or(c.Calm, 3*time.Second)
+	c.Act = cmp.Or(c.Act, 20*time.Millisecond)
+	c.Repeat = cmp.Or(c.Repeat, 10)
+	c.AtOnce = cmp.Or(c.AtOnce, 7)
 	if len(c.Rules) == 0 {
 		c.Rules = Rules()
 	}
@@ -78,26 +70,20 @@ func (c Config) Validate() error {
 		return fmt.Errorf("lab: Lease %v is not between 300ms and 1m", c.Lease)
 	case c.Act < time.Millisecond:
 		return fmt.Errorf("lab: Act %v is under 1ms", c.Act)
-	case duplicate(c.Rules) != "":
-		return fmt.Errorf("lab: Rules has %s twice", duplicate(c.Rules))
 	case c.Limit < 0:
 		return fmt.Errorf("lab: Limit %v is negative", c.Limit)
 	case c.Repeat < 1 || c.AtOnce < 1:
 		return fmt.Errorf("lab: Repeat %d and AtOnce %d must be at least 1", c.Repeat, c.AtOnce)
 	}
+	names := map[string]bool{}
+	for _, r := range c.Rules {
+		if names[r.Name] { // they would be one election
+			return fmt.Errorf("lab: Rules has %s twice", r.Name)
+		}
+		names[r.Name] = true
+	}
 	_, err := c.hosts()
 	return err
-}
-
-// duplicate returns the name of a rule that is listed twice, or "". Two
-// elections with one name would be one election.
-func duplicate(rules []Rule) string {
-	for i, r := range rules {
-		if slices.ContainsFunc(rules[:i], func(x Rule) bool { return x.Name == r.Name }) {
-			return r.Name
-		}
-	}
-	return ""
 }
 
 // hosts returns the addresses of the database's hosts, for the proxies before them.
@@ -131,15 +117,17 @@ func Elections(ctx context.Context, cfg Config) (Report, error) {
 
 // laboratory is one run: what all rules share.
 type laboratory struct {
-	cfg   Config
-	db    *conclavesql.DB
-	net   *faultnet.Net
-	paths paths
-	runID string // names this run in the tables
+	cfg    Config
+	db     *conclavesql.DB // not through net: faults do not affect it
+	net    *faultnet.Net
+	sql    map[string]string // the addresses of the proxies in net, by the database's host
+	tree   string            // that of ZooKeeper's proxy
+	stores []string          // the names of all stores in net
+	runID  string            // names this run in the tables
 
 	stopTree func() // stops the tree in memory; nil if there is none
 
-	mu sync.Mutex // guards Progress
+	printing sync.Mutex // guards Progress
 }
 
 func newLaboratory(ctx context.Context, cfg Config) (l *laboratory, err error) {
@@ -152,8 +140,8 @@ func newLaboratory(ctx context.Context, cfg Config) (l *laboratory, err error) {
 	if l.db, err = conclavesql.Open(cfg.DSN, conclavesql.Options{Deadline: 10 * time.Second, MaxConns: 8}); err != nil {
 		return nil, err
 	}
-	if err := tables("", writeTableSQL, leadershipTableSQL)(ctx, l.db, ""); err != nil {
-		return nil, fmt.Errorf("create the lab's tables: %w", err)
+	if err := l.db.Create(ctx, statement("write_table")); err != nil {
+		return nil, fmt.Errorf("create the lab's table: %w", err)
 	}
 	if err := l.listen(); err != nil {
 		return nil, err
@@ -164,7 +152,7 @@ func newLaboratory(ctx context.Context, cfg Config) (l *laboratory, err error) {
 			return nil, err
 		}
 	}
-	l.paths.tree, err = l.net.Listen(hostTree, tree, false)
+	l.tree, err = l.net.Listen(hostTree, tree, false)
 	return l, err
 }
 
@@ -174,13 +162,13 @@ func (l *laboratory) listen() error {
 	if err != nil {
 		return err
 	}
-	l.paths.sql, l.paths.stores = map[string]string{}, []string{hostTree}
+	l.sql, l.stores = map[string]string{}, []string{hostTree}
 	for _, host := range hosts {
 		name := hostSQL + " " + host
-		if l.paths.sql[host], err = l.net.Listen(name, host, false); err != nil {
+		if l.sql[host], err = l.net.Listen(name, host, false); err != nil {
 			return err
 		}
-		l.paths.stores = append(l.paths.stores, name)
+		l.stores = append(l.stores, name)
 	}
 	return nil
 }
@@ -197,8 +185,8 @@ func (l *laboratory) close() {
 
 // progress writes a line of progress.
 func (l *laboratory) progress(format string, args ...any) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.printing.Lock()
+	defer l.printing.Unlock()
 	fmt.Fprintf(l.cfg.Progress, format+"\n", args...)
 }
 
@@ -207,57 +195,52 @@ func (l *laboratory) progress(format string, args ...any) {
 // one at a time.
 func (l *laboratory) run(ctx context.Context) (Report, error) {
 	began := time.Now()
-	var slow, spinning []int
-	var waves [][]int
+	var slow, spinning, others []int
 	for i, r := range l.cfg.Rules {
 		switch {
 		case r.Alone:
 			spinning = append(spinning, i)
 		case r.Fixed:
 			slow = append(slow, i)
-		case len(waves) == 0 || len(waves[len(waves)-1]) >= l.cfg.AtOnce:
-			waves = append(waves, []int{i})
 		default:
-			waves[len(waves)-1] = append(waves[len(waves)-1], i)
+			others = append(others, i)
 		}
 	}
-	// The rules that spin get a sixth of the time.
 	last := began.Add(l.cfg.Limit)
-	alone := l.cfg.Limit / 6 * time.Duration(min(1, len(spinning)))
+	beside := last // the rules that spin get a sixth of the time
+	if len(spinning) > 0 {
+		beside = last.Add(-l.cfg.Limit / 6)
+	}
 	rows := make([]Row, len(l.cfg.Rules))
-	start := func(group *sync.WaitGroup, i int, until time.Time) {
-		group.Go(func() {
-			row, err := l.runRule(ctx, l.cfg.Rules[i], until)
-			switch {
-			case err != nil && ctx.Err() != nil:
-				row.Failed = interrupted
-			case err != nil:
-				row.Failed = err.Error()
-			}
-			rows[i] = row
-		})
-	}
-	var beside sync.WaitGroup
-	for _, i := range slow {
-		start(&beside, i, last.Add(-alone))
-	}
-	for w, wave := range waves {
+	together := func(rules []int, until time.Time) {
 		var group sync.WaitGroup
-		share := time.Until(last.Add(-alone)) / time.Duration(len(waves)-w)
-		for _, i := range wave {
-			start(&group, i, time.Now().Add(share))
+		for _, i := range rules {
+			group.Go(func() {
+				var err error
+				rows[i], err = l.runRule(ctx, l.cfg.Rules[i], until)
+				switch {
+				case err != nil && ctx.Err() != nil:
+					rows[i].Failed = interrupted
+				case err != nil:
+					rows[i].Failed = err.Error()
+				}
+			})
 		}
 		group.Wait()
 	}
-	beside.Wait()
-	for _, i := range spinning {
-		var group sync.WaitGroup
-		start(&group, i, last)
-		group.Wait()
+	var throughout sync.WaitGroup
+	throughout.Go(func() { together(slow, beside) })
+	waves := slices.Collect(slices.Chunk(others, l.cfg.AtOnce))
+	for w, wave := range waves {
+		together(wave, time.Now().Add(time.Until(beside)/time.Duration(len(waves)-w)))
+	}
+	throughout.Wait()
+	for alone := range slices.Chunk(spinning, 1) {
+		together(alone, last)
 	}
 	incomplete := slices.ContainsFunc(rows, func(r Row) bool { return r.Failed == interrupted })
 	report := Report{
-		At: began.UTC().Truncate(time.Millisecond), Version: l.cfg.Version, Database: l.cfg.Database, ZooKeeper: l.treeName(),
+		At: began.UTC().Truncate(time.Millisecond), Version: l.cfg.Version, Database: l.cfg.Database, ZooKeeper: cmp.Or(l.cfg.ZooKeeper, "in memory, over ZooKeeper's protocol"),
 		Candidates: candidates, ActMs: ms(l.cfg.Act), LeaseMs: ms(l.cfg.Lease), Own: l.cfg.Own, Repeat: l.cfg.Repeat, AtOnce: l.cfg.AtOnce,
 		TookMs: ms(time.Since(began)), Interrupted: incomplete, Rows: rows,
 	}
@@ -267,13 +250,6 @@ func (l *laboratory) run(ctx context.Context) (Report, error) {
 	return report, nil
 }
 
-func (l *laboratory) treeName() string {
-	if l.cfg.ZooKeeper == "" {
-		return "in memory, over ZooKeeper's protocol"
-	}
-	return l.cfg.ZooKeeper
-}
-
 // runRule measures one rule: first without faults, and then with each fault in
 // turn until there are enough, or until the time has passed.
 func (l *laboratory) runRule(ctx context.Context, rule Rule, until time.Time) (row Row, err error) {
@@ -281,10 +257,7 @@ func (l *laboratory) runRule(ctx context.Context, rule Rule, until time.Time) (r
 	if l.cfg.Own {
 		times = rule.Own
 	}
-	g := &group{
-		cfg: l.cfg, rule: rule, times: times, lab: "lab-" + l.runID + "-" + rule.Name,
-		net: l.net, paths: l.paths, db: l.db, changed: signal.New(),
-	}
+	g := &group{laboratory: l, rule: rule, times: times, lab: "lab-" + l.runID + "-" + rule.Name, changed: signal.New()}
 	row = newRow(rule, times)
 	if err := ctx.Err(); err != nil {
 		return row, err

@@ -13,8 +13,8 @@ var frenoRule = Rule{
 	About:    "Every node executes, each second, one upsert that elects or renews, and then reads the leader's name.",
 	Weakness: "A leader that cannot reach the database continues to lead, on purpose: \"graceful response to backend errors\". All nodes lock the row at every turn. Whole seconds.",
 	Own:      Times{Lease: 5 * time.Second, Beat: time.Second, Check: time.Second},
-	migrate:  tables("", frenoTableSQL),
-	start: func(_ context.Context, env *environment) (candidate, error) {
+	migrate:  tables("", statement("freno_table")),
+	start: func(env *environment) (candidate, error) {
 		return env.loop(&freno{env: env, lease: seconds(env.Times.Lease), keeps: true}), nil
 	},
 }
@@ -24,8 +24,8 @@ var orchestratorRule = Rule{
 	About:    "The same upsert; a node that gets no answer from the database does not lead.",
 	Weakness: "The flag is valid until the next turn, even if the node was stopped meanwhile. All nodes lock the row at every turn. Whole seconds.",
 	Own:      Times{Lease: 5 * time.Second, Beat: time.Second, Check: time.Second},
-	migrate:  tables("", frenoTableSQL),
-	start: func(_ context.Context, env *environment) (candidate, error) {
+	migrate:  tables("", statement("freno_table")),
+	start: func(env *environment) (candidate, error) {
 		return env.loop(&freno{env: env, lease: seconds(env.Times.Lease)}), nil
 	},
 }
@@ -41,9 +41,9 @@ type freno struct {
 // turn executes the upsert and then reads the leader.
 func (f *freno) turn(ctx context.Context) time.Duration {
 	me := f.env.ID().String()
-	_, attempt := f.env.db.Exec(ctx, frenoAttemptSQL, f.env.Lab, me, f.lease)
+	_, attempt := f.env.db.Exec(ctx, statement("freno_attempt"), f.env.Lab, me, f.lease)
 	var leader string
-	err := f.env.db.QueryRow(ctx, frenoReadSQL, []any{f.env.Lab}, &leader)
+	err := f.env.db.QueryRow(ctx, statement("freno_read"), []any{f.env.Lab}, &leader)
 	switch {
 	case err != nil && !errors.Is(err, conclavesql.ErrNoRows), attempt != nil && !f.keeps:
 		if !f.keeps {
@@ -63,6 +63,6 @@ func (f *freno) release(ctx context.Context) {
 	_, led := f.env.perceived.leading()
 	f.env.perceived.leave("stopped")
 	if led {
-		_, _ = f.env.db.Exec(ctx, frenoReelectSQL, f.env.Lab) // if it fails, the lease expires
+		_, _ = f.env.db.Exec(ctx, statement("freno_reelect"), f.env.Lab) // if it fails, the lease expires
 	}
 }

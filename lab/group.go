@@ -8,9 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"conclave/internal/faultnet"
 	"conclave/internal/signal"
-	conclavesql "conclave/sql"
 )
 
 // candidates is how many processes take part in each election.
@@ -19,13 +17,10 @@ const candidates = 3
 // group is one rule under test: its candidates, and the events that they have
 // reported.
 type group struct {
-	cfg   Config
+	*laboratory
 	rule  Rule
 	times Times
 	lab   string // the election's name
-	net   *faultnet.Net
-	paths paths
-	db    *conclavesql.DB // not through net: faults do not affect it
 
 	started int    // processes so far; gives each its incarnation
 	faults  []Span // the processes into which a fault was injected, until the end of the trial
@@ -39,13 +34,6 @@ type group struct {
 	calm        bool   // there is no fault, and so no reason for a new leadership
 	unasked     int    // leaderships that began while calm
 	refused     uint64 // guarded writes that were refused
-}
-
-// paths are the addresses of the stores.
-type paths struct {
-	sql    map[string]string // of the proxies, by the database's host; through net
-	tree   string            // of ZooKeeper's proxy
-	stores []string          // the names of all stores in net
 }
 
 // The stores' names in net, beside those of the candidates. The first has each host's
@@ -68,7 +56,7 @@ func (g *group) start(place int) error {
 	g.started++
 	p, err := startProcess(g.cfg.Spawn(), Spec{
 		Rule: g.rule.Name, Name: name, Incarnation: fmt.Sprintf("%x", g.started), Lab: g.lab,
-		DSN: g.cfg.DSN, From: from.String(), ThroughSQL: g.paths.sql, ThroughTree: g.paths.tree,
+		DSN: g.cfg.DSN, From: from.String(), ThroughSQL: g.sql, ThroughTree: g.tree,
 		Times: g.times, Act: g.cfg.Act, StopLimit: g.times.Lease + time.Second,
 	}, g.handle)
 	if err != nil {
@@ -184,10 +172,12 @@ func (g *group) waitFor(ctx context.Context, limit time.Duration, condition func
 func (g *group) setUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	if err := g.rule.migrate(ctx, g.db, g.lab); err != nil {
-		return fmt.Errorf("%s: %w", g.rule.Name, err)
+	if g.rule.migrate != nil {
+		if err := g.rule.migrate(ctx, g.db, g.lab); err != nil {
+			return fmt.Errorf("%s: %w", g.rule.Name, err)
+		}
 	}
-	if _, err := g.db.Exec(ctx, writeSeedSQL, g.lab); err != nil {
+	if _, err := g.db.Exec(ctx, statement("write_seed"), g.lab); err != nil {
 		return fmt.Errorf("%s: %w", g.rule.Name, err)
 	}
 	for place := range g.processes {
@@ -216,14 +206,8 @@ func (g *group) waitForLeader(ctx context.Context) (place int, err error) {
 	var since time.Time
 	leader := -1
 	err = g.waitFor(ctx, g.leaderTimeout(), func() bool {
-		for _, p := range g.processes {
-			if p.hasEnded() || !p.isReady() {
-				leader = -1
-				return false
-			}
-		}
 		leaders := g.leadersAt(stamp(time.Now()))
-		if len(leaders) != 1 {
+		if g.absent() != nil || len(leaders) != 1 {
 			leader = -1
 			return false
 		}
@@ -236,6 +220,16 @@ func (g *group) waitForLeader(ctx context.Context) (place int, err error) {
 		return -1, g.noLeaderError()
 	}
 	return leader, err
+}
+
+// absent returns a candidate that does not take part, or nil.
+func (g *group) absent() *process {
+	for _, p := range g.processes {
+		if p.hasEnded() || !p.isReady() {
+			return p
+		}
+	}
+	return nil
 }
 
 // leaderTimeout is the limit of waitForLeader.
@@ -261,10 +255,8 @@ func (g *group) restartAll() error {
 
 // noLeaderError returns why there is no single leader.
 func (g *group) noLeaderError() error {
-	for _, p := range g.processes {
-		if p.hasEnded() || !p.isReady() {
-			return fmt.Errorf("%s: candidate %s does not take part: %s", g.rule.Name, p.id, p.failureText())
-		}
+	if p := g.absent(); p != nil {
+		return fmt.Errorf("%s: candidate %s does not take part: %s", g.rule.Name, p.id, p.failureText())
 	}
 	return fmt.Errorf("%s: %w; at present %d lead", g.rule.Name, errNoLeader, len(g.leadersAt(stamp(time.Now()))))
 }
@@ -294,7 +286,7 @@ func (g *group) written(ctx context.Context) (w written, err error) {
 	g.mu.Lock()
 	w.refused = g.refused
 	g.mu.Unlock()
-	err = g.db.QueryRow(ctx, writeReadSQL, []any{g.lab}, &w.newest, &w.writes, &w.stale, &w.fenced, &w.fencedStale)
+	err = g.db.QueryRow(ctx, statement("write_read"), []any{g.lab}, &w.newest, &w.writes, &w.stale, &w.fenced, &w.fencedStale)
 	if err != nil {
 		return w, fmt.Errorf("%s: read the counts of the leaders' writes: %w", g.rule.Name, err)
 	}

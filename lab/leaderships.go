@@ -29,75 +29,46 @@ func (l Leadership) end() int64 {
 // includes reports whether the process believed at that time that it leads.
 func (l Leadership) includes(at int64) bool { return l.From <= at && at < l.end() }
 
-// Span is a period in which a process was stopped by the kernel.
+// Span is a period in which a process was stopped by the kernel, or had a fault.
 type Span struct {
 	Process  string
 	From, To int64
+}
+
+// includes reports whether it is that process's, and it at that time.
+func (s Span) includes(process string, at int64) bool {
+	return s.Process == process && s.From <= at && at < s.To
 }
 
 // Overlap returns for how long, between from and to, two or more running
 // processes believed that they lead. The time in which a process was stopped
 // does not count, because it has no effect then; the time after it does.
 func Overlap(leaderships []Leadership, stops []Span, from, to int64) time.Duration {
-	type edge struct {
-		at      int64
-		step    int
-		process string
-	}
-	var edges []edge
+	times := []int64{from, to} // at which a process may begin or end to lead
 	for _, l := range leaderships {
-		for _, s := range running(l, stops) {
-			if begin, end := max(s.From, from), min(s.To, to); begin < end {
-				edges = append(edges, edge{begin, 1, l.Process}, edge{end, -1, l.Process})
-			}
-		}
+		times = append(times, l.From, l.end())
 	}
-	slices.SortFunc(edges, func(a, b edge) int {
-		switch {
-		case a.at != b.at:
-			return int(min(max(a.at-b.at, -1), 1))
-		default:
-			return a.step - b.step // at the same time, ends come before beginnings
-		}
-	})
-	var total, since int64
-	leading := map[string]int{} // how many leaderships of each process are open
-	for _, e := range edges {
-		if len(leading) >= 2 {
-			total += e.at - since
-		}
-		if leading[e.process] += e.step; leading[e.process] == 0 {
-			delete(leading, e.process)
-		}
-		since = e.at
-	}
-	return time.Duration(total)
-}
-
-// running returns the parts of a leadership in which its process was not
-// stopped.
-func running(l Leadership, stops []Span) []Span {
-	parts := []Span{{l.Process, l.From, l.end()}}
 	for _, s := range stops {
-		if s.Process != l.Process {
+		times = append(times, s.From, s.To)
+	}
+	slices.Sort(times)
+	var total int64
+	for i, at := range times[:len(times)-1] {
+		if at < from || at >= to || at == times[i+1] {
 			continue
 		}
-		var rest []Span
-		for _, p := range parts {
-			if s.To <= p.From || p.To <= s.From {
-				rest = append(rest, p)
-				continue
-			}
-			if p.From < s.From {
-				rest = append(rest, Span{p.Process, p.From, s.From})
-			}
-			if s.To < p.To {
-				rest = append(rest, Span{p.Process, s.To, p.To})
+		leaders := map[string]bool{}
+		for _, l := range leaderships {
+			stopped := slices.ContainsFunc(stops, func(s Span) bool { return s.includes(l.Process, at) })
+			if l.includes(at) && !stopped {
+				leaders[l.Process] = true
 			}
 		}
-		parts = rest
+		if len(leaders) >= 2 {
+			total += times[i+1] - at
+		}
 	}
-	return parts
+	return time.Duration(total)
 }
 
 // Depositions counts the leaderships that began while another process believed
@@ -106,7 +77,7 @@ func running(l Leadership, stops []Span) []Span {
 // election was won twice; otherwise a living leader was deposed.
 func Depositions(leaderships []Leadership, faults []Span, beat time.Duration) (deposed, twice int) {
 	faulted := func(process string, at int64) bool {
-		return slices.ContainsFunc(faults, func(s Span) bool { return s.Process == process && s.From <= at && at <= s.To })
+		return slices.ContainsFunc(faults, func(s Span) bool { return s.includes(process, at) })
 	}
 	for _, next := range leaderships {
 		var newest *Leadership // of those that next has replaced

@@ -3,57 +3,36 @@ package lab
 import (
 	"context"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"conclave/internal/signal"
 )
 
-// loops is a candidate whose loops run until their context ends.
-type loops struct {
-	run     func(context.Context)       // returns when its context has ended
-	release func(context.Context) error // releases what the rule holds; called once, after run has returned
-	leads   func() (number uint64, ok bool)
-	wake    func()
-	cost    func() (statements, turns uint64)
-
-	once sync.Once
-	stop chan struct{} // closed by Stop
-	done chan struct{} // closed by Run
-}
-
-// loops returns a candidate that leads while its perceived leadership lasts.
-func (env *environment) loops(run func(context.Context), release func(context.Context) error) *loops {
-	return &loops{
-		run: run, release: release, leads: env.perceived.leading, wake: func() {},
-		cost: func() (uint64, uint64) { return env.db.Statements(), env.turns.Load() },
-		stop: make(chan struct{}), done: make(chan struct{}),
+// loops returns a candidate whose loops run until their context ends, and which leads
+// while its perceived leadership lasts. release releases what the rule holds; it is
+// called once, after run has returned.
+func (env *environment) loops(run func(context.Context), release func(context.Context) error) candidate {
+	stopping, stop := context.WithCancel(context.Background())
+	stopped := make(chan struct{})
+	return candidate{
+		run: func(ctx context.Context) error {
+			defer close(stopped)
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			defer context.AfterFunc(stopping, cancel)()
+			run(ctx)
+			return nil
+		},
+		stop: func(ctx context.Context) error {
+			stop()
+			<-stopped
+			return release(ctx)
+		},
+		leading: env.perceived.leading,
+		wake:    func() {},
+		cost:    func() (statements, turns uint64) { return env.db.Statements(), env.turns.Load() },
 	}
 }
-
-func (c *loops) Run(ctx context.Context) error {
-	defer close(c.done)
-	ctx, cancel := context.WithCancel(ctx)
-	var group sync.WaitGroup
-	group.Go(func() { c.run(ctx) })
-	select {
-	case <-c.stop:
-	case <-ctx.Done():
-	}
-	cancel()
-	group.Wait()
-	return nil
-}
-
-func (c *loops) Stop(ctx context.Context) error {
-	c.once.Do(func() { close(c.stop) })
-	<-c.done
-	return c.release(ctx)
-}
-
-func (c *loops) Leading() (uint64, bool)          { return c.leads() }
-func (c *loops) Wake()                            { c.wake() }
-func (c *loops) Cost() (statements, turns uint64) { return c.cost() }
 
 // peer is a rule of another project that runs in one loop.
 type peer interface {

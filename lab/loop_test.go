@@ -34,11 +34,11 @@ func TestLoopCandidate_ResignationWakesNotifiedPeer(t *testing.T) {
 	run := func(t *testing.T, p peer) {
 		c := (&environment{Spec: Spec{Times: Times{Check: time.Millisecond}}}).loop(p)
 		ended := make(chan error, 1)
-		go func() { ended <- c.Run(t.Context()) }()
+		go func() { ended <- c.run(t.Context()) }()
 		time.Sleep(time.Minute)
-		c.Wake()
+		c.wake()
 		time.Sleep(time.Minute)
-		assert.NoError(t, c.Stop(t.Context()))
+		assert.NoError(t, c.stop(t.Context()))
 		assert.NoError(t, <-ended)
 	}
 	synctest.Test(t, func(t *testing.T) {

@@ -13,11 +13,11 @@ type perceivedLeadership struct {
 	report func(Event)
 	began  signal.Signal // set when a leadership begins
 
-	mu          sync.Mutex // guards what follows; report is called with it held, so that events are in order
-	on          bool
-	number      uint64    // the rule's number of this leadership; 0 if it has none
-	leaderships int       // how many have begun
-	until       time.Time // when it ends unless it is extended; zero if nothing but an event ends it
+	mu     sync.Mutex // guards what follows; report is called with it held, so that events are in order
+	on     bool
+	number uint64    // the rule's number of this leadership; 0 if it has none
+	at     int64     // when it began
+	until  time.Time // when it ends unless it is extended; zero if nothing but an event ends it
 }
 
 // lead begins a leadership, or extends the present one if it has the same
@@ -25,18 +25,18 @@ type perceivedLeadership struct {
 func (p *perceivedLeadership) lead(number uint64, until time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	what := "extends"
+	now, what := stamp(time.Now()), "extends"
 	if !p.on || p.number != number {
 		what = "leads"
-		p.leaderships++
 		if p.on {
-			p.report(Event{What: "left", At: stamp(time.Now()), Why: "another leadership"})
+			p.report(Event{What: "left", At: now, Why: "another leadership"})
 		}
+		p.at = now
 	} else if until.Equal(p.until) {
 		return
 	}
 	p.on, p.number, p.until = true, number, until
-	e := Event{What: what, At: stamp(time.Now())}
+	e := Event{What: what, At: now}
 	if !until.IsZero() {
 		e.Until = stamp(until)
 	}
@@ -63,9 +63,10 @@ func (p *perceivedLeadership) leading() (number uint64, ok bool) {
 	return p.number, p.on && (p.until.IsZero() || time.Now().Before(p.until))
 }
 
-// count returns how many leaderships have begun.
-func (p *perceivedLeadership) count() int {
+// beganAt returns when the leadership began, which orders those of rules without a
+// number.
+func (p *perceivedLeadership) beganAt() (at uint64, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.leaderships
+	return uint64(p.at), p.on
 }

@@ -10,8 +10,8 @@ var polarisRule = Rule{
 	About:    "Compare and swap of a version; a leader counts as dead if its row is too old, by the database's clock in whole seconds.",
 	Weakness: "Times are subtracted as decimal numbers: from :59 to :00 one second counts as 41, and a healthy leader is deposed. A leader that gets no answer from the database keeps its flag. A graceful stop does not free the row.",
 	Own:      Times{Lease: 10 * time.Second, Beat: 2 * time.Second, Check: 2 * time.Second},
-	migrate:  tables(polarisSeedSQL, polarisTableSQL),
-	start: func(_ context.Context, env *environment) (candidate, error) {
+	migrate:  tables(statement("polaris_seed"), statement("polaris_table")),
+	start: func(env *environment) (candidate, error) {
 		return env.loop(&polaris{env: env, lease: seconds(env.Times.Lease)}), nil
 	},
 }
@@ -37,14 +37,14 @@ func (p *polaris) tick(ctx context.Context) {
 	if p.flag {
 		from := p.version
 		p.version++
-		n, err := p.env.db.Exec(ctx, polarisSwapSQL, p.env.Name, p.version, p.env.Lab, from)
+		n, err := p.env.db.Exec(ctx, statement("polaris_swap"), p.env.Name, p.version, p.env.Lab, from)
 		if err == nil && n == 1 {
 			return
 		}
 	}
 	var leader string
 	var age int64
-	if err := p.env.db.QueryRow(ctx, polarisCheckSQL, []any{p.env.Lab}, &leader, &age); err != nil {
+	if err := p.env.db.QueryRow(ctx, statement("polaris_check"), []any{p.env.Lab}, &leader, &age); err != nil {
 		return
 	}
 	if age <= p.lease {
@@ -57,11 +57,11 @@ func (p *polaris) tick(ctx context.Context) {
 		return
 	}
 	var from int64
-	if err := p.env.db.QueryRow(ctx, polarisVersionSQL, []any{p.env.Lab}, &from); err != nil {
+	if err := p.env.db.QueryRow(ctx, statement("polaris_version"), []any{p.env.Lab}, &from); err != nil {
 		return
 	}
 	p.version = from + 1
-	if n, err := p.env.db.Exec(ctx, polarisSwapSQL, p.env.Name, p.version, p.env.Lab, from); err == nil && n == 1 {
+	if n, err := p.env.db.Exec(ctx, statement("polaris_swap"), p.env.Name, p.version, p.env.Lab, from); err == nil && n == 1 {
 		p.become(p.env.Name)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"conclave/internal/sleep"
 )
 
 // process is a candidate's process, from the lab's side. The other side is
@@ -22,12 +24,9 @@ type process struct {
 	onEvent func(*process, Event)
 	ended   chan struct{} // closed when the process has ended and onEvent has had its last event
 
-	queries uint64 // cost queries so far; only the goroutine that runs the trials uses it
-
 	mu      sync.Mutex // guards what follows
 	ready   bool
 	cost    Event  // the last answer to a cost query
-	final   *Event // what it reported when it stopped gracefully
 	failure string // why it failed, if it said so
 	stderr  []byte // the end of its standard error
 }
@@ -86,9 +85,7 @@ func (p *process) readEvents(out io.Reader) {
 		case "ready":
 			p.ready = true
 		case "cost":
-			if p.cost = e; e.Ask == 0 {
-				p.final = &e
-			}
+			p.cost = e
 		case "failed":
 			p.failure = e.Why
 		}
@@ -144,43 +141,20 @@ const (
 	queryWhileCalm      = 5 * time.Second
 )
 
-// queryCost asks the process for its cost so far and waits for the answer to
-// this query; late answers to earlier ones are ignored. If the process has
-// ended, it returns what the process reported when it stopped. ok is false if
-// there is no answer within the limit.
+// queryCost asks the process for its cost so far, and waits for an answer that is not
+// older than the query. ok is false if there is none within the limit.
 func (p *process) queryCost(ctx context.Context, limit time.Duration) (cost Event, ok bool) {
-	p.queries++
-	p.send(fmt.Sprintf("cost %d", p.queries))
-	timeout := time.NewTimer(limit)
-	defer timeout.Stop()
-	poll := time.NewTicker(time.Millisecond)
-	defer poll.Stop()
-	for {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	asked := stamp(time.Now())
+	p.send("cost")
+	for sleep.For(ctx, time.Millisecond) == nil && !p.hasEnded() {
 		p.mu.Lock()
-		answer := p.cost
+		cost = p.cost
 		p.mu.Unlock()
-		if answer.Ask == p.queries {
-			return answer, true
-		}
-		select {
-		case <-poll.C:
-		case <-p.ended:
-			return p.finalCost()
-		case <-timeout.C:
-			return Event{}, false
-		case <-ctx.Done():
-			return Event{}, false
+		if cost.At >= asked {
+			return cost, true
 		}
 	}
-}
-
-// finalCost returns what the process reported when it stopped gracefully. ok is
-// false if it did not.
-func (p *process) finalCost() (cost Event, ok bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.final == nil {
-		return Event{}, false
-	}
-	return *p.final, true
+	return Event{}, false
 }

@@ -1,13 +1,18 @@
 package lab
 
 import (
+	"cmp"
+	_ "embed"
 	"fmt"
+	"html/template"
 	"io"
 	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"conclave/internal/plot"
 )
 
 // Report is the result of a run.
@@ -197,17 +202,17 @@ func known(v *float64) string {
 // min/p50/p99/max if there are enough samples.
 func (c Cell) String() string {
 	v := c.Leaderless
-	var text string
 	switch {
 	case c.N == 0:
 		return "-"
 	case v.N == 0:
 		return fmt.Sprintf("never (%d of %d)", c.Never, c.N)
-	case v.P99 != nil:
-		text = fmt.Sprintf("%s/%s/%s/%s", number(v.Min), number(v.P50), number(*v.P99), number(v.Max))
-	default:
-		text = fmt.Sprintf("%s/%s/%s", number(v.Min), number(v.P50), number(v.Max))
 	}
+	text := number(v.Min) + "/" + number(v.P50)
+	if v.P99 != nil {
+		text += "/" + number(*v.P99)
+	}
+	text += "/" + number(v.Max)
 	if c.Never > 0 {
 		text += fmt.Sprintf(" (%d never)", c.Never)
 	}
@@ -338,12 +343,7 @@ func (r Row) overlap() string {
 	if r.total().N == 0 {
 		return "-"
 	}
-	var worst Cell
-	for _, c := range r.Cells {
-		if c.Overlap.Max > worst.Overlap.Max {
-			worst = c
-		}
-	}
+	worst := slices.MaxFunc(r.Cells, func(a, b Cell) int { return cmp.Compare(a.Overlap.Max, b.Overlap.Max) })
 	if worst.Overlap.Max == 0 {
 		return "0"
 	}
@@ -353,3 +353,37 @@ func (r Row) overlap() string {
 	}
 	return fmt.Sprintf("%s%s (%s)", number(worst.Overlap.Max), plus, strings.ToLower(string(worst.Fault)))
 }
+
+//go:embed page.html
+var page string
+
+var pageTemplate = template.Must(template.New("lab").Funcs(template.FuncMap{
+	"number": number,
+	"faults": Faults,
+	"style":  func() template.CSS { return plot.Style },
+	"plot":   Report.plot,
+	"title":  func(f Fault) string { return titles[f] },
+	"notes":  Report.notes, "preface": Report.preface, "tables": Report.tables,
+}).Parse(page))
+
+// plot draws the times without a leader after a fault, of all rules on one scale.
+func (r Report) plot(f Fault) template.HTML {
+	var rows []plot.Distribution
+	for _, row := range r.Rows {
+		c := row.of(f)
+		d := plot.Distribution{Label: row.Rule, Samples: c.Samples, Median: c.Leaderless.P50}
+		if c.Never > 0 {
+			d.Note = fmt.Sprintf("%d of %d: never", c.Never, c.N)
+		}
+		rows = append(rows, d)
+	}
+	return plot.Distributions(titles[f], "ms", rows)
+}
+
+var titles = map[Fault]string{
+	Kill: "Killed (SIGKILL)", Term: "Stopped gracefully (SIGTERM)",
+	Pause: "Paused (SIGSTOP)", Partition: "Cut off from its store",
+}
+
+// WriteHTML writes the report as one HTML page without external resources.
+func (r Report) WriteHTML(w io.Writer) error { return pageTemplate.Execute(w, r) }

@@ -11,8 +11,8 @@ var riverRule = Rule{
 	About:    "Delete the row if it has expired, then insert it if it is missing; the database issues the term, and trust counts from before the request. Other nodes are notified of a resignation.",
 	Weakness: "The term guards only its own renewal: the leader's writes are not checked.",
 	Own:      Times{Lease: 15 * time.Second, Beat: 5 * time.Second, Check: 5 * time.Second},
-	migrate:  tables("", riverTableSQL),
-	start: func(_ context.Context, env *environment) (candidate, error) {
+	migrate:  tables("", statement("river_table")),
+	start: func(env *environment) (candidate, error) {
 		return env.loop(&river{env: env, second: env.Times.Lease / 15}), nil
 	},
 }
@@ -30,17 +30,17 @@ func (r *river) turn(ctx context.Context) time.Duration {
 		return r.renew(ctx)
 	}
 	sent := time.Now()
-	if _, err := r.env.db.Exec(ctx, riverExpireSQL, r.env.Lab); err != nil {
+	if _, err := r.env.db.Exec(ctx, statement("river_expire"), r.env.Lab); err != nil {
 		return r.second
 	}
 	me := r.env.ID().String()
-	n, err := r.env.db.Exec(ctx, riverElectSQL, r.env.Lab, me, r.env.Times.Lease.Microseconds())
+	n, err := r.env.db.Exec(ctx, statement("river_elect"), r.env.Lab, me, r.env.Times.Lease.Microseconds())
 	if err != nil {
 		return r.second
 	}
 	if n == 1 {
 		var term uint64
-		if err := r.env.db.QueryRow(ctx, riverTermSQL, []any{r.env.Lab, me}, &term); err != nil {
+		if err := r.env.db.QueryRow(ctx, statement("river_term"), []any{r.env.Lab, me}, &term); err != nil {
 			return r.second
 		}
 		r.term = term
@@ -53,7 +53,7 @@ func (r *river) turn(ctx context.Context) time.Duration {
 // renew is a leader's turn.
 func (r *river) renew(ctx context.Context) time.Duration {
 	sent := time.Now()
-	n, err := r.env.db.Exec(ctx, riverReelectSQL, r.env.Times.Lease.Microseconds(), r.env.Lab, r.env.ID().String(), r.term)
+	n, err := r.env.db.Exec(ctx, statement("river_reelect"), r.env.Times.Lease.Microseconds(), r.env.Lab, r.env.ID().String(), r.term)
 	switch {
 	case err == nil && n == 1:
 		r.trust(sent)
@@ -90,7 +90,7 @@ func (r *river) release(ctx context.Context) {
 	if term == 0 {
 		return
 	}
-	if n, err := r.env.db.Exec(ctx, riverResignSQL, r.env.Lab, r.env.ID().String(), term); err == nil && n == 1 {
+	if n, err := r.env.db.Exec(ctx, statement("river_resign"), r.env.Lab, r.env.ID().String(), term); err == nil && n == 1 {
 		r.env.report(Event{What: "wake", At: stamp(time.Now())})
 	}
 }

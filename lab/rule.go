@@ -25,9 +25,9 @@ type Rule struct {
 	Exclusive bool // no two processes believe at the same time that they lead
 	Fences    bool // a write under its number is refused once there is a newer one
 
-	migrate func(ctx context.Context, db *conclavesql.DB, lab string) error
-	reset   string // a statement that frees a leadership that would stay taken for ever; may be empty
-	start   func(ctx context.Context, env *environment) (candidate, error)
+	migrate func(ctx context.Context, db *conclavesql.DB, lab string) error // nil if it needs no tables
+	reset   string                                                          // a statement that frees a leadership that would stay taken for ever; may be empty
+	start   func(env *environment) (candidate, error)
 }
 
 // Times are the intervals of a rule.
@@ -76,22 +76,27 @@ func RuleNamed(name string) (rule Rule, ok bool) {
 }
 
 // candidate takes part in an election.
-type candidate interface {
-	// Run takes part until Stop is called, or until ctx ends, which is like a
+type candidate struct {
+	// run takes part until stop is called, or until ctx ends, which is like a
 	// crash.
-	Run(ctx context.Context) error
-	// Stop leaves the election gracefully, as the rule does, and ends Run.
-	Stop(ctx context.Context) error
-	// Leading reports whether the candidate believes that it leads; a leader
+	run func(ctx context.Context) error
+	// stop leaves the election gracefully, as the rule does, and ends run.
+	stop func(ctx context.Context) error
+	// leading reports whether the candidate believes that it leads; a leader
 	// checks it before each write. number orders the leaderships; it is 0 if
 	// the rule has no such number.
-	Leading() (number uint64, ok bool)
-	// Wake notifies the candidate that another one has resigned.
-	Wake()
-	// Cost returns the numbers of requests to the store and of turns of the
+	leading func() (number uint64, ok bool)
+	// wake notifies the candidate that another one has resigned.
+	wake func()
+	// cost returns the numbers of requests to the store and of turns of the
 	// candidate's loops so far.
-	Cost() (statements, turns uint64)
+	cost func() (statements, turns uint64)
+	// write writes under a term, and reports whether the write took effect; nil if
+	// the rule's number cannot guard a write.
+	write guardedWrite
 }
+
+type guardedWrite = func(ctx context.Context, db *conclavesql.DB, term uint64) (bool, error)
 
 // tables returns a migration that executes statements, and then seed (which may
 // be empty) with the election's name.

@@ -52,10 +52,7 @@ func newTestGroup(t *testing.T, rule Rule) (*laboratory, *group) {
 	l, err := newLaboratory(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(l.close)
-	g := &group{
-		cfg: cfg, rule: rule, times: rule.times(cfg.Lease), lab: "lab-" + rule.Name,
-		net: l.net, paths: l.paths, db: l.db, changed: signal.New(),
-	}
+	g := &group{laboratory: l, rule: rule, times: rule.times(cfg.Lease), lab: "lab-" + rule.Name, changed: signal.New()}
 	t.Cleanup(g.tearDown)
 	require.NoError(t, g.setUp(t.Context()))
 	return l, g
@@ -165,14 +162,14 @@ func TestPolaris_OneSecondAcrossAMinuteCountsAs41(t *testing.T) {
 func TestWritten_CountsStaleWrites(t *testing.T) {
 	l, _ := newTestGroup(t, leaseRule)
 	lab := "test-" + time.Duration(rand.N(time.Hour)).String()
-	_, err := l.db.Exec(t.Context(), writeSeedSQL, lab)
+	_, err := l.db.Exec(t.Context(), statement("write_seed"), lab)
 	require.NoError(t, err)
 	for _, number := range []uint64{3, 3, 4, 3, 4, 3} {
-		n, err := l.db.Exec(t.Context(), writeSQL, number, number, lab)
+		n, err := l.db.Exec(t.Context(), statement("write"), number, number, lab)
 		require.NoError(t, err)
 		assert.Equal(t, int64(1), n)
 	}
-	g := &group{rule: leaseRule, db: l.db, lab: lab}
+	g := &group{laboratory: l, rule: leaseRule, lab: lab}
 	w, err := g.written(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, written{newest: 4, writes: 6, stale: 2}, w)

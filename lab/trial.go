@@ -187,7 +187,7 @@ func (g *group) inject(ctx context.Context, fault Fault, place int, at int64) (r
 
 // forEachPath calls do for both directions between a candidate and each store.
 func (g *group) forEachPath(name string, do func(from, to string)) {
-	for _, store := range g.paths.stores {
+	for _, store := range g.stores {
 		do(g.host(name), store)
 		do(store, g.host(name))
 	}

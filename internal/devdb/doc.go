@@ -65,15 +65,10 @@
 //
 // # SQL that works
 //
-// Tested in this package through go-sql-driver with interpolateParams:
-//
-//	UPDATE k JOIN distribute_lock l ON .. SET k.x = .. WHERE l.owner = ? AND l.term = ?    (also comma join, LEFT JOIN)
-//	UPDATE .. WHERE nonce <=> ? AND IS_USED_LOCK(?) = CONNECTION_ID() AND (a OR b), GREATEST(term, ?) + 1, CASE, IN (?, ?)
-//	INSERT [IGNORE] .. SELECT .. FROM distribute_lock WHERE ..; .. ON DUPLICATE KEY UPDATE c = VALUES(c) after VALUES
-//	DELETE h FROM h JOIN l ..; REPLACE; TRUNCATE; ALTER TABLE .. ADD COLUMN; CREATE INDEX; foreign keys; CHECK
-//	timestamp(3), timestamp(6), varchar(1024) in a unique key, mediumblob, json, generated columns, AUTO_INCREMENT
-//	NOW(3), NOW(6), SYSDATE(6), TIMESTAMPDIFF(MICROSECOND, ..), DATE_SUB, DATE_ADD, TIMESTAMPADD, UNIX_TIMESTAMP
-//	@@binlog_format (ROW), @@server_uuid, SHOW GLOBAL STATUS LIKE 'Questions', information_schema.processlist
+// What Conclave and its tests send (statements_test.go): among others UPDATE with a JOIN,
+// INSERT .. SELECT, ON DUPLICATE KEY UPDATE after VALUES, foreign keys, CHECK, generated
+// columns, timestamp(6), json, NOW(6), TIMESTAMPDIFF(MICROSECOND, ..), and
+// information_schema.processlist.
 //
 // # SQL that does not work
 //

@@ -1,6 +1,7 @@
 package devdb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,15 +68,9 @@ func Refusal(number int, text string) error {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Database == "" {
-		c.Database = "conclave"
-	}
-	if c.User == "" {
-		c.User = "root"
-	}
-	if c.LockWait == 0 {
-		c.LockWait = 3 * time.Second
-	}
+	c.Database = cmp.Or(c.Database, "conclave")
+	c.User = cmp.Or(c.User, "root")
+	c.LockWait = cmp.Or(c.LockWait, 3*time.Second)
 	if c.Logger == nil {
 		c.Logger = hclog.NewNullLogger()
 	}

@@ -22,14 +22,13 @@ type listener struct {
 	net.Listener
 	stopping chan struct{} // closed by Server.drain: no further command is read
 
-	mu     sync.Mutex // guards all and logins
-	all    map[*socket]bool
-	logins []*socket      // those that have not logged in, the oldest first
-	alive  sync.WaitGroup // one for each socket whose goroutine has not ended
+	mu    sync.Mutex     // guards open
+	open  []*socket      // the oldest first
+	alive sync.WaitGroup // one for each socket whose goroutine has not ended
 }
 
 func newListener(l net.Listener) *listener {
-	return &listener{Listener: l, stopping: make(chan struct{}), all: make(map[*socket]bool)}
+	return &listener{Listener: l, stopping: make(chan struct{})}
 }
 
 // Accept retries when the process has no free file descriptors, because the
@@ -44,11 +43,11 @@ func (l *listener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	s := &socket{Conn: conn, listener: l, closed: make(chan struct{})}
-	l.enterLogin(s)
-	l.mu.Lock()
-	l.all[s] = true
-	l.mu.Unlock()
+	s.SetReadDeadline(time.Now().Add(loginTime))
 	l.alive.Add(1)
+	if oldest, logins := l.enter(s); logins > loginPlaces {
+		oldest.cut()
+	}
 	return s, nil
 }
 
@@ -56,11 +55,7 @@ func (l *listener) Accept() (net.Conn, error) {
 func (l *listener) sockets() []*socket {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	open := make([]*socket, 0, len(l.all))
-	for s := range l.all {
-		open = append(open, s)
-	}
-	return open
+	return slices.Clone(l.open)
 }
 
 // drain makes every connection end at its next read: an idle one now, a busy
@@ -129,9 +124,8 @@ func (s *socket) cut() {
 	s.once.Do(func() {
 		close(s.closed)
 		s.listener.mu.Lock()
-		delete(s.listener.all, s)
+		s.listener.open = slices.DeleteFunc(s.listener.open, func(o *socket) bool { return o == s })
 		s.listener.mu.Unlock()
-		s.listener.leaveLogin(s)
 	})
 }
 
@@ -197,11 +191,11 @@ const (
 	loginPlaces = 256
 )
 
-// login follows what a client sends until it has logged in. Except for what listener
-// does, it belongs to the connection's goroutine.
+// login follows what a client sends until it has logged in. Except for done, it belongs
+// to the connection's goroutine.
 type login struct {
 	known  func() bool // reports whether the client has logged in
-	done   bool
+	done   atomic.Bool
 	header []byte // of the next packet, as far as it has arrived
 	left   int    // bytes of the present packet that have not arrived
 }
@@ -229,30 +223,26 @@ func (l *login) fits(read []byte) bool {
 
 // loggedIn reports whether the client has logged in, and ends the limits when it has.
 func (s *socket) loggedIn() bool {
-	if !s.login.done && s.login.known != nil && s.login.known() {
-		s.login.done = true
-		s.listener.leaveLogin(s)
+	if !s.login.done.Load() && s.login.known != nil && s.login.known() {
+		s.login.done.Store(true)
 		s.SetReadDeadline(time.Time{})
 	}
-	return s.login.done
+	return s.login.done.Load()
 }
 
-// enterLogin limits a new connection until its client has logged in.
-func (l *listener) enterLogin(s *socket) {
-	s.SetReadDeadline(time.Now().Add(loginTime))
+// enter adds a new connection. It returns how many of its address have not logged in,
+// and the oldest of them.
+func (l *listener) enter(s *socket) (oldest *socket, logins int) {
 	l.mu.Lock()
-	l.logins = append(l.logins, s)
-	oldest, places := s, 0
-	for _, o := range slices.Backward(l.logins) {
-		if o.host() == s.host() {
+	defer l.mu.Unlock()
+	l.open = append(l.open, s)
+	for _, o := range slices.Backward(l.open) {
+		if !o.login.done.Load() && o.host() == s.host() {
 			oldest = o
-			places++
+			logins++
 		}
 	}
-	l.mu.Unlock()
-	if places > loginPlaces {
-		oldest.cut()
-	}
+	return oldest, logins
 }
 
 // host returns the address of the client without its port.
@@ -263,13 +253,4 @@ func (s *socket) host() string {
 		return address
 	}
 	return host
-}
-
-// leaveLogin ends that, if it has not ended yet.
-func (l *listener) leaveLogin(s *socket) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if i := slices.Index(l.logins, s); i >= 0 {
-		l.logins = slices.Delete(l.logins, i, i+1)
-	}
 }

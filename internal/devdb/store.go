@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -289,20 +288,19 @@ func read(path string) (string, error) {
 	if errors.Is(err, os.ErrNotExist) {
 		return "", nil
 	}
-	if err != nil {
-		return "", err
-	}
 	text := string(raw)
-	if head, body, _ := strings.Cut(text, "\n"); strings.HasPrefix(head, oneHeader) {
-		if strings.TrimPrefix(head, oneHeader) != fmt.Sprintf("%08x", crc32.Checksum([]byte(body), castagnoli)) {
-			return "", errDamaged
-		}
+	switch head, body, _ := strings.Cut(text, "\n"); {
+	case err != nil:
+		return "", err
+	case strings.HasPrefix(head, partHeader):
+		return readParts(text)
+	case !strings.HasPrefix(head, oneHeader):
+		return strings.TrimSpace(text), nil
+	case head != oneHeader+fmt.Sprintf("%08x", crc32.Checksum([]byte(body), castagnoli)):
+		return "", errDamaged
+	default:
 		return body, nil
 	}
-	if !strings.HasPrefix(text, partHeader) {
-		return strings.TrimSpace(text), nil
-	}
-	return readParts(text)
 }
 
 // readParts returns the statements of the first part, and the newest change of each
@@ -399,45 +397,28 @@ func dumpRows(ctx *sql.Context, table sql.Table) (string, error) {
 			columns, names = append(columns, i), append(names, quote(col.Name))
 		}
 	}
-	var w bytes.Buffer
-	insert := fmt.Sprintf("INSERT INTO %s (%s) VALUES\n", quote(table.Name()), strings.Join(names, ","))
 	parts, err := table.Partitions(ctx)
 	if err != nil {
 		return "", err
 	}
-	defer parts.Close(ctx)
-	for n := 0; ; {
-		part, err := parts.Next(ctx)
-		if errors.Is(err, io.EOF) {
-			if n > 0 {
-				w.WriteString(";\n")
-			}
-			err = dumpCounter(ctx, &w, table)
-			return w.String(), err
-		}
-		if err != nil {
+	rows, err := sql.RowIterToRows(ctx, sql.NewTableRowIter(ctx, table, parts))
+	if err != nil {
+		return "", err
+	}
+	var w bytes.Buffer
+	between := fmt.Sprintf("INSERT INTO %s (%s) VALUES\n", quote(table.Name()), strings.Join(names, ","))
+	for _, row := range rows {
+		w.WriteString(between)
+		between = ",\n"
+		if err := dumpRow(ctx, &w, table.Schema(), row, columns); err != nil {
 			return "", err
-		}
-		rows, err := table.PartitionRows(ctx, part)
-		if err != nil {
-			return "", err
-		}
-		all, err := sql.RowIterToRows(ctx, rows)
-		if err != nil {
-			return "", err
-		}
-		for _, row := range all {
-			if n == 0 {
-				w.WriteString(insert)
-			} else {
-				w.WriteString(",\n")
-			}
-			n++
-			if err := dumpRow(ctx, &w, table.Schema(), row, columns); err != nil {
-				return "", err
-			}
 		}
 	}
+	if len(rows) > 0 {
+		w.WriteString(";\n")
+	}
+	err = dumpCounter(ctx, &w, table)
+	return w.String(), err
 }
 
 // dumpCounter writes the next AUTO_INCREMENT value, so that the id of a deleted

@@ -159,7 +159,7 @@ func (c *container) connect() (err error) {
 
 // start runs a script and its arguments in the container.
 func (c *container) start(kind Kind, script string, environment, command []string) (err error) {
-	repository, tag := split(c.image)
+	repository, tag := docker.ParseRepositoryTag(c.image)
 	for try := 1; ; try++ {
 		// A fixed port stays the same after a restart.
 		if c.addr, err = freePort(); err != nil {
@@ -215,14 +215,6 @@ func choose(pool *dockertest.Pool, kind Kind) (string, error) {
 	}
 	return "", fmt.Errorf("the Docker engine has no image %s: build the second with .ci/mysql-image, or name another with %s",
 		strings.Join(images[kind], " or "), name)
-}
-
-// split splits an image's name; a colon before a slash belongs to a port.
-func split(image string) (repository, tag string) {
-	if at := strings.LastIndex(image, ":"); at > strings.LastIndex(image, "/") {
-		return image[:at], image[at+1:]
-	}
-	return image, "latest"
 }
 
 // freePort returns a loopback address on which no process listens at the

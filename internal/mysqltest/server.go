@@ -214,17 +214,11 @@ func ForExample() (dsn string, stop func()) {
 	if err != nil {
 		panic(err)
 	}
-	server, err := devdb.New(devdb.Config{Listener: listener})
+	server, end, err := serve(devdb.Config{Listener: listener})
 	if err != nil {
 		panic(err)
 	}
-	ctx, crash := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = server.Run(ctx) // the example fails without it
-	}()
-	return server.DSN(), func() { crash(); <-ended }
+	return server.DSN(), func() { _ = end() } // the example fails without it
 }
 
 // ServeEmbedded runs an embedded server with the configuration until the test
@@ -232,16 +226,24 @@ func ForExample() (dsn string, stop func()) {
 // is root.
 func ServeEmbedded(t testing.TB, cfg devdb.Config) (dsn string) {
 	t.Helper()
-	server, err := devdb.New(cfg)
+	_, end, err := serve(cfg)
 	require.NoError(t, err)
-	ctx, crash := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Run(ctx) }()
 	t.Cleanup(func() {
-		crash()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
+		if err := end(); !errors.Is(err, context.Canceled) {
 			t.Errorf("the embedded server ended with %v", err)
 		}
 	})
 	return "root@tcp(" + cfg.Listener.Addr().String() + ")/conclave"
+}
+
+// serve runs an embedded server until end is called, as in a crash.
+func serve(cfg devdb.Config) (server *devdb.Server, end func() error, err error) {
+	server, err = devdb.New(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, crash := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Run(ctx) }()
+	return server, func() error { crash(); return <-ended }, nil
 }

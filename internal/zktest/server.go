@@ -1,13 +1,13 @@
 package zktest
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,26 +26,31 @@ type Server struct {
 // expire up to one tick late.
 const Tick = 200 * time.Millisecond
 
-// Longest is the longest session that the server grants. A client that requests
-// more gets this; zklatch.Session.Timeout has the granted timeout.
-const Longest = 20 * Tick
-
 // startTimeout is how long a server may take to start.
 const startTimeout = 90 * time.Second
 
-// shared is the server of this binary; it is started once.
-var shared struct {
-	sync.Mutex
-	looked    bool
-	addr      string
-	container string // its id, if this process has started it
-	err       error  // why there is none
-	tests     int
-}
+// shared returns the address of this binary's server, which the first call starts.
+var shared = sync.OnceValues(func() (addr string, err error) {
+	began := time.Now()
+	limit := 10 * time.Second
+	if addr = os.Getenv("ZOOKEEPER_ADDR"); addr == "" {
+		limit = startTimeout
+		if container, addr, err = run(); err != nil {
+			return "", err
+		}
+	}
+	if err := reach(addr, limit); err != nil {
+		return "", err
+	}
+	fmt.Printf("zktest: %s at %s, ready after %.1f s\n", version(addr), addr, time.Since(began).Seconds())
+	return addr, nil
+})
 
-// errNamed: ZOOKEEPER_ADDR names a server that cannot be used. The test fails
-// and is not skipped.
-var errNamed = errors.New("the server that ZOOKEEPER_ADDR names cannot be used")
+// container is the id of the one that this process has started.
+var container string
+
+// tests counts the tests of this process, so that their paths differ.
+var tests atomic.Int64
 
 // New returns the server with a path for the test. If there is no server, the
 // test is skipped with a message, or fails.
@@ -54,40 +59,14 @@ func New(t testing.TB) Server {
 	if !long.All() {
 		t.Skip("a real ZooKeeper is not requested: set TEST_ALL=1 to run this test on one")
 	}
-	shared.Lock()
-	defer shared.Unlock()
-	if !shared.looked {
-		shared.looked = true
-		began := time.Now()
-		if shared.err = find(); shared.err == nil {
-			fmt.Printf("zktest: %s at %s, ready after %.1f s\n", version(shared.addr), shared.addr, time.Since(began).Seconds())
-		}
-	}
-	switch err := shared.err; {
-	case errors.Is(err, errNamed), err != nil && os.Getenv("REQUIRE_DOCKER") == "1":
+	addr, err := shared()
+	switch {
+	case err != nil && (os.Getenv("ZOOKEEPER_ADDR") != "" || os.Getenv("REQUIRE_DOCKER") == "1"):
 		t.Fatalf("no ZooKeeper: %v", err)
 	case err != nil:
 		t.Skipf("no ZooKeeper here: %v", err)
 	}
-	shared.tests++
-	return Server{Addr: shared.addr, Path: fmt.Sprintf("/conclave-test/%d-%d-%d", os.Getpid(), time.Now().UnixNano(), shared.tests)}
-}
-
-// find connects to the server that is named, or runs a container. The caller
-// has locked shared.
-func find() error {
-	if addr := os.Getenv("ZOOKEEPER_ADDR"); addr != "" {
-		shared.addr = addr
-		if err := reach(addr, 10*time.Second); err != nil {
-			return fmt.Errorf("%w: %w", errNamed, err)
-		}
-		return nil
-	}
-	var err error
-	if shared.container, shared.addr, err = run(); err != nil {
-		return err
-	}
-	return reach(shared.addr, startTimeout)
+	return Server{Addr: addr, Path: fmt.Sprintf("/conclave-test/%d-%d-%d", os.Getpid(), time.Now().UnixNano(), tests.Add(1))}
 }
 
 // reach waits until a server answers.
@@ -145,8 +124,8 @@ func (s Server) Watches(t testing.TB) int {
 // checks that no goroutine is left. It does not return.
 func Main(m *testing.M) {
 	code := m.Run()
-	if shared.container != "" {
-		if _, err := docker("rm", "--force", "--volumes", shared.container); err != nil {
+	if container != "" {
+		if _, err := docker("rm", "--force", "--volumes", container); err != nil {
 			fmt.Fprintln(os.Stderr, "zktest:", err)
 			code = max(code, 1)
 		}

@@ -12,20 +12,9 @@
 // as in a real product. The buyers are goroutines of several workers. A worker
 // stands for a process: it has its own connections, sessions and owner name.
 //
-// # The ways
-//
-//	no-lock                    nothing: it is expected to fail
-//	row-condition              nothing but `stock > 0` in the UPDATE: right, in one statement
-//	rowlock-article            article 001 as published, one thread in a process
-//	rowlock-article-threads    the same with many threads: its known fault
-//	rowlock                    the repaired lock
-//	zk-single                  one node of one name: each release wakes all waiters
-//	zk-mutex, zk-semaphore     the queue of sequential nodes: each release wakes one waiter
-//	rowlock-paused             a holder that is frozen for longer than its lease
-//	  ..-token                 and a token in the stock's row
-//
-// Elections (articles 000 and 003) are not among the ways: their leaders lead for long,
-// and package elector/fence has what refuses the write of an old one.
+// [Ways] has the ways and what each is expected to do. Elections (articles 000 and 003)
+// are not among them: their leaders lead for long, and package elector/fence has what
+// refuses the write of an old one.
 //
 // # The frozen holder
 //
@@ -47,14 +36,6 @@
 // row. The token must be in the row before the next holder reads it: if it
 // came only with that holder's write, the old write could take effect between
 // its read and its write, and one purchase would be lost.
-//
-// # Expected outcomes
-//
-//	holds          orders, stock and buyers agree and nothing is oversold
-//	oversells      something is oversold, because it was arranged
-//	may oversell   depends on the scheduler; nearly always something is oversold
-//
-// A way that misses one of the first two is reported as broken.
 //
 // # What is not guaranteed
 //

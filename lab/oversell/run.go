@@ -2,8 +2,7 @@ package oversell
 
 import (
 	"context"
-	crand "crypto/rand"
-	"encoding/hex"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -98,7 +97,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	if cfg.ZooKeeper != "" {
 		report.Tree = "ZooKeeper at " + cfg.ZooKeeper
 	}
-	name := newName()
+	name := "lab-" + rand.Text() // no other run has it
 	for _, way := range Ways() {
 		if len(cfg.Only) > 0 && !slices.Contains(cfg.Only, way.Name) {
 			continue
@@ -112,13 +111,6 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 		report.Ways = append(report.Ways, row)
 	}
 	return report, nil
-}
-
-// newName returns a name that no other run uses.
-func newName() string {
-	var nonce [4]byte
-	crand.Read(nonce[:])
-	return "lab-" + hex.EncodeToString(nonce[:])
 }
 
 // errSlow reports that a way took longer than Config.Limit.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,7 +21,8 @@ type worker struct {
 	id    conclave.NodeID
 	shop  shop
 	locks *conclavesql.DB
-	pause context.CancelFunc // stops the refreshes of its lock; nil if it has none
+	lock  func(ctx context.Context) (hold, error) // waits until a buyer has its turn
+	pause context.CancelFunc                      // stops the refreshes of its lock; nil if it has none
 }
 
 // hold is what a buyer has during its turn.
@@ -30,23 +32,16 @@ type hold struct {
 	good func() bool
 	// write sets the stock. It returns false if the write was refused.
 	write func(ctx context.Context, stock int) (bool, error)
+	// release ends the turn.
+	release func(ctx context.Context) error
 }
 
-// plain returns a hold without a check and without a guard.
+// plain returns a hold without a check, a guard and a lock.
 func plain(w *worker) hold {
-	return hold{good: func() bool { return true }, write: w.shop.write}
-}
-
-// queue makes the buyers of one way take turns.
-type queue interface {
-	// serve runs a buyer's work when it has its turn. It returns the work's
-	// error, or why there was no turn.
-	serve(ctx context.Context, w *worker, work func(ctx context.Context, h hold) error) error
-	// close ends the goroutines that were started, and waits for them.
-	close()
-	// cost returns how many waiters were woken and how many requests were sent
-	// to the lock's store; nil if that is not counted.
-	cost() (wakeUps, requests *uint64)
+	return hold{
+		good: func() bool { return true }, write: w.shop.write,
+		release: func(context.Context) error { return nil },
+	}
 }
 
 // sale is one run of one way: the shop, its workers and its buyers.
@@ -54,8 +49,11 @@ type sale struct {
 	cfg     Config
 	way     Way
 	workers []*worker
-	opened  bool // the shop's rows have been written
-	queue   queue
+	opened  bool     // the shop's rows have been written
+	stops   []func() // what ends the locks
+	// cost returns how many waiters were woken and how many requests were sent
+	// to the locks' store; nil if that is not counted.
+	cost func() (wakeUps, requests *uint64)
 
 	frozen, wake, woken chan struct{} // closed when buyer 0 is frozen, shall continue, has finished
 
@@ -67,27 +65,29 @@ type sale struct {
 // error.
 func openSale(ctx context.Context, cfg Config, way Way, goods string) (*sale, error) {
 	s := &sale{cfg: cfg, way: way, frozen: make(chan struct{}), wake: make(chan struct{}), woken: make(chan struct{})}
+	s.cost = func() (wakeUps, requests *uint64) { return nil, nil }
 	for i := range cfg.Workers {
-		w := &worker{n: i, id: conclave.NodeID{Name: fmt.Sprintf("worker-%d", i), Incarnation: goods}}
-		db, err := openDB(cfg.DSN)
+		db, err := conclavesql.Open(cfg.DSN, conclavesql.Options{Deadline: dbTimeout, MaxConns: 8})
 		if err != nil {
 			return s, err
 		}
-		w.shop = shop{db, goods}
-		s.workers = append(s.workers, w)
-		if w.locks, err = conclavesql.Open(cfg.DSN, conclavesql.Options{Deadline: dbTimeout}); err != nil {
-			return s, err
+		locks, err := conclavesql.Open(cfg.DSN, conclavesql.Options{Deadline: dbTimeout})
+		if err != nil {
+			return s, errors.Join(err, db.Close())
 		}
+		w := &worker{n: i, id: conclave.NodeID{Name: fmt.Sprintf("worker-%d", i), Incarnation: goods}, shop: shop{db, goods}, locks: locks}
+		w.lock = func(context.Context) (hold, error) { return plain(w), nil }
+		s.workers = append(s.workers, w)
 	}
 	if err := s.workers[0].shop.open(ctx, cfg.Items); err != nil {
 		return s, err
 	}
-	s.opened = true
-	queue, err := way.open(ctx, s)
-	if err != nil {
+	if s.opened = true; way.open == nil {
+		return s, nil
+	}
+	if err := way.open(ctx, s); err != nil {
 		return s, fmt.Errorf("prepare the lock: %w", err)
 	}
-	s.queue = queue
 	return s, nil
 }
 
@@ -95,20 +95,36 @@ func openSale(ctx context.Context, cfg Config, way Way, goods string) (*sale, er
 func (s *sale) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dbTimeout)
 	defer cancel()
-	var errs []error
-	if s.queue != nil {
-		s.queue.close()
+	for _, stop := range slices.Backward(s.stops) {
+		stop()
 	}
+	var errs []error
 	if s.opened {
 		errs = append(errs, s.workers[0].shop.close(ctx))
 	}
 	for _, w := range s.workers {
-		if w.locks != nil {
-			errs = append(errs, w.locks.Close())
-		}
-		w.shop.db.Close()
+		errs = append(errs, w.locks.Close(), w.shop.db.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// refresh runs what refreshes a worker's lock, until the worker is paused or the sale
+// ends.
+func (s *sale) refresh(w *worker, run func(context.Context) error) {
+	var running sync.WaitGroup
+	ctx, stop := context.WithCancel(context.Background())
+	running.Go(func() { _ = run(ctx) }) // returns ctx's error
+	w.pause = stop
+	s.stops = append(s.stops, func() { stop(); running.Wait() })
+}
+
+// statements is the cost of locks that are rows, which wake no waiters.
+func (s *sale) statements() (wakeUps, requests *uint64) { //nolint:unparam // the form of sale.cost
+	requests = new(uint64)
+	for _, w := range s.workers {
+		*requests += w.locks.Statements()
+	}
+	return nil, requests
 }
 
 // sell starts all buyers and returns when all have finished.
@@ -118,10 +134,9 @@ func (s *sale) sell(ctx context.Context, buyers int) (Row, error) {
 	var group sync.WaitGroup
 	visit := func(n int, w *worker) {
 		group.Go(func() {
-			work := func(ctx context.Context, h hold) error { return s.buy(ctx, w, n, h) }
-			err := s.queue.serve(ctx, w, work)
+			err := s.turn(ctx, w, n)
 			for errors.Is(err, errEarly) {
-				err = s.queue.serve(ctx, w, work)
+				err = s.turn(ctx, w, n)
 			}
 			if err != nil {
 				cancel(fmt.Errorf("buyer %d at %s: %w", n, w.id.Name, err))
@@ -150,7 +165,7 @@ func (s *sale) sell(ctx context.Context, buyers int) (Row, error) {
 	var err error
 	s.row.Buyers = buyers
 	s.row.Left, s.row.Orders, err = s.workers[0].shop.books(ctx)
-	s.row.WakeUps, s.row.Requests = s.queue.cost()
+	s.row.WakeUps, s.row.Requests = s.cost()
 	if buyers < s.cfg.Buyers {
 		s.row.Note = fmt.Sprintf("only %d buyers: %s", buyers, s.way.why)
 	}
@@ -161,6 +176,15 @@ func (s *sale) sell(ctx context.Context, buyers int) (Row, error) {
 // errEarly reports that the machine stalled: the lease of the holder that was
 // to be frozen expired first. The buyer tries again.
 var errEarly = errors.New("the lease expired before its holder was frozen")
+
+// turn waits for the turn of buyer n, and lets it buy.
+func (s *sale) turn(ctx context.Context, w *worker, n int) error {
+	h, err := w.lock(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.buy(ctx, w, n, h), h.release(ctx))
+}
 
 // buy is what buyer n does in its turn (purchase in article 004): read the stock, think,
 // write the stock less one, and write the order. If no other buyer has a turn at the same
@@ -244,22 +268,19 @@ func (s *sale) half() int { return max(1, s.cfg.Items/2) }
 // others get their turns only because its lease expires.
 func (s *sale) freeze(ctx context.Context, w *worker) error {
 	w.pause()
-	close(s.frozen)
-	select {
-	case <-s.wake:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return meet(ctx, s.frozen, s.wake)
 }
 
 // wakeUp lets the frozen buyer continue and waits for it, so that its write
-// comes between two purchases of the others. Because it waits for an event and
-// does not sleep, the outcome is the same each time.
-func (s *sale) wakeUp(ctx context.Context) error {
-	close(s.wake)
+// comes between two purchases of the others.
+func (s *sale) wakeUp(ctx context.Context) error { return meet(ctx, s.wake, s.woken) }
+
+// meet announces one event and waits for another. Because it does not sleep, the
+// outcome is the same each time.
+func meet(ctx context.Context, announce chan<- struct{}, await <-chan struct{}) error {
+	close(announce)
 	select {
-	case <-s.woken:
+	case <-await:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -2,22 +2,13 @@ package oversell
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"conclave/lab/article004/zklatch"
 	"conclave/lab/article004/zklatch/memtree"
 )
 
-// treeLocks are the locks of article 004.
-type treeLocks struct {
-	clients []*zklatch.Client
-	path    string // above the lock; the servers delete it when it is empty
-	lock    func(c *zklatch.Client, path string) treeLock
-	stop    func() // stops the tree in memory; nil on a real ZooKeeper
-}
-
-// treeLock is the interface of the three locks.
+// treeLock is the interface of the locks of article 004.
 type treeLock interface {
 	Acquire(ctx context.Context) error
 	Release(ctx context.Context) error
@@ -31,61 +22,48 @@ func semaphore(c *zklatch.Client, path string) treeLock { return c.SemaphoreMute
 // expires.
 const sessionTimeout = 30 * time.Second
 
-func openTree(lock func(c *zklatch.Client, path string) treeLock) func(context.Context, *sale) (queue, error) {
-	return func(_ context.Context, sale *sale) (queue, error) {
-		c := &treeLocks{path: "/" + sale.workers[0].shop.goods, lock: lock}
-		address := sale.cfg.ZooKeeper
+// openTree gives each worker a session with ZooKeeper. A buyer has a lock object of its
+// own, because a mutex is reentrant for its object. The servers delete the path of the
+// run when it is empty.
+func openTree(lock func(c *zklatch.Client, path string) treeLock) func(context.Context, *sale) error {
+	return func(_ context.Context, s *sale) error {
+		address := s.cfg.ZooKeeper
 		if address == "" {
-			var server *memtree.Server
-			var err error
-			if server, address, c.stop, err = memtree.Start(); err != nil {
-				return nil, err
+			server, inMemory, stop, err := memtree.Start()
+			if err != nil {
+				return err
 			}
-			if sale.cfg.onTree != nil {
-				sale.cfg.onTree(server)
+			s.stops = append(s.stops, stop)
+			if address = inMemory; s.cfg.onTree != nil {
+				s.cfg.onTree(server)
 			}
 		}
-		for range sale.workers {
+		var clients []*zklatch.Client
+		for _, w := range s.workers {
 			client, err := zklatch.Dial(zklatch.Config{Servers: []string{address}, Timeout: sessionTimeout})
 			if err != nil {
-				c.close()
-				return nil, err
+				return err
 			}
-			c.clients = append(c.clients, client)
+			s.stops = append(s.stops, client.Close)
+			clients = append(clients, client)
+			w.lock = func(ctx context.Context) (hold, error) {
+				l := lock(client, "/"+w.shop.goods+"/goods")
+				h := plain(w)
+				h.release = l.Release
+				if m, ok := l.(*zklatch.Mutex); ok {
+					h.good = m.Held
+				}
+				return h, l.Acquire(ctx)
+			}
 		}
-		return c, nil
+		s.cost = func() (wakeUps, requests *uint64) {
+			wakeUps, requests = new(uint64), new(uint64)
+			for _, client := range clients {
+				*wakeUps += client.Woken()
+				*requests += client.Requests()
+			}
+			return wakeUps, requests
+		}
+		return nil
 	}
-}
-
-// serve uses a new lock object for each buyer, because a mutex is reentrant for
-// its object.
-func (c *treeLocks) serve(ctx context.Context, w *worker, work func(context.Context, hold) error) error {
-	l := c.lock(c.clients[w.n], c.path+"/goods")
-	if err := l.Acquire(ctx); err != nil {
-		return err
-	}
-	h := plain(w)
-	if m, ok := l.(*zklatch.Mutex); ok {
-		h.good = m.Held
-	}
-	return errors.Join(work(ctx, h), l.Release(ctx))
-}
-
-func (c *treeLocks) close() {
-	for _, client := range c.clients {
-		client.Close()
-	}
-	if c.stop != nil {
-		c.stop()
-	}
-}
-
-// cost counts the waiters that were woken, and the requests.
-func (c *treeLocks) cost() (wakeUps, requests *uint64) {
-	var woken, sent uint64
-	for _, client := range c.clients {
-		woken += client.Woken()
-		sent += client.Requests()
-	}
-	return &woken, &sent
 }

@@ -26,9 +26,10 @@ type Way struct {
 	Paused bool
 
 	// few is the maximum number of buyers, for the reason why; 0 if there is none.
-	few  int
-	why  string
-	open func(ctx context.Context, s *sale) (queue, error)
+	few int
+	why string
+	// open gives each worker its lock; nil if there is none.
+	open func(ctx context.Context, s *sale) error
 }
 
 // The leases of the locks. The long one is longer than any stall of a busy
@@ -52,12 +53,20 @@ func Ways() []Way {
 		{
 			Name: "no-lock", Article: "004", Claim: MayOversell,
 			About: "Read, think, write. Buyers that have read the same stock write the same stock: all but one of their purchases are lost.",
-			open:  func(context.Context, *sale) (queue, error) { return open{}, nil },
 		},
 		{
 			Name: "row-condition", Claim: Holds,
 			About: "No lock: one statement takes one item, where stock > 0, whatever was read before. If one row is all that is changed, this is the best way.",
-			open:  func(context.Context, *sale) (queue, error) { return condition{}, nil },
+			open: func(_ context.Context, s *sale) error {
+				for _, w := range s.workers {
+					w.lock = func(context.Context) (hold, error) {
+						h := plain(w)
+						h.write = w.shop.take
+						return h, nil
+					}
+				}
+				return nil
+			},
 		},
 		{
 			Name: "rowlock-article", Article: "001", Claim: Holds,
@@ -107,22 +116,4 @@ func names() (list []string) {
 		list = append(list, w.Name)
 	}
 	return list
-}
-
-// open is a queue without a lock: all buyers have their turns at once.
-type open struct{}
-
-func (open) serve(ctx context.Context, w *worker, work func(context.Context, hold) error) error {
-	return work(ctx, plain(w))
-}
-func (open) close()                            {}
-func (open) cost() (wakeUps, requests *uint64) { return nil, nil }
-
-// condition is one whose write has its own condition.
-type condition struct{ open }
-
-func (condition) serve(ctx context.Context, w *worker, work func(context.Context, hold) error) error {
-	h := plain(w)
-	h.write = w.shop.take
-	return work(ctx, h)
 }

@@ -4,8 +4,8 @@
 --                  after the first write of a newer one
 --   fenced, fenced_stale   the same for writes that join the row of the
 --                          election
--- The numbers are terms, or those of lab_leadership if an election has no
--- terms.
+-- The numbers are terms, or the times at which the leaderships began if an
+-- election has no terms.
 CREATE TABLE IF NOT EXISTS lab_write (
   lab          varchar(255)    NOT NULL,
   newest       bigint unsigned NOT NULL DEFAULT 0,

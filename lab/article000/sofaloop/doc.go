@@ -23,31 +23,9 @@
 // and its next round inserts the row. The original sets no limit to a statement;
 // here the Deadline of package sql's Options is one.
 //
-// # The article's names
-//
-//	elect                             Loop.Elect
-//	doElect, doQuery                  Loop.doElect, Loop.doQuery
-//	competeLeader                     Loop.competeLeader
-//	onLeaderWorking                   Loop.onLeaderWorking
-//	onFollowWorking                   Loop.onFollowWorking
-//	leaderFrom, LeaderInfo            leaderFrom, LeaderInfo
-//	amILeader()                       Loop.AmILeader
-//	amILeader(owner)                  the role, in Loop.doElect
-//	myself                            Config.Myself
-//	onIamLeader, onIamNotLeader       Config.OnIamLeader, Config.OnIamNotLeader
-//	isObserver                        Config.Observer
-//	DistributeLockDomain, expire      lock, lock.expire
-//	DistributeLockMapper              statements.go, with the four that follow:
-//	queryDistLock                     sql/query.sql
-//	competeLockOnInsert               sql.SofaInsert (sql/lock/sofa_insert.sql)
-//	competeLockOnUpdate               sql.SofaWin (sql/lock/sofa_win.sql)
-//	ownerHeartbeat                    sql.SofaBeat (sql/lock/sofa_beat.sql)
-//	forceRefresh                      sql.SofaRefresh (sql/lock/sofa_refresh.sql),
-//	                                  an operator's; the loop does not call it
-//
 // The article names leaderFrom, amILeader and the callbacks without their
 // bodies. These are as in SOFARegistry's source, AbstractLeaderElector and
-// MetaJdbcLeaderElector (6.x).
+// MetaJdbcLeaderElector (6.x). docs/article-names.md has the names.
 //
 // # Its weaknesses
 //

@@ -35,7 +35,7 @@ func Migrate(ctx context.Context, db *conclavesql.DB, lock conclavesql.Lock) err
 	if err := db.Migrate(ctx, lock); err != nil {
 		return err
 	}
-	if _, err := db.Exec(ctx, unseedSQL, lock.DataCenter, lock.Name); err != nil {
+	if _, err := db.Exec(ctx, statement("unseed"), lock.DataCenter, lock.Name); err != nil {
 		return fmt.Errorf("remove the empty row of lock %s: %w", lock, err)
 	}
 	return nil
@@ -115,7 +115,7 @@ func (l *Loop) onFollowWorking(ctx context.Context, k lock) (lock, error) {
 func (l *Loop) queryDistLock(ctx context.Context) (lock, error) {
 	var k lock
 	var durationMs int64
-	err := l.cfg.DB.QueryRow(ctx, querySQL, []any{l.cfg.Lock.DataCenter, l.cfg.Lock.Name},
+	err := l.cfg.DB.QueryRow(ctx, statement("query"), []any{l.cfg.Lock.DataCenter, l.cfg.Lock.Name},
 		&k.owner, &durationMs, &k.term, &k.termDuration, &k.gmtModified, &k.gmtDbServerTime)
 	if err != nil {
 		return lock{}, fmt.Errorf("query lock %s: %w", l.cfg.Lock, err)

@@ -1,12 +1,14 @@
 package sofaloop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
+	"conclave/internal/sleep"
 	conclavesql "conclave/sql"
 )
 
@@ -67,9 +69,7 @@ func New(cfg Config) (*Loop, error) {
 	if cfg.Duration == 0 {
 		cfg.Duration = Duration
 	}
-	if cfg.Interval == 0 {
-		cfg.Interval = Interval
-	}
+	cfg.Interval = cmp.Or(cfg.Interval, Interval)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -79,17 +79,11 @@ func New(cfg Config) (*Loop, error) {
 // Run plays rounds until ctx ends, with the interval between them. It ignores
 // their errors: the next round is the retry.
 func (l *Loop) Run(ctx context.Context) error {
-	pause := time.NewTimer(0)
-	defer pause.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-pause.C:
-			_ = l.Elect(ctx)
-			pause.Reset(l.cfg.Interval)
-		}
+	for ctx.Err() == nil {
+		_ = l.Elect(ctx)
+		_ = sleep.For(ctx, l.cfg.Interval)
 	}
+	return ctx.Err()
 }
 
 // Elect plays one round (elect in article 000). After an error the node believes

@@ -12,7 +12,6 @@ import (
 //go:embed sql/*.sql
 var files embed.FS
 
-var (
-	querySQL  = conclavesql.Statement(files, "sql/query.sql")
-	unseedSQL = conclavesql.Statement(files, "sql/unseed.sql")
-)
+// statement returns the statement in a file of the folder sql. It panics if there is no
+// such file.
+func statement(name string) string { return conclavesql.Statement(files, "sql/"+name+".sql") }

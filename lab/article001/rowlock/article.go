@@ -1,6 +1,7 @@
 package rowlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,12 +54,8 @@ func NewRegistry(cfg RegistryConfig) (*Registry, error) {
 	if cfg.DB == nil || cfg.Owner == "" {
 		return nil, errors.New("rowlock: DB and Owner are required")
 	}
-	if cfg.Interval == 0 {
-		cfg.Interval = 2 * time.Second
-	}
-	if cfg.Expire == 0 {
-		cfg.Expire = 3 * max(cfg.Interval, time.Second)
-	}
+	cfg.Interval = cmp.Or(cfg.Interval, 2*time.Second)
+	cfg.Expire = cmp.Or(cfg.Expire, 3*max(cfg.Interval, time.Second))
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -67,7 +64,7 @@ func NewRegistry(cfg RegistryConfig) (*Registry, error) {
 
 // MigrateArticle creates the article's tables.
 func MigrateArticle(ctx context.Context, db *conclavesql.DB) error {
-	if err := db.Create(ctx, articleTableSQL, articleDataTableSQL); err != nil {
+	if err := db.Create(ctx, statement("article_table"), statement("article_data_table")); err != nil {
 		return fmt.Errorf("rowlock: %w", err)
 	}
 	return nil
@@ -88,16 +85,8 @@ func (r *Registry) Run(ctx context.Context) error {
 // off. It ignores errors: the next call is the retry.
 func (r *Registry) every(ctx context.Context, task func(context.Context) error) {
 	delay := max(r.cfg.Interval, time.Second)
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-			_ = task(ctx)
-			timer.Reset(delay)
-		}
+	for sleep.For(ctx, delay) == nil {
+		_ = task(ctx)
 	}
 }
 
@@ -155,9 +144,9 @@ const errDuplicate = 1062
 // its waiters would fail where many try at once.
 func (r *Registry) insert(ctx context.Context, key string) (id int64, err error) {
 	for {
-		_, err := r.cfg.DB.Exec(ctx, articleAcquireSQL, key, r.cfg.Owner, r.now())
+		_, err := r.cfg.DB.Exec(ctx, statement("article_acquire"), key, r.cfg.Owner, r.now())
 		if err == nil {
-			err = r.cfg.DB.QueryRow(ctx, articleFindSQL, []any{key, r.cfg.Owner}, &id)
+			err = r.cfg.DB.QueryRow(ctx, statement("article_find"), []any{key, r.cfg.Owner}, &id)
 			return id, err
 		}
 		if !conclavesql.RefusedAs(err, errDuplicate, errDeadlock) {
@@ -191,7 +180,7 @@ func (r *Registry) Release(ctx context.Context, key string) error {
 	}
 	id := e.id
 	r.mu.Unlock()
-	if _, err := r.cfg.DB.Exec(ctx, articleReleaseSQL, id); err != nil {
+	if _, err := r.cfg.DB.Exec(ctx, statement("article_release"), id); err != nil {
 		return fmt.Errorf("release lock %s: %w", key, err)
 	}
 	r.mu.Lock()
@@ -209,11 +198,11 @@ func (r *Registry) refreshLocks(ctx context.Context) error {
 		return nil
 	}
 	for _, id := range ids {
-		if _, err := r.cfg.DB.Exec(ctx, articleRefreshSQL, r.now(), id); err != nil {
+		if _, err := r.cfg.DB.Exec(ctx, statement("article_refresh"), r.now(), id); err != nil {
 			return fmt.Errorf("refresh lock row %d: %w", id, err)
 		}
 	}
-	if _, err := r.cfg.DB.Exec(ctx, articleCleanSQL, r.expired()); err != nil {
+	if _, err := r.cfg.DB.Exec(ctx, statement("article_clean"), r.expired()); err != nil {
 		return fmt.Errorf("clean expired locks: %w", err)
 	}
 	return nil

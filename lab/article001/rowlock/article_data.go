@@ -34,11 +34,11 @@ type listener struct {
 // Put stores an ephemeral value under a key: it lives until this process stops refreshing
 // it.
 func (r *Registry) Put(ctx context.Context, key, value string) error {
-	if _, err := r.cfg.DB.Exec(ctx, articleDataPutSQL, key, value, r.now()); err != nil {
+	if _, err := r.cfg.DB.Exec(ctx, statement("article_data_put"), key, value, r.now()); err != nil {
 		return fmt.Errorf("put %s: %w", key, err)
 	}
 	var id int64
-	if err := r.cfg.DB.QueryRow(ctx, articleDataFindSQL, []any{key}, &id); err != nil {
+	if err := r.cfg.DB.QueryRow(ctx, statement("article_data_find"), []any{key}, &id); err != nil {
 		return fmt.Errorf("put %s: %w", key, err)
 	}
 	r.mu.Lock()
@@ -69,11 +69,11 @@ func (r *Registry) refreshData(ctx context.Context) error {
 		return nil
 	}
 	for _, id := range ids {
-		if _, err := r.cfg.DB.Exec(ctx, articleDataRefreshSQL, r.now(), id); err != nil {
+		if _, err := r.cfg.DB.Exec(ctx, statement("article_data_refresh"), r.now(), id); err != nil {
 			return fmt.Errorf("refresh value %d: %w", id, err)
 		}
 	}
-	if _, err := r.cfg.DB.Exec(ctx, articleDataCleanSQL, r.expired()); err != nil {
+	if _, err := r.cfg.DB.Exec(ctx, statement("article_data_clean"), r.expired()); err != nil {
 		return fmt.Errorf("clean expired values: %w", err)
 	}
 	return nil
@@ -91,7 +91,7 @@ func (r *Registry) runSubscriptions(ctx context.Context) {
 	seen := map[string]datum{}
 	r.every(ctx, func(ctx context.Context) error {
 		now := map[string]datum{}
-		err := r.cfg.DB.Query(ctx, articleDataListSQL, nil, func(scan func(...any) error) error {
+		err := r.cfg.DB.Query(ctx, statement("article_data_list"), nil, func(scan func(...any) error) error {
 			var key string
 			var d datum
 			err := scan(&key, &d.value, &d.updated)

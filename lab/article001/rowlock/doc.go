@@ -13,20 +13,14 @@
 //	release   delete the row, then remove it from the map; if the row cannot be
 //	          deleted it stays in the map, and release can be retried.
 //
-// Its faults, each with a test in article_test.go:
+// docs/articles.md has its faults, each with its test. The worst:
 //
 //   - A process that holds no lock does not clean up. When the only holder dies, its row
 //     stays for ever, and all others wait for ever.
-//   - The times are the clocks of the processes. A process with a fast clock deletes rows
-//     of live holders; one with a slow clock keeps rows of dead ones.
+//   - The times are the clocks of the processes: a fast one deletes rows of live holders.
 //   - The map is filled once per key and not checked again: a second thread of the same
 //     process is let in beside the first, and a holder whose row was deleted still
-//     believes that it holds the lock, and refreshes nothing.
-//   - Between the delete and the removal from the map the process still counts as the
-//     holder: another process acquires the lock, and a second thread of this one is let
-//     in without a row. If the answer to the delete is lost, that lasts until the retry.
-//   - Each try of a waiter is an insert, which uses up an id; without an interval it
-//     spins.
+//     believes that it holds the lock.
 //
 // # The repaired mutex
 //

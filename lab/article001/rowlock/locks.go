@@ -98,14 +98,10 @@ func (l *Locks) list() []*Lock {
 
 // refresh refreshes one lock. Trust counts from before the statement was sent.
 func (l *Locks) refresh(ctx context.Context, k *Lock) {
-	l.mu.Lock()
-	beat := k.beat
-	l.mu.Unlock()
 	sent := time.Now()
-	beat, held, err := l.table.renew(ctx, k.key, k.token, l.cfg.Owner.String(), beat)
+	held, err := l.table.renew(ctx, k.token, l.cfg.Owner.String())
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	k.beat = beat
 	switch {
 	case k.ended || err != nil: // the next refresh is the retry
 	case !held:
@@ -233,8 +229,7 @@ type Lock struct {
 	token uint64
 	lost  chan struct{} // closed when it is lost or released
 
-	beat  uint64      // as the last refresh left it; this and the fields below are guarded by locks.mu
-	until time.Time   // end of trust, unless refreshed
+	until time.Time   // end of trust, unless refreshed; this and the fields below are guarded by locks.mu
 	ended bool        // lost or released
 	timer *time.Timer // ends the lock when trust ends
 }

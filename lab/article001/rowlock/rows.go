@@ -22,7 +22,7 @@ type row struct {
 // Migrate creates the table if it is missing. Any number of processes may call it at
 // the same time, and repeatedly.
 func Migrate(ctx context.Context, db *conclavesql.DB) error {
-	if err := db.Create(ctx, tableSQL); err != nil {
+	if err := db.Create(ctx, statement("table")); err != nil {
 		return fmt.Errorf("rowlock: %w", err)
 	}
 	return nil
@@ -35,7 +35,7 @@ func validateKey(key string) error { return conclavesql.ValidateName("key", key,
 func (t rows) look(ctx context.Context, key string) (row, error) {
 	var r row
 	var leaseMs, ageUs int64
-	err := t.db.QueryRow(ctx, lookSQL, []any{key}, &r.id, &r.owner, &r.beat, &leaseMs, &ageUs)
+	err := t.db.QueryRow(ctx, statement("look"), []any{key}, &r.id, &r.owner, &r.beat, &leaseMs, &ageUs)
 	if err != nil {
 		return row{}, fmt.Errorf("look at lock %s: %w", key, err)
 	}
@@ -52,7 +52,7 @@ const errDeadlock = 1213
 // the row may have been inserted, or may be later; it names the owner, but the lock is not
 // held.
 func (t rows) acquire(ctx context.Context, key, owner string, lease time.Duration) (uint64, error) {
-	n, err := t.db.Exec(ctx, acquireSQL, key, owner, lease.Milliseconds())
+	n, err := t.db.Exec(ctx, statement("acquire"), key, owner, lease.Milliseconds())
 	switch {
 	case conclavesql.RefusedAs(err, errDeadlock):
 		return 0, nil // the insert was rolled back
@@ -71,34 +71,19 @@ func (t rows) acquire(ctx context.Context, key, owner string, lease time.Duratio
 	return r.id, nil
 }
 
-// renew refreshes a held row. If the answer to an earlier refresh was lost, it
-// continues from the beat in the row, because no other process writes a row that
-// names this owner. It returns the new beat, and false if the row does not exist any
-// more.
-func (t rows) renew(ctx context.Context, key string, id uint64, owner string, beat uint64) (uint64, bool, error) {
-	for range 3 {
-		n, err := t.db.Exec(ctx, refreshSQL, id, owner, beat)
-		switch {
-		case err != nil:
-			return beat, true, fmt.Errorf("refresh lock row %d: %w", id, err)
-		case n == 1:
-			return beat + 1, true, nil
-		}
-		r, err := t.look(ctx, key)
-		switch {
-		case errors.Is(err, conclavesql.ErrNoRows), err == nil && (r.id != id || r.owner != owner):
-			return beat, false, nil
-		case err != nil:
-			return beat, true, err
-		}
-		beat = r.beat
+// renew refreshes a held row. It returns false if the row does not exist any more. It
+// can be repeated safely: an id is not used again.
+func (t rows) renew(ctx context.Context, id uint64, owner string) (bool, error) {
+	n, err := t.db.Exec(ctx, statement("refresh"), id, owner)
+	if err != nil {
+		return false, fmt.Errorf("refresh lock row %d: %w", id, err)
 	}
-	return beat, true, fmt.Errorf("refresh lock row %d: its beat changed three times in a row", id)
+	return n == 1, nil
 }
 
 // remove deletes a row of this owner. It can be repeated safely.
 func (t rows) remove(ctx context.Context, id uint64, owner string) error {
-	if _, err := t.db.Exec(ctx, removeSQL, id, owner); err != nil {
+	if _, err := t.db.Exec(ctx, statement("remove"), id, owner); err != nil {
 		return fmt.Errorf("remove lock row %d: %w", id, err)
 	}
 	return nil
@@ -108,11 +93,11 @@ func (t rows) remove(ctx context.Context, id uint64, owner string) error {
 // or whatever that clock says if overdue is set, unless the row has changed since it
 // was read.
 func (t rows) clean(ctx context.Context, r row, overdue bool) error {
-	statement := cleanSQL
+	clean := statement("clean")
 	if overdue {
-		statement = cleanOverdueSQL
+		clean = statement("clean_overdue")
 	}
-	if _, err := t.db.Exec(ctx, statement, r.id, r.beat); err != nil {
+	if _, err := t.db.Exec(ctx, clean, r.id, r.beat); err != nil {
 		return fmt.Errorf("clean lock row %d of %s: %w", r.id, r.owner, err)
 	}
 	return nil

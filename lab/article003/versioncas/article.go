@@ -75,7 +75,7 @@ func NewService(cfg ServiceConfig) (*Service, error) {
 
 // MigrateArticle creates the article's table and the key's row, at version 0.
 func MigrateArticle(ctx context.Context, db *conclavesql.DB, key string) error {
-	return create(ctx, db, key, articleTableSQL, articleSeedSQL)
+	return create(ctx, db, key, statement("article_table"), statement("article_seed"))
 }
 
 // ServiceID returns this node's number (getServiceId in article 003).
@@ -114,7 +114,7 @@ func (s *Service) Reelect(ctx context.Context) (bool, error) {
 // deposes the winner at its first tick.
 func (s *Service) electing(ctx context.Context, version int64) (bool, error) {
 	s.swaps.Add(1)
-	n, err := s.cfg.DB.Exec(ctx, articleElectSQL, s.cfg.ID, s.cfg.Key, version)
+	n, err := s.cfg.DB.Exec(ctx, statement("article_elect"), s.cfg.ID, s.cfg.Key, version)
 	if err != nil {
 		return false, fmt.Errorf("elect from version %d: %w", version, err)
 	}
@@ -134,7 +134,7 @@ func (s *Service) Tick(ctx context.Context) (bool, error) {
 		return false, ErrNotLeader
 	}
 	version := s.version.Add(1) - 1
-	n, err := s.cfg.DB.Exec(ctx, articleTickSQL, s.cfg.Key, version)
+	n, err := s.cfg.DB.Exec(ctx, statement("article_tick"), s.cfg.Key, version)
 	if err != nil {
 		return false, fmt.Errorf("tick from version %d: %w", version, err)
 	}
@@ -161,7 +161,7 @@ func (s *Service) LeaderCrashed(ctx context.Context) (bool, error) {
 
 // look reads the row's version and the time of its last tick.
 func (s *Service) look(ctx context.Context) (version int64, ticked time.Time, err error) {
-	err = s.cfg.DB.QueryRow(ctx, articleLookSQL, []any{s.cfg.Key}, &version, &ticked)
+	err = s.cfg.DB.QueryRow(ctx, statement("article_look"), []any{s.cfg.Key}, &version, &ticked)
 	if errors.Is(err, conclavesql.ErrNoRows) {
 		err = ErrNoRow
 	}

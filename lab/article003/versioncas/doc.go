@@ -24,32 +24,18 @@
 // the transaction's snapshot; only a commit that fails after a swap, with the flag
 // set already, cannot happen here.
 //
-// Its weaknesses, each with a test in article_faults_test.go; late_test.go plays from a seed
-// those of nodes that are late, and `conclave lab elections` on processes:
+// docs/articles.md has its weaknesses, each with its test; late_test.go plays from a seed
+// those of nodes that are late, and `conclave lab elections` on processes. The worst:
 //
-//   - A leader that stalls learns at its next tick that it has lost. Until then there
-//     are two leaders, and their effects carry no number that distinguishes them.
-//   - A dead leader is replaced at the next check that finds its tick too old: six
-//     seconds after its last tick, if the clocks agree.
-//   - Thundering herd: all followers that have seen the row swap at once, and all but
-//     one in vain.
-//   - Two followers win in a row: both have found the leader crashed, the second reads
-//     the row after the first has won, and swaps from the first one's version. Both
-//     believe they lead.
-//   - A living leader is deposed: it ticks between a follower's check and its
-//     re-election, which swaps from the version of that tick.
+//   - Two followers win in a row, or a living leader is deposed: a re-election swaps from
+//     the version that it reads, not from the one that was found too old.
 //   - After a re-election the winner remembers version 1 while the row holds more, so
 //     that its first tick matches nothing: it steps down, the next check finds no
 //     tick, a node re-elects, and so on. After the first leader's death no node leads
 //     for long.
-//   - A tick that was not executed, for an error of the network, deposes its leader at
-//     the next one: the local version rises before the statement is sent.
-//   - elect assumes version 0: when a cluster starts for the second time, all nodes
-//     wait for a check.
-//   - The tick's age is the reader's wall clock minus the database's: a follower with
-//     a fast clock deposes a healthy leader at every check. Times are in whole
-//     seconds, and the time-out is as long as the tick's period, so that a tick that
-//     is slightly late counts as missed.
+//   - The tick's age is the reader's wall clock minus the database's, in whole seconds,
+//     and the time-out is the tick's period: a fast clock or a late tick deposes a
+//     healthy leader.
 //
 // # The repaired form
 //

@@ -54,7 +54,7 @@ func validateKey(key string) error { return conclavesql.ValidateName("key", key,
 // Migrate creates the table and the key's row if they are missing. Any number of
 // processes may call it at the same time, and repeatedly.
 func Migrate(ctx context.Context, db *conclavesql.DB, key string) error {
-	return create(ctx, db, key, tableSQL, seedSQL)
+	return create(ctx, db, key, statement("table"), statement("seed"))
 }
 
 // create creates a table and a key's row in it.
@@ -107,7 +107,7 @@ func (s *Strategy) Round(ctx context.Context, me elector.Candidate, last elector
 func (s *Strategy) look(ctx context.Context) (row, error) {
 	var r row
 	var leaseMs, ageUs int64
-	err := s.cfg.DB.QueryRow(ctx, lookSQL, []any{s.cfg.Key}, &r.version, &r.term, &r.owner, &r.address, &leaseMs, &ageUs)
+	err := s.cfg.DB.QueryRow(ctx, statement("look"), []any{s.cfg.Key}, &r.version, &r.term, &r.owner, &r.address, &leaseMs, &ageUs)
 	if err != nil {
 		return row{}, fmt.Errorf("look at %s: %w", s.cfg.Key, err)
 	}
@@ -127,7 +127,7 @@ func (s *Strategy) createRow(ctx context.Context, me elector.Candidate) (row, er
 		return row{lease: me.Lease}, nil
 	}
 	s.log.Warn("the row is missing, creating it", "key", s.cfg.Key, "highest", me.Highest)
-	if _, err := s.cfg.DB.Exec(ctx, seedSQL, s.cfg.Key); err != nil {
+	if _, err := s.cfg.DB.Exec(ctx, statement("seed"), s.cfg.Key); err != nil {
 		return row{}, fmt.Errorf("seed %s: %w", s.cfg.Key, err)
 	}
 	return s.look(ctx)
@@ -150,7 +150,7 @@ func (r row) termFor(me elector.Candidate) elector.Term {
 // so that the candidates need not wait for its lease.
 func (s *Strategy) observe(ctx context.Context, me elector.Candidate, r row) (elector.Term, error) {
 	if r.owner == me.ID.String() {
-		if _, err := s.cfg.DB.Exec(ctx, resignSQL, s.cfg.Key, r.owner, r.term); err != nil {
+		if _, err := s.cfg.DB.Exec(ctx, statement("resign"), s.cfg.Key, r.owner, r.term); err != nil {
 			return elector.Term{}, fmt.Errorf("give up term %d: %w", r.term, err)
 		}
 		s.log.Info("an observer gave up its term", "term", r.term)
@@ -163,9 +163,9 @@ func (s *Strategy) observe(ctx context.Context, me elector.Candidate, r row) (el
 func (s *Strategy) Resign(ctx context.Context, held elector.Term) error {
 	s.won, s.owner = elector.Term{}, held.Leader
 	args := []any{s.cfg.Key, held.Leader.String(), held.Number}
-	_, err := s.cfg.DB.Exec(ctx, resignSQL, args...)
+	_, err := s.cfg.DB.Exec(ctx, statement("resign"), args...)
 	if err != nil {
-		_, err = s.cfg.DB.Exec(ctx, resignSQL, args...)
+		_, err = s.cfg.DB.Exec(ctx, statement("resign"), args...)
 	}
 	if err != nil {
 		return fmt.Errorf("resign term %d: %w", held.Number, err)

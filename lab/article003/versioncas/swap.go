@@ -44,12 +44,12 @@ func mayCompete(me elector.Candidate, r row, last elector.Term) reason {
 // compete swaps the version. If it loses, it returns the winner's term. Without an
 // answer it returns an error, and the next round reads the outcome.
 func (s *Strategy) compete(ctx context.Context, me elector.Candidate, r row, why reason) (elector.Term, error) {
-	statement := winSQL
+	win := statement("win")
 	if why == reasonExpired {
-		statement = winExpiredSQL
+		win = statement("win_expired")
 	}
 	number := max(r.version, me.Highest) + 1
-	n, err := s.cfg.DB.Exec(ctx, statement, me.Highest, me.Highest, me.ID.String(), me.Address, me.Lease.Milliseconds(), s.cfg.Key, r.version)
+	n, err := s.cfg.DB.Exec(ctx, win, me.Highest, me.Highest, me.ID.String(), me.Address, me.Lease.Milliseconds(), s.cfg.Key, r.version)
 	switch {
 	case err != nil:
 		return elector.Term{}, fmt.Errorf("outcome of term %d is unknown: %w", number, err)
@@ -92,7 +92,7 @@ func (s *Strategy) renew(ctx context.Context, me elector.Candidate) (elector.Ter
 		return elector.Term{}, fmt.Errorf("asked to renew term %d, which is not held here", me.Holding)
 	}
 	for range 3 {
-		n, err := s.cfg.DB.Exec(ctx, renewSQL, s.cfg.Key, s.version, me.ID.String(), me.Holding)
+		n, err := s.cfg.DB.Exec(ctx, statement("renew"), s.cfg.Key, s.version, me.ID.String(), me.Holding)
 		switch {
 		case err != nil:
 			return elector.Term{}, fmt.Errorf("renew term %d: %w", me.Holding, err)

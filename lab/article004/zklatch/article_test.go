@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/lab/article004/zklatch"
+	"conclave/lab/article004/zklatch/memtree"
 )
 
 // One test per statement of article 004 about locks, which is retold in its comment.
@@ -217,7 +218,7 @@ func TestArticleALostReplyOfACreateIsRecognised(t *testing.T) {
 		require.NoError(t, u.Mutex(b.path+"/lock", nil).Acquire(b.limited())) // creates the path
 		u = b.user()
 		if b.server != nil {
-			b.server.LoseReply("create", "/lock/_c_")
+			b.lose(memtree.NotAnswered, memtree.Create, "/lock/_c_")
 		} else {
 			b.until("a session", func() bool { s, _ := u.Session(); return s.Connected() })
 			u.cable.LoseReply("/lock/_c_")
@@ -228,18 +229,18 @@ func TestArticleALostReplyOfACreateIsRecognised(t *testing.T) {
 		assert.False(t, got, "another handle holds it")
 		b.until("no node to be left of it", func() bool { return len(b.names(b.user(), "/lock")) == 1 })
 		if b.server != nil {
-			assert.Zero(t, b.server.Faults(), "the answer was lost")
+			assert.Zero(t, b.left(), "the answer was lost")
 		} else {
 			assert.Equal(t, 1, u.cable.Lost(), "the answer was lost")
 		}
 	})
 	wire(t, func(t *testing.T, b *bench) { // without another holder
 		u := b.user()
-		b.server.LoseReply("create", "/lock/_c_")
+		b.lose(memtree.NotAnswered, memtree.Create, "/lock/_c_")
 		m := u.Mutex(b.path+"/lock", nil)
 		require.NoError(t, m.Acquire(b.limited()))
 		assert.Len(t, b.names(u, "/lock"), 1, "one node was created and found again")
-		assert.Zero(t, b.server.Faults())
+		assert.Zero(t, b.left())
 	})
 }
 
@@ -310,19 +311,19 @@ func TestArticleAReleaseIsRetriedUntilDone(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			switch fault {
 			case "the answer is lost":
-				b.server.LoseReply("delete", "/lock/")
+				b.lose(memtree.NotAnswered, memtree.Delete, "/lock/")
 			case "no connection for a second":
 				u.cable.Cut()
 				time.AfterFunc(time.Second, u.cable.Mend)
 			default:
 				for range 3 {
-					b.server.DropRequest("delete", "/lock/")
+					b.lose(memtree.NotExecuted, memtree.Delete, "/lock/")
 				}
 			}
 			require.NoError(t, m.Release(ctx), fault)
 			cancel()
 			require.NoError(t, next(b, waiting), fault)
-			assert.Zero(t, b.server.Faults(), fault)
+			assert.Zero(t, b.left(), fault)
 			require.NoError(t, follower.Release(b.limited()))
 			assert.Empty(t, b.names(u, "/lock"), fault)
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"strings"
 	"sync"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"conclave/internal/random"
 	"conclave/internal/sleep"
 )
 
@@ -35,7 +33,6 @@ type Config struct {
 	// lost. By default it does until the caller's context ends. A Latch does until it is
 	// closed, whatever the policy.
 	Retry  RetryPolicy
-	Rand   *rand.Rand   // for ids; nil draws a seed from the system
 	Logger *slog.Logger // nil discards the log lines
 }
 
@@ -74,9 +71,6 @@ func Dial(cfg Config) (*Client, error) {
 	}
 	if cfg.Dial == nil {
 		cfg.Dial = new(net.Dialer).DialContext
-	}
-	if cfg.Rand == nil {
-		cfg.Rand = random.New()
 	}
 	c := &Client{
 		cfg: cfg, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
@@ -132,6 +126,26 @@ func (s Session) reliable(id int64) bool {
 	return s.ID == id && s.Connected() && time.Now().Before(s.trustedUntil())
 }
 
+// whileReliable returns true after an event, and false when ctx ends, when the session with
+// this id cannot be relied on, or when its connection was replaced.
+func (c *Client) whileReliable(ctx context.Context, id int64, events <-chan zk.Event) bool {
+	began, _ := c.Session()
+	for {
+		s, changed := c.Session()
+		if s.Link != began.Link || !s.reliable(id) {
+			return false
+		}
+		select {
+		case <-events:
+			return true
+		case <-changed:
+		case <-time.After(time.Until(s.trustedUntil())): // or it was confirmed meanwhile
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
 // Session returns the session, and a channel that is closed when its ID or Link changes.
 func (c *Client) Session() (Session, <-chan struct{}) {
 	c.mu.Lock()
@@ -180,13 +194,6 @@ func (c *Client) background(work func()) {
 	if !c.closed {
 		c.group.Go(work)
 	}
-}
-
-// id returns 32 random hex digits.
-func (c *Client) id() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return fmt.Sprintf("%016x%016x", c.cfg.Rand.Uint64(), c.cfg.Rand.Uint64())
 }
 
 // makePath creates the missing nodes of a path. The last is of the given kind, those above

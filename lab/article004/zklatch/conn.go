@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
-	"fmt"
 	"log/slog"
 	"net"
 	"time"
@@ -18,7 +17,7 @@ import (
 func (c *Client) connect() error {
 	ready := make(chan struct{}) // the library calls back before Connect has returned
 	conn, events, err := zk.Connect(c.cfg.Servers, c.cfg.Timeout,
-		zk.WithDialer(c.dial), zk.WithHostProvider(hosts{c}), zk.WithLogger(printer{c.log}), zk.WithLogInfo(false),
+		zk.WithDialer(c.dial), zk.WithHostProvider(hosts{c}), zk.WithLogger(slog.NewLogLogger(c.log.Handler(), slog.LevelDebug)), zk.WithLogInfo(false),
 		zk.WithEventCallback(func(e zk.Event) { <-ready; c.onEvent(e) }))
 	if err != nil {
 		return err
@@ -32,11 +31,6 @@ func (c *Client) connect() error {
 	}()
 	return nil
 }
-
-// printer passes the library's log lines on.
-type printer struct{ log *slog.Logger }
-
-func (p printer) Printf(format string, args ...any) { p.log.Debug(fmt.Sprintf(format, args...)) }
 
 // hosts gives the library the servers in turn.
 type hosts struct{ *Client }

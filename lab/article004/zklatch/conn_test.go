@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	_ "conclave/internal/bubble"
+	"conclave/lab/article004/zklatch"
 	"conclave/testbed/simulated/simnet"
 )
 
@@ -38,10 +39,11 @@ func TestConn_ConfirmedAtIsFromBeforeTheRequest(t *testing.T) {
 // The timeout is the one that the servers grant, not the one that was requested.
 func TestConn_TimeoutIsTheGrantedOne(t *testing.T) {
 	wire(t, func(t *testing.T, b *bench) {
-		b.server.Limits(time.Second, 2*time.Second)
-		u := b.user()
-		b.until("a session", func() bool { s, _ := u.Session(); return s.Connected() })
-		s, _ := u.Session()
-		assert.Equal(t, 2*time.Second, s.Timeout)
+		c, err := zklatch.Dial(zklatch.Config{Servers: []string{b.addr}, Timeout: time.Hour, Dial: b.dial})
+		require.NoError(t, err)
+		defer c.Close()
+		b.until("a session", func() bool { s, _ := c.Session(); return s.Connected() })
+		s, _ := c.Session()
+		assert.Equal(t, time.Minute, s.Timeout)
 	})
 }

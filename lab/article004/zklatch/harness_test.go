@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"net"
+	"slices"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,7 +35,17 @@ type bench struct {
 	network *simnet.Net     // if the connections are in memory
 	dial    dialer
 	addr    string
-	clients atomic.Int64
+
+	mu     sync.Mutex // guards the fields below
+	faults []fault    // of the server in memory
+	before func(op memtree.Op, path string)
+}
+
+// fault is what happens to the next request of this kind on a path with this text.
+type fault struct {
+	op      memtree.Op
+	path    string
+	outcome memtree.Outcome
 }
 
 type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -64,17 +74,57 @@ func onWire(t *testing.T) *bench {
 	network := simnet.New(1)
 	listener, err := network.Host("zk").Listen(t.Context(), "tcp", "zk:2181")
 	require.NoError(t, err)
-	server := memtree.New()
+	b := &bench{t: t, path: "/test", server: memtree.New(), network: network, dial: network.Host("nodes").DialContext, addr: "zk:2181"}
+	b.server.Around = b.around
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(ctx, listener) }()
+	go func() { ended <- b.server.Serve(ctx, listener) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Errorf("the server ended with %v", err)
 		}
 	})
-	return &bench{t: t, path: "/test", server: server, network: network, dial: network.Host("nodes").DialContext, addr: "zk:2181"}
+	return b
+}
+
+// lose adds a fault.
+func (b *bench) lose(outcome memtree.Outcome, op memtree.Op, path string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.faults = append(b.faults, fault{op, path, outcome})
+}
+
+// left returns how many faults have not happened yet.
+func (b *bench) left() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.faults)
+}
+
+// beforeEach sets a function that is called before each request is executed.
+func (b *bench) beforeEach(do func(op memtree.Op, path string)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.before = do
+}
+
+func (b *bench) around(op memtree.Op, path string) memtree.Outcome {
+	b.mu.Lock()
+	before := b.before
+	b.mu.Unlock()
+	if before != nil {
+		before(op, path)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, f := range b.faults {
+		if f.op == op && strings.Contains(path, f.path) {
+			b.faults = slices.Delete(b.faults, i, i+1)
+			return f.outcome
+		}
+	}
+	return memtree.Answered
 }
 
 // onZooKeeper is a real one, in real time.
@@ -93,7 +143,6 @@ func (b *bench) retrying(policy zklatch.RetryPolicy) *user {
 	var err error
 	u.Client, err = zklatch.Dial(zklatch.Config{
 		Servers: []string{b.addr}, Timeout: timeout, Dial: u.cable.Dial, Retry: policy,
-		Rand:   rand.New(rand.NewPCG(uint64(b.clients.Add(1)), 4)),
 		Logger: slog.New(slog.NewTextHandler(lines{b.t}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	require.NoError(b.t, err)

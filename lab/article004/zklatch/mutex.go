@@ -130,22 +130,8 @@ func (m *Mutex) Holding(parent context.Context) (ctx context.Context, cancel fun
 	}
 	var group sync.WaitGroup
 	group.Go(func() {
-		for {
-			s, changed := m.queue.c.Session()
-			if !s.reliable(session) {
-				end(ErrSuspended)
-				return
-			}
-			timer := time.NewTimer(time.Until(s.trustedUntil()))
-			select {
-			case <-timer.C: // check for a newer confirmation
-			case <-changed:
-			case <-ctx.Done():
-				timer.Stop()
-				return
-			}
-			timer.Stop()
-		}
+		m.queue.c.whileReliable(ctx, session, nil)
+		end(ErrSuspended) // changes nothing if ctx has ended
 	})
 	return ctx, func() {
 		end(context.Canceled)

@@ -3,6 +3,7 @@ package zklatch
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -67,7 +68,7 @@ func byNumber(a, b string) int { return cmp.Compare(numberOf(a), numberOf(b)) }
 // as the policy allows it. If ctx ends, the place is deleted. (attemptLock in article
 // 004.)
 func (q queue) stand(ctx context.Context) (place, error) {
-	for starts := (retries{policy: q.c.cfg.Retry, began: time.Now()}); ; {
+	for retries, began := 0, time.Now(); ; retries++ {
 		p, err := q.enter(ctx)
 		if err == nil {
 			if err = q.wait(ctx, p); err == nil {
@@ -78,7 +79,7 @@ func (q queue) stand(ctx context.Context) (place, error) {
 		if !errors.Is(err, ErrPlaceLost) {
 			return place{}, err
 		}
-		if err := starts.next(ctx, err); err != nil {
+		if err := q.c.cfg.Retry.allow(ctx, retries, began, err); err != nil {
 			return place{}, err
 		}
 	}
@@ -88,7 +89,7 @@ func (q queue) stand(ctx context.Context) (place, error) {
 // the queue was deleted after it was created.
 func (q queue) enter(ctx context.Context) (place, error) {
 	for created := false; ; {
-		p := place{dir: q.dir, id: q.c.id()}
+		p := place{dir: q.dir, id: rand.Text()}
 		path, err := q.c.Create(ctx, q.dir+"/"+protected+p.id+q.kind, q.data, zk.FlagEphemeralSequential)
 		switch {
 		case errors.Is(err, ErrNoNode) && created:

@@ -41,8 +41,8 @@ func TestArticleAQueueThatIsDeletedDuringTheCreateStartsAgain(t *testing.T) {
 	wire(t, func(t *testing.T, b *bench) {
 		other := b.user()
 		sweeps, sweeping := 0, false
-		b.server.Before(memtree.Create, func(path string) {
-			if !strings.Contains(path, "/lock/_c_") || sweeps == 0 || sweeping {
+		b.beforeEach(func(op memtree.Op, path string) {
+			if op != memtree.Create || !strings.Contains(path, "/lock/_c_") || sweeps == 0 || sweeping {
 				return
 			}
 			sweeps--

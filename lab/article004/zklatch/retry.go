@@ -43,23 +43,15 @@ func (p ExponentialBackoffRetry) AllowRetry(retryCount int, _ time.Duration) (ti
 	return min(p.BaseSleep, longest/factor) * factor, true
 }
 
-// retries counts how often an acquisition starts again. One goroutine uses it.
-type retries struct {
-	policy RetryPolicy
-	count  int
-	began  time.Time
-}
-
-// next asks the policy for another try after err, and makes the pause. It returns nil
+// allow asks the policy for another try after err, and makes the pause. It returns nil
 // if there may be one, an error that is ErrRetryRefused and err, or that of ctx.
-func (r *retries) next(ctx context.Context, err error) error {
-	var pause time.Duration
-	if r.policy != nil {
-		var ok bool
-		if pause, ok = r.policy(r.count, time.Since(r.began)); !ok {
-			return fmt.Errorf("%w: after %d retries: %w", ErrRetryRefused, r.count, err)
-		}
+func (p RetryPolicy) allow(ctx context.Context, retryCount int, began time.Time, err error) error {
+	if p == nil {
+		return ctx.Err()
 	}
-	r.count++
+	pause, ok := p(retryCount, time.Since(began))
+	if !ok {
+		return fmt.Errorf("%w: after %d retries: %w", ErrRetryRefused, retryCount, err)
+	}
 	return sleep.For(ctx, pause)
 }

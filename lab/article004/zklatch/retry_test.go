@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/lab/article004/zklatch"
+	"conclave/lab/article004/zklatch/memtree"
 )
 
 // asked is a RetryPolicy that records what it is asked, and refuses from a count on.
@@ -92,10 +93,10 @@ func TestArticleALostPlaceAsksTheRetryPolicy(t *testing.T) {
 func TestArticleALatchAndARequestTryWhateverThePolicy(t *testing.T) {
 	wire(t, func(t *testing.T, b *bench) {
 		u := b.retrying((&asked{}).allow)
-		b.server.LoseReply("create", "/lock/")
+		b.lose(memtree.NotAnswered, memtree.Create, "/lock/")
 		m := u.Mutex(b.path+"/lock", nil)
 		require.NoError(t, m.Acquire(b.limited()))
-		assert.Zero(t, b.server.Faults())
+		assert.Zero(t, b.left())
 
 		l := u.Latch(b.path+"/leader", "l")
 		require.NoError(t, l.Start())

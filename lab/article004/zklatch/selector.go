@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"conclave/internal/signal"
 )
 
 // SelectorConfig configures a Selector.
@@ -26,61 +28,36 @@ type Selector struct {
 	cfg   SelectorConfig
 	mutex *Mutex
 
-	ctx  context.Context // ends with Close
-	stop context.CancelFunc
-	done chan struct{} // closed when the loop has ended
+	loop *loop
 
-	requeue chan struct{} // capacity one; never closed
+	requeue signal.Signal
 
 	mu      sync.Mutex // guards the fields below
-	started bool
-	queued  bool // in the queue, or about to enter it
-	leading bool // TakeLeadership runs
+	queued  bool       // in the queue, or about to enter it
+	leading bool       // TakeLeadership runs
 }
 
 // Selector returns a candidate for the leadership at a path.
 func (c *Client) Selector(path string, cfg SelectorConfig) *Selector {
-	s := &Selector{cfg: cfg, mutex: c.Mutex(path, []byte(cfg.ID)), done: make(chan struct{}), requeue: make(chan struct{}, 1)}
-	s.ctx, s.stop = context.WithCancel(c.ctx)
-	return s
+	return &Selector{cfg: cfg, mutex: c.Mutex(path, []byte(cfg.ID)), loop: c.loop(), requeue: signal.New(), queued: true}
 }
 
 // Start enters the queue.
-func (s *Selector) Start() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.started || s.ctx.Err() != nil {
-		return ErrStarted
-	}
-	s.started, s.queued = true, true
-	go func() { // Close joins it
-		defer close(s.done)
-		s.run()
-	}()
-	return nil
-}
+func (s *Selector) Start() error { return s.loop.start(s.run) }
 
 // Close ends TakeLeadership's context, waits for its return, and leaves the queue.
-func (s *Selector) Close() {
-	s.mu.Lock()
-	started := s.started
-	s.stop()
-	s.mu.Unlock()
-	if started {
-		<-s.done
-	}
-}
+func (s *Selector) Close() { s.loop.end() }
 
 // Requeue makes the selector enter the queue again. It returns false if the selector
 // is in the queue already, or does not run.
 func (s *Selector) Requeue() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.started || s.queued || s.ctx.Err() != nil {
+	if s.queued || s.loop.ctx.Err() != nil {
 		return false
 	}
 	s.queued = true
-	s.requeue <- struct{}{} // never blocks: queued was false
+	s.requeue.Set()
 	return true
 }
 
@@ -99,9 +76,9 @@ func (s *Selector) Participants(ctx context.Context) ([]Participant, error) {
 
 // run leads once after the other (doWorkLoop in article 004).
 func (s *Selector) run() {
-	for s.ctx.Err() == nil {
+	for s.loop.ctx.Err() == nil {
 		if err := s.turn(); err != nil {
-			s.mutex.queue.c.pauseAfter(s.ctx, err)
+			s.mutex.queue.c.pauseAfter(s.loop.ctx, err)
 		}
 		if s.cfg.AutoRequeue {
 			continue
@@ -110,25 +87,25 @@ func (s *Selector) run() {
 		s.queued = false
 		s.mu.Unlock()
 		select {
-		case <-s.requeue:
-		case <-s.ctx.Done():
+		case <-s.requeue.C():
+		case <-s.loop.ctx.Done():
 		}
 	}
 }
 
 // turn acquires the mutex, leads and releases it (doWork in article 004).
 func (s *Selector) turn() error {
-	if err := s.mutex.Acquire(s.ctx); err != nil {
+	if err := s.mutex.Acquire(s.loop.ctx); err != nil {
 		return err
 	}
 	defer func() {
 		// Also after Close. If a second is not enough, the deletion continues in the
 		// background.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.loop.ctx), time.Second)
 		defer cancel()
 		_ = s.mutex.Release(ctx) // it is held
 	}()
-	ctx, cancel := s.mutex.Holding(s.ctx)
+	ctx, cancel := s.mutex.Holding(s.loop.ctx)
 	defer cancel()
 	s.lead(true)
 	defer s.lead(false)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/lab/article004/zklatch"
+	"conclave/lab/article004/zklatch/memtree"
 )
 
 // Article 004 names a distributed queue. Its contract is that of Curator's
@@ -113,28 +114,28 @@ func TestSimpleDistributedQueue_LostAnswers(t *testing.T) {
 		q := u.SimpleDistributedQueue(b.path + "/queue")
 		offer := func(item string) { require.NoError(t, q.Offer(b.limited(), []byte(item))) }
 		offer("1")
-		b.server.LoseReply("create", "/queue/qn-")
+		b.lose(memtree.NotAnswered, memtree.Create, "/queue/qn-")
 		assert.ErrorIs(t, q.Offer(b.limited(), []byte("2")), zklatch.ErrConnectionLost)
 		assert.Len(t, b.names(u, "/queue"), 2, "it was offered once")
-		b.server.DropRequest("create", "/queue/qn-")
+		b.lose(memtree.NotExecuted, memtree.Create, "/queue/qn-")
 		assert.ErrorIs(t, q.Offer(b.limited(), []byte("lost")), zklatch.ErrConnectionLost)
 		offer("3")
 		offer("4")
 
-		b.server.LoseReply("delete", "/queue/qn-")
+		b.lose(memtree.NotAnswered, memtree.Delete, "/queue/qn-")
 		_, err := q.Take(b.limited())
 		assert.ErrorIs(t, err, zklatch.ErrConnectionLost, "it may have been taken")
-		b.server.DropRequest("delete", "/queue/qn-")
+		b.lose(memtree.NotExecuted, memtree.Delete, "/queue/qn-")
 		_, err = q.Take(b.limited())
 		assert.ErrorIs(t, err, zklatch.ErrConnectionLost, "and this one was not")
-		b.server.DropRequest("children", "/queue")
-		b.server.DropRequest("get", "/queue/qn-")
+		b.lose(memtree.NotExecuted, memtree.Children, "/queue")
+		b.lose(memtree.NotExecuted, memtree.Get, "/queue/qn-")
 		for _, want := range []string{"2", "3", "4"} {
 			item, err := q.Take(b.limited())
 			require.NoError(t, err)
 			assert.Equal(t, want, string(item))
 		}
-		assert.Zero(t, b.server.Faults())
+		assert.Zero(t, b.left())
 		assert.Empty(t, b.names(u, "/queue"))
 	})
 }

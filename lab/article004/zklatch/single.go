@@ -2,6 +2,7 @@ package zklatch
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"path"
@@ -24,7 +25,7 @@ func (c *Client) SingleNode(path string) *SingleNode { return &SingleNode{c: c, 
 // Acquire waits until this handle has created the node. If it returns an error,
 // a node that it may have created all the same is deleted in the background.
 func (l *SingleNode) Acquire(ctx context.Context) error {
-	l.id = l.c.id()
+	l.id = rand.Text()
 	err := l.acquire(ctx, l.id)
 	if err != nil {
 		l.discard(l.id)

@@ -24,7 +24,7 @@ func TestSingleNode_ALateReleaseLeavesTheNextHolderAlone(t *testing.T) {
 		got := make(chan error, 1)
 		go func() { got <- second.Acquire(b.limited()) }()
 		synctest.Wait()
-		b.server.LoseReply("delete", "/single")
+		b.lose(memtree.NotAnswered, memtree.Delete, "/single")
 		require.NoError(t, held.Release(b.limited()))
 		require.NoError(t, next(b, got))
 		time.Sleep(timeout / 2)
@@ -38,11 +38,11 @@ func TestSingleNode_AnAcquireThatFailsLeavesNoNode(t *testing.T) {
 	wire(t, func(t *testing.T, b *bench) {
 		u, look := b.user(), b.user()
 		b.top(u)
-		b.server.LoseReply("create", "/single")
+		b.lose(memtree.NotAnswered, memtree.Create, "/single")
 		ctx, cancel := context.WithCancel(t.Context())
-		b.server.DropRequest("get", "/single")
-		b.server.Before(memtree.Create, func(string) {
-			if b.server.Faults() == 0 {
+		b.lose(memtree.NotExecuted, memtree.Get, "/single")
+		b.beforeEach(func(op memtree.Op, _ string) {
+			if op == memtree.Create && b.left() == 0 {
 				cancel()
 			}
 		})

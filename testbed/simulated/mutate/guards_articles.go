@@ -60,7 +60,7 @@ var articleGuards = []guard{
 	{name: "000: the loop calls back on changes only", test: unit{"./lab/article000/sofaloop", "TestElect_CallsBackInEachRound"}, patch: patch{
 		"lab/article000/sofaloop/loop.go", "\tl.mu.Lock()\n\tl.leaderInfo = info\n\tl.mu.Unlock()\n", "\tl.mu.Lock()\n\tsame := l.leaderInfo.Leader == info.Leader\n\tl.leaderInfo = info\n\tl.mu.Unlock()\n\tif same {\n\t\treturn nil\n\t}\n"}},
 	{name: "000: the loop's round is every second second", test: unit{"./lab/article000/sofaloop", "TestRun_LeaderBeatsEachSecond"}, patch: patch{
-		"lab/article000/sofaloop/loop.go", "pause.Reset(l.cfg.Interval)", "pause.Reset(2 * l.cfg.Interval)"}},
+		"lab/article000/sofaloop/loop.go", "sleep.For(ctx, l.cfg.Interval)", "sleep.For(ctx, 2*l.cfg.Interval)"}},
 	{name: "000: the loop's winner raises the term by two", test: unit{"./lab/article000/sofaloop", "TestRun_KillTheLeaderTwice"}, patch: patch{
 		"sql/lock/sofa_win.sql", "term = term + 1", "term = term + 2"}},
 	{name: "000: the loop takes every insert for a win", test: unit{"./lab/article000/sofaloop", "TestCompeteLeader_OneInserts"}, patch: patch{
@@ -106,7 +106,7 @@ var articleGuards = []guard{
 	{name: "001: the refresh is every four seconds", test: unit{"./lab/article001/rowlock", "TestArticleRefreshesItsOwnAndCleansTheDead"}, patch: patch{
 		"lab/article001/rowlock/article.go", "delay := max(r.cfg.Interval, time.Second)", "delay := 2 * max(r.cfg.Interval, time.Second)"}},
 	{name: "001: the refresh's delay counts from the start of a run", test: unit{"./lab/article001/rowlock", "TestArticleRefreshIsScheduledWithFixedDelay"}, patch: patch{
-		"lab/article001/rowlock/article.go", "\t\t\t_ = task(ctx)\n\t\t\ttimer.Reset(delay)\n", "\t\t\ttimer.Reset(delay)\n\t\t\t_ = task(ctx)\n"}},
+		"lab/article001/rowlock/article.go", "for sleep.For(ctx, delay) == nil {", "for at := time.Now().Add(delay); sleep.For(ctx, time.Until(at)) == nil; at = at.Add(delay) {"}},
 	{name: "001: ephemeral values are not refreshed", test: unit{"./lab/article001/rowlock", "TestArticleEphemeralDataAndSubscriptions"}, patch: patch{
 		"lab/article001/rowlock/article.go", "\tgroup.Go(func() { r.every(ctx, r.refreshData) })\n", ""}},
 	{name: "001: a process without locks cleans up", test: unit{"./lab/article001/rowlock", "TestArticleFaultDeadHoldersRowIsNotCleaned"}, patch: patch{
@@ -237,7 +237,7 @@ var articleGuards = []guard{
 	{name: "003: the repaired swap deposes living leaders", test: unit{"./lab/article003/versioncas", "TestLate_RepairedDeposesNoLivingLeader"}, patch: patch{
 		"lab/article003/versioncas/sql/win.sql", "AND version = ?", "AND ? >= 0"}, more: []patch{{"lab/article003/versioncas/sql/win_expired.sql", "AND version = ?\n  AND TIMESTAMPDIFF(MICROSECOND, tick_time, UTC_TIMESTAMP(3)) >= lease_ms * 1000", "AND ? >= 0"}}},
 	{name: "003: a winner knows its version", test: unit{"./lab/article003/versioncas", "TestArticleFaultLocalVersionAfterAReelection"}, patch: patch{
-		"lab/article003/versioncas/article.go", "\t\ts.version.Store(1)\n", "\t\ts.version.Store(initVersion + 1)\n"}, more: []patch{{"lab/article003/versioncas/article.go", "func (s *Service) electing(ctx context.Context, version int64)", "func (s *Service) electing(ctx context.Context, initVersion int64)"}, {"lab/article003/versioncas/article.go", "\tn, err := s.cfg.DB.Exec(ctx, articleElectSQL, s.cfg.ID, s.cfg.Key, version)\n", "\tversion := initVersion\n\tn, err := s.cfg.DB.Exec(ctx, articleElectSQL, s.cfg.ID, s.cfg.Key, version)\n"}}},
+		"lab/article003/versioncas/article.go", "\t\ts.version.Store(1)\n", "\t\ts.version.Store(initVersion + 1)\n"}, more: []patch{{"lab/article003/versioncas/article.go", "func (s *Service) electing(ctx context.Context, version int64)", "func (s *Service) electing(ctx context.Context, initVersion int64)"}, {"lab/article003/versioncas/article.go", "\tn, err := s.cfg.DB.Exec(ctx, statement(\"article_elect\"), s.cfg.ID, s.cfg.Key, version)\n", "\tversion := initVersion\n\tn, err := s.cfg.DB.Exec(ctx, statement(\"article_elect\"), s.cfg.ID, s.cfg.Key, version)\n"}}},
 	{name: "003: the repaired winner does not know its version", test: unit{"./lab/article003/versioncas", "TestArticleRepairedWinnerKnowsItsVersion"}, patch: patch{
 		"lab/article003/versioncas/swap.go", "\t\ts.version = number\n", "\t\ts.version = 1\n"}},
 	{name: "003: a restarted cluster elects", test: unit{"./lab/article003/versioncas", "TestArticleFaultARestartedClusterCannotElect"}, patch: patch{
@@ -255,7 +255,7 @@ var articleGuards = []guard{
 	{name: "004: two buyers hold the lock", test: unit{"./lab/article004/zklatch", "TestArticleTheShop"}, patch: patch{
 		"lab/article004/zklatch/queue.go", "if at == 0 {", "if at <= 1 {"}},
 	{name: "004: without a lock the stock moves as it should", test: unit{"./lab/oversell", "TestArticleWithoutALockEveryBuyerSucceeds"}, patch: patch{
-		"lab/oversell/ways.go", "return open{}, nil", "return condition{}, nil"}},
+		"lab/oversell/sale.go", "return true }, write: w.shop.write,", "return true }, write: w.shop.take,"}},
 	{name: "004: each waiter watches the first", test: unit{"./lab/article004/zklatch", "TestArticleOneWaiterIsWokenAndNotTheHerd"}, patch: patch{
 		"lab/article004/zklatch/queue.go", "return names[at-1], false", "return names[0], false"}},
 	{name: "004: the queue is in the order of ids", test: unit{"./lab/article004/zklatch", "TestArticleFair"}, patch: patch{
@@ -278,25 +278,26 @@ var articleGuards = []guard{
 	{name: "004: a writer does not wait for readers", test: unit{"./lab/article004/zklatch", "TestArticleManyReadOrOneWrites"}, patch: patch{
 		"lab/article004/zklatch/readwrite.go", "c.mutex(path, writeKind, kinds, data, oneAtATime)", "c.mutex(path, writeKind, kinds, data, func([]string, int) (string, bool) { return \"\", true })"}},
 	{name: "004: the second in the queue leads, too", test: unit{"./lab/article004/zklatch", "TestArticleThereIsOneLeaderAndItsLossIsNoticed"}, patch: patch{
-		"lab/article004/zklatch/latch.go", "\t\tcase mayGo:\n\t\t\tl.lead(", "\t\tcase err == nil:\n\t\t\tl.lead("}},
+		"lab/article004/zklatch/queue.go", "if at == 0 {", "if at <= 1 {"}},
 	{name: "004: a silent close notifies", test: unit{"./lab/article004/zklatch", "TestArticleCloseIsSilentOrNotifies"}, patch: patch{
 		"lab/article004/zklatch/latch.go", "if led && ending == Notifying {", "if led {"}},
 	{name: "004: hasLeadership does not look at the clock", test: unit{"./lab/article004/zklatch", "TestArticleASilentServerEndsTheLeadershipByOurClock"}, patch: patch{
 		"lab/article004/zklatch/client.go", "return s.ID == id && s.Connected() && time.Now().Before(s.trustedUntil())", "return s.ID == id && s.Connected()"}},
 	{name: "004: a reconnect always resets", test: unit{"./lab/article004/zklatch", "TestArticleAReconnectComparesTheOwner"}, patch: patch{
-		"lab/article004/zklatch/latch.go", "case err == nil && stat.EphemeralOwner == s.ID:", "case err == nil && stat.EphemeralOwner == s.ID+1:"}},
+		"lab/article004/zklatch/queue.go", "if s.ID != 0 && s.ID != p.session {", "if s.ID != 0 && s.Link > 1 {"}},
 	{name: "004: a node of an older session counts", test: unit{"./lab/article004/zklatch", "TestArticleANodeOfAnOlderSessionDoesNotCount"}, patch: patch{
-		"lab/article004/zklatch/latch.go", "case err == nil && stat.EphemeralOwner == s.ID:", "case err == nil && stat.EphemeralOwner <= s.ID:"}},
+		"lab/article004/zklatch/queue.go", "if s.ID != 0 && s.ID != p.session {", "if s.ID != 0 && s.ID < p.session {"}, more: []patch{{
+		"lab/article004/zklatch/queue.go", "now.ID == p.session", "now.ID >= p.session"}}},
 	{name: "004: a selector that requeues itself does not", test: unit{"./lab/article004/zklatch", "TestArticleASelectorLeadsByTurns"}, patch: patch{
 		"lab/article004/zklatch/selector.go", "\t\tif s.cfg.AutoRequeue {", "\t\tif s.cfg.AutoRequeue && s.cfg.ID == \"\" {"}},
 	{name: "004: a selector that is cut off leads on", test: unit{"./lab/article004/zklatch", "TestArticleASelectorThatIsCutOffIsInterrupted"}, patch: patch{
-		"lab/article004/zklatch/selector.go", "s.mutex.Holding(s.ctx)", "context.WithCancel(s.ctx)"}},
+		"lab/article004/zklatch/selector.go", "s.mutex.Holding(s.loop.ctx)", "context.WithCancel(s.loop.ctx)"}},
 	{name: "004: a policy allows one retry more", test: unit{"./lab/article004/zklatch", "TestArticleRetryPoliciesAllowWhatCuratorsDo"}, patch: patch{
 		"lab/article004/zklatch/retry.go", "if retryCount >= min", "if retryCount > min"}},
 	{name: "004: the pause before a retry does not grow", test: unit{"./lab/article004/zklatch", "TestArticleRetryPoliciesAllowWhatCuratorsDo"}, patch: patch{
 		"lab/article004/zklatch/retry.go", "random(1<<(retryCount+1))", "random(1<<1)"}},
 	{name: "004: a lost place starts again whatever the policy", test: unit{"./lab/article004/zklatch", "TestArticleALostPlaceAsksTheRetryPolicy"}, patch: patch{
-		"lab/article004/zklatch/queue.go", "\t\tif err := starts.next(ctx, err); err != nil {\n", "\t\tif _ = starts.next(ctx, err); ctx.Err() != nil {\n"}},
+		"lab/article004/zklatch/queue.go", "\t\tif err := q.c.cfg.Retry.allow(ctx, retries, began, err); err != nil {\n", "\t\tif _ = q.c.cfg.Retry.allow(ctx, retries, began, err); ctx.Err() != nil {\n"}},
 	{name: "004: missing parents are persistent", test: unit{"./lab/article004/zklatch", "TestArticleMissingParentsAreContainers"}, patch: patch{
 		"lab/article004/zklatch/queue.go", "q.c.makePath(ctx, q.dir, zk.FlagContainer)", "q.c.makePath(ctx, q.dir, zk.FlagPersistent)"}},
 	{name: "004: a queue that is deleted during the create ends the acquisition", test: unit{"./lab/article004/zklatch", "TestArticleAQueueThatIsDeletedDuringTheCreateStartsAgain"}, patch: patch{
@@ -306,5 +307,5 @@ var articleGuards = []guard{
 	{name: "004: an offer whose answer was lost is repeated", test: unit{"./lab/article004/zklatch", "TestSimpleDistributedQueue_LostAnswers"}, patch: patch{
 		"lab/article004/zklatch/simplequeue.go", "case errors.Is(err, ErrSessionExpired): // nothing was created", "case lost(err):"}},
 	{name: "004: a selector leads on while its connection is broken", test: unit{"./lab/article004/zklatch", "TestArticleASelectorThatIsCutOffIsInterrupted"}, patch: patch{
-		"lab/article004/zklatch/mutex.go", "if !s.reliable(session) {", "if s.ID != session || !time.Now().Before(s.trustedUntil()) {"}},
+		"lab/article004/zklatch/client.go", "if s.Link != began.Link || !s.reliable(id) {", "if s.ID != id || !time.Now().Before(s.trustedUntil()) {"}},
 }

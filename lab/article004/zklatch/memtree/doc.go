@@ -23,8 +23,6 @@
 //
 // # Faults
 //
-//	Server.LoseReply                  a request is executed, its answer is lost
-//	Server.DropRequest                a request is lost
+//	Server.Around                     a request or its answer is lost, or something happens before
 //	Server.Expire                     a session ends early
-//	Server.Before                     something happens before a request
 package memtree

@@ -2,12 +2,35 @@ package memtree
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/go-zookeeper/zk"
 )
 
 // errUnknownOp is returned for a request that this server does not support.
 var errUnknownOp = errors.New("unknown operation")
+
+// Op is a kind of request.
+type Op string
+
+// The kinds of requests.
+const (
+	Create   Op = "create"
+	Delete   Op = "delete"
+	Get      Op = "get"
+	Set      Op = "set"
+	Children Op = "children"
+)
+
+// Outcome is what happens to a request.
+type Outcome int
+
+// The outcomes. After the last two the connection breaks.
+const (
+	Answered    Outcome = iota
+	NotAnswered         // executed, but the answer is lost
+	NotExecuted         // the request is lost
+)
 
 // ops are the kinds of requests that begin with a path, by their codes.
 var ops = map[int32]Op{
@@ -81,21 +104,18 @@ func (s *Server) rewatch(ses *session, d *decoder) error {
 	if d.err != nil {
 		return d.err
 	}
-	for _, path := range nodes {
-		if n, err := s.find(path); err != nil {
+	for i, path := range slices.Concat(nodes, parents) {
+		n, err := s.find(path)
+		switch {
+		case err != nil:
 			ses.event(eventDeleted, path)
-		} else if n.mzxid > seen {
+		case i < len(nodes) && n.mzxid > seen:
 			ses.event(eventChanged, path)
-		} else {
+		case i < len(nodes):
 			watch(&n.watches, ses)
-		}
-	}
-	for _, path := range parents {
-		if n, err := s.find(path); err != nil {
-			ses.event(eventDeleted, path)
-		} else if n.pzxid > seen {
+		case n.pzxid > seen:
 			ses.event(eventChildren, path)
-		} else {
+		default:
 			watch(&n.below, ses)
 		}
 	}

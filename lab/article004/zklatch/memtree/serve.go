@@ -20,7 +20,6 @@ type conn struct {
 	conn   net.Conn
 	ses    *session
 	out    [][]byte      // packets to be written
-	last   bool          // close after these
 	gone   bool          // closed
 	more   signal.Signal // there is something in out
 }
@@ -101,24 +100,17 @@ func (w *conn) end() {
 
 // send queues a packet; mu is held.
 func (w *conn) send(e encoder) {
-	if !w.gone && !w.last {
+	if !w.gone {
 		w.out = append(w.out, e.packet())
 		w.more.Set()
 	}
-}
-
-// sendLast queues the last packet, after which the connection is closed; mu is held.
-func (w *conn) sendLast(e encoder) {
-	w.send(e)
-	w.last = true
-	w.more.Set()
 }
 
 // write writes the queued packets until the connection is closed.
 func (w *conn) write() {
 	for range w.more.C() {
 		w.server.mu.Lock()
-		out, last, gone := w.out, w.last, w.gone
+		out, gone := w.out, w.gone
 		w.out = nil
 		w.server.mu.Unlock()
 		for _, packet := range out {
@@ -126,7 +118,7 @@ func (w *conn) write() {
 				gone = true
 			}
 		}
-		if gone || last {
+		if gone {
 			w.conn.Close()
 			return
 		}
@@ -158,12 +150,6 @@ func (w *conn) read() {
 		d, err = w.packet()
 		ok = err == nil && w.answer(d)
 	}
-	w.server.mu.Lock()
-	last := w.last
-	w.server.mu.Unlock()
-	if last { // the writer closes the connection after the last packet
-		_, _ = io.Copy(io.Discard, w.conn)
-	}
 }
 
 // greet opens or continues a session. It returns false if the connection ends.
@@ -188,8 +174,8 @@ func (w *conn) greet(d *decoder) bool {
 		e.int(0)
 		e.long(0)
 		e.bytes(make([]byte, 16))
-		w.sendLast(e)
-		return false
+		w.send(e)
+		return true // until the client hangs up
 	}
 	if old := ses.conn; old != nil {
 		old.hangUp() // the session has moved to this connection
@@ -212,24 +198,22 @@ func (w *conn) answer(d *decoder) bool {
 	if ops[op] != "" {
 		path = d.string()
 	}
-	s.mu.Lock()
-	if before := s.before[ops[op]]; before != nil {
-		s.mu.Unlock()
-		before(path)
-		s.mu.Lock()
+	outcome := Answered
+	if s.Around != nil {
+		outcome = s.Around(ops[op], path)
 	}
+	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.sessions[w.ses.id] != w.ses || w.ses.conn != w {
+	if w.ses == nil || s.sessions[w.ses.id] != w.ses || w.ses.conn != w {
 		return false // expired, or moved
 	}
 	w.ses.touch()
-	f, faulty := s.fault(ops[op], path)
-	if faulty && !f.execute {
+	if outcome == NotExecuted {
 		return false
 	}
 	body := encoder{}
 	err := s.execute(w.ses, op, path, d, &body)
-	if faulty {
+	if outcome == NotAnswered {
 		return false
 	}
 	e := newPacket()
@@ -239,11 +223,10 @@ func (w *conn) answer(d *decoder) bool {
 	if err == nil {
 		e = append(e, body...)
 	}
-	if op != opClose {
-		w.send(e)
-		return true
+	w.send(e)
+	if op == opClose {
+		w.ses.conn = nil // the client hangs up when it has the answer
+		s.expire(w.ses)
 	}
-	w.sendLast(e)
-	s.expire(w.ses)
-	return false
+	return true
 }

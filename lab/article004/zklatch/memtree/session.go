@@ -1,6 +1,7 @@
 package memtree
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -9,16 +10,18 @@ import (
 type session struct {
 	id      int64
 	timeout time.Duration
-	nodes   map[string]bool // nodes that end with it, by path
-	timer   *time.Timer     // ends it; reset by each request
-	touched time.Time       // the last request
-	conn    *conn           // nil while there is none
+	timer   *time.Timer // ends it; reset by each request
+	touched time.Time   // the last request
+	conn    *conn       // nil while there is none
 }
+
+// The timeouts that a session is granted.
+const shortest, longest = 50 * time.Millisecond, time.Minute
 
 // open creates a session; mu is held.
 func (s *Server) open(timeout time.Duration) *session {
 	s.ids++
-	ses := &session{id: s.ids, timeout: min(max(timeout, s.shortest), s.longest), nodes: map[string]bool{}}
+	ses := &session{id: s.ids, timeout: min(max(timeout, shortest), longest)}
 	ses.timer = time.AfterFunc(ses.timeout, func() { s.overdue(ses) })
 	s.sessions[ses.id] = ses
 	return ses
@@ -56,13 +59,10 @@ func (s *Server) expire(ses *session) {
 	delete(s.sessions, ses.id)
 	ses.timer.Stop()
 	s.unwatch(ses)
-	paths := make([]string, 0, len(ses.nodes))
-	for path := range ses.nodes {
-		paths = append(paths, path)
-	}
-	slices.Sort(paths)
-	for _, path := range paths {
-		_ = s.remove(path, anyVersion) // cannot fail: it exists and has no children
+	for _, path := range slices.Sorted(maps.Keys(s.nodes)) {
+		if s.nodes[path].owner == ses.id {
+			_ = s.remove(path, anyVersion) // cannot fail: it exists and has no children
+		}
 	}
 	if ses.conn != nil {
 		ses.conn.hangUp()

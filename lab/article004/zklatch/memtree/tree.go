@@ -3,57 +3,48 @@ package memtree
 import (
 	"errors"
 	"fmt"
+	"path"
 	"slices"
-	"strings"
 	"sync"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 )
 
 // Server is a ZooKeeper in memory: a tree of nodes, and the sessions of its clients.
 type Server struct {
-	shortest, longest time.Duration // timeouts that a session is granted
+	// Around, if set, is called before each request is executed, and decides what
+	// happens to it. It may make requests of other sessions. Set it before Serve.
+	Around func(op Op, path string) Outcome
 
 	mu       sync.Mutex // guards the fields below, and all nodes, sessions and connections; never held across a wait
 	zxid     int64
-	root     *node
+	nodes    map[string]*node // by path
 	sessions map[int64]*session
 	ids      int64
-	faults   []fault
 	conns    map[*conn]bool
-	before   map[Op]func(path string)
 }
 
-// New returns a server with an empty tree. It grants session timeouts between 50 ms
-// and a minute.
+// New returns a server with an empty tree.
 func New() *Server {
-	s := &Server{
-		root:     &node{children: map[string]*node{}, path: "/"},
+	return &Server{
+		nodes:    map[string]*node{"/": {path: "/", children: map[string]bool{}}},
 		sessions: map[int64]*session{},
 		ids:      0x1000,
 		conns:    map[*conn]bool{},
-		before:   map[Op]func(string){},
 	}
-	s.Limits(50*time.Millisecond, time.Minute)
-	return s
 }
-
-// Limits sets the shortest and the longest session timeout that the server grants.
-// Call it before any session.
-func (s *Server) Limits(shortest, longest time.Duration) { s.shortest, s.longest = shortest, longest }
 
 // node is one node of the tree.
 type node struct {
 	path     string
 	data     []byte
-	version  int32 // how often it was written
-	owner    int64 // the session that it ends with; 0: none
-	czxid    int64 // the transaction that created it
-	mzxid    int64 // the last transaction that wrote it
-	pzxid    int64 // the last transaction that added or removed a child
-	made     int32 // children ever created: the number of the next one
-	children map[string]*node
+	version  int32           // how often it was written
+	owner    int64           // the session that it ends with; 0: none
+	czxid    int64           // the transaction that created it
+	mzxid    int64           // the last transaction that wrote it
+	pzxid    int64           // the last transaction that added or removed a child
+	made     int32           // children ever created: the number of the next one
+	children map[string]bool // their names
 
 	container      bool       // deleted by Sweep
 	watches, below []*session // that receive one event of the node, of its children
@@ -63,7 +54,9 @@ type node struct {
 func (s *Server) Watches() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.root.walk(func(at *node) { n += len(at.watches) + len(at.below) })
+	for _, at := range s.nodes {
+		n += len(at.watches) + len(at.below)
+	}
 	return n
 }
 
@@ -81,24 +74,16 @@ func (s *Server) IsContainer(path string) bool {
 func (s *Server) Sweep() (deleted []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.root.walk(func(n *node) {
+	for path, n := range s.nodes {
 		if n.container && n.made > 0 && len(n.children) == 0 {
-			deleted = append(deleted, n.path)
+			deleted = append(deleted, path)
 		}
-	})
+	}
 	slices.Sort(deleted)
 	for _, path := range deleted {
 		_ = s.remove(path, anyVersion) // cannot fail: it exists and is empty
 	}
 	return deleted
-}
-
-// walk visits n and all nodes below it.
-func (n *node) walk(visit func(*node)) {
-	visit(n)
-	for _, child := range n.children {
-		child.walk(visit)
-	}
 }
 
 // errPath is returned for a path that does not begin with a slash, ends with one, or has
@@ -109,23 +94,10 @@ const anyVersion = -1
 
 // find returns the node at path; mu is held.
 func (s *Server) find(path string) (*node, error) {
-	if path == "/" {
-		return s.root, nil
+	if n := s.nodes[path]; n != nil {
+		return n, nil
 	}
-	below, ok := strings.CutPrefix(path, "/")
-	if !ok {
-		return nil, errPath
-	}
-	n := s.root
-	for name := range strings.SplitSeq(below, "/") {
-		if name == "" {
-			return nil, errPath
-		}
-		if n = n.children[name]; n == nil {
-			return nil, zk.ErrNoNode
-		}
-	}
-	return n, nil
+	return nil, zk.ErrNoNode
 }
 
 // check returns the node at path if it has that version; mu is held.
@@ -137,68 +109,54 @@ func (s *Server) check(path string, version int32) (*node, error) {
 	return n, err
 }
 
-// parentOf returns the parent of the node at path, and the node's name; mu is held.
-func (s *Server) parentOf(path string) (parent *node, name string, err error) {
-	at := strings.LastIndexByte(path, '/')
-	if at < 0 || path == "/" {
-		return nil, "", errPath
-	}
-	parent, err = s.find(path[:max(at, 1)])
-	return parent, path[at+1:], err
-}
-
 // create creates a node and returns its path; mu is held.
-func (s *Server) create(owner *session, path string, data []byte, kind int32) (string, error) {
-	parent, name, err := s.parentOf(path)
+func (s *Server) create(owner *session, at string, data []byte, kind int32) (string, error) {
+	parent, err := s.find(path.Dir(at))
 	if err != nil {
 		return "", err
 	}
 	if parent.owner != 0 {
 		return "", fmt.Errorf("%s ends with a session and can have no children", parent.path)
 	}
-	above := path[:len(path)-len(name)]
 	if kind == zk.FlagEphemeralSequential || kind == zk.FlagSequence {
-		name += fmt.Sprintf("%010d", parent.made)
+		at += fmt.Sprintf("%010d", parent.made)
 	}
-	if name == "" {
+	if path.Clean(at) != at || !path.IsAbs(at) {
 		return "", errPath
 	}
-	if parent.children[name] != nil {
+	if s.nodes[at] != nil {
 		return "", zk.ErrNodeExists
 	}
 	s.zxid++
 	parent.made++
-	n := &node{path: above + name, data: slices.Clone(data), children: map[string]*node{},
+	n := &node{path: at, data: slices.Clone(data), children: map[string]bool{},
 		czxid: s.zxid, mzxid: s.zxid, container: kind == zk.FlagContainer}
 	if kind == zk.FlagEphemeral || kind == zk.FlagEphemeralSequential {
 		n.owner = owner.id
-		owner.nodes[n.path] = true
 	}
-	parent.children[name] = n
+	s.nodes[at] = n
+	parent.children[path.Base(at)] = true
 	s.altered(parent)
-	return n.path, nil
+	return at, nil
 }
 
 // remove deletes a node and fires its watches; mu is held.
-func (s *Server) remove(path string, version int32) error {
-	n, err := s.check(path, version)
+func (s *Server) remove(at string, version int32) error {
+	n, err := s.check(at, version)
 	switch {
 	case err != nil:
 		return err
 	case len(n.children) > 0:
 		return zk.ErrNotEmpty
-	}
-	parent, name, err := s.parentOf(path)
-	if err != nil {
-		return err // the root
+	case at == "/":
+		return errPath
 	}
 	s.zxid++
-	delete(parent.children, name)
-	if owner := s.sessions[n.owner]; owner != nil {
-		delete(owner.nodes, path)
-	}
-	notify(&n.watches, eventDeleted, path)
-	notify(&n.below, eventDeleted, path)
+	parent := s.nodes[path.Dir(at)]
+	delete(parent.children, path.Base(at))
+	delete(s.nodes, at)
+	notify(&n.watches, eventDeleted, at)
+	notify(&n.below, eventDeleted, at)
 	s.altered(parent)
 	return nil
 }
@@ -242,7 +200,7 @@ func watch(watches *[]*session, owner *session) {
 // unwatch removes a session's watches; mu is held.
 func (s *Server) unwatch(owner *session) {
 	own := func(x *session) bool { return x == owner }
-	s.root.walk(func(n *node) {
+	for _, n := range s.nodes {
 		n.watches, n.below = slices.DeleteFunc(n.watches, own), slices.DeleteFunc(n.below, own)
-	})
+	}
 }

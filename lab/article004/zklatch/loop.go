@@ -1,0 +1,47 @@
+package zklatch
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// ErrStarted is returned when a latch or a selector is started a second time, or
+// after Close.
+var ErrStarted = errors.New("already started or closed")
+
+// loop is the goroutine of a latch or a selector.
+type loop struct {
+	ctx  context.Context // ends with end, or with the Client
+	stop context.CancelFunc
+
+	mu      sync.Mutex // guards the field below
+	started bool
+	running sync.WaitGroup
+}
+
+func (c *Client) loop() *loop {
+	l := &loop{}
+	l.ctx, l.stop = context.WithCancel(c.ctx)
+	return l
+}
+
+// start starts run, which ends with ctx.
+func (l *loop) start(run func()) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.started || l.ctx.Err() != nil {
+		return ErrStarted
+	}
+	l.started = true
+	l.running.Go(run)
+	return nil
+}
+
+// end ends the goroutine, if there is one, and joins it.
+func (l *loop) end() {
+	l.mu.Lock()
+	l.stop()
+	l.mu.Unlock()
+	l.running.Wait()
+}
