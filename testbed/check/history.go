@@ -29,19 +29,19 @@ type History struct {
 
 // Entry is one thing that happened. Exactly one of the pointers is set.
 type Entry struct {
-	At       time.Duration // since the scenario began; negative before that
-	Event    *trace.Claim
-	Fault    *Fault
-	Op       *Op
-	Observed *Observation
-	Usage    *testbed.Usage // what a node with a budget had to do since its last such entry
+	At       time.Duration  `json:"-"` // since the scenario began; negative before that
+	Event    *trace.Claim   `json:"event,omitempty"`
+	Fault    *Fault         `json:"fault,omitempty"`
+	Op       *Op            `json:"op,omitempty"`
+	Observed *Observation   `json:"observed,omitempty"`
+	Usage    *testbed.Usage `json:"usage,omitempty"` // what a node with a budget had to do since its last such entry
 }
 
 // Fault is an act that was carried out.
 type Fault struct {
 	testbed.Action
-	Undo bool // it ends a fault
-	Err  error
+	Undo bool  // it ends a fault
+	Err  error `json:"-"`
 }
 
 // Op is something that a client did, received or saw, or that the player found.
@@ -52,7 +52,7 @@ type Op struct {
 	ID      string   // of the registration; of the subscriber, for pushes
 	Version int64    // of the registration, or of the datum pushed
 	Values  []string // published, seen, or wanted
-	Err     error
+	Err     error    `json:"-"`
 }
 
 // OpKind is a kind of Op.

@@ -67,12 +67,11 @@ func (r *record) history(ctx context.Context, group int) {
 	work, stop := context.WithCancel(ctx)
 	defer stop()
 	clients := newScoped(r.cluster, "")
-	clients.meter = r.meter
 	r.meter.restart()
 	rec := r.resume()
 	traffic := scenario.NewTraffic(scenario.Load{
 		Clients: 4, Names: 3, Every: 400 * time.Millisecond, Replace: 5 * time.Second, Group: fmt.Sprintf("%s-%d.", r.boot, group),
-	}, clients, rec, uint64(group))
+	}, clients, measured{rec, r.meter}, uint64(group))
 	r.mu.Lock()
 	r.working, r.level = work, 1
 	r.mu.Unlock()

@@ -3,17 +3,22 @@ package live
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
+	"conclave/internal/signal"
 	"conclave/internal/sleep"
 	"conclave/internal/trace"
 	"conclave/testbed"
 	"conclave/testbed/console"
+	"conclave/testbed/local/supervisor"
 	"conclave/testbed/outside"
 	"conclave/wire"
 )
@@ -24,6 +29,74 @@ const (
 	tailEvery = 100 * time.Millisecond
 	termsKept = 200
 )
+
+// Config describes the cluster to show.
+type Config struct {
+	Title string
+	// Processes returns the processes and their states; one goroutine calls it.
+	Processes func(ctx context.Context) ([]supervisor.Process, error)
+	HTTP      *http.Client // without a limit for the whole request, because events are followed with it
+	// TokenFor returns what is sent to an address, for reading and for an operator's
+	// commands; nil: nothing. An address may be one that a process has named.
+	TokenFor func(address string) string
+	// Cluster is where the clients run and what is acted on; nil: it is only
+	// watched.
+	Cluster testbed.Cluster
+	// Traces is the folder of the nodes' trace files; "": there are none.
+	Traces string
+	// Ends: the cluster ends with the console, which then leaves what a scenario has
+	// done as it is.
+	Ends bool
+	// Settings are those with which the cluster was started; what is zero has its
+	// default.
+	Settings supervisor.Config
+}
+
+// Source is a console.Source.
+type Source struct {
+	cfg      Config
+	boot     string // differs between two consoles on one cluster
+	looker   looker
+	record   *record
+	meter    *meter
+	again    signal.Signal // look now
+	can      *testbed.Capabilities
+	running  sync.WaitGroup // what was begun by actions
+	listing  sync.Once      // sets playable
+	playable []string
+
+	mu       sync.Mutex // guards the rest
+	work     context.Context
+	size     testbed.Size
+	beliefs  console.Beliefs
+	pending  []console.Event
+	status   status
+	active   testbed.ActiveFaults
+	outcomes map[string]console.Outcome
+	acted    int
+	play     *console.Play
+	stop     context.CancelFunc // ends the scenario; nil: none is played
+	played   int
+	seen     *sight
+	ended    bool
+	left     error // why what a scenario has left was not healed at the end
+}
+
+var _ console.Source = (*Source)(nil)
+
+// New returns a source that does nothing yet. The cluster is open.
+func New(c Config) *Source {
+	if c.TokenFor == nil {
+		c.TokenFor = func(string) string { return "" }
+	}
+	s := &Source{cfg: c, boot: strings.ToLower(rand.Text()[:4]), looker: looker{c.HTTP, c.TokenFor, c.Processes}, meter: newMeter(), again: signal.New(), beliefs: console.Beliefs{}, outcomes: map[string]console.Outcome{}}
+	if c.Cluster != nil {
+		s.can = c.Cluster.Capabilities()
+	}
+	s.record = &record{boot: s.boot, cluster: c.Cluster, meter: s.meter, traced: c.Traces != "", quiet: s.quiet}
+	s.cfg.Settings = settings(c.Settings)
+	return s
+}
 
 // Run shows the cluster until ctx ends. It fails if what a scenario has left could
 // not be healed.
@@ -136,11 +209,13 @@ func (s *Source) tail(ctx context.Context) {
 		began := time.Now()
 		all, err := files.read(func(at time.Time, c trace.Claim) {
 			s.record.event(at, c)
+			s.mu.Lock()
+			defer s.mu.Unlock()
 			switch c.Kind {
-			case trace.Led, trace.Extended, trace.Left:
-				s.mu.Lock()
-				s.beliefs.note(at, c)
-				s.mu.Unlock()
+			case trace.Led, trace.Extended:
+				s.beliefs.Trusts(c.Node.Name, c.Term, at.UnixMilli(), c.Until.UnixMilli())
+			case trace.Left:
+				s.beliefs.Left(c.Node.Name, c.Term, at.UnixMilli())
 			}
 		})
 		s.record.unread(err)
@@ -202,15 +277,15 @@ func (s *Source) state(seen *sight, moves console.Moves) (console.State, []conso
 	}
 	for name, leads := range seen.believes {
 		if leads && s.cfg.Traces == "" {
-			s.beliefs.seen(seen.at, name, seen.leader.Term)
+			s.beliefs.Trusts(name, seen.leader.Term, out.Now, out.Now+time.Second.Milliseconds())
 		}
 	}
 	for name, n := range out.Nodes {
 		if n.State == "killed" || n.State == "exited" {
-			s.beliefs.ended(seen.at, name)
+			s.beliefs.Left(name, 0, out.Now)
 		}
 	}
-	out.Believed = s.beliefs.show(seen.at)
+	out.Believed = s.beliefs.At(out.Now)
 	out.Outcomes, out.Play = maps.Clone(s.outcomes), s.play
 	s.status = statusOf(seen, now, out)
 	s.seen = seen
@@ -218,4 +293,43 @@ func (s *Source) state(seen *sight, moves console.Moves) (console.State, []conso
 	s.pending = nil
 	slices.SortStableFunc(events, func(a, b console.Event) int { return cmp.Compare(a.At, b.At) })
 	return out, events
+}
+
+// add adds an event, which is shown with the next look.
+func (s *Source) add(e console.Event) {
+	s.mu.Lock()
+	s.pending = append(s.pending, e)
+	s.mu.Unlock()
+	s.again.Set()
+}
+
+// before returns the look before this one.
+func (s *Source) before() *sight {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen
+}
+
+// quiet reports whether the cluster is at rest and nothing is done to it.
+func (s *Source) quiet() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status.atRest && s.stop == nil && len(s.active.List()) == 0
+}
+
+// now returns what the last look has seen.
+func (s *Source) now() status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status
+}
+
+// status is what outcomes are measured by.
+type status struct {
+	leader     string
+	term       uint64
+	atRest     bool // it has a leader, every slot is served, none moves, and no member is suspect
+	unreadable int  // slots
+	missing    int
+	gaps       map[uint64]int64 // leaderless milliseconds, by term
 }

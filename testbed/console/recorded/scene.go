@@ -21,7 +21,8 @@ type scene struct {
 
 	snapshot *testbed.Snapshot   // the newest one
 	sessions map[string][]string // that know a client
-	terms    []term
+	terms    []console.Term
+	beliefs  console.Beliefs
 	causes   map[string]string // for which nodes compete
 	moves    console.Moves
 	followed followed
@@ -31,15 +32,9 @@ type scene struct {
 	links    map[string]console.Link
 }
 
-// term is a leadership. Its node trusts itself until a time, or did.
-type term struct {
-	shown     console.Term
-	to, until time.Duration
-}
-
 func newScene(r *journal.Recording, hosts []string) *scene {
 	return &scene{
-		r: r, hosts: hosts, sessions: map[string][]string{}, causes: map[string]string{}, moves: console.Moves{}, followed: followed{held: map[string]stream{}},
+		r: r, hosts: hosts, sessions: map[string][]string{}, causes: map[string]string{}, beliefs: console.Beliefs{}, moves: console.Moves{}, followed: followed{held: map[string]stream{}},
 		ended: map[string]testbed.Verb{}, paused: map[string]bool{}, observer: map[string]bool{}, links: map[string]console.Link{},
 	}
 }
@@ -88,38 +83,19 @@ func (s *scene) entry(e *check.Entry) {
 		s.sessions[e.Op.Client] = e.Op.Values
 	case e.Event == nil:
 	case e.Event.Kind == trace.Led:
-		t := term{console.Term{Term: e.Event.Term, Owner: e.Event.Node.Name, Cause: s.causes[e.Event.Node.Name], At: e.At.Milliseconds()}, e.At, 0}
-		if len(s.terms) == 0 {
-			t.shown.Cause = "first"
+		t := console.Term{Term: e.Event.Term, Owner: e.Event.Node.Name, Cause: s.causes[e.Event.Node.Name], At: e.At.Milliseconds()}
+		if n := len(s.terms); n == 0 {
+			t.Cause = "first"
 		} else {
-			last := s.terms[len(s.terms)-1]
-			t.shown.Previous, t.shown.LeaderlessMs = last.shown.Owner, max(0, e.At-last.to).Milliseconds()
+			t.Previous = s.terms[n-1].Owner
+			t.LeaderlessMs = max(0, t.At-s.beliefs.Of(t.Previous, s.terms[n-1].Term).To)
 		}
 		s.terms = append(s.terms, t)
-		s.trusts(*e.Event)
+		fallthrough
 	case e.Event.Kind == trace.Extended:
-		s.trusts(*e.Event)
+		s.beliefs.Trusts(e.Event.Node.Name, e.Event.Term, e.At.Milliseconds(), e.Event.Until.Sub(s.r.Began).Milliseconds())
 	case e.Event.Kind == trace.Left:
-		s.left(e.Event.Node.Name, e.Event.Term, e.At)
-	}
-}
-
-// trusts notes until when a leader trusts itself.
-func (s *scene) trusts(c trace.Claim) {
-	for i := range s.terms {
-		if t := &s.terms[i]; t.shown.Term == c.Term && t.shown.Owner == c.Node.Name {
-			t.until = c.Until.Sub(s.r.Began)
-			t.to = max(t.to, t.until)
-		}
-	}
-}
-
-// left notes that a node does not lead a term any more; 0: whichever it led.
-func (s *scene) left(node string, number uint64, at time.Duration) {
-	for i := range s.terms {
-		if t := &s.terms[i]; t.shown.Owner == node && (number == 0 || t.shown.Term == number) {
-			t.to = min(t.to, at)
-		}
+		s.beliefs.Left(e.Event.Node.Name, e.Event.Term, e.At.Milliseconds())
 	}
 }
 
@@ -129,7 +105,7 @@ func (s *scene) fault(at time.Duration, a testbed.Action) {
 	case testbed.Kill:
 		s.ended[a.Node] = testbed.Kill
 		delete(s.paused, a.Node)
-		s.left(a.Node, 0, at)
+		s.beliefs.Left(a.Node, 0, at.Milliseconds())
 		s.followed.end(a.Node, at)
 	case testbed.Start, testbed.StartWrong:
 		delete(s.ended, a.Node)

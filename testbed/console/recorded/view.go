@@ -116,7 +116,7 @@ func (v *view) state(p position) console.State {
 			s.Protected = "arranging is off"
 		}
 	}
-	v.elections(&s, p)
+	v.elections(&s)
 	v.nodes(&s, p)
 	v.promises(&s, p)
 	v.scenario(&s, p)
@@ -138,9 +138,9 @@ func (v *view) nodes(s *console.State, p position) {
 			}
 		}
 		for _, t := range v.scene.terms {
-			if t.shown.Owner == name && p.at < t.to {
-				n.Believes, n.Leads = true, t.shown.Term == s.Term
-				n.Until, n.LeaseOf = t.until.Milliseconds(), v.Cluster.Lease.Milliseconds()
+			if b := v.scene.beliefs.Of(name, t.Term); s.Now < b.To {
+				n.Believes, n.Leads = true, t.Term == s.Term
+				n.Until, n.LeaseOf = b.To, v.Cluster.Lease.Milliseconds()
 			}
 		}
 		if n.State != "killed" && n.State != "exited" {
@@ -154,16 +154,11 @@ func (v *view) nodes(s *console.State, p position) {
 }
 
 // elections shows the terms before the position, and the newest one.
-func (v *view) elections(s *console.State, p position) {
-	s.Terms, s.Believed = map[string]console.Term{}, map[string]console.Span{}
+func (v *view) elections(s *console.State) {
+	s.Terms, s.Believed = map[string]console.Term{}, v.scene.beliefs.At(s.Now)
 	for _, t := range v.scene.terms {
-		s.Term = max(s.Term, t.shown.Term)
-		s.Terms[strconv.FormatUint(t.shown.Term, 10)] = t.shown
-		span := console.Span{Node: t.shown.Owner, Term: t.shown.Term, From: t.shown.At, To: t.to.Milliseconds()}
-		if t.to > p.at {
-			span.To, span.Open = s.Now, true
-		}
-		s.Believed[fmt.Sprint(t.shown.Owner, " ", t.shown.Term)] = span
+		s.Term = max(s.Term, t.Term)
+		s.Terms[strconv.FormatUint(t.Term, 10)] = t
 	}
 }
 
