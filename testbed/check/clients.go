@@ -175,46 +175,45 @@ type version struct {
 	i      int
 }
 
-// shown returns the tags in a push, and updates in seen the highest version
-// that showed each of them.
-func shown(o Op, at time.Duration, i int, seen map[string]version) map[string]bool {
-	now := map[string]bool{}
-	for _, value := range o.Values {
-		tag, _, ok := ParseValue(value)
-		if !ok {
-			continue
+// pushes calls f with each push: with the tags that are in it and, for each tag that
+// any push of that datum has shown, the highest version that did; f deletes those of
+// which no more is expected. The other ops of the given kinds go to other. Each slot
+// has one counter, which only rises, so the pushes of one datum to all subscribers can
+// be compared by their versions.
+func (h *History) pushes(f func(i int, at time.Duration, o Op, now map[string]bool, shown map[string]version), other func(o Op), kinds ...OpKind) {
+	of := map[string]map[string]version{} // by datum and tag
+	h.ops(func(i int, at time.Duration, o Op) {
+		if o.Kind != OpPush {
+			other(o)
+			return
 		}
-		now[tag] = true
-		if o.Version > seen[tag].number {
-			seen[tag] = version{o.Version, at, i}
+		if of[o.Name] == nil {
+			of[o.Name] = map[string]version{}
 		}
-	}
-	return now
+		now := map[string]bool{}
+		for _, value := range o.Values {
+			tag, _, ok := ParseValue(value)
+			if !ok {
+				continue
+			}
+			now[tag] = true
+			if o.Version > of[o.Name][tag].number {
+				of[o.Name][tag] = version{o.Version, at, i}
+			}
+		}
+		f(i, at, o, now, of[o.Name])
+	}, append(kinds, OpPush)...)
 }
 
-// laterVersionsHave compares the pushes of one datum to all subscribers by
-// their versions: each slot has one counter, which only rises.
+// laterVersionsHave checks that every version of a datum contains the registrations
+// that a lower one has shown to any subscriber.
 func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span, losses []span, forgotten map[string][]span) {
-	top := map[string]map[string]version{} // by datum and tag
 	ended := map[string]bool{}
 	given := map[[2]string]bool{} // subscriptions that have received a list
 	missed, connected := h.unreached(), map[string][]string{}
-	h.ops(func(i int, at time.Duration, o Op) {
-		switch o.Kind {
-		case OpWithdraw:
-			ended[o.ID] = true
-			return
-		case OpConnected:
-			connected[o.Client] = o.Values
-			return
-		}
+	h.pushes(func(i int, at time.Duration, o Op, now map[string]bool, seen map[string]version) {
 		first := !given[[2]string{o.Client, o.Name}]
 		given[[2]string{o.Client, o.Name}] = true
-		if top[o.Name] == nil {
-			top[o.Name] = map[string]version{}
-		}
-		seen := top[o.Name]
-		now := shown(o, at, i, seen)
 		for _, tag := range slices.Sorted(maps.Keys(seen)) {
 			t := seen[tag]
 			client, _, _ := strings.Cut(tag, "/")
@@ -233,7 +232,13 @@ func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span, loss
 				v.check(false, h, at, []int{t.i, i}, "%s is pushed %s at version %d without %s, which version %d has and which is live", o.Client, o.Name, o.Version, tag, t.number)
 			}
 		}
-	}, OpPush, OpWithdraw, OpConnected)
+	}, func(o Op) {
+		if o.Kind == OpWithdraw {
+			ended[o.ID] = true
+		} else {
+			connected[o.Client] = o.Values
+		}
+	}, OpWithdraw, OpConnected)
 }
 
 // excused reports whether the client was absent at any time between since and

@@ -81,18 +81,8 @@ func onlyAccepted(h *History, v *Verdict, kind trace.Kind, describe func(c trace
 // and has been withdrawn, no higher version shows it to any subscriber.
 func (h *History) withdrawnForAll(v *Verdict) {
 	absences, forgotten := h.absences(), h.forgotten()
-	top, gone := map[string]map[string]version{}, map[string]version{} // by datum and tag; by tag
-	withdrawn := map[string]bool{}
-	h.ops(func(i int, at time.Duration, o Op) {
-		if o.Kind == OpWithdraw {
-			withdrawn[o.ID] = withdrawn[o.ID] || o.Version > 0
-			return
-		}
-		if top[o.Name] == nil {
-			top[o.Name] = map[string]version{}
-		}
-		seen := top[o.Name]
-		now := shown(o, at, i, seen)
+	gone, withdrawn := map[string]version{}, map[string]bool{} // by tag
+	h.pushes(func(i int, at time.Duration, o Op, now map[string]bool, seen map[string]version) {
 		for _, tag := range slices.Sorted(maps.Keys(now)) {
 			if during(forgotten[o.Name], at, at) {
 				delete(gone, tag)
@@ -112,7 +102,7 @@ func (h *History) withdrawnForAll(v *Verdict) {
 				gone[tag] = version{o.Version, at, i}
 			}
 		}
-	}, OpPush, OpWithdraw)
+	}, func(o Op) { withdrawn[o.ID] = withdrawn[o.ID] || o.Version > 0 }, OpWithdraw)
 }
 
 // L7: a subscriber sees the values of one registration in the order in which

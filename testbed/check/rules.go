@@ -12,8 +12,8 @@ import (
 	"conclave/testbed"
 )
 
-// L1 to L17 are the rules that make the Java original lossless, as far as a
-// history shows them; L18 to L22 came later, and L23 and L24 (burst.go). The comments of the functions say which part of a rule is checked.
+// L1 to L17 are the rules that make the Java original lossless, as far as a history
+// shows them. The comments of the functions say which part of a rule is checked.
 var ruleCheckers = []checker{
 	{"L1", "sessions are the source of truth", storedWasAccepted},
 	{"L2", "no slot is served before the sessions have answered, or its source's copy is complete", servedAfterHearing},
@@ -86,19 +86,8 @@ func readsWithinOneEpoch(h *History, v *Verdict) {
 // L4: a write is accepted only by the node that leads the slot at the epoch
 // that the write names.
 func writesNameTheEpoch(h *History, v *Verdict) {
-	leads := map[nodeSlot]seenAt[conclave.Epoch]{}
-	h.events(func(i int, at time.Duration, c trace.Claim) {
-		k := nodeSlot{c.Node, c.Slot}
-		switch c.Kind {
-		case trace.Migrating, trace.Serving:
-			leads[k] = seenAt[conclave.Epoch]{c.Epoch, i}
-		case trace.Finished:
-			leads[k] = seenAt[conclave.Epoch]{i: i}
-		case trace.Stored, trace.Removed:
-			l, known := leads[k]
-			v.check(l.v == c.Epoch && !c.Epoch.IsZero() || h.Joined && !known, h, at, []int{l.i, i}, "%s accepted a write of slot %d at epoch %s, but leads at %s", c.Node, c.Slot, c.Epoch, l.v)
-		}
-	}, trace.Migrating, trace.Serving, trace.Finished, trace.Stored, trace.Removed)
+	h.onlyAt(v, map[trace.Kind]bool{trace.Migrating: true, trace.Serving: true, trace.Finished: false},
+		"%s accepted a write of slot %d at epoch %s, but leads at %s", trace.Stored, trace.Removed)
 }
 
 // L5: the tables at each node, and the leader epochs of each slot at each
