@@ -137,7 +137,7 @@ type Leadership struct {
 	i        int
 }
 
-// leaderships returns the perceived leaderships in the order in which they
+// Leaderships returns the perceived leaderships in the order in which they
 // began: from the win to the end of trust, or to an earlier end.
 func (h *History) Leaderships() []Leadership {
 	var out []Leadership

@@ -50,7 +50,6 @@ type gauge struct {
 // gauges are the figures that a scenario can ask for.
 var gauges = map[string]gauge{
 	"leaderless": {title: "from the end of one leader's trust to the next leader", times: leaderless},
-	"replaced":   {title: "from the fault of a leader until another one was seen from outside", times: replaced},
 	"overlap":    {title: "two nodes trust themselves at the same time", times: overlaps},
 	"elections":  {title: "terms won", count: events(trace.Led)},
 	"refused":    {title: "commands and writes of an older term that were refused", count: counter(func(e Entry) bool { return e.Event != nil && refusal(*e.Event) })},
@@ -189,25 +188,6 @@ func leaderless(h *History) (out []time.Duration) {
 		}
 	}
 	return out
-}
-
-// replaced returns, for each fault of the node that was observed to lead, the
-// time until another term's leader was observed.
-func replaced(h *History) []time.Duration {
-	var leader Observation
-	return h.gaps(func(e Entry) (_ string, begins, ends bool) {
-		switch {
-		case e.Observed != nil && e.Observed.Leader != "":
-			ends = e.Observed.Term > leader.Term
-			leader = *e.Observed
-		case e.Fault != nil && e.Fault.Err == nil && leader.Leader != "" && e.Fault.Node == leader.Leader:
-			switch e.Fault.Verb {
-			case testbed.Kill, testbed.Stop, testbed.Pause, testbed.Cut, testbed.CutOne:
-				begins = true
-			}
-		}
-		return "", begins, ends
-	})
 }
 
 func overlaps(h *History) (out []time.Duration) {

@@ -38,12 +38,10 @@ func oneSessionServes(h *History, v *Verdict) {
 	calm, sessions, datas := h.steady(testbed.Forbid), h.Cluster.NodesOf("session"), h.Cluster.NodesOf("data")
 	faults := h.faultSpans()
 	frozen := h.observed(func(_ time.Duration, o Observation) bool { return o.Frozen })
-	h.ops(func(i int, at time.Duration, o Op) {
+	h.allStored(v, "a session is left", func(at time.Duration) bool {
 		from := at - StoredTimeout - h.serveLimit()
-		if from >= 0 && !during(frozen, from, at) && calm(from, at) && faults.any(from, at, sessions...) && !faults.any(from, at, datas...) {
-			v.check(o.Kind == OpStored, h, at, []int{i}, "%s got no acknowledgement within %s that %s is stored, although a session is left", o.Client, StoredTimeout, o.ID)
-		}
-	}, OpStored, OpUnheard)
+		return from >= 0 && !during(frozen, from, at) && calm(from, at) && faults.any(from, at, sessions...) && !faults.any(from, at, datas...)
+	})
 }
 
 // L19: while nothing has failed for a session grace and only an operator acts,
@@ -58,11 +56,7 @@ func operatorsBreakNothing(h *History, v *Verdict) {
 		return from >= 0 && !during(trouble, from, to)
 	}
 	settles := SessionGrace + 5*time.Second
-	h.ops(func(i int, at time.Duration, o Op) {
-		if calm(max(0, at-StoredTimeout-settles), at) {
-			v.check(o.Kind == OpStored, h, at, []int{i}, "%s got no acknowledgement within %s that %s is stored, although only an operator acted", o.Client, StoredTimeout, o.ID)
-		}
-	}, OpStored, OpUnheard)
+	h.allStored(v, "only an operator acted", func(at time.Duration) bool { return calm(max(0, at-StoredTimeout-settles), at) })
 	since, began := time.Duration(-1), 0
 	for i, e := range h.Entries {
 		switch {

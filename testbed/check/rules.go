@@ -287,12 +287,19 @@ func (h *History) firstTook(epoch conclave.Epoch) time.Duration {
 // client is stored in time.
 func writesGoOn(h *History, v *Verdict) {
 	faults := h.faultSpans()
-	h.ops(func(i int, at time.Duration, o Op) {
+	h.allStored(v, "faults affected only metas and the database", func(at time.Duration) bool {
 		// The end of a node, graceful or not, has effects for a session grace.
-		if !faults.onlyOn(at-StoredTimeout-SessionGrace-5*time.Second, at, "meta-", testbed.Database) {
-			return
+		return faults.onlyOn(at-StoredTimeout-SessionGrace-5*time.Second, at, "meta-", testbed.Database)
+	})
+}
+
+// allStored checks that each change whose acknowledgement a client received, or awaited
+// in vain, at a time for which due is true was stored in time.
+func (h *History) allStored(v *Verdict, although string, due func(at time.Duration) bool) {
+	h.ops(func(i int, at time.Duration, o Op) {
+		if due(at) {
+			v.check(o.Kind == OpStored, h, at, []int{i}, "%s got no acknowledgement within %s that %s is stored, although %s", o.Client, StoredTimeout, o.ID, although)
 		}
-		v.check(o.Kind == OpStored, h, at, []int{i}, "%s got no acknowledgement within %s that %s is stored, although faults affected only metas and the database", o.Client, StoredTimeout, o.ID)
 	}, OpStored, OpUnheard)
 }
 

@@ -322,10 +322,11 @@ func (s *Source) healStopped() {
 	if s.begin("heal all, after the scenario was stopped", false, s.heal) == nil || s.cfg.Ends {
 		return
 	}
-	err := s.heal(context.Background())
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.left = err
+	if err := s.heal(context.Background()); err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.left = fmt.Errorf("heal what the scenario has left: %w", err)
+	}
 }
 
 // heal ends what was injected here, links first, and starts what is down.

@@ -206,18 +206,14 @@ func (r *record) event(at time.Time, c trace.Claim) {
 	}
 }
 
-// readUntil notes that all events until a moment were read.
-func (r *record) readUntil(at time.Time) {
+// took notes whether all events until a moment were read, and why events cannot be
+// read; nil: they can.
+func (r *record) took(until time.Time, all bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.read = at
-}
-
-// unread notes why events cannot be read; nil: they can.
-func (r *record) unread(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.lost = err
+	if r.lost = err; all {
+		r.read = until
+	}
 }
 
 // look records what is observed, if it has changed, and looks at the clients.

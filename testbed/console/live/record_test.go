@@ -28,13 +28,13 @@ func TestRecordCheck_FindsTheFirstViolationAndWhatWasBefore(t *testing.T) {
 		time.Sleep(time.Second)
 		r.event(time.Now(), led("meta-2", 7)) // a second owner of the term
 		time.Sleep(readBehind / 2)
-		r.readUntil(time.Now())
+		r.took(time.Now(), true, nil)
 		_, err := r.check(rec, time.Now(), time.Time{})
 		require.NoError(t, err)
 		assert.Nil(t, r.broken, "what was read a moment ago may be incomplete")
 
 		time.Sleep(time.Second)
-		r.readUntil(time.Now())
+		r.took(time.Now(), true, nil)
 		_, err = r.check(rec, time.Now(), time.Time{})
 		require.NoError(t, err)
 		var out console.State
@@ -61,7 +61,7 @@ func TestRecordResume_BeginsAnotherHistoryAndAddsUp(t *testing.T) {
 		}
 		checked := func(rec *check.Recorder) {
 			time.Sleep(time.Hour)
-			r.readUntil(time.Now())
+			r.took(time.Now(), true, nil)
 			_, err := r.check(rec, time.Now(), time.Time{})
 			require.NoError(t, err)
 			r.closed = r.promises

@@ -55,7 +55,7 @@ func snapshot(seen *sight) testbed.Snapshot {
 
 // statusOf summarizes a look.
 func statusOf(seen *sight, now testbed.Snapshot, out console.State) status {
-	st := status{leader: seen.leader.Leader, term: seen.leader.Term, gaps: map[uint64]int64{}}
+	st := status{term: seen.leader.Term, gaps: map[uint64]int64{}}
 	for _, e := range seen.elections {
 		st.gaps[e.Term] = e.LeaderlessMs
 	}

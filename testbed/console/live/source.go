@@ -105,16 +105,16 @@ func (s *Source) Run(ctx context.Context, hub *console.Hub) (err error) {
 	s.mu.Lock()
 	s.work = ctx
 	s.mu.Unlock()
-	follow := &follower{http: s.cfg.HTTP, tokenFor: s.cfg.TokenFor, each: s.event, nodes: map[string]bool{}}
 	var all sync.WaitGroup
 	defer func() {
+		cancel()
+		s.mu.Lock()
+		s.ended = true // no action begins any more
+		s.mu.Unlock()
+		all.Wait()
 		s.running.Wait()
-		err = s.unhealed()
+		err = s.left
 	}()
-	defer all.Wait()
-	defer func() { follow.all.Wait() }()
-	defer s.end()
-	defer cancel()
 	seen := s.first(ctx)
 	if seen == nil {
 		return nil
@@ -130,11 +130,14 @@ func (s *Source) Run(ctx context.Context, hub *console.Hub) (err error) {
 	if s.cfg.Traces != "" {
 		all.Go(func() { s.tail(ctx) })
 	}
-	moves := console.Moves{}
+	moves, followed := console.Moves{}, map[string]bool{"": true}
 	for {
 		began := time.Now()
 		for _, p := range seen.processes {
-			follow.node(ctx, p.HTTP)
+			if !followed[p.HTTP] {
+				followed[p.HTTP] = true
+				all.Go(func() { s.follow(ctx, p.HTTP) })
+			}
 		}
 		state, events := s.state(seen, moves)
 		hub.Show(state, events...)
@@ -152,23 +155,6 @@ func (s *Source) Run(ctx context.Context, hub *console.Hub) (err error) {
 			seen = next
 		}
 	}
-}
-
-// end forbids new actions: those that have begun are joined.
-func (s *Source) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ended = true
-}
-
-// unhealed returns why what a scenario has left was not healed at the end.
-func (s *Source) unhealed() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.left == nil {
-		return nil
-	}
-	return fmt.Errorf("heal what the scenario has left: %w", s.left)
 }
 
 // first looks until the processes are known, and returns nil if ctx ends before.
@@ -218,10 +204,7 @@ func (s *Source) tail(ctx context.Context) {
 				s.beliefs.Left(c.Node.Name, c.Term, at.UnixMilli())
 			}
 		})
-		s.record.unread(err)
-		if all {
-			s.record.readUntil(began)
-		}
+		s.record.took(began, all, err)
 	}
 }
 
@@ -326,7 +309,6 @@ func (s *Source) now() status {
 
 // status is what outcomes are measured by.
 type status struct {
-	leader     string
 	term       uint64
 	atRest     bool // it has a leader, every slot is served, none moves, and no member is suspect
 	unreadable int  // slots

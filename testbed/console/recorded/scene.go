@@ -26,16 +26,14 @@ type scene struct {
 	causes   map[string]string // for which nodes compete
 	moves    console.Moves
 	followed followed
-	ended    map[string]testbed.Verb // Kill or Stop, of nodes that were not started again
-	paused   map[string]bool
-	observer map[string]bool
+	active   testbed.ActiveFaults
 	links    map[string]console.Link
 }
 
 func newScene(r *journal.Recording, hosts []string) *scene {
 	return &scene{
 		r: r, hosts: hosts, sessions: map[string][]string{}, causes: map[string]string{}, beliefs: console.Beliefs{}, moves: console.Moves{}, followed: followed{held: map[string]stream{}},
-		ended: map[string]testbed.Verb{}, paused: map[string]bool{}, observer: map[string]bool{}, links: map[string]console.Link{},
+		links: map[string]console.Link{},
 	}
 }
 
@@ -103,27 +101,22 @@ func (s *scene) entry(e *check.Entry) {
 func (s *scene) fault(at time.Duration, a testbed.Action) {
 	switch a.Verb {
 	case testbed.Kill:
-		s.ended[a.Node] = testbed.Kill
-		delete(s.paused, a.Node)
+		s.active.Note(testbed.Action{Verb: testbed.Resume, Node: a.Node})
 		s.beliefs.Left(a.Node, 0, at.Milliseconds())
 		s.followed.end(a.Node, at)
-	case testbed.Start, testbed.StartWrong:
-		delete(s.ended, a.Node)
 	case testbed.Stop:
-		if s.ended[a.Node] == "" {
-			s.ended[a.Node] = testbed.Stop
+		if s.lasts(testbed.Kill, a.Node) {
+			return
 		}
-	case testbed.Pause:
-		s.paused[a.Node] = true
-	case testbed.Resume:
-		delete(s.paused, a.Node)
-	case testbed.Quit:
-		s.observer[a.Node] = true
-	case testbed.Join:
-		delete(s.observer, a.Node)
 	case testbed.Cut, testbed.CutOne, testbed.Slow, testbed.Mend:
 		s.link(a)
 	}
+	s.active.Note(a)
+}
+
+// lasts reports whether what an action has done to a node lasts.
+func (s *scene) lasts(verb testbed.Verb, node string) bool {
+	return slices.ContainsFunc(s.active.List(), func(a testbed.Action) bool { return a.Verb == verb && a.Node == node })
 }
 
 // link notes a cut, a delay or their end, between two hosts or one and all others.
@@ -154,13 +147,13 @@ func (s *scene) link(a testbed.Action) {
 func (s *scene) stateOf(name string) string {
 	up := s.snapshot != nil && slices.Contains(s.snapshot.Up, name)
 	switch {
-	case s.ended[name] == testbed.Kill:
+	case s.lasts(testbed.Kill, name):
 		return "killed"
-	case s.ended[name] == testbed.Stop && !up:
+	case s.lasts(testbed.Stop, name) && !up:
 		return "exited"
-	case s.paused[name]:
+	case s.lasts(testbed.Pause, name):
 		return "suspended"
-	case s.ended[name] == testbed.Stop:
+	case s.lasts(testbed.Stop, name):
 		return "draining"
 	case s.snapshot == nil || !slices.Contains(s.snapshot.Ready, name):
 		return "starting"

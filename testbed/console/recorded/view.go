@@ -127,7 +127,7 @@ func (v *view) state(p position) console.State {
 func (v *view) nodes(s *console.State, p position) {
 	metas := v.scene.followed.metas(p.at)
 	for _, name := range append(v.Cluster.Nodes(), testbed.Database) {
-		n := console.Node{Role: testbed.RoleOf(name), State: v.scene.stateOf(name), Observer: v.scene.observer[name]}
+		n := console.Node{Role: testbed.RoleOf(name), State: v.scene.stateOf(name), Observer: v.scene.lasts(testbed.Quit, name)}
 		n.Count(name, s.Slots)
 		if v.scene.snapshot != nil && slices.Contains(v.scene.snapshot.Forbid, name) {
 			n.Member, n.Listed = "blacklisted", "is on the blacklist"
@@ -292,10 +292,7 @@ func isEvent(e *check.Entry) bool {
 
 // eventOf returns an entry as an event of the page.
 func eventOf(e *check.Entry) console.Event {
-	out := console.Event{At: e.At.Milliseconds(), Text: e.String()}
-	if _, after, ok := strings.Cut(out.Text, "s "); ok { // without the time, which has a column
-		out.Text = after
-	}
+	out := console.Event{At: e.At.Milliseconds(), Text: e.What()}
 	switch c := e.Event; {
 	case c != nil:
 		out.Node, out.Kind, out.Term = c.Node.Name, string(c.Kind), max(c.Term, c.Epoch.Term)
