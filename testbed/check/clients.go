@@ -2,13 +2,11 @@ package check
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"conclave"
 	"conclave/internal/trace"
 	"conclave/testbed"
 )
@@ -48,10 +46,10 @@ const reconnectLimit = 3 * time.Second
 func (h *History) outages() []span {
 	faults := h.faultSpans(testbed.Kill, testbed.Stop, testbed.Pause)
 	out := []span{{-time.Hour, h.End()}}
-	for n := range h.Cluster.Sessions {
+	for _, session := range h.Cluster.NodesOf("session") {
 		var both []span
 		for _, a := range out {
-			for _, b := range merged(faults[fmt.Sprintf("session-%d", n+1)]) {
+			for _, b := range merged(faults[session]) {
 				if x := (span{max(a.from, b.from), min(a.to, b.to)}); x.from < x.to {
 					both = append(both, x)
 				}
@@ -277,13 +275,9 @@ func versionsRise(h *History, v *Verdict) {
 		}
 		return faults.any(from-2*ClientLease, to, hosts...) // a half-open link is noticed within a lease
 	}
-	type given struct {
-		session conclave.NodeID
-		sub     string
-	}
-	pushed := map[given]seenAt[int64]{}
+	pushed := map[owned]seenAt[int64]{} // by subscription
 	h.events(func(i int, at time.Duration, c trace.Claim) {
-		k := given{c.Node, c.Key}
+		k := owned{c.Node, c.Key}
 		before, known := pushed[k]
 		v.check(!known || c.Version > before.v || c.Version == before.v && again(c.Node.Name, h.Entries[before.i].At, at), h, at, []int{before.i, i}, "%s pushes %s at version %d after %d", c.Node, c.Subject, c.Version, before.v)
 		pushed[k] = seenAt[int64]{c.Version, i}
@@ -296,20 +290,12 @@ func versionsRise(h *History, v *Verdict) {
 // epoch rises, because a new leader begins above all versions that were pushed
 // (L6).
 func neverUnread(h *History, v *Verdict) {
-	type key struct {
-		session conclave.NodeID
-		name    string
-	}
-	type reading struct {
-		epoch   conclave.Epoch
-		version int64
-	}
-	last := map[key]seenAt[reading]{}
+	last := map[owned]seenAt[trace.Claim]{} // by datum
 	h.events(func(i int, at time.Duration, c trace.Claim) {
-		k := key{c.Node, c.Subject}
+		k := owned{c.Node, c.Subject}
 		b, known := last[k]
-		fell := known && (c.Epoch.Less(b.v.epoch) || c.Epoch == b.v.epoch && c.Version < b.v.version)
-		v.check(!fell, h, at, []int{b.i, i}, "%s read %s at epoch %s as version %d, after version %d at epoch %s", c.Node, c.Subject, c.Epoch, c.Version, b.v.version, b.v.epoch)
-		last[k] = seenAt[reading]{reading{c.Epoch, c.Version}, i}
+		fell := known && (c.Epoch.Less(b.v.Epoch) || c.Epoch == b.v.Epoch && c.Version < b.v.Version)
+		v.check(!fell, h, at, []int{b.i, i}, "%s read %s at epoch %s as version %d, after version %d at epoch %s", c.Node, c.Subject, c.Epoch, c.Version, b.v.Version, b.v.Epoch)
+		last[k] = seenAt[trace.Claim]{c, i}
 	}, trace.Counted)
 }

@@ -112,25 +112,20 @@ func receiversRise(h *History, v *Verdict) {
 // L6: the counter with which a leader begins to serve is above every version of
 // that slot that a session has accepted at a lower epoch.
 func newLeadersBeginAbove(h *History, v *Verdict) {
-	type top struct {
-		epoch   conclave.Epoch
-		version int64
-		i       int
-	}
-	read := map[int][]top{} // by slot, one for each epoch
+	read := map[int]map[conclave.Epoch]seenAt[int64]{} // by slot and epoch: the highest version
 	h.events(func(i int, at time.Duration, c trace.Claim) {
+		if read[c.Slot] == nil {
+			read[c.Slot] = map[conclave.Epoch]seenAt[int64]{}
+		}
 		if c.Kind == trace.Counted {
-			n := slices.IndexFunc(read[c.Slot], func(t top) bool { return t.epoch == c.Epoch })
-			if n < 0 {
-				read[c.Slot] = append(read[c.Slot], top{c.Epoch, c.Version, i})
-			} else if t := &read[c.Slot][n]; c.Version > t.version {
-				t.version, t.i = c.Version, i
+			if top, known := read[c.Slot][c.Epoch]; !known || c.Version > top.v {
+				read[c.Slot][c.Epoch] = seenAt[int64]{c.Version, i}
 			}
 			return
 		}
-		for _, t := range read[c.Slot] {
-			if t.epoch.Less(c.Epoch) {
-				v.check(c.Version > t.version, h, at, []int{t.i, i}, "%s serves slot %d at epoch %s from version %d; at %s version %d was read", c.Node, c.Slot, c.Epoch, c.Version, t.epoch, t.version)
+		for _, epoch := range sortedEpochs(read[c.Slot]) {
+			if top := read[c.Slot][epoch]; epoch.Less(c.Epoch) {
+				v.check(c.Version > top.v, h, at, []int{top.i, i}, "%s serves slot %d at epoch %s from version %d; at %s version %d was read", c.Node, c.Slot, c.Epoch, c.Version, epoch, top.v)
 			}
 		}
 	}, trace.Counted, trace.Serving)
@@ -208,12 +203,7 @@ func fewAtATime(h *History, v *Verdict) {
 }
 
 func sortedEpochs[V any](m map[conclave.Epoch]V) []conclave.Epoch {
-	var out []conclave.Epoch
-	for e := range m {
-		out = append(out, e)
-	}
-	slices.SortFunc(out, conclave.Epoch.Compare)
-	return out
+	return slices.SortedFunc(maps.Keys(m), conclave.Epoch.Compare)
 }
 
 // L15: at the end every node that still runs uses the same table.
@@ -225,13 +215,11 @@ func allCatchUp(h *History, v *Verdict) {
 			started[x.Node] = at
 		}
 	})
-	healed := false
-	h.ops(func(int, time.Duration, Op) { healed = true }, OpProgress)
+	if !slices.ContainsFunc(h.Entries, func(e Entry) bool { return e.Op != nil && e.Op.Kind == OpProgress }) {
+		return // it was not healed
+	}
 	for _, name := range slices.Sorted(maps.Keys(last)) {
 		l := last[name]
-		if !healed {
-			continue
-		}
 		// A table that was written within the last lease may not have arrived
 		// yet, and a node that was started within it may not have joined yet.
 		at, restarted := started[name]

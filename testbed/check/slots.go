@@ -86,17 +86,13 @@ func (h *History) onlyAt(v *Verdict, has map[trace.Kind]bool, format string, kin
 func tablesConverge(h *History, v *Verdict) {
 	faults := h.faultSpans()
 	limit := h.Cluster.Lease + time.Second
-	type first struct {
-		at time.Duration
-		i  int
-	}
-	began := map[conclave.Epoch]first{}
+	began := map[conclave.Epoch]seenAt[time.Duration]{}
 	var epochs []conclave.Epoch
 	held := map[conclave.NodeID]conclave.Epoch{}
 	worst := time.Duration(0)
 	h.events(func(i int, at time.Duration, c trace.Claim) {
 		if _, known := began[c.Epoch]; !known {
-			began[c.Epoch] = first{at, i}
+			began[c.Epoch] = seenAt[time.Duration]{at, i}
 			epochs = append(epochs, c.Epoch)
 		}
 		before := held[c.Node]
@@ -105,14 +101,14 @@ func tablesConverge(h *History, v *Verdict) {
 			return // the node starts
 		}
 		// For how long had another node used a newer table than this one?
-		var next first
+		var next seenAt[time.Duration]
 		for _, e := range epochs {
 			if before.Less(e) && (next.i == 0 || began[e].i < next.i) {
 				next = began[e]
 			}
 		}
-		lag := at - next.at
-		if next.i == 0 || faults.any(next.at-h.Cluster.Lease, at, c.Node.Name, "", testbed.Database) {
+		lag := at - next.v
+		if next.i == 0 || faults.any(next.v-h.Cluster.Lease, at, c.Node.Name, "", testbed.Database) {
 			return
 		}
 		worst = max(worst, lag)
