@@ -299,3 +299,13 @@ func neverUnread(h *History, v *Verdict) {
 		last[k] = seenAt[trace.Claim]{c, i}
 	}, trace.Counted)
 }
+
+// allStored checks that each change whose acknowledgement a client received, or awaited
+// in vain, at a time for which due is true was stored in time.
+func (h *History) allStored(v *Verdict, although string, due func(at time.Duration) bool) {
+	h.ops(func(i int, at time.Duration, o Op) {
+		if due(at) {
+			v.check(o.Kind == OpStored, h, at, []int{i}, "%s got no acknowledgement within %s that %s is stored, although %s", o.Client, StoredTimeout, o.ID, although)
+		}
+	}, OpStored, OpUnheard)
+}

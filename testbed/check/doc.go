@@ -41,7 +41,7 @@
 //
 // A file uses what later files declare.
 //
-//   - checker.go: a checker, its verdict, and every checker.
+//   - checker.go: every checker, subject by subject.
 //   - rules.go: the rules L1 to L22.
 //   - burst.go: a burst of load leaves nothing behind.
 //   - progress.go: what must become true after the healing.
@@ -56,6 +56,7 @@
 //   - registrations.go: the rules about registrations.
 //   - clients.go: the invariants of clients, and what excuses a missing value.
 //   - limits.go: when values may be missing or old, as ARCHITECTURE.md has it.
+//   - verdict.go: a checker and its verdict.
 //   - history.go: the record of a run.
 //   - faults.go: when a fault affected which hosts, and the cluster's graces.
 package check

@@ -254,14 +254,14 @@ func (r *Recorder) Len() int {
 
 // SoFar returns what was recorded until now and goes on recording. known reports
 // whether the nodes' events are recorded already; if not, they are read with
-// events, as testbed.Cluster.Events reads them.
+// events, as testbed.Cluster.Events reads them; nil: there are none, and no error.
 func (r *Recorder) SoFar(known bool, events func(report func(time.Time, trace.Claim)) (bool, error)) (*History, error) {
 	r.mu.Lock()
 	h := r.h
 	h.Entries, h.Began, h.HasEvents = slices.Clone(h.Entries), r.start, known
 	r.mu.Unlock()
 	var err error
-	if !known {
+	if !known && events != nil {
 		h.HasEvents, err = events(func(at time.Time, c trace.Claim) {
 			h.Entries = append(h.Entries, Entry{At: at.Sub(h.Began), Event: &c})
 		})

@@ -281,16 +281,6 @@ func writesGoOn(h *History, v *Verdict) {
 	})
 }
 
-// allStored checks that each change whose acknowledgement a client received, or awaited
-// in vain, at a time for which due is true was stored in time.
-func (h *History) allStored(v *Verdict, although string, due func(at time.Duration) bool) {
-	h.ops(func(i int, at time.Duration, o Op) {
-		if due(at) {
-			v.check(o.Kind == OpStored, h, at, []int{i}, "%s got no acknowledgement within %s that %s is stored, although %s", o.Client, StoredTimeout, o.ID, although)
-		}
-	}, OpStored, OpUnheard)
-}
-
 // L17: each row is a chain of compare-and-swaps: no two writes replace the same
 // epoch of a row, and each writes a higher epoch than it replaces. And no table
 // is published before the statement that writes it.

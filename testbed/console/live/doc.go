@@ -28,14 +28,15 @@
 // A file uses what later files declare.
 //
 //   - source.go: the observer's loop, and the state that it shows.
-//   - play.go: scenarios and storms.
 //   - act.go: what a viewer can do, and how it is done and taken back.
+//   - play.go: scenarios and storms.
 //   - outcome.go: what came of an action.
+//   - core.go: the source and its configuration.
 //   - shown.go: what a look means for the page and for the checkers.
 //   - record.go: the histories, their clients, and the checks.
 //   - scoped.go: clients with names of their own.
 //   - meter.go: rates and latencies.
-//   - events.go: the nodes' events, as streams and in trace files that grow.
+//   - tail.go: trace files that grow.
 //   - look.go: one look at the cluster, and which processes it has.
 //   - punch_linux.go: frees what was read of a file.
 //   - punch_other.go: the same where the kernel cannot.

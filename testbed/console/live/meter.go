@@ -53,8 +53,10 @@ func (m *meter) note(o check.Op) {
 	defer m.mu.Unlock()
 	switch o.Kind {
 	case check.OpPublish:
-		m.updates++
-		m.began[o.Values[0]] = now
+		for _, v := range o.Values {
+			m.began[v] = now
+			m.updates++
+		}
 	case check.OpPush:
 		m.pushes++
 		for _, v := range o.Values {

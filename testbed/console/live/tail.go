@@ -2,37 +2,14 @@ package live
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"time"
 
-	"conclave/internal/sleep"
 	"conclave/internal/trace"
-	"conclave/wire"
 )
-
-// follow takes the events of the node at an address until ctx ends. It connects again
-// whenever the connection breaks. Another incarnation begins with the first event
-// again, and an id that it does not have yet leads to none.
-func (s *Source) follow(ctx context.Context, address string) {
-	last, life := uint64(0), ""
-	for ctx.Err() == nil {
-		if now := probe(ctx, s.cfg.HTTP, address).Incarnation; now != "" && now != life {
-			life, last = now, 0
-		}
-		_ = wire.ReadEvents(ctx, s.cfg.HTTP, address, s.cfg.TokenFor(address), last, true, func(e wire.Event) error { // after any error it is opened again
-			last = e.ID
-			s.event(e)
-			return nil
-		})
-		if sleep.For(ctx, 200*time.Millisecond) != nil {
-			return
-		}
-	}
-}
 
 // readAtMost bounds what is read of one file at once.
 const readAtMost = 4 << 20

@@ -1,0 +1,120 @@
+package live
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"strings"
+	"sync"
+
+	"conclave/internal/signal"
+	"conclave/testbed"
+	"conclave/testbed/console"
+	"conclave/testbed/local/supervisor"
+)
+
+// status is what outcomes are measured by.
+type status struct {
+	term       uint64
+	atRest     bool // it has a leader, every slot is served, none moves, and no member is suspect
+	unreadable int  // slots
+	missing    int
+	gaps       map[uint64]int64 // leaderless milliseconds, by term
+}
+
+// Config describes the cluster to show.
+type Config struct {
+	Title string
+	// Processes returns the processes and their states; one goroutine calls it.
+	Processes func(ctx context.Context) ([]supervisor.Process, error)
+	HTTP      *http.Client // without a limit for the whole request, because events are followed with it
+	// TokenFor returns what is sent to an address, for reading and for an operator's
+	// commands; nil: nothing. An address may be one that a process has named.
+	TokenFor func(address string) string
+	// Cluster is where the clients run and what is acted on; nil: it is only
+	// watched.
+	Cluster testbed.Cluster
+	// Traces is the folder of the nodes' trace files; "": there are none.
+	Traces string
+	// Ends: the cluster ends with the console, which then leaves what a scenario has
+	// done as it is.
+	Ends bool
+	// Settings are those with which the cluster was started; what is zero has its
+	// default.
+	Settings supervisor.Config
+}
+
+// Source is a console.Source.
+type Source struct {
+	cfg      Config
+	boot     string // differs between two consoles on one cluster
+	looker   looker
+	record   *record
+	meter    *meter
+	again    signal.Signal // look now
+	can      *testbed.Capabilities
+	running  sync.WaitGroup // what was begun by actions
+	listing  sync.Once      // sets playable
+	playable []string
+
+	mu       sync.Mutex // guards the rest
+	work     context.Context
+	size     testbed.Size
+	beliefs  console.Beliefs
+	pending  []console.Event
+	status   status
+	active   testbed.ActiveFaults
+	outcomes map[string]console.Outcome
+	acted    int
+	play     *console.Play
+	stop     context.CancelFunc // ends the scenario; nil: none is played
+	played   int
+	seen     *sight
+	ended    bool
+	left     error // why what a scenario has left was not healed at the end
+}
+
+var _ console.Source = (*Source)(nil)
+
+// New returns a source that does nothing yet. The cluster is open.
+func New(c Config) *Source {
+	if c.TokenFor == nil {
+		c.TokenFor = func(string) string { return "" }
+	}
+	s := &Source{cfg: c, boot: strings.ToLower(rand.Text()[:4]), looker: looker{c.HTTP, c.TokenFor, c.Processes}, meter: newMeter(), again: signal.New(), beliefs: console.Beliefs{}, outcomes: map[string]console.Outcome{}}
+	if c.Cluster != nil {
+		s.can = c.Cluster.Capabilities()
+	}
+	s.record = &record{boot: s.boot, cluster: c.Cluster, meter: s.meter, traced: c.Traces != "", quiet: s.quiet}
+	s.cfg.Settings = settings(c.Settings)
+	return s
+}
+
+// add adds an event, which is shown with the next look.
+func (s *Source) add(e console.Event) {
+	s.mu.Lock()
+	s.pending = append(s.pending, e)
+	s.mu.Unlock()
+	s.again.Set()
+}
+
+// before returns the look before this one.
+func (s *Source) before() *sight {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen
+}
+
+// quiet reports whether the cluster is at rest and nothing is done to it.
+func (s *Source) quiet() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status.atRest && s.stop == nil && len(s.active.List()) == 0
+}
+
+// now returns what the last look has seen.
+func (s *Source) now() status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status
+}
