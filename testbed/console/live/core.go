@@ -13,15 +13,6 @@ import (
 	"conclave/testbed/local/supervisor"
 )
 
-// status is what outcomes are measured by.
-type status struct {
-	term       uint64
-	atRest     bool // it has a leader, every slot is served, none moves, and no member is suspect
-	unreadable int  // slots
-	missing    int
-	gaps       map[uint64]int64 // leaderless milliseconds, by term
-}
-
 // Config describes the cluster to show.
 type Config struct {
 	Title string
