@@ -1,20 +1,19 @@
 package check
 
-import (
-	"slices"
-)
+import "slices"
 
-// Checkers returns the ids of all checkers: the invariants, then the rules.
+// Checkers returns the ids of all checkers.
 func Checkers() []string {
 	var out []string
-	for _, j := range allCheckers() {
-		out = append(out, j.id)
+	for _, c := range allCheckers() {
+		out = append(out, c.id)
 	}
 	return out
 }
 
-// checkers returns the checkers in the order of the documents: I1 to I13, the
-// rules L1 to L24, and what must be linearizable.
+// allCheckers returns the checkers, subject by subject: the invariants of the
+// election, of slots and of clients, the rules, what a burst leaves behind, and what
+// must be linearizable.
 func allCheckers() []checker {
 	return slices.Concat(electionCheckers, slotCheckers, clientCheckers, ruleCheckers, burstCheckers, linearCheckers)
 }
@@ -22,12 +21,12 @@ func allCheckers() []checker {
 // Run runs the checkers with these ids, or every checker if there are none.
 func Run(h *History, ids ...string) []Verdict {
 	var out []Verdict
-	for _, j := range allCheckers() {
-		if len(ids) > 0 && !slices.Contains(ids, j.id) {
+	for _, c := range allCheckers() {
+		if len(ids) > 0 && !slices.Contains(ids, c.id) {
 			continue
 		}
-		v := Verdict{ID: j.id, Says: j.title}
-		j.run(h, &v)
+		v := Verdict{ID: c.id, Says: c.title}
+		c.run(h, &v)
 		out = append(out, v)
 	}
 	return out

@@ -2,13 +2,11 @@ package check
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"conclave"
 	"conclave/internal/trace"
 	"conclave/testbed"
 )
@@ -48,10 +46,10 @@ const reconnectLimit = 3 * time.Second
 func (h *History) outages() []span {
 	faults := h.faultSpans(testbed.Kill, testbed.Stop, testbed.Pause)
 	out := []span{{-time.Hour, h.End()}}
-	for n := range h.Cluster.Sessions {
+	for _, session := range h.Cluster.NodesOf("session") {
 		var both []span
 		for _, a := range out {
-			for _, b := range merged(faults[fmt.Sprintf("session-%d", n+1)]) {
+			for _, b := range merged(faults[session]) {
 				if x := (span{max(a.from, b.from), min(a.to, b.to)}); x.from < x.to {
 					both = append(both, x)
 				}
@@ -175,46 +173,45 @@ type version struct {
 	i      int
 }
 
-// shown returns the tags in a push, and updates in seen the highest version
-// that showed each of them.
-func shown(o Op, at time.Duration, i int, seen map[string]version) map[string]bool {
-	now := map[string]bool{}
-	for _, value := range o.Values {
-		tag, _, ok := ParseValue(value)
-		if !ok {
-			continue
+// pushes calls f with each push: with the tags that are in it and, for each tag that
+// any push of that datum has shown, the highest version that did; f deletes those of
+// which no more is expected. The other ops of the given kinds go to other. Each slot
+// has one counter, which only rises, so the pushes of one datum to all subscribers can
+// be compared by their versions.
+func (h *History) pushes(f func(i int, at time.Duration, o Op, now map[string]bool, shown map[string]version), other func(o Op), kinds ...OpKind) {
+	of := map[string]map[string]version{} // by datum and tag
+	h.ops(func(i int, at time.Duration, o Op) {
+		if o.Kind != OpPush {
+			other(o)
+			return
 		}
-		now[tag] = true
-		if o.Version > seen[tag].number {
-			seen[tag] = version{o.Version, at, i}
+		if of[o.Name] == nil {
+			of[o.Name] = map[string]version{}
 		}
-	}
-	return now
+		now := map[string]bool{}
+		for _, value := range o.Values {
+			tag, _, ok := ParseValue(value)
+			if !ok {
+				continue
+			}
+			now[tag] = true
+			if o.Version > of[o.Name][tag].number {
+				of[o.Name][tag] = version{o.Version, at, i}
+			}
+		}
+		f(i, at, o, now, of[o.Name])
+	}, append(kinds, OpPush)...)
 }
 
-// laterVersionsHave compares the pushes of one datum to all subscribers by
-// their versions: each slot has one counter, which only rises.
+// laterVersionsHave checks that every version of a datum contains the registrations
+// that a lower one has shown to any subscriber.
 func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span, losses []span, forgotten map[string][]span) {
-	top := map[string]map[string]version{} // by datum and tag
 	ended := map[string]bool{}
 	given := map[[2]string]bool{} // subscriptions that have received a list
 	missed, connected := h.unreached(), map[string][]string{}
-	h.ops(func(i int, at time.Duration, o Op) {
-		switch o.Kind {
-		case OpWithdraw:
-			ended[o.ID] = true
-			return
-		case OpConnected:
-			connected[o.Client] = o.Values
-			return
-		}
+	h.pushes(func(i int, at time.Duration, o Op, now map[string]bool, seen map[string]version) {
 		first := !given[[2]string{o.Client, o.Name}]
 		given[[2]string{o.Client, o.Name}] = true
-		if top[o.Name] == nil {
-			top[o.Name] = map[string]version{}
-		}
-		seen := top[o.Name]
-		now := shown(o, at, i, seen)
 		for _, tag := range slices.Sorted(maps.Keys(seen)) {
 			t := seen[tag]
 			client, _, _ := strings.Cut(tag, "/")
@@ -233,7 +230,13 @@ func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span, loss
 				v.check(false, h, at, []int{t.i, i}, "%s is pushed %s at version %d without %s, which version %d has and which is live", o.Client, o.Name, o.Version, tag, t.number)
 			}
 		}
-	}, OpPush, OpWithdraw, OpConnected)
+	}, func(o Op) {
+		if o.Kind == OpWithdraw {
+			ended[o.ID] = true
+		} else {
+			connected[o.Client] = o.Values
+		}
+	}, OpWithdraw, OpConnected)
 }
 
 // excused reports whether the client was absent at any time between since and
@@ -272,13 +275,9 @@ func versionsRise(h *History, v *Verdict) {
 		}
 		return faults.any(from-2*ClientLease, to, hosts...) // a half-open link is noticed within a lease
 	}
-	type given struct {
-		session conclave.NodeID
-		sub     string
-	}
-	pushed := map[given]seenAt[int64]{}
+	pushed := map[owned]seenAt[int64]{} // by subscription
 	h.events(func(i int, at time.Duration, c trace.Claim) {
-		k := given{c.Node, c.Key}
+		k := owned{c.Node, c.Key}
 		before, known := pushed[k]
 		v.check(!known || c.Version > before.v || c.Version == before.v && again(c.Node.Name, h.Entries[before.i].At, at), h, at, []int{before.i, i}, "%s pushes %s at version %d after %d", c.Node, c.Subject, c.Version, before.v)
 		pushed[k] = seenAt[int64]{c.Version, i}
@@ -291,20 +290,22 @@ func versionsRise(h *History, v *Verdict) {
 // epoch rises, because a new leader begins above all versions that were pushed
 // (L6).
 func neverUnread(h *History, v *Verdict) {
-	type key struct {
-		session conclave.NodeID
-		name    string
-	}
-	type reading struct {
-		epoch   conclave.Epoch
-		version int64
-	}
-	last := map[key]seenAt[reading]{}
+	last := map[owned]seenAt[trace.Claim]{} // by datum
 	h.events(func(i int, at time.Duration, c trace.Claim) {
-		k := key{c.Node, c.Subject}
+		k := owned{c.Node, c.Subject}
 		b, known := last[k]
-		fell := known && (c.Epoch.Less(b.v.epoch) || c.Epoch == b.v.epoch && c.Version < b.v.version)
-		v.check(!fell, h, at, []int{b.i, i}, "%s read %s at epoch %s as version %d, after version %d at epoch %s", c.Node, c.Subject, c.Epoch, c.Version, b.v.version, b.v.epoch)
-		last[k] = seenAt[reading]{reading{c.Epoch, c.Version}, i}
+		fell := known && (c.Epoch.Less(b.v.Epoch) || c.Epoch == b.v.Epoch && c.Version < b.v.Version)
+		v.check(!fell, h, at, []int{b.i, i}, "%s read %s at epoch %s as version %d, after version %d at epoch %s", c.Node, c.Subject, c.Epoch, c.Version, b.v.Version, b.v.Epoch)
+		last[k] = seenAt[trace.Claim]{c, i}
 	}, trace.Counted)
+}
+
+// allStored checks that each change whose acknowledgement a client received, or awaited
+// in vain, at a time for which due is true was stored in time.
+func (h *History) allStored(v *Verdict, although string, due func(at time.Duration) bool) {
+	h.ops(func(i int, at time.Duration, o Op) {
+		if due(at) {
+			v.check(o.Kind == OpStored, h, at, []int{i}, "%s got no acknowledgement within %s that %s is stored, although %s", o.Client, StoredTimeout, o.ID, although)
+		}
+	}, OpStored, OpUnheard)
 }

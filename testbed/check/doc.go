@@ -41,18 +41,18 @@
 //
 // A file uses what later files declare.
 //
-//   - checker.go: every checker, in the order of the documents.
+//   - checker.go: every checker, subject by subject.
 //   - rules.go: the rules L1 to L22.
 //   - burst.go: a burst of load leaves nothing behind.
 //   - progress.go: what must become true after the healing.
-//   - drains.go: a drained node has no slot, and a stop drains it.
-//   - operator.go: an operator's commands end no service.
+//   - operator.go: an operator's commands end no service, and a drain or a stop leaves
+//     a node no slot.
 //   - figure.go: what a scenario measures.
-//   - slots.go: the invariants of slots, and that they are served in time.
+//   - slots.go: the invariants of slots, also under a blacklist, and that they are
+//     served in time.
 //   - linear.go: what must be linearizable.
-//   - election.go: the invariants of the election.
-//   - blacklist.go: nodes on the blacklist are given nothing.
-//   - statement.go: statements, from the two events around each.
+//   - election.go: the invariants of the election, and statements, from the two events
+//     around each.
 //   - registrations.go: the rules about registrations.
 //   - clients.go: the invariants of clients, and what excuses a missing value.
 //   - limits.go: when values may be missing or old, as ARCHITECTURE.md has it.

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"slices"
 	"time"
 
 	"conclave"
@@ -50,39 +51,20 @@ func termsRise(h *History, v *Verdict) {
 	}, trace.Led, trace.Extended, trace.Promised)
 	// The row: a reading does not show a lower term than a reading that ended
 	// before it began.
-	reads := h.statements(trace.Looking)
-	var highest seenAt[uint64]
-	done := 0 // how many readings of byEnd are in highest
-	byEnd := sortedByEnd(reads)
-	for _, r := range reads {
-		for ; done < len(byEnd) && byEnd[done].done < r.call; done++ {
-			if e := byEnd[done]; e.after.Err == nil && e.after.Term >= highest.v {
-				highest = seenAt[uint64]{e.after.Term, e.done}
-			}
-		}
-		if r.done >= 0 && r.after.Err == nil {
-			v.check(r.after.Term >= highest.v, h, r.to, []int{highest.i, r.done}, "the row is read at term %d after it was at %d", r.after.Term, highest.v)
-		}
-	}
+	reads := slices.DeleteFunc(h.statements(trace.Looking), func(r statement) bool { return r.done < 0 || r.after.Err != nil })
+	afterThoseBefore(reads, func(r statement, highest seenAt[uint64]) {
+		v.check(r.after.Term >= highest.v, h, r.to, []int{highest.i, r.done}, "the row is read at term %d after it was at %d", r.after.Term, highest.v)
+	})
 }
 
 func noOldEffect(h *History, v *Verdict) {
 	// Effects: no row is written under an older term by a statement that was
 	// sent after a statement of a newer term was answered.
-	var newest seenAt[uint64]
 	writes := h.statements(trace.Writing)
-	byEnd := sortedByEnd(writes)
-	done := 0
-	for _, w := range writes {
-		for ; done < len(byEnd) && byEnd[done].done < w.call; done++ {
-			if e := byEnd[done]; e.after.Flag && e.after.Term >= newest.v {
-				newest = seenAt[uint64]{e.after.Term, e.done}
-			}
-		}
-		if w.done >= 0 && w.after.Flag {
-			v.check(w.after.Term >= newest.v, h, w.to, []int{newest.i, w.call, w.done}, "%s wrote %s under term %d after term %d had written", w.after.Node, w.after.Subject, w.after.Term, newest.v)
-		}
-	}
+	wrote := slices.DeleteFunc(slices.Clone(writes), func(w statement) bool { return w.done < 0 || !w.after.Flag })
+	afterThoseBefore(wrote, func(w statement, newest seenAt[uint64]) {
+		v.check(w.after.Term >= newest.v, h, w.to, []int{newest.i, w.call, w.done}, "%s wrote %s under term %d after term %d had written", w.after.Node, w.after.Subject, w.after.Term, newest.v)
+	})
 	h.noneHeldWrote(writes, v)
 	h.onlyOwnersWrote(v)
 	if h.Cluster.Takeover != "lease" {
@@ -155,7 +137,7 @@ type Leadership struct {
 	i        int
 }
 
-// leaderships returns the perceived leaderships in the order in which they
+// Leaderships returns the perceived leaderships in the order in which they
 // began: from the win to the end of trust, or to an earlier end.
 func (h *History) Leaderships() []Leadership {
 	var out []Leadership
@@ -214,4 +196,61 @@ func staleRefused(h *History, v *Verdict) {
 		highest[c.Node] = seenAt[uint64]{max(c.Term, before.v), i}
 	}, trace.Admitted, trace.Refused)
 	v.show("refused: %d", refused)
+}
+
+// statement is one statement of a node, paired from the two events around it: a
+// node plays its rounds one after the other. done is -1 if no answer was
+// recorded.
+type statement struct {
+	call, done int
+	before     trace.Claim
+	after      trace.Claim
+	from, to   time.Duration
+}
+
+var outcomes = map[trace.Kind]trace.Kind{
+	trace.Looking: trace.Looked, trace.Swapping: trace.Swapped, trace.Renewing: trace.Renewed,
+	trace.Reacquiring: trace.Reacquired, trace.Resigning: trace.Resigned, trace.Writing: trace.Wrote,
+}
+
+// statements returns the statements in the order in which they were sent.
+// Election and cluster state are two goroutines, so their statements are paired
+// separately.
+func (h *History) statements(kinds ...trace.Kind) []statement {
+	var out []statement
+	pending := map[string]int{}
+	wanted := map[trace.Kind]bool{}
+	for _, k := range kinds {
+		wanted[k], wanted[outcomes[k]] = true, true
+	}
+	h.events(func(i int, at time.Duration, c trace.Claim) {
+		if !wanted[c.Kind] {
+			return
+		}
+		if after, begins := outcomes[c.Kind]; begins {
+			pending[c.Node.String()+string(after)] = len(out)
+			out = append(out, statement{call: i, done: -1, before: c, from: at, to: h.End()})
+			return
+		}
+		if n, ok := pending[c.Node.String()+string(c.Kind)]; ok {
+			delete(pending, c.Node.String()+string(c.Kind))
+			out[n].done, out[n].after, out[n].to = i, c, at
+		}
+	})
+	return out
+}
+
+// afterThoseBefore calls f with each statement of a list, all of which were answered,
+// and with the highest term in an answer that came before it was sent.
+func afterThoseBefore(sent []statement, f func(s statement, highest seenAt[uint64])) {
+	answered := slices.SortedFunc(slices.Values(sent), func(a, b statement) int { return a.done - b.done })
+	var highest seenAt[uint64]
+	for _, s := range sent {
+		for ; answered[0].done < s.call; answered = answered[1:] {
+			if e := answered[0]; e.after.Term >= highest.v {
+				highest = seenAt[uint64]{e.after.Term, e.done}
+			}
+		}
+		f(s, highest)
+	}
 }

@@ -50,14 +50,13 @@ type gauge struct {
 // gauges are the figures that a scenario can ask for.
 var gauges = map[string]gauge{
 	"leaderless": {title: "from the end of one leader's trust to the next leader", times: leaderless},
-	"replaced":   {title: "from the fault of a leader until another one was seen from outside", times: replaced},
 	"overlap":    {title: "two nodes trust themselves at the same time", times: overlaps},
-	"elections":  {title: "terms won", count: counter(trace.Led)},
-	"refused":    {title: "commands and writes of an older term that were refused", count: refusedCount},
+	"elections":  {title: "terms won", count: events(trace.Led)},
+	"refused":    {title: "commands and writes of an older term that were refused", count: counter(func(e Entry) bool { return e.Event != nil && refusal(*e.Event) })},
 	"demotion":   {title: "from the fault to the end of its leader's trust", times: demotion},
 	"unserved":   {title: "a slot that no node serves", times: unserved},
-	"moves":      {title: "slots granted to another leader or epoch", count: counter(trace.Granted)},
-	"empty":      {title: "pushes without values", count: emptyPushes},
+	"moves":      {title: "slots granted to another leader or epoch", count: events(trace.Granted)},
+	"empty":      {title: "pushes without values", count: counter(func(e Entry) bool { return e.Op != nil && e.Op.Kind == OpPush && e.At >= 0 && len(e.Op.Values) == 0 })},
 	"push":       {title: "from a publication to each subscriber that sees it", times: pushTimes},
 	"stored":     {title: "from a publication to the acknowledgement of a data node", times: storedTimes},
 	"reconnect":  {title: "a client that no session knows", times: reconnects},
@@ -65,9 +64,9 @@ var gauges = map[string]gauge{
 	"queued":     {title: "the most bytes that waited for a node's processor", count: mostQueued},
 	"overload":   {title: "the most that one node was given to do in a second, in percent of what it can do", count: overload},
 	"statements": {title: "statements about the lock row in the first second after the first fault", count: statementsAfter},
-	"held":       {title: "pushes held back by the guard", count: counter(trace.Held)},
+	"held":       {title: "pushes held back by the guard", count: events(trace.Held)},
 	"healed":     {title: "from the end of the last fault to each kind of progress", times: healed},
-	"unheard":    {title: "changes without an acknowledgement in time", count: opCounter(OpUnheard)},
+	"unheard":    {title: "changes without an acknowledgement in time", count: counter(func(e Entry) bool { return e.Op != nil && e.Op.Kind == OpUnheard })},
 }
 
 // FigureNames returns the names of all figures, sorted.
@@ -134,40 +133,50 @@ func Since(before, now []Figure) (out []Figure) {
 	return out
 }
 
-func counter(k trace.Kind) func(*History) int {
+// counter returns a function that counts the entries for which of is true.
+func counter(of func(e Entry) bool) func(*History) int {
 	return func(h *History) (n int) {
-		h.events(func(_ int, at time.Duration, _ trace.Claim) {
-			if at >= 0 {
+		for _, e := range h.Entries {
+			if of(e) {
 				n++
 			}
-		}, k)
+		}
 		return n
 	}
 }
 
-func opCounter(k OpKind) func(*History) int {
-	return func(h *History) (n int) {
-		h.ops(func(int, time.Duration, Op) { n++ }, k)
-		return n
+// events counts the events of a kind in the scenario.
+func events(k trace.Kind) func(*History) int {
+	return counter(func(e Entry) bool { return e.Event != nil && e.Event.Kind == k && e.At >= 0 })
+}
+
+// gaps returns how long something lasted in the scenario, each time: for each key from
+// an entry that begins it to the next one that ends it.
+func (h *History) gaps(of func(e Entry) (key string, begins, ends bool)) (out []time.Duration) {
+	since := map[string]time.Duration{}
+	for _, e := range h.Entries {
+		key, begins, ends := of(e)
+		from, lasts := since[key]
+		switch {
+		case e.At < 0:
+		case ends && lasts:
+			out = append(out, e.At-from)
+			delete(since, key)
+		case begins && !lasts:
+			since[key] = e.At
+		}
 	}
+	return out
 }
 
 // leaderless returns the times in the scenario in which no node trusted itself
 // to lead; without events, those in which no node was observed to lead.
 func leaderless(h *History) (out []time.Duration) {
 	if !h.HasEvents {
-		since := time.Duration(-1)
-		for _, e := range h.Entries {
-			switch {
-			case e.Observed == nil || e.At < 0:
-			case e.Observed.Leader == "" && since < 0:
-				since = e.At
-			case e.Observed.Leader != "" && since >= 0:
-				out = append(out, e.At-since)
-				since = -1
-			}
-		}
-		return out
+		return h.gaps(func(e Entry) (_ string, begins, ends bool) {
+			led := e.Observed != nil && e.Observed.Leader != ""
+			return "", e.Observed != nil && !led, led
+		})
 	}
 	until := time.Duration(-1)
 	for _, b := range h.Leaderships() {
@@ -176,29 +185,6 @@ func leaderless(h *History) (out []time.Duration) {
 		}
 		if b.To > 0 {
 			until = max(until, b.To)
-		}
-	}
-	return out
-}
-
-// replaced returns, for each fault of the node that was observed to lead, the
-// time until another term's leader was observed.
-func replaced(h *History) (out []time.Duration) {
-	var leader Observation
-	since := time.Duration(-1)
-	for _, e := range h.Entries {
-		switch {
-		case e.Observed != nil && e.Observed.Leader != "":
-			if since >= 0 && e.Observed.Term > leader.Term {
-				out = append(out, e.At-since)
-				since = -1
-			}
-			leader = *e.Observed
-		case e.Fault != nil && e.Fault.Err == nil && since < 0 && leader.Leader != "" && e.Fault.Node == leader.Leader:
-			switch e.Fault.Verb {
-			case testbed.Kill, testbed.Stop, testbed.Pause, testbed.Cut, testbed.CutOne:
-				since = e.At
-			}
 		}
 	}
 	return out
@@ -214,15 +200,6 @@ func overlaps(h *History) (out []time.Duration) {
 		}
 	}
 	return out
-}
-
-func refusedCount(h *History) (n int) {
-	h.events(func(_ int, _ time.Duration, c trace.Claim) {
-		if refusal(c) {
-			n++
-		}
-	}, trace.Refused, trace.Wrote)
-	return n
 }
 
 // demotion returns the time from the first fault of the scenario to the end of
@@ -275,15 +252,6 @@ func unserved(h *History) (out []time.Duration) {
 	return out
 }
 
-func emptyPushes(h *History) (n int) {
-	h.ops(func(_ int, at time.Duration, o Op) {
-		if at >= 0 && len(o.Values) == 0 {
-			n++
-		}
-	}, OpPush)
-	return n
-}
-
 // pushTimes returns, for each publication and each subscriber, the time until
 // the subscriber first sees that value.
 func pushTimes(h *History) (out []time.Duration) {
@@ -310,68 +278,56 @@ func pushTimes(h *History) (out []time.Duration) {
 	return out
 }
 
-func storedTimes(h *History) (out []time.Duration) {
-	began := map[string]time.Duration{}
-	h.ops(func(_ int, at time.Duration, o Op) {
-		k := fmt.Sprint(o.ID, "#", o.Version)
-		if o.Kind != OpStored {
-			began[k] = at
-		} else if since, known := began[k]; known && since >= 0 {
-			out = append(out, at-since)
+func storedTimes(h *History) []time.Duration {
+	return h.gaps(func(e Entry) (key string, begins, ends bool) {
+		if e.Op == nil {
+			return
 		}
-	}, OpPublish, OpWithdraw, OpStored)
-	return out
+		return fmt.Sprint(e.Op.ID, "#", e.Op.Version), e.Op.Kind == OpPublish || e.Op.Kind == OpWithdraw, e.Op.Kind == OpStored
+	})
 }
 
-func reconnects(h *History) (out []time.Duration) {
-	since := map[string]time.Duration{}
-	h.ops(func(_ int, at time.Duration, o Op) {
-		from, away := since[o.Client]
-		switch {
-		case at < 0:
-		case len(o.Values) == 0 && !away:
-			since[o.Client] = at
-		case len(o.Values) > 0 && away:
-			out = append(out, at-from)
-			delete(since, o.Client)
+func reconnects(h *History) []time.Duration {
+	return h.gaps(func(e Entry) (key string, begins, ends bool) {
+		if e.Op == nil || e.Op.Kind != OpConnected {
+			return
 		}
-	}, OpConnected)
-	return out
+		return e.Op.Client, len(e.Op.Values) == 0, len(e.Op.Values) > 0
+	})
+}
+
+// usage calls f with what each node with a budget had to do in the scenario.
+func (h *History) usage(f func(at time.Duration, u testbed.Usage)) {
+	for _, e := range h.Entries {
+		if e.Usage != nil && e.At > 0 {
+			f(e.At, *e.Usage)
+		}
+	}
 }
 
 func waited(h *History) (out []time.Duration) {
-	for _, e := range h.Entries {
-		if e.Usage != nil && e.At > 0 {
-			out = append(out, e.Usage.Waited)
-		}
-	}
+	h.usage(func(_ time.Duration, u testbed.Usage) { out = append(out, u.Waited) })
 	return out
 }
 
 func mostQueued(h *History) (most int) {
-	for _, e := range h.Entries {
-		if e.Usage != nil && e.At > 0 {
-			most = max(most, e.Usage.Queued)
-		}
-	}
+	h.usage(func(_ time.Duration, u testbed.Usage) { most = max(most, u.Queued) })
 	return most
 }
 
 // overload adds up what each node was given to do in the second before each of
 // its entries.
 func overload(h *History) (most int) {
-	last := map[string][]Entry{}
-	for _, e := range h.Entries {
-		if e.Usage == nil || e.At <= 0 {
-			continue
-		}
-		all := slices.DeleteFunc(append(last[e.Usage.Node], e), func(old Entry) bool { return e.At-old.At >= time.Second })
+	type offer struct{ at, offered time.Duration }
+	last := map[string][]offer{}
+	h.usage(func(at time.Duration, u testbed.Usage) {
+		all := slices.DeleteFunc(append(last[u.Node], offer{at, u.Offered}), func(old offer) bool { return at-old.at >= time.Second })
 		sum := time.Duration(0)
 		for _, x := range all {
-			sum += x.Usage.Offered
+			sum += x.offered
 		}
-		last[e.Usage.Node], most = all, max(most, int(100*sum/time.Second))
-	}
+		last[u.Node], most = all, max(most, int(100*sum/time.Second))
+	})
 	return most
 }
 

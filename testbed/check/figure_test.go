@@ -35,12 +35,6 @@ func TestFigures_MeasureForgedHistories(t *testing.T) {
 	assert.Equal(t, 2, figure(t, f, "elections").N)
 
 	f = forge()
-	f.fault(testbed.Action{Verb: testbed.Kill, Node: "meta-1"}) // no node was seen to lead
-	f.observed("meta-1", 7).fault(testbed.Action{Verb: testbed.Kill, Node: "data-1"}).fault(testbed.Action{Verb: testbed.Kill, Node: "meta-1"})
-	f.observed("", 7).observed("meta-1", 7).pause(37*time.Millisecond).observed("meta-2", 8).pause(time.Second).observed("meta-3", 9)
-	assert.Equal(t, []time.Duration{40 * time.Millisecond}, figure(t, f, "replaced").Times)
-
-	f = forge()
 	f.claim("data-1", trace.Claim{Kind: trace.Serving, Slot: 1, Epoch: epoch(7, 1)})
 	f.fault(testbed.Action{Verb: testbed.Kill, Node: "data-1"}).pause(199 * time.Millisecond)
 	f.claim("data-2", trace.Claim{Kind: trace.Serving, Slot: 1, Epoch: epoch(7, 2)})

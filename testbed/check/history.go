@@ -29,19 +29,19 @@ type History struct {
 
 // Entry is one thing that happened. Exactly one of the pointers is set.
 type Entry struct {
-	At       time.Duration // since the scenario began; negative before that
-	Event    *trace.Claim
-	Fault    *Fault
-	Op       *Op
-	Observed *Observation
-	Usage    *testbed.Usage // what a node with a budget had to do since its last such entry
+	At       time.Duration  `json:"-"` // since the scenario began; negative before that
+	Event    *trace.Claim   `json:"event,omitempty"`
+	Fault    *Fault         `json:"fault,omitempty"`
+	Op       *Op            `json:"op,omitempty"`
+	Observed *Observation   `json:"observed,omitempty"`
+	Usage    *testbed.Usage `json:"usage,omitempty"` // what a node with a budget had to do since its last such entry
 }
 
 // Fault is an act that was carried out.
 type Fault struct {
 	testbed.Action
-	Undo bool // it ends a fault
-	Err  error
+	Undo bool  // it ends a fault
+	Err  error `json:"-"`
 }
 
 // Op is something that a client did, received or saw, or that the player found.
@@ -52,7 +52,7 @@ type Op struct {
 	ID      string   // of the registration; of the subscriber, for pushes
 	Version int64    // of the registration, or of the datum pushed
 	Values  []string // published, seen, or wanted
-	Err     error
+	Err     error    `json:"-"`
 }
 
 // OpKind is a kind of Op.
@@ -119,19 +119,16 @@ func (r *Recorder) Begin() {
 func (r *Recorder) Event(c trace.Claim) { r.add(Entry{Event: &c}) }
 
 // Late records an event that happened earlier.
-func (r *Recorder) Late(at time.Time, c trace.Claim) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.h.Entries = append(r.h.Entries, Entry{At: at.Sub(r.start), Event: &c})
-	r.late = true
-}
+func (r *Recorder) Late(at time.Time, c trace.Claim) { r.addAt(at, Entry{Event: &c}) }
 
 // Earlier records a fault that took effect earlier.
-func (r *Recorder) Earlier(at time.Time, f Fault) {
+func (r *Recorder) Earlier(at time.Time, f Fault) { r.addAt(at, Entry{Fault: &f}) }
+
+func (r *Recorder) addAt(at time.Time, e Entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.h.Entries = append(r.h.Entries, Entry{At: at.Sub(r.start), Fault: &f})
-	r.late = true
+	e.At, r.late = at.Sub(r.start), true
+	r.h.Entries = append(r.h.Entries, e)
 }
 
 // Fault records an act.
@@ -257,14 +254,14 @@ func (r *Recorder) Len() int {
 
 // SoFar returns what was recorded until now and goes on recording. known reports
 // whether the nodes' events are recorded already; if not, they are read with
-// events, as testbed.Cluster.Events reads them.
+// events, as testbed.Cluster.Events reads them; nil: there are none, and no error.
 func (r *Recorder) SoFar(known bool, events func(report func(time.Time, trace.Claim)) (bool, error)) (*History, error) {
 	r.mu.Lock()
 	h := r.h
 	h.Entries, h.Began, h.HasEvents = slices.Clone(h.Entries), r.start, known
 	r.mu.Unlock()
 	var err error
-	if !known {
+	if !known && events != nil {
 		h.HasEvents, err = events(func(at time.Time, c trace.Claim) {
 			h.Entries = append(h.Entries, Entry{At: at.Sub(h.Began), Event: &c})
 		})
@@ -277,10 +274,7 @@ func (r *Recorder) SoFar(known bool, events func(report func(time.Time, trace.Cl
 // copy and every session were lost (losses), by what was recorded so far; 0: it
 // may not.
 func (r *Recorder) GuardEnds() (ends time.Duration) {
-	r.mu.Lock()
-	h := r.h
-	h.Entries = slices.Clone(h.Entries)
-	r.mu.Unlock()
+	h, _ := r.SoFar(true, nil) // without events nothing fails
 	for _, s := range h.losses() {
 		ends = max(ends, s.to+GuardGrace)
 	}
@@ -335,18 +329,20 @@ func (h *History) faults(f func(i int, at time.Duration, x Fault)) {
 }
 
 // String returns the entry as one line of text.
-func (e Entry) String() string {
-	at := fmt.Sprintf("%9.3fs ", e.At.Seconds())
+func (e Entry) String() string { return fmt.Sprintf("%9.3fs %s", e.At.Seconds(), e.What()) }
+
+// What returns the entry as text, without its time.
+func (e Entry) What() string {
 	switch {
 	case e.Event != nil:
-		return at + claimText(*e.Event)
+		return claimText(*e.Event)
 	case e.Fault != nil && e.Fault.Err != nil:
-		return at + "FAULT " + e.Fault.Action.String() + ": " + e.Fault.Err.Error()
+		return "FAULT " + e.Fault.Action.String() + ": " + e.Fault.Err.Error()
 	case e.Fault != nil:
-		return at + "FAULT " + e.Fault.Action.String()
+		return "FAULT " + e.Fault.Action.String()
 	case e.Op != nil:
 		o := e.Op
-		out := fmt.Sprintf("%s%s %s %s", at, o.Client, o.Kind, o.Name)
+		out := fmt.Sprintf("%s %s %s", o.Client, o.Kind, o.Name)
 		if o.Version > 0 {
 			out += fmt.Sprintf(" version %d", o.Version)
 		}
@@ -359,11 +355,11 @@ func (e Entry) String() string {
 		return out
 	case e.Usage != nil:
 		u := e.Usage
-		return fmt.Sprintf("%s%s offered %s waited %s queued %d blocked %d", at, u.Node, u.Offered, u.Waited, u.Queued, u.Blocked)
+		return fmt.Sprintf("%s offered %s waited %s queued %d blocked %d", u.Node, u.Offered, u.Waited, u.Queued, u.Blocked)
 	case e.Observed != nil:
-		return fmt.Sprintf("%sseen: leader %q term %d table %s stable %t even %t", at, e.Observed.Leader, e.Observed.Term, e.Observed.Epoch, e.Observed.Stable, e.Observed.Even)
+		return fmt.Sprintf("seen: leader %q term %d table %s stable %t even %t", e.Observed.Leader, e.Observed.Term, e.Observed.Epoch, e.Observed.Stable, e.Observed.Even)
 	}
-	return at
+	return ""
 }
 
 func claimText(c trace.Claim) string {
@@ -433,14 +429,14 @@ func even(s testbed.Snapshot, leftOut func(name string) bool) bool {
 	return len(leads) > 0 && most-least <= 1
 }
 
-// storedTimeout is how long a client waits until a data node has acknowledged
+// StoredTimeout is how long a client waits until a data node has acknowledged
 // its change.
 const StoredTimeout = 5 * time.Second
 
-// reader is the name of the client that reads at the end.
+// Reader is the name of the client that reads at the end.
 const Reader = "reader"
 
-// parseValue reads "client-2/7#13".
+// ParseValue reads "client-2/7#13".
 func ParseValue(v string) (tag string, n int, ok bool) {
 	tag, count, ok := strings.Cut(v, "#")
 	n, err := strconv.Atoi(count)

@@ -2,7 +2,6 @@ package check
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"conclave"
@@ -26,8 +25,8 @@ func (h *History) forgotten() map[string][]span {
 	h.ops(func(i int, at time.Duration, o Op) {
 		for _, id := range o.Values {
 			until := max(at+time.Second, h.servedAfter(i, id))
-			for n := range h.Cluster.Sessions {
-				for _, s := range sessions[fmt.Sprintf("session-%d", n+1)] {
+			for _, session := range h.Cluster.NodesOf("session") {
+				for _, s := range sessions[session] {
 					if s.from >= at-reconnectLimit && s.from <= until {
 						slots[id] = append(slots[id], span{max(at, s.from), max(at, s.from) + SessionGrace})
 					}
@@ -35,24 +34,38 @@ func (h *History) forgotten() map[string][]span {
 			}
 		}
 	}, OpAhead)
-	answered := h.answers()
+	h.servedFromSessions(func(at time.Duration, id, session string, answered time.Duration, did bool) {
+		for _, s := range sessions[session] {
+			if s.from >= at-reconnectLimit && s.from <= at && !(did && answered < s.from) {
+				slots[id] = append(slots[id], span{at, at + SessionGrace})
+			}
+		}
+	})
+	return byName(h, slots)
+}
+
+// servedFromSessions calls f with each time when a slot was served incomplete and
+// without a copy, from what the sessions had: for each session, with when its answer
+// was taken in, if it was.
+func (h *History) servedFromSessions(f func(at time.Duration, slot, session string, answered time.Duration, did bool)) {
+	type answer struct {
+		nodeSlot
+		epoch   conclave.Epoch
+		session string
+	}
+	answers := map[answer]time.Duration{}
 	h.events(func(_ int, at time.Duration, c trace.Claim) {
-		asker := answer{nodeSlot: nodeSlot{c.Node, c.Slot}, epoch: c.Epoch}
+		answers[answer{nodeSlot{c.Node, c.Slot}, c.Epoch, c.Peer.Name}] = at
+	}, trace.Merged)
+	h.events(func(_ int, at time.Duration, c trace.Claim) {
 		if c.Key != trace.Incomplete || c.Flag || !c.Base.IsZero() {
 			return
 		}
-		for n := range h.Cluster.Sessions {
-			asker.session = fmt.Sprintf("session-%d", n+1)
-			answeredAt, did := answered[asker]
-			if slices.ContainsFunc(sessions[asker.session], func(s span) bool {
-				return s.from >= at-reconnectLimit && s.from <= at && !(did && answeredAt < s.from)
-			}) {
-				slots[fmt.Sprint(c.Slot)] = append(slots[fmt.Sprint(c.Slot)], span{at, at + SessionGrace})
-				return
-			}
+		for _, session := range h.Cluster.NodesOf("session") {
+			answered, did := answers[answer{nodeSlot{c.Node, c.Slot}, c.Epoch, session}]
+			f(at, fmt.Sprint(c.Slot), session, answered, did)
 		}
 	}, trace.Serving)
-	return byName(h, slots)
 }
 
 // unreached is a time in which first lists may lack the registrations of one
@@ -67,36 +80,13 @@ type unreached struct {
 // until the mark of that has ended.
 func (h *History) unreached() map[string][]unreached {
 	slots := map[string][]unreached{}
-	answered := h.answers()
 	closed := h.faultSpans(testbed.ClosePort, testbed.StartWrong)
-	h.events(func(_ int, at time.Duration, c trace.Claim) {
-		if c.Key != trace.Incomplete || c.Flag || !c.Base.IsZero() {
-			return
+	h.servedFromSessions(func(at time.Duration, id, session string, _ time.Duration, did bool) {
+		if !did && closed.any(at, at, session) {
+			slots[id] = append(slots[id], unreached{span{at, h.markedUntil(at)}, session})
 		}
-		for _, session := range h.Cluster.NodesOf("session") {
-			if _, did := answered[answer{nodeSlot{c.Node, c.Slot}, c.Epoch, session}]; !did && closed.any(at, at, session) {
-				id := fmt.Sprint(c.Slot)
-				slots[id] = append(slots[id], unreached{span{at, h.markedUntil(at)}, session})
-			}
-		}
-	}, trace.Serving)
+	})
 	return byName(h, slots)
-}
-
-// answer is a session's answer to the leader of a slot at an epoch.
-type answer struct {
-	nodeSlot
-	epoch   conclave.Epoch
-	session string
-}
-
-// answers returns when each answer was taken in.
-func (h *History) answers() map[answer]time.Duration {
-	out := map[answer]time.Duration{}
-	h.events(func(_ int, at time.Duration, c trace.Claim) {
-		out[answer{nodeSlot{c.Node, c.Slot}, c.Epoch, c.Peer.Name}] = at
-	}, trace.Merged)
-	return out
 }
 
 // byName returns what is known of slots for each datum that was pushed.
@@ -151,8 +141,8 @@ func (h *History) losses() (out []span) {
 	outages := h.outages()
 	for _, o := range outages {
 		lost := 0
-		for n := range h.Cluster.Datas {
-			if faults.any(o.from-refillTime, o.to, fmt.Sprintf("data-%d", n+1)) {
+		for _, data := range h.Cluster.NodesOf("data") {
+			if faults.any(o.from-refillTime, o.to, data) {
 				lost++
 			}
 		}

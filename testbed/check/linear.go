@@ -38,15 +38,15 @@ type lockRow struct {
 	beat  uint64
 }
 
-// lockOp is a statement; lockAnswer is its outcome.
-type lockOp struct {
-	kind    trace.Kind // of the call
-	me      conclave.NodeID
-	expects lockRow
-	beaten  bool // a win whose predicate names the beat
-	term    uint64
-}
+// lockOp is a statement, as the event before it describes it: Peer, Term and Beat are
+// the row that it expects, Epoch.Term is the term to win, and Flag is set if the
+// predicate of a win names the beat.
+type lockOp trace.Claim
 
+// rowOf returns the row that an event is about.
+func rowOf(c trace.Claim) lockRow { return lockRow{true, c.Peer, c.Term, c.Beat} }
+
+// lockAnswer is its outcome.
 type lockAnswer struct {
 	lost    bool // it is not known whether the statement was executed
 	changed int
@@ -59,7 +59,7 @@ var lockModel = porcupine.NondeterministicModel{
 	Init: func() []any { return []any{lockRow{}} },
 	Step: func(state, input, output any) []any {
 		row, op, out := state.(lockRow), input.(lockOp), output.(lockAnswer)
-		if op.kind == trace.Looking {
+		if op.Kind == trace.Looking {
 			if out.lost {
 				return []any{row}
 			}
@@ -98,13 +98,13 @@ func (r lockRow) String() string {
 }
 
 func (o lockOp) String() string {
-	switch o.kind {
+	switch o.Kind {
 	case trace.Looking:
-		return o.me.Name + " reads"
+		return o.Node.Name + " reads"
 	case trace.Swapping:
-		return fmt.Sprintf("%s wins term %d from (%s)", o.me.Name, o.term, o.expects)
+		return fmt.Sprintf("%s wins term %d from (%s)", o.Node.Name, o.Epoch.Term, rowOf(trace.Claim(o)))
 	}
-	return fmt.Sprintf("%s, %s (%s)", o.me.Name, o.kind, o.expects)
+	return fmt.Sprintf("%s, %s (%s)", o.Node.Name, o.Kind, rowOf(trace.Claim(o)))
 }
 
 func (a lockAnswer) String() string {
@@ -160,16 +160,16 @@ func Visualize(dir string, verdicts []Verdict) error {
 
 // certain reports whether the statement's predicate names only owner, term and
 // beat.
-func (o lockOp) certain() bool { return o.kind == trace.Renewing || o.kind == trace.Resigning }
+func (o lockOp) certain() bool { return o.Kind == trace.Renewing || o.Kind == trace.Resigning }
 
 // apply returns the row after the statement; fits reports whether its predicate
 // may hold on the row.
 func (o lockOp) apply(row lockRow) (next lockRow, fits bool) {
-	e := o.expects
-	switch o.kind {
+	e := rowOf(trace.Claim(o))
+	switch o.Kind {
 	case trace.Swapping:
-		fits = !row.known || row.owner == e.owner && row.term == e.term && (!o.beaten || row.beat == e.beat)
-		return lockRow{true, o.me, o.term, 0}, fits
+		fits = !row.known || row.owner == e.owner && row.term == e.term && (!o.Flag || row.beat == e.beat)
+		return lockRow{true, o.Node, o.Epoch.Term, 0}, fits
 	case trace.Renewing:
 		fits = !row.known || row.owner == e.owner && row.term == e.term && row.beat == e.beat
 		return lockRow{true, e.owner, e.term, e.beat + 1}, fits
@@ -223,12 +223,8 @@ func (h *History) lockOps() (ops []porcupine.Operation) {
 			to = int64(len(h.Entries)) + int64(s.call)
 		}
 		ops = append(ops, porcupine.Operation{
-			ClientId: client[s.before.Node], Call: int64(s.call), Return: to,
-			Input: lockOp{
-				kind: s.before.Kind, me: s.before.Node, beaten: s.before.Flag, term: s.before.Epoch.Term,
-				expects: lockRow{true, s.before.Peer, s.before.Term, s.before.Beat},
-			},
-			Output: lockAnswer{lost: lost, changed: s.after.Count, row: lockRow{true, s.after.Peer, s.after.Term, s.after.Beat}},
+			ClientId: client[s.before.Node], Call: int64(s.call), Return: to, Input: lockOp(s.before),
+			Output: lockAnswer{lost: lost, changed: s.after.Count, row: rowOf(s.after)},
 		})
 	}
 	return ops

@@ -1,8 +1,12 @@
 package check
 
 import (
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
+	"conclave"
 	"conclave/internal/trace"
 	"conclave/testbed"
 )
@@ -34,12 +38,10 @@ func oneSessionServes(h *History, v *Verdict) {
 	calm, sessions, datas := h.steady(testbed.Forbid), h.Cluster.NodesOf("session"), h.Cluster.NodesOf("data")
 	faults := h.faultSpans()
 	frozen := h.observed(func(_ time.Duration, o Observation) bool { return o.Frozen })
-	h.ops(func(i int, at time.Duration, o Op) {
+	h.allStored(v, "a session is left", func(at time.Duration) bool {
 		from := at - StoredTimeout - h.serveLimit()
-		if from >= 0 && !during(frozen, from, at) && calm(from, at) && faults.any(from, at, sessions...) && !faults.any(from, at, datas...) {
-			v.check(o.Kind == OpStored, h, at, []int{i}, "%s got no acknowledgement within %s that %s is stored, although a session is left", o.Client, StoredTimeout, o.ID)
-		}
-	}, OpStored, OpUnheard)
+		return from >= 0 && !during(frozen, from, at) && calm(from, at) && faults.any(from, at, sessions...) && !faults.any(from, at, datas...)
+	})
 }
 
 // L19: while nothing has failed for a session grace and only an operator acts,
@@ -54,11 +56,7 @@ func operatorsBreakNothing(h *History, v *Verdict) {
 		return from >= 0 && !during(trouble, from, to)
 	}
 	settles := SessionGrace + 5*time.Second
-	h.ops(func(i int, at time.Duration, o Op) {
-		if calm(max(0, at-StoredTimeout-settles), at) {
-			v.check(o.Kind == OpStored, h, at, []int{i}, "%s got no acknowledgement within %s that %s is stored, although only an operator acted", o.Client, StoredTimeout, o.ID)
-		}
-	}, OpStored, OpUnheard)
+	h.allStored(v, "only an operator acted", func(at time.Duration) bool { return calm(max(0, at-StoredTimeout-settles), at) })
 	since, began := time.Duration(-1), 0
 	for i, e := range h.Entries {
 		switch {
@@ -73,3 +71,121 @@ func operatorsBreakNothing(h *History, v *Verdict) {
 		}
 	}
 }
+
+// L14: a data node that reports itself drained leads no slot then, and answers
+// no read afterwards. A stop drains a data node (stopsHandOver).
+func drainedOwnsNothing(h *History, v *Verdict) {
+	drained := map[conclave.NodeID]int{}
+	h.events(func(i int, at time.Duration, c trace.Claim) {
+		switch c.Kind {
+		case trace.Emptied:
+			if c.Flag {
+				v.check(c.Count == 0, h, at, []int{i}, "%s was drained and still leads %d slots", c.Node, c.Count)
+				drained[c.Node] = i
+			}
+		default:
+			if before, is := drained[c.Node]; is {
+				v.check(false, h, at, []int{before, i}, "%s answers a read of slot %d after it was drained", c.Node, c.Slot)
+			}
+		}
+	}, trace.Emptied, trace.Read)
+	h.stopsHandOver(v)
+}
+
+// stopsHandOver checks that a data node that is stopped while nothing else
+// happens hands its slots over, within stopLimit, unless a stop of the whole
+// cluster was announced to it, or to the leader, within the last minute.
+func (h *History) stopsHandOver(v *Verdict) {
+	isAnnouncement := func(v testbed.Verb) bool { return v == testbed.AnnounceStop }
+	isStop := func(v testbed.Verb) bool { return v == testbed.Stop || isAnnouncement(v) }
+	otherOfData, others := h.faultSpansBut(isStop), h.faultSpansBut(isAnnouncement)
+	calm := func(from, to time.Duration) bool {
+		for host, spans := range others {
+			if strings.HasPrefix(host, "data-") {
+				spans = otherOfData[host]
+			}
+			if !strings.HasPrefix(host, "client-") && during(spans, from, to) {
+				return false
+			}
+		}
+		return true
+	}
+	inForce := h.announcements()
+	stopped := map[string]seenAt[time.Duration]{}
+	reports := map[string]bool{} // nodes whose events are in the history
+	inTime := func(i int, at time.Duration, node string) {
+		s, is := stopped[node]
+		if is && !(h.Joined && s.v <= 0) && len(stopped) == 1 && reports[node] && !inForce(node, s.v, at) && calm(s.v-SessionGrace-5*time.Second, at-1) {
+			v.check(at-s.v <= stopLimit, h, at, []int{s.i, i}, "%s was stopped without any other fault, and %s later it has not handed its slots over", node, at-s.v)
+		}
+	}
+	for i, e := range h.Entries {
+		if e.Event != nil {
+			reports[e.Event.Node.Name] = true
+		}
+		switch f := e.Fault; {
+		case f != nil && f.Err == nil && f.Verb == testbed.Stop && !f.Undo && !(h.Joined && e.At <= -stopLimit) && strings.HasPrefix(f.Node, "data-"):
+			stopped[f.Node] = seenAt[time.Duration]{e.At, i}
+		case f != nil && f.Err == nil && f.Verb == testbed.Kill: // it no longer stops, and what it reports meanwhile does not count
+			inTime(i, e.At, f.Node)
+			delete(stopped, f.Node)
+		case e.Event != nil && e.Event.Kind == trace.Emptied:
+			s, was := stopped[e.Event.Node.Name]
+			delete(stopped, e.Event.Node.Name)
+			if was && !(h.Joined && s.v <= 0) && len(stopped) == 0 && !inForce(e.Event.Node.Name, s.v, e.At) && calm(s.v-SessionGrace-5*time.Second, e.At) {
+				v.check(e.Event.Flag, h, e.At, []int{s.i, i}, "%s was stopped without any other fault and did not hand its %d slots over", e.Event.Node, e.Event.Count)
+			}
+		}
+	}
+	for _, node := range slices.Sorted(maps.Keys(stopped)) {
+		inTime(len(h.Entries)-1, h.End(), node)
+	}
+}
+
+// stopLimit bounds how long a data node hands its slots over while nothing else
+// happens.
+const stopLimit = 20 * time.Second
+
+// announcements returns a function that reports whether an announced stop of the
+// whole cluster may have been in force at a node at some moment between two
+// times. An announcement whose answer was lost may have arrived. What the leader
+// received is in force for longer if a meta or the database was in trouble
+// meanwhile: a later leader counts from its own arrival.
+func (h *History) announcements() func(node string, from, to time.Duration) bool {
+	type announcement struct {
+		node string // "" for all
+		span
+	}
+	var all []announcement
+	var trouble []span
+	for host, spans := range h.faultSpansBut(testbed.Verb.IsCommand) {
+		if host == testbed.Database || strings.HasPrefix(host, "meta-") {
+			trouble = append(trouble, spans...)
+		}
+	}
+	trouble = merged(trouble)
+	for _, e := range h.Entries {
+		if e.Fault == nil || e.Fault.Verb != testbed.AnnounceStop {
+			continue
+		}
+		a := announcement{e.Fault.Node, span{e.At, e.At + AnnouncementLasts}}
+		if strings.HasPrefix(a.node, "meta-") {
+			a.node = ""
+			for _, t := range trouble {
+				if t.to >= e.At && t.from <= a.to {
+					a.to = max(a.to, t.to+AnnouncementLasts)
+				}
+			}
+		}
+		all = append(all, a)
+	}
+	return func(node string, from, to time.Duration) bool {
+		return slices.ContainsFunc(all, func(a announcement) bool {
+			return (a.node == "" || a.node == node) && a.from <= to && from <= a.to
+		})
+	}
+}
+
+// AnnouncementLasts bounds how long an announcement is in force at the nodes
+// that it was made to: a minute, and one second for its way there.
+const AnnouncementLasts = 61 * time.Second

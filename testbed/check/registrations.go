@@ -81,18 +81,8 @@ func onlyAccepted(h *History, v *Verdict, kind trace.Kind, describe func(c trace
 // and has been withdrawn, no higher version shows it to any subscriber.
 func (h *History) withdrawnForAll(v *Verdict) {
 	absences, forgotten := h.absences(), h.forgotten()
-	top, gone := map[string]map[string]version{}, map[string]version{} // by datum and tag; by tag
-	withdrawn := map[string]bool{}
-	h.ops(func(i int, at time.Duration, o Op) {
-		if o.Kind == OpWithdraw {
-			withdrawn[o.ID] = withdrawn[o.ID] || o.Version > 0
-			return
-		}
-		if top[o.Name] == nil {
-			top[o.Name] = map[string]version{}
-		}
-		seen := top[o.Name]
-		now := shown(o, at, i, seen)
+	gone, withdrawn := map[string]version{}, map[string]bool{} // by tag
+	h.pushes(func(i int, at time.Duration, o Op, now map[string]bool, seen map[string]version) {
 		for _, tag := range slices.Sorted(maps.Keys(now)) {
 			if during(forgotten[o.Name], at, at) {
 				delete(gone, tag)
@@ -112,7 +102,7 @@ func (h *History) withdrawnForAll(v *Verdict) {
 				gone[tag] = version{o.Version, at, i}
 			}
 		}
-	}, OpPush, OpWithdraw)
+	}, func(o Op) { withdrawn[o.ID] = withdrawn[o.ID] || o.Version > 0 }, OpWithdraw)
 }
 
 // L7: a subscriber sees the values of one registration in the order in which
@@ -120,13 +110,11 @@ func (h *History) withdrawnForAll(v *Verdict) {
 // versions that one leader of a slot accepts of it from one session never fall.
 func publishersInOrder(h *History, v *Verdict) {
 	forgotten := h.forgotten()
-	returned := map[string]bool{} // tags whose withdrawal was lost: they stay until their session's grace has ended
-	type key struct{ client, tag string }
-	type shown struct{ client, name string }
-	last := map[key]seenAt[int]{}
+	returned := map[string]bool{}       // tags whose withdrawal was lost: they stay until their session's grace has ended
+	last := map[[2]string]seenAt[int]{} // by client and tag
 	withdrawn := map[string]bool{}
-	before := map[shown][]string{} // what a subscriber was pushed last
-	gone := map[key]seenAt[bool]{} // the tags whose withdrawal the client has seen
+	before := map[[2]string][]string{}   // by client and datum: the tags that it was pushed last
+	gone := map[[2]string]seenAt[bool]{} // by client and tag: whether it has seen the withdrawal
 	published := map[string]int{}
 	h.ops(func(i int, at time.Duration, o Op) {
 		if o.Kind == OpPublish {
@@ -143,7 +131,7 @@ func publishersInOrder(h *History, v *Verdict) {
 			if !ok {
 				continue
 			}
-			k := key{o.Client, tag}
+			k := [2]string{o.Client, tag}
 			seen := last[k]
 			if during(forgotten[o.Name], at, at) {
 				returned[tag] = true
@@ -155,10 +143,10 @@ func publishersInOrder(h *History, v *Verdict) {
 			v.check(!gone[k].v || returned[tag], h, at, []int{gone[k].i, i}, "%s sees %s again, which was withdrawn and was gone", o.Client, tag)
 			now[tag] = true
 		}
-		of := shown{o.Client, o.Name}
+		of := [2]string{o.Client, o.Name}
 		for _, tag := range before[of] {
 			if withdrawn[tag] && !now[tag] {
-				gone[key{o.Client, tag}] = seenAt[bool]{true, i}
+				gone[[2]string{o.Client, tag}] = seenAt[bool]{true, i}
 			}
 		}
 		before[of] = slices.Sorted(maps.Keys(now))

@@ -12,8 +12,8 @@ import (
 	"conclave/testbed"
 )
 
-// L1 to L17 are the rules that make the Java original lossless, as far as a
-// history shows them; L18 to L22 came later, and L23 and L24 (burst.go). The comments of the functions say which part of a rule is checked.
+// L1 to L17 are the rules that make the Java original lossless, as far as a history
+// shows them. The comments of the functions say which part of a rule is checked.
 var ruleCheckers = []checker{
 	{"L1", "sessions are the source of truth", storedWasAccepted},
 	{"L2", "no slot is served before the sessions have answered, or its source's copy is complete", servedAfterHearing},
@@ -86,19 +86,8 @@ func readsWithinOneEpoch(h *History, v *Verdict) {
 // L4: a write is accepted only by the node that leads the slot at the epoch
 // that the write names.
 func writesNameTheEpoch(h *History, v *Verdict) {
-	leads := map[nodeSlot]seenAt[conclave.Epoch]{}
-	h.events(func(i int, at time.Duration, c trace.Claim) {
-		k := nodeSlot{c.Node, c.Slot}
-		switch c.Kind {
-		case trace.Migrating, trace.Serving:
-			leads[k] = seenAt[conclave.Epoch]{c.Epoch, i}
-		case trace.Finished:
-			leads[k] = seenAt[conclave.Epoch]{i: i}
-		case trace.Stored, trace.Removed:
-			l, known := leads[k]
-			v.check(l.v == c.Epoch && !c.Epoch.IsZero() || h.Joined && !known, h, at, []int{l.i, i}, "%s accepted a write of slot %d at epoch %s, but leads at %s", c.Node, c.Slot, c.Epoch, l.v)
-		}
-	}, trace.Migrating, trace.Serving, trace.Finished, trace.Stored, trace.Removed)
+	h.onlyAt(v, map[trace.Kind]bool{trace.Migrating: true, trace.Serving: true, trace.Finished: false},
+		"%s accepted a write of slot %d at epoch %s, but leads at %s", trace.Stored, trace.Removed)
 }
 
 // L5: the tables at each node, and the leader epochs of each slot at each
@@ -123,25 +112,20 @@ func receiversRise(h *History, v *Verdict) {
 // L6: the counter with which a leader begins to serve is above every version of
 // that slot that a session has accepted at a lower epoch.
 func newLeadersBeginAbove(h *History, v *Verdict) {
-	type top struct {
-		epoch   conclave.Epoch
-		version int64
-		i       int
-	}
-	read := map[int][]top{} // by slot, one for each epoch
+	read := map[int]map[conclave.Epoch]seenAt[int64]{} // by slot and epoch: the highest version
 	h.events(func(i int, at time.Duration, c trace.Claim) {
+		if read[c.Slot] == nil {
+			read[c.Slot] = map[conclave.Epoch]seenAt[int64]{}
+		}
 		if c.Kind == trace.Counted {
-			n := slices.IndexFunc(read[c.Slot], func(t top) bool { return t.epoch == c.Epoch })
-			if n < 0 {
-				read[c.Slot] = append(read[c.Slot], top{c.Epoch, c.Version, i})
-			} else if t := &read[c.Slot][n]; c.Version > t.version {
-				t.version, t.i = c.Version, i
+			if top, known := read[c.Slot][c.Epoch]; !known || c.Version > top.v {
+				read[c.Slot][c.Epoch] = seenAt[int64]{c.Version, i}
 			}
 			return
 		}
-		for _, t := range read[c.Slot] {
-			if t.epoch.Less(c.Epoch) {
-				v.check(c.Version > t.version, h, at, []int{t.i, i}, "%s serves slot %d at epoch %s from version %d; at %s version %d was read", c.Node, c.Slot, c.Epoch, c.Version, t.epoch, t.version)
+		for _, epoch := range sortedEpochs(read[c.Slot]) {
+			if top := read[c.Slot][epoch]; epoch.Less(c.Epoch) {
+				v.check(c.Version > top.v, h, at, []int{top.i, i}, "%s serves slot %d at epoch %s from version %d; at %s version %d was read", c.Node, c.Slot, c.Epoch, c.Version, epoch, top.v)
 			}
 		}
 	}, trace.Counted, trace.Serving)
@@ -219,12 +203,7 @@ func fewAtATime(h *History, v *Verdict) {
 }
 
 func sortedEpochs[V any](m map[conclave.Epoch]V) []conclave.Epoch {
-	var out []conclave.Epoch
-	for e := range m {
-		out = append(out, e)
-	}
-	slices.SortFunc(out, conclave.Epoch.Compare)
-	return out
+	return slices.SortedFunc(maps.Keys(m), conclave.Epoch.Compare)
 }
 
 // L15: at the end every node that still runs uses the same table.
@@ -236,13 +215,11 @@ func allCatchUp(h *History, v *Verdict) {
 			started[x.Node] = at
 		}
 	})
-	healed := false
-	h.ops(func(int, time.Duration, Op) { healed = true }, OpProgress)
+	if !slices.ContainsFunc(h.Entries, func(e Entry) bool { return e.Op != nil && e.Op.Kind == OpProgress }) {
+		return // it was not healed
+	}
 	for _, name := range slices.Sorted(maps.Keys(last)) {
 		l := last[name]
-		if !healed {
-			continue
-		}
 		// A table that was written within the last lease may not have arrived
 		// yet, and a node that was started within it may not have joined yet.
 		at, restarted := started[name]
@@ -298,13 +275,10 @@ func (h *History) firstTook(epoch conclave.Epoch) time.Duration {
 // client is stored in time.
 func writesGoOn(h *History, v *Verdict) {
 	faults := h.faultSpans()
-	h.ops(func(i int, at time.Duration, o Op) {
+	h.allStored(v, "faults affected only metas and the database", func(at time.Duration) bool {
 		// The end of a node, graceful or not, has effects for a session grace.
-		if !faults.onlyOn(at-StoredTimeout-SessionGrace-5*time.Second, at, "meta-", testbed.Database) {
-			return
-		}
-		v.check(o.Kind == OpStored, h, at, []int{i}, "%s got no acknowledgement within %s that %s is stored, although faults affected only metas and the database", o.Client, StoredTimeout, o.ID)
-	}, OpStored, OpUnheard)
+		return faults.onlyOn(at-StoredTimeout-SessionGrace-5*time.Second, at, "meta-", testbed.Database)
+	})
 }
 
 // L17: each row is a chain of compare-and-swaps: no two writes replace the same

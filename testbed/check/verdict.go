@@ -88,7 +88,8 @@ type nodeSlot struct {
 	slot int
 }
 
-// owned identifies a registration of one incarnation of a session.
+// owned identifies what one incarnation of a session has: a registration, a
+// subscription, or what it has read of a datum.
 type owned struct {
 	session conclave.NodeID
 	id      string

@@ -30,6 +30,5 @@
 //   - access.go: who may watch and who may act.
 //   - source.go: what a source is.
 //   - hub.go: the state, its changes, and the viewers.
-//   - change.go: what differs between two states.
 //   - state.go: what the page shows.
 package console

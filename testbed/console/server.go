@@ -78,8 +78,13 @@ func NewServer(c Config) *Server {
 	viewers := serve.NewPlaces(maxViewers, addressViewers)
 	mux.Handle("GET /v1/stream", s.watched(viewers.Handler(http.HandlerFunc(s.stream)).ServeHTTP))
 	mux.Handle("GET /v1/rights", s.watched(s.rights))
-	mux.Handle("POST /v1/explain", s.watched(s.explain))
-	mux.Handle("POST /v1/act", s.watched(s.act))
+	mux.Handle("POST /v1/explain", s.watched(s.asked(func(ctx context.Context, q Request) (any, error) {
+		says, err := c.Source.Explain(ctx, q)
+		return map[string]string{"says": says}, err
+	})))
+	mux.Handle("POST /v1/act", s.watched(s.asked(func(ctx context.Context, q Request) (any, error) {
+		return map[string]bool{"ok": true}, c.Source.Act(ctx, q)
+	})))
 	mux.Handle("GET /", s.watched(http.FileServerFS(page).ServeHTTP))
 	s.Handler = serve.RefuseForeignPages(secured(mux), c.Hosts...)
 	return s
@@ -203,39 +208,25 @@ func (s *Server) request(w http.ResponseWriter, r *http.Request) (Request, error
 	return q, nil
 }
 
-func (s *Server) explain(w http.ResponseWriter, r *http.Request) {
-	q, err := s.request(w, r)
-	if err != nil {
-		writeError(w, err)
-		return
+// asked answers a POST with what do returns. An error without a code is the
+// request's fault.
+func (s *Server) asked(do func(context.Context, Request) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var answer any
+		q, err := s.request(w, r)
+		if err == nil {
+			answer, err = do(r.Context(), q)
+		}
+		var coded *wire.Error
+		switch {
+		case err == nil:
+			serve.WriteJSON(w, http.StatusOK, answer)
+		case errors.As(err, &coded):
+			serve.WriteError(w, err)
+		default:
+			serve.WriteError(w, wire.Errorf(wire.CodeBadRequest, "%v", err))
+		}
 	}
-	says, err := s.cfg.Source.Explain(r.Context(), q)
-	if err != nil {
-		writeError(w, err)
-		return
-	}
-	serve.WriteJSON(w, http.StatusOK, map[string]string{"says": says})
-}
-
-func (s *Server) act(w http.ResponseWriter, r *http.Request) {
-	q, err := s.request(w, r)
-	if err == nil {
-		err = s.cfg.Source.Act(r.Context(), q)
-	}
-	if err != nil {
-		writeError(w, err)
-		return
-	}
-	serve.WriteJSON(w, http.StatusOK, map[string]bool{"ok": true})
-}
-
-// writeError sends an error; one without a code is the request's fault.
-func writeError(w http.ResponseWriter, err error) {
-	var coded *wire.Error
-	if !errors.As(err, &coded) {
-		err = wire.Errorf(wire.CodeBadRequest, "%v", err)
-	}
-	serve.WriteError(w, err)
 }
 
 // Serve runs the source, and serves it, until ctx or one of the two ends.

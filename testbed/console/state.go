@@ -1,6 +1,9 @@
 package console
 
 import (
+	"cmp"
+	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -156,7 +159,60 @@ type Span struct {
 	Term uint64 `json:"term"`
 	From int64  `json:"from"`
 	To   int64  `json:"to"`
-	Open bool   `json:"open,omitempty"` // it lasts; To is what is known until now
+	Open bool   `json:"open,omitempty"` // it lasts, and has no To
+}
+
+// Beliefs are the intervals in which nodes trusted themselves to lead, by "node term".
+// Of one that is open, To is when it ends if the trust is not renewed.
+type Beliefs map[string]Span
+
+// beliefsKept is how many intervals are kept: those of the newest terms.
+const beliefsKept = 200
+
+// Of returns the interval of a node and a term.
+func (b Beliefs) Of(node string, term uint64) Span { return b[believed(node, term)] }
+
+func believed(node string, term uint64) string { return fmt.Sprint(node, " ", term) }
+
+// Trusts notes at a time that a node trusts itself until another one, unless it has
+// left that term.
+func (b Beliefs) Trusts(node string, term uint64, at, until int64) {
+	k := believed(node, term)
+	s, known := b[k]
+	if !known {
+		s = Span{Node: node, Term: term, From: at, Open: true}
+	}
+	if s.Open {
+		s.To = until
+	}
+	b[k] = s
+	if len(b) > beliefsKept {
+		oldest := slices.MinFunc(slices.Collect(maps.Values(b)), func(a, b Span) int { return cmp.Compare(a.Term, b.Term) })
+		delete(b, believed(oldest.Node, oldest.Term))
+	}
+}
+
+// Left notes that a node does not lead a term any more; 0: whichever it led.
+func (b Beliefs) Left(node string, term uint64, at int64) {
+	for k, s := range b {
+		if s.Node == node && s.Open && (term == 0 || s.Term == term) {
+			s.To, s.Open = min(s.To, at), false
+			b[k] = s
+		}
+	}
+}
+
+// At returns what is shown of them at a time. One that lasts does not change with each
+// renewal.
+func (b Beliefs) At(now int64) map[string]Span {
+	out := map[string]Span{}
+	for k, s := range b {
+		if s.Open = s.Open && s.To > now; s.Open {
+			s.To = 0
+		}
+		out[k] = s
+	}
+	return out
 }
 
 // Promise is one invariant, or rule, and what its checker has found.

@@ -32,7 +32,6 @@
 //
 //   - client.go: a client whose calls and pushes the oracle sees.
 //   - pushes.go: the checks of pushes.
-//   - terms.go: the checks of terms.
-//   - oracle.go: what clients have done and seen.
+//   - oracle.go: what clients have done and seen, and which terms were named.
 //   - findings.go: what was checked, what was violated, and what happened before it.
 package blackbox

@@ -4,7 +4,7 @@
 //
 // A file is JSON lines in gzip, which a shell can read too:
 //
-//	{"recording":3, "name":...}     what was played: Header
+//	{"recording":4, "name":...}     what was played: Header
 //	{"at":-536000000, "event":...}  the records, in the order of their times
 //	...
 //	{"result":...}                  how the run ended: Result
@@ -13,14 +13,12 @@
 // few bytes may take a hundred times as many. A file that is cut short, damaged or of
 // another version is refused, and one with more than 128 MiB of lines too. It is
 // complete only when the Writer is closed: what is recorded of a run that is killed
-// cannot be read. Errors are kept as text.
+// cannot be read. Errors are kept as text, beside what failed.
 //
 // # Files, in reading order
 //
 // A file uses what later files declare.
 //
-//   - reader.go: a file is read.
-//   - writer.go: records are written.
-//   - line.go: a record as a line.
+//   - file.go: a file is written and read.
 //   - record.go: what is recorded.
 package journal

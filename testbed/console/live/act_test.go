@@ -163,12 +163,12 @@ func TestHealStopped_AlsoWhenTheConsoleEnds(t *testing.T) {
 	s.running.Wait()
 	assert.Contains(t, c.done, testbed.Action{Verb: testbed.Resume, Node: "meta-1"})
 	assert.Empty(t, s.active.List())
-	assert.NoError(t, s.unhealed())
+	assert.NoError(t, s.left)
 
 	require.NoError(t, s.perform(t.Context(), testbed.Action{Verb: testbed.Pause, Node: "meta-1"}))
 	c.refuses = errors.New("no such process")
 	s.healStopped()
-	assert.ErrorContains(t, s.unhealed(), "heal what the scenario has left: no such process")
+	assert.ErrorContains(t, s.left, "heal what the scenario has left: no such process")
 }
 
 // A healing that has begun does not end with the console.
@@ -205,7 +205,7 @@ func TestOutcome_AwaitsTheEndOfTheLease(t *testing.T) {
 			defer s.mu.Unlock()
 			return s.outcomes["000001"]
 		}
-		set(status{leader: "meta-1", term: 1, atRest: true})
+		set(status{term: 1, atRest: true})
 		var running sync.WaitGroup
 		running.Go(func() {
 			s.outcome(t.Context(), "freeze meta-1", true, func(context.Context) error { return nil })
@@ -214,7 +214,7 @@ func TestOutcome_AwaitsTheEndOfTheLease(t *testing.T) {
 		assert.Equal(t, "watching", outcome().State, "nothing has changed yet")
 		set(status{term: 1, unreadable: 3})
 		time.Sleep(1100 * time.Millisecond)
-		set(status{leader: "meta-2", term: 2, atRest: true, gaps: map[uint64]int64{2: 400}})
+		set(status{term: 2, atRest: true, gaps: map[uint64]int64{2: 400}})
 		time.Sleep(4500 * time.Millisecond)
 		assert.Equal(t, "watching", outcome().State)
 		running.Wait()

@@ -13,16 +13,6 @@ import (
 	"conclave/testbed/local/supervisor"
 )
 
-// status is what outcomes are measured by.
-type status struct {
-	leader     string
-	term       uint64
-	atRest     bool // it has a leader, every slot is served, none moves, and no member is suspect
-	unreadable int  // slots
-	missing    int
-	gaps       map[uint64]int64 // leaderless milliseconds, by term
-}
-
 // Config describes the cluster to show.
 type Config struct {
 	Title string
@@ -61,7 +51,7 @@ type Source struct {
 	mu       sync.Mutex // guards the rest
 	work     context.Context
 	size     testbed.Size
-	beliefs  beliefs
+	beliefs  console.Beliefs
 	pending  []console.Event
 	status   status
 	active   testbed.ActiveFaults
@@ -82,7 +72,7 @@ func New(c Config) *Source {
 	if c.TokenFor == nil {
 		c.TokenFor = func(string) string { return "" }
 	}
-	s := &Source{cfg: c, boot: strings.ToLower(rand.Text()[:4]), looker: looker{c.HTTP, c.TokenFor, c.Processes}, meter: newMeter(), again: signal.New(), outcomes: map[string]console.Outcome{}}
+	s := &Source{cfg: c, boot: strings.ToLower(rand.Text()[:4]), looker: looker{c.HTTP, c.TokenFor, c.Processes}, meter: newMeter(), again: signal.New(), beliefs: console.Beliefs{}, outcomes: map[string]console.Outcome{}}
 	if c.Cluster != nil {
 		s.can = c.Cluster.Capabilities()
 	}

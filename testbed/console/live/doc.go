@@ -28,20 +28,16 @@
 // A file uses what later files declare.
 //
 //   - source.go: the observer's loop, and the state that it shows.
-//   - act.go: what a viewer can do.
+//   - act.go: what a viewer can do, and how it is done and taken back.
 //   - play.go: scenarios and storms.
-//   - perform.go: an action is carried out, recorded and taken back.
 //   - outcome.go: what came of an action.
 //   - core.go: the source and its configuration.
 //   - shown.go: what a look means for the page and for the checkers.
 //   - record.go: the histories, their clients, and the checks.
 //   - scoped.go: clients with names of their own.
 //   - meter.go: rates and latencies.
-//   - follow.go: the nodes' events.
-//   - remote.go: the processes of a cluster that is known by its addresses only.
-//   - look.go: one look at the cluster.
-//   - believe.go: when a node trusted itself to lead.
 //   - tail.go: trace files that grow.
-//   - punch_linux.go: frees what was read of them.
+//   - look.go: one look at the cluster, and which processes it has.
+//   - punch_linux.go: frees what was read of a file.
 //   - punch_other.go: the same where the kernel cannot.
 package live

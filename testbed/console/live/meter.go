@@ -33,29 +33,39 @@ func newMeter() *meter {
 	return &meter{began: map[string]time.Time{}, seen: map[[2]string]int{}, points: map[int64]console.Point{}}
 }
 
-// published notes a value that is about to be published.
-func (m *meter) published(values []string) {
-	now := time.Now()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, v := range values {
-		m.began[v] = now
-		m.updates++
-	}
+// measured passes what clients do and see on to a recorder, and measures it.
+type measured struct {
+	*check.Recorder
+	meter *meter
 }
 
-// pushed notes a list that a subscriber was given.
-func (m *meter) pushed(subscriber string, values []string) {
+// Op implements scenario.Recorder.
+func (m measured) Op(o check.Op) {
+	m.meter.note(o)
+	m.Recorder.Op(o)
+}
+
+// note notes a value that is about to be published, or a list that a subscriber was
+// given.
+func (m *meter) note(o check.Op) {
 	now := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.pushes++
-	for _, v := range values {
-		tag, n, ok := check.ParseValue(v)
-		if k := [2]string{subscriber, tag}; ok && n > m.seen[k] {
-			m.seen[k] = n
-			if since, known := m.began[v]; known {
-				m.took = append(m.took, now.Sub(since))
+	switch o.Kind {
+	case check.OpPublish:
+		for _, v := range o.Values {
+			m.began[v] = now
+			m.updates++
+		}
+	case check.OpPush:
+		m.pushes++
+		for _, v := range o.Values {
+			tag, n, ok := check.ParseValue(v)
+			if k := [2]string{o.Client, tag}; ok && n > m.seen[k] {
+				m.seen[k] = n
+				if since, known := m.began[v]; known {
+					m.took = append(m.took, now.Sub(since))
+				}
 			}
 		}
 	}

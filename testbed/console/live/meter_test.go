@@ -6,18 +6,20 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"conclave/testbed/check"
 )
 
 func TestMeter_CountsTheFirstPushOfEachValueToEachSubscriber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMeter()
 		m.second(time.Now(), 0)
-		m.published([]string{"client-1/1#1"})
+		m.note(check.Op{Kind: check.OpPublish, Values: []string{"client-1/1#1"}})
 		time.Sleep(5 * time.Millisecond)
-		m.pushed("client-2", []string{"client-1/1#1"})
-		m.pushed("client-2", []string{"client-1/1#1", "other"}) // again: it is no news
+		m.note(check.Op{Kind: check.OpPush, Client: "client-2", Values: []string{"client-1/1#1"}})
+		m.note(check.Op{Kind: check.OpPush, Client: "client-2", Values: []string{"client-1/1#1", "other"}}) // again: it is no news
 		time.Sleep(15 * time.Millisecond)
-		m.pushed("client-3", []string{"client-1/1#1"})
+		m.note(check.Op{Kind: check.OpPush, Client: "client-3", Values: []string{"client-1/1#1"}})
 		time.Sleep(980 * time.Millisecond)
 		m.second(time.Now(), 2)
 		updates, pushes, points := m.show()
@@ -34,7 +36,7 @@ func TestMeter_ForgetsOldSecondsAndValues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMeter()
 		for range pointsKept + 10 {
-			m.published([]string{time.Now().String()})
+			m.note(check.Op{Kind: check.OpPublish, Values: []string{time.Now().String()}})
 			time.Sleep(time.Second)
 			m.second(time.Now(), 0)
 		}

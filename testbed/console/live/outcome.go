@@ -39,7 +39,7 @@ func (s *Source) outcome(ctx context.Context, what string, fault bool, do func(c
 	o.State = "watching"
 	var rest, lost time.Time // since when it is at rest, or slots cannot be read
 	term := before.term
-	for time.Since(began) < settleLimit+lease {
+	for o.State == "watching" {
 		now := s.now()
 		if now.term > before.term {
 			o.Term, o.Leaderless = now.term, max(0, o.Leaderless)
@@ -60,8 +60,9 @@ func (s *Source) outcome(ctx context.Context, what string, fault bool, do func(c
 		default:
 			o.Unreadable = max(o.Unreadable, time.Since(lost).Milliseconds())
 		}
-		s.setOutcome(id, o)
 		switch {
+		case time.Since(began) >= settleLimit+lease:
+			o.State = "not settled"
 		case !now.atRest || now.missing > 0 || now.term != term:
 			term = now.term
 			rest = time.Time{}
@@ -69,17 +70,15 @@ func (s *Source) outcome(ctx context.Context, what string, fault bool, do func(c
 			rest = time.Now()
 		case time.Since(rest) > settled:
 			o.State, o.SettledMs = "settled", rest.Sub(began).Milliseconds()
-			s.measure(&o, history, figures)
-			s.setOutcome(id, o)
-			return
 		}
+		if o.State != "watching" {
+			s.measure(&o, history, figures)
+		}
+		s.setOutcome(id, o)
 		if sleep.For(ctx, lookEvery/2) != nil {
 			return
 		}
 	}
-	o.State = "not settled"
-	s.measure(&o, history, figures)
-	s.setOutcome(id, o)
 }
 
 // measure replaces the times in which slots were observed to be unreadable by those

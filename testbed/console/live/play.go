@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"conclave/testbed"
@@ -95,8 +94,10 @@ func (s *Source) beginPlay(r console.Request) error {
 	s.played++
 	number := s.played
 	s.mu.Unlock()
-	p := &playing{of: s, shown: console.Play{Name: of.Name, About: summary(of.About), Began: time.Now().UnixMilli(), Lasts: of.Until.Milliseconds(), State: "starting", Steps: planned(of)}}
-	p.show()
+	p := &playing{of: s, began: time.Now()}
+	p.show(func(shown *console.Play) {
+		*shown = console.Play{Name: of.Name, About: summary(of.About), Began: p.began.UnixMilli(), Lasts: of.Until.Milliseconds(), State: "starting", Steps: planned(of)}
+	})
 	ended := func() {
 		stop()
 		s.mu.Lock()
@@ -151,20 +152,17 @@ func (s *Source) stopPlay() error {
 
 // playing is a scenario that is played; it is its narrator.
 type playing struct {
-	of *Source
-
-	mu    sync.Mutex // guards shown
-	shown console.Play
+	of    *Source
 	began time.Time
+	shown console.Play // guarded by of.mu, like began
 }
 
-// show shows a copy of what is known.
-func (p *playing) show() {
-	p.mu.Lock()
+// show changes what is shown of the scenario.
+func (p *playing) show(change func(*console.Play)) {
+	p.of.mu.Lock()
+	change(&p.shown)
 	shown := p.shown
 	shown.Steps, shown.Result = slices.Clone(shown.Steps), slices.Clone(shown.Result)
-	p.mu.Unlock()
-	p.of.mu.Lock()
 	p.of.play = &shown
 	p.of.mu.Unlock()
 	p.of.again.Set()
@@ -177,29 +175,28 @@ func (p *playing) play(ctx context.Context, of scenario.Scenario, number int) {
 	group := newScoped(p.of.cfg.Cluster, p.of.group(number))
 	group.can, group.do, group.until = p.of.capabilities(), p.of.perform, ctx
 	group.can.Events = false
-	p.began = time.Now()
 	result, err := scenario.Play(ctx, of, group, p)
-	p.mu.Lock()
-	switch {
-	case ctx.Err() != nil:
-		p.shown.State = "stopped"
-	case err != nil:
-		p.shown.State, p.shown.Result = "failed", []string{err.Error()}
-	case result.Skipped != "":
-		p.shown.State, p.shown.Result = "failed", []string{result.Skipped}
-	case result.Ok():
-		p.shown.State = "passed"
-		for _, f := range result.Figures {
-			p.shown.Result = append(p.shown.Result, f.String())
-		}
-	default:
-		p.shown.State, p.shown.Result = "failed", result.Problems()
-	}
-	p.mu.Unlock()
 	if ctx.Err() != nil || err != nil { // the player heals what it has done, unless it was ended
 		p.of.healStopped()
 	}
-	p.show()
+	p.show(func(shown *console.Play) {
+		shown.State = "failed"
+		switch {
+		case ctx.Err() != nil:
+			shown.State = "stopped"
+		case err != nil:
+			shown.Result = []string{err.Error()}
+		case result.Skipped != "":
+			shown.Result = []string{result.Skipped}
+		case result.Ok():
+			shown.State = "passed"
+			for _, f := range result.Figures {
+				shown.Result = append(shown.Result, f.String())
+			}
+		default:
+			shown.Result = result.Problems()
+		}
+	})
 }
 
 // Begins does nothing: the steps show the scenes.
@@ -209,32 +206,27 @@ func (p *playing) Begins(scenario.Scene) {}
 func (p *playing) Ended(func() (*check.History, error)) {}
 
 // Did shows an action.
-func (p *playing) Did(a testbed.Action, err error) { p.step(a.String(), err) }
+func (p *playing) Did(a testbed.Action, err error) {
+	p.show(func(shown *console.Play) { p.step(shown, a.String(), err) })
+}
 
 // Decided shows an expectation that was decided.
 func (p *playing) Decided(e scenario.Expectation, _ testbed.Snapshot, took time.Duration, failure error) {
-	p.mu.Lock()
-	begins := p.shown.State == "starting" && e.What == check.Full && failure == nil
-	if begins { // the cluster is at rest: times count from now
-		p.began = time.Now()
-		p.shown.State, p.shown.Began = "playing", p.began.UnixMilli()
-	}
-	starting := p.shown.State == "starting"
-	p.mu.Unlock()
-	if begins || starting {
-		p.show()
-		return
-	}
-	p.step(fmt.Sprintf("%s (after %s)", e, took.Round(time.Millisecond)), failure)
+	p.show(func(shown *console.Play) {
+		switch {
+		case shown.State != "starting":
+			p.step(shown, fmt.Sprintf("%s (after %s)", e, took.Round(time.Millisecond)), failure)
+		case e.What == check.Full && failure == nil: // the cluster is at rest: times count from now
+			p.began = time.Now()
+			shown.State, shown.Began = "playing", p.began.UnixMilli()
+		}
+	})
 }
 
-func (p *playing) step(what string, err error) {
-	p.mu.Lock()
+func (p *playing) step(shown *console.Play, what string, err error) {
 	step := console.Step{AtMs: time.Since(p.began).Milliseconds(), What: what, Done: true}
 	if err != nil {
 		step.Err = err.Error()
 	}
-	p.shown.Steps = append(p.shown.Steps, step)
-	p.mu.Unlock()
-	p.show()
+	shown.Steps = append(shown.Steps, step)
 }

@@ -67,12 +67,11 @@ func (r *record) history(ctx context.Context, group int) {
 	work, stop := context.WithCancel(ctx)
 	defer stop()
 	clients := newScoped(r.cluster, "")
-	clients.meter = r.meter
 	r.meter.restart()
 	rec := r.resume()
 	traffic := scenario.NewTraffic(scenario.Load{
 		Clients: 4, Names: 3, Every: 400 * time.Millisecond, Replace: 5 * time.Second, Group: fmt.Sprintf("%s-%d.", r.boot, group),
-	}, clients, rec, uint64(group))
+	}, clients, measured{rec, r.meter}, uint64(group))
 	r.mu.Lock()
 	r.working, r.level = work, 1
 	r.mu.Unlock()
@@ -103,7 +102,7 @@ func (r *record) history(ctx context.Context, group int) {
 	_ = clients.Close(limit)          // a session that does not answer notices their end by itself
 	_ = sleep.For(ctx, 2*time.Second) // what the clients have withdrawn is in no later history
 	if ctx.Err() == nil && (err == nil || rec.Len() > maxEntries) {
-		_, _ = r.check(rec, began, ended) // what was recorded since the last check, but for the end of the clients
+		r.check(rec, began, ended) // what was recorded since the last check, but for the end of the clients
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -127,8 +126,8 @@ func (r *record) checks(ctx context.Context, rec *check.Recorder, began time.Tim
 	pause := checkPause
 	for sleep.For(ctx, pause) == nil {
 		from := time.Now()
-		n, err := r.check(rec, began, time.Time{})
-		if err != nil || n > maxEntries && r.quiet() || n > 2*maxEntries {
+		n := r.check(rec, began, time.Time{})
+		if n > maxEntries && r.quiet() || n > 2*maxEntries {
 			return
 		}
 		pause = max(checkPause, checkShare*time.Since(from))
@@ -137,7 +136,7 @@ func (r *record) checks(ctx context.Context, rec *check.Recorder, began time.Tim
 
 // check runs every checker on what is recorded, and returns its length. ended is when
 // the clients have ended, if they have.
-func (r *record) check(rec *check.Recorder, began, ended time.Time) (entries int, err error) {
+func (r *record) check(rec *check.Recorder, began, ended time.Time) (entries int) {
 	from := time.Now()
 	r.mu.Lock()
 	until := from.Add(-readBehind)
@@ -145,10 +144,7 @@ func (r *record) check(rec *check.Recorder, began, ended time.Time) (entries int
 		until = r.read
 	}
 	r.mu.Unlock()
-	h, err := rec.SoFar(r.traced, func(func(time.Time, trace.Claim)) (bool, error) { return false, nil })
-	if err != nil {
-		return 0, err
-	}
+	h, _ := rec.SoFar(r.traced, nil)
 	entries = len(h.Entries)
 	h.Entries = slices.DeleteFunc(h.Entries, func(e check.Entry) bool {
 		at := h.Began.Add(e.At)
@@ -176,7 +172,7 @@ func (r *record) check(rec *check.Recorder, began, ended time.Time) (entries int
 		Until: until.UnixMilli(), Entries: entries, TookMs: time.Since(from).Milliseconds(),
 		How: fmt.Sprintf("the checkers of package check over everything since %s, again after %d times the time that they take", began.Format("15:04:05"), checkShare),
 	}
-	return entries, nil
+	return entries
 }
 
 // entriesBefore returns the last entries until a moment, as text.
@@ -207,18 +203,14 @@ func (r *record) event(at time.Time, c trace.Claim) {
 	}
 }
 
-// readUntil notes that all events until a moment were read.
-func (r *record) readUntil(at time.Time) {
+// took notes whether all events until a moment were read, and why events cannot be
+// read; nil: they can.
+func (r *record) took(until time.Time, all bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.read = at
-}
-
-// unread notes why events cannot be read; nil: they can.
-func (r *record) unread(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.lost = err
+	if r.lost = err; all {
+		r.read = until
+	}
 }
 
 // look records what is observed, if it has changed, and looks at the clients.
@@ -290,10 +282,7 @@ func (r *record) figures(names ...string) []check.Figure {
 	if rec == nil {
 		return nil
 	}
-	h, err := rec.SoFar(r.traced, func(func(time.Time, trace.Claim)) (bool, error) { return false, nil })
-	if err != nil {
-		return nil
-	}
+	h, _ := rec.SoFar(r.traced, nil)
 	return check.Figures(h, names)
 }
 

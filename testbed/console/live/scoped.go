@@ -16,7 +16,6 @@ import (
 type scoped struct {
 	testbed.Cluster
 	prefix string
-	meter  *meter                                            // nil: it is not measured
 	do     func(ctx context.Context, a testbed.Action) error // nil: Cluster.Do
 	can    *testbed.Capabilities
 	until  context.Context // of the scenario whose clients they are; nil: of none
@@ -64,7 +63,7 @@ func (s *scoped) Client(name string) (testbed.Client, error) {
 	defer s.mu.Unlock()
 	s.clients = append(s.clients, c)
 	s.names[name] = s.prefix + name
-	return &scopedClient{Client: c, of: s, name: name}, nil
+	return scopedClient{c, s.prefix}, nil
 }
 
 // stoppedClose is how long the clients of a scenario that was stopped may take to
@@ -94,40 +93,15 @@ func (s *scoped) Close(ctx context.Context) (err error) {
 // scopedClient is a client of a group.
 type scopedClient struct {
 	testbed.Client
-	of   *scoped
-	name string
+	prefix string
 }
 
-// Publish publishes, and measures.
-func (c *scopedClient) Publish(ctx context.Context, dataID string, values []string) (testbed.Publication, error) {
-	if c.of.meter != nil {
-		c.of.meter.published(values)
-	}
-	p, err := c.Client.Publish(ctx, c.of.prefix+dataID, values)
-	if err != nil || c.of.meter == nil {
-		return p, err
-	}
-	return &measured{p, c.of.meter}, nil
+// Publish adds the prefix.
+func (c scopedClient) Publish(ctx context.Context, dataID string, values []string) (testbed.Publication, error) {
+	return c.Client.Publish(ctx, c.prefix+dataID, values)
 }
 
-// Subscribe subscribes, and measures.
-func (c *scopedClient) Subscribe(dataID string, pushed func(conclave.Datum)) error {
-	return c.Client.Subscribe(c.of.prefix+dataID, func(d conclave.Datum) {
-		if c.of.meter != nil {
-			c.of.meter.pushed(c.name, d.Values)
-		}
-		pushed(d)
-	})
-}
-
-// measured is a publication whose updates are measured.
-type measured struct {
-	testbed.Publication
-	meter *meter
-}
-
-// Update publishes new values.
-func (p *measured) Update(values []string) error {
-	p.meter.published(values)
-	return p.Publication.Update(values)
+// Subscribe adds the prefix.
+func (c scopedClient) Subscribe(dataID string, pushed func(conclave.Datum)) error {
+	return c.Client.Subscribe(c.prefix+dataID, pushed)
 }

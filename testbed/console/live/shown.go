@@ -53,9 +53,18 @@ func snapshot(seen *sight) testbed.Snapshot {
 	return out
 }
 
+// status is what outcomes are measured by.
+type status struct {
+	term       uint64
+	atRest     bool // it has a leader, every slot is served, none moves, and no member is suspect
+	unreadable int  // slots
+	missing    int
+	gaps       map[uint64]int64 // leaderless milliseconds, by term
+}
+
 // statusOf summarizes a look.
 func statusOf(seen *sight, now testbed.Snapshot, out console.State) status {
-	st := status{leader: seen.leader.Leader, term: seen.leader.Term, gaps: map[uint64]int64{}}
+	st := status{term: seen.leader.Term, gaps: map[uint64]int64{}}
 	for _, e := range seen.elections {
 		st.gaps[e.Term] = e.LeaderlessMs
 	}

@@ -32,16 +32,16 @@ func (s *Source) Run(ctx context.Context, hub *console.Hub) (err error) {
 	s.mu.Lock()
 	s.work = ctx
 	s.mu.Unlock()
-	follow := &follower{http: s.cfg.HTTP, tokenFor: s.cfg.TokenFor, each: s.event, nodes: map[string]bool{}}
 	var all sync.WaitGroup
 	defer func() {
+		cancel()
+		s.mu.Lock()
+		s.ended = true // no action begins any more
+		s.mu.Unlock()
+		all.Wait()
 		s.running.Wait()
-		err = s.unhealed()
+		err = s.left
 	}()
-	defer all.Wait()
-	defer func() { follow.all.Wait() }()
-	defer s.end()
-	defer cancel()
 	seen := s.first(ctx)
 	if seen == nil {
 		return nil
@@ -57,11 +57,14 @@ func (s *Source) Run(ctx context.Context, hub *console.Hub) (err error) {
 	if s.cfg.Traces != "" {
 		all.Go(func() { s.tail(ctx) })
 	}
-	moves := console.Moves{}
+	moves, followed := console.Moves{}, map[string]bool{"": true}
 	for {
 		began := time.Now()
 		for _, p := range seen.processes {
-			follow.node(ctx, p.HTTP)
+			if !followed[p.HTTP] {
+				followed[p.HTTP] = true
+				all.Go(func() { s.follow(ctx, p.HTTP) })
+			}
 		}
 		state, events := s.state(seen, moves)
 		hub.Show(state, events...)
@@ -79,23 +82,6 @@ func (s *Source) Run(ctx context.Context, hub *console.Hub) (err error) {
 			seen = next
 		}
 	}
-}
-
-// end forbids new actions: those that have begun are joined.
-func (s *Source) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ended = true
-}
-
-// unhealed returns why what a scenario has left was not healed at the end.
-func (s *Source) unhealed() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.left == nil {
-		return nil
-	}
-	return fmt.Errorf("heal what the scenario has left: %w", s.left)
 }
 
 // first looks until the processes are known, and returns nil if ctx ends before.
@@ -136,16 +122,35 @@ func (s *Source) tail(ctx context.Context) {
 		began := time.Now()
 		all, err := files.read(func(at time.Time, c trace.Claim) {
 			s.record.event(at, c)
+			s.mu.Lock()
+			defer s.mu.Unlock()
 			switch c.Kind {
-			case trace.Led, trace.Extended, trace.Left:
-				s.mu.Lock()
-				s.beliefs.note(at, c)
-				s.mu.Unlock()
+			case trace.Led, trace.Extended:
+				s.beliefs.Trusts(c.Node.Name, c.Term, at.UnixMilli(), c.Until.UnixMilli())
+			case trace.Left:
+				s.beliefs.Left(c.Node.Name, c.Term, at.UnixMilli())
 			}
 		})
-		s.record.unread(err)
-		if all {
-			s.record.readUntil(began)
+		s.record.took(began, all, err)
+	}
+}
+
+// follow takes the events of the node at an address until ctx ends. It connects again
+// whenever the connection breaks. Another incarnation begins with the first event
+// again, and an id that it does not have yet leads to none.
+func (s *Source) follow(ctx context.Context, address string) {
+	last, life := uint64(0), ""
+	for ctx.Err() == nil {
+		if now := probe(ctx, s.cfg.HTTP, address).Incarnation; now != "" && now != life {
+			life, last = now, 0
+		}
+		_ = wire.ReadEvents(ctx, s.cfg.HTTP, address, s.cfg.TokenFor(address), last, true, func(e wire.Event) error { // after any error it is opened again
+			last = e.ID
+			s.event(e)
+			return nil
+		})
+		if sleep.For(ctx, 200*time.Millisecond) != nil {
+			return
 		}
 	}
 }
@@ -202,15 +207,15 @@ func (s *Source) state(seen *sight, moves console.Moves) (console.State, []conso
 	}
 	for name, leads := range seen.believes {
 		if leads && s.cfg.Traces == "" {
-			s.beliefs.seen(seen.at, name, seen.leader.Term)
+			s.beliefs.Trusts(name, seen.leader.Term, out.Now, out.Now+time.Second.Milliseconds())
 		}
 	}
 	for name, n := range out.Nodes {
 		if n.State == "killed" || n.State == "exited" {
-			s.beliefs.ended(seen.at, name)
+			s.beliefs.Left(name, 0, out.Now)
 		}
 	}
-	out.Believed = s.beliefs.show(seen.at)
+	out.Believed = s.beliefs.At(out.Now)
 	out.Outcomes, out.Play = maps.Clone(s.outcomes), s.play
 	s.status = statusOf(seen, now, out)
 	s.seen = seen

@@ -111,12 +111,12 @@ func TestTail_ErrorIsShownAndNothingNewerIsChecked(t *testing.T) {
 	require.Error(t, err)
 	assert.False(t, all)
 	r := &record{meter: newMeter()}
-	r.unread(err)
+	r.took(time.Now(), all, err)
 	var out console.State
 	r.show(&out)
 	assert.Contains(t, out.Watching, "events cannot be read")
 	assert.Contains(t, out.Watching, "meta-1.trace")
-	r.unread(nil)
+	r.took(time.Now(), true, nil)
 	out = console.State{}
 	r.show(&out)
 	assert.Empty(t, out.Watching)

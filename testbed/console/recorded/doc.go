@@ -14,8 +14,6 @@
 // A file uses what later files declare.
 //
 //   - player.go: the position, and how it changes.
-//   - view.go: the state at a position.
+//   - view.go: the state at a position, and which entries are shown as events.
 //   - scene.go: what the records before a position have left.
-//   - streams.go: which meta holds a node's stream.
-//   - events.go: which entries are shown as events.
 package recorded

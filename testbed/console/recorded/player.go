@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"conclave/internal/signal"
 	"conclave/testbed"
 	"conclave/testbed/console"
 	"conclave/testbed/console/journal"
@@ -23,7 +24,7 @@ const minSpeed, maxSpeed = 0.0001, 1000
 // Player plays a recording.
 type Player struct {
 	v       *view
-	changed chan struct{} // has an element when the position was changed by a viewer
+	changed signal.Signal // a viewer has changed the position
 
 	mu     sync.Mutex // guards the rest
 	p      position
@@ -36,7 +37,7 @@ var _ console.Source = (*Player)(nil)
 // New reads a recording. The player begins at its first violation or, if there is
 // none, where the scenario began.
 func New(r *journal.Recording) *Player {
-	p := &Player{v: newView(r), changed: make(chan struct{}, 1), speed: 1, paused: true}
+	p := &Player{v: newView(r), changed: signal.New(), speed: 1, paused: true}
 	for _, h := range p.v.hosts {
 		if strings.HasPrefix(h, "meta-") || h == testbed.Database {
 			p.p.between = append(p.p.between, h)
@@ -64,7 +65,7 @@ func (p *Player) Run(ctx context.Context, hub *console.Hub) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-p.changed:
+		case <-p.changed.C():
 			shown = p.show(hub, shown)
 			last = time.Now()
 		case <-tick.C:
@@ -131,21 +132,14 @@ func (p *Player) seek(at time.Duration) {
 
 // step moves to behind the next or the previous record of a kind. p.mu is held.
 func (p *Player) step(kind string, back bool) error {
-	var is func(n int, r journal.Record) bool
-	switch kind {
-	case "message":
-		is = func(_ int, r journal.Record) bool { return p.p.shows(r) }
-	case "event":
-		is = func(_ int, r journal.Record) bool { return isEvent(r.Entry) }
-	case "fault":
-		is = func(_ int, r journal.Record) bool { return isFault(r) }
-	case "election":
-		is = func(_ int, r journal.Record) bool { return isElection(r) }
-	case "violation":
-		is = func(n int, _ journal.Record) bool {
-			return slices.ContainsFunc(p.v.broken, func(b broken) bool { return b.n == n })
-		}
-	default:
+	is := map[string]func(n int) bool{
+		"message":   func(n int) bool { return p.p.shows(p.v.Records[n]) },
+		"event":     func(n int) bool { return isEvent(p.v.Records[n].Entry) },
+		"fault":     func(n int) bool { return isFault(p.v.Records[n]) },
+		"election":  func(n int) bool { return isElection(p.v.Records[n]) },
+		"violation": func(n int) bool { return slices.ContainsFunc(p.v.broken, func(b broken) bool { return b.n == n }) },
+	}[kind]
+	if is == nil {
 		return fmt.Errorf("step to a %q: want message, event, fault, election or violation", kind)
 	}
 	n, by, which := p.p.n, 1, "further"
@@ -153,7 +147,7 @@ func (p *Player) step(kind string, back bool) error {
 		n, by, which = p.p.n-2, -1, "earlier"
 	}
 	for ; n >= 0 && n < len(p.v.Records); n += by {
-		if is(n, p.v.Records[n]) {
+		if is(n) {
 			p.paused = true
 			p.to(n + 1)
 			return nil
@@ -172,12 +166,8 @@ func (p *Player) Explain(_ context.Context, r console.Request) (string, error) {
 
 // Act implements console.Source.
 func (p *Player) Act(_ context.Context, r console.Request) error {
-	err := p.do(r)
-	select {
-	case p.changed <- struct{}{}:
-	default:
-	}
-	return err
+	defer p.changed.Set()
+	return p.do(r)
 }
 
 func (p *Player) do(r console.Request) error {

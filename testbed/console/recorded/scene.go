@@ -21,26 +21,19 @@ type scene struct {
 
 	snapshot *testbed.Snapshot   // the newest one
 	sessions map[string][]string // that know a client
-	terms    []term
+	terms    []console.Term
+	beliefs  console.Beliefs
 	causes   map[string]string // for which nodes compete
 	moves    console.Moves
 	followed followed
-	ended    map[string]testbed.Verb // Kill or Stop, of nodes that were not started again
-	paused   map[string]bool
-	observer map[string]bool
+	active   testbed.ActiveFaults
 	links    map[string]console.Link
-}
-
-// term is a leadership. Its node trusts itself until a time, or did.
-type term struct {
-	shown     console.Term
-	to, until time.Duration
 }
 
 func newScene(r *journal.Recording, hosts []string) *scene {
 	return &scene{
-		r: r, hosts: hosts, sessions: map[string][]string{}, causes: map[string]string{}, moves: console.Moves{}, followed: followed{held: map[string]stream{}},
-		ended: map[string]testbed.Verb{}, paused: map[string]bool{}, observer: map[string]bool{}, links: map[string]console.Link{},
+		r: r, hosts: hosts, sessions: map[string][]string{}, causes: map[string]string{}, beliefs: console.Beliefs{}, moves: console.Moves{}, followed: followed{held: map[string]stream{}},
+		links: map[string]console.Link{},
 	}
 }
 
@@ -88,38 +81,19 @@ func (s *scene) entry(e *check.Entry) {
 		s.sessions[e.Op.Client] = e.Op.Values
 	case e.Event == nil:
 	case e.Event.Kind == trace.Led:
-		t := term{console.Term{Term: e.Event.Term, Owner: e.Event.Node.Name, Cause: s.causes[e.Event.Node.Name], At: e.At.Milliseconds()}, e.At, 0}
-		if len(s.terms) == 0 {
-			t.shown.Cause = "first"
+		t := console.Term{Term: e.Event.Term, Owner: e.Event.Node.Name, Cause: s.causes[e.Event.Node.Name], At: e.At.Milliseconds()}
+		if n := len(s.terms); n == 0 {
+			t.Cause = "first"
 		} else {
-			last := s.terms[len(s.terms)-1]
-			t.shown.Previous, t.shown.LeaderlessMs = last.shown.Owner, max(0, e.At-last.to).Milliseconds()
+			t.Previous = s.terms[n-1].Owner
+			t.LeaderlessMs = max(0, t.At-s.beliefs.Of(t.Previous, s.terms[n-1].Term).To)
 		}
 		s.terms = append(s.terms, t)
-		s.trusts(*e.Event)
+		fallthrough
 	case e.Event.Kind == trace.Extended:
-		s.trusts(*e.Event)
+		s.beliefs.Trusts(e.Event.Node.Name, e.Event.Term, e.At.Milliseconds(), e.Event.Until.Sub(s.r.Began).Milliseconds())
 	case e.Event.Kind == trace.Left:
-		s.left(e.Event.Node.Name, e.Event.Term, e.At)
-	}
-}
-
-// trusts notes until when a leader trusts itself.
-func (s *scene) trusts(c trace.Claim) {
-	for i := range s.terms {
-		if t := &s.terms[i]; t.shown.Term == c.Term && t.shown.Owner == c.Node.Name {
-			t.until = c.Until.Sub(s.r.Began)
-			t.to = max(t.to, t.until)
-		}
-	}
-}
-
-// left notes that a node does not lead a term any more; 0: whichever it led.
-func (s *scene) left(node string, number uint64, at time.Duration) {
-	for i := range s.terms {
-		if t := &s.terms[i]; t.shown.Owner == node && (number == 0 || t.shown.Term == number) {
-			t.to = min(t.to, at)
-		}
+		s.beliefs.Left(e.Event.Node.Name, e.Event.Term, e.At.Milliseconds())
 	}
 }
 
@@ -127,27 +101,22 @@ func (s *scene) left(node string, number uint64, at time.Duration) {
 func (s *scene) fault(at time.Duration, a testbed.Action) {
 	switch a.Verb {
 	case testbed.Kill:
-		s.ended[a.Node] = testbed.Kill
-		delete(s.paused, a.Node)
-		s.left(a.Node, 0, at)
+		s.active.Note(testbed.Action{Verb: testbed.Resume, Node: a.Node})
+		s.beliefs.Left(a.Node, 0, at.Milliseconds())
 		s.followed.end(a.Node, at)
-	case testbed.Start, testbed.StartWrong:
-		delete(s.ended, a.Node)
 	case testbed.Stop:
-		if s.ended[a.Node] == "" {
-			s.ended[a.Node] = testbed.Stop
+		if s.lasts(testbed.Kill, a.Node) {
+			return
 		}
-	case testbed.Pause:
-		s.paused[a.Node] = true
-	case testbed.Resume:
-		delete(s.paused, a.Node)
-	case testbed.Quit:
-		s.observer[a.Node] = true
-	case testbed.Join:
-		delete(s.observer, a.Node)
 	case testbed.Cut, testbed.CutOne, testbed.Slow, testbed.Mend:
 		s.link(a)
 	}
+	s.active.Note(a)
+}
+
+// lasts reports whether what an action has done to a node lasts.
+func (s *scene) lasts(verb testbed.Verb, node string) bool {
+	return slices.ContainsFunc(s.active.List(), func(a testbed.Action) bool { return a.Verb == verb && a.Node == node })
 }
 
 // link notes a cut, a delay or their end, between two hosts or one and all others.
@@ -178,16 +147,79 @@ func (s *scene) link(a testbed.Action) {
 func (s *scene) stateOf(name string) string {
 	up := s.snapshot != nil && slices.Contains(s.snapshot.Up, name)
 	switch {
-	case s.ended[name] == testbed.Kill:
+	case s.lasts(testbed.Kill, name):
 		return "killed"
-	case s.ended[name] == testbed.Stop && !up:
+	case s.lasts(testbed.Stop, name) && !up:
 		return "exited"
-	case s.paused[name]:
+	case s.lasts(testbed.Pause, name):
 		return "suspended"
-	case s.ended[name] == testbed.Stop:
+	case s.lasts(testbed.Stop, name):
 		return "draining"
 	case s.snapshot == nil || !slices.Contains(s.snapshot.Ready, name):
 		return "starting"
 	}
 	return "ready"
+}
+
+// stream is the stream of a node to a meta, on a connection.
+type stream struct {
+	conn int
+	meta string
+}
+
+// followed says which metas hold the streams of nodes, as far as messages show it.
+type followed struct {
+	held    map[string]stream // by node, when the messages were sent
+	changes []follow
+}
+
+// follow is which meta holds a node's stream from a time on; "": none does.
+type follow struct {
+	at         time.Duration
+	node, meta string
+}
+
+// read takes a message. A meta that leads answers on a stream with beats; a refusal
+// has no term. A stream ends by itself or with its connection: for the node when it
+// ends it, or when it learns of it.
+func (f *followed) read(r journal.Record) {
+	m := r.Message
+	call, what, _ := strings.Cut(m.What, ": ")
+	arrived := m.Fate == journal.Arrived
+	switch {
+	case call == "Join" && strings.HasPrefix(what, "term") && m.Kind == journal.Answer:
+		if now := (stream{m.Conn, m.From}); arrived && f.held[m.To] != now {
+			f.held[m.To] = now
+			f.changes = append(f.changes, follow{r.At + m.Took, m.To, m.From})
+		}
+	case call == "connection", call == "Join" && (what == "cancelled" || strings.HasPrefix(what, "ended")):
+		if f.held[m.From] == (stream{m.Conn, m.To}) {
+			f.end(m.From, r.At)
+		} else if f.held[m.To] == (stream{m.Conn, m.From}) && arrived {
+			f.end(m.To, r.At+m.Took)
+		}
+	}
+}
+
+// end notes that a node's stream ends at a time, if it has one.
+func (f *followed) end(node string, at time.Duration) {
+	if _, ok := f.held[node]; ok {
+		delete(f.held, node)
+		f.changes = append(f.changes, follow{at, node, ""})
+	}
+}
+
+// metas returns which meta each node follows at a time.
+func (f *followed) metas(at time.Duration) map[string]string {
+	last := map[string]follow{}
+	for _, c := range f.changes {
+		if l, known := last[c.node]; c.at <= at && (!known || c.at >= l.at) {
+			last[c.node] = c
+		}
+	}
+	out := map[string]string{}
+	for node, c := range last {
+		out[node] = c.meta
+	}
+	return out
 }

@@ -116,7 +116,7 @@ func (v *view) state(p position) console.State {
 			s.Protected = "arranging is off"
 		}
 	}
-	v.elections(&s, p)
+	v.elections(&s)
 	v.nodes(&s, p)
 	v.promises(&s, p)
 	v.scenario(&s, p)
@@ -127,7 +127,7 @@ func (v *view) state(p position) console.State {
 func (v *view) nodes(s *console.State, p position) {
 	metas := v.scene.followed.metas(p.at)
 	for _, name := range append(v.Cluster.Nodes(), testbed.Database) {
-		n := console.Node{Role: testbed.RoleOf(name), State: v.scene.stateOf(name), Observer: v.scene.observer[name]}
+		n := console.Node{Role: testbed.RoleOf(name), State: v.scene.stateOf(name), Observer: v.scene.lasts(testbed.Quit, name)}
 		n.Count(name, s.Slots)
 		if v.scene.snapshot != nil && slices.Contains(v.scene.snapshot.Forbid, name) {
 			n.Member, n.Listed = "blacklisted", "is on the blacklist"
@@ -138,9 +138,9 @@ func (v *view) nodes(s *console.State, p position) {
 			}
 		}
 		for _, t := range v.scene.terms {
-			if t.shown.Owner == name && p.at < t.to {
-				n.Believes, n.Leads = true, t.shown.Term == s.Term
-				n.Until, n.LeaseOf = t.until.Milliseconds(), v.Cluster.Lease.Milliseconds()
+			if b := v.scene.beliefs.Of(name, t.Term); s.Now < b.To {
+				n.Believes, n.Leads = true, t.Term == s.Term
+				n.Until, n.LeaseOf = b.To, v.Cluster.Lease.Milliseconds()
 			}
 		}
 		if n.State != "killed" && n.State != "exited" {
@@ -154,16 +154,11 @@ func (v *view) nodes(s *console.State, p position) {
 }
 
 // elections shows the terms before the position, and the newest one.
-func (v *view) elections(s *console.State, p position) {
-	s.Terms, s.Believed = map[string]console.Term{}, map[string]console.Span{}
+func (v *view) elections(s *console.State) {
+	s.Terms, s.Believed = map[string]console.Term{}, v.scene.beliefs.At(s.Now)
 	for _, t := range v.scene.terms {
-		s.Term = max(s.Term, t.shown.Term)
-		s.Terms[strconv.FormatUint(t.shown.Term, 10)] = t.shown
-		span := console.Span{Node: t.shown.Owner, Term: t.shown.Term, From: t.shown.At, To: t.to.Milliseconds()}
-		if t.to > p.at {
-			span.To, span.Open = s.Now, true
-		}
-		s.Believed[fmt.Sprint(t.shown.Owner, " ", t.shown.Term)] = span
+		s.Term = max(s.Term, t.Term)
+		s.Terms[strconv.FormatUint(t.Term, 10)] = t
 	}
 }
 
@@ -259,6 +254,58 @@ func messageOf(n int, r journal.Record, now time.Duration) console.Message {
 	if m.Fate != journal.Pending && r.At+m.Took <= now {
 		out.GotMs = millis(r.At + m.Took)
 		out.Fate = map[journal.Fate]string{journal.Arrived: "arrived", journal.Lost: "lost"}[m.Fate]
+	}
+	return out
+}
+
+// left out are the events of which there are many for each registration, and those
+// around each statement: the messages show them too.
+var leftOut = map[trace.Kind]bool{
+	trace.Looking: true, trace.Looked: true, trace.Renewing: true, trace.Renewed: true, trace.Extended: true, trace.Leasing: true,
+	trace.Landing: true, trace.Landed: true, trace.Publishing: true, trace.Admitted: true, trace.Adopted: true, trace.Copied: true,
+	trace.Read: true, trace.Storing: true, trace.Stored: true, trace.Removed: true, trace.Merging: true, trace.Answering: true,
+	trace.Answered: true, trace.Accepted: true, trace.Settled: true, trace.Counted: true, trace.Pushed: true,
+}
+
+// names are the kinds of events that have a name of their own on the page.
+var names = map[trace.Kind]string{
+	trace.Led: "leader.elected", trace.Left: "leader.left", trace.Serving: "slot.serving", trace.Finished: "slot.finished",
+	trace.Granted: "slot.granted", trace.Migrating: "slot.migrating",
+}
+
+// isEvent reports whether an entry, nil: none, is an event of the page.
+func isEvent(e *check.Entry) bool {
+	switch {
+	case e == nil:
+	case e.Event != nil:
+		return !leftOut[e.Event.Kind]
+	case e.Fault != nil:
+		return true
+	case e.Op != nil:
+		switch e.Op.Kind {
+		case check.OpHealed, check.OpUnheard, check.OpAhead, check.OpEvicted, check.OpProgress:
+			return true
+		}
+	}
+	return false
+}
+
+// eventOf returns an entry as an event of the page.
+func eventOf(e *check.Entry) console.Event {
+	out := console.Event{At: e.At.Milliseconds(), Text: e.What()}
+	switch c := e.Event; {
+	case c != nil:
+		out.Node, out.Kind, out.Term = c.Node.Name, string(c.Kind), max(c.Term, c.Epoch.Term)
+		if name := names[c.Kind]; name != "" {
+			out.Kind = name
+			if strings.HasPrefix(name, "slot.") {
+				out.Slot = &c.Slot
+			}
+		}
+	case e.Fault != nil:
+		out.Node, out.Kind = e.Fault.Node, "fault"
+	default:
+		out.Node, out.Kind = e.Op.Client, "client."+string(e.Op.Kind)
 	}
 	return out
 }
