@@ -92,7 +92,7 @@ func (d *draw) between(least, most time.Duration) time.Duration {
 // The leases of the processes, around which outages are drawn: they are shorter
 // and longer than each, and than the session grace.
 const (
-	nodeLease = defaultLease
+	nodeLease = testbed.DefaultLease
 
 	// LongestOutage is the longest that any fault of a lossless storm lasts, but for
 	// the last few seconds of an outage of all sessions.
