@@ -123,7 +123,7 @@
 //   - parse.go: the language.
 //   - parse_action.go: its actions.
 //   - play.go: one run of a scenario.
-//   - traffic.go: the clients without a scenario.
+//   - traffic.go: the clients when no scenario is played.
 //   - perform.go: the player carries out actions, and heals.
 //   - compare.go: the player looks at the copies of slots.
 //   - expect.go: the player decides expectations.
