@@ -117,9 +117,9 @@
 //
 //   - library.go: the scenarios that are built in.
 //   - grammar.go: the language as a text.
+//   - lossless.go: storms in which nothing is lost.
 //   - storm.go: scenarios that are drawn, and the search for a shorter one.
 //   - themes.go: what storms draw.
-//   - lossless.go: storms in which nothing is lost.
 //   - parse.go: the language.
 //   - parse_action.go: its actions.
 //   - play.go: one run of a scenario.

@@ -47,6 +47,9 @@ type Traffic struct {
 	calm    context.CancelFunc   // ends the burst; nil: there is none
 }
 
+// difference is a registration that is not in a list as often as it is published.
+type difference struct{ list, tag string }
+
 // Recorder records what clients do and see; a [check.Recorder] is one.
 type Recorder interface{ Op(check.Op) }
 
@@ -360,10 +363,6 @@ func (l *Traffic) full() (bool, string) {
 // changing is how long a list may be short without being missing: its next
 // value is on the way.
 const changing = time.Second
-
-// missing returns the names of the lists that are not full, and were not at any
-// call of full while a change of them may have been on the way.
-func (l *Traffic) missing() (out []string) { return l.lacking(changing) }
 
 // lacking returns the names of the lists that are not full, and were not at any call of
 // full in the time before.

@@ -23,20 +23,20 @@ func TestLoad_ChangingListIsNotMissing(t *testing.T) {
 		sees("client-1", "client-1/1#1")
 		looks := func() bool { full, _ := l.full(); return full }
 		assert.False(t, looks())
-		assert.Equal(t, []string{"client-2 service-1"}, l.missing(), "never full")
+		assert.Equal(t, []string{"client-2 service-1"}, l.lacking(changing), "never full")
 
 		sees("client-2", "client-1/1#1")
 		assert.True(t, looks())
 		l.live["client-1/1"] = "client-1/1#2"
 		assert.False(t, looks())
-		assert.Empty(t, l.missing(), "full a moment ago")
+		assert.Empty(t, l.lacking(changing), "full a moment ago")
 
 		sees("client-1", "client-1/1#2")
 		for range 3 {
 			time.Sleep(changing / 2)
 			assert.False(t, looks())
 		}
-		assert.Equal(t, []string{"client-2 service-1"}, l.missing())
+		assert.Equal(t, []string{"client-2 service-1"}, l.lacking(changing))
 	})
 }
 
@@ -54,13 +54,13 @@ func TestTraffic_ChangingValueIsNotAMissingPublisher(t *testing.T) {
 		time.Sleep(2 * changing)
 		full, _ := l.full()
 		assert.True(t, full)
-		assert.Empty(t, l.missing())
+		assert.Empty(t, l.lacking(changing))
 
 		l.last[list] = []string{"client-1/1#10"}
 		time.Sleep(2 * changing)
 		full, _ = l.full()
 		assert.False(t, full)
-		assert.Equal(t, []string{"client-1 service-1"}, l.missing())
+		assert.Equal(t, []string{"client-1 service-1"}, l.lacking(changing))
 		l.last[list] = []string{"client-1/1#10", "client-2/2#8", "client-3/7#1"}
 		full, _ = l.full()
 		assert.False(t, full, "a stranger is in the list")

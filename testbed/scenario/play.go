@@ -310,7 +310,7 @@ func (p *player) sample(ctx context.Context) testbed.Snapshot {
 		}
 		op := check.Op{Kind: check.OpProgress, Name: o.What}
 		if failure != nil && o.What == check.Full {
-			if op.Values = p.load.missing(); len(op.Values) == 0 {
+			if op.Values = p.load.lacking(changing); len(op.Values) == 0 {
 				failure = nil // never all at one look, but each of them a moment ago
 			}
 		}

@@ -9,9 +9,6 @@ import (
 	"conclave/testbed/check"
 )
 
-// difference is a registration that is not in a list as often as it is published.
-type difference struct{ list, tag string }
-
 // NewTraffic returns clients without a scenario, which have not started.
 func NewTraffic(of Load, d testbed.Cluster, rec Recorder, seed uint64) *Traffic {
 	l := newTraffic(of, d, rec, seed)
