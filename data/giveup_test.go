@@ -37,7 +37,7 @@ func TestGiveUp_MemberThatCannotBeDialled(t *testing.T) {
 	for name, address := range map[string]string{"refused": "session-9:1", "no route": "10.9.9.9:1", "no answer": "dark:1"} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, c *cluster) {
-				c.net.PowerOff("dark")
+				c.net.Cut("data-1", "dark")
 				s1, a := c.session("session-1", true), c.data("data-1")
 				c.stable(1, lostLeader)
 				lost := conclave.NodeID{Name: "session-9", Incarnation: "x"}

@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,6 +79,17 @@ type Size struct {
 	Lease                  time.Duration // of the leader and of the nodes; 3 s
 	Seed                   uint64        // of every random stream
 	Budgets                Budgets       // only the simulated cluster has any
+}
+
+// DefaultLease is the lease of a cluster whose Size has none.
+const DefaultLease = 3 * time.Second
+
+// WithDefaults returns the size with the defaults in place of zeros.
+func (c Size) WithDefaults() Size {
+	c.Metas, c.Sessions, c.Datas = cmp.Or(c.Metas, 3), cmp.Or(c.Sessions, 2), cmp.Or(c.Datas, 3)
+	c.Slots, c.Replicas = cmp.Or(c.Slots, 16), cmp.Or(c.Replicas, 2)
+	c.Takeover, c.Lease = cmp.Or(c.Takeover, "witness"), cmp.Or(c.Lease, DefaultLease)
+	return c
 }
 
 // Add counts one more node of a role; those of other roles are not counted.

@@ -43,7 +43,6 @@
 // A file uses what later files declare.
 //
 //   - real.go: what else a cluster of processes can be asked.
-//   - client.go: the Go SDK as the client of a cluster under test.
 //   - cluster.go: the one interface to a cluster, what can be observed of it, and what is possible on it.
 //   - budget.go: what the processor of a simulated node can do.
 //   - active.go: the faults that last now.

@@ -2,6 +2,7 @@ package testbed
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -47,81 +48,89 @@ type Step struct {
 	AtOnce     bool // an operator's command: sent to all of Who at the same moment
 }
 
+// Form is an action in the words of the language. A word in capitals is a part of the
+// Step; what stands in brackets may be left out, and be in any order.
+type Form struct {
+	Verb  Verb
+	Words string
+	About string
+}
+
+// Forms are the actions. Of the forms of one verb a step is written in the first of
+// whose parts none is zero, or in the last.
+var Forms = []Form{
+	{Kill, "kill WHO", ""}, {Stop, "stop WHO", ""},
+	{StartWrong, "start WHO at a wrong address", ""}, {Start, "start WHO", ""},
+	{Pause, "pause WHO", ""}, {Resume, "resume WHO", ""}, {Twin, "twin WHO", ""},
+	{ClosePort, "close port of WHO", ""}, {OpenPort, "open port of WHO", ""},
+	{CutOne, "cut one way WHO -> WHOM", ""}, {Cut, "cut WHO from WHOM", "both directions"}, {Mend, "mend WHO from WHOM", ""},
+	{Slow, "slow WHO [from WHOM] [by BY] [jitter JITTER] [rate RATE]", "RATE is in bytes a second"},
+	{Reset, "reset links of WHO [to WHOM]", ""}, {HalfOpen, "half-open links of WHO [to WHOM]", ""},
+	{LoseNext, "lose the next answer of WHOM to WHO", ""},
+	{Refuse, "database refuses STATEMENTS with NUMBER", "with MySQL's error of that number"}, {Accept, "database accepts STATEMENTS", ""},
+	{Skew, "set clock of WHO to TIME", ""}, {Skew, "skew clock of WHO by BY", "of the database also: step database clock by BY"},
+	{HoldOne, "hold one WHO at POINT", "only the next call; later ones overtake it"}, {Hold, "hold WHO at POINT", ""}, {Release, "release WHO at POINT", ""},
+	{Resign, "resign WHO", "also with \"by force\", as quit and forbid"}, {Quit, "quit WHO", ""}, {Join, "join WHO", ""},
+	{Forbid, "forbid WHO", ""}, {Allow, "allow WHO", ""}, {Freeze, "freeze", ""}, {Unfreeze, "unfreeze", ""}, {Switch, "switch KEY to VALUE", ""},
+	{Burst, "burst of ARRIVALS", "clients make so many new registrations each, that no client reads"},
+	{Burst, "burst by FACTOR", "clients change values so many times as often"}, {EndBurst, "end burst", ""},
+	{AnnounceStop, "announce stop to WHO", ""}, {HealAll, "heal all", ""},
+}
+
+// Part returns where a part of a form is in a step, or nil if the word is none.
+func (d *Step) Part(word string) any {
+	return map[string]any{
+		"WHO": &d.Who, "WHOM": &d.Whom, "KEY": &d.Who, "VALUE": &d.Whom, "BY": &d.By, "JITTER": &d.Jitter, "RATE": &d.Rate, "POINT": &d.Point,
+		"STATEMENTS": &d.Of, "NUMBER": &d.Number, "FACTOR": &d.Factor, "ARRIVALS": &d.Arrivals, "TIME": &d.To,
+	}[word]
+}
+
+// write returns the step in the words of a form, and whether one of its parts is zero.
+func (d *Step) write(f Form) (out string, lacks bool) {
+	group, left := "", false // what is in the brackets that are open, and whether it is left out
+	for _, word := range strings.Fields(f.Words) {
+		name := strings.Trim(word, "[]")
+		optional := group != "" || name != word
+		if at := d.Part(name); at != nil {
+			part := reflect.ValueOf(at).Elem()
+			left = optional && part.IsZero()
+			lacks = lacks || part.IsZero() && !optional
+			name = fmt.Sprint(part.Interface())
+			if to, is := at.(*time.Time); is {
+				name = to.Format(time.RFC3339)
+			}
+		}
+		if group += " " + name; optional && !strings.HasSuffix(word, "]") {
+			continue
+		}
+		if !left {
+			out += group
+		}
+		group, left = "", false
+	}
+	return out[1:], lacks
+}
+
 // String returns the action in the words of the language.
 func (d Step) String() string {
-	out := ""
-	switch d.Verb {
-	case Cut:
-		out = fmt.Sprintf("cut %s from %s", d.Who, d.Whom)
-	case CutOne:
-		out = fmt.Sprintf("cut one way %s -> %s", d.Who, d.Whom)
-	case Mend:
-		out = fmt.Sprintf("mend %s from %s", d.Who, d.Whom)
-	case Slow:
-		out = "slow " + string(d.Who)
-		if d.Whom != "" {
-			out += " from " + string(d.Whom)
+	out := string(d.Verb)
+	for _, f := range Forms {
+		if f.Verb == d.Verb {
+			var lacks bool
+			if out, lacks = d.write(f); !lacks {
+				break
+			}
 		}
-		if d.By > 0 {
-			out += " by " + d.By.String()
-		}
-		if d.Jitter > 0 {
-			out += " jitter " + d.Jitter.String()
-		}
-		if d.Rate > 0 {
-			out += fmt.Sprintf(" rate %d", d.Rate)
-		}
-	case Reset, HalfOpen:
-		out = fmt.Sprintf("%s links of %s", d.Verb, d.Who)
-		if d.Whom != "" {
-			out += " to " + string(d.Whom)
-		}
-	case LoseNext:
-		out = fmt.Sprintf("lose the next answer of %s to %s", d.Whom, d.Who)
-	case Skew:
-		if !d.To.IsZero() {
-			out = fmt.Sprintf("set clock of %s to %s", d.Who, d.To.Format(time.RFC3339))
-			break
-		}
-		out = fmt.Sprintf("skew clock of %s by %s", d.Who, d.By)
-	case Hold, HoldOne, Release:
-		out = fmt.Sprintf("%s %s at %s", d.Verb, d.Who, d.Point)
-	case Refuse:
-		out = fmt.Sprintf("%s %s with %d", d.Verb, d.Of, d.Number)
-	case Accept:
-		out = fmt.Sprintf("%s %s", d.Verb, d.Of)
-	case StartWrong:
-		out = fmt.Sprintf("start %s at a wrong address", d.Who)
-	case ClosePort, OpenPort:
-		out = fmt.Sprintf("%s of %s", d.Verb, d.Who)
-	case AnnounceStop:
-		out = fmt.Sprintf("announce stop to %s", d.Who)
-	case Burst:
-		out = fmt.Sprintf("burst by %d", d.Factor)
-		if d.Arrivals > 0 {
-			out = fmt.Sprintf("burst of %d", d.Arrivals)
-		}
-	case Freeze, Unfreeze, EndBurst, HealAll:
-		out = string(d.Verb)
-	case Switch:
-		out = fmt.Sprintf("switch %s to %s", d.Who, d.Whom)
-	default:
-		out = fmt.Sprintf("%s %s", d.Verb, d.Who)
 	}
-	if d.Force {
-		out += " by force"
-	}
-	if d.AtOnce {
-		out += " at once"
-	}
-	if d.MustRefuse {
-		out += " and be refused"
-	}
-	if d.MustAccept {
-		out += " and be accepted"
-	}
-	if d.For > 0 {
-		out += " for " + d.For.String()
+	for _, end := range []struct {
+		has  bool
+		word string
+	}{
+		{d.Force, " by force"}, {d.AtOnce, " at once"}, {d.MustRefuse, " and be refused"}, {d.MustAccept, " and be accepted"}, {d.For > 0, " for " + d.For.String()},
+	} {
+		if end.has {
+			out += end.word
+		}
 	}
 	return out
 }

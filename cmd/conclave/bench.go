@@ -8,14 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
 	_ "github.com/go-sql-driver/mysql" // to read the database's statement counter
 	"github.com/spf13/cobra"
 
-	"conclave/internal/cli"
 	"conclave/testbed"
 	"conclave/testbed/bench"
 	"conclave/testbed/local"
@@ -37,7 +35,7 @@ With --full measure how figures grow instead: with registrations, connections, l
 nodes, and overload. Each size has its own cluster and its own time limit; one that
 fails is reported, the next ones are measured, and the exit code is 1.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			without := map[bool]string{true: "repeat calm", false: "max-registrations max-connections huge tls for limit"}[cfg.Full]
+			without := map[bool]string{true: "repeat calm", false: "max-registrations max-connections tls for limit"}[cfg.Full]
 			for name := range strings.FieldsSeq(without) {
 				switch {
 				case !cmd.Flags().Changed(name):
@@ -52,6 +50,8 @@ fails is reported, the next ones are measured, and the exit code is 1.`,
 				return usageError{errors.New("--sizes is no more: --full measures with other numbers")}
 			case cmd.Flags().Changed("html"):
 				return usageError{errors.New("--html is no more: --report writes JSON")}
+			case cmd.Flags().Changed("huge"):
+				return usageError{errors.New("--huge is no more: 10,000 connections are the most that are measured")}
 			case cfg.N == 0:
 				return usageError{errors.New("--repeat 0: want at least 1")}
 			case cfg.For <= 0:
@@ -70,11 +70,11 @@ fails is reported, the next ones are measured, and the exit code is 1.`,
 		"; with --full: "+strings.Join(bench.Names(true), ", "))
 	f.IntVar(&cfg.N, "repeat", 30, "number of repetitions of each fault")
 	f.Bool("sizes", false, "")
+	f.Bool("huge", false, "")
 	f.String("html", "", "")
-	_ = errors.Join(f.MarkHidden("sizes"), f.MarkHidden("html")) // they exist
+	_ = errors.Join(f.MarkHidden("sizes"), f.MarkHidden("huge"), f.MarkHidden("html")) // they exist
 	f.IntVar(&cfg.MaxRegistrations, "max-registrations", 0, "--full: leave out larger numbers of registrations (0: none)")
 	f.IntVar(&cfg.MaxConnections, "max-connections", 0, "--full: leave out larger numbers of connections (0: none)")
-	f.BoolVar(&cfg.Huge, "huge", false, "--full: add 100,000 connections")
 	f.BoolVar(&cfg.Secured, "tls", false, "--full: use TLS on every port of a node")
 	f.DurationVar(&cfg.For, "for", 30*time.Second, "--full: how long each overload lasts")
 	f.DurationVar(&cfg.Limit, "limit", 5*time.Minute, "--full: time limit of each size")
@@ -85,7 +85,6 @@ fails is reported, the next ones are measured, and the exit code is 1.`,
 // bench measures, and writes the report to a file, if it is named.
 func (a *app) bench(ctx context.Context, cfg bench.Config, file string) (err error) {
 	cfg.Version, cfg.Progress = version, a.stderr
-	cfg.Have = bench.Machinery{Files: cli.OpenFiles(), Memory: bench.AvailableMemory(), CPUs: runtime.NumCPU()}
 	if err := cfg.Validate(); err != nil { // before a cluster is started
 		return usageError{err}
 	}

@@ -63,11 +63,8 @@ func registrationsOver(c Config, connections ...int) (out []size) {
 }
 
 func manyConnections(c Config) (out []size) {
-	for _, n := range within(c.MaxConnections, 100, 1_000, 5_000, usualConnections) {
+	for _, n := range within(c.MaxConnections, 100, 1_000, 5_000, 10_000) {
 		out = append(out, size{connections: n})
-	}
-	if c.Huge {
-		out = append(out, size{connections: hugeConnections})
 	}
 	return out
 }
@@ -93,9 +90,6 @@ func within(bound int, sizes ...int) []int {
 func (r *run) measure(ctx context.Context, m measurement, s size) (err error) {
 	if m.sizes == nil {
 		return m.take(r, ctx)
-	}
-	if err := r.Have.fits(s.connections); err != nil {
-		return err
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, r.Limit, fmt.Errorf("more than the limit of %s", r.Limit))
 	defer cancel()
@@ -199,7 +193,7 @@ func (r *run) growConnections(ctx context.Context) error {
 	}
 	err := r.connect(ctx, wanted)
 	r.count(ctx, wanted(Limit{Max: 0.5}))
-	if err != nil || r.size.connections > usualConnections { // all at once is too much for more
+	if err != nil {
 		return err
 	}
 	start := time.Now()
@@ -214,17 +208,14 @@ func (r *run) growConnections(ctx context.Context) error {
 }
 
 func (r *run) connect(ctx context.Context, wanted func(Limit) Limit) error {
-	n, atOnce := r.size.connections, r.size.connections
-	if n > usualConnections {
-		atOnce = hugeAtOnce
-	}
+	n := r.size.connections
 	before, err := r.memory(ctx, "session")
 	if err != nil {
 		return err
 	}
 	served := load.NewDist()
 	start := time.Now()
-	err = r.pool.ServeAll(ctx, "conn", n, atOnce, served.Add)
+	err = r.pool.ServeAll(ctx, "conn", n, served.Add)
 	took := one(time.Since(start))
 	r.report(Figure{Name: "served", What: "each until its first push"}, served.Values(), Limit{})
 	if err != nil {

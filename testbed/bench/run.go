@@ -35,8 +35,6 @@ type Config struct {
 	Full bool
 	// MaxRegistrations and MaxConnections leave out larger sizes. 0: no bound.
 	MaxRegistrations, MaxConnections int
-	// Huge adds hugeConnections.
-	Huge bool
 	// Secured is whether the clusters of Full use TLS.
 	Secured bool
 	// For is how long each overload lasts. Default 30 s.
@@ -44,8 +42,6 @@ type Config struct {
 	// Limit is the time for one size, including the start of its cluster. What takes
 	// longer has failed. Default 5 min.
 	Limit time.Duration
-	// Have is what the machine has for connections.
-	Have Machinery
 
 	Version  string
 	Progress io.Writer // receives a line per measurement

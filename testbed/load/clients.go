@@ -156,12 +156,8 @@ func (a *Arrivals) Await(ctx context.Context, missing string) error {
 	case <-a.all:
 		return nil
 	case <-ctx.Done():
-		return a.fail(ctx, missing)
+		return fmt.Errorf("%d of %d %s: %w", a.left.Load(), a.of, missing, ctx.Err())
 	}
-}
-
-func (a *Arrivals) fail(ctx context.Context, missing string) error {
-	return fmt.Errorf("%d of %d %s: %w", a.left.Load(), a.of, missing, ctx.Err())
 }
 
 // DataID returns the i-th dataId of a prefix, from 0.

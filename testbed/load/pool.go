@@ -3,12 +3,10 @@ package load
 import (
 	"context"
 	"fmt"
-	"net"
 	"time"
 
 	"conclave/client"
 	"conclave/testbed"
-	"conclave/wire"
 )
 
 // Pool starts clients, the n-th at the n-th session of a cluster, and again at the
@@ -25,21 +23,14 @@ type Pool struct {
 // and TLS.
 func NewPool(c client.Config) *Pool { return &Pool{Start: Start, config: c} }
 
-// perAddress is how many clients dial from one address, which has 28,000 ports.
-const perAddress = 10_000
-
 // One starts a client, which may not have reached its session yet.
 func (p *Pool) One(name string) (Client, error) {
 	sessions := p.config.Sessions
 	if len(sessions) == 0 {
 		return nil, fmt.Errorf("connect %s: the cluster has no session", name)
 	}
-	network := &wire.TCP{} // as that of applications
-	if n := len(p.Clients) / perAddress; n > 0 {
-		network.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(n))}
-	}
 	c, err := p.Start(client.Config{
-		Name: name, Sessions: []string{sessions[len(p.Clients)%len(sessions)]}, Network: network, Token: p.config.Token, TLSFrom: p.config.TLSFrom,
+		Name: name, Sessions: []string{sessions[len(p.Clients)%len(sessions)]}, Token: p.config.Token, TLSFrom: p.config.TLSFrom,
 	})
 	if err == nil {
 		p.Clients = append(p.Clients, c)
@@ -69,37 +60,27 @@ func (p *Pool) Connect(ctx context.Context, n int) error {
 	return nil
 }
 
-// ServeAll starts n clients, of which atOnce wait for their push at the same
-// time. Each publishes one value under a dataId of its own and subscribes to that;
-// ServeAll returns when all have received the value. served is called with the time of
-// each: since the start if all are started at once, otherwise since it was started.
-func (p *Pool) ServeAll(ctx context.Context, prefix string, n, atOnce int, served func(time.Duration)) error {
-	const missing = "connections had no push"
+// ServeAll starts n clients at once. Each publishes one value under a dataId of its own
+// and subscribes to that; ServeAll returns when all have received the value. served is
+// called with the time of each since the start.
+func (p *Pool) ServeAll(ctx context.Context, prefix string, n int, served func(time.Duration)) error {
 	start := time.Now()
 	all := NewArrivals(n)
-	places := make(chan struct{}, atOnce)
 	for i := range n {
-		select {
-		case places <- struct{}{}:
-		case <-ctx.Done():
-			return all.fail(ctx, missing)
+		if ctx.Err() != nil {
+			break
 		}
-		if atOnce < n {
-			start = time.Now()
-		}
-		start := start
 		one, err := p.One(fmt.Sprint(prefix, "-", i))
 		if err != nil {
 			return err
 		}
 		err = serve(ctx, one, DataID(prefix, i), Value(i), func() {
 			served(time.Since(start))
-			<-places
 			all.One()
 		})
 		if err != nil {
 			return err
 		}
 	}
-	return all.Await(ctx, missing)
+	return all.Await(ctx, "connections had no push")
 }

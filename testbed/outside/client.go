@@ -7,17 +7,23 @@ import (
 	"slices"
 	"sync"
 
+	"conclave"
 	"conclave/client"
 	"conclave/testbed"
 )
 
-// Client is a client that can be killed.
+// Client is a client by the SDK that can be killed. Every Cluster returns this one.
 type Client struct {
-	testbed.SDK
+	*client.Client
 	end    context.CancelFunc
 	done   chan struct{}
 	closed func() // called by Close, not by Kill; may be nil
 }
+
+var (
+	_ testbed.Client      = (*Client)(nil)
+	_ testbed.Publication = (*client.Publication)(nil)
+)
 
 // NewClient starts a client.
 func NewClient(c client.Config) (*Client, error) {
@@ -26,7 +32,7 @@ func NewClient(c client.Config) (*Client, error) {
 		return nil, err
 	}
 	ctx, end := context.WithCancel(context.Background())
-	out := &Client{SDK: testbed.SDK{Client: sdk}, end: end, done: make(chan struct{})}
+	out := &Client{Client: sdk, end: end, done: make(chan struct{})}
 	go func() {
 		defer close(out.done)
 		_ = sdk.Run(ctx) // ended by Close or Kill
@@ -34,9 +40,24 @@ func NewClient(c client.Config) (*Client, error) {
 	return out, nil
 }
 
+// Publish is the SDK's Publish without options.
+func (c *Client) Publish(ctx context.Context, dataID string, values []string) (testbed.Publication, error) {
+	p, err := c.Client.Publish(ctx, dataID, values)
+	if err != nil {
+		return nil, err // and no publication that is not nil
+	}
+	return p, nil
+}
+
+// Subscribe passes on every push.
+func (c *Client) Subscribe(dataID string, pushed func(conclave.Datum)) error {
+	_, err := c.Client.Subscribe(dataID, client.OnPush(pushed))
+	return err
+}
+
 // Close withdraws what the client has published, and ends it.
 func (c *Client) Close(ctx context.Context) error {
-	err := c.SDK.Close(ctx)
+	err := c.Client.Close(ctx)
 	c.Kill() // what was not acknowledged in time is given up
 	if c.closed != nil {
 		c.closed()

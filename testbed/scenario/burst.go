@@ -16,7 +16,7 @@ import (
 // carry publishes the registrations of Load.Bulk, client by client, and returns
 // when data nodes have stored all of them. No client reads them, and they are
 // not in the history: they are what a client that reconnects has to replay.
-func (l *load) carry(ctx context.Context) error {
+func (l *Traffic) carry(ctx context.Context) error {
 	if l.of.Bulk == 0 {
 		return nil
 	}
@@ -41,7 +41,7 @@ func (l *load) carry(ctx context.Context) error {
 }
 
 // staying returns the clients that stay, sorted by name.
-func (l *load) staying() (out []*worker) {
+func (l *Traffic) staying() (out []*worker) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(l.clients)) {
@@ -50,11 +50,11 @@ func (l *load) staying() (out []*worker) {
 	return out
 }
 
-// burst makes each client that stays also change values, Factor times as often
-// as the scenario says, or make new registrations, until endBurst. A burst that
+// Burst makes each client that stays also change values, Factor times as often
+// as the scenario says, or make new registrations, until EndBurst or ctx ends. A burst that
 // lasts already is ended.
-func (l *load) burst(ctx context.Context, a testbed.Action, seed uint64) {
-	l.endBurst()
+func (l *Traffic) Burst(ctx context.Context, a testbed.Action) {
+	l.EndBurst()
 	ctx, cancel := context.WithCancel(ctx)
 	l.mu.Lock()
 	l.calm = cancel
@@ -64,12 +64,13 @@ func (l *load) burst(ctx context.Context, a testbed.Action, seed uint64) {
 			l.working.Go(func() { l.arrive(ctx, w, a.Arrivals) })
 			continue
 		}
-		r := rand.New(rand.NewPCG(seed, uint64(i+1)<<16))
+		r := rand.New(rand.NewPCG(l.seed, uint64(i+1)<<16))
 		l.working.Go(func() { l.flood(ctx, w, max(l.of.Every/time.Duration(a.Factor), time.Microsecond), r) })
 	}
 }
 
-func (l *load) endBurst() {
+// EndBurst ends the burst, if there is one.
+func (l *Traffic) EndBurst() {
 	l.mu.Lock()
 	calm := l.calm
 	l.calm = nil
@@ -81,7 +82,7 @@ func (l *load) endBurst() {
 
 // arrive makes new registrations of a client, as fast as the client takes them.
 // They are not in the history, like those of carry, and stay when ctx ends.
-func (l *load) arrive(ctx context.Context, w *worker, number int) {
+func (l *Traffic) arrive(ctx context.Context, w *worker, number int) {
 	for i := range number {
 		if _, err := w.client.Publish(ctx, fmt.Sprintf("arrivals-%d", i+1), []string{fmt.Sprintf("%*s", l.of.Bytes, w.name)}); err != nil {
 			return // the burst has ended, or the client was killed
@@ -92,7 +93,7 @@ func (l *load) arrive(ctx context.Context, w *worker, number int) {
 // flood makes one registration of its own under each name of a client, changes
 // one of them about every pause, whatever has become of the changes before (an
 // open loop), and withdraws them when ctx ends.
-func (l *load) flood(ctx context.Context, w *worker, pause time.Duration, r *rand.Rand) {
+func (l *Traffic) flood(ctx context.Context, w *worker, pause time.Duration, r *rand.Rand) {
 	var own []*registration
 	for _, o := range w.pubs {
 		own = append(own, &registration{name: o.name})

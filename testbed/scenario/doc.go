@@ -43,35 +43,8 @@
 // first. An action whose node does not exist fails a scene; elsewhere it is left
 // out. "look at" names a command of the tool that shows the same.
 //
-// The actions:
-//
-//	kill, stop, start, pause, resume, twin X
-//	start X at a wrong address
-//	close port of X, open port of X
-//	cut X from Y                           both directions
-//	cut one way X -> Y
-//	mend X from Y
-//	slow X from Y by D jitter D rate BYTES
-//	reset links of X to Y
-//	half-open links of X to Y
-//	lose the next answer of X to Y
-//	database refuses STATEMENTS with N     with MySQL's error of that number
-//	database accepts STATEMENTS
-//	skew clock of X by D
-//	step database clock by D
-//	set clock of X to TIME
-//	hold X at POINT
-//	hold one X at POINT                    only the next call; later ones overtake it
-//	release X at POINT
-//	resign, quit, forbid X                 also with "by force"
-//	join, allow X
-//	freeze, unfreeze
-//	switch KEY to VALUE
-//	burst by N                             clients change values N times as often
-//	burst of N                             clients make N new registrations each, that no client reads
-//	end burst
-//	announce stop to X
-//	heal all
+// The actions are in testbed.Forms, the expectations in expect.go; Grammar lists both
+// after this text, with the points of the code and the figures.
 //
 // STATEMENTS are the kinds of statements that the database refuses: statements
 // (all of them), writes, elections (of the lock row), decisions (of the leader), or
@@ -79,10 +52,9 @@
 // table.
 //
 // An operator's command can end with "at once", which sends it to all nodes
-// that X selects at the same moment, and with "and be refused", which demands
-// that the leader refuses it, also because the database does, or "and be accepted". Most actions can end with
-// "for D". The expectations are in expect.go; Grammar lists them after this
-// text, with the points of the code and the figures. X and Y are selectors:
+// that WHO selects at the same moment, and with "and be refused", which demands
+// that the leader refuses it, also because the database does, or "and be accepted".
+// WHO and WHOM are selectors:
 //
 //	meta-1  session-2  data-3  client-4  db      by name
 //	leader                                       the node that leads now
@@ -145,13 +117,13 @@
 //
 //   - library.go: the scenarios that are built in.
 //   - grammar.go: the language as a text.
+//   - lossless.go: storms in which nothing is lost.
 //   - storm.go: scenarios that are drawn, and the search for a shorter one.
 //   - themes.go: what storms draw.
-//   - lossless.go: storms in which nothing is lost.
 //   - parse.go: the language.
 //   - parse_action.go: its actions.
 //   - play.go: one run of a scenario.
-//   - traffic.go: the clients without a scenario.
+//   - traffic.go: the clients when no scenario is played.
 //   - perform.go: the player carries out actions, and heals.
 //   - compare.go: the player looks at the copies of slots.
 //   - expect.go: the player decides expectations.

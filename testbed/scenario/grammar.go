@@ -16,7 +16,7 @@ import (
 var source string
 
 // Grammar describes the language for the authors of scenarios: the text of this
-// package's documentation, then the expectations, points, switches and figures.
+// package's documentation, then the actions, expectations, points, switches and figures.
 func Grammar() string {
 	_, text, _ := strings.Cut(source, "// # The language\n")
 	text, _, _ = strings.Cut(text, "// # Storms\n")
@@ -25,7 +25,11 @@ func Grammar() string {
 		line = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(line, "//"), " "), "\n")
 		b.WriteString(strings.Replace(line, "\t", "  ", 1) + "\n")
 	}
-	b.WriteString("The expectations, each with \"within D\" or \"for D\":\n\n")
+	b.WriteString("The actions, of which most can end with \"for D\":\n\n")
+	for _, f := range testbed.Forms {
+		b.WriteString(strings.TrimRight(fmt.Sprintf("  %-36s %s", f.Words, f.About), " ") + "\n")
+	}
+	b.WriteString("\nThe expectations, each with \"within D\" or \"for D\":\n\n")
 	for _, name := range slices.Sorted(maps.Keys(conditions)) {
 		c := conditions[name]
 		for _, w := range []struct {

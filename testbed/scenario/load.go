@@ -19,17 +19,22 @@ import (
 	"conclave/testbed/check"
 )
 
-// load runs the clients. Each publishes under some names and subscribes to all.
-// A value names its publisher and the number of its changes: "client-2/7#13" is
-// the 13th value of the registration client-2/7. So a pushed list shows by
-// itself what is missing and what is stale.
-type load struct {
+// Traffic runs clients, of a scenario or, for a cluster that is watched for a long time,
+// without one. Each publishes under some names and subscribes to all. A value names its
+// publisher and the number of its changes: "client-2/7#13" is the 13th value of the
+// registration client-2/7. So a pushed list shows by itself what is missing and what is
+// stale.
+type Traffic struct {
 	of      Load
+	seed    uint64
 	anyOf   bool // a list is full if each publisher is in it, with any of its values
 	cluster testbed.Cluster
 	rec     Recorder
 	working sync.WaitGroup
-	changes *semaphore.Weighted // whoever changes something has a part of it, Traffic.Pause takes all of them
+	changes *semaphore.Weighted // whoever changes something has a part of it, Pause takes all of them
+
+	seen  map[string]string        // of the caller of Look: each client's connections, as they were last recorded
+	wrong map[difference]time.Time // and since which look each list has differed so
 
 	mu      sync.Mutex         // guards the rest
 	clients map[string]*worker // clients that stay
@@ -42,10 +47,13 @@ type load struct {
 	calm    context.CancelFunc   // ends the burst; nil: there is none
 }
 
+// difference is a registration that is not in a list as often as it is published.
+type difference struct{ list, tag string }
+
 // Recorder records what clients do and see; a [check.Recorder] is one.
 type Recorder interface{ Op(check.Op) }
 
-// everyone is the size of load.changes.
+// everyone is the size of Traffic.changes.
 const everyone = 1 << 30
 
 // worker is one client.
@@ -57,7 +65,7 @@ type worker struct {
 	gone   chan struct{} // closed when it is killed
 	leave  func()        // asks a guest to leave now
 	once   sync.Once
-	dead   bool // killed, or it has left; guarded by the load's mutex
+	dead   bool // killed, or it has left; guarded by the Traffic's mutex
 }
 
 // registration is one registration of a worker.
@@ -67,24 +75,24 @@ type registration struct {
 	count     int
 }
 
-func newLoad(of Load, d testbed.Cluster, rec Recorder) *load {
-	return &load{
-		of: of, cluster: d, rec: rec, changes: semaphore.NewWeighted(everyone), clients: map[string]*worker{}, guests: map[string]*worker{}, live: map[string]string{}, names: map[string]string{},
+func newTraffic(of Load, d testbed.Cluster, rec Recorder, seed uint64) *Traffic {
+	return &Traffic{
+		of: of, seed: seed, cluster: d, rec: rec, seen: map[string]string{}, wrong: map[difference]time.Time{}, changes: semaphore.NewWeighted(everyone), clients: map[string]*worker{}, guests: map[string]*worker{}, live: map[string]string{}, names: map[string]string{},
 		ending: map[string]bool{}, last: map[[2]string][]string{}, fullAt: map[string]time.Time{},
 	}
 }
 
-func (l *load) serviceName(i int) string { return fmt.Sprintf("%sservice-%d", l.of.Group, i+1) }
+func (l *Traffic) serviceName(i int) string { return fmt.Sprintf("%sservice-%d", l.of.Group, i+1) }
 
-// begin starts the clients. They work until ctx ends.
-func (l *load) begin(ctx context.Context, seed uint64) error {
+// Begin starts the clients. They work until ctx ends; Wait joins them.
+func (l *Traffic) Begin(ctx context.Context) error {
 	for i := range l.of.Clients {
 		name := fmt.Sprintf("client-%s%d", l.of.Group, i+1)
 		c, err := l.cluster.Client(name)
 		if err != nil {
 			return fmt.Errorf("start %s: %w", name, err)
 		}
-		w := &worker{name: name, client: c, rand: rand.New(rand.NewPCG(seed, uint64(i+1))), gone: make(chan struct{})}
+		w := &worker{name: name, client: c, rand: rand.New(rand.NewPCG(l.seed, uint64(i+1))), gone: make(chan struct{})}
 		l.mu.Lock()
 		l.clients[name] = w
 		l.mu.Unlock()
@@ -102,12 +110,15 @@ func (l *load) begin(ctx context.Context, seed uint64) error {
 		}
 		l.working.Go(func() { l.work(ctx, w) })
 	}
-	l.working.Go(func() { l.visits(ctx, l.of.Guests, seed, "guest", l.guest) })
-	l.working.Go(func() { l.visits(ctx, l.of.Readers, seed, check.Reader, l.read) })
+	l.working.Go(func() { l.visits(ctx, l.of.Guests, "guest", l.guest) })
+	l.working.Go(func() { l.visits(ctx, l.of.Readers, check.Reader, l.read) })
 	return nil
 }
 
-func (l *load) subscribe(w *worker, name string) error {
+// Wait waits until no client works any more.
+func (l *Traffic) Wait() { l.working.Wait() }
+
+func (l *Traffic) subscribe(w *worker, name string) error {
 	return w.client.Subscribe(name, func(d conclave.Datum) {
 		l.rec.Op(check.Op{Client: w.name, Kind: check.OpPush, Name: name, ID: w.name, Version: d.Version, Values: d.Values})
 		l.mu.Lock()
@@ -122,7 +133,7 @@ func about(r *rand.Rand, d time.Duration) time.Duration {
 }
 
 // work publishes, changes and replaces until ctx ends or the client is killed.
-func (l *load) work(ctx context.Context, w *worker) {
+func (l *Traffic) work(ctx context.Context, w *worker) {
 	for _, o := range w.pubs {
 		l.publish(ctx, w, o)
 	}
@@ -168,7 +179,7 @@ func (l *load) work(ctx context.Context, w *worker) {
 }
 
 // publish makes a registration and waits until a data node has stored it.
-func (l *load) publish(ctx context.Context, w *worker, o *registration) {
+func (l *Traffic) publish(ctx context.Context, w *worker, o *registration) {
 	if l.register(ctx, w, o) {
 		l.await(ctx, w, o)
 	}
@@ -176,7 +187,7 @@ func (l *load) publish(ctx context.Context, w *worker, o *registration) {
 
 // register makes a registration under a tag that was never used before, and
 // reports whether the client has taken it.
-func (l *load) register(ctx context.Context, w *worker, o *registration) bool {
+func (l *Traffic) register(ctx context.Context, w *worker, o *registration) bool {
 	o.count = 1
 	l.mu.Lock()
 	if w.dead { // killed meanwhile
@@ -201,11 +212,11 @@ func (l *load) register(ctx context.Context, w *worker, o *registration) bool {
 
 // value returns the registration's value at its count, which leading zeros make as
 // long as Load.Bytes; see check.ParseValue.
-func (l *load) value(o *registration) string {
+func (l *Traffic) value(o *registration) string {
 	return fmt.Sprintf("%s#%0*d", o.tag, max(1, l.of.Bytes-len(o.tag)-1), o.count)
 }
 
-func (l *load) change(ctx context.Context, w *worker, o *registration) {
+func (l *Traffic) change(ctx context.Context, w *worker, o *registration) {
 	if l.update(w, o) {
 		l.await(ctx, w, o)
 	}
@@ -213,7 +224,7 @@ func (l *load) change(ctx context.Context, w *worker, o *registration) {
 
 // update changes the value of a registration, and reports whether the client has
 // taken it.
-func (l *load) update(w *worker, o *registration) bool {
+func (l *Traffic) update(w *worker, o *registration) bool {
 	if o.pub == nil {
 		return false
 	}
@@ -231,7 +242,7 @@ func (l *load) update(w *worker, o *registration) bool {
 }
 
 // withdraw reports whether a data node has acknowledged the withdrawal.
-func (l *load) withdraw(ctx context.Context, w *worker, o *registration) (stored bool) {
+func (l *Traffic) withdraw(ctx context.Context, w *worker, o *registration) (stored bool) {
 	if o.pub == nil {
 		return true
 	}
@@ -240,7 +251,7 @@ func (l *load) withdraw(ctx context.Context, w *worker, o *registration) (stored
 
 // unregister withdraws a registration, and reports whether the client has taken
 // that.
-func (l *load) unregister(w *worker, o *registration) bool {
+func (l *Traffic) unregister(w *worker, o *registration) bool {
 	l.forget(o.tag)
 	l.rec.Op(check.Op{Client: w.name, Kind: check.OpWithdraw, Name: o.name, ID: o.tag, Version: int64(o.count) + 1})
 	if err := o.pub.Withdraw(); err != nil {
@@ -250,7 +261,7 @@ func (l *load) unregister(w *worker, o *registration) bool {
 	return true
 }
 
-func (l *load) await(ctx context.Context, w *worker, o *registration) (stored bool) {
+func (l *Traffic) await(ctx context.Context, w *worker, o *registration) (stored bool) {
 	limited, cancel := l.within(ctx, check.StoredTimeout)
 	defer cancel()
 	err := o.pub.Stored(limited)
@@ -266,7 +277,7 @@ func (l *load) await(ctx context.Context, w *worker, o *registration) (stored bo
 }
 
 // within bounds how long an impatient client waits.
-func (l *load) within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+func (l *Traffic) within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	if l.of.Patient {
 		return context.WithCancel(ctx)
 	}
@@ -274,7 +285,7 @@ func (l *load) within(ctx context.Context, limit time.Duration) (context.Context
 }
 
 // forget records that a tag may be missing from now on.
-func (l *load) forget(tag string) {
+func (l *Traffic) forget(tag string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.live, tag)
@@ -282,7 +293,7 @@ func (l *load) forget(tag string) {
 }
 
 // kill ends a client's work: from now on its registrations may be seen or not.
-func (l *load) kill(name string) {
+func (l *Traffic) kill(name string) {
 	l.mu.Lock()
 	w := l.clients[name]
 	if w == nil {
@@ -307,13 +318,13 @@ func (l *load) kill(name string) {
 }
 
 // wants returns what live clients publish under a name now, sorted.
-func (l *load) wants(name string) []string {
+func (l *Traffic) wants(name string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.wanted(name)
 }
 
-func (l *load) wanted(name string) []string {
+func (l *Traffic) wanted(name string) []string {
 	out := []string{}
 	for tag, value := range l.live {
 		if l.names[tag] == name {
@@ -327,7 +338,7 @@ func (l *load) wanted(name string) []string {
 // full reports whether every subscriber sees exactly what live clients publish,
 // and otherwise describes a difference. Values that are being removed do not
 // count.
-func (l *load) full() (bool, string) {
+func (l *Traffic) full() (bool, string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	short := map[string]bool{}
@@ -353,13 +364,9 @@ func (l *load) full() (bool, string) {
 // value is on the way.
 const changing = time.Second
 
-// missing returns the names of the lists that are not full, and were not at any
-// call of full while a change of them may have been on the way.
-func (l *load) missing() (out []string) { return l.lacking(changing) }
-
 // lacking returns the names of the lists that are not full, and were not at any call of
 // full in the time before.
-func (l *load) lacking(limit time.Duration) (out []string) {
+func (l *Traffic) lacking(limit time.Duration) (out []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for client, name := range l.short() {
@@ -372,7 +379,7 @@ func (l *load) lacking(limit time.Duration) (out []string) {
 
 // short yields the subscriber and the dataId of each list that is not full, in
 // order.
-func (l *load) short() iter.Seq2[string, string] {
+func (l *Traffic) short() iter.Seq2[string, string] {
 	return func(yield func(client, name string) bool) {
 		for i := range l.of.Names {
 			name := l.serviceName(i)
@@ -387,7 +394,7 @@ func (l *load) short() iter.Seq2[string, string] {
 }
 
 // same reports whether a list is what is wanted; both are sorted.
-func (l *load) same(list, want []string) bool {
+func (l *Traffic) same(list, want []string) bool {
 	if l.anyOf {
 		return slices.Equal(tags(list), tags(want))
 	}
@@ -406,7 +413,7 @@ func tags(values []string) []string {
 
 // shownOf describes a value of the client that some subscriber sees, or returns
 // "".
-func (l *load) shownOf(client string) string {
+func (l *Traffic) shownOf(client string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := range l.of.Names {
@@ -422,7 +429,7 @@ func (l *load) shownOf(client string) string {
 }
 
 // settled returns the values that are not being removed.
-func (l *load) settled(values []string) []string {
+func (l *Traffic) settled(values []string) []string {
 	out := []string{}
 	for _, v := range values {
 		if tag, _, ok := check.ParseValue(v); !ok || !l.ending[tag] {
@@ -434,7 +441,7 @@ func (l *load) settled(values []string) []string {
 
 // connected reports whether each client that stays is connected to a session
 // that is not dead, and otherwise names one that is not.
-func (l *load) connected(dead map[string]bool) (bool, string) {
+func (l *Traffic) connected(dead map[string]bool) (bool, string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(l.clients)) {
@@ -446,7 +453,7 @@ func (l *load) connected(dead map[string]bool) (bool, string) {
 }
 
 // sessionsOf returns the names of the sessions that know a client.
-func (l *load) sessionsOf(client string) (out []string) {
+func (l *Traffic) sessionsOf(client string) (out []string) {
 	l.mu.Lock()
 	w := l.clients[client]
 	l.mu.Unlock()
@@ -459,7 +466,7 @@ func (l *load) sessionsOf(client string) (out []string) {
 }
 
 // connections records which sessions know each client, if that has changed.
-func (l *load) connections(before map[string]string) {
+func (l *Traffic) connections() {
 	l.mu.Lock()
 	clients := make([]*worker, 0, len(l.clients))
 	for _, all := range []map[string]*worker{l.clients, l.guests} {
@@ -473,8 +480,8 @@ func (l *load) connections(before map[string]string) {
 		for _, n := range w.client.Connected() {
 			at = append(at, n.String())
 		}
-		if all := strings.Join(at, " "); all != before[w.name] {
-			before[w.name] = all
+		if all := strings.Join(at, " "); all != l.seen[w.name] {
+			l.seen[w.name] = all
 			l.rec.Op(check.Op{Client: w.name, Kind: check.OpConnected, Values: at})
 		}
 	}

@@ -16,27 +16,27 @@ import (
 // arrive: one whose next value is on the way is not.
 func TestLoad_ChangingListIsNotMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLoad(Load{Clients: 2, Names: 2}, nil, nil)
+		l := newTraffic(Load{Clients: 2, Names: 2}, nil, nil, 0)
 		l.clients = map[string]*worker{"client-1": {}, "client-2": {}}
 		l.live["client-1/1"], l.names["client-1/1"] = "client-1/1#1", "service-1"
 		sees := func(client string, values ...string) { l.last[[2]string{client, "service-1"}] = values }
 		sees("client-1", "client-1/1#1")
 		looks := func() bool { full, _ := l.full(); return full }
 		assert.False(t, looks())
-		assert.Equal(t, []string{"client-2 service-1"}, l.missing(), "never full")
+		assert.Equal(t, []string{"client-2 service-1"}, l.lacking(changing), "never full")
 
 		sees("client-2", "client-1/1#1")
 		assert.True(t, looks())
 		l.live["client-1/1"] = "client-1/1#2"
 		assert.False(t, looks())
-		assert.Empty(t, l.missing(), "full a moment ago")
+		assert.Empty(t, l.lacking(changing), "full a moment ago")
 
 		sees("client-1", "client-1/1#2")
 		for range 3 {
 			time.Sleep(changing / 2)
 			assert.False(t, looks())
 		}
-		assert.Equal(t, []string{"client-2 service-1"}, l.missing())
+		assert.Equal(t, []string{"client-2 service-1"}, l.lacking(changing))
 	})
 }
 
@@ -44,7 +44,7 @@ func TestLoad_ChangingListIsNotMissing(t *testing.T) {
 // missing then.
 func TestTraffic_ChangingValueIsNotAMissingPublisher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewTraffic(Load{Clients: 1, Names: 1}, nil, nil, 1).load
+		l := NewTraffic(Load{Clients: 1, Names: 1}, nil, nil, 1)
 		l.clients = map[string]*worker{"client-1": {}}
 		list := [2]string{"client-1", "service-1"}
 		for _, tag := range []string{"client-1/1", "client-2/2"} {
@@ -54,13 +54,13 @@ func TestTraffic_ChangingValueIsNotAMissingPublisher(t *testing.T) {
 		time.Sleep(2 * changing)
 		full, _ := l.full()
 		assert.True(t, full)
-		assert.Empty(t, l.missing())
+		assert.Empty(t, l.lacking(changing))
 
 		l.last[list] = []string{"client-1/1#10"}
 		time.Sleep(2 * changing)
 		full, _ = l.full()
 		assert.False(t, full)
-		assert.Equal(t, []string{"client-1 service-1"}, l.missing())
+		assert.Equal(t, []string{"client-1 service-1"}, l.lacking(changing))
 		l.last[list] = []string{"client-1/1#10", "client-2/2#8", "client-3/7#1"}
 		full, _ = l.full()
 		assert.False(t, full, "a stranger is in the list")
@@ -72,7 +72,7 @@ func TestTraffic_ChangingValueIsNotAMissingPublisher(t *testing.T) {
 func TestTraffic_TimeBetweenLooksIsNotThatOfAChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traffic := NewTraffic(Load{Clients: 1, Names: 1}, nil, nil, 1)
-		l := traffic.load
+		l := traffic
 		l.clients = map[string]*worker{"client-1": {client: silent{}}}
 		publishes := func(tag string) { l.live[tag], l.names[tag] = tag+"#1", "service-1" }
 		sees := func(values ...string) { l.last[[2]string{"client-1", "service-1"}] = values }

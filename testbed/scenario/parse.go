@@ -14,7 +14,7 @@ import (
 // Parse reads a scenario. Errors begin with FILE:LINE and quote the word that
 // was not understood; file is only used for that and for the scenario's name.
 func Parse(file, text string) (Scenario, error) {
-	p := &parser{file: file, lease: defaultLease}
+	p := &parser{file: file, lease: testbed.DefaultLease}
 	p.s.Name = strings.TrimSuffix(path.Base(file), ".txt")
 	about := &p.s.About // what a comment describes; nil: nothing
 	for i, line := range strings.Split(text, "\n") {
@@ -126,20 +126,13 @@ func (p *parser) cluster() error {
 		if err != nil {
 			return err
 		}
-		switch w := p.next(); w {
-		case "meta", "metas":
-			p.s.Cluster.Metas = n
-		case "session", "sessions":
-			p.s.Cluster.Sessions = n
-		case "data", "datas":
-			p.s.Cluster.Datas = n
-		case "slot", "slots":
-			p.s.Cluster.Slots = n
-		case "replica", "replicas":
-			p.s.Cluster.Replicas = n
-		default:
+		w := p.next()
+		all := words(&p.s.Cluster)
+		i := slices.IndexFunc(all, func(x word) bool { return strings.TrimSuffix(x.name, "s") == strings.TrimSuffix(w, "s") })
+		if i < 0 {
 			return fmt.Errorf("unknown word %q (want meta, session, data, slots or replicas)", w)
 		}
+		*all[i].value.(*int) = n
 	}
 	return nil
 }
@@ -183,25 +176,16 @@ func (p *parser) clients() (err error) {
 	}
 	p.s.Load.Names = p.s.Load.Clients
 	for len(p.words) > 0 && err == nil {
-		switch w := p.next(); w {
-		case "names":
-			p.s.Load.Names, err = p.number()
-		case "publishers":
-			p.s.Load.Each, err = p.number()
-		case "bytes":
-			p.s.Load.Bytes, err = p.number()
-		case "every":
-			p.s.Load.Every, err = p.duration()
-		case "replace":
-			p.s.Load.Replace, err = p.duration()
-		case "guests":
-			p.s.Load.Guests, err = p.duration()
-		case "readers":
-			p.s.Load.Readers, err = p.duration()
-		case "bulk":
-			p.s.Load.Bulk, err = p.number()
-		default:
+		w, all := p.next(), p.s.Load.words()
+		i := slices.IndexFunc(all, func(x word) bool { return x.name == w })
+		if i < 0 {
 			return fmt.Errorf("unknown word %q (want names, publishers, bytes, every, replace, guests, readers or bulk)", w)
+		}
+		switch value := all[i].value.(type) {
+		case *int:
+			*value, err = p.number()
+		case *time.Duration:
+			*value, err = p.duration()
 		}
 	}
 	return err

@@ -11,123 +11,106 @@ import (
 	"conclave/testbed"
 )
 
-// action reads an action.
-func (p *parser) action() (*testbed.Step, error) {
-	d := &testbed.Step{}
-	var err error
-	who := func() { d.Who, err = p.selector() }
-	whom := func() {
-		if err == nil {
-			d.Whom, err = p.selector()
+// action reads an action by the first of the forms that fits. If none does, the error
+// is that of the form of which most words fit.
+func (p *parser) action() (d *testbed.Step, err error) {
+	p.words = slices.Clone(p.words)
+	if len(p.words) > 2 && p.words[1] == "database" && p.words[2] == "clock" { // short for the clock of a host
+		p.words = slices.Replace(p.words, 1, 3, "clock", "of", testbed.Database)
+	}
+	if len(p.words) > 1 && p.words[0] == "step" && p.words[1] == "clock" {
+		p.words[0] = "skew"
+	}
+	begin, left := p.words, len(p.words)
+	err = fmt.Errorf("unknown action %q", strings.Join(begin[:min(1, left)], ""))
+	for _, f := range testbed.Forms {
+		words := strings.Fields(f.Words)
+		if p.words = begin; !p.accept(words[0]) {
+			continue
+		}
+		d = &testbed.Step{Verb: f.Verb}
+		if words[0] == "database" {
+			d.Who = testbed.Database
+		}
+		if failed := p.form(d, words[1:]); failed == nil {
+			return d, p.endOf(d)
+		} else if len(p.words) <= left {
+			err, left = failed, len(p.words)
 		}
 	}
-	word := func(words ...string) {
-		if err == nil {
-			err = p.want(words...)
+	return nil, err
+}
+
+// form reads what follows the first word of a form.
+func (p *parser) form(d *testbed.Step, words []string) (err error) {
+	options := map[string]string{} // the parts that may be left out, by the word before them
+	for len(words) > 0 && err == nil {
+		n := 0
+		for n < len(words) && d.Part(words[n]) == nil && words[n][0] != '[' {
+			n++
 		}
+		switch {
+		case n > 0:
+			err = p.want(words[:n]...)
+		case words[0][0] == '[':
+			options[words[0][1:]], n = strings.TrimSuffix(words[1], "]"), 2
+		default:
+			err, n = p.part(d, words[0]), 1
+		}
+		words = words[n:]
 	}
-	switch w := p.next(); w {
-	case "kill", "stop", "start", "pause", "resume", "twin", "resign", "quit", "join", "forbid", "allow":
-		d.Verb = testbed.Verb(w)
-		who()
-		switch d.Verb {
-		case testbed.Resign, testbed.Quit, testbed.Forbid:
-			d.Force = err == nil && p.accept("by", "force")
-		case testbed.Start:
-			if p.accept("at", "a", "wrong", "address") {
-				d.Verb = testbed.StartWrong
-			}
+	for err == nil && len(p.words) > 0 && options[p.words[0]] != "" {
+		err = p.part(d, options[p.next()])
+	}
+	if err == nil && d.Verb == testbed.Slow && d.By == 0 && d.Rate == 0 {
+		err = fmt.Errorf("slow %s: want by DURATION or rate BYTES", d.Who)
+	}
+	return err
+}
+
+// most are the largest values of parts that are numbers above 0.
+var most = map[string]int{"NUMBER": 65535, "FACTOR": 1000, "ARRIVALS": 10_000}
+
+// part reads a part of a form.
+func (p *parser) part(d *testbed.Step, name string) (err error) {
+	switch at := d.Part(name).(type) {
+	case *testbed.Selector:
+		switch name {
+		case "WHO", "WHOM":
+			*at, err = p.selector()
+			return err
 		}
-	case "close", "open":
-		d.Verb = testbed.Verb(w + " port")
-		word("port", "of")
-		if err == nil {
-			who()
-		}
-	case "database":
-		err = p.refusal(d)
-	case "announce":
-		d.Verb = testbed.AnnounceStop
-		word("stop", "to")
-		if err == nil {
-			who()
-		}
-	case "freeze", "unfreeze":
-		d.Verb = testbed.Verb(w)
-	case "burst":
-		err = p.burst(d)
-	case "end":
-		d.Verb = testbed.EndBurst
-		word("burst")
-	case "switch":
-		d.Verb, d.Who = testbed.Switch, testbed.Selector(p.next())
-		word("to")
-		d.Whom = testbed.Selector(p.next())
-		if _, known := testbed.SwitchDefaults[string(d.Who)]; err == nil && !known {
+		*at = testbed.Selector(p.next())
+		if _, known := testbed.SwitchDefaults[string(d.Who)]; !known {
 			err = fmt.Errorf("unknown switch %q (want one of %s)", d.Who, strings.Join(slices.Sorted(maps.Keys(testbed.SwitchDefaults)), ", "))
 		}
-	case "heal":
-		d.Verb = testbed.HealAll
-		word("all")
-	case "cut":
-		d.Verb = testbed.Cut
-		if p.accept("one", "way") {
-			d.Verb = testbed.CutOne
-			who()
-			word("->")
-			whom()
-			break
+	case *time.Duration:
+		*at, err = p.duration()
+	case *time.Time:
+		w := p.next()
+		if *at, err = time.Parse(time.RFC3339, w); err != nil {
+			err = fmt.Errorf("invalid time %q (want for example 2038-01-19T03:14:00Z)", w)
 		}
-		who()
-		word("from")
-		whom()
-	case "mend":
-		d.Verb = testbed.Mend
-		who()
-		word("from")
-		whom()
-	case "slow":
-		d.Verb = testbed.Slow
-		who()
-		if p.accept("from") {
-			whom()
+	case *trace.Kind:
+		*at, err = p.point()
+	case *string:
+		if *at = p.next(); !slices.Contains(testbed.Statements, *at) {
+			err = fmt.Errorf("unknown statements %q (want one of %s)", *at, strings.Join(testbed.Statements, ", "))
 		}
-		err = p.slowness(d, err)
-	case "reset", "half-open":
-		d.Verb = testbed.Verb(w)
-		word("links", "of")
-		if err == nil {
-			who()
+	case *int:
+		*at, err = p.number()
+		if bound := most[name]; err == nil && bound > 0 && (*at < 1 || *at > bound) {
+			err = fmt.Errorf("invalid number %q (want 1 to %d)", fmt.Sprint(*at), bound)
 		}
-		if p.accept("to") {
-			whom()
-		}
-	case "lose":
-		d.Verb = testbed.LoseNext
-		word("the", "next", "answer", "of")
-		if whom(); err == nil {
-			word("to")
-		}
-		if err == nil {
-			who()
-		}
-	case "skew", "step", "set":
-		err = p.clock(d, w)
-	case "hold", "release":
-		d.Verb = testbed.Verb(w)
-		if w == "hold" && p.accept("one") {
-			d.Verb = testbed.HoldOne
-		}
-		who()
-		word("at")
-		if err == nil {
-			d.Point, err = p.point()
-		}
-	default:
-		return nil, fmt.Errorf("unknown action %q", w)
 	}
-	if err != nil {
-		return nil, err
+	return err
+}
+
+// endOf reads what may follow any action, or any command of an operator.
+func (p *parser) endOf(d *testbed.Step) (err error) {
+	switch d.Verb {
+	case testbed.Resign, testbed.Quit, testbed.Forbid:
+		d.Force = p.accept("by", "force")
 	}
 	if d.Verb.IsCommand() {
 		d.AtOnce = p.accept("at", "once")
@@ -139,98 +122,6 @@ func (p *parser) action() (*testbed.Step, error) {
 			err = fmt.Errorf("%s does not last: want no \"for\"", d.Verb)
 		}
 	}
-	return d, err
-}
-
-// refusal reads "refuses KIND with NUMBER" or "accepts KIND".
-func (p *parser) refusal(d *testbed.Step) (err error) {
-	d.Verb, d.Who = testbed.Accept, testbed.Database
-	refuses := p.accept("refuses")
-	if !refuses {
-		if err = p.want("accepts"); err != nil {
-			return err
-		}
-	}
-	if d.Of = p.next(); !slices.Contains(testbed.Statements, d.Of) {
-		return fmt.Errorf("unknown statements %q (want one of %s)", d.Of, strings.Join(testbed.Statements, ", "))
-	}
-	if !refuses {
-		return nil
-	}
-	d.Verb = testbed.Refuse
-	if err = p.want("with"); err != nil {
-		return err
-	}
-	if d.Number, err = p.number(); err == nil && (d.Number < 1 || d.Number > 65535) {
-		err = fmt.Errorf("error %d: want 1 to 65535", d.Number)
-	}
-	return err
-}
-
-// burst reads "by N" or "of N".
-func (p *parser) burst(d *testbed.Step) (err error) {
-	d.Verb = testbed.Burst
-	word, number, most := "by", &d.Factor, 1000
-	if p.accept("of") {
-		word, number, most = "of", &d.Arrivals, 10_000
-	} else if err = p.want("by"); err != nil {
-		return err
-	}
-	if *number, err = p.number(); err == nil && (*number < 1 || *number > most) {
-		err = fmt.Errorf("burst %s %d: want 1 to %d", word, *number, most)
-	}
-	return err
-}
-
-// slowness reads "by D", "jitter D" and "rate BYTES", in any order.
-func (p *parser) slowness(d *testbed.Step, err error) error {
-	for more := true; err == nil && more; {
-		switch {
-		case p.accept("by"):
-			d.By, err = p.duration()
-		case p.accept("jitter"):
-			d.Jitter, err = p.duration()
-		case p.accept("rate"):
-			d.Rate, err = p.number()
-		default:
-			more = false
-		}
-	}
-	if err == nil && d.By == 0 && d.Rate == 0 {
-		return fmt.Errorf("slow %s: want by DURATION or rate BYTES", d.Who)
-	}
-	return err
-}
-
-// clock reads "skew clock of X by D", "step database clock by D" and "set clock
-// of X to TIME".
-func (p *parser) clock(d *testbed.Step, verb string) (err error) {
-	d.Verb = testbed.Skew
-	switch {
-	case p.accept("database", "clock"):
-		d.Who = testbed.Database
-	default:
-		if err = p.want("clock", "of"); err != nil {
-			return err
-		}
-		if d.Who, err = p.selector(); err != nil {
-			return err
-		}
-	}
-	if verb == "set" {
-		if err = p.want("to"); err != nil {
-			return err
-		}
-		w := p.next()
-		if d.To, err = time.Parse(time.RFC3339, w); err != nil {
-			return fmt.Errorf("invalid time %q (want for example 2038-01-19T03:14:00Z)", w)
-		}
-		return nil
-	}
-	if err = p.want("by"); err != nil {
-		return err
-	}
-	d.By, err = p.duration()
 	return err
 }
 

@@ -124,12 +124,12 @@ func (p *player) act(ctx context.Context, a testbed.Action, last time.Duration) 
 	case testbed.Release:
 		p.gate.Release(a.Node, a.Point)
 	case testbed.Burst:
-		p.load.burst(ctx, a, p.s.Cluster.Seed)
+		p.load.Burst(ctx, a)
 		if p.members == nil {
 			p.members = []string{}
 		}
 	case testbed.EndBurst:
-		p.load.endBurst()
+		p.load.EndBurst()
 	default:
 		if a.Verb == testbed.Start && p.can.Stopping != nil && p.can.Stopping(a.Node) {
 			if err := p.act(ctx, testbed.Action{Verb: testbed.Kill, Node: a.Node}, 0); err != nil { // as a service manager does after its timeout

@@ -54,10 +54,10 @@ func Play(ctx context.Context, s Scenario, d testbed.Cluster, narrators ...Narra
 	r := &Result{Scenario: s}
 	rec := check.NewRecorder(s.Name, s.Cluster)
 	p := &player{
-		s: s, cluster: d, narrators: narrators, can: &testbed.Capabilities{}, rec: rec, gate: trace.NewGate(rec.Event), active: map[string]testbed.Action{}, seen: map[string]string{},
+		s: s, cluster: d, narrators: narrators, can: &testbed.Capabilities{}, rec: rec, gate: trace.NewGate(rec.Event), active: map[string]testbed.Action{},
 		targets: &targets{cluster: s.Cluster, clients: s.Load.Clients, dead: map[string]bool{}, back: map[string]bool{}, rand: rand.New(rand.NewPCG(s.Cluster.Seed, 0x57a6e))},
 	}
-	p.load = newLoad(s.Load, d, rec)
+	p.load = newTraffic(s.Load, d, rec, s.Cluster.Seed)
 	p.targets.sessionsOf = p.load.sessionsOf
 	began := time.Now()
 	err := p.play(ctx)
@@ -73,7 +73,7 @@ func Play(ctx context.Context, s Scenario, d testbed.Cluster, narrators ...Narra
 		r.Figures = check.Figures(r.History, s.Figures)
 	}
 	p.releaseAll()
-	p.load.working.Wait() // no more clients arrive
+	p.load.Wait() // no more clients arrive
 	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	if cerr := d.Close(limit); err == nil && cerr != nil {
@@ -105,7 +105,7 @@ func (p *player) play(ctx context.Context) error {
 	}
 	work, stop := context.WithCancel(ctx)
 	defer stop()
-	defer p.load.endBurst()
+	defer p.load.EndBurst()
 	if err := p.settle(ctx, work); err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (p *player) play(ctx context.Context) error {
 		return err
 	}
 	stop()
-	p.load.working.Wait()
+	p.load.Wait()
 	if p.compared > 0 {
 		p.reportCompared(nil)
 	}
@@ -191,7 +191,7 @@ func (p *player) settle(ctx, work context.Context) error {
 			return err
 		}
 	}
-	if err := p.load.begin(work, p.s.Cluster.Seed); err != nil {
+	if err := p.load.Begin(work); err != nil {
 		return err
 	}
 	// The first registrations count as live only after a moment.
@@ -293,7 +293,7 @@ func (p *player) sample(ctx context.Context) testbed.Snapshot {
 		p.last.Up = slices.Clone(up)
 		p.rec.Observe(p.last)
 	}
-	p.load.connections(p.seen)
+	p.load.connections()
 	p.compare(now.Table)
 	p.noteUsage()
 	p.noteRemoved(now)
@@ -310,7 +310,7 @@ func (p *player) sample(ctx context.Context) testbed.Snapshot {
 		}
 		op := check.Op{Kind: check.OpProgress, Name: o.What}
 		if failure != nil && o.What == check.Full {
-			if op.Values = p.load.missing(); len(op.Values) == 0 {
+			if op.Values = p.load.lacking(changing); len(op.Values) == 0 {
 				failure = nil // never all at one look, but each of them a moment ago
 			}
 		}
@@ -364,7 +364,7 @@ func (p *player) readAll(ctx context.Context) error {
 	if p.s.Load.Clients == 0 {
 		return nil
 	}
-	l := newLoad(Load{Names: p.s.Load.Names}, p.cluster, p.rec)
+	l := newTraffic(Load{Names: p.s.Load.Names}, p.cluster, p.rec, 0)
 	c, err := p.cluster.Client(check.Reader)
 	if err != nil {
 		return fmt.Errorf("start a reader: %w", err)

@@ -21,7 +21,7 @@ type player struct {
 	can       *testbed.Capabilities // of cluster, once it is open
 	rec       *check.Recorder
 	gate      *trace.Gate
-	load      *load
+	load      *Traffic
 	targets   *targets
 
 	start    time.Time
@@ -30,7 +30,6 @@ type player struct {
 	open     []*openExpectation
 	baseline testbed.Snapshot          // before the last fault
 	active   map[string]testbed.Action // the act that ends each fault that lasts, by key
-	seen     map[string]string         // each client's connections, as they were last recorded
 	last     check.Observation
 	refused  int                    // refusals before the scenario began
 	evicted  map[int]conclave.Epoch // slots whose evicted leader was ahead, at the epoch of the next one

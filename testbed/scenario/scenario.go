@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -80,11 +81,15 @@ func (s Scenario) String() string {
 		}
 	}
 	c := s.Cluster
-	fmt.Fprintf(&b, "cluster %d meta %d session %d data %d slots %d replicas\n", c.Metas, c.Sessions, c.Datas, c.Slots, c.Replicas)
+	b.WriteString("cluster")
+	for _, w := range words(&c) {
+		fmt.Fprintf(&b, " %d %s", *w.value.(*int), w.name)
+	}
+	b.WriteString("\n")
 	if c.Takeover != "witness" {
 		fmt.Fprintf(&b, "takeover %s\n", c.Takeover)
 	}
-	if c.Lease != defaultLease {
+	if c.Lease != testbed.DefaultLease {
 		fmt.Fprintf(&b, "lease %s\n", c.Lease)
 	}
 	for _, role := range testbed.BudgetRoles {
@@ -102,27 +107,11 @@ func (s Scenario) String() string {
 		b.WriteString("only in the bubble\n")
 	}
 	if s.Load.Clients > 0 {
-		fmt.Fprintf(&b, "clients %d names %d", s.Load.Clients, s.Load.Names)
-		if s.Load.Each > 0 {
-			fmt.Fprintf(&b, " publishers %d", s.Load.Each)
-		}
-		if s.Load.Bytes > 0 {
-			fmt.Fprintf(&b, " bytes %d", s.Load.Bytes)
-		}
-		if s.Load.Every > 0 {
-			fmt.Fprintf(&b, " every %s", s.Load.Every)
-		}
-		if s.Load.Replace > 0 {
-			fmt.Fprintf(&b, " replace %s", s.Load.Replace)
-		}
-		if s.Load.Guests > 0 {
-			fmt.Fprintf(&b, " guests %s", s.Load.Guests)
-		}
-		if s.Load.Readers > 0 {
-			fmt.Fprintf(&b, " readers %s", s.Load.Readers)
-		}
-		if s.Load.Bulk > 0 {
-			fmt.Fprintf(&b, " bulk %d", s.Load.Bulk)
+		fmt.Fprintf(&b, "clients %d", s.Load.Clients)
+		for _, w := range s.Load.words() {
+			if v := reflect.ValueOf(w.value).Elem(); !v.IsZero() {
+				fmt.Fprintf(&b, " %s %v", w.name, v)
+			}
 		}
 		b.WriteString("\n")
 	}
@@ -189,26 +178,28 @@ func (e Expectation) String() string {
 	return out + " within " + e.Within.String()
 }
 
-const defaultLease = 3 * time.Second
+// word is a word of the language for a value, a *int or a *time.Duration.
+type word struct {
+	name  string
+	value any
+}
+
+// words are those of a "cluster" line, each after its value.
+func words(c *testbed.Size) []word {
+	return []word{{"meta", &c.Metas}, {"session", &c.Sessions}, {"data", &c.Datas}, {"slots", &c.Slots}, {"replicas", &c.Replicas}}
+}
+
+// words are those of a "clients" line, each before its value.
+func (l *Load) words() []word {
+	return []word{
+		{"names", &l.Names}, {"publishers", &l.Each}, {"bytes", &l.Bytes}, {"every", &l.Every}, {"replace", &l.Replace},
+		{"guests", &l.Guests}, {"readers", &l.Readers}, {"bulk", &l.Bulk},
+	}
+}
 
 // withDefaults fills in what the file leaves out.
 func (s Scenario) withDefaults() Scenario {
-	or := func(n *int, v int) {
-		if *n == 0 {
-			*n = v
-		}
-	}
-	or(&s.Cluster.Metas, 3)
-	or(&s.Cluster.Sessions, 2)
-	or(&s.Cluster.Datas, 3)
-	or(&s.Cluster.Slots, 16)
-	or(&s.Cluster.Replicas, 2)
-	if s.Cluster.Takeover == "" {
-		s.Cluster.Takeover = "witness"
-	}
-	if s.Cluster.Lease == 0 {
-		s.Cluster.Lease = defaultLease
-	}
+	s.Cluster = s.Cluster.WithDefaults()
 	if s.Until == 0 && len(s.Scenes) == 0 {
 		s.Until = last(s.Lines) + time.Second
 	}

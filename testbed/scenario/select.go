@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,55 +14,22 @@ import (
 	"conclave/testbed/check"
 )
 
-var roles = map[string]string{"meta": "meta", "session": "session", "data": "data", "client": "client"}
+// selectors are all selectors.
+var selectors = regexp.MustCompile(`^(leader|follower|it|everyone|metas|sessions|datas|clients|` + testbed.Database + `|a (meta|session|data|client)|the (dead|rest)|` +
+	`half of (metas|sessions|datas)|session of client-[1-9]\d*|owner of \d{1,9}|(meta|session|data|client)-[1-9]\d*)( |$)`)
 
 // selector reads a selector.
 func (p *parser) selector() (testbed.Selector, error) {
-	w := p.next()
-	switch w {
-	case "leader", "follower", "it", "everyone", "metas", "sessions", "datas", "clients", testbed.Database:
-		return testbed.Selector(w), nil
-	case "a":
-		if role := p.next(); roles[role] != "" {
-			return testbed.Selector("a " + role), nil
+	found := strings.TrimSpace(selectors.FindString(strings.Join(p.words, " ")))
+	if found == "" {
+		n := min(1, len(p.words))
+		if n > 0 && slices.Contains([]string{"a", "the", "half", "session", "owner"}, p.words[0]) {
+			n = min(3, len(p.words))
 		}
-		return "", fmt.Errorf("a ...: want meta, session, data or client")
-	case "the":
-		switch what := p.next(); what {
-		case "dead", "rest":
-			return testbed.Selector("the " + what), nil
-		default:
-			return "", fmt.Errorf("the %q: want dead or rest", what)
-		}
-	case "half":
-		if err := p.want("of"); err != nil {
-			return "", err
-		}
-		if all := p.next(); all == "metas" || all == "sessions" || all == "datas" {
-			return testbed.Selector("half of " + all), nil
-		}
-		return "", fmt.Errorf("half of ...: want metas, sessions or datas")
-	case "session":
-		if err := p.want("of"); err != nil {
-			return "", err
-		}
-		client, err := p.selector()
-		if role, _, _ := strings.Cut(string(client), "-"); err == nil && role != "client" {
-			err = fmt.Errorf("session of %s: want a client", client)
-		}
-		return "session of " + client, err
-	case "owner":
-		if err := p.want("of"); err != nil {
-			return "", err
-		}
-		n, err := p.number()
-		return testbed.Selector(fmt.Sprintf("owner of %d", n)), err
+		return "", fmt.Errorf("unknown selector %q (conclave scenario grammar lists all)", strings.Join(p.words[:n], " "))
 	}
-	role, n, _ := strings.Cut(w, "-")
-	if i, err := strconv.Atoi(n); roles[role] == "" || err != nil || i < 1 {
-		return "", fmt.Errorf("unknown selector %q", w)
-	}
-	return testbed.Selector(w), nil
+	p.words = p.words[len(strings.Fields(found)):]
+	return testbed.Selector(found), nil
 }
 
 // targets is the set of nodes and clients that selectors choose from.

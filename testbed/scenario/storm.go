@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -46,35 +47,35 @@ func Storm(seed uint64, on *testbed.Capabilities) Scenario {
 		s.Cluster.Sessions = 3
 	}
 	s.Cluster = on.Fit(s.Cluster)
-	b := stormBuilder{r: r, s: &s, on: on}
+	b := stormBuilder{Rand: r, s: &s, on: on}
 	t := themes[r.IntN(len(themes))]
 	s.About = fmt.Sprintf("Storm of seed %d: %s.", seed, t.about)
 	t.build(&b)
 	// The seeds that docs and mutations name have no refusal with this stream.
-	b.r = rand.New(rand.NewPCG(seed, 0x102cb))
-	if b.r.IntN(4) == 0 {
-		for range 1 + b.r.IntN(3) {
+	b.Rand = rand.New(rand.NewPCG(seed, 0x102cb))
+	if b.IntN(4) == 0 {
+		for range 1 + b.IntN(3) {
 			b.refusal()
 		}
 	}
-	b.r = rand.New(rand.NewPCG(seed, 0x570b))
-	if b.r.IntN(8) == 0 && !b.limited {
-		misconfigured[b.r.IntN(len(misconfigured))](&b)
+	b.Rand = rand.New(rand.NewPCG(seed, 0x570b))
+	if b.IntN(8) == 0 && !b.limited {
+		misconfigured[b.IntN(len(misconfigured))](&b)
 	}
-	b.r = rand.New(rand.NewPCG(seed, 0x570c))
-	if b.r.IntN(8) == 0 && !b.limited {
+	b.Rand = rand.New(rand.NewPCG(seed, 0x570c))
+	if b.IntN(8) == 0 && !b.limited {
 		b.oneSessionLeft()
 	}
-	b.r = rand.New(rand.NewPCG(seed, cutOffStream))
-	if b.r.IntN(6) == 0 && !b.limited {
+	b.Rand = rand.New(rand.NewPCG(seed, cutOffStream))
+	if b.IntN(6) == 0 && !b.limited {
 		b.cutOff()
 	}
 	// Nor have they load with this one.
-	b.r = rand.New(rand.NewPCG(seed, 0x5716))
-	if b.r.IntN(8) == 0 && on.HasBudgets() {
+	b.Rand = rand.New(rand.NewPCG(seed, 0x5716))
+	if b.IntN(8) == 0 && on.HasBudgets() {
 		b.load()
 	}
-	slices.SortStableFunc(s.Lines, func(a, b Line) int { return int(a.At - b.At) })
+	s.sort()
 	return s.withDefaults()
 }
 
@@ -83,60 +84,90 @@ type window struct{ from, to time.Duration }
 
 // stormBuilder draws the steps of one storm.
 type stormBuilder struct {
-	r        *rand.Rand
-	s        *Scenario
-	on       *testbed.Capabilities
-	limited  bool     // at most one session is in trouble at a time
-	sessions []window // the times in which a session is in trouble
+	*rand.Rand
+	s          *Scenario
+	on         *testbed.Capabilities
+	limited    bool     // at most one session is in trouble at a time
+	sessions   []window // the times in which a session is in trouble
+	impossible bool     // the cluster cannot do one of the steps
 }
 
 // faults adds n single faults at random moments.
 func (b *stormBuilder) faults(n int) {
 	for range n {
-		at := time.Second + between(b.r, 0, b.s.Until-12*time.Second)
+		at := time.Second + b.between(0, b.s.Until-12*time.Second)
 		if d := b.fault(at); d != nil {
 			b.s.Lines = append(b.s.Lines, Line{At: at, Step: d})
 		}
 	}
 }
 
-// add adds an action of an episode to the scenario if the cluster can do it. The
-// action ends before the storm does.
+// add adds an action of an episode to the scenario if the cluster can do it. If the end
+// of the storm is set, the action ends before.
 func (b *stormBuilder) add(at time.Duration, d testbed.Step) {
-	at = max(at, 0).Round(time.Millisecond)
-	if d.Verb.Undo() != "" {
-		d.For = min(d.For, b.s.Until-at-100*time.Millisecond).Round(time.Millisecond)
-		if d.For <= 0 {
+	at, d.For = max(at, 0).Round(time.Millisecond), d.For.Round(time.Millisecond)
+	if end := b.s.Until; end > 0 {
+		if d.Verb.Undo() != "" {
+			d.For = min(d.For, end-at-100*time.Millisecond)
+		}
+		if at >= end || d.Verb.Undo() != "" && d.For <= 0 {
 			return
 		}
 	}
-	if at < b.s.Until && b.on.Allows(d) == nil {
-		b.s.Lines = append(b.s.Lines, Line{At: at, Step: &d})
+	if b.on.Allows(d) != nil {
+		b.impossible = true
+		return
 	}
+	b.s.Lines = append(b.s.Lines, Line{At: at, Step: &d})
 }
 
-func between(r *rand.Rand, from, to time.Duration) time.Duration {
-	return (from + time.Duration(r.Int64N(int64(to-from)))).Round(time.Millisecond)
+// do adds an action on nodes, which lasts for a time if it can end.
+func (b *stormBuilder) do(at time.Duration, verb testbed.Verb, who testbed.Selector, last time.Duration) {
+	b.add(at, testbed.Step{Verb: verb, Who: who, For: last})
 }
 
-func (b *stormBuilder) any(roles ...string) string {
-	role := roles[b.r.IntN(len(roles))]
-	n := b.count(role)
-	if n == 0 {
-		return role // db
+func (s *Scenario) sort() {
+	slices.SortStableFunc(s.Lines, func(a, b Line) int { return cmp.Compare(a.At, b.At) })
+}
+
+// between draws a duration of at least from, and less than to if that is more.
+func (b *stormBuilder) between(from, to time.Duration) time.Duration {
+	if from == to {
+		return from
 	}
-	return fmt.Sprintf("%s-%d", role, 1+b.r.IntN(n))
+	return (from + time.Duration(b.Int64N(int64(to-from)))).Round(time.Millisecond)
 }
 
-func (b *stormBuilder) count(role string) int {
-	return map[string]int{"meta": b.s.Cluster.Metas, "session": b.s.Cluster.Sessions, "data": b.s.Cluster.Datas, "client": b.s.Load.Clients}[role]
+// nodes returns the nodes of a role, or its clients.
+func (b *stormBuilder) nodes(role string) (out []testbed.Selector) {
+	for _, name := range (&targets{cluster: b.s.Cluster, clients: b.s.Load.Clients}).all(role) {
+		out = append(out, testbed.Selector(name))
+	}
+	return out
+}
+
+// names returns the nodes of a role in a random order.
+func (b *stormBuilder) names(role string) []testbed.Selector {
+	out := b.nodes(role)
+	b.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
+	return out
+}
+
+// any returns a node of one of the roles.
+func (b *stormBuilder) any(roles ...string) testbed.Selector {
+	role := roles[b.IntN(len(roles))]
+	nodes := b.nodes(role)
+	if len(nodes) == 0 {
+		return testbed.Selector(role) // db
+	}
+	return nodes[b.IntN(len(nodes))]
 }
 
 // spare reports whether a session may be in trouble for that long, and if so
 // reserves the time. The clients of a lost session must reconnect, and its
 // grace at the data nodes must end, before the next session may be lost.
-func (b *stormBuilder) spare(at, last time.Duration, hosts ...string) bool {
-	if !b.limited || !slices.ContainsFunc(hosts, func(h string) bool { return strings.HasPrefix(h, "session-") }) {
+func (b *stormBuilder) spare(at, last time.Duration, hosts ...testbed.Selector) bool {
+	if !b.limited || !slices.ContainsFunc(hosts, func(h testbed.Selector) bool { return strings.HasPrefix(string(h), "session-") }) {
 		return true
 	}
 	want := window{at, at + last + 10*time.Second}
@@ -162,7 +193,7 @@ func (b *stormBuilder) fault(at time.Duration) *testbed.Step {
 		}
 		d, x = b.draw()
 	}
-	if d.Whom == d.Who || !b.playable(d) || !b.spare(at, d.For, x, string(d.Whom)) {
+	if d.Whom == d.Who || !b.playable(d) || !b.spare(at, d.For, x, d.Whom) {
 		return nil
 	}
 	return d
@@ -186,13 +217,12 @@ func (b *stormBuilder) playable(d *testbed.Step) bool {
 }
 
 // draw returns one fault and the host, or the role, that it affects.
-func (b *stormBuilder) draw() (*testbed.Step, string) {
-	r := b.r
-	short, long := between(r, 300*time.Millisecond, 3*time.Second), between(r, time.Second, 8*time.Second)
+func (b *stormBuilder) draw() (*testbed.Step, testbed.Selector) {
+	short, long := b.between(300*time.Millisecond, 3*time.Second), b.between(time.Second, 8*time.Second)
 	x := b.any("meta", "meta", "data", "data", "session", "db")
 	y := b.any("meta", "data", "session", "db")
-	d := &testbed.Step{Who: testbed.Selector(x), For: long}
-	switch r.IntN(20) {
+	d := &testbed.Step{Who: x, For: long}
+	switch b.IntN(20) {
 	case 0, 1, 2:
 		d.Verb = testbed.Kill
 	case 3:
@@ -206,29 +236,29 @@ func (b *stormBuilder) draw() (*testbed.Step, string) {
 	case 6, 7:
 		d.Verb = testbed.Pause
 	case 8, 9:
-		d.Verb, d.Whom = testbed.Cut, testbed.Selector(y)
+		d.Verb, d.Whom = testbed.Cut, y
 	case 10, 11:
-		d.Verb, d.Whom = testbed.CutOne, testbed.Selector(y)
+		d.Verb, d.Whom = testbed.CutOne, y
 	case 12, 13:
-		d.Verb, d.By, d.Jitter = testbed.Slow, between(r, 2*time.Millisecond, 250*time.Millisecond), between(r, time.Millisecond, 100*time.Millisecond)
+		d.Verb, d.By, d.Jitter = testbed.Slow, b.between(2*time.Millisecond, 250*time.Millisecond), b.between(time.Millisecond, 100*time.Millisecond)
 	case 14:
 		d.Verb, d.For = testbed.Reset, 0
 	case 15:
 		d.Verb, d.For = testbed.HalfOpen, 0
 	case 16:
 		x = b.any("meta")
-		*d = testbed.Step{Verb: testbed.LoseNext, Who: testbed.Selector(x), Whom: testbed.Database}
+		*d = testbed.Step{Verb: testbed.LoseNext, Who: x, Whom: testbed.Database}
 	case 17:
-		d.Verb, d.By = testbed.Skew, between(r, -time.Hour, time.Hour)
+		d.Verb, d.By = testbed.Skew, b.between(-time.Hour, time.Hour)
 	case 18:
 		points := trace.Points()
-		point := points[r.IntN(len(points))]
+		point := points[b.IntN(len(points))]
 		*d = testbed.Step{Verb: testbed.Hold, Who: holder(b, point), Point: point, For: short}
-		x = string(d.Who)
+		x = d.Who
 	case 19:
-		if r.IntN(2) == 0 {
+		if b.IntN(2) == 0 {
 			x = b.any("client")
-			*d = testbed.Step{Verb: testbed.Kill, Who: testbed.Selector(x)}
+			*d = testbed.Step{Verb: testbed.Kill, Who: x}
 		} else {
 			*d = testbed.Step{Verb: testbed.Resign, Who: "leader"}
 			x = "meta"
@@ -241,9 +271,9 @@ func (b *stormBuilder) draw() (*testbed.Step, string) {
 func holder(b *stormBuilder, point trace.Kind) testbed.Selector {
 	switch point {
 	case trace.Finishing, trace.Storing, trace.Merging:
-		return testbed.Selector(b.any("data"))
+		return b.any("data")
 	case trace.Answering, trace.Expiring:
-		return testbed.Selector(b.any("session"))
+		return b.any("session")
 	case trace.Swapping, trace.Swapped:
 		return "follower"
 	}

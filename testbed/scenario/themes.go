@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"fmt"
 	"time"
 
 	"conclave/testbed"
@@ -21,41 +20,41 @@ var themes = []theme{limitedTheme, generalTheme, generalTheme, freezeTheme, outa
 var (
 	limitedTheme = theme{"single faults, at most one session in trouble at a time", func(b *stormBuilder) {
 		b.limited = true
-		b.faults(8 + b.r.IntN(17))
+		b.faults(8 + b.IntN(17))
 	}}
 	generalTheme = theme{"single faults, and episodes among them", func(b *stormBuilder) {
-		b.faults(6 + b.r.IntN(15))
-		for range 1 + b.r.IntN(3) {
-			episodes[b.r.IntN(len(episodes))](b, time.Second+between(b.r, 0, 40*time.Second))
+		b.faults(6 + b.IntN(15))
+		for range 1 + b.IntN(3) {
+			episodes[b.IntN(len(episodes))](b, time.Second+b.between(0, 40*time.Second))
 		}
 	}}
 	freezeTheme = theme{"nodes are paused while others are drained", func(b *stormBuilder) {
 		b.s.Until, b.s.Load.Replace, b.s.Load.Guests = 45*time.Second, 2*time.Second, 2*time.Second
-		for at := 2 * time.Second; at < 30*time.Second; at += between(b.r, 5*time.Second, 14*time.Second) {
+		for at := 2 * time.Second; at < 30*time.Second; at += b.between(5*time.Second, 14*time.Second) {
 			b.freezeAndDrain(at)
 		}
 	}}
 	outageTheme = theme{"a whole role is away, or two are", func(b *stormBuilder) {
 		b.s.Until = 55 * time.Second
-		b.outage(between(b.r, 2*time.Second, 8*time.Second))
-		if b.r.IntN(2) == 0 {
-			b.outage(between(b.r, 25*time.Second, 40*time.Second))
+		b.outage(b.between(2*time.Second, 8*time.Second))
+		if b.IntN(2) == 0 {
+			b.outage(b.between(25*time.Second, 40*time.Second))
 		}
-		b.faults(b.r.IntN(4))
+		b.faults(b.IntN(4))
 	}}
 	operatorTheme = theme{"an operator acts at any moment", func(b *stormBuilder) {
 		b.s.Until = 45 * time.Second
-		for at := time.Second; at < 35*time.Second; at += between(b.r, 2*time.Second, 12*time.Second) {
+		for at := time.Second; at < 35*time.Second; at += b.between(2*time.Second, 12*time.Second) {
 			b.operator(at)
 		}
-		if b.r.IntN(3) > 0 {
-			b.faults(1 + b.r.IntN(4))
+		if b.IntN(3) > 0 {
+			b.faults(1 + b.IntN(4))
 		}
 	}}
 	leaveTheme = theme{"clients withdraw and leave, and copies are lost", func(b *stormBuilder) {
 		b.s.Until, b.s.Load.Replace, b.s.Load.Guests, b.s.Load.Readers = 45*time.Second, time.Second, time.Second, 2*time.Second
-		for at := 6 * time.Second; at < 34*time.Second; at += between(b.r, 6*time.Second, 16*time.Second) {
-			if b.r.IntN(3) == 0 {
+		for at := 6 * time.Second; at < 34*time.Second; at += b.between(6*time.Second, 16*time.Second) {
+			if b.IntN(3) == 0 {
 				b.drainAndLose(at)
 			} else {
 				b.loseTheLastCopy(at)
@@ -68,12 +67,12 @@ var (
 var episodes = []func(*stormBuilder, time.Duration){(*stormBuilder).freezeAndDrain, (*stormBuilder).outage, (*stormBuilder).operator, (*stormBuilder).drainAndLose, (*stormBuilder).loseTheLastCopy}
 
 // drain puts a node on the blacklist for a while, or stops it with SIGTERM.
-func (b *stormBuilder) drain(at time.Duration, node string, last time.Duration) {
+func (b *stormBuilder) drain(at time.Duration, node testbed.Selector, last time.Duration) {
 	verb := testbed.Forbid
-	if b.r.IntN(3) == 0 {
+	if b.IntN(3) == 0 {
 		verb = testbed.Stop
 	}
-	b.add(at, testbed.Step{Verb: verb, Who: testbed.Selector(node), For: last})
+	b.do(at, verb, node, last)
 }
 
 // freezeAndDrain pauses or slows a node, mostly a session, for long enough that
@@ -81,17 +80,17 @@ func (b *stormBuilder) drain(at time.Duration, node string, last time.Duration) 
 // before, during or after that, and slots move back later.
 func (b *stormBuilder) freezeAndDrain(at time.Duration) {
 	paused := b.any("session", "session", "session", "data", "meta")
-	last := between(b.r, time.Second, 10*time.Second)
-	if b.r.IntN(4) == 0 {
-		b.add(at, testbed.Step{Verb: testbed.Slow, Who: testbed.Selector(paused), By: between(b.r, 100*time.Millisecond, 900*time.Millisecond), Jitter: 100 * time.Millisecond, For: last})
+	last := b.between(time.Second, 10*time.Second)
+	if b.IntN(4) == 0 {
+		b.add(at, testbed.Step{Verb: testbed.Slow, Who: paused, By: b.between(100*time.Millisecond, 900*time.Millisecond), Jitter: 100 * time.Millisecond, For: last})
 	} else {
-		b.add(at, testbed.Step{Verb: testbed.Pause, Who: testbed.Selector(paused), For: last})
+		b.do(at, testbed.Pause, paused, last)
 	}
-	for range 1 + b.r.IntN(2) {
-		b.drain(at+between(b.r, -time.Second, last), b.any("data"), between(b.r, time.Second, 14*time.Second))
+	for range 1 + b.IntN(2) {
+		b.drain(at+b.between(-time.Second, last), b.any("data"), b.between(time.Second, 14*time.Second))
 	}
-	if b.r.IntN(4) == 0 {
-		b.add(at+between(b.r, 0, last), testbed.Step{Verb: testbed.Kill, Who: testbed.Selector(b.any("data")), For: between(b.r, time.Second, 8*time.Second)})
+	if b.IntN(4) == 0 {
+		b.do(at+b.between(0, last), testbed.Kill, b.any("data"), b.between(time.Second, 8*time.Second))
 	}
 }
 
@@ -108,14 +107,14 @@ var outages = [][2]time.Duration{
 // brings them back at about one moment.
 func (b *stormBuilder) outage(at time.Duration) {
 	sets := [][]string{{"session"}, {"session"}, {"session"}, {"data"}, {"session", "data"}, {"session", "data"}, {"meta"}, {"meta", "data"}, {"meta", "session"}}
-	bounds := outages[b.r.IntN(len(outages))]
-	last := between(b.r, bounds[0], bounds[1])
-	scatter := []time.Duration{time.Millisecond, 300 * time.Millisecond, 2 * time.Second}[b.r.IntN(3)]
-	verb := []testbed.Verb{testbed.Kill, testbed.Kill, testbed.Pause}[b.r.IntN(3)]
-	for _, role := range sets[b.r.IntN(len(sets))] {
-		for n := range b.count(role) {
-			from, to := between(b.r, 0, scatter), last+between(b.r, 0, scatter)
-			b.add(at+from, testbed.Step{Verb: verb, Who: testbed.Selector(fmt.Sprintf("%s-%d", role, n+1)), For: max(to-from, 100*time.Millisecond)})
+	bounds := outages[b.IntN(len(outages))]
+	last := b.between(bounds[0], bounds[1])
+	scatter := []time.Duration{time.Millisecond, 300 * time.Millisecond, 2 * time.Second}[b.IntN(3)]
+	verb := []testbed.Verb{testbed.Kill, testbed.Kill, testbed.Pause}[b.IntN(3)]
+	for _, role := range sets[b.IntN(len(sets))] {
+		for _, node := range b.nodes(role) {
+			from, to := b.between(0, scatter), last+b.between(0, scatter)
+			b.do(at+from, verb, node, max(to-from, 100*time.Millisecond))
 		}
 	}
 }
@@ -123,43 +122,43 @@ func (b *stormBuilder) outage(at time.Duration) {
 // operator runs a few commands within milliseconds to seconds, whatever the
 // state of the cluster; often the same command on every node of a role.
 func (b *stormBuilder) operator(at time.Duration) {
-	within := []time.Duration{10 * time.Millisecond, time.Second, 4 * time.Second}[b.r.IntN(3)]
-	last := func() time.Duration { return between(b.r, time.Second, 12*time.Second) }
-	switch b.r.IntN(8) {
+	within := []time.Duration{10 * time.Millisecond, time.Second, 4 * time.Second}[b.IntN(3)]
+	last := func() time.Duration { return b.between(time.Second, 12*time.Second) }
+	switch b.IntN(8) {
 	case 0, 1, 2: // drains of a whole role
-		role := []string{"session", "session", "data", "meta"}[b.r.IntN(4)]
-		for n := range b.count(role) {
-			b.add(at+between(b.r, 0, within), testbed.Step{Verb: testbed.Forbid, Who: testbed.Selector(fmt.Sprintf("%s-%d", role, n+1)), For: last()})
+		role := []string{"session", "session", "data", "meta"}[b.IntN(4)]
+		for _, node := range b.nodes(role) {
+			b.do(at+b.between(0, within), testbed.Forbid, node, last())
 		}
 	case 3: // every meta quits
-		for n := range b.s.Cluster.Metas {
-			b.add(at+between(b.r, 0, within), testbed.Step{Verb: testbed.Quit, Who: testbed.Selector(fmt.Sprintf("meta-%d", n+1)), For: last()})
+		for _, meta := range b.nodes("meta") {
+			b.do(at+b.between(0, within), testbed.Quit, meta, last())
 		}
 	case 4: // a drain, and the node that remains is lost
-		role := []string{"session", "data"}[b.r.IntN(2)]
+		role := []string{"session", "data"}[b.IntN(2)]
 		b.drain(at, b.any(role), last())
-		verb := []testbed.Verb{testbed.Kill, testbed.Stop, testbed.Pause}[b.r.IntN(3)]
-		b.add(at+between(b.r, 0, within), testbed.Step{Verb: verb, Who: testbed.Selector(b.any(role)), For: between(b.r, time.Second, 8*time.Second)})
+		verb := []testbed.Verb{testbed.Kill, testbed.Stop, testbed.Pause}[b.IntN(3)]
+		b.do(at+b.between(0, within), verb, b.any(role), b.between(time.Second, 8*time.Second))
 	default:
-		for range 2 + b.r.IntN(3) {
-			b.command(at+between(b.r, 0, within), last())
+		for range 2 + b.IntN(3) {
+			b.command(at+b.between(0, within), last())
 		}
 	}
 }
 
 // command adds one command of an operator, or a stop.
 func (b *stormBuilder) command(at, last time.Duration) {
-	switch b.r.IntN(9) {
+	switch b.IntN(9) {
 	case 0, 1, 2, 3:
-		b.add(at, testbed.Step{Verb: testbed.Forbid, Who: testbed.Selector(b.any("data", "data", "session", "meta")), For: last})
+		b.do(at, testbed.Forbid, b.any("data", "data", "session", "meta"), last)
 	case 4:
-		b.add(at, testbed.Step{Verb: testbed.Quit, Who: testbed.Selector(b.any("meta")), For: last})
+		b.do(at, testbed.Quit, b.any("meta"), last)
 	case 5:
-		b.add(at, testbed.Step{Verb: testbed.Resign, Who: "leader"})
+		b.do(at, testbed.Resign, "leader", 0)
 	case 6:
 		b.add(at, testbed.Step{Verb: testbed.Freeze, For: last})
 	case 7:
-		b.add(at, testbed.Step{Verb: testbed.Stop, Who: testbed.Selector(b.any("data", "session", "meta")), For: last})
+		b.do(at, testbed.Stop, b.any("data", "session", "meta"), last)
 	case 8:
 		b.add(at, testbed.Step{Verb: testbed.Switch, Who: "stop-push", Whom: "on", For: last})
 	}
@@ -169,20 +168,20 @@ func (b *stormBuilder) command(at, last time.Duration) {
 // another data node is lost, and mostly a session with it. Sometimes slow links
 // delay the new copy.
 func (b *stormBuilder) drainAndLose(at time.Duration) {
-	if b.r.IntN(2) == 0 {
-		slow := testbed.Step{Verb: testbed.Slow, Who: testbed.Selector(b.any("data")), By: between(b.r, 20*time.Millisecond, 400*time.Millisecond), For: 3 * time.Second}
+	if b.IntN(2) == 0 {
+		slow := testbed.Step{Verb: testbed.Slow, Who: b.any("data"), By: b.between(20*time.Millisecond, 400*time.Millisecond), For: 3 * time.Second}
 		b.add(at-300*time.Millisecond, slow)
 	}
-	b.drain(at, b.any("data"), between(b.r, 2*time.Second, 10*time.Second))
+	b.drain(at, b.any("data"), b.between(2*time.Second, 10*time.Second))
 	bounds := []time.Duration{2 * time.Millisecond, 20 * time.Millisecond, 300 * time.Millisecond, 1500 * time.Millisecond}
-	within := bounds[b.r.IntN(len(bounds))]
-	soon := func() time.Duration { return at + between(b.r, 0, within) }
+	within := bounds[b.IntN(len(bounds))]
+	soon := func() time.Duration { return at + b.between(0, within) }
 	lost := func(roles ...string) {
-		verb := []testbed.Verb{testbed.Kill, testbed.Kill, testbed.Kill, testbed.Pause}[b.r.IntN(4)]
-		b.add(soon(), testbed.Step{Verb: verb, Who: testbed.Selector(b.any(roles...)), For: between(b.r, 2*time.Second, 9*time.Second)})
+		verb := []testbed.Verb{testbed.Kill, testbed.Kill, testbed.Kill, testbed.Pause}[b.IntN(4)]
+		b.do(soon(), verb, b.any(roles...), b.between(2*time.Second, 9*time.Second))
 	}
 	lost("data")
-	if b.r.IntN(4) > 0 {
+	if b.IntN(4) > 0 {
 		lost("session")
 	}
 }
@@ -191,23 +190,23 @@ func (b *stormBuilder) drainAndLose(at time.Duration) {
 // links while clients move between sessions; a second data node is drained, and
 // the third is lost, mostly with a session.
 func (b *stormBuilder) loseTheLastCopy(at time.Duration) {
-	nodes := b.r.Perm(b.s.Cluster.Datas)
+	data, session := b.nodes("data"), b.nodes("session")
+	nodes := b.Perm(len(data))
 	if len(nodes) < 3 {
 		b.drainAndLose(at)
 		return
 	}
-	name := func(i int) testbed.Selector { return testbed.Selector(fmt.Sprintf("data-%d", nodes[i]+1)) }
-	sessions := b.r.Perm(b.s.Cluster.Sessions)
-	cut, lost := sessions[0], sessions[len(sessions)-1]
-	b.add(at-between(b.r, 3500*time.Millisecond, 5*time.Second), testbed.Step{Verb: testbed.Kill, Who: name(0), For: between(b.r, 2500*time.Millisecond, 4*time.Second)})
-	b.add(at-1500*time.Millisecond, testbed.Step{Verb: testbed.Slow, Who: name(2), Whom: name(0), By: between(b.r, 200*time.Millisecond, 1500*time.Millisecond), For: 6 * time.Second})
-	b.add(at-3*time.Second, testbed.Step{Verb: testbed.Cut, Who: testbed.Selector(fmt.Sprintf("session-%d", cut+1)), Whom: "clients", For: between(b.r, 2*time.Second, 4*time.Second)})
-	b.drain(at, string(name(1)), between(b.r, 3*time.Second, 10*time.Second))
-	soon := at + between(b.r, 0, 900*time.Millisecond)
-	last := between(b.r, 3*time.Second, 9*time.Second)
-	b.add(soon, testbed.Step{Verb: testbed.Kill, Who: name(2), For: last})
-	if b.r.IntN(4) > 0 {
-		b.add(soon, testbed.Step{Verb: testbed.Kill, Who: testbed.Selector(fmt.Sprintf("session-%d", lost+1)), For: last})
+	sessions := b.Perm(len(session))
+	cut, lost := session[sessions[0]], session[sessions[len(sessions)-1]]
+	b.do(at-b.between(3500*time.Millisecond, 5*time.Second), testbed.Kill, data[nodes[0]], b.between(2500*time.Millisecond, 4*time.Second))
+	b.add(at-1500*time.Millisecond, testbed.Step{Verb: testbed.Slow, Who: data[nodes[2]], Whom: data[nodes[0]], By: b.between(200*time.Millisecond, 1500*time.Millisecond), For: 6 * time.Second})
+	b.add(at-3*time.Second, testbed.Step{Verb: testbed.Cut, Who: cut, Whom: "clients", For: b.between(2*time.Second, 4*time.Second)})
+	b.drain(at, data[nodes[1]], b.between(3*time.Second, 10*time.Second))
+	soon := at + b.between(0, 900*time.Millisecond)
+	last := b.between(3*time.Second, 9*time.Second)
+	b.do(soon, testbed.Kill, data[nodes[2]], last)
+	if b.IntN(4) > 0 {
+		b.do(soon, testbed.Kill, lost, last)
 	}
 }
 
@@ -219,17 +218,17 @@ var misconfigured = []func(*stormBuilder){(*stormBuilder).unreachable, (*stormBu
 // meanwhile: for a short time among the faults of the storm, or after them for
 // longer than data nodes wait for such a session, when nothing else happens (L20).
 func (b *stormBuilder) unreachable() {
-	at := between(b.r, time.Second, 20*time.Second)
-	session := testbed.Selector(b.any("session"))
-	last := between(b.r, 2*time.Second, 8*time.Second)
-	if b.r.IntN(2) == 0 {
+	at := b.between(time.Second, 20*time.Second)
+	session := b.any("session")
+	last := b.between(2*time.Second, 8*time.Second)
+	if b.IntN(2) == 0 {
 		at += b.s.Until
-		last = between(b.r, 32*time.Second, 40*time.Second)
+		last = b.between(32*time.Second, 40*time.Second)
 		b.s.Until = at + last
 	}
-	b.add(at, testbed.Step{Verb: testbed.ClosePort, Who: session, For: last})
+	b.do(at, testbed.ClosePort, session, last)
 	b.add(at, testbed.Step{Verb: testbed.Reset, Who: "datas", Whom: session})
-	b.add(at+between(b.r, 0, 2*time.Second), testbed.Step{Verb: testbed.Kill, Who: testbed.Selector(b.any("data")), For: last})
+	b.do(at+b.between(0, 2*time.Second), testbed.Kill, b.any("data"), last)
 }
 
 // cutOffStream is the stream of cutOff. The seeds that docs and mutations name have
@@ -240,12 +239,12 @@ const cutOffStream = 0x5d1e
 // node from all sessions, and sometimes from the other data nodes; in both
 // directions or in one, for less than a session grace or for longer.
 func (b *stormBuilder) cutOff() {
-	verb := []testbed.Verb{testbed.Cut, testbed.Cut, testbed.CutOne}[b.r.IntN(3)]
+	verb := []testbed.Verb{testbed.Cut, testbed.Cut, testbed.CutOne}[b.IntN(3)]
 	role, from := "session", []testbed.Selector{"metas", "datas"}
-	if b.r.IntN(2) == 0 {
-		role, from = "data", [][]testbed.Selector{{"sessions"}, {"sessions", "datas"}}[b.r.IntN(2)]
+	if b.IntN(2) == 0 {
+		role, from = "data", [][]testbed.Selector{{"sessions"}, {"sessions", "datas"}}[b.IntN(2)]
 	}
-	who, at, last := testbed.Selector(b.any(role)), between(b.r, time.Second, 20*time.Second), between(b.r, 4*time.Second, 40*time.Second)
+	who, at, last := b.any(role), b.between(time.Second, 20*time.Second), b.between(4*time.Second, 40*time.Second)
 	for _, whom := range from {
 		b.add(at, testbed.Step{Verb: verb, Who: who, Whom: whom, For: last})
 	}
@@ -256,15 +255,14 @@ func (b *stormBuilder) cutOff() {
 // session that is left does. About every tenth storm ends with it.
 func (b *stormBuilder) oneSessionLeft() {
 	at := b.s.Until + time.Second
-	b.s.Until = at + between(b.r, 36*time.Second, 42*time.Second)
-	left := b.r.IntN(b.s.Cluster.Sessions)
-	for n := range b.s.Cluster.Sessions {
-		s := testbed.Selector(fmt.Sprintf("session-%d", n+1))
+	b.s.Until = at + b.between(36*time.Second, 42*time.Second)
+	left := b.IntN(b.s.Cluster.Sessions)
+	for n, session := range b.nodes("session") {
+		verb := testbed.Kill
 		if n == left {
-			b.add(at+between(b.r, 0, 3*time.Second), testbed.Step{Verb: testbed.Forbid, Who: s, For: time.Minute})
-		} else {
-			b.add(at+between(b.r, 0, 3*time.Second), testbed.Step{Verb: testbed.Kill, Who: s, For: time.Minute})
+			verb = testbed.Forbid
 		}
+		b.do(at+b.between(0, 3*time.Second), verb, session, time.Minute)
 	}
 }
 
@@ -275,11 +273,11 @@ var refusals = []int{1064, 1153, 1366, 1406, 1021, 1040, 1205, 1213, 1290, 1836,
 // refusal has the database refuse statements of one kind, in every fourth storm. Every
 // other time a data node is killed meanwhile, which is when something must be written.
 func (b *stormBuilder) refusal() {
-	at, last := between(b.r, time.Second, max(2*time.Second, b.s.Until-14*time.Second)), between(b.r, 300*time.Millisecond, 9*time.Second)
-	kind, number := testbed.Statements[b.r.IntN(len(testbed.Statements))], refusals[b.r.IntN(len(refusals))]
+	at, last := b.between(time.Second, max(2*time.Second, b.s.Until-14*time.Second)), b.between(300*time.Millisecond, 9*time.Second)
+	kind, number := testbed.Statements[b.IntN(len(testbed.Statements))], refusals[b.IntN(len(refusals))]
 	b.add(at, testbed.Step{Verb: testbed.Refuse, Who: testbed.Database, Of: kind, Number: number, For: last})
-	if b.r.IntN(2) == 0 && !b.limited {
-		b.add(at+between(b.r, 0, last), testbed.Step{Verb: testbed.Kill, Who: testbed.Selector(b.any("data")), For: between(b.r, time.Second, 8*time.Second)})
+	if b.IntN(2) == 0 && !b.limited {
+		b.do(at+b.between(0, last), testbed.Kill, b.any("data"), b.between(time.Second, 8*time.Second))
 	}
 }
 
@@ -290,22 +288,22 @@ func (b *stormBuilder) refusal() {
 // make 20, and a burst 10 to 100 times what all sessions serve. It is the shorter the
 // more it is, so that a storm with load does not take much longer than another one.
 func (b *stormBuilder) load() {
-	machine := budgets[b.r.IntN(len(budgets))]
-	machine.Queue = []int{0, 32 << 10, 256 << 10}[b.r.IntN(3)]
+	machine := budgets[b.IntN(len(budgets))]
+	machine.Queue = []int{0, 32 << 10, 256 << 10}[b.IntN(3)]
 	b.s.Cluster.Budgets.Session, b.s.Cluster.Budgets.Data = machine, machine
-	if b.r.IntN(2) == 0 {
+	if b.IntN(2) == 0 {
 		b.s.Cluster.Budgets.Meta = machine
 	}
-	b.s.Load.Every, b.s.Load.Bulk = 200*time.Millisecond, 50+b.r.IntN(100)
+	b.s.Load.Every, b.s.Load.Bulk = 200*time.Millisecond, 50+b.IntN(100)
 	served := 0.16 * float64(b.s.Cluster.Sessions) * float64(time.Second) / float64(machine.Message+150*machine.Byte)
 	burst := func() testbed.Step {
-		times := 10 + b.r.IntN(91)
+		times := 10 + b.IntN(91)
 		factor := float64(times) * served / (float64(b.s.Load.Clients) / b.s.Load.Every.Seconds())
 		lasts := min(max(500*time.Millisecond, time.Duration(burstChanges/(float64(times)*served)*float64(time.Second))), 5*time.Second)
 		return testbed.Step{Verb: testbed.Burst, Factor: min(max(1, int(factor)), 1000), For: lasts.Round(100 * time.Millisecond)}
 	}
-	if b.r.IntN(2) == 0 {
-		b.add(between(b.r, 2*time.Second, b.s.Until-10*time.Second), burst())
+	if b.IntN(2) == 0 {
+		b.add(b.between(2*time.Second, b.s.Until-10*time.Second), burst())
 	}
 	last := burst()
 	faultsEnd := b.s.Until
@@ -333,20 +331,20 @@ const burstChanges = 8_000
 // the storm, when the announcement has ended (check.AnnouncementLasts) and
 // nothing else happens.
 func (b *stormBuilder) announce() {
-	at := between(b.r, time.Second, 15*time.Second)
-	var stopped string
+	at := b.between(time.Second, 15*time.Second)
+	var stopped testbed.Selector
 	toLeader := false
-	for range 1 + b.r.IntN(3) {
+	for range 1 + b.IntN(3) {
 		stopped = b.any("data", "data", "session")
 		told := stopped
-		if b.r.IntN(3) == 0 {
+		if b.IntN(3) == 0 {
 			told, toLeader = b.any("meta"), true
 		}
-		b.add(at+between(b.r, 0, time.Second), testbed.Step{Verb: testbed.AnnounceStop, Who: testbed.Selector(told)})
+		b.do(at+b.between(0, time.Second), testbed.AnnounceStop, told, 0)
 	}
-	stop := at + between(b.r, 2*time.Second, 20*time.Second)
-	if b.r.IntN(2) == 0 {
-		stop = b.s.Until + check.SessionGrace + between(b.r, 6*time.Second, 10*time.Second)
+	stop := at + b.between(2*time.Second, 20*time.Second)
+	if b.IntN(2) == 0 {
+		stop = b.s.Until + check.SessionGrace + b.between(6*time.Second, 10*time.Second)
 		stop = max(stop, at+check.AnnouncementLasts+2*time.Second)
 		if toLeader {
 			stopped = b.any("data")
@@ -354,5 +352,5 @@ func (b *stormBuilder) announce() {
 		}
 		b.s.Until = stop + 10*time.Second
 	}
-	b.add(stop, testbed.Step{Verb: testbed.Stop, Who: testbed.Selector(stopped), For: between(b.r, 4*time.Second, 8*time.Second)})
+	b.do(stop, testbed.Stop, stopped, b.between(4*time.Second, 8*time.Second))
 }

@@ -60,7 +60,7 @@ func (s Scenario) absent(step Line) testbed.Selector {
 	c := targets{cluster: s.Cluster, clients: s.Load.Clients}
 	for _, n := range named {
 		role, _, numbered := strings.Cut(string(n), "-")
-		if numbered && roles[role] != "" && !slices.Contains(c.all(role), string(n)) {
+		if numbered && slices.Contains([]string{"meta", "session", "data", "client"}, role) && !slices.Contains(c.all(role), string(n)) {
 			return n
 		}
 	}

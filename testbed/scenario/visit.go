@@ -17,16 +17,16 @@ import (
 type killable interface{ Kill() }
 
 // visits starts a client about every pause, named by kind and number.
-func (l *load) visits(ctx context.Context, pause time.Duration, seed uint64, kind string, visit func(context.Context, *worker)) {
+func (l *Traffic) visits(ctx context.Context, pause time.Duration, kind string, visit func(context.Context, *worker)) {
 	if pause == 0 || l.of.Names == 0 {
 		return
 	}
-	r := rand.New(rand.NewPCG(seed, uint64(len(kind))<<32))
+	r := rand.New(rand.NewPCG(l.seed, uint64(len(kind))<<32))
 	for n := 1; ; n++ {
 		if sleep.For(ctx, about(r, pause)) != nil {
 			return
 		}
-		w := &worker{name: fmt.Sprintf("%s-%d", kind, n), rand: rand.New(rand.NewPCG(seed, r.Uint64())), gone: make(chan struct{})}
+		w := &worker{name: fmt.Sprintf("%s-%d", kind, n), rand: rand.New(rand.NewPCG(l.seed, r.Uint64())), gone: make(chan struct{})}
 		if l.changes.Acquire(ctx, 1) != nil { // visit gives it back
 			return
 		}
@@ -48,7 +48,7 @@ const (
 
 // guest publishes under one or two names, stays for a while, and then withdraws
 // and leaves, leaves without withdrawing, or is killed.
-func (l *load) guest(ctx context.Context, w *worker) {
+func (l *Traffic) guest(ctx context.Context, w *worker) {
 	staying, leave := context.WithCancel(ctx)
 	defer leave()
 	l.mu.Lock()
@@ -96,7 +96,7 @@ func (l *load) guest(ctx context.Context, w *worker) {
 }
 
 // read receives one list of every name.
-func (l *load) read(ctx context.Context, w *worker) {
+func (l *Traffic) read(ctx context.Context, w *worker) {
 	defer l.unread(w)
 	for n := range l.of.Names {
 		if l.subscribe(w, l.serviceName(n)) != nil {
@@ -116,7 +116,7 @@ func (l *load) read(ctx context.Context, w *worker) {
 }
 
 // listed returns how many lists a reader has.
-func (l *load) listed(w *worker) (n int) {
+func (l *Traffic) listed(w *worker) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := range l.of.Names {
@@ -128,7 +128,7 @@ func (l *load) listed(w *worker) (n int) {
 }
 
 // unread forgets the lists of a reader.
-func (l *load) unread(w *worker) {
+func (l *Traffic) unread(w *worker) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for n := range l.of.Names {
@@ -138,7 +138,7 @@ func (l *load) unread(w *worker) {
 
 // leave ends a client with its good-bye. At the end of the scenario the cluster
 // does that.
-func (l *load) leave(ctx context.Context, w *worker) {
+func (l *Traffic) leave(ctx context.Context, w *worker) {
 	limited, cancel := l.within(ctx, leaveLimit)
 	defer cancel()
 	_ = w.client.Close(limited) // without its good-bye the client counts as crashed

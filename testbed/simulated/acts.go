@@ -45,35 +45,10 @@ func (c *Cluster) Do(ctx context.Context, a testbed.Action) error {
 		c.mu.Lock()
 		c.clocks[a.Node] = a.By
 		c.mu.Unlock()
-	case testbed.Cut, testbed.CutOne, testbed.Slow:
-		if a.Peer == "" {
-			c.mu.Lock()
-			c.standing[a.Node] = append(c.standing[a.Node], a)
-			c.mu.Unlock()
-		}
+	case testbed.Cut, testbed.CutOne, testbed.Slow, testbed.Mend, testbed.Reset, testbed.HalfOpen, testbed.LoseNext:
+		c.note(a)
 		for _, peer := range c.peers(a) {
 			c.changeLink(a, peer)
-		}
-	case testbed.Mend:
-		if a.Peer == "" {
-			c.mu.Lock()
-			delete(c.standing, a.Node)
-			c.mu.Unlock()
-		}
-		for _, peer := range c.peers(a) {
-			c.changeLink(a, peer)
-		}
-	case testbed.Reset:
-		for _, peer := range c.peers(a) {
-			c.net.Reset(a.Node, peer)
-		}
-	case testbed.HalfOpen:
-		for _, peer := range c.peers(a) {
-			c.net.HalfOpen(a.Node, peer)
-		}
-	case testbed.LoseNext:
-		for _, peer := range c.peers(a) {
-			c.net.LoseNext(peer, a.Node)
 		}
 	case testbed.Refuse, testbed.Accept:
 		c.mu.Lock()

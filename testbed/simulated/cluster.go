@@ -178,6 +178,19 @@ func addresses(role string, n int, port string) []string {
 	return all
 }
 
+// note keeps the cuts and delays between a host and all others, for those to come.
+func (c *Cluster) note(a testbed.Action) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case a.Peer != "":
+	case a.Verb == testbed.Mend:
+		delete(c.standing, a.Node)
+	case a.Verb.Undo() == testbed.Mend:
+		c.standing[a.Node] = append(c.standing[a.Node], a)
+	}
+}
+
 // applyStanding applies to a new host the cuts and delays between one host and
 // all others.
 func (c *Cluster) applyStanding(host string) {
@@ -198,7 +211,8 @@ func (c *Cluster) applyStanding(host string) {
 // changeLink applies an action to the link with one peer.
 func (c *Cluster) changeLink(a testbed.Action, peer string) {
 	ways := [][2]string{{a.Node, peer}, {peer, a.Node}}
-	if a.Verb == testbed.CutOne {
+	switch a.Verb {
+	case testbed.CutOne, testbed.Reset, testbed.HalfOpen, testbed.LoseNext:
 		ways = ways[:1]
 	}
 	for _, w := range ways {
@@ -212,6 +226,12 @@ func (c *Cluster) changeLink(a testbed.Action, peer string) {
 		case testbed.Mend:
 			c.net.Heal(w[0], w[1])
 			c.net.Unshape(w[0], w[1])
+		case testbed.Reset:
+			c.net.Reset(w[0], w[1])
+		case testbed.HalfOpen:
+			c.net.HalfOpen(w[0], w[1])
+		case testbed.LoseNext:
+			c.net.LoseNext(w[1], w[0])
 		}
 	}
 }

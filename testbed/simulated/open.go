@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"conclave/elector/termcas"
 	"conclave/internal/trace"
 	"conclave/testbed"
 	"conclave/testbed/simulated/simnet"
@@ -14,20 +13,7 @@ import (
 
 // Open starts the database and then every node, at the same instant.
 func (c *Cluster) Open(_ context.Context, size testbed.Size, gate *trace.Gate) error {
-	for _, f := range []struct {
-		n         *int
-		byDefault int
-	}{{&size.Metas, 3}, {&size.Sessions, 2}, {&size.Datas, 3}, {&size.Slots, 16}, {&size.Replicas, 2}} {
-		if *f.n == 0 {
-			*f.n = f.byDefault
-		}
-	}
-	if size.Takeover == "" {
-		size.Takeover = string(termcas.Witness)
-	}
-	if size.Lease == 0 {
-		size.Lease = 3 * time.Second
-	}
+	size = size.WithDefaults()
 	c.size, c.gate, c.net = size, gate, simnet.New(size.Seed)
 	c.net.Tap = c.o.Tap
 	if c.o.Recording != nil {

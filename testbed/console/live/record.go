@@ -269,7 +269,7 @@ func (r *record) setLevel(by int) error {
 		r.rec.Fault(check.Fault{Action: testbed.Action{Verb: testbed.EndBurst}, Undo: true})
 	}
 	if to > 1 {
-		r.traffic.Burst(r.working, factor)
+		r.traffic.Burst(r.working, testbed.Action{Factor: factor})
 		r.rec.Fault(check.Fault{Action: testbed.Action{Verb: testbed.Burst, Factor: factor}})
 	}
 	r.level = to

@@ -31,12 +31,12 @@ func (c *conn) RemoteAddr() net.Addr        { return c.remote }
 func (c *conn) Close() error {
 	c.net.mu.Lock()
 	defer c.net.mu.Unlock()
-	c.end(fin)
+	c.end()
 	return nil
 }
 
-// end closes this end and sends the mark to the other end. Net.mu is held.
-func (c *conn) end(what mark) {
+// end closes this end and sends a FIN to the other end. Net.mu is held.
+func (c *conn) end() {
 	if c.ended {
 		return
 	}
@@ -44,9 +44,7 @@ func (c *conn) end(what mark) {
 	c.in.fail(net.ErrClosed)
 	if c.out.failed == nil {
 		c.out.failed = net.ErrClosed
-		if what != nothing {
-			c.out.post(nil, what)
-		}
+		c.out.post(nil, fin)
 	}
 	c.net.forget(c)
 }
@@ -223,7 +221,7 @@ func (p *pipe) arrive() {
 			p.later(wait)
 			return
 		}
-		if p.link.cut || p.to.down {
+		if p.link.cut {
 			p.resendDelay = min(max(2*p.resendDelay, resend), maxResend)
 			p.inFlight[0].at = now.Add(p.resendDelay)
 			p.later(p.resendDelay)
@@ -293,21 +291,15 @@ func (p *pipe) fail(err error) {
 	p.cond.Broadcast()
 }
 
-// drop discards everything that is in flight. Net.mu is held.
+// drop discards everything that is in flight or held. Net.mu is held.
 func (p *pipe) drop() {
-	p.lose()
-	if p.arrival != nil {
-		p.arrival.Stop()
-	}
-}
-
-// lose discards everything that is in flight or held, and leaves the timer. Net.mu
-// is held.
-func (p *pipe) lose() {
 	for _, s := range p.inFlight {
 		p.net.fate(s.number, false)
 	}
 	p.held, p.inFlight = nil, nil
+	if p.arrival != nil {
+		p.arrival.Stop()
+	}
 }
 
 func (p *pipe) setDeadline(t time.Time) {

@@ -1,7 +1,7 @@
 // Package simnet is a network in memory, with the faults of a real one: hosts
 // that listen and dial by host:port, links with latency and bandwidth,
 // cuts in one direction or both, resets, half-open connections, and hosts that
-// are killed, frozen or powered off.
+// are killed or frozen.
 //
 // It implements wire.Network, so that the same servers, clients and database
 // drivers that the processes use run over it inside a testing/synctest bubble,
@@ -10,14 +10,13 @@
 // counts as waiting, and delayed bytes are delivered by a timer.
 //
 //	Write ─▶ link a→b: bandwidth, latency ─▶ in flight ─▶ arrived ─▶ Read
-//	           │ a is frozen: held until it is thawed  │ cut, or b without power:
+//	           │ a is frozen: held until it is thawed  │ cut:
 //	           ▼                                       ▼ sent again after 200, 400, 800 ms
 //	                                         b has no such connection: a reset goes back
 //
 // # Faults
 //
 //	Kill      the process dies, its kernel lives: a FIN is sent on each connection, and dials are refused
-//	PowerOff  the host dies: nothing is sent or answered; after PowerOn old connections are reset
 //	Freeze    the process is suspended (SIGSTOP): its kernel accepts connections and bytes, the process does not
 //	          read them, and what it would have written is sent when it is thawed
 //	Cut       nothing passes from a to b; what was sent is sent again, with growing delays, and arrives after Heal

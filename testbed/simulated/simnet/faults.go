@@ -98,43 +98,13 @@ func (n *Net) Kill(name string) {
 	n.hostOf(name).kills++
 	for _, l := range n.listenersOf(name) {
 		for _, c := range l.end() {
-			c.end(fin)
+			c.end()
 		}
 	}
 	for _, c := range n.of(name) {
-		c.end(fin)
+		c.end()
 	}
 	n.hostOf(name).cpu.reset()
-}
-
-// PowerOff ends a host without sending anything: dials to it time out, and the
-// other ends of its connections stay open.
-func (n *Net) PowerOff(name string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, c := range n.of(name) {
-		c.out.lose()
-	}
-	n.thaw(name)
-	n.hostOf(name).kills++
-	n.hostOf(name).down = true
-	for _, l := range n.listenersOf(name) {
-		for _, c := range l.end() {
-			c.end(nothing)
-		}
-	}
-	for _, c := range n.of(name) {
-		c.end(nothing)
-	}
-	n.hostOf(name).cpu.reset()
-}
-
-// PowerOn lets the host's kernel answer again. It has none of the old
-// connections and answers what arrives for them with a reset.
-func (n *Net) PowerOn(name string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.hostOf(name).down = false
 }
 
 // Refuse makes a host's kernel refuse dials until Accept. Connections stay.

@@ -241,24 +241,6 @@ func TestLoseNext_BreaksConnection(t *testing.T) {
 	})
 }
 
-func TestPowerOff_DoesNotAnswer(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
-		w.PowerOff("b")
-		w.receivesNothing(w.near, 10*time.Second)
-		took, err := w.dial()
-		assert.ErrorIs(t, err, os.ErrDeadlineExceeded)
-		assert.Equal(t, time.Second, took)
-		_, err = w.far.Read(make([]byte, 1))
-		assert.Error(t, err, "the process ended with its host")
-		io.WriteString(w.near, "unread")
-		w.PowerOn("b")
-		_, err = w.dial()
-		assert.ErrorIs(t, err, syscall.ECONNREFUSED, "the host is up, its process is not")
-		_, err = w.near.Read(make([]byte, 1))
-		assert.ErrorIs(t, err, syscall.ECONNRESET, "the host has no such connection any more")
-	})
-}
-
 func TestFreeze_HoldsReadsWritesAndDials(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.Freeze("b")

@@ -56,12 +56,12 @@ type Sent struct {
 
 // host is the network's state of a machine and of the process on it.
 type host struct {
-	frozen, down bool
-	closed       bool          // it refuses dials; see Refuse
-	thawed       chan struct{} // closed by Thaw and by Kill; nil unless frozen
-	waiting      int           // number of dials that wait for thawed; see awake
-	kills        int           // number of processes that were killed here
-	cpu          *processor    // nil: computing takes no time
+	frozen  bool
+	closed  bool          // it refuses dials; see Refuse
+	thawed  chan struct{} // closed by Thaw and by Kill; nil unless frozen
+	waiting int           // number of dials that wait for thawed; see awake
+	kills   int           // number of processes that were killed here
+	cpu     *processor    // nil: computing takes no time
 }
 
 // Host is the network as one process on a host sees it. Once the process was
@@ -160,7 +160,6 @@ func (h *Host) DialContext(ctx context.Context, network, address string) (net.Co
 	// 3. The other host's kernel accepts or refuses.
 	n.mu.Lock()
 	back, arrives := n.link(to, h.name).trip(1)
-	arrives = arrives && !n.hostOf(to).down
 	var c *conn
 	if dead = h.dead(); !dead && arrives && n.listeners[address] != nil && !n.hostOf(to).closed {
 		c = n.connect(h.name, n.listeners[address])
@@ -296,7 +295,7 @@ func (l *listener) Close() error {
 	l.net.mu.Lock()
 	defer l.net.mu.Unlock()
 	for _, c := range l.end() {
-		c.end(fin) // dialled, never accepted
+		c.end() // dialled, never accepted
 	}
 	return nil
 }
