@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,6 +69,7 @@ fails is reported, the next ones are measured, and the exit code is 1.`,
 	f.DurationVar(&calm, "calm", time.Minute, "how long the idle cluster is observed, after it has settled for as long, for a minute at most")
 	f.StringSliceVar(&cfg.Only, "only", nil, "run only these measurements: "+strings.Join(bench.Names(false), ", ")+
 		"; with --full: "+strings.Join(bench.Names(true), ", "))
+	completeFlag(cmd, "only", slices.Concat(bench.Names(false), bench.Names(true))...)
 	f.IntVar(&cfg.N, "repeat", 30, "number of repetitions of each fault")
 	f.Bool("sizes", false, "")
 	f.String("html", "", "")

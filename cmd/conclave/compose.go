@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"conclave/client"
 	"conclave/testbed"
@@ -25,11 +25,14 @@ type composeOptions struct {
 	tls                                        bool // of the cluster, in containers or of processes
 }
 
-// bind adds the flags. project is the default project of the command, and kept
-// describes when it keeps logs by default.
-func (o *composeOptions) bind(f *pflag.FlagSet, project, kept string) {
+// bind adds the flags, and --on. project is the default project of the command, and
+// kept describes when it keeps logs by default.
+func (o *composeOptions) bind(cmd *cobra.Command, on *string, project, kept string) {
+	f := cmd.Flags()
+	*on, o.takeover = "local", "witness"
+	addChoice(cmd, on, "on", "where to run: local (processes) or compose (containers)", "local", "compose")
 	f.StringVar(&o.db, "db", "", "with --on compose: mysql, mariadb, or an image (default: DB_IMAGE, or mysql)")
-	f.StringVar(&o.takeover, "takeover", "witness", "with --on compose: how a dead leader is detected: witness (its connection breaks) or lease (time only)")
+	addChoice(cmd, &o.takeover, "takeover", "with --on compose: how a dead leader is detected: witness (its connection breaks) or lease (time only)", "witness", "lease")
 	f.StringVar(&o.project, "project", project, "with --on compose: name of the project; what an earlier run has left of it is removed")
 	f.StringVar(&o.dir, "compose-dir", ".", "with --on compose: folder of docker-compose.yml")
 	f.StringVar(&o.logs, "logs", "", "with --on compose: folder for the logs of all containers (default: a temporary one, "+kept+")")
@@ -37,19 +40,10 @@ func (o *composeOptions) bind(f *pflag.FlagSet, project, kept string) {
 	f.StringVar(&o.logLevel, "log-level", "info", "with --on compose: log level of the metas")
 }
 
-// validate checks --on and the flags that depend on it.
+// validate checks the flags that depend on --on.
 func (o *composeOptions) validate(on string) error {
-	switch on {
-	case "local":
+	if on != "compose" {
 		return nil
-	case "compose":
-	default:
-		return fmt.Errorf("invalid --on %q (want local or compose)", on)
-	}
-	switch o.takeover {
-	case "witness", "lease":
-	default:
-		return fmt.Errorf("invalid --takeover %q (want witness or lease)", o.takeover)
 	}
 	if _, err := compose.New(compose.Config{Name: o.project}); err != nil {
 		return fmt.Errorf("--project: %w", err)

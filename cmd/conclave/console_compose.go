@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -31,7 +32,7 @@ func (p *composeProject) bind(f *pflag.FlagSet) {
 }
 
 // serveContainers serves the page of a project of containers until ctx ends.
-func (a *app) serveContainers(ctx context.Context, listen string, hosts []string, of composeProject, act bool) error {
+func (a *app) serveContainers(ctx context.Context, ln net.Listener, hosts []string, of composeProject, act bool) error {
 	cluster, settings, err := of.attach(ctx)
 	if err != nil {
 		return err
@@ -47,7 +48,7 @@ func (a *app) serveContainers(ctx context.Context, listen string, hosts []string
 	if act {
 		cfg.Cluster = cluster
 	}
-	return errors.Join(a.serveConsole(ctx, listen, hosts, live.New(cfg)), cluster.Close(context.WithoutCancel(ctx)))
+	return errors.Join(a.serveConsole(ctx, ln, hosts, live.New(cfg)), cluster.Close(context.WithoutCancel(ctx)))
 }
 
 // attach returns the cluster, and the settings with which its metas were started.

@@ -42,10 +42,9 @@ compose-demo" builds the image first). Exit with 1 if an invariant did not hold.
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.on, "on", "local", "where to run: local (processes) or compose (containers)")
 	f.Int("kills", 0, "")
 	_ = f.MarkHidden("kills") // it exists
-	o.compose.bind(f, "conclave-demo", "if the demo fails")
+	o.compose.bind(cmd, &o.on, "conclave-demo", "if the demo fails")
 	return cmd
 }
 
@@ -58,7 +57,7 @@ func (a *app) playDemo(ctx context.Context, o demoOptions) error {
 		return err
 	}
 	s.Cluster.Seed, s.Cluster.Takeover = 1, o.compose.takeover
-	stage, err := a.newStage("demo", false, &chaosOptions{on: o.on, compose: o.compose})
+	stage, err := a.newStage(stageConfig{command: "demo", on: o.on, compose: o.compose, direct: true})
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"conclave/internal/sleep"
+	"conclave/testbed/outside"
 	"conclave/wire"
 )
 
@@ -81,6 +82,7 @@ line with their number, as when a node hands over its slots; --each and --json s
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print new events as they happen, after those that are kept")
 	cmd.Flags().BoolVar(&each, "each", false, "print each event, also if many of one type follow each other")
 	cmd.Flags().StringSliceVar(&f.types, "type", nil, "only these types, or all that begin with such a word: slot, leader.elected (TYPE,...)")
+	completeFlag(cmd, "type", eventTypes...)
 	cmd.Flags().StringSliceVar(&f.nodes, "node", nil, "only the events of these nodes (NAME,...)")
 	cmd.Flags().DurationVar(&f.since, "since", 0, "only events that are not older than this")
 	return cmd
@@ -240,13 +242,8 @@ func (a *app) followNode(ctx context.Context, n *source, events chan<- wire.Even
 func (a *app) incarnation(ctx context.Context, address string) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	var health struct {
-		Incarnation string `json:"incarnation"`
-	}
-	if a.getJSON(ctx, address, "/healthz", &health) != nil {
-		return ""
-	}
-	return health.Incarnation
+	node, _ := outside.Probe(ctx, a.http, address)
+	return node.Incarnation
 }
 
 // eventPrinter prints events, many of a kind as one line.

@@ -239,11 +239,9 @@ beginning of the dataIds to list.`,
 					fmt.Fprintln(w, none("nothing is registered", "no dataId with that prefix or address is registered", prefix, address))
 					return
 				}
-				t := newTable("DATAID", "PUBLISHERS", "VALUES", "SUBSCRIBERS", "SESSIONS")
-				for _, s := range rows {
-					t.add(shownID(s.DataInfoID), s.Publishers, s.Values, s.Subscribers, strings.Join(s.Sessions, ","))
-				}
-				t.write(w)
+				writeRows(w, rows, "DATAID PUBLISHERS VALUES SUBSCRIBERS SESSIONS", func(s service) []any {
+					return []any{shownID(s.DataInfoID), s.Publishers, s.Values, s.Subscribers, strings.Join(s.Sessions, ",")}
+				})
 			})
 		},
 	}
@@ -313,24 +311,20 @@ func (r registrations) of(name string) description {
 }
 
 func writeDescription(w io.Writer, d description) {
-	t := newTable("DATAID", "PUBLISHER", "ADDRESS", "SESSION", "SLOT", "REVISION", "STORED", "VALUES")
-	for _, p := range d.Publishers {
-		t.add(shownID(p.Data), p.Client, p.Address, p.Session, p.Slot, p.Version, either(p.Stored.IsZero(), "not yet", "yes"), strings.Join(p.Values, ", "))
-	}
 	if len(d.Publishers) > 0 {
-		t.write(w)
+		writeRows(w, d.Publishers, "DATAID PUBLISHER ADDRESS SESSION SLOT REVISION STORED VALUES", func(p publisher) []any {
+			return []any{shownID(p.Data), p.Client, p.Address, p.Session, p.Slot, p.Version, either(p.Stored.IsZero(), "not yet", "yes"), strings.Join(p.Values, ", ")}
+		})
 	}
-	if len(d.Subscribers) == 0 {
-		return
-	}
-	if len(d.Publishers) > 0 {
+	if len(d.Publishers) > 0 && len(d.Subscribers) > 0 {
 		fmt.Fprintln(w)
 	}
-	t = newTable("DATAID", "SUBSCRIBER", "ADDRESS", "SESSION", "VERSION", "LIST")
-	for _, s := range d.Subscribers {
-		t.add(shownID(s.DataInfoID), s.Client, s.Address, s.Session, s.Version, either(s.Version == 0, "none yet", plural(s.Values, "value"))+either(s.Held, ", a newer one is held back", ""))
+	if len(d.Subscribers) > 0 {
+		writeRows(w, d.Subscribers, "DATAID SUBSCRIBER ADDRESS SESSION VERSION LIST", func(s subscriber) []any {
+			list := either(s.Version == 0, "none yet", plural(s.Values, "value")) + either(s.Held, ", a newer one is held back", "")
+			return []any{shownID(s.DataInfoID), s.Client, s.Address, s.Session, s.Version, list}
+		})
 	}
-	t.write(w)
 }
 
 func (a *app) clientsCommand() *cobra.Command {
@@ -350,11 +344,9 @@ func (a *app) clientsCommand() *cobra.Command {
 					fmt.Fprintln(w, none("no client is connected", "no client with that name or address is connected", name, address))
 					return
 				}
-				t := newTable("NAME", "ADDRESS", "SESSION", "PUBLISHES", "SUBSCRIBES", "SINCE")
-				for _, c := range rows {
-					t.add(c.Name, c.Address, c.Session, c.Registrations, c.Subscriptions, clock(c.Since))
-				}
-				t.write(w)
+				writeRows(w, rows, "NAME ADDRESS SESSION PUBLISHES SUBSCRIBES SINCE", func(c clientRow) []any {
+					return []any{c.Name, c.Address, c.Session, c.Registrations, c.Subscriptions, clock(c.Since)}
+				})
 			})
 		},
 	}

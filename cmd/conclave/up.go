@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -18,7 +19,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"conclave/internal/sleep"
 	"conclave/testbed/local/supervisor"
 )
 
@@ -95,6 +95,8 @@ commands find them there. Applications read the one in the file "app-token".`,
 	f.StringVar(&page, "console", "", "show the cluster in a browser, at this address (default "+consoleAddress+")")
 	f.Lookup("console").NoOptDefVal = consoleAddress
 	f.IntVar(&cfg.Clients, "clients", 0, "number of publishers, and also of subscribers, to run")
+	completeFlag(cmd, "profile", "conclave", "sofa")
+	completeFlag(cmd, "takeover", "witness", "lease")
 	return cmd
 }
 
@@ -260,29 +262,19 @@ func (a *app) showAppToken(dir string) {
 // not.
 func (a *app) awaitReady(ctx context.Context, h *supervisor.Handle, names ...string) error {
 	show, done := a.progress()
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() { // joined below
-		defer close(ended)
-		for sleep.For(ctx, 200*time.Millisecond) == nil {
-			ps, err := h.Processes(ctx)
-			if err != nil {
-				continue
+	defer done()
+	return h.AwaitAll(ctx, func(ctx context.Context) ([]supervisor.Process, error) {
+		ps, err := h.Processes(ctx)
+		ps = slices.DeleteFunc(ps, func(p supervisor.Process) bool { return len(names) > 0 && !slices.Contains(names, p.Name) })
+		waiting := []string{}
+		for _, p := range ps {
+			if p.State != "ready" {
+				waiting = append(waiting, p.Name)
 			}
-			waiting := []string{}
-			for _, p := range ps {
-				if p.State != "ready" {
-					waiting = append(waiting, p.Name)
-				}
-			}
-			show(fmt.Sprintf("%d of %s ready; waiting for %s", len(ps)-len(waiting), plural(len(ps), "process"), strings.Join(waiting, ", ")))
 		}
-	}()
-	err := h.AwaitReady(ctx, names...)
-	cancel()
-	<-ended
-	done()
-	return err
+		show(fmt.Sprintf("%d of %s ready; waiting for %s", len(ps)-len(waiting), plural(len(ps), "process"), strings.Join(waiting, ", ")))
+		return ps, err
+	})
 }
 
 // supervising is the report of a new supervisor that has locked the folder.
