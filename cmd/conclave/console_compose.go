@@ -86,12 +86,12 @@ func containerRows(cluster *containers.Cluster) []supervisor.Process {
 	out := make([]supervisor.Process, 0, len(states))
 	for _, name := range slices.Sorted(maps.Keys(states)) {
 		p := supervisor.Process{Name: name, Role: testbed.RoleOf(name), PID: states[name].PID, HTTP: addresses[name]}
-		switch s := states[name].State; {
+		switch c := states[name]; {
 		case unknown != nil && name != testbed.Database: // what it answers is all that is known
-		case s == containers.Paused:
+		case c.State == "paused":
 			p.State = "suspended"
-		case s == containers.Killed, s == containers.Exited:
-			p.State = string(s)
+		case !c.Up():
+			p.State = either(c.Killed(), "killed", "exited")
 		case name == testbed.Database:
 			p.State = "ready"
 		}
