@@ -249,12 +249,6 @@ func (a *app) adminAt(metas []string) *metaclient.Admin {
 	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: a.http, TokenFor: a.tokenFor})
 }
 
-// getJSON reads a document from the port of one node.
-func (a *app) getJSON(ctx context.Context, address, path string, out any) error {
-	_, err := a.getLinked(ctx, address, path, out)
-	return err
-}
-
 // pageRows is how many rows of a list are read at a time.
 const pageRows = 4000
 
@@ -263,7 +257,7 @@ func getList[T any](ctx context.Context, a *app, address, path string) (all []T,
 	for path = fmt.Sprintf("%s?limit=%d", path, pageRows); path != ""; {
 		var page []T
 		limited, cancel := context.WithTimeout(ctx, nodeWait)
-		path, err = a.getLinked(limited, address, path, &page)
+		path, err = a.getPage(limited, address, path, &page)
 		cancel()
 		if err != nil {
 			return nil, err
@@ -273,8 +267,9 @@ func getList[T any](ctx context.Context, a *app, address, path string) (all []T,
 	return all, nil
 }
 
-// getLinked is getJSON, and returns the path of the next page; "" if there is none.
-func (a *app) getLinked(ctx context.Context, address, path string, out any) (next string, err error) {
+// getPage reads a document from the port of one node, and returns the path of the next
+// page; "" if there is none.
+func (a *app) getPage(ctx context.Context, address, path string, out any) (next string, err error) {
 	answered := false
 	err = outside.Get(ctx, a.http, "http://"+address+path, a.tokenFor(address), func(res *http.Response) error {
 		answered = true

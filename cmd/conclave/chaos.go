@@ -120,7 +120,7 @@ are made at the same time. With --json print one report per run.`,
 	f.IntVar(&o.times, "times", 1, "number of runs of each scenario, each with the next seed")
 	f.IntVar(&o.beside, "parallel", 1, "number of runs at the same time, with one line of output for each")
 	f.StringVar(&o.html, "html", "", "write the report to this file as one HTML page")
-	o.compose.bind(cmd, &o.on, "conclave-chaos", "if an invariant did not hold")
+	o.bind(cmd, "conclave-chaos", "if an invariant did not hold")
 	return cmd
 }
 

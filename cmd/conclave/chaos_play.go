@@ -21,12 +21,11 @@ import (
 
 // chaosOptions are the flags of `chaos run`.
 type chaosOptions struct {
-	on      string
-	seed    uint64
-	times   int
-	beside  int
-	html    string
-	compose composeOptions
+	clusterOptions
+	seed   uint64
+	times  int
+	beside int
+	html   string
 }
 
 func (o *chaosOptions) validate() error {
@@ -36,7 +35,7 @@ func (o *chaosOptions) validate() error {
 	if o.beside < 1 || o.beside > 16 {
 		return fmt.Errorf("--parallel %d: want 1 to 16", o.beside)
 	}
-	return o.compose.validate(o.on)
+	return o.clusterOptions.validate()
 }
 
 // scenario returns the scenario of a name: a built-in one, a file, or a storm.
@@ -96,7 +95,7 @@ var errInterrupted = errors.New("interrupted: this run was not checked and left 
 // keeps the nodes' logs if an invariant did not hold. What happens is printed to
 // out, and where the logs are to stderr.
 func (a *app) playChaos(ctx context.Context, name string, attach bool, o chaosOptions, out, stderr io.Writer) (*scenario.Result, error) {
-	stage, err := a.newStage(stageConfig{command: "chaos", on: o.on, compose: o.compose, attach: attach})
+	stage, err := a.newStage(stageConfig{clusterOptions: o.clusterOptions, command: "chaos", attach: attach})
 	if err != nil {
 		return nil, err
 	}
@@ -194,9 +193,8 @@ func (s *runStage) record(r *scenario.Result) (err error) {
 
 // stageConfig describes the cluster of a run.
 type stageConfig struct {
+	clusterOptions
 	command  string // names the folder
-	on       string // local, compose
-	compose  composeOptions
 	attach   bool   // to the cluster in --dir
 	direct   bool   // as users run the processes, without proxies between them
 	bin      string // folder of the programs; "": that of the tool
@@ -220,10 +218,10 @@ func (a *app) newStage(o stageConfig) (*runStage, error) {
 	s := &runStage{can: capabilities(o.on), dir: dir, logs: filepath.Join(inner, "logs"), tool: func() string { return program() + " --dir " + inner }, database: func() string { return "" }}
 	switch {
 	case o.on == "compose":
-		if s.logs = filepath.Join(dir, "logs"); o.compose.logs != "" {
-			s.logs = o.compose.logs
+		if s.logs = filepath.Join(dir, "logs"); o.logs != "" {
+			s.logs = o.logs
 		}
-		cfg, project := containersConfig(dir, s.logs, o.compose)
+		cfg, project := containersConfig(dir, s.logs, o.clusterOptions)
 		cfg.NoEvents = o.noEvents
 		s.cluster, s.tool, s.database = containers.New(cfg), project.tool, func() string { return project.image }
 	case o.attach:
@@ -233,7 +231,7 @@ func (a *app) newStage(o stageConfig) (*runStage, error) {
 			s.cluster, s.can = running, running.Capabilities()
 		}
 	default:
-		cfg := local.Config{Bin: o.bin, Dir: dir, NoEvents: o.noEvents, Direct: o.direct, OwnTokens: true, TLS: o.compose.tls}
+		cfg := local.Config{Bin: o.bin, Dir: dir, NoEvents: o.noEvents, Direct: o.direct, OwnTokens: true, TLS: o.tls}
 		if o.direct {
 			cfg.Dir = inner
 		}

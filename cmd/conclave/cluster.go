@@ -92,15 +92,10 @@ func ranges(ids []int) string {
 
 func (a *app) nodesCommand() *cobra.Command {
 	var role string
-	cmd := &cobra.Command{
-		Use: "nodes", Short: "List the cluster's nodes", Args: want(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			nodes := func(admin *metaclient.Admin, ctx context.Context) ([]metaclient.NodeInfo, error) {
-				return admin.Nodes(ctx, conclave.Role(role))
-			}
-			return query(a, cmd, nodes, writeNodes)
-		},
+	nodes := func(admin *metaclient.Admin, ctx context.Context) ([]metaclient.NodeInfo, error) {
+		return admin.Nodes(ctx, conclave.Role(role))
 	}
+	cmd := lister(a, &cobra.Command{Use: "nodes", Short: "List the cluster's nodes"}, nodes, writeNodes)
 	addChoice(cmd, &role, "role", "only this role: meta, session or data", nodeRoles...)
 	return cmd
 }

@@ -19,18 +19,20 @@ import (
 	"conclave/testbed/containers/compose"
 )
 
-// composeOptions are the flags for containers, and --tls.
-type composeOptions struct {
+// clusterOptions are the flags of a new cluster for one run: --on, --tls, and those for
+// containers.
+type clusterOptions struct {
+	on                                         string // local, compose
 	db, takeover, project, dir, logLevel, logs string
 	tls                                        bool // of the cluster, in containers or of processes
 }
 
-// bind adds the flags, and --on. project is the default project of the command, and
+// bind adds the flags. project is the default project of the command, and
 // kept describes when it keeps logs by default.
-func (o *composeOptions) bind(cmd *cobra.Command, on *string, project, kept string) {
+func (o *clusterOptions) bind(cmd *cobra.Command, project, kept string) {
 	f := cmd.Flags()
-	*on, o.takeover = "local", "witness"
-	addChoice(cmd, on, "on", "where to run: local (processes) or compose (containers)", "local", "compose")
+	o.on, o.takeover = "local", "witness"
+	addChoice(cmd, &o.on, "on", "where to run: local (processes) or compose (containers)", "local", "compose")
 	f.StringVar(&o.db, "db", "", "with --on compose: mysql, mariadb, or an image (default: DB_IMAGE, or mysql)")
 	addChoice(cmd, &o.takeover, "takeover", "with --on compose: how a dead leader is detected: witness (its connection breaks) or lease (time only)", "witness", "lease")
 	f.StringVar(&o.project, "project", project, "with --on compose: name of the project; what an earlier run has left of it is removed")
@@ -41,8 +43,8 @@ func (o *composeOptions) bind(cmd *cobra.Command, on *string, project, kept stri
 }
 
 // validate checks the flags that depend on --on.
-func (o *composeOptions) validate(on string) error {
-	if on != "compose" {
+func (o *clusterOptions) validate() error {
+	if o.on != "compose" {
 		return nil
 	}
 	if _, err := compose.New(compose.Config{Name: o.project}); err != nil {
@@ -70,7 +72,7 @@ func (p *project) tool() string {
 
 // containersConfig starts and ends a new project, whose logs are written to the
 // folder logs at its end.
-func containersConfig(dir, logs string, o composeOptions) (containers.Config, *project) {
+func containersConfig(dir, logs string, o clusterOptions) (containers.Config, *project) {
 	var services []string
 	p := &project{}
 	return containers.Config{
@@ -93,7 +95,7 @@ func containersConfig(dir, logs string, o composeOptions) (containers.Config, *p
 }
 
 // start starts the nodes and returns when all are ready.
-func (p *project) start(ctx context.Context, c testbed.Size, nodes []string, file, logs string, o composeOptions) (access containers.Access, err error) {
+func (p *project) start(ctx context.Context, c testbed.Size, nodes []string, file, logs string, o clusterOptions) (access containers.Access, err error) {
 	if err := compose.Available(ctx); err != nil {
 		return access, err
 	}

@@ -104,7 +104,7 @@ func (a *app) reachMetas(ctx context.Context) error {
 	errs := make([]error, len(metas))
 	var asking sync.WaitGroup
 	for i, m := range metas {
-		asking.Go(func() { errs[i] = a.getJSON(ctx, m, "/healthz", new(any)) })
+		asking.Go(func() { _, errs[i] = outside.Probe(ctx, a.http, m) })
 	}
 	asking.Wait()
 	if slices.Contains(errs, nil) {

@@ -157,10 +157,8 @@ func (a *app) pastEvents(ctx context.Context, nodes []string) ([]wire.Event, []*
 	for i, address := range nodes {
 		seen[i] = &source{address: address}
 		all.Go(func() {
-			seen[i].life = a.incarnation(ctx, address)
-			errs[i] = wire.ReadEvents(ctx, a.http, address, a.tokenFor(address), 0, false, func(e wire.Event) error {
+			errs[i] = a.readEvents(ctx, seen[i], false, func(e wire.Event) error {
 				events[i] = append(events[i], e)
-				seen[i].last = e.ID
 				return nil
 			})
 		})
@@ -221,11 +219,7 @@ func sortedByTime(events []wire.Event) []wire.Event {
 
 func (a *app) followNode(ctx context.Context, n *source, events chan<- wire.Event) {
 	for ctx.Err() == nil {
-		if now := a.incarnation(ctx, n.address); now != n.life && now != "" {
-			n.life, n.last = now, 0
-		}
-		_ = wire.ReadEvents(ctx, a.http, n.address, a.tokenFor(n.address), n.last, true, func(e wire.Event) error { // after any error the stream is opened again
-			n.last = e.ID
+		_ = a.readEvents(ctx, n, true, func(e wire.Event) error { // after any error the stream is opened again
 			select {
 			case events <- e:
 				return nil
@@ -237,13 +231,19 @@ func (a *app) followNode(ctx context.Context, n *source, events chan<- wire.Even
 	}
 }
 
-// incarnation returns the incarnation of the node at an address, "" if none
-// answers.
-func (a *app) incarnation(ctx context.Context, address string) string {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	node, _ := outside.Probe(ctx, a.http, address)
-	return node.Incarnation
+// readEvents calls each with the events of a node that were not read yet: of another
+// incarnation all.
+func (a *app) readEvents(ctx context.Context, n *source, follow bool, each func(wire.Event) error) error {
+	asking, cancel := context.WithTimeout(ctx, time.Second)
+	node, _ := outside.Probe(asking, a.http, n.address) // "" if none answers
+	cancel()
+	if node.Incarnation != n.life && node.Incarnation != "" {
+		n.life, n.last = node.Incarnation, 0
+	}
+	return wire.ReadEvents(ctx, a.http, n.address, a.tokenFor(n.address), n.last, follow, func(e wire.Event) error {
+		n.last = e.ID
+		return each(e)
+	})
 }
 
 // eventPrinter prints events, many of a kind as one line.

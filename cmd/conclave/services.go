@@ -50,11 +50,10 @@ type registrations struct {
 	publishers  []publisher
 	subscribers []subscriber
 	clients     []clientRow
-	silent      []string // sessions that did not answer
 }
 
-// registrations asks all sessions what is registered. It fails if no session
-// answers.
+// registrations asks all sessions what is registered. It warns of those that do not
+// answer, and fails if none does.
 func (a *app) registrations(ctx context.Context) (registrations, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()
@@ -70,14 +69,18 @@ func (a *app) registrations(ctx context.Context) (registrations, error) {
 	}
 	asking.Wait()
 	var all registrations
+	var silent []string
 	for i, s := range sessions {
 		if errs[i] != nil {
-			all.silent = append(all.silent, s.name)
+			silent = append(silent, s.name)
 			continue
 		}
 		all.publishers = append(all.publishers, answers[i].publishers...)
 		all.subscribers = append(all.subscribers, answers[i].subscribers...)
 		all.clients = append(all.clients, answers[i].clients...)
+	}
+	if n := len(silent); n > 0 && n < len(sessions) {
+		a.warn(failure{Code: string(wire.CodeUnavailable), Message: strings.Join(silent, ", ") + " did not answer: what is registered there is missing here"})
 	}
 	all.publishers = newestOf(all.publishers)
 	slices.SortStableFunc(all.subscribers, func(x, y subscriber) int {
@@ -89,7 +92,7 @@ func (a *app) registrations(ctx context.Context) (registrations, error) {
 	switch {
 	case len(sessions) == 0:
 		return all, errors.New("the cluster has no session")
-	case len(all.silent) == len(sessions):
+	case len(silent) == len(sessions):
 		return all, wire.Errorf(wire.CodeUnavailable, "no session answers (%v)", errors.Join(errs...))
 	}
 	return all, nil
@@ -141,7 +144,6 @@ func (r registrations) at(address string) registrations {
 		publishers:  filter(r.publishers, func(p publisher) bool { return is(p.Address) || slices.ContainsFunc(p.Values, is) }),
 		subscribers: filter(r.subscribers, func(s subscriber) bool { return is(s.Address) }),
 		clients:     filter(r.clients, func(c clientRow) bool { return is(c.Address) }),
-		silent:      r.silent,
 	}
 }
 
@@ -201,13 +203,6 @@ func (r registrations) services() []service {
 	return out
 }
 
-// warnSilent reports sessions whose registrations are missing in an answer.
-func (a *app) warnSilent(r registrations) {
-	if len(r.silent) > 0 {
-		a.warn(failure{Code: string(wire.CodeUnavailable), Message: strings.Join(r.silent, ", ") + " did not answer: what is registered there is missing here"})
-	}
-}
-
 // shownID formats a DataInfoID without the defaults.
 func shownID(id conclave.DataInfoID) string {
 	text := id.DataID
@@ -231,7 +226,6 @@ beginning of the dataIds to list.`,
 			if err != nil {
 				return err
 			}
-			a.warnSilent(found)
 			prefix := strings.Join(args, "")
 			rows := filter(found.at(address).services(), func(s service) bool { return strings.HasPrefix(s.DataID, prefix) })
 			return a.show(rows, func(w io.Writer) {
@@ -277,7 +271,6 @@ list that the subscriber has, as "subscribe" prints it.`,
 			if err != nil {
 				return err
 			}
-			a.warnSilent(all)
 			found := all.of(args[0])
 			if len(found.Publishers)+len(found.Subscribers) == 0 {
 				return fmt.Errorf("no dataId, client or address %q has a registration; list what has with %s", args[0], a.hint("services"))
@@ -336,7 +329,6 @@ func (a *app) clientsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a.warnSilent(found)
 			name := strings.Join(args, "")
 			rows := filter(found.at(address).clients, func(c clientRow) bool { return name == "" || c.Name == name })
 			return a.show(rows, func(w io.Writer) {

@@ -20,17 +20,15 @@ import (
 
 // soakOptions are the flags of `soak`.
 type soakOptions struct {
-	on       string
-	length   time.Duration
-	seed     uint64
-	takeover string
-	bin      string
-	raced    bool
-	plan     int
-	only     string
-	keep     bool
-	report   string
-	compose  composeOptions
+	clusterOptions
+	length time.Duration
+	seed   uint64
+	bin    string
+	raced  bool
+	plan   int
+	only   string
+	keep   bool
+	report string
 }
 
 func (a *app) soakCommand() *cobra.Command {
@@ -64,7 +62,7 @@ Exit codes: 0 all checks passed, 1 a check failed, or the run failed or was inte
 		},
 	}
 	f := cmd.Flags()
-	o.compose.bind(cmd, &o.on, "conclave-soak", "if a check failed")
+	o.bind(cmd, "conclave-soak", "if a check failed")
 	f.DurationVar(&o.length, "for", 10*time.Minute, "time after which no episode begins")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of every random choice")
 	f.StringVar(&o.bin, "bin", "", "folder of the programs (default: that of the tool)")
@@ -81,7 +79,6 @@ func (o *soakOptions) validate() error {
 	if o.length <= 0 {
 		return fmt.Errorf("--for %s: want more than 0", o.length)
 	}
-	o.takeover = o.compose.takeover
 	if o.bin != "" && o.on == "compose" {
 		return errors.New("--bin does not apply to --on compose, which uses the image (`make image`)")
 	}
@@ -90,7 +87,7 @@ func (o *soakOptions) validate() error {
 			return fmt.Errorf("--bin: %w", err)
 		}
 	}
-	if err := o.compose.validate(o.on); err != nil {
+	if err := o.clusterOptions.validate(); err != nil {
 		return err
 	}
 	for range o.episodes() {
@@ -117,7 +114,7 @@ func (o *soakOptions) again() string {
 	if o.raced {
 		line += " --raced"
 	}
-	if o.compose.tls {
+	if o.tls {
 		line += " --tls"
 	}
 	if o.only != "" {
@@ -147,7 +144,7 @@ func (a *app) soakPlan(o soakOptions) error {
 
 // soak runs a soak, prints its report, and keeps the logs if a check failed.
 func (a *app) soak(ctx context.Context, o soakOptions) error {
-	stage, err := a.newStage(stageConfig{command: "soak", on: o.on, compose: o.compose, bin: o.bin, noEvents: true})
+	stage, err := a.newStage(stageConfig{clusterOptions: o.clusterOptions, command: "soak", bin: o.bin, noEvents: true})
 	if err != nil {
 		return err
 	}

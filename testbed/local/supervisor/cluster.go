@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -161,8 +162,12 @@ func (c *Cluster) Run(ctx context.Context) error {
 	for _, ch := range c.children {
 		loops.Go(ch.run)
 	}
-	control := newControl(c)
-	loops.Go(func() { control.serve(c.listener) })
+	control := c.control()
+	loops.Go(func() {
+		if err := control.Serve(c.listener); !errors.Is(err, http.ErrServerClosed) {
+			c.cfg.Logger.Error("the control socket failed; from now on only signals can stop the cluster", "error", err)
+		}
+	})
 	loops.Go(c.runFolderWatch)
 
 	err := c.startAll(ctx)
@@ -182,7 +187,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 	case <-c.stopping:
 	}
 	err = errors.Join(err, c.stopAll())
-	control.close()
+	closeControl(control)
 	loops.Wait()
 	return errors.Join(err, c.saveLast(err))
 }

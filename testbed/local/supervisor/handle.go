@@ -97,7 +97,7 @@ func (h *Handle) Addresses(role string) ([]string, error) {
 	var out []string
 	for _, p := range rows {
 		if p.Role == role {
-			out = append(out, p.HTTP)
+			out = append(out, p.HTTP+p.SQL)
 		}
 	}
 	return out, err
