@@ -63,7 +63,8 @@ func (c choice) Type() string { return "string" }
 // Set refuses other words.
 func (c choice) Set(word string) error {
 	if !slices.Contains(c.words, word) {
-		return fmt.Errorf("want %s", strings.Join(c.words, " or "))
+		last := len(c.words) - 1
+		return fmt.Errorf("want %s or %s", strings.Join(c.words[:last], ", "), c.words[last])
 	}
 	*c.value = word
 	return nil

@@ -14,7 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
 	"conclave/testbed"
@@ -247,7 +246,7 @@ func (a *app) upWithConsole(ctx context.Context, cfg supervisor.Config, listen s
 	if err := errors.Join(os.RemoveAll(traces), os.MkdirAll(traces, 0o700)); err != nil { // those of an earlier run
 		return err
 	}
-	cfg.Logger = hclog.New(&hclog.LoggerOptions{Name: "supervisor", Output: a.stderr, Level: hclog.Info, TimeFormat: "15:04:05.000"})
+	cfg.Logger = a.logger("supervisor")
 	cluster := local.New(local.Config{Dir: cfg.Dir, Bin: cfg.Bin, TLS: cfg.TLS, Settings: func(c *supervisor.Config) {
 		detour := c.Detour
 		*c = cfg

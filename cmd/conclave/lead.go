@@ -84,7 +84,7 @@ suspended (SIGSTOP), CMD continues. Fenced writes are refused in both cases.`,
 // lead takes part in the election until a signal, or with --once until the end
 // of the first leadership.
 func (a *app) lead(ctx context.Context, s leadOptions) error {
-	log := hclog.New(&hclog.LoggerOptions{Name: "lead", Output: a.stderr, Level: hclog.Info, TimeFormat: "15:04:05.000"})
+	log := a.logger("lead")
 	lock := conclavesql.Lock{DataCenter: conclavesql.DefaultDataCenter, Name: s.lock}
 	if err := lock.Validate(); err != nil {
 		return usageError{fmt.Errorf("--lock: %w", err)}

@@ -84,7 +84,7 @@ func TestUsageError_ExitsWithTwoAndOneLine(t *testing.T) {
 		"unknown flag: --sloots":                          {"up", "--sloots", "3"},
 		"--console=127.0.0.1:9":                           {"up", "--console", "127.0.0.1:9"},
 		"slots is 3: want a power of two":                 {"--dir", t.TempDir(), "up", "--slots", "3"},
-		`signal "7": want -9, -15, -STOP`:                 {"kill", "meta-1", "-7"},
+		`"7" for "--signal" flag: want -9, -15, -STOP`:    {"kill", "meta-1", "-7"},
 		`"chief" for "--role" flag: want meta`:            {"--meta", "127.0.0.1:1", "nodes", "--role", "chief"},
 		`--meta "nowhere": want HOST:PORT`:                {"--meta", "nowhere", "leader"},
 		`--session "nowhere": want HOST:PORT`:             {"publish", "--session", "nowhere", "a=b"},

@@ -67,9 +67,7 @@ func (a *app) startCommand() *cobra.Command {
 			if err := h.Start(ctx, args[0]); err != nil {
 				return err
 			}
-			ready, cancel := context.WithTimeout(ctx, readyWait)
-			defer cancel()
-			if err := a.awaitReady(ready, h, args[0]); err != nil {
+			if err := a.awaitReady(ctx, h, args[0]); err != nil {
 				return err
 			}
 			return a.showProcess(ctx, h, args[0])
@@ -105,7 +103,7 @@ func (a *app) killCommand() *cobra.Command {
 				return nil
 			}
 		}
-		return fmt.Errorf("signal %q: want -9, -15, -STOP or -CONT", s)
+		return errors.New("want -9, -15, -STOP or -CONT")
 	})
 	return cmd
 }

@@ -117,7 +117,7 @@ func (a *app) keepTLS(flags *pflag.FlagSet, cfg *supervisor.Config) error {
 
 // upHere runs the supervisor in this process until a signal or `down`.
 func (a *app) upHere(ctx context.Context, cfg supervisor.Config) error {
-	cfg.Logger = hclog.New(&hclog.LoggerOptions{Name: "supervisor", Output: a.stderr, Level: hclog.Info, TimeFormat: "15:04:05.000"})
+	cfg.Logger = a.logger("supervisor")
 	c, err := supervisor.New(cfg)
 	if err != nil {
 		return err
@@ -149,6 +149,11 @@ func (a *app) upHere(ctx context.Context, cfg supervisor.Config) error {
 		}
 	}
 	return <-ended
+}
+
+// logger returns a logger that writes to standard error.
+func (a *app) logger(name string) hclog.Logger {
+	return hclog.New(&hclog.LoggerOptions{Name: name, Output: a.stderr, Level: hclog.Info, TimeFormat: "15:04:05.000"})
 }
 
 // showStarted prints the processes of a cluster that has just become ready, and says so
@@ -234,9 +239,7 @@ func (a *app) upDetached(ctx context.Context, cfg supervisor.Config) error {
 	if err != nil {
 		return err
 	}
-	ready, cancel := context.WithTimeout(ctx, readyWait)
-	defer cancel()
-	if err := a.awaitReady(ready, h); err != nil {
+	if err := a.awaitReady(ctx, h); err != nil {
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
 		if down := h.Down(undo, true); down != nil && !errors.Is(down, supervisor.ErrNone) && down.Error() != err.Error() {
@@ -258,9 +261,11 @@ func (a *app) showAppToken(dir string) {
 	fmt.Fprintf(a.stdout, "\nApplications need a token: export CONCLAVE_TOKEN=$(cat %s)\n", quoted(supervisor.AppTokenPath(dir)))
 }
 
-// awaitReady waits until every process is ready, or those named, and shows which are
-// not.
+// awaitReady waits until every process is ready, or those named, for readyWait, and shows
+// which are not.
 func (a *app) awaitReady(ctx context.Context, h *supervisor.Handle, names ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
 	show, done := a.progress()
 	defer done()
 	return h.AwaitAll(ctx, func(ctx context.Context) ([]supervisor.Process, error) {
