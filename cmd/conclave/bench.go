@@ -134,20 +134,14 @@ func closeFolder(root string, interrupted bool, err error) error {
 		_ = os.RemoveAll(root) // not a failure of the call: it is in the temporary folder
 		return err
 	}
-	if namesLogs(err) {
-		return err
+	if notReady := (*supervisor.NotReadyError)(nil); errors.As(err, &notReady) {
+		return err // it names the folder of the logs
 	}
 	where := filepath.Dir(logs[0])
 	if where != filepath.Dir(logs[len(logs)-1]) {
 		where = "" // there are several clusters
 	}
 	return fmt.Errorf("%w; logs are in %s", err, filepath.Join(root, where))
-}
-
-// namesLogs reports whether the error itself names the folder of the logs.
-func namesLogs(err error) bool {
-	var notReady *supervisor.NotReadyError
-	return errors.As(err, &notReady)
 }
 
 // launchOwn starts the processes of a cluster for this call, with TLS if secured is

@@ -143,7 +143,7 @@ func (s *runStage) play(ctx context.Context, of scenario.Scenario, on testbed.Cl
 	r, err = scenario.Play(ctx, of, on, narrators...)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		if left := stillThere(err); left != nil {
+		if left := (*leftError)(nil); errors.As(err, &left) {
 			return nil, false, fmt.Errorf("interrupted: %w", left)
 		}
 		return nil, false, errInterrupted

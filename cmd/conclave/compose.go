@@ -171,15 +171,6 @@ type leftError struct{ what string }
 
 func (e *leftError) Error() string { return e.what }
 
-// stillThere returns the leftError in err, or nil.
-func stillThere(err error) error {
-	var left *leftError
-	if errors.As(err, &left) {
-		return left
-	}
-	return nil
-}
-
 // databaseImage returns the image that the project's script compose/db-image chooses
 // for a kind of database, or, without one, for the environment; any other word names an image.
 func databaseImage(ctx context.Context, dir, kind string) (string, error) {

@@ -215,39 +215,54 @@ func shownID(id conclave.DataInfoID) string {
 	return text
 }
 
-func (a *app) servicesCommand() *cobra.Command {
+// registeredCommand makes a command that lists a part of what is registered, chosen by
+// its argument and by --address.
+func registeredCommand[T any](a *app, cmd *cobra.Command, about string, list func(r registrations, argument string) []T, none, noneChosen string, write func(io.Writer, []T)) *cobra.Command {
 	var address string
-	cmd := &cobra.Command{
-		Use: "services [PREFIX]", Short: "List what is registered in the cluster", Args: want("[PREFIX]"),
-		Long: `List the dataIds that have publishers or subscribers, of all sessions. PREFIX is the
-beginning of the dataIds to list.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			found, err := a.registrations(cmd.Context())
-			if err != nil {
-				return err
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		found, err := a.registrations(cmd.Context())
+		if err != nil {
+			return err
+		}
+		argument := strings.Join(args, "")
+		rows := list(found.at(address), argument)
+		return a.show(rows, func(w io.Writer) {
+			if len(rows) == 0 {
+				fmt.Fprintln(w, either(argument+address == "", none, noneChosen))
+				return
 			}
-			prefix := strings.Join(args, "")
-			rows := filter(found.at(address).services(), func(s service) bool { return strings.HasPrefix(s.DataID, prefix) })
-			return a.show(rows, func(w io.Writer) {
-				if len(rows) == 0 {
-					fmt.Fprintln(w, none("nothing is registered", "no dataId with that prefix or address is registered", prefix, address))
-					return
-				}
-				writeRows(w, rows, "DATAID PUBLISHERS VALUES SUBSCRIBERS SESSIONS", func(s service) []any {
-					return []any{shownID(s.DataInfoID), s.Publishers, s.Values, s.Subscribers, strings.Join(s.Sessions, ",")}
-				})
-			})
-		},
+			write(w, rows)
+		})
 	}
 	a.addSessionFlag(cmd)
-	cmd.Flags().StringVar(&address, "address", "", "only those with a value or a client at this HOST or HOST:PORT")
+	cmd.Flags().StringVar(&address, "address", "", about)
 	return cmd
 }
 
-// none returns what an empty list means: nothing at all, or nothing that the arguments
-// have chosen.
-func none(all, chosen string, arguments ...string) string {
-	return either(strings.Join(arguments, "") == "", all, chosen)
+func (a *app) servicesCommand() *cobra.Command {
+	return registeredCommand(a, &cobra.Command{
+		Use: "services [PREFIX]", Short: "List what is registered in the cluster", Args: want("[PREFIX]"),
+		Long: `List the dataIds that have publishers or subscribers, of all sessions. PREFIX is the
+beginning of the dataIds to list.`,
+	}, "only those with a value or a client at this HOST or HOST:PORT", func(r registrations, prefix string) []service {
+		return filter(r.services(), func(s service) bool { return strings.HasPrefix(s.DataID, prefix) })
+	}, "nothing is registered", "no dataId with that prefix or address is registered", func(w io.Writer, rows []service) {
+		writeRows(w, rows, "DATAID PUBLISHERS VALUES SUBSCRIBERS SESSIONS", func(s service) []any {
+			return []any{shownID(s.DataInfoID), s.Publishers, s.Values, s.Subscribers, strings.Join(s.Sessions, ",")}
+		})
+	})
+}
+
+func (a *app) clientsCommand() *cobra.Command {
+	return registeredCommand(a, &cobra.Command{
+		Use: "clients [NAME]", Short: "List the clients of all sessions", Args: want("[NAME]"),
+	}, "only those at this HOST or HOST:PORT", func(r registrations, name string) []clientRow {
+		return filter(r.clients, func(c clientRow) bool { return name == "" || c.Name == name })
+	}, "no client is connected", "no client with that name or address is connected", func(w io.Writer, rows []clientRow) {
+		writeRows(w, rows, "NAME ADDRESS SESSION PUBLISHES SUBSCRIBES SINCE", func(c clientRow) []any {
+			return []any{c.Name, c.Address, c.Session, c.Registrations, c.Subscriptions, clock(c.Since)}
+		})
+	})
 }
 
 // description is the output of `describe`.
@@ -318,31 +333,4 @@ func writeDescription(w io.Writer, d description) {
 			return []any{shownID(s.DataInfoID), s.Client, s.Address, s.Session, s.Version, list}
 		})
 	}
-}
-
-func (a *app) clientsCommand() *cobra.Command {
-	var address string
-	cmd := &cobra.Command{
-		Use: "clients [NAME]", Short: "List the clients of all sessions", Args: want("[NAME]"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			found, err := a.registrations(cmd.Context())
-			if err != nil {
-				return err
-			}
-			name := strings.Join(args, "")
-			rows := filter(found.at(address).clients, func(c clientRow) bool { return name == "" || c.Name == name })
-			return a.show(rows, func(w io.Writer) {
-				if len(rows) == 0 {
-					fmt.Fprintln(w, none("no client is connected", "no client with that name or address is connected", name, address))
-					return
-				}
-				writeRows(w, rows, "NAME ADDRESS SESSION PUBLISHES SUBSCRIBES SINCE", func(c clientRow) []any {
-					return []any{c.Name, c.Address, c.Session, c.Registrations, c.Subscriptions, clock(c.Since)}
-				})
-			})
-		},
-	}
-	a.addSessionFlag(cmd)
-	cmd.Flags().StringVar(&address, "address", "", "only those at this HOST or HOST:PORT")
-	return cmd
 }

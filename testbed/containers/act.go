@@ -53,29 +53,20 @@ func (d *Cluster) Do(ctx context.Context, a testbed.Action) error {
 		return d.end(ctx, a)
 	case testbed.Start:
 		return d.start(ctx, a.Node)
-	case testbed.Pause:
-		return unless(!d.is(ctx, a.Node, "running"), func() error { return d.project.Pause(ctx, a.Node) })
-	case testbed.Resume:
-		return unless(!d.is(ctx, a.Node, "paused"), func() error { return d.project.Unpause(ctx, a.Node) })
+	case testbed.Pause, testbed.Resume:
+		switch c, _ := d.project.Container(ctx, a.Node); { // there is nothing to do for one that is not there
+		case a.Verb == testbed.Pause && c.State == "running":
+			return d.project.Pause(ctx, a.Node)
+		case a.Verb == testbed.Resume && c.State == "paused":
+			return d.project.Unpause(ctx, a.Node)
+		}
+		return nil
 	case testbed.Cut:
 		return along(ctx, a, d.project.Cut)
 	case testbed.Mend:
 		return along(ctx, a, d.project.Join)
 	}
 	return fmt.Errorf("%s: %w", a.Verb, testbed.ErrUnsupported)
-}
-
-// unless calls do if that is not done already.
-func unless(already bool, do func() error) error {
-	if already {
-		return nil
-	}
-	return do()
-}
-
-func (d *Cluster) is(ctx context.Context, service, state string) bool {
-	c, err := d.project.Container(ctx, service)
-	return err == nil && c.State == state
 }
 
 // lives reports whether a service has not ended, in that it runs or is paused, and
