@@ -57,6 +57,10 @@ func (o *clusterOptions) validate() error {
 // is opened.
 type project struct {
 	*compose.Project
+	options  clusterOptions
+	logs     string // folder for the logs of all containers
+	services []string
+
 	image  string // of the database
 	tlsDir string // the certificates of clients; "" without TLS
 }
@@ -73,29 +77,23 @@ func (p *project) tool() string {
 // containersConfig starts and ends a new project, whose logs are written to the
 // folder logs at its end.
 func containersConfig(dir, logs string, o clusterOptions) (containers.Config, *project) {
-	var services []string
-	p := &project{}
-	return containers.Config{
-		Dir: dir, Logs: logs,
-		Start: func(ctx context.Context, c testbed.Size, nodes []string, file string) (*compose.Project, containers.Access, error) {
-			services = append([]string{testbed.Database}, nodes...)
-			access, err := p.start(ctx, c, nodes, file, logs, o)
-			if err != nil && p.Project != nil {
-				err = errors.Join(err, p.end(logs, services))
-			}
-			return p.Project, access, err
-		},
-		End: func(context.Context) error {
-			if p.Project == nil {
-				return nil
-			}
-			return p.end(logs, services)
-		},
-	}, p
+	p := &project{options: o, logs: logs}
+	return containers.Config{Dir: dir, Logs: logs, Start: p.start, End: p.end}, p
 }
 
-// start starts the nodes and returns when all are ready.
-func (p *project) start(ctx context.Context, c testbed.Size, nodes []string, file, logs string, o clusterOptions) (access containers.Access, err error) {
+// start starts the nodes and returns when all are ready. If that fails it ends the
+// project.
+func (p *project) start(ctx context.Context, c testbed.Size, nodes []string, file string) (*compose.Project, containers.Access, error) {
+	p.services = append([]string{testbed.Database}, nodes...)
+	access, err := p.create(ctx, c, nodes, file)
+	if err != nil {
+		err = errors.Join(err, p.end(ctx))
+	}
+	return p.Project, access, err
+}
+
+func (p *project) create(ctx context.Context, c testbed.Size, nodes []string, file string) (access containers.Access, err error) {
+	o := p.options
 	if err := compose.Available(ctx); err != nil {
 		return access, err
 	}
@@ -111,10 +109,10 @@ func (p *project) start(ctx context.Context, c testbed.Size, nodes []string, fil
 		return access, err
 	}
 	env = append(env, "DB_IMAGE="+image)
-	if err := os.MkdirAll(logs, 0o755); err != nil {
+	if err := os.MkdirAll(p.logs, 0o755); err != nil {
 		return access, err
 	}
-	out, err := os.Create(filepath.Join(logs, "compose.log"))
+	out, err := os.Create(filepath.Join(p.logs, "compose.log"))
 	if err != nil {
 		return access, err
 	}
@@ -127,7 +125,7 @@ func (p *project) start(ctx context.Context, c testbed.Size, nodes []string, fil
 		more = []string{filepath.Join("compose", "tls.yml"), file}
 	}
 	p.Project, err = compose.New(compose.Config{
-		Name: o.project, Dir: o.dir, More: more, Env: env, Services: append([]string{testbed.Database}, nodes...), Out: out,
+		Name: o.project, Dir: o.dir, More: more, Env: env, Services: p.services, Out: out,
 	})
 	if err != nil {
 		return access, err
@@ -150,12 +148,15 @@ func (p *project) start(ctx context.Context, c testbed.Size, nodes []string, fil
 
 // end writes the logs of all containers and removes the project, also when the
 // run was interrupted. It fails with a leftError.
-func (p *project) end(logs string, services []string) error {
+func (p *project) end(context.Context) error {
+	if p.Project == nil { // it was not made
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), readyWait/3)
 	defer cancel()
-	for _, n := range services {
+	for _, n := range p.services {
 		if log, err := p.Logs(ctx, n, time.Time{}); err == nil { // logs that cannot be read are left out
-			_ = os.WriteFile(filepath.Join(logs, n+".log"), []byte(log), 0o644)
+			_ = os.WriteFile(filepath.Join(p.logs, n+".log"), []byte(log), 0o644)
 		}
 	}
 	ctx, cancel = context.WithTimeout(context.Background(), readyWait)
