@@ -128,6 +128,17 @@ func (a *app) local() (*supervisor.Handle, error) {
 	return a.adopt(h, err)
 }
 
+// onLocal makes what a command does on the cluster in --dir.
+func (a *app) onLocal(do func(context.Context, *supervisor.Handle, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		h, err := a.local()
+		if err != nil {
+			return err
+		}
+		return do(cmd.Context(), h, args)
+	}
+}
+
 // adopt uses the certificates of the local cluster, if it has some and the call
 // names none.
 func (a *app) adopt(h *supervisor.Handle, err error) (*supervisor.Handle, error) {
@@ -238,12 +249,6 @@ func (a *app) adminAt(metas []string) *metaclient.Admin {
 	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: a.http, TokenFor: a.tokenFor})
 }
 
-// getJSON reads a document from the port of one node.
-func (a *app) getJSON(ctx context.Context, address, path string, out any) error {
-	_, err := a.getLinked(ctx, address, path, out)
-	return err
-}
-
 // pageRows is how many rows of a list are read at a time.
 const pageRows = 4000
 
@@ -252,7 +257,7 @@ func getList[T any](ctx context.Context, a *app, address, path string) (all []T,
 	for path = fmt.Sprintf("%s?limit=%d", path, pageRows); path != ""; {
 		var page []T
 		limited, cancel := context.WithTimeout(ctx, nodeWait)
-		path, err = a.getLinked(limited, address, path, &page)
+		path, err = a.getPage(limited, address, path, &page)
 		cancel()
 		if err != nil {
 			return nil, err
@@ -262,8 +267,9 @@ func getList[T any](ctx context.Context, a *app, address, path string) (all []T,
 	return all, nil
 }
 
-// getLinked is getJSON, and returns the path of the next page; "" if there is none.
-func (a *app) getLinked(ctx context.Context, address, path string, out any) (next string, err error) {
+// getPage reads a document from the port of one node, and returns the path of the next
+// page; "" if there is none.
+func (a *app) getPage(ctx context.Context, address, path string, out any) (next string, err error) {
 	answered := false
 	err = outside.Get(ctx, a.http, "http://"+address+path, a.tokenFor(address), func(res *http.Response) error {
 		answered = true
@@ -442,9 +448,11 @@ func (a *app) given() []string {
 	if err != nil {
 		return given
 	}
-	own, err := h.Reached()
-	if err != nil {
-		return given
+	rows, _ := h.Rows() // without them no address is given
+	for _, p := range rows {
+		if p.HTTP != "" {
+			given = append(given, p.HTTP, p.Advertised)
+		}
 	}
-	return append(given, own...)
+	return given
 }

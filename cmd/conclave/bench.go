@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,6 +69,7 @@ fails is reported, the next ones are measured, and the exit code is 1.`,
 	f.DurationVar(&calm, "calm", time.Minute, "how long the idle cluster is observed, after it has settled for as long, for a minute at most")
 	f.StringSliceVar(&cfg.Only, "only", nil, "run only these measurements: "+strings.Join(bench.Names(false), ", ")+
 		"; with --full: "+strings.Join(bench.Names(true), ", "))
+	completeFlag(cmd, "only", slices.Concat(bench.Names(false), bench.Names(true))...)
 	f.IntVar(&cfg.N, "repeat", 30, "number of repetitions of each fault")
 	f.Bool("sizes", false, "")
 	f.Bool("huge", false, "")
@@ -131,20 +133,14 @@ func closeFolder(root string, interrupted bool, err error) error {
 		_ = os.RemoveAll(root) // not a failure of the call: it is in the temporary folder
 		return err
 	}
-	if namesLogs(err) {
-		return err
+	if notReady := (*supervisor.NotReadyError)(nil); errors.As(err, &notReady) {
+		return err // it names the folder of the logs
 	}
 	where := filepath.Dir(logs[0])
 	if where != filepath.Dir(logs[len(logs)-1]) {
 		where = "" // there are several clusters
 	}
 	return fmt.Errorf("%w; logs are in %s", err, filepath.Join(root, where))
-}
-
-// namesLogs reports whether the error itself names the folder of the logs.
-func namesLogs(err error) bool {
-	var notReady *supervisor.NotReadyError
-	return errors.As(err, &notReady)
 }
 
 // launchOwn starts the processes of a cluster for this call, with TLS if secured is

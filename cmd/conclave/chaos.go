@@ -56,11 +56,7 @@ names.`,
 				return strings.Compare(either(isFault(x.Name), "", "-"), either(isFault(y.Name), "", "-"))
 			})
 			return a.show(rows, func(w io.Writer) {
-				t := newTable("NAME", "ON", "ABOUT")
-				for _, r := range rows {
-					t.add(r.Name, strings.Join(r.On, ","), r.About)
-				}
-				t.write(w)
+				writeRows(w, rows, "NAME ON ABOUT", func(r scenarioRow) []any { return []any{r.Name, strings.Join(r.On, ","), r.About} })
 			})
 		},
 	}
@@ -95,9 +91,10 @@ func playCommand(name, on string) string {
 }
 
 func (a *app) chaosRunCommand() *cobra.Command {
-	o := chaosOptions{}
+	var o chaosOptions
 	cmd := &cobra.Command{
 		Use: "run NAME|FILE...", Short: "Run scenarios and check the invariants", Args: want("NAME|FILE..."),
+		ValidArgsFunction: cobra.FixedCompletions(append(scenario.Names(), stormName), cobra.ShellCompDirectiveDefault),
 		Long: `Run a scenario of ` + "`conclave chaos list`" + `, of a file, or "storm", which is random faults from
 --seed. Print its history, its figures and the result of each invariant.
 
@@ -119,12 +116,11 @@ are made at the same time. With --json print one report per run.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.on, "on", "local", "where to run: local (processes) or compose (containers)")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of every random choice")
 	f.IntVar(&o.times, "times", 1, "number of runs of each scenario, each with the next seed")
 	f.IntVar(&o.beside, "parallel", 1, "number of runs at the same time, with one line of output for each")
 	f.StringVar(&o.html, "html", "", "write the report to this file as one HTML page")
-	o.compose.bind(f, "conclave-chaos", "if an invariant did not hold")
+	o.bind(cmd, "conclave-chaos", "if an invariant did not hold")
 	return cmd
 }
 
@@ -152,6 +148,7 @@ type scenarioInfo struct {
 func (a *app) scenarioCheckCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "check FILE...", Short: "Check scenarios without running them", Args: want("FILE..."),
+		ValidArgsFunction: cobra.FixedCompletions(scenario.Names(), cobra.ShellCompDirectiveDefault),
 		Long: `Check the syntax of scenarios, in files or of ` + "`conclave chaos list`" + `, and print where each
 of them can run. Exit with 2 at the first error; it names the line.`,
 		RunE: func(_ *cobra.Command, args []string) error {

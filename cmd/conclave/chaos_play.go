@@ -21,12 +21,11 @@ import (
 
 // chaosOptions are the flags of `chaos run`.
 type chaosOptions struct {
-	on      string
-	seed    uint64
-	times   int
-	beside  int
-	html    string
-	compose composeOptions
+	clusterOptions
+	seed   uint64
+	times  int
+	beside int
+	html   string
 }
 
 func (o *chaosOptions) validate() error {
@@ -36,7 +35,7 @@ func (o *chaosOptions) validate() error {
 	if o.beside < 1 || o.beside > 16 {
 		return fmt.Errorf("--parallel %d: want 1 to 16", o.beside)
 	}
-	return o.compose.validate(o.on)
+	return o.clusterOptions.validate()
 }
 
 // scenario returns the scenario of a name: a built-in one, a file, or a storm.
@@ -96,7 +95,7 @@ var errInterrupted = errors.New("interrupted: this run was not checked and left 
 // keeps the nodes' logs if an invariant did not hold. What happens is printed to
 // out, and where the logs are to stderr.
 func (a *app) playChaos(ctx context.Context, name string, attach bool, o chaosOptions, out, stderr io.Writer) (*scenario.Result, error) {
-	stage, err := a.newStage("chaos", attach, &o)
+	stage, err := a.newStage(stageConfig{clusterOptions: o.clusterOptions, command: "chaos", attach: attach})
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +143,7 @@ func (s *runStage) play(ctx context.Context, of scenario.Scenario, on testbed.Cl
 	r, err = scenario.Play(ctx, of, on, narrators...)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		if left := stillThere(err); left != nil {
+		if left := (*leftError)(nil); errors.As(err, &left) {
 			return nil, false, fmt.Errorf("interrupted: %w", left)
 		}
 		return nil, false, errInterrupted
@@ -192,17 +191,26 @@ func (s *runStage) record(r *scenario.Result) (err error) {
 	return errors.Join(w.Flush(), check.Visualize(s.dir, r.Verdicts))
 }
 
-// newStage creates the folder and the cluster of one run of a command. The demo
-// runs the processes as users run them, without proxies between them.
-func (a *app) newStage(command string, attach bool, o *chaosOptions) (*runStage, error) {
+// stageConfig describes the cluster of a run.
+type stageConfig struct {
+	clusterOptions
+	command  string // names the folder
+	attach   bool   // to the cluster in --dir
+	direct   bool   // as users run the processes, without proxies between them
+	bin      string // folder of the programs; "": that of the tool
+	noEvents bool   // the nodes write no trace files
+}
+
+// newStage creates the folder and the cluster of one run of a command.
+func (a *app) newStage(o stageConfig) (*runStage, error) {
 	var nodes *supervisor.Handle
-	if attach {
+	if o.attach {
 		var err error
 		if nodes, err = a.local(); err != nil {
 			return nil, err
 		}
 	}
-	dir, err := os.MkdirTemp("", "conclave-"+command+"-")
+	dir, err := os.MkdirTemp("", "conclave-"+o.command+"-")
 	if err != nil {
 		return nil, err
 	}
@@ -210,25 +218,27 @@ func (a *app) newStage(command string, attach bool, o *chaosOptions) (*runStage,
 	s := &runStage{can: capabilities(o.on), dir: dir, logs: filepath.Join(inner, "logs"), tool: func() string { return program() + " --dir " + inner }, database: func() string { return "" }}
 	switch {
 	case o.on == "compose":
-		if s.logs = filepath.Join(dir, "logs"); o.compose.logs != "" {
-			s.logs = o.compose.logs
+		if s.logs = filepath.Join(dir, "logs"); o.logs != "" {
+			s.logs = o.logs
 		}
-		cfg, project := containersConfig(dir, s.logs, o.compose)
+		cfg, project := containersConfig(dir, s.logs, o.clusterOptions)
+		cfg.NoEvents = o.noEvents
 		s.cluster, s.tool, s.database = containers.New(cfg), project.tool, func() string { return project.image }
-	case attach:
+	case o.attach:
 		s.logs = filepath.Join(nodes.Dir(), "logs")
 		var running *local.Cluster
 		if running, err = local.Attach(nodes, dir); err == nil {
 			s.cluster, s.can = running, running.Capabilities()
 		}
 	default:
-		cfg := local.Config{Dir: dir, OwnTokens: true, TLS: o.compose.tls}
-		if command == "demo" {
-			cfg.Dir, cfg.Direct = inner, true
+		cfg := local.Config{Bin: o.bin, Dir: dir, NoEvents: o.noEvents, Direct: o.direct, OwnTokens: true, TLS: o.tls}
+		if o.direct {
+			cfg.Dir = inner
 		}
-		if _, cfg.Bin, err = toolPath(); err == nil {
-			s.cluster = local.New(cfg)
+		if cfg.Bin == "" {
+			_, cfg.Bin, err = toolPath()
 		}
+		s.cluster = local.New(cfg)
 	}
 	if err != nil {
 		return nil, errors.Join(err, os.Remove(dir))

@@ -64,11 +64,9 @@ func writeSlots(w io.Writer, s metaclient.SlotsInfo) {
 	slices.SortStableFunc(order, func(x, y row) int {
 		return strings.Compare(x.leader+" "+x.followers+" "+x.state, y.leader+" "+y.followers+" "+y.state)
 	})
-	t := newTable("LEADER", "FOLLOWERS", "STATE", "HAND-OVER", "SLOTS", "WHICH")
-	for _, r := range order {
-		t.add(r.leader, r.followers, r.state, r.way, len(count[r]), ranges(count[r]))
-	}
-	t.write(w)
+	writeRows(w, order, "LEADER FOLLOWERS STATE HAND-OVER SLOTS WHICH", func(r row) []any {
+		return []any{r.leader, r.followers, r.state, r.way, len(count[r]), ranges(count[r])}
+	})
 }
 
 // ranges formats sorted numbers as 0-3,7,9-12, and cuts long lists.
@@ -94,27 +92,16 @@ func ranges(ids []int) string {
 
 func (a *app) nodesCommand() *cobra.Command {
 	var role string
-	cmd := &cobra.Command{
-		Use: "nodes", Short: "List the cluster's nodes", Args: want(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if role != "" {
-				if _, err := conclave.ParseRole(role); err != nil {
-					return usageError{err}
-				}
-			}
-			nodes := func(admin *metaclient.Admin, ctx context.Context) ([]metaclient.NodeInfo, error) {
-				return admin.Nodes(ctx, conclave.Role(role))
-			}
-			return query(a, cmd, nodes, writeNodes)
-		},
+	nodes := func(admin *metaclient.Admin, ctx context.Context) ([]metaclient.NodeInfo, error) {
+		return admin.Nodes(ctx, conclave.Role(role))
 	}
-	cmd.Flags().StringVar(&role, "role", "", "only this role: meta, session or data")
+	cmd := lister(a, &cobra.Command{Use: "nodes", Short: "List the cluster's nodes"}, nodes, writeNodes)
+	addChoice(cmd, &role, "role", "only this role: meta, session or data", nodeRoles...)
 	return cmd
 }
 
 func writeNodes(w io.Writer, nodes []metaclient.NodeInfo) {
-	t := newTable("NAME", "ROLE", "ADDRESS", "INCARNATION", "STATE", "LEASE", "LOAD")
-	for _, n := range nodes {
+	writeRows(w, nodes, "NAME ROLE ADDRESS INCARNATION STATE LEASE LOAD", func(n metaclient.NodeInfo) []any {
 		state := string(n.State)
 		if n.Leading {
 			state += ", leads"
@@ -129,16 +116,15 @@ func writeNodes(w io.Writer, nodes []metaclient.NodeInfo) {
 		if n.LeaseRemainingMs > 0 {
 			lease = ms(n.LeaseRemainingMs)
 		}
-		t.add(n.Name, n.Role, n.Address, n.Incarnation, state, lease, n.Load)
-	}
-	t.write(w)
+		return []any{n.Name, n.Role, n.Address, n.Incarnation, state, lease, n.Load}
+	})
 }
 
 func (a *app) blacklistCommand() *cobra.Command {
 	list := lister(a, &cobra.Command{Use: "list", Short: "List the excluded servers"}, (*metaclient.Admin).Blacklist, writeBlacklist)
 	var reason string
 	add := a.operation(
-		&cobra.Command{Use: "add NAME", Short: "Exclude a server: it gets no slots and no clients", Args: want("NAME")},
+		&cobra.Command{Use: "add NAME", Short: "Exclude a server: it gets no slots and no clients", Args: want("NAME"), ValidArgsFunction: a.completeNames(nodeRoles[1:])},
 		func(ctx context.Context, admin *metaclient.Admin, args []string, options ...metaclient.Option) error {
 			return admin.Forbid(ctx, args[0], reason, operator(), options...)
 		}, list.RunE)
@@ -164,19 +150,13 @@ func writeBlacklist(w io.Writer, entries []metaclient.BlacklistInfo) {
 		fmt.Fprintln(w, "the blacklist is empty")
 		return
 	}
-	t := newTable("NAME", "ROLE", "REASON", "SINCE", "BY")
-	for _, e := range entries {
-		t.add(e.Name, e.Role, e.Reason, clock(e.Since), e.By)
-	}
-	t.write(w)
+	writeRows(w, entries, "NAME ROLE REASON SINCE BY", func(e metaclient.BlacklistInfo) []any {
+		return []any{e.Name, e.Role, e.Reason, clock(e.Since), e.By}
+	})
 }
 
 func writeSwitches(w io.Writer, switches []wire.Switch) {
-	t := newTable("KEY", "VALUE", "VERSION")
-	for _, s := range switches {
-		t.add(s.Key, s.Value, s.Version)
-	}
-	t.write(w)
+	writeRows(w, switches, "KEY VALUE VERSION", func(s wire.Switch) []any { return []any{s.Key, s.Value, s.Version} })
 }
 
 func writeSwitch(w io.Writer, s wire.Switch) { writeSwitches(w, []wire.Switch{s}) }
@@ -214,11 +194,7 @@ func writeConfig(w io.Writer, values []wire.ConfigValue) {
 		fmt.Fprintln(w, "no configuration value is set")
 		return
 	}
-	t := newTable("ID", "VALUE", "EPOCH")
-	for _, v := range values {
-		t.add(v.ID, shortened(v.Value), v.Epoch)
-	}
-	t.write(w)
+	writeRows(w, values, "ID VALUE EPOCH", func(v wire.ConfigValue) []any { return []any{v.ID, shortened(v.Value), v.Epoch} })
 }
 
 // shortened returns the beginning of a value in one line, for a table.

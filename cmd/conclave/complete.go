@@ -2,58 +2,22 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"conclave/testbed/bench"
-	"conclave/testbed/scenario"
 )
 
 // completeWait is how long a shell waits for the cluster's answer.
 const completeWait = 2 * time.Second
 
-// addCompletions makes the shell complete the names of processes, nodes and scenarios,
-// and what flags accept.
-func (a *app) addCompletions(root *cobra.Command) {
-	find := func(command string) *cobra.Command {
-		cmd, _, err := root.Find(strings.Fields(command))
-		if err != nil || commandName(cmd) != command {
-			panic("completion of an unknown command: " + command)
-		}
-		return cmd
-	}
-	nodes := []string{"meta", "data", "session"}
-	processes := append([]string{"db", "client"}, nodes...)
-	for command, names := range map[string]cobra.CompletionFunc{
-		"start": a.completeNames(processes), "kill": a.completeNames(processes, "leader"), "logs": a.completeNames(processes, "supervisor"),
-		"drain": a.completeNames(nodes), "blacklist add": a.completeNames(nodes[1:]),
-		"election observe": a.completeNames(nodes[:1]), "election join": a.completeNames(nodes[:1]), "election force-refresh": a.completeNames(nodes[:1]),
-		"scenario check": cobra.FixedCompletions(scenario.Names(), cobra.ShellCompDirectiveDefault),
-		"chaos run":      cobra.FixedCompletions(append(scenario.Names(), stormName), cobra.ShellCompDirectiveDefault),
-	} {
-		find(command).ValidArgsFunction = names
-	}
-	flag := func(command, flag string, words ...string) {
-		err := find(command).RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
-		if err != nil {
-			panic(err)
-		}
-	}
-	for _, command := range []string{"nodes", "roll"} {
-		flag(command, "role", nodes...)
-	}
-	for _, command := range []string{"demo", "chaos run", "soak"} {
-		flag(command, "on", "local", "compose")
-	}
-	flag("events", "type", eventTypes...)
-	flag("up", "profile", "conclave", "sofa")
-	flag("up", "takeover", "witness", "lease")
-	flag("bench", "only", slices.Concat(bench.Names(false), bench.Names(true))...)
-	flag("lab elections", "rules", ruleNames()...)
-}
+// The roles of nodes, and of the other processes of a local cluster.
+var (
+	nodeRoles    = []string{"meta", "data", "session"}
+	processRoles = append([]string{"db", "client"}, nodeRoles...)
+)
 
 // completeNames returns the names of the cluster's processes of these roles, and more,
 // for the one argument of a command. It asks the local cluster's folder or, with
@@ -72,4 +36,36 @@ func (a *app) completeNames(roles []string, more ...string) cobra.CompletionFunc
 		}
 		return words, cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+// completeFlag makes the shell complete the values of a flag.
+func completeFlag(cmd *cobra.Command, flag string, words ...string) {
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // fails for an unknown flag only
+}
+
+// choice is the value of a flag that takes one of a few words.
+type choice struct {
+	value *string
+	words []string
+}
+
+// addChoice adds such a flag, whose default is the present value.
+func addChoice(cmd *cobra.Command, value *string, name, usage string, words ...string) {
+	cmd.Flags().Var(choice{value, words}, name, usage)
+	completeFlag(cmd, name, words...)
+}
+
+func (c choice) String() string { return *c.value }
+
+// Type is the type that a help shows.
+func (c choice) Type() string { return "string" }
+
+// Set refuses other words.
+func (c choice) Set(word string) error {
+	if !slices.Contains(c.words, word) {
+		last := len(c.words) - 1
+		return fmt.Errorf("want %s or %s", strings.Join(c.words[:last], ", "), c.words[last])
+	}
+	*c.value = word
+	return nil
 }

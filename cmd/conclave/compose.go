@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"conclave/client"
 	"conclave/testbed"
@@ -19,17 +19,22 @@ import (
 	"conclave/testbed/containers/compose"
 )
 
-// composeOptions are the flags for containers, and --tls.
-type composeOptions struct {
+// clusterOptions are the flags of a new cluster for one run: --on, --tls, and those for
+// containers.
+type clusterOptions struct {
+	on                                         string // local, compose
 	db, takeover, project, dir, logLevel, logs string
 	tls                                        bool // of the cluster, in containers or of processes
 }
 
-// bind adds the flags. project is the default project of the command, and kept
-// describes when it keeps logs by default.
-func (o *composeOptions) bind(f *pflag.FlagSet, project, kept string) {
+// bind adds the flags. project is the default project of the command, and
+// kept describes when it keeps logs by default.
+func (o *clusterOptions) bind(cmd *cobra.Command, project, kept string) {
+	f := cmd.Flags()
+	o.on, o.takeover = "local", "witness"
+	addChoice(cmd, &o.on, "on", "where to run: local (processes) or compose (containers)", "local", "compose")
 	f.StringVar(&o.db, "db", "", "with --on compose: mysql, mariadb, or an image (default: DB_IMAGE, or mysql)")
-	f.StringVar(&o.takeover, "takeover", "witness", "with --on compose: how a dead leader is detected: witness (its connection breaks) or lease (time only)")
+	addChoice(cmd, &o.takeover, "takeover", "with --on compose: how a dead leader is detected: witness (its connection breaks) or lease (time only)", "witness", "lease")
 	f.StringVar(&o.project, "project", project, "with --on compose: name of the project; what an earlier run has left of it is removed")
 	f.StringVar(&o.dir, "compose-dir", ".", "with --on compose: folder of docker-compose.yml")
 	f.StringVar(&o.logs, "logs", "", "with --on compose: folder for the logs of all containers (default: a temporary one, "+kept+")")
@@ -37,19 +42,10 @@ func (o *composeOptions) bind(f *pflag.FlagSet, project, kept string) {
 	f.StringVar(&o.logLevel, "log-level", "info", "with --on compose: log level of the metas")
 }
 
-// validate checks --on and the flags that depend on it.
-func (o *composeOptions) validate(on string) error {
-	switch on {
-	case "local":
+// validate checks the flags that depend on --on.
+func (o *clusterOptions) validate() error {
+	if o.on != "compose" {
 		return nil
-	case "compose":
-	default:
-		return fmt.Errorf("invalid --on %q (want local or compose)", on)
-	}
-	switch o.takeover {
-	case "witness", "lease":
-	default:
-		return fmt.Errorf("invalid --takeover %q (want witness or lease)", o.takeover)
 	}
 	if _, err := compose.New(compose.Config{Name: o.project}); err != nil {
 		return fmt.Errorf("--project: %w", err)
@@ -61,6 +57,10 @@ func (o *composeOptions) validate(on string) error {
 // is opened.
 type project struct {
 	*compose.Project
+	options  clusterOptions
+	logs     string // folder for the logs of all containers
+	services []string
+
 	image  string // of the database
 	tlsDir string // the certificates of clients; "" without TLS
 }
@@ -76,30 +76,24 @@ func (p *project) tool() string {
 
 // containersConfig starts and ends a new project, whose logs are written to the
 // folder logs at its end.
-func containersConfig(dir, logs string, o composeOptions) (containers.Config, *project) {
-	var services []string
-	p := &project{}
-	return containers.Config{
-		Dir: dir, Logs: logs,
-		Start: func(ctx context.Context, c testbed.Size, nodes []string, file string) (*compose.Project, containers.Access, error) {
-			services = append([]string{testbed.Database}, nodes...)
-			access, err := p.start(ctx, c, nodes, file, logs, o)
-			if err != nil && p.Project != nil {
-				err = errors.Join(err, p.end(logs, services))
-			}
-			return p.Project, access, err
-		},
-		End: func(context.Context) error {
-			if p.Project == nil {
-				return nil
-			}
-			return p.end(logs, services)
-		},
-	}, p
+func containersConfig(dir, logs string, o clusterOptions) (containers.Config, *project) {
+	p := &project{options: o, logs: logs}
+	return containers.Config{Dir: dir, Logs: logs, Start: p.start, End: p.end}, p
 }
 
-// start starts the nodes and returns when all are ready.
-func (p *project) start(ctx context.Context, c testbed.Size, nodes []string, file, logs string, o composeOptions) (access containers.Access, err error) {
+// start starts the nodes and returns when all are ready. If that fails it ends the
+// project.
+func (p *project) start(ctx context.Context, c testbed.Size, nodes []string, file string) (*compose.Project, containers.Access, error) {
+	p.services = append([]string{testbed.Database}, nodes...)
+	access, err := p.create(ctx, c, nodes, file)
+	if err != nil {
+		err = errors.Join(err, p.end(ctx))
+	}
+	return p.Project, access, err
+}
+
+func (p *project) create(ctx context.Context, c testbed.Size, nodes []string, file string) (access containers.Access, err error) {
+	o := p.options
 	if err := compose.Available(ctx); err != nil {
 		return access, err
 	}
@@ -115,10 +109,10 @@ func (p *project) start(ctx context.Context, c testbed.Size, nodes []string, fil
 		return access, err
 	}
 	env = append(env, "DB_IMAGE="+image)
-	if err := os.MkdirAll(logs, 0o755); err != nil {
+	if err := os.MkdirAll(p.logs, 0o755); err != nil {
 		return access, err
 	}
-	out, err := os.Create(filepath.Join(logs, "compose.log"))
+	out, err := os.Create(filepath.Join(p.logs, "compose.log"))
 	if err != nil {
 		return access, err
 	}
@@ -131,7 +125,7 @@ func (p *project) start(ctx context.Context, c testbed.Size, nodes []string, fil
 		more = []string{filepath.Join("compose", "tls.yml"), file}
 	}
 	p.Project, err = compose.New(compose.Config{
-		Name: o.project, Dir: o.dir, More: more, Env: env, Services: append([]string{testbed.Database}, nodes...), Out: out,
+		Name: o.project, Dir: o.dir, More: more, Env: env, Services: p.services, Out: out,
 	})
 	if err != nil {
 		return access, err
@@ -154,12 +148,15 @@ func (p *project) start(ctx context.Context, c testbed.Size, nodes []string, fil
 
 // end writes the logs of all containers and removes the project, also when the
 // run was interrupted. It fails with a leftError.
-func (p *project) end(logs string, services []string) error {
+func (p *project) end(context.Context) error {
+	if p.Project == nil { // it was not made
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), readyWait/3)
 	defer cancel()
-	for _, n := range services {
+	for _, n := range p.services {
 		if log, err := p.Logs(ctx, n, time.Time{}); err == nil { // logs that cannot be read are left out
-			_ = os.WriteFile(filepath.Join(logs, n+".log"), []byte(log), 0o644)
+			_ = os.WriteFile(filepath.Join(p.logs, n+".log"), []byte(log), 0o644)
 		}
 	}
 	ctx, cancel = context.WithTimeout(context.Background(), readyWait)
@@ -174,15 +171,6 @@ func (p *project) end(logs string, services []string) error {
 type leftError struct{ what string }
 
 func (e *leftError) Error() string { return e.what }
-
-// stillThere returns the leftError in err, or nil.
-func stillThere(err error) error {
-	var left *leftError
-	if errors.As(err, &left) {
-		return left
-	}
-	return nil
-}
 
 // databaseImage returns the image that the project's script compose/db-image chooses
 // for a kind of database, or, without one, for the environment; any other word names an image.

@@ -14,7 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
 	"conclave/testbed"
@@ -35,7 +34,8 @@ func (a *app) consoleCommand() *cobra.Command {
 	var listen string
 	var act bool
 	var hosts []string
-	var recording, on string
+	var recording string
+	on := "local"
 	var of composeProject
 	cmd := &cobra.Command{
 		Use: "console", Short: "Watch a cluster in a browser", Args: want(),
@@ -50,47 +50,42 @@ in containers that "make compose-up" or "docker compose up" has started.
 With --recording it plays a run of the simulator ("make sim SEED=n RECORD=FILE") instead:
 forwards and backwards, message by message.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := a.checkConsole(on, recording); err != nil {
-				return usageError{err}
+			switch {
+			case on == "compose" && (recording != "" || len(a.metas) > 0):
+				return usageError{errors.New("--on compose excludes --recording and --meta")}
+			case act && len(a.metas) > 0:
+				return usageError{errors.New("--allow-actions needs the cluster in --dir, or --on compose: it cannot kill processes of another machine")}
 			}
+			ctx := cmd.Context()
+			ln, err := listenConsole(ctx, "--listen", listen)
+			if err != nil {
+				return err
+			}
+			defer ln.Close() // the console has closed it, unless it was never started
 			switch {
 			case recording != "":
-				return a.serveRecording(cmd.Context(), listen, hosts, recording)
+				return a.serveRecording(ctx, ln, hosts, recording)
 			case on == "compose":
-				return a.serveContainers(cmd.Context(), listen, hosts, of, act)
+				return a.serveContainers(ctx, ln, hosts, of, act)
 			}
 			source, err := a.liveSource(act)
 			if err != nil {
 				return err
 			}
-			if err := checkAddress("--listen", listen); err != nil {
+			if err := a.reachMetas(ctx); err != nil {
 				return err
 			}
-			if err := a.reachMetas(cmd.Context()); err != nil {
-				return err
-			}
-			return a.serveConsole(cmd.Context(), listen, hosts, source)
+			return a.serveConsole(ctx, ln, hosts, source)
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", consoleAddress, "address to listen on")
 	cmd.Flags().StringVar(&recording, "recording", "", "play this recording instead of watching a cluster")
 	cmd.Flags().StringSliceVar(&hosts, "host", nil, "host names of this machine under which a browser may open it (NAME,...)")
 	cmd.Flags().BoolVar(&act, "allow-actions", false, "permit faults and commands, by a one-time link (not with --meta)")
-	cmd.Flags().StringVar(&on, "on", "local", "what to watch: local (the cluster in --dir, or of --meta) or compose (containers)")
+	addChoice(cmd, &on, "on", "what to watch: local (the cluster in --dir, or of --meta) or compose (containers)", "local", "compose")
 	of.bind(cmd.Flags())
 	cmd.MarkFlagsMutuallyExclusive("recording", "allow-actions")
 	return cmd
-}
-
-// checkConsole checks --on and the flags that it excludes.
-func (a *app) checkConsole(on, recording string) error {
-	switch {
-	case on != "local" && on != "compose":
-		return fmt.Errorf("invalid --on %q (want local or compose)", on)
-	case on == "compose" && (recording != "" || len(a.metas) > 0):
-		return errors.New("--on compose excludes --recording and --meta")
-	}
-	return nil
 }
 
 // reachMetas returns an error if --meta is given and none of these addresses answers:
@@ -108,7 +103,7 @@ func (a *app) reachMetas(ctx context.Context) error {
 	errs := make([]error, len(metas))
 	var asking sync.WaitGroup
 	for i, m := range metas {
-		asking.Go(func() { errs[i] = a.getJSON(ctx, m, "/healthz", new(any)) })
+		asking.Go(func() { _, errs[i] = outside.Probe(ctx, a.http, m) })
 	}
 	asking.Wait()
 	if slices.Contains(errs, nil) {
@@ -118,7 +113,7 @@ func (a *app) reachMetas(ctx context.Context) error {
 }
 
 // serveRecording plays a recording until ctx ends.
-func (a *app) serveRecording(ctx context.Context, listen string, hosts []string, file string) error {
+func (a *app) serveRecording(ctx context.Context, ln net.Listener, hosts []string, file string) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return usageError{fmt.Errorf("--recording: %w", err)}
@@ -128,7 +123,7 @@ func (a *app) serveRecording(ctx context.Context, listen string, hosts []string,
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	return a.serveConsole(ctx, listen, hosts, recorded.New(r))
+	return a.serveConsole(ctx, ln, hosts, recorded.New(r))
 }
 
 // liveSource returns the source for the cluster in --dir, or of --meta.
@@ -139,9 +134,6 @@ func (a *app) liveSource(act bool) (*live.Source, error) {
 	}
 	cfg := live.Config{HTTP: a.http, TokenFor: a.tokensFor()}
 	if len(a.metas) > 0 {
-		if act {
-			return nil, usageError{errors.New("--allow-actions needs the cluster in --dir, or --on compose: it cannot kill processes of another machine")}
-		}
 		cfg.Title, cfg.Processes = "the cluster of "+metas[0], live.Remote(metas, a.http, cfg.TokenFor)
 		return live.New(cfg), nil
 	}
@@ -166,22 +158,14 @@ func (a *app) liveSource(act bool) (*live.Source, error) {
 	return live.New(cfg), nil
 }
 
-// checkAddress returns a usageError if a flag has no address.
-func checkAddress(flag, address string) error {
+// listenConsole listens at the address of a flag.
+func listenConsole(ctx context.Context, flag, address string) (net.Listener, error) {
 	_, port, err := net.SplitHostPort(address)
 	if err == nil {
 		_, err = net.LookupPort("tcp", port)
 	}
 	if err != nil {
-		return usageError{fmt.Errorf("%s %q: want HOST:PORT", flag, address)}
-	}
-	return nil
-}
-
-// listenConsole listens at the address of a flag.
-func listenConsole(ctx context.Context, flag, address string) (net.Listener, error) {
-	if err := checkAddress(flag, address); err != nil {
-		return nil, err
+		return nil, usageError{fmt.Errorf("%s %q: want HOST:PORT", flag, address)}
 	}
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -190,17 +174,8 @@ func listenConsole(ctx context.Context, flag, address string) (net.Listener, err
 	return ln, nil
 }
 
-// serveConsole serves the page at the address of --listen until ctx ends.
-func (a *app) serveConsole(ctx context.Context, listen string, hosts []string, source console.Source) error {
-	ln, err := listenConsole(ctx, "--listen", listen)
-	if err != nil {
-		return err
-	}
-	return a.serveConsoleAt(ctx, ln, hosts, source)
-}
-
-// serveConsoleAt is serveConsole with a listener, which it closes.
-func (a *app) serveConsoleAt(ctx context.Context, ln net.Listener, hosts []string, source console.Source) error {
+// serveConsole serves the page until ctx ends, and closes the listener.
+func (a *app) serveConsole(ctx context.Context, ln net.Listener, hosts []string, source console.Source) error {
 	cfg := console.Config{Source: source, Hosts: hosts}
 	if at, ok := ln.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
 		cfg.Watch = rand.Text()
@@ -271,7 +246,7 @@ func (a *app) upWithConsole(ctx context.Context, cfg supervisor.Config, listen s
 	if err := errors.Join(os.RemoveAll(traces), os.MkdirAll(traces, 0o700)); err != nil { // those of an earlier run
 		return err
 	}
-	cfg.Logger = hclog.New(&hclog.LoggerOptions{Name: "supervisor", Output: a.stderr, Level: hclog.Info, TimeFormat: "15:04:05.000"})
+	cfg.Logger = a.logger("supervisor")
 	cluster := local.New(local.Config{Dir: cfg.Dir, Bin: cfg.Bin, TLS: cfg.TLS, Settings: func(c *supervisor.Config) {
 		detour := c.Detour
 		*c = cfg
@@ -317,7 +292,7 @@ func (a *app) watchOwn(ctx context.Context, cluster *local.Cluster, cfg supervis
 		awaitDown(ctx, h)
 		stop()
 	}()
-	err := a.serveConsoleAt(ctx, ln, nil, source)
+	err := a.serveConsole(ctx, ln, nil, source)
 	stop()
 	<-watched
 	return err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -31,7 +32,7 @@ func (p *composeProject) bind(f *pflag.FlagSet) {
 }
 
 // serveContainers serves the page of a project of containers until ctx ends.
-func (a *app) serveContainers(ctx context.Context, listen string, hosts []string, of composeProject, act bool) error {
+func (a *app) serveContainers(ctx context.Context, ln net.Listener, hosts []string, of composeProject, act bool) error {
 	cluster, settings, err := of.attach(ctx)
 	if err != nil {
 		return err
@@ -47,7 +48,7 @@ func (a *app) serveContainers(ctx context.Context, listen string, hosts []string
 	if act {
 		cfg.Cluster = cluster
 	}
-	return errors.Join(a.serveConsole(ctx, listen, hosts, live.New(cfg)), cluster.Close(context.WithoutCancel(ctx)))
+	return errors.Join(a.serveConsole(ctx, ln, hosts, live.New(cfg)), cluster.Close(context.WithoutCancel(ctx)))
 }
 
 // attach returns the cluster, and the settings with which its metas were started.
@@ -85,12 +86,12 @@ func containerRows(cluster *containers.Cluster) []supervisor.Process {
 	out := make([]supervisor.Process, 0, len(states))
 	for _, name := range slices.Sorted(maps.Keys(states)) {
 		p := supervisor.Process{Name: name, Role: testbed.RoleOf(name), PID: states[name].PID, HTTP: addresses[name]}
-		switch s := states[name].State; {
+		switch c := states[name]; {
 		case unknown != nil && name != testbed.Database: // what it answers is all that is known
-		case s == containers.Paused:
+		case c.State == "paused":
 			p.State = "suspended"
-		case s == containers.Killed, s == containers.Exited:
-			p.State = string(s)
+		case !c.Up():
+			p.State = either(c.Killed(), "killed", "exited")
 		case name == testbed.Database:
 			p.State = "ready"
 		}

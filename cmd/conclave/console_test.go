@@ -168,15 +168,15 @@ func TestShownAddress_IsOneThatABrowserCanOpen(t *testing.T) {
 
 func TestConsole_RefusesWhatCannotBe(t *testing.T) {
 	for want, args := range map[string][]string{
-		"--allow-actions needs the cluster in": {"--meta", "127.0.0.1:1", "console", "--allow-actions"},
-		"--on compose excludes":                {"--meta", "127.0.0.1:1", "console", "--on", "compose"},
-		`invalid --on "moon"`:                  {"console", "--on", "moon"},
-		`--project: project name "A"`:          {"console", "--on", "compose", "--project", "A"},
-		`--console "foo": want HOST:PORT`:      {"up", "--console=foo"},
-		`--console "127.0.0.1:99999": want`:    {"up", "--console=127.0.0.1:99999"},
-		`data-nodes is 0: want at least 1`:     {"up", "--data-nodes", "0"},
-		`--listen "9700": want HOST:PORT`:      {"--meta", "127.0.0.1:1", "console", "--listen", "9700"},
-		"--console excludes --detach":          {"--dir", t.TempDir(), "up", "--console", "--detach"},
+		"--allow-actions needs the cluster in":                           {"--meta", "127.0.0.1:1", "console", "--allow-actions"},
+		"--on compose excludes":                                          {"--meta", "127.0.0.1:1", "console", "--on", "compose"},
+		`invalid argument "moon" for "--on" flag: want local or compose`: {"console", "--on", "moon"},
+		`--project: project name "A"`:                                    {"console", "--on", "compose", "--project", "A"},
+		`--console "foo": want HOST:PORT`:                                {"up", "--console=foo"},
+		`--console "127.0.0.1:99999": want`:                              {"up", "--console=127.0.0.1:99999"},
+		`data-nodes is 0: want at least 1`:                               {"up", "--data-nodes", "0"},
+		`--listen "9700": want HOST:PORT`:                                {"--meta", "127.0.0.1:1", "console", "--listen", "9700"},
+		"--console excludes --detach":                                    {"--dir", t.TempDir(), "up", "--console", "--detach"},
 	} {
 		r := tool(t, args...)
 		assert.Equal(t, exitUsage, r.code, "%v", args)

@@ -15,16 +15,10 @@ import (
 	"conclave/testbed/scenario"
 )
 
-// demoOptions are the flags of `demo`.
-type demoOptions struct {
-	on      string // local, compose
-	compose composeOptions
-}
-
 // demoCommand is run by `make demo` and `make compose-demo`: it starts a new
 // cluster, kills its parts scene by scene, and checks invariants.
 func (a *app) demoCommand() *cobra.Command {
-	var o demoOptions
+	var o clusterOptions
 	cmd := &cobra.Command{
 		Use: "demo", Args: want(), Short: "Kill the parts of a new cluster and check invariants",
 		Long: `Start a new cluster, kill its leader, drain and kill a data node, kill a session, and
@@ -35,30 +29,29 @@ compose-demo" builds the image first). Exit with 1 if an invariant did not hold.
 			if cmd.Flags().Changed("kills") {
 				return usageError{errors.New("--kills is no more: bench --only leader-killed --repeat N kills the leader N times")}
 			}
-			if err := o.compose.validate(o.on); err != nil {
+			if err := o.validate(); err != nil {
 				return usageError{err}
 			}
 			return a.playDemo(cmd.Context(), o)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.on, "on", "local", "where to run: local (processes) or compose (containers)")
 	f.Int("kills", 0, "")
 	_ = f.MarkHidden("kills") // it exists
-	o.compose.bind(f, "conclave-demo", "if the demo fails")
+	o.bind(cmd, "conclave-demo", "if the demo fails")
 	return cmd
 }
 
 // playDemo plays the scenes, prints how often each invariant was checked, and
 // fails if one was violated.
-func (a *app) playDemo(ctx context.Context, o demoOptions) error {
+func (a *app) playDemo(ctx context.Context, o clusterOptions) error {
 	began := time.Now()
 	s, err := demo.Scenario(o.on == "compose")
 	if err != nil {
 		return err
 	}
-	s.Cluster.Seed, s.Cluster.Takeover = 1, o.compose.takeover
-	stage, err := a.newStage("demo", false, &chaosOptions{on: o.on, compose: o.compose})
+	s.Cluster.Seed, s.Cluster.Takeover = 1, o.takeover
+	stage, err := a.newStage(stageConfig{clusterOptions: o, command: "demo", direct: true})
 	if err != nil {
 		return err
 	}

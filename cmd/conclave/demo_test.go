@@ -8,10 +8,10 @@ import (
 
 func TestDemo_RefusesInvalidFlags(t *testing.T) {
 	for want, args := range map[string][]string{
-		`invalid --on "cloud" (want local or compose)`:       {"--on", "cloud"},
-		"--kills is no more":                                 {"--kills", "1"},
-		`invalid --takeover "force" (want witness or lease)`: {"--on", "compose", "--takeover", "force"},
-		`--project: project name "My cluster"`:               {"--on", "compose", "--project", "My cluster"},
+		`invalid argument "cloud" for "--on" flag: want local or compose`: {"--on", "cloud"},
+		"--kills is no more": {"--kills", "1"},
+		`invalid argument "force" for "--takeover" flag: want witness or lease`: {"--on", "compose", "--takeover", "force"},
+		`--project: project name "My cluster"`:                                  {"--on", "compose", "--project", "My cluster"},
 	} {
 		r := tool(t, append([]string{"demo"}, args...)...)
 		assert.Equal(t, exitUsage, r.code, want)

@@ -13,7 +13,6 @@
 //   - main.go: signals and the exit code
 //   - root.go: one call; the commands in their groups
 //   - help.go: the global flags, where they apply, and the examples of each help
-//   - complete.go: the names that a shell completes
 //   - up.go: up and down; the supervisor's own process for --detach
 //   - processes.go: ps, start, kill, logs, and db, the embedded database by itself
 //   - drain.go: roll and drain
@@ -29,7 +28,7 @@
 //   - chaos.go: the scenarios: their list, their language, their check, and run
 //   - chaos_runs.go: several runs, and what a run prints at its end
 //   - demo.go: one run of the demo, which is a scenario too
-//   - chaos_play.go: one run: the scenario, its cluster and its logs
+//   - chaos_play.go: one run: the scenario, its cluster and its logs, as also for demo and soak
 //   - compose.go: a cluster in containers, for soak, chaos and demo
 //   - bench.go: the figures and the growth curves, on clusters of their own
 //   - lab_elections.go: the comparison of elections
@@ -41,6 +40,7 @@
 //   - lead_other.go: the same where the kernel cannot help
 //   - manner.go: what operators' commands share: a query, an action, --force and --dry-run
 //   - check.go: arguments and flags that are refused before anything is started
+//   - complete.go: what a shell completes, and flags that take one of a few words
 //   - output.go: tables, JSON, progress, units
 //   - errors.go: an error as a line or a document, and its exit code
 //   - app.go: what a call knows: the metas, the nodes, the token, how they are asked

@@ -27,26 +27,17 @@ func (a *app) rollCommand() *cobra.Command {
 		Long: `Restart the local cluster's nodes one by one. Each node gets SIGTERM, hands over all
 its work and ends, and is started again. The next node follows when the whole cluster
 is ready and no slot is being handed over.`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if role != "" {
-				if _, err := conclave.ParseRole(role); err != nil {
-					return usageError{err}
-				}
-			}
-			h, err := a.local()
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+		RunE: a.onLocal(func(ctx context.Context, h *supervisor.Handle, _ []string) error {
+			limited, cancel := context.WithTimeout(ctx, timeout)
 			defer cancel()
-			err = a.roll(ctx, h, role)
-			if ctx.Err() != nil && cmd.Context().Err() == nil {
+			err := a.roll(limited, h, role)
+			if limited.Err() != nil && ctx.Err() == nil {
 				return fmt.Errorf("%w after %s: %w", errTimedOut, timeout, err)
 			}
 			return err
-		},
+		}),
 	}
-	cmd.Flags().StringVar(&role, "role", "", "only this role: meta, session or data")
+	addChoice(cmd, &role, "role", "only this role: meta, session or data", nodeRoles...)
 	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "give up after this long")
 	return cmd
 }
@@ -190,7 +181,7 @@ func (a *app) drainCommand() *cobra.Command {
 	var timeout time.Duration
 	var how manner
 	cmd := &cobra.Command{
-		Use: "drain NAME", Short: "Move all work off a node and wait until it has none", Args: want("NAME"),
+		Use: "drain NAME", Short: "Move all work off a node and wait until it has none", Args: want("NAME"), ValidArgsFunction: a.completeNames(nodeRoles),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			admin, err := a.admin()
 			if err != nil {

@@ -104,11 +104,6 @@ func (a *app) askLeader(ctx context.Context, metas []string, after uint64) (meta
 	return metaclient.LeaderInfo{}, other
 }
 
-// findLeader returns the present leader.
-func (a *app) findLeader(ctx context.Context) (metaclient.LeaderInfo, error) {
-	return a.awaitLeader(ctx, 0, 0)
-}
-
 // electionsCommand is the former name of `election list`.
 func (a *app) electionsCommand() *cobra.Command { return a.electionListCommand("elections") }
 
@@ -124,11 +119,9 @@ only what the winner has seen.`,
 }
 
 func writeElections(w io.Writer, elections []metaclient.Election) {
-	t := newTable("TERM", "OWNER", "PREVIOUS", "CAUSE", "LEADERLESS", "AT")
-	for _, e := range elections {
-		t.add(e.Term, e.Owner, e.Previous, e.Cause, ms(e.LeaderlessMs), clock(e.At))
-	}
-	t.write(w)
+	writeRows(w, elections, "TERM OWNER PREVIOUS CAUSE LEADERLESS AT", func(e metaclient.Election) []any {
+		return []any{e.Term, e.Owner, e.Previous, e.Cause, ms(e.LeaderlessMs), clock(e.At)}
+	})
 }
 
 func (a *app) resignCommand() *cobra.Command {
@@ -136,7 +129,7 @@ func (a *app) resignCommand() *cobra.Command {
 	return a.operation(
 		&cobra.Command{Use: "resign", Short: "Make the leader resign, so that another is elected", Args: want()},
 		func(ctx context.Context, admin *metaclient.Admin, _ []string, options ...metaclient.Option) (err error) {
-			if before, err = a.findLeader(ctx); err != nil {
+			if before, err = a.awaitLeader(ctx, 0, 0); err != nil {
 				return err
 			}
 			return admin.Resign(ctx, options...)
@@ -157,7 +150,7 @@ func (a *app) resignCommand() *cobra.Command {
 func (a *app) electionCommand() *cobra.Command {
 	act := func(use, short, done string, do func(*metaclient.Admin, context.Context, string, ...metaclient.Option) error) *cobra.Command {
 		return a.operation(
-			&cobra.Command{Use: use + " META", Short: short, Args: want("META")},
+			&cobra.Command{Use: use + " META", Short: short, Args: want("META"), ValidArgsFunction: a.completeNames(nodeRoles[:1])},
 			func(ctx context.Context, admin *metaclient.Admin, args []string, options ...metaclient.Option) error {
 				return do(admin, ctx, args[0], options...)
 			}, func(cmd *cobra.Command, args []string) error {

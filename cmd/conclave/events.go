@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"conclave/internal/sleep"
+	"conclave/testbed/outside"
 	"conclave/wire"
 )
 
@@ -81,6 +82,7 @@ line with their number, as when a node hands over its slots; --each and --json s
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print new events as they happen, after those that are kept")
 	cmd.Flags().BoolVar(&each, "each", false, "print each event, also if many of one type follow each other")
 	cmd.Flags().StringSliceVar(&f.types, "type", nil, "only these types, or all that begin with such a word: slot, leader.elected (TYPE,...)")
+	completeFlag(cmd, "type", eventTypes...)
 	cmd.Flags().StringSliceVar(&f.nodes, "node", nil, "only the events of these nodes (NAME,...)")
 	cmd.Flags().DurationVar(&f.since, "since", 0, "only events that are not older than this")
 	return cmd
@@ -155,10 +157,8 @@ func (a *app) pastEvents(ctx context.Context, nodes []string) ([]wire.Event, []*
 	for i, address := range nodes {
 		seen[i] = &source{address: address}
 		all.Go(func() {
-			seen[i].life = a.incarnation(ctx, address)
-			errs[i] = wire.ReadEvents(ctx, a.http, address, a.tokenFor(address), 0, false, func(e wire.Event) error {
+			errs[i] = a.readEvents(ctx, seen[i], false, func(e wire.Event) error {
 				events[i] = append(events[i], e)
-				seen[i].last = e.ID
 				return nil
 			})
 		})
@@ -219,11 +219,7 @@ func sortedByTime(events []wire.Event) []wire.Event {
 
 func (a *app) followNode(ctx context.Context, n *source, events chan<- wire.Event) {
 	for ctx.Err() == nil {
-		if now := a.incarnation(ctx, n.address); now != n.life && now != "" {
-			n.life, n.last = now, 0
-		}
-		_ = wire.ReadEvents(ctx, a.http, n.address, a.tokenFor(n.address), n.last, true, func(e wire.Event) error { // after any error the stream is opened again
-			n.last = e.ID
+		_ = a.readEvents(ctx, n, true, func(e wire.Event) error { // after any error the stream is opened again
 			select {
 			case events <- e:
 				return nil
@@ -235,18 +231,19 @@ func (a *app) followNode(ctx context.Context, n *source, events chan<- wire.Even
 	}
 }
 
-// incarnation returns the incarnation of the node at an address, "" if none
-// answers.
-func (a *app) incarnation(ctx context.Context, address string) string {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	var health struct {
-		Incarnation string `json:"incarnation"`
+// readEvents calls each with the events of a node that were not read yet: of another
+// incarnation all.
+func (a *app) readEvents(ctx context.Context, n *source, follow bool, each func(wire.Event) error) error {
+	asking, cancel := context.WithTimeout(ctx, time.Second)
+	node, _ := outside.Probe(asking, a.http, n.address) // "" if none answers
+	cancel()
+	if node.Incarnation != n.life && node.Incarnation != "" {
+		n.life, n.last = node.Incarnation, 0
 	}
-	if a.getJSON(ctx, address, "/healthz", &health) != nil {
-		return ""
-	}
-	return health.Incarnation
+	return wire.ReadEvents(ctx, a.http, n.address, a.tokenFor(n.address), n.last, follow, func(e wire.Event) error {
+		n.last = e.ID
+		return each(e)
+	})
 }
 
 // eventPrinter prints events, many of a kind as one line.

@@ -18,17 +18,7 @@ import (
 )
 
 func (a *app) labCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "lab", Short: "Compare elections and locks under the same faults",
-		Args: cobra.ArbitraryArgs, RunE: needsSubcommand,
-	}
-	for _, sub := range []*cobra.Command{
-		a.labElectionsCommand(),
-		a.labOversellCommand(),
-	} {
-		cmd.AddCommand(sub)
-		cmd.ValidArgs = append(cmd.ValidArgs, sub.Name())
-	}
+	cmd := group("lab", "Compare elections and locks under the same faults", a.labElectionsCommand(), a.labOversellCommand())
 	cmd.AddCommand(a.labCandidateCommand())
 	return cmd
 }
@@ -61,6 +51,7 @@ with 1.`,
 	f.StringVar(&o.zookeeper, "zookeeper", "", "HOST:PORT of a real ZooKeeper (default: one in memory with its protocol)")
 	f.StringVar(&o.html, "html", "", "write the report to this file as one HTML page")
 	f.StringSliceVar(&o.rules, "rules", nil, "run only these rules: "+strings.Join(ruleNames(), ","))
+	completeFlag(cmd, "rules", ruleNames()...)
 	f.DurationVar(&o.cfg.Lease, "lease", time.Second, "lease of all rules that have one")
 	f.BoolVar(&o.cfg.Own, "own", false, "run each rule with its own defaults (set --limit to an hour)")
 	f.IntVar(&o.cfg.Repeat, "repeat", 10, "maximum number of faults of each kind")

@@ -84,7 +84,7 @@ suspended (SIGSTOP), CMD continues. Fenced writes are refused in both cases.`,
 // lead takes part in the election until a signal, or with --once until the end
 // of the first leadership.
 func (a *app) lead(ctx context.Context, s leadOptions) error {
-	log := hclog.New(&hclog.LoggerOptions{Name: "lead", Output: a.stderr, Level: hclog.Info, TimeFormat: "15:04:05.000"})
+	log := a.logger("lead")
 	lock := conclavesql.Lock{DataCenter: conclavesql.DefaultDataCenter, Name: s.lock}
 	if err := lock.Validate(); err != nil {
 		return usageError{fmt.Errorf("--lock: %w", err)}
@@ -181,10 +181,9 @@ type worker struct {
 // have ended; then the elector hands over.
 func (w *worker) lead(ctx context.Context, term elector.Term) error {
 	code, err := w.work(ctx, fence.New(w.leads, term))
-	switch {
-	case err != nil:
+	if err != nil {
 		w.log.Error("cannot run the command", "term", term.Number, "error", err)
-	default:
+	} else {
 		w.log.Info("the command has ended", "term", term.Number, "code", code)
 		if code != 0 {
 			err = exitError{code}
@@ -250,20 +249,16 @@ func (w *worker) work(ctx context.Context, token fence.Token) (code int, err err
 			signalGroup(syscall.SIGKILL)
 			return outcome(cmd, <-exited)
 		}
-		timer := time.NewTimer(time.Until(next))
 		select {
 		case err := <-exited:
-			timer.Stop()
 			signalGroup(syscall.SIGKILL) // for processes that it has started
 			return outcome(cmd, err)
 		case <-w.hurry:
-			timer.Stop()
 			signalGroup(syscall.SIGKILL)
 			return outcome(cmd, <-exited)
 		case <-over:
-		case <-timer.C:
+		case <-time.After(time.Until(next)):
 		}
-		timer.Stop()
 	}
 }
 

@@ -120,6 +120,15 @@ type table struct {
 
 func newTable(head ...string) *table { return &table{head: head} }
 
+// writeRows writes a table with a row for each item. The columns are the words of head.
+func writeRows[T any](w io.Writer, items []T, head string, cells func(T) []any) {
+	t := newTable(strings.Fields(head)...)
+	for _, item := range items {
+		t.add(cells(item)...)
+	}
+	t.write(w)
+}
+
 func (t *table) add(cells ...any) {
 	row := make([]string, len(cells))
 	for i, c := range cells {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"conclave/internal/sleep"
 	"conclave/testbed/local/supervisor"
@@ -22,13 +23,7 @@ import (
 func (a *app) psCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "ps", Short: "List the local cluster's processes", Args: want(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			h, err := a.local()
-			if err != nil {
-				return err
-			}
-			return a.printProcesses(cmd.Context(), h)
-		},
+		RunE: a.onLocal(func(ctx context.Context, h *supervisor.Handle, _ []string) error { return a.printProcesses(ctx, h) }),
 	}
 }
 
@@ -41,8 +36,7 @@ func (a *app) printProcesses(ctx context.Context, h *supervisor.Handle) error {
 }
 
 func writeProcesses(w io.Writer, ps []supervisor.Process) {
-	t := newTable("NAME", "ROLE", "PID", "STATE", "ADDRESS", "INCARNATION")
-	for _, p := range ps {
+	writeRows(w, ps, "NAME ROLE PID STATE ADDRESS INCARNATION", func(p supervisor.Process) []any {
 		state, pid := p.State, ""
 		switch {
 		case p.State == "exited" && p.Why == "":
@@ -53,9 +47,8 @@ func writeProcesses(w io.Writer, ps []supervisor.Process) {
 		if p.PID > 0 {
 			pid = strconv.Itoa(p.PID)
 		}
-		t.add(p.Name, p.Role, pid, state, p.HTTP+p.SQL, p.Incarnation)
-	}
-	t.write(w)
+		return []any{p.Name, p.Role, pid, state, p.HTTP + p.SQL, p.Incarnation}
+	})
 }
 
 // showProcess prints one process as a row of ps.
@@ -69,82 +62,59 @@ func (a *app) showProcess(ctx context.Context, h *supervisor.Handle, name string
 
 func (a *app) startCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "start NAME", Short: "Start one local process and wait until it is ready", Args: want("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			h, err := a.local()
-			if err != nil {
+		Use: "start NAME", Short: "Start one local process and wait until it is ready", Args: want("NAME"), ValidArgsFunction: a.completeNames(processRoles),
+		RunE: a.onLocal(func(ctx context.Context, h *supervisor.Handle, args []string) error {
+			if err := h.Start(ctx, args[0]); err != nil {
 				return err
 			}
-			if err := h.Start(cmd.Context(), args[0]); err != nil {
+			if err := a.awaitReady(ctx, h, args[0]); err != nil {
 				return err
 			}
-			ready, cancel := context.WithTimeout(cmd.Context(), readyWait)
-			defer cancel()
-			if err := a.awaitReady(ready, h, args[0]); err != nil {
-				return err
-			}
-			return a.showProcess(cmd.Context(), h, args[0])
-		},
+			return a.showProcess(ctx, h, args[0])
+		}),
 	}
 }
 
 func (a *app) killCommand() *cobra.Command {
-	var sig string
+	signal := syscall.SIGKILL
 	cmd := &cobra.Command{
-		Use: "kill NAME|leader [-9|-15|-STOP|-CONT]", Short: "Send a signal (default -9) to one local process", Args: want("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			number, err := parseSignal(sig)
-			if err != nil {
-				return usageError{err}
-			}
-			h, err := a.local()
-			if err != nil {
-				return err
-			}
+		Use: "kill NAME|leader [-9|-15|-STOP|-CONT]", Short: "Send a signal (default -9) to one local process",
+		Args: want("NAME"), ValidArgsFunction: a.completeNames(processRoles, "leader"),
+		RunE: a.onLocal(func(ctx context.Context, h *supervisor.Handle, args []string) error {
 			name := args[0]
 			if name == "leader" {
-				leader, err := a.findLeader(cmd.Context())
+				leader, err := a.awaitLeader(ctx, 0, 0)
 				if err != nil {
 					return err
 				}
 				name = leader.Leader
 			}
-			if err := h.Kill(cmd.Context(), name, number); err != nil {
+			if err := h.Kill(ctx, name, signal); err != nil {
 				return err
 			}
-			return a.showProcess(cmd.Context(), h, name)
-		},
+			return a.showProcess(ctx, h, name)
+		}),
 	}
-	cmd.Flags().StringVar(&sig, "signal", "9", "signal by number or name; -9 and -STOP are short forms")
+	cmd.Flags().Func("signal", "signal by number or name (default 9); -9 and -STOP are short forms", func(s string) error {
+		for _, known := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGSTOP, syscall.SIGCONT} {
+			name := unix.SignalName(known)
+			if word := strings.ToUpper(s); word == name || "SIG"+word == name || s == strconv.Itoa(int(known)) {
+				signal = known
+				return nil
+			}
+		}
+		return errors.New("want -9, -15, -STOP or -CONT")
+	})
 	return cmd
-}
-
-// parseSignal parses the signals that `kill` supports.
-func parseSignal(s string) (syscall.Signal, error) {
-	switch strings.TrimPrefix(strings.ToUpper(s), "SIG") {
-	case "9", "KILL":
-		return syscall.SIGKILL, nil
-	case "15", "TERM":
-		return syscall.SIGTERM, nil
-	case "STOP", strconv.Itoa(int(syscall.SIGSTOP)):
-		return syscall.SIGSTOP, nil
-	case "CONT", strconv.Itoa(int(syscall.SIGCONT)):
-		return syscall.SIGCONT, nil
-	}
-	return 0, fmt.Errorf("signal %q: want -9, -15, -STOP or -CONT", s)
 }
 
 func (a *app) logsCommand() *cobra.Command {
 	var follow bool
 	cmd := &cobra.Command{
-		Use: "logs NAME", Short: "Print a local process's log", Args: want("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			h, err := a.local()
-			if err != nil {
-				return err
-			}
+		Use: "logs NAME", Short: "Print a local process's log", Args: want("NAME"), ValidArgsFunction: a.completeNames(processRoles, "supervisor"),
+		RunE: a.onLocal(func(ctx context.Context, h *supervisor.Handle, args []string) error {
 			if args[0] != "supervisor" {
-				if _, err := h.Process(cmd.Context(), args[0]); err != nil {
+				if _, err := h.Process(ctx, args[0]); err != nil {
 					return err
 				}
 			}
@@ -153,8 +123,8 @@ func (a *app) logsCommand() *cobra.Command {
 				return err
 			}
 			defer f.Close()
-			return a.copyLog(cmd.Context(), f, follow)
-		},
+			return a.copyLog(ctx, f, follow)
+		}),
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print new lines as they are written")
 	return cmd

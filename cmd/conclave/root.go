@@ -83,7 +83,6 @@ name; 2 invalid usage, which is wrong on every cluster; 3 no leader; 4 timeout.`
 	root.AddCommand(a.superviseCommand(), a.healthCommand(), a.secretsCommand()) // hidden: called by programs and in containers
 	root.SetHelpCommandGroupID("tool")
 	root.SetCompletionCommandGroupID("tool")
-	a.addCompletions(root)
 	a.refuseUnknownTopics(root)
 	addExamples(root)
 	return root

@@ -50,11 +50,10 @@ type registrations struct {
 	publishers  []publisher
 	subscribers []subscriber
 	clients     []clientRow
-	silent      []string // sessions that did not answer
 }
 
-// registrations asks all sessions what is registered. It fails if no session
-// answers.
+// registrations asks all sessions what is registered. It warns of those that do not
+// answer, and fails if none does.
 func (a *app) registrations(ctx context.Context) (registrations, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()
@@ -70,14 +69,18 @@ func (a *app) registrations(ctx context.Context) (registrations, error) {
 	}
 	asking.Wait()
 	var all registrations
+	var silent []string
 	for i, s := range sessions {
 		if errs[i] != nil {
-			all.silent = append(all.silent, s.name)
+			silent = append(silent, s.name)
 			continue
 		}
 		all.publishers = append(all.publishers, answers[i].publishers...)
 		all.subscribers = append(all.subscribers, answers[i].subscribers...)
 		all.clients = append(all.clients, answers[i].clients...)
+	}
+	if n := len(silent); n > 0 && n < len(sessions) {
+		a.warn(failure{Code: string(wire.CodeUnavailable), Message: strings.Join(silent, ", ") + " did not answer: what is registered there is missing here"})
 	}
 	all.publishers = newestOf(all.publishers)
 	slices.SortStableFunc(all.subscribers, func(x, y subscriber) int {
@@ -89,7 +92,7 @@ func (a *app) registrations(ctx context.Context) (registrations, error) {
 	switch {
 	case len(sessions) == 0:
 		return all, errors.New("the cluster has no session")
-	case len(all.silent) == len(sessions):
+	case len(silent) == len(sessions):
 		return all, wire.Errorf(wire.CodeUnavailable, "no session answers (%v)", errors.Join(errs...))
 	}
 	return all, nil
@@ -141,7 +144,6 @@ func (r registrations) at(address string) registrations {
 		publishers:  filter(r.publishers, func(p publisher) bool { return is(p.Address) || slices.ContainsFunc(p.Values, is) }),
 		subscribers: filter(r.subscribers, func(s subscriber) bool { return is(s.Address) }),
 		clients:     filter(r.clients, func(c clientRow) bool { return is(c.Address) }),
-		silent:      r.silent,
 	}
 }
 
@@ -201,13 +203,6 @@ func (r registrations) services() []service {
 	return out
 }
 
-// warnSilent reports sessions whose registrations are missing in an answer.
-func (a *app) warnSilent(r registrations) {
-	if len(r.silent) > 0 {
-		a.warn(failure{Code: string(wire.CodeUnavailable), Message: strings.Join(r.silent, ", ") + " did not answer: what is registered there is missing here"})
-	}
-}
-
 // shownID formats a DataInfoID without the defaults.
 func shownID(id conclave.DataInfoID) string {
 	text := id.DataID
@@ -220,42 +215,54 @@ func shownID(id conclave.DataInfoID) string {
 	return text
 }
 
-func (a *app) servicesCommand() *cobra.Command {
+// registeredCommand makes a command that lists a part of what is registered, chosen by
+// its argument and by --address.
+func registeredCommand[T any](a *app, cmd *cobra.Command, about string, list func(r registrations, argument string) []T, none, noneChosen string, write func(io.Writer, []T)) *cobra.Command {
 	var address string
-	cmd := &cobra.Command{
-		Use: "services [PREFIX]", Short: "List what is registered in the cluster", Args: want("[PREFIX]"),
-		Long: `List the dataIds that have publishers or subscribers, of all sessions. PREFIX is the
-beginning of the dataIds to list.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			found, err := a.registrations(cmd.Context())
-			if err != nil {
-				return err
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		found, err := a.registrations(cmd.Context())
+		if err != nil {
+			return err
+		}
+		argument := strings.Join(args, "")
+		rows := list(found.at(address), argument)
+		return a.show(rows, func(w io.Writer) {
+			if len(rows) == 0 {
+				fmt.Fprintln(w, either(argument+address == "", none, noneChosen))
+				return
 			}
-			a.warnSilent(found)
-			prefix := strings.Join(args, "")
-			rows := filter(found.at(address).services(), func(s service) bool { return strings.HasPrefix(s.DataID, prefix) })
-			return a.show(rows, func(w io.Writer) {
-				if len(rows) == 0 {
-					fmt.Fprintln(w, none("nothing is registered", "no dataId with that prefix or address is registered", prefix, address))
-					return
-				}
-				t := newTable("DATAID", "PUBLISHERS", "VALUES", "SUBSCRIBERS", "SESSIONS")
-				for _, s := range rows {
-					t.add(shownID(s.DataInfoID), s.Publishers, s.Values, s.Subscribers, strings.Join(s.Sessions, ","))
-				}
-				t.write(w)
-			})
-		},
+			write(w, rows)
+		})
 	}
 	a.addSessionFlag(cmd)
-	cmd.Flags().StringVar(&address, "address", "", "only those with a value or a client at this HOST or HOST:PORT")
+	cmd.Flags().StringVar(&address, "address", "", about)
 	return cmd
 }
 
-// none returns what an empty list means: nothing at all, or nothing that the arguments
-// have chosen.
-func none(all, chosen string, arguments ...string) string {
-	return either(strings.Join(arguments, "") == "", all, chosen)
+func (a *app) servicesCommand() *cobra.Command {
+	return registeredCommand(a, &cobra.Command{
+		Use: "services [PREFIX]", Short: "List what is registered in the cluster", Args: want("[PREFIX]"),
+		Long: `List the dataIds that have publishers or subscribers, of all sessions. PREFIX is the
+beginning of the dataIds to list.`,
+	}, "only those with a value or a client at this HOST or HOST:PORT", func(r registrations, prefix string) []service {
+		return filter(r.services(), func(s service) bool { return strings.HasPrefix(s.DataID, prefix) })
+	}, "nothing is registered", "no dataId with that prefix or address is registered", func(w io.Writer, rows []service) {
+		writeRows(w, rows, "DATAID PUBLISHERS VALUES SUBSCRIBERS SESSIONS", func(s service) []any {
+			return []any{shownID(s.DataInfoID), s.Publishers, s.Values, s.Subscribers, strings.Join(s.Sessions, ",")}
+		})
+	})
+}
+
+func (a *app) clientsCommand() *cobra.Command {
+	return registeredCommand(a, &cobra.Command{
+		Use: "clients [NAME]", Short: "List the clients of all sessions", Args: want("[NAME]"),
+	}, "only those at this HOST or HOST:PORT", func(r registrations, name string) []clientRow {
+		return filter(r.clients, func(c clientRow) bool { return name == "" || c.Name == name })
+	}, "no client is connected", "no client with that name or address is connected", func(w io.Writer, rows []clientRow) {
+		writeRows(w, rows, "NAME ADDRESS SESSION PUBLISHES SUBSCRIBES SINCE", func(c clientRow) []any {
+			return []any{c.Name, c.Address, c.Session, c.Registrations, c.Subscriptions, clock(c.Since)}
+		})
+	})
 }
 
 // description is the output of `describe`.
@@ -279,7 +286,6 @@ list that the subscriber has, as "subscribe" prints it.`,
 			if err != nil {
 				return err
 			}
-			a.warnSilent(all)
 			found := all.of(args[0])
 			if len(found.Publishers)+len(found.Subscribers) == 0 {
 				return fmt.Errorf("no dataId, client or address %q has a registration; list what has with %s", args[0], a.hint("services"))
@@ -313,52 +319,18 @@ func (r registrations) of(name string) description {
 }
 
 func writeDescription(w io.Writer, d description) {
-	t := newTable("DATAID", "PUBLISHER", "ADDRESS", "SESSION", "SLOT", "REVISION", "STORED", "VALUES")
-	for _, p := range d.Publishers {
-		t.add(shownID(p.Data), p.Client, p.Address, p.Session, p.Slot, p.Version, either(p.Stored.IsZero(), "not yet", "yes"), strings.Join(p.Values, ", "))
-	}
 	if len(d.Publishers) > 0 {
-		t.write(w)
+		writeRows(w, d.Publishers, "DATAID PUBLISHER ADDRESS SESSION SLOT REVISION STORED VALUES", func(p publisher) []any {
+			return []any{shownID(p.Data), p.Client, p.Address, p.Session, p.Slot, p.Version, either(p.Stored.IsZero(), "not yet", "yes"), strings.Join(p.Values, ", ")}
+		})
 	}
-	if len(d.Subscribers) == 0 {
-		return
-	}
-	if len(d.Publishers) > 0 {
+	if len(d.Publishers) > 0 && len(d.Subscribers) > 0 {
 		fmt.Fprintln(w)
 	}
-	t = newTable("DATAID", "SUBSCRIBER", "ADDRESS", "SESSION", "VERSION", "LIST")
-	for _, s := range d.Subscribers {
-		t.add(shownID(s.DataInfoID), s.Client, s.Address, s.Session, s.Version, either(s.Version == 0, "none yet", plural(s.Values, "value"))+either(s.Held, ", a newer one is held back", ""))
+	if len(d.Subscribers) > 0 {
+		writeRows(w, d.Subscribers, "DATAID SUBSCRIBER ADDRESS SESSION VERSION LIST", func(s subscriber) []any {
+			list := either(s.Version == 0, "none yet", plural(s.Values, "value")) + either(s.Held, ", a newer one is held back", "")
+			return []any{shownID(s.DataInfoID), s.Client, s.Address, s.Session, s.Version, list}
+		})
 	}
-	t.write(w)
-}
-
-func (a *app) clientsCommand() *cobra.Command {
-	var address string
-	cmd := &cobra.Command{
-		Use: "clients [NAME]", Short: "List the clients of all sessions", Args: want("[NAME]"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			found, err := a.registrations(cmd.Context())
-			if err != nil {
-				return err
-			}
-			a.warnSilent(found)
-			name := strings.Join(args, "")
-			rows := filter(found.at(address).clients, func(c clientRow) bool { return name == "" || c.Name == name })
-			return a.show(rows, func(w io.Writer) {
-				if len(rows) == 0 {
-					fmt.Fprintln(w, none("no client is connected", "no client with that name or address is connected", name, address))
-					return
-				}
-				t := newTable("NAME", "ADDRESS", "SESSION", "PUBLISHES", "SUBSCRIBES", "SINCE")
-				for _, c := range rows {
-					t.add(c.Name, c.Address, c.Session, c.Registrations, c.Subscriptions, clock(c.Since))
-				}
-				t.write(w)
-			})
-		},
-	}
-	a.addSessionFlag(cmd)
-	cmd.Flags().StringVar(&address, "address", "", "only those at this HOST or HOST:PORT")
-	return cmd
 }

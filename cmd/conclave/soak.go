@@ -14,25 +14,21 @@ import (
 	"github.com/spf13/cobra"
 
 	"conclave/testbed"
-	"conclave/testbed/containers"
-	"conclave/testbed/local"
 	"conclave/testbed/scenario"
 	"conclave/testbed/soak"
 )
 
 // soakOptions are the flags of `soak`.
 type soakOptions struct {
-	on       string
-	length   time.Duration
-	seed     uint64
-	takeover string
-	bin      string
-	raced    bool
-	plan     int
-	only     string
-	keep     bool
-	report   string
-	compose  composeOptions
+	clusterOptions
+	length time.Duration
+	seed   uint64
+	bin    string
+	raced  bool
+	plan   int
+	only   string
+	keep   bool
+	report string
 }
 
 func (a *app) soakCommand() *cobra.Command {
@@ -66,8 +62,7 @@ Exit codes: 0 all checks passed, 1 a check failed, or the run failed or was inte
 		},
 	}
 	f := cmd.Flags()
-	o.compose.bind(f, "conclave-soak", "if a check failed")
-	f.StringVar(&o.on, "on", "local", "where to run: local (processes) or compose (containers)")
+	o.bind(cmd, "conclave-soak", "if a check failed")
 	f.DurationVar(&o.length, "for", 10*time.Minute, "time after which no episode begins")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of every random choice")
 	f.StringVar(&o.bin, "bin", "", "folder of the programs (default: that of the tool)")
@@ -84,10 +79,6 @@ func (o *soakOptions) validate() error {
 	if o.length <= 0 {
 		return fmt.Errorf("--for %s: want more than 0", o.length)
 	}
-	o.takeover = o.compose.takeover
-	if o.takeover != "witness" && o.takeover != "lease" {
-		return fmt.Errorf("invalid --takeover %q (want witness or lease)", o.takeover)
-	}
 	if o.bin != "" && o.on == "compose" {
 		return errors.New("--bin does not apply to --on compose, which uses the image (`make image`)")
 	}
@@ -96,7 +87,7 @@ func (o *soakOptions) validate() error {
 			return fmt.Errorf("--bin: %w", err)
 		}
 	}
-	if err := o.compose.validate(o.on); err != nil {
+	if err := o.clusterOptions.validate(); err != nil {
 		return err
 	}
 	for range o.episodes() {
@@ -114,27 +105,6 @@ func (o *soakOptions) episodes() iter.Seq[scenario.Scenario] {
 // soakSize is the size of a soak's cluster, as in the demo.
 var soakSize = testbed.Size{Metas: 3, Sessions: 2, Datas: 3, Slots: 256, Replicas: 2, Lease: 3 * time.Second}
 
-// cluster returns the cluster of a soak.
-func (o *soakOptions) cluster(dir string) (testbed.RealCluster, error) {
-	if o.on == "compose" {
-		logs := o.compose.logs
-		if logs == "" {
-			logs = filepath.Join(dir, "logs")
-		}
-		cfg, _ := containersConfig(dir, logs, o.compose)
-		cfg.NoEvents = true
-		return containers.New(cfg), nil
-	}
-	bin := o.bin
-	if bin == "" {
-		var err error
-		if _, bin, err = toolPath(); err != nil {
-			return nil, err
-		}
-	}
-	return local.New(local.Config{Bin: bin, Dir: dir, NoEvents: true, OwnTokens: true, TLS: o.compose.tls}), nil
-}
-
 // again returns the command that repeats the seed.
 func (o *soakOptions) again() string {
 	line := fmt.Sprintf("conclave soak --for %s --seed %d --takeover %s --on %s", o.length, o.seed, o.takeover, o.on)
@@ -144,7 +114,7 @@ func (o *soakOptions) again() string {
 	if o.raced {
 		line += " --raced"
 	}
-	if o.compose.tls {
+	if o.tls {
 		line += " --tls"
 	}
 	if o.only != "" {
@@ -174,13 +144,9 @@ func (a *app) soakPlan(o soakOptions) error {
 
 // soak runs a soak, prints its report, and keeps the logs if a check failed.
 func (a *app) soak(ctx context.Context, o soakOptions) error {
-	dir, err := os.MkdirTemp("", "conclave-soak-")
+	stage, err := a.newStage(stageConfig{clusterOptions: o.clusterOptions, command: "soak", bin: o.bin, noEvents: true})
 	if err != nil {
 		return err
-	}
-	cluster, err := o.cluster(dir)
-	if err != nil {
-		return errors.Join(err, os.RemoveAll(dir))
 	}
 	live := io.Discard
 	if !a.asJSON {
@@ -190,7 +156,7 @@ func (a *app) soak(ctx context.Context, o soakOptions) error {
 	size := soakSize
 	size.Takeover, size.Seed = o.takeover, o.seed
 	report, err := soak.Run(ctx, soak.Config{
-		Cluster: cluster, Size: size, Seed: o.seed, Only: o.only, For: o.length, Raced: o.raced,
+		Cluster: stage.cluster, Size: size, Seed: o.seed, Only: o.only, For: o.length, Raced: o.raced,
 		Say: func(line string) { fmt.Fprintln(live, line) },
 	})
 	report.On, report.Takeover, report.Again = o.on, o.takeover, o.again()
@@ -200,9 +166,9 @@ func (a *app) soak(ctx context.Context, o soakOptions) error {
 		report.Ok = false
 	}
 	if keep := o.keep || !report.Ok && (!interrupted || len(report.Violations) > 0); keep {
-		report.Logs = dir
+		report.Logs = stage.dir
 	} else {
-		err = errors.Join(err, os.RemoveAll(dir))
+		err = errors.Join(err, os.RemoveAll(stage.dir))
 	}
 	return errors.Join(a.soakReport(report, o), soakResult(report, err, interrupted))
 }

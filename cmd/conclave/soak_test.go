@@ -52,7 +52,7 @@ func TestSoak_PrintsThePlanOfASeed(t *testing.T) {
 
 func TestSoak_OnlyLinksAreMissingInContainers(t *testing.T) {
 	for _, kind := range scenario.LosslessThemes() {
-		on, possible := &soakOptions{on: "compose", seed: 1, only: kind}, false
+		on, possible := &soakOptions{clusterOptions: clusterOptions{on: "compose"}, seed: 1, only: kind}, false
 		for range on.episodes() {
 			possible = true
 			break

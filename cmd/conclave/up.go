@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -18,7 +19,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"conclave/internal/sleep"
 	"conclave/testbed/local/supervisor"
 )
 
@@ -95,6 +95,8 @@ commands find them there. Applications read the one in the file "app-token".`,
 	f.StringVar(&page, "console", "", "show the cluster in a browser, at this address (default "+consoleAddress+")")
 	f.Lookup("console").NoOptDefVal = consoleAddress
 	f.IntVar(&cfg.Clients, "clients", 0, "number of publishers, and also of subscribers, to run")
+	completeFlag(cmd, "profile", "conclave", "sofa")
+	completeFlag(cmd, "takeover", "witness", "lease")
 	return cmd
 }
 
@@ -115,7 +117,7 @@ func (a *app) keepTLS(flags *pflag.FlagSet, cfg *supervisor.Config) error {
 
 // upHere runs the supervisor in this process until a signal or `down`.
 func (a *app) upHere(ctx context.Context, cfg supervisor.Config) error {
-	cfg.Logger = hclog.New(&hclog.LoggerOptions{Name: "supervisor", Output: a.stderr, Level: hclog.Info, TimeFormat: "15:04:05.000"})
+	cfg.Logger = a.logger("supervisor")
 	c, err := supervisor.New(cfg)
 	if err != nil {
 		return err
@@ -147,6 +149,11 @@ func (a *app) upHere(ctx context.Context, cfg supervisor.Config) error {
 		}
 	}
 	return <-ended
+}
+
+// logger returns a logger that writes to standard error.
+func (a *app) logger(name string) hclog.Logger {
+	return hclog.New(&hclog.LoggerOptions{Name: name, Output: a.stderr, Level: hclog.Info, TimeFormat: "15:04:05.000"})
 }
 
 // showStarted prints the processes of a cluster that has just become ready, and says so
@@ -232,9 +239,7 @@ func (a *app) upDetached(ctx context.Context, cfg supervisor.Config) error {
 	if err != nil {
 		return err
 	}
-	ready, cancel := context.WithTimeout(ctx, readyWait)
-	defer cancel()
-	if err := a.awaitReady(ready, h); err != nil {
+	if err := a.awaitReady(ctx, h); err != nil {
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
 		if down := h.Down(undo, true); down != nil && !errors.Is(down, supervisor.ErrNone) && down.Error() != err.Error() {
@@ -256,33 +261,25 @@ func (a *app) showAppToken(dir string) {
 	fmt.Fprintf(a.stdout, "\nApplications need a token: export CONCLAVE_TOKEN=$(cat %s)\n", quoted(supervisor.AppTokenPath(dir)))
 }
 
-// awaitReady waits until every process is ready, or those named, and shows which are
-// not.
+// awaitReady waits until every process is ready, or those named, for readyWait, and shows
+// which are not.
 func (a *app) awaitReady(ctx context.Context, h *supervisor.Handle, names ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
 	show, done := a.progress()
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() { // joined below
-		defer close(ended)
-		for sleep.For(ctx, 200*time.Millisecond) == nil {
-			ps, err := h.Processes(ctx)
-			if err != nil {
-				continue
+	defer done()
+	return h.AwaitAll(ctx, func(ctx context.Context) ([]supervisor.Process, error) {
+		ps, err := h.Processes(ctx)
+		ps = slices.DeleteFunc(ps, func(p supervisor.Process) bool { return len(names) > 0 && !slices.Contains(names, p.Name) })
+		waiting := []string{}
+		for _, p := range ps {
+			if p.State != "ready" {
+				waiting = append(waiting, p.Name)
 			}
-			waiting := []string{}
-			for _, p := range ps {
-				if p.State != "ready" {
-					waiting = append(waiting, p.Name)
-				}
-			}
-			show(fmt.Sprintf("%d of %s ready; waiting for %s", len(ps)-len(waiting), plural(len(ps), "process"), strings.Join(waiting, ", ")))
 		}
-	}()
-	err := h.AwaitReady(ctx, names...)
-	cancel()
-	<-ended
-	done()
-	return err
+		show(fmt.Sprintf("%d of %s ready; waiting for %s", len(ps)-len(waiting), plural(len(ps), "process"), strings.Join(waiting, ", ")))
+		return ps, err
+	})
 }
 
 // supervising is the report of a new supervisor that has locked the folder.

@@ -53,36 +53,27 @@ func (d *Cluster) Do(ctx context.Context, a testbed.Action) error {
 		return d.end(ctx, a)
 	case testbed.Start:
 		return d.start(ctx, a.Node)
-	case testbed.Pause:
-		return unless(!d.is(ctx, a.Node, "running"), func() error { return d.project.Pause(ctx, a.Node) })
-	case testbed.Resume:
-		return unless(!d.is(ctx, a.Node, "paused"), func() error { return d.project.Unpause(ctx, a.Node) })
+	case testbed.Pause, testbed.Resume:
+		switch c, _ := d.project.Container(ctx, a.Node); { // there is nothing to do for one that is not there
+		case a.Verb == testbed.Pause && c.State == "running":
+			return d.project.Pause(ctx, a.Node)
+		case a.Verb == testbed.Resume && c.State == "paused":
+			return d.project.Unpause(ctx, a.Node)
+		}
+		return nil
 	case testbed.Cut:
-		return d.cut(ctx, a)
+		return along(ctx, a, d.project.Cut)
 	case testbed.Mend:
-		return d.mend(ctx, a)
+		return along(ctx, a, d.project.Join)
 	}
 	return fmt.Errorf("%s: %w", a.Verb, testbed.ErrUnsupported)
-}
-
-// unless calls do if that is not done already.
-func unless(already bool, do func() error) error {
-	if already {
-		return nil
-	}
-	return do()
-}
-
-func (d *Cluster) is(ctx context.Context, service, state string) bool {
-	c, err := d.project.Container(ctx, service)
-	return err == nil && c.State == state
 }
 
 // lives reports whether a service has not ended, in that it runs or is paused, and
 // returns the id of its process.
 func (d *Cluster) lives(ctx context.Context, service string) (pid int, yes bool) {
 	c, err := d.project.Container(ctx, service)
-	return c.PID, err == nil && statusOf(c).up()
+	return c.PID, err == nil && c.Up()
 }
 
 // end kills a container or a client, or asks a container to stop without
@@ -96,7 +87,7 @@ func (d *Cluster) end(ctx context.Context, a testbed.Action) error {
 		return nil
 	}
 	if a.Verb == testbed.Kill {
-		return d.project.Kill(ctx, a.Node)
+		return d.project.Signal(ctx, a.Node, "KILL")
 	}
 	d.stopping[a.Node] = pid
 	return d.project.Signal(ctx, a.Node, "TERM")
@@ -109,7 +100,7 @@ func (d *Cluster) start(ctx context.Context, service string) error {
 		if asked, stopping := d.stopping[service]; !stopping || pid != asked {
 			return nil
 		}
-		if err := d.project.Kill(ctx, service); err != nil {
+		if err := d.project.Signal(ctx, service, "KILL"); err != nil {
 			if _, lives := d.lives(ctx, service); lives {
 				return err
 			}
@@ -120,13 +111,6 @@ func (d *Cluster) start(ctx context.Context, service string) error {
 		return err
 	}
 	delete(d.stopping, service)
-	for c, m := range d.cables { // the engine connects a container without networks when it starts
-		if c.service == service {
-			if err := d.project.CutAgain(ctx, m); err != nil {
-				return err
-			}
-		}
-	}
 	if service == testbed.Database {
 		return d.answers(ctx, began)
 	}
@@ -183,41 +167,13 @@ func lines(a testbed.Action) (service string, networks []string, err error) {
 	return node, []string{"cluster"}, nil
 }
 
-// cut disconnects a service from the database's network or from all its
-// networks.
-func (d *Cluster) cut(ctx context.Context, a testbed.Action) error {
+// along calls do for each network that an act disconnects or connects.
+func along(ctx context.Context, a testbed.Action, do func(ctx context.Context, service, network string) error) error {
 	service, networks, err := lines(a)
-	if err != nil {
-		return err
-	}
 	for _, n := range networks {
-		if _, out := d.cables[cable{service, n}]; out {
-			continue
+		if err == nil {
+			err = do(ctx, service, n)
 		}
-		m, err := d.project.Cut(ctx, service, n)
-		if err != nil {
-			return err
-		}
-		d.cables[cable{service, n}] = m
 	}
-	return nil
-}
-
-// mend connects what cut has disconnected.
-func (d *Cluster) mend(ctx context.Context, a testbed.Action) error {
-	service, networks, err := lines(a)
-	if err != nil {
-		return err
-	}
-	for _, n := range networks {
-		m, out := d.cables[cable{service, n}]
-		if !out {
-			continue
-		}
-		if err := d.project.Join(ctx, m); err != nil {
-			return err
-		}
-		delete(d.cables, cable{service, n})
-	}
-	return nil
+	return err
 }

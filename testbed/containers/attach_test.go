@@ -23,6 +23,7 @@ echo "$*" >> "$0.asked"
 container() {
 	pid=7
 	[ ! -e "$0.again" ] || pid=8
+	[ $2 != exited ] || pid=0
 	networks='"p_database":{}'
 	[ ! -e "$0.cut" ] || networks=
 	echo '{"Id":"'$1'","Config":{"Labels":{"com.docker.compose.service":"'$1'"}},"State":{"Status":"'$2'","ExitCode":'$3',"Pid":'$pid'},"NetworkSettings":{"Ports":{"9615/tcp":[{"HostIp":"127.0.0.1","HostPort":"4'$pid'"}]},"Networks":{'$networks'}}}'
@@ -52,13 +53,14 @@ func attached(t *testing.T) (d *containers.Cluster, docker string) {
 
 func TestAttach_KnowsTheStatesThatTheEngineReports(t *testing.T) {
 	d, docker := attached(t)
-	eventually := func(name string, want containers.Status) {
+	eventually := func(name, state string, pid int, killed bool) {
 		t.Helper()
 		require.EventuallyWithT(t, func(t *assert.CollectT) {
 			states, err := d.States()
 			assert.NoError(t, err)
 			assert.Len(t, states, 3, "those of the nodes and of the database")
-			assert.Equal(t, want, states[name])
+			got := states[name]
+			assert.Equal(t, []any{state, pid, killed}, []any{got.State, got.PID, got.Killed()}, name)
 		}, 30*time.Second, 10*time.Millisecond)
 	}
 	events, err := os.OpenFile(docker+".events", os.O_APPEND|os.O_WRONLY, 0)
@@ -68,19 +70,19 @@ func TestAttach_KnowsTheStatesThatTheEngineReports(t *testing.T) {
 		_, err := fmt.Fprintf(events, `{"Action":%q,"TimeNano":1,"Actor":{"Attributes":{"com.docker.compose.service":%q,"exitCode":"%d"}}}`+"\n", action, service, code)
 		require.NoError(t, err)
 	}
-	eventually("meta-1", containers.Status{State: containers.Running, PID: 7})
-	eventually("session-2", containers.Status{State: containers.Killed})
-	eventually("db", containers.Status{State: containers.Paused, PID: 7})
+	eventually("meta-1", "running", 7, false)
+	eventually("session-2", "exited", 0, true)
+	eventually("db", "paused", 7, false)
 
 	happens("pause", "meta-1", 0)
-	eventually("meta-1", containers.Status{State: containers.Paused, PID: 7})
+	eventually("meta-1", "paused", 7, false)
 	happens("unpause", "meta-1", 0)
-	eventually("meta-1", containers.Status{State: containers.Running, PID: 7})
+	eventually("meta-1", "running", 7, false)
 	happens("die", "meta-1", 0)
-	eventually("meta-1", containers.Status{State: containers.Exited})
+	eventually("meta-1", "exited", 0, false)
 	require.NoError(t, os.WriteFile(docker+".again", nil, 0o644))
 	happens("start", "meta-1", 0)
-	eventually("meta-1", containers.Status{State: containers.Running, PID: 8})
+	eventually("meta-1", "running", 8, false)
 	cfg, err := d.ClientConfig("client-1")
 	require.NoError(t, err)
 	assert.Equal(t, "secret", cfg.Token)

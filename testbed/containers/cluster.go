@@ -59,12 +59,13 @@ func (d *Cluster) size(c testbed.Size) testbed.Size {
 	return c
 }
 
-// States returns the status of each node and of the database, by name, as the engine
-// has reported it. The error is not nil if it does not report any more.
-func (d *Cluster) States() (map[string]Status, error) {
+// States returns the container of each node and of the database, by name, as the engine
+// has reported it: its state, process and exit code. The error is not nil if it does not
+// report any more.
+func (d *Cluster) States() (map[string]compose.Container, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	out := map[string]Status{}
+	out := map[string]compose.Container{}
 	for _, n := range slices.Concat(d.nodes, []string{testbed.Database}) {
 		if s, known := d.states[n]; known {
 			out[n] = s
@@ -121,30 +122,26 @@ type Cluster struct {
 	traces string   // folder of the trace files; "": none is known
 	found  bool     // the project was up before: others may start its containers again
 
-	doing    sync.Mutex                   // held by Do: one action at a time, apart from an operator's commands
-	logged   time.Time                    // until when LogFiles has read the logs; only LogFiles uses it
-	cables   map[cable]compose.Membership // disconnected; only with doing held, as
-	stopping map[string]int               // pids of services that were asked to stop
+	doing    sync.Mutex     // held by Do: one action at a time, apart from an operator's commands
+	logged   time.Time      // until when LogFiles has read the logs; only LogFiles uses it
+	stopping map[string]int // pids of services that were asked to stop; only with doing held
 
 	watching sync.WaitGroup
 	unwatch  context.CancelFunc
 
 	clients outside.Clients
 
-	mu     sync.Mutex           // guards the rest
-	states map[string]Status    // of the services
-	killed map[string]time.Time // when each was killed last
-	blind  error                // why no more events of the engine arrive
+	mu     sync.Mutex                   // guards the rest
+	states map[string]compose.Container // by service
+	killed map[string]time.Time         // when each was killed last
+	blind  error                        // why no more events of the engine arrive
 }
-
-// cable is the connection of a service to a network of the project.
-type cable struct{ service, network string }
 
 var _ testbed.RealCluster = (*Cluster)(nil)
 
 // New returns a cluster for one run.
 func New(c Config) *Cluster {
-	return &Cluster{cfg: c, states: map[string]Status{}, killed: map[string]time.Time{}, cables: map[cable]compose.Membership{}, stopping: map[string]int{}}
+	return &Cluster{cfg: c, states: map[string]compose.Container{}, killed: map[string]time.Time{}, stopping: map[string]int{}}
 }
 
 // Open starts the project.
@@ -191,7 +188,7 @@ func (d *Cluster) watch(ctx context.Context) error {
 		return err
 	}
 	for _, c := range all {
-		d.states[c.Service] = statusOf(c)
+		d.states[c.Service] = c
 	}
 	ctx, d.unwatch = context.WithCancel(context.WithoutCancel(ctx))
 	d.watching.Go(func() {
@@ -222,21 +219,22 @@ func (d *Cluster) started(ctx context.Context, e compose.Event) (pid int) {
 func (d *Cluster) happened(e compose.Event, pid int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	was := d.states[e.Service]
+	c := d.states[e.Service]
 	switch e.Action {
 	case "start":
-		d.states[e.Service] = Status{Running, pid}
+		c.State, c.PID = "running", pid
 	case "pause":
-		d.states[e.Service] = Status{Paused, was.PID}
+		c.State = "paused"
 	case "unpause":
-		d.states[e.Service] = Status{Running, was.PID}
+		c.State = "running"
 	case "die":
-		d.states[e.Service] = Status{State: ended(e.Code)}
+		c.State, c.PID, c.ExitCode = "exited", 0, e.Code
 	case "kill":
 		if e.Signal == syscall.SIGKILL {
 			d.killed[e.Service] = e.At
 		}
 	}
+	d.states[e.Service] = c
 }
 
 // published returns the addresses on this machine that lead to the nodes, by
@@ -258,7 +256,7 @@ func (d *Cluster) Observe(ctx context.Context) testbed.Snapshot {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, n := range d.nodes {
-		if d.states[n].up() && d.blind == nil {
+		if d.states[n].Up() && d.blind == nil {
 			seen.Up = append(seen.Up, n)
 		}
 	}
@@ -292,35 +290,15 @@ func (d *Cluster) Close(ctx context.Context) error {
 	}
 	var cut error
 	if d.found {
-		cut = d.reconnect(context.WithoutCancel(ctx))
+		d.doing.Lock()
+		cut = d.project.Reconnect(context.WithoutCancel(ctx))
+		d.doing.Unlock()
 	}
 	if d.unwatch != nil {
 		d.unwatch()
 		d.watching.Wait()
 	}
 	return errors.Join(ctx.Err(), cut, d.blind, d.cfg.End(context.WithoutCancel(ctx)))
-}
-
-// reconnect ends the cuts of a project that was up before: the networks from which a
-// container is cut off are known here only. Containers that have been removed have none.
-func (d *Cluster) reconnect(ctx context.Context) error {
-	d.doing.Lock()
-	defer d.doing.Unlock()
-	if len(d.cables) == 0 {
-		return nil
-	}
-	all, err := d.project.Find(ctx)
-	if errors.Is(err, compose.ErrNoContainer) {
-		return nil
-	}
-	errs := []error{err}
-	for cut, m := range d.cables {
-		if slices.ContainsFunc(all, func(c compose.Container) bool { return c.Service == cut.service }) {
-			errs = append(errs, d.project.Join(ctx, m))
-		}
-	}
-	clear(d.cables)
-	return errors.Join(errs...)
 }
 
 // ports are the roles' HTTP ports inside the containers.
@@ -413,9 +391,9 @@ func (d *Cluster) Processes(ctx context.Context) ([]testbed.Process, error) {
 		if slices.Contains(preparations, c.Service) {
 			continue
 		}
-		p := testbed.Process{Name: c.Service, PID: c.PID, Running: statusOf(c).up(), Code: c.ExitCode, RSS: outside.Resident(c.PID), CPU: outside.ProcessorTime(c.PID)}
-		if killed := c.ExitCode - 128; !p.Running && killed > 0 { // 128 + the signal that ended it
-			p.Code, p.Signal = 0, syscall.Signal(killed).String()
+		p := testbed.Process{Name: c.Service, PID: c.PID, Running: c.Up(), Code: c.ExitCode, RSS: outside.Resident(c.PID), CPU: outside.ProcessorTime(c.PID)}
+		if c.Killed() {
+			p.Code, p.Signal = 0, syscall.Signal(c.ExitCode-128).String()
 		}
 		out = append(out, p)
 	}
@@ -446,44 +424,4 @@ func (d *Cluster) LogFiles(ctx context.Context) (map[string]string, error) {
 		}
 	}
 	return files, nil
-}
-
-// Status is what is known of a container.
-type Status struct {
-	State State
-	PID   int // on the engine's machine; 0: it does not run, or it is not known
-}
-
-// State is the state of a container.
-type State string
-
-// The states.
-const (
-	Running State = "running"
-	Paused  State = "paused"
-	Killed  State = "killed" // by a signal
-	Exited  State = "exited"
-)
-
-// up reports whether the container runs, or is paused.
-func (s Status) up() bool { return s.State == Running || s.State == Paused }
-
-// statusOf returns the status of a container; one that has not started yet is
-// Exited.
-func statusOf(c compose.Container) Status {
-	switch c.State {
-	case "running":
-		return Status{Running, c.PID}
-	case "paused":
-		return Status{Paused, c.PID}
-	}
-	return Status{State: ended(c.ExitCode)}
-}
-
-// ended returns the state of a container that has ended with a code.
-func ended(code int) State {
-	if code > 128 { // 128 and the signal
-		return Killed
-	}
-	return Exited
 }

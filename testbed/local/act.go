@@ -162,11 +162,12 @@ func (d *Cluster) stop(name string) error {
 // start starts a new incarnation. A node that is still stopping is killed
 // first, as a service manager does after its timeout.
 func (d *Cluster) start(ctx context.Context, name string) error {
-	pid, err := d.pid(name)
+	rows, err := d.nodes.Rows()
 	if err != nil {
 		return err
 	}
-	if pid != 0 && pid == d.stopping[name] {
+	pid := d.stopping[name]
+	if slices.ContainsFunc(rows, func(p supervisor.Process) bool { return p.Name == name && p.PID != 0 && p.PID == pid }) {
 		if err := d.signal(ctx, name, syscall.SIGKILL); err != nil {
 			return err
 		}

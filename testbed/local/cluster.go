@@ -282,20 +282,6 @@ func (d *Cluster) end(ctx context.Context, now bool) error {
 	}
 }
 
-// pid returns the process id that the supervisor has recorded; 0: the process
-// is down.
-func (d *Cluster) pid(name string) (int, error) {
-	rows, err := d.nodes.Rows()
-	if err != nil {
-		return 0, err
-	}
-	i := slices.IndexFunc(rows, func(p supervisor.Process) bool { return p.Name == name })
-	if i < 0 {
-		return 0, fmt.Errorf("%w: %s", supervisor.ErrNoProcess, name)
-	}
-	return rows[i].PID, nil
-}
-
 // twin is a second process with a node's name. It is expected to exit soon;
 // Close kills it otherwise.
 type twin struct {

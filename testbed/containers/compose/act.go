@@ -2,7 +2,9 @@ package compose
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -10,30 +12,37 @@ import (
 	"conclave/internal/sleep"
 )
 
-// Kill sends SIGKILL to a service's process and returns when the engine has
-// recorded its end.
-func (p *Project) Kill(ctx context.Context, service string) error {
-	return p.Signal(ctx, service, "KILL")
-}
-
-// Signal sends the named signal (TERM, for instance) and returns at once.
+// Signal sends the named signal. After KILL the engine has recorded the end when it
+// returns; after others it returns at once.
 func (p *Project) Signal(ctx context.Context, service, signal string) error {
-	return p.act(ctx, service, "kill", "--signal", signal)
+	return p.act(ctx, callLimit, service, "kill", "--signal", signal)
 }
 
 // Stop stops a service gracefully, and kills it after the grace time. Its
 // Container has the exit code.
 func (p *Project) Stop(ctx context.Context, service string, grace time.Duration) error {
-	return p.actWithin(ctx, callLimit+grace, service, "stop", "--time", seconds(grace))
+	return p.act(ctx, callLimit+grace, service, "stop", "--time", fmt.Sprintf("%.0f", grace.Seconds()))
 }
 
 // Start starts a service that is down. The service keeps its files and may get
-// other ports. Start does not wait until it is ready.
+// other ports, and stays cut off from the networks of which Cut has disconnected it:
+// the engine connects a service without any network when it starts. Start does not wait
+// until it is ready.
 func (p *Project) Start(ctx context.Context, service string) error {
-	if err := p.act(ctx, service, "start"); err != nil {
+	if err := p.act(ctx, callLimit, service, "start"); err != nil {
 		return err
 	}
-	return p.refresh(ctx)
+	if err := p.refresh(ctx); err != nil {
+		return err
+	}
+	for _, l := range p.links() {
+		if l.service == service {
+			if err := p.Cut(ctx, service, l.network); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Pause suspends a service: its processes do not run, and its connections stay
@@ -43,7 +52,7 @@ func (p *Project) Start(ctx context.Context, service string) error {
 // engine makes only one, so Pause repeats it.
 func (p *Project) Pause(ctx context.Context, service string) error {
 	for try := 1; ; try++ {
-		err := p.act(ctx, service, "pause")
+		err := p.act(ctx, callLimit, service, "pause")
 		if err == nil || try == pauseTries || !strings.Contains(err.Error(), "unable to freeze") {
 			return err
 		}
@@ -57,14 +66,10 @@ const pauseTries = 10
 
 // Unpause continues a paused service.
 func (p *Project) Unpause(ctx context.Context, service string) error {
-	return p.act(ctx, service, "unpause")
+	return p.act(ctx, callLimit, service, "unpause")
 }
 
-func (p *Project) act(ctx context.Context, service string, command ...string) error {
-	return p.actWithin(ctx, callLimit, service, command...)
-}
-
-func (p *Project) actWithin(ctx context.Context, limit time.Duration, service string, command ...string) error {
+func (p *Project) act(ctx context.Context, limit time.Duration, service string, command ...string) error {
 	id, err := p.id(ctx, service)
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", command[0], service, err)
@@ -75,86 +80,116 @@ func (p *Project) actWithin(ctx context.Context, limit time.Duration, service st
 	return nil
 }
 
-func seconds(d time.Duration) string { return fmt.Sprint(int(d.Round(time.Second) / time.Second)) }
-
 // Network returns the full name of a network of the project's file.
 func (p *Project) Network(name string) string { return p.cfg.Name + "_" + name }
 
-// Membership is a service's place in a network from which it was disconnected,
-// for Join.
-type Membership struct {
-	service, network, ip string
-	aliases              []string
+// link is the connection of a service to a network of the project.
+type link struct{ service, network string }
+
+// links returns those that are cut.
+func (p *Project) links() []link {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Keys(p.cuts))
 }
 
 // Cut disconnects a service from a network: its connections stay open, and
-// nothing arrives on them. Join needs the result to connect it again.
-func (p *Project) Cut(ctx context.Context, service, network string) (Membership, error) {
-	full := p.Network(network)
+// nothing arrives on them. If it is cut off already, that is no error.
+func (p *Project) Cut(ctx context.Context, service, network string) error {
 	c, err := p.Container(ctx, service)
 	if err != nil {
-		return Membership{}, fmt.Errorf("cut %s from %s: %w", service, network, err)
+		return fmt.Errorf("cut %s from %s: %w", service, network, err)
 	}
-	member, there := c.Networks[full]
-	if !there {
-		return Membership{}, fmt.Errorf("cut %s from %s: not connected to that network", service, network)
+	member, there := c.Networks[p.Network(network)]
+	p.mu.Lock()
+	was, again := p.cuts[link{service, network}]
+	p.mu.Unlock()
+	switch {
+	case !there && again:
+		return nil
+	case !there:
+		return fmt.Errorf("cut %s from %s: not connected to that network", service, network)
+	case again:
+		member = was // the engine has not given its names back
 	}
-	if _, err := docker(ctx, callLimit, call{args: []string{"network", "disconnect", full, c.ID}}); err != nil {
-		return Membership{}, fmt.Errorf("cut %s from %s: %w", service, network, err)
+	if _, err := docker(ctx, callLimit, call{args: []string{"network", "disconnect", p.Network(network), c.ID}}); err != nil {
+		return fmt.Errorf("cut %s from %s: %w", service, network, err)
 	}
-	return Membership{service: service, network: network, ip: member.IP, aliases: member.Aliases}, nil
-}
-
-// CutAgain disconnects a service that was connected again, which the engine
-// does when it starts a service without any network. If it is not connected,
-// that is no error.
-func (p *Project) CutAgain(ctx context.Context, m Membership) error {
-	c, err := p.Container(ctx, m.service)
-	if err == nil {
-		if _, there := c.Networks[p.Network(m.network)]; !there {
-			return nil
-		}
-		_, err = docker(ctx, callLimit, call{args: []string{"network", "disconnect", p.Network(m.network), c.ID}})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cuts == nil {
+		p.cuts = map[link]NetworkMember{}
 	}
-	if err != nil {
-		return fmt.Errorf("cut %s from %s: %w", m.service, m.network, err)
-	}
+	p.cuts[link{service, network}] = member
 	return nil
 }
 
-// Join connects a service again to the network from which Cut disconnected it.
-// It gets its old names, which the engine does not remember, and its old
-// address if the project chose the network's subnet. If it is connected, that
-// is no error.
-func (p *Project) Join(ctx context.Context, m Membership) error {
-	full := p.Network(m.network)
-	c, err := p.Container(ctx, m.service)
-	if err != nil {
-		return fmt.Errorf("join %s to %s: %w", m.service, m.network, err)
-	}
-	if _, there := c.Networks[full]; there {
+// Join connects a service again to the network from which Cut disconnected it. It gets
+// its old names, which the engine does not remember, and its old address if the project
+// chose the network's subnet. If it is not cut off, that is no error.
+func (p *Project) Join(ctx context.Context, service, network string) error {
+	p.mu.Lock()
+	member, isCut := p.cuts[link{service, network}]
+	p.mu.Unlock()
+	if !isCut {
 		return nil
 	}
+	full := p.Network(network)
+	c, err := p.Container(ctx, service)
+	if err == nil {
+		if _, there := c.Networks[full]; !there {
+			err = connect(ctx, full, c.ID, service, member)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("join %s to %s: %w", service, network, err)
+	}
+	p.mu.Lock()
+	delete(p.cuts, link{service, network})
+	p.mu.Unlock()
+	return p.refresh(ctx)
+}
+
+// connect connects a container to a network, with the names and the address that its
+// service had there.
+func connect(ctx context.Context, network, id, service string, was NetworkMember) error {
 	var aliases []string
-	names := append([]string{m.service}, m.aliases...)
+	names := append([]string{service}, was.Aliases...)
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		if !strings.HasPrefix(c.ID, name) { // not the alias that the engine adds by itself
+		if !strings.HasPrefix(id, name) { // not the alias that the engine adds by itself
 			aliases = append(aliases, "--alias", name)
 		}
 	}
-	connect := func(more ...string) error {
-		args := slices.Concat([]string{"network", "connect"}, more, aliases, []string{full, c.ID})
-		_, err := docker(ctx, callLimit, call{args: args})
+	with := func(more ...string) error {
+		_, err := docker(ctx, callLimit, call{args: slices.Concat([]string{"network", "connect"}, more, aliases, []string{network, id})})
 		return err
 	}
-	if m.ip == "" {
-		err = connect()
-	} else if err = connect("--ip", m.ip); err != nil && strings.Contains(err.Error(), "user configured subnets") {
-		err = connect() // the engine chose the subnet, so it also chooses the address
+	if was.IP == "" {
+		return with()
 	}
-	if err != nil {
-		return fmt.Errorf("join %s to %s: %w", m.service, m.network, err)
+	err := with("--ip", was.IP)
+	if err != nil && strings.Contains(err.Error(), "user configured subnets") {
+		err = with() // the engine chose the subnet, so it also chooses the address
 	}
-	return p.refresh(ctx)
+	return err
+}
+
+// Reconnect ends all cuts: no other process knows them. Containers that have been
+// removed have none.
+func (p *Project) Reconnect(ctx context.Context) error {
+	cut := p.links()
+	if len(cut) == 0 {
+		return nil
+	}
+	all, err := p.Find(ctx)
+	if errors.Is(err, ErrNoContainer) {
+		return nil
+	}
+	for _, l := range cut {
+		if slices.ContainsFunc(all, func(c Container) bool { return c.Service == l.service }) {
+			err = errors.Join(err, p.Join(ctx, l.service, l.network))
+		}
+	}
+	return err
 }

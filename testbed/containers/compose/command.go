@@ -73,7 +73,7 @@ func (s *shared) Write(p []byte) (int, error) {
 
 // compose runs docker compose for the project.
 func (p *Project) compose(ctx context.Context, limit time.Duration, args ...string) error {
-	all := []string{"compose", "--project-name", p.cfg.Name, "--file", p.cfg.File}
+	all := []string{"compose", "--project-name", p.cfg.Name, "--file", "docker-compose.yml"}
 	for _, file := range p.cfg.More {
 		all = append(all, "--file", file)
 	}

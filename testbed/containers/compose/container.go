@@ -35,6 +35,12 @@ type Container struct {
 	Networks map[string]NetworkMember // by the network's full name
 }
 
+// Up reports whether it has not ended: it runs, or is paused.
+func (c Container) Up() bool { return c.State == "running" || c.State == "paused" }
+
+// Killed reports whether a signal has ended it.
+func (c Container) Killed() bool { return !c.Up() && c.ExitCode > 128 } // 128 + the signal
+
 // NetworkMember is a container's place in a network.
 type NetworkMember struct {
 	IP      string

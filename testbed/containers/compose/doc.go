@@ -10,15 +10,15 @@
 //
 //	Config -- New --> Project -- Up --> containers, networks, volumes
 //	                     |
-//	                     +-- Kill, Stop, Start               processes
+//	                     +-- Signal, Stop, Start             processes
 //	                     +-- Pause, Unpause                  a suspended host
 //	                     +-- Cut, Join                       a broken network
 //	                     +-- Published, Outside              access from this machine
 //	                     +-- AwaitReady, Logs                its state
 //	                     +-- Down                            remove everything
 //
-// Containers are found by the labels that compose sets, so a Project stores no
-// state and another process can use the same one.
+// Containers are found by the labels that compose sets, so another process can use the
+// same project. Only what was cut is known to the Project that has cut it.
 //
 // # Access from this machine
 //

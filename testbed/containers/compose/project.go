@@ -20,14 +20,13 @@ type Config struct {
 	// Name is the project's name, also in its containers, networks and volumes:
 	// lower case letters, digits, - and _.
 	Name string
-	// Dir is the folder in which compose runs, and File the file that it reads
-	// there. Default docker-compose.yml.
-	Dir, File string
-	// More are files that compose reads after File, which may add to it or
+	// Dir is the folder in which compose runs, and reads docker-compose.yml.
+	Dir string
+	// More are files that compose reads after that one, which may add to it or
 	// change it.
 	More []string
-	// Env is added to the environment of compose, KEY=VALUE each. File takes
-	// its settings from there.
+	// Env is added to the environment of compose, KEY=VALUE each, from which the files
+	// take their settings.
 	Env []string
 	// Services are the services that Up starts, with those that they depend on;
 	// all if empty.
@@ -55,13 +54,11 @@ type Project struct {
 	mu     sync.Mutex        // guards the fields below
 	ids    map[string]string // by service; a container keeps its id until the next Up
 	routes routes
+	cuts   map[link]NetworkMember // what was disconnected
 }
 
 // New checks the configuration; nothing is started.
 func New(cfg Config) (*Project, error) {
-	if cfg.File == "" {
-		cfg.File = "docker-compose.yml"
-	}
 	if cfg.Out == nil {
 		cfg.Out = io.Discard
 	}
@@ -115,20 +112,16 @@ func (p *Project) Up(ctx context.Context) error {
 // If there is nothing to remove, that is no error.
 func (p *Project) Down(ctx context.Context) error {
 	p.mu.Lock()
-	p.ids, p.routes = nil, nil
+	p.ids, p.routes, p.cuts = nil, nil, nil
 	p.mu.Unlock()
 	for try := 0; ; try++ {
-		left, err := p.leftovers(ctx)
-		if err != nil || left.none() {
+		left, err := p.sweep(ctx)
+		switch {
+		case len(left) == 0, err != nil && try == downTries:
 			return err
-		}
-		if err := p.remove(ctx, left); err != nil && try == downTries {
-			return err
-		}
-		if try == downTries {
+		case try == downTries:
 			return fmt.Errorf("project %s could not be removed: %v is left", p.cfg.Name, left)
-		}
-		if try > 0 { // the engine may still execute a call that was interrupted
+		case try > 0: // the engine may still execute a call that was interrupted
 			if err := sleep.For(ctx, 300*time.Millisecond); err != nil {
 				return err
 			}
@@ -138,49 +131,26 @@ func (p *Project) Down(ctx context.Context) error {
 
 const downTries = 10
 
-// leftovers are the ids of everything with the project's label.
-type leftovers struct{ paused, containers, networks, volumes []string }
-
-func (l leftovers) none() bool { return len(l.containers)+len(l.networks)+len(l.volumes) == 0 }
-
-func (p *Project) leftovers(ctx context.Context) (leftovers, error) {
-	var l leftovers
-	label := "label=" + labelProject + "=" + p.cfg.Name
-	for _, q := range []struct {
-		into *[]string
-		args []string
-	}{
-		{&l.paused, []string{"ps", "--quiet", "--no-trunc", "--filter", label, "--filter", "status=paused"}},
-		{&l.containers, []string{"ps", "--all", "--quiet", "--no-trunc", "--filter", label}},
-		{&l.networks, []string{"network", "ls", "--quiet", "--filter", label}},
-		{&l.volumes, []string{"volume", "ls", "--quiet", "--filter", label}},
+// sweep removes everything with the project's label, and returns the ids of what it has
+// found. It continues after an error, so that it removes as much as it can.
+func (p *Project) sweep(ctx context.Context) (found []string, err error) {
+	for _, kind := range []struct{ list, remove string }{
+		{"ps --quiet --no-trunc --filter status=paused", "unpause"}, // on some kernels a suspended process cannot be killed
+		{"ps --all --quiet --no-trunc", "rm --force --volumes"},
+		{"network ls --quiet", "network rm"},
+		{"volume ls --quiet", "volume rm"},
 	} {
-		out, err := docker(ctx, callLimit, call{args: q.args})
-		if err != nil {
-			return l, err
+		out, lerr := docker(ctx, callLimit, call{args: append(strings.Fields(kind.list), "--filter", "label="+labelProject+"="+p.cfg.Name)})
+		if lerr != nil {
+			return nil, lerr
 		}
-		*q.into = strings.Fields(out)
-	}
-	return l, nil
-}
-
-// remove continues after an error, so that it removes as much as it can.
-func (p *Project) remove(ctx context.Context, l leftovers) error {
-	var errs []error
-	for _, step := range []struct {
-		args, ids []string
-	}{
-		{[]string{"unpause"}, l.paused}, // on some kernels a suspended process cannot be killed
-		{[]string{"rm", "--force", "--volumes"}, l.containers},
-		{[]string{"network", "rm"}, l.networks},
-		{[]string{"volume", "rm"}, l.volumes},
-	} {
-		if len(step.ids) > 0 {
-			_, err := docker(ctx, downLimit, call{args: append(step.args, step.ids...)})
-			errs = append(errs, err)
+		if ids := strings.Fields(out); len(ids) > 0 {
+			found = append(found, ids...)
+			_, rerr := docker(ctx, downLimit, call{args: append(strings.Fields(kind.remove), ids...)})
+			err = errors.Join(err, rerr)
 		}
 	}
-	return errors.Join(errs...)
+	return found, err
 }
 
 const probeLimit = time.Second

@@ -41,7 +41,7 @@ func TestNew_InvalidConfig(t *testing.T) {
 
 func TestError_HasTheLastLineOfStderr(t *testing.T) {
 	fakeEngine(t, "ps", "echo abc", "kill", "echo 'warning: old' >&2; echo 'Error: container abc is not running' >&2; exit 1")
-	err := project(t, nil).Kill(t.Context(), "meta-1")
+	err := project(t, nil).Signal(t.Context(), "meta-1", "KILL")
 	assert.EqualError(t, err, "kill meta-1: docker kill --signal KILL abc: exit status 1: Error: container abc is not running")
 }
 
@@ -156,13 +156,11 @@ func TestJoin_RestoresNamesAndAddress(t *testing.T) {
 		"inspect", `if [ -e "$0.cut" ]; then echo '[{"Id":"0123","Config":{"Labels":{"com.docker.compose.service":"meta-1"}}}]'; else `+inspectMeta+"\nfi",
 		"network disconnect", `touch "$0.cut"`)
 	p := project(t, nil)
-	member, err := p.Cut(t.Context(), "meta-1", "database")
-	require.NoError(t, err)
-	require.NoError(t, p.Join(t.Context(), member))
+	require.NoError(t, p.Cut(t.Context(), "meta-1", "database"))
+	require.NoError(t, p.Join(t.Context(), "meta-1", "database"))
 	assert.Contains(t, e.asked(), "network disconnect p_database 0123")
 	assert.Contains(t, e.asked(), "network connect --ip 172.21.0.3 --alias meta-1 p_database 0123")
-	_, err = p.Cut(t.Context(), "meta-1", "database")
-	assert.ErrorContains(t, err, "not connected to that network")
+	assert.ErrorContains(t, p.Cut(t.Context(), "meta-1", "database"), "not connected to that network")
 }
 
 func TestJoin_EngineChoosesAddressWhereItChoseTheSubnet(t *testing.T) {
@@ -171,9 +169,8 @@ func TestJoin_EngineChoosesAddressWhereItChoseTheSubnet(t *testing.T) {
 		"network disconnect", `touch "$0.cut"`,
 		"network connect --ip", "echo 'user specified IP address is supported only when connecting to networks with user configured subnets' >&2; exit 1")
 	p := project(t, nil)
-	member, err := p.Cut(t.Context(), "meta-1", "database")
-	require.NoError(t, err)
-	require.NoError(t, p.Join(t.Context(), member))
+	require.NoError(t, p.Cut(t.Context(), "meta-1", "database"))
+	require.NoError(t, p.Join(t.Context(), "meta-1", "database"))
 	assert.Contains(t, e.asked(), "network connect --alias meta-1 p_database 0123")
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -161,8 +162,12 @@ func (c *Cluster) Run(ctx context.Context) error {
 	for _, ch := range c.children {
 		loops.Go(ch.run)
 	}
-	control := newControl(c)
-	loops.Go(func() { control.serve(c.listener) })
+	control := c.control()
+	loops.Go(func() {
+		if err := control.Serve(c.listener); !errors.Is(err, http.ErrServerClosed) {
+			c.cfg.Logger.Error("the control socket failed; from now on only signals can stop the cluster", "error", err)
+		}
+	})
 	loops.Go(c.runFolderWatch)
 
 	err := c.startAll(ctx)
@@ -172,7 +177,9 @@ func (c *Cluster) Run(ctx context.Context) error {
 		err = nil // a process that was not started because of the stop is not a failure
 	default:
 		if err != nil {
-			c.noteFailure(err)
+			if serr := c.saveFailure(err); serr != nil {
+				c.cfg.Logger.Warn("could not write the cluster's state", "error", serr)
+			}
 			c.Stop(true)
 		}
 	}
@@ -182,7 +189,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 	case <-c.stopping:
 	}
 	err = errors.Join(err, c.stopAll())
-	control.close()
+	closeControl(control)
 	loops.Wait()
 	return errors.Join(err, c.saveLast(err))
 }
@@ -301,40 +308,36 @@ func (c *Cluster) state() state {
 	return state{Supervisor: c.self, Control: c.listener.Addr().String(), Config: c.cfg, Failed: c.failed, Processes: c.records()}
 }
 
-// save writes the present state.
-func (c *Cluster) save() error { return c.saveWith(func(*state) {}) }
+// save writes the present state: every change that was recorded before it was called.
+func (c *Cluster) save() error {
+	c.saving.Lock()
+	defer c.saving.Unlock()
+	return c.state().save(c.cfg.Dir)
+}
 
-// noteFailure records why the cluster could not be started, before its processes
+// saveFailure records why the cluster could not be started, before its processes
 // end because of that.
-func (c *Cluster) noteFailure(err error) {
-	note := func(s *state) { s.Failed, c.failed = err.Error(), err.Error() }
-	if err := c.saveWith(note); err != nil {
-		c.cfg.Logger.Warn("could not write the cluster's state", "error", err)
-	}
+func (c *Cluster) saveFailure(err error) error {
+	c.saving.Lock()
+	c.failed = err.Error()
+	c.saving.Unlock()
+	return c.save()
 }
 
 // saveLast records that the supervisor has finished, and its error, if any.
 func (c *Cluster) saveLast(failed error) error {
-	return c.saveWith(func(s *state) {
-		s.Stopped = true
-		for i, r := range s.Processes {
-			if r.State == stateStarting {
-				s.Processes[i].State = stateExited // it never ran
-			}
-		}
-		if failed != nil {
-			s.Failed = failed.Error()
-		}
-	})
-}
-
-// saveWith writes the present state with a change. What it writes includes every
-// change that was recorded before it was called.
-func (c *Cluster) saveWith(change func(*state)) error {
 	c.saving.Lock()
 	defer c.saving.Unlock()
 	s := c.state()
-	change(&s)
+	s.Stopped = true
+	for i, r := range s.Processes {
+		if r.State == stateStarting {
+			s.Processes[i].State = stateExited // it never ran
+		}
+	}
+	if failed != nil {
+		s.Failed = failed.Error()
+	}
 	return s.save(c.cfg.Dir)
 }
 

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -20,21 +21,20 @@ const (
 	controlHeader = 16 << 10
 )
 
-// control serves the supervisor's unix socket. The socket has mode 0600 and is in
-// the cluster's folder, which is made with 0700: only their owner can start and stop
-// processes.
-type control struct {
-	cluster *Cluster
-	server  *http.Server
-}
-
-func newControl(c *Cluster) *control {
-	ctl := &control{cluster: c}
+// control returns the server of the supervisor's unix socket. The socket has mode 0600
+// and is in the cluster's folder, which is made with 0700: only their owner can start and
+// stop processes.
+func (c *Cluster) control() *http.Server {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /start/{name}", ctl.start)
-	mux.HandleFunc("POST /stop", ctl.stop)
-	ctl.server = &http.Server{Handler: mux, ReadHeaderTimeout: controlTime, IdleTimeout: controlTime, MaxHeaderBytes: controlHeader}
-	return ctl
+	mux.HandleFunc("POST /start/{name}", func(w http.ResponseWriter, r *http.Request) {
+		ch, err := c.find(r.PathValue("name"))
+		if err == nil {
+			err = ch.start(r.Context())
+		}
+		answer(w, err)
+	})
+	mux.HandleFunc("POST /stop", func(_ http.ResponseWriter, r *http.Request) { c.Stop(r.URL.Query().Get("now") == "true") })
+	return &http.Server{Handler: mux, ReadHeaderTimeout: controlTime, IdleTimeout: controlTime, MaxHeaderBytes: controlHeader}
 }
 
 // listenControl opens the socket. The caller holds the folder's lock, so an
@@ -82,65 +82,34 @@ func (o ownFolder) Close() error {
 	return errors.Join(o.Listener.Close(), os.RemoveAll(o.dir))
 }
 
-func (c *control) serve(ln net.Listener) {
-	if err := c.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
-		c.cluster.cfg.Logger.Error("the control socket failed; from now on only signals can stop the cluster", "error", err)
-	}
-}
-
-// close stops the server after the requests in progress have been answered.
-func (c *control) close() {
+// closeControl stops the server after the requests in progress have been answered.
+func closeControl(server *http.Server) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if c.server.Shutdown(ctx) != nil {
-		c.server.Close()
+	if server.Shutdown(ctx) != nil {
+		server.Close()
 	}
 }
 
-func (c *control) start(w http.ResponseWriter, r *http.Request) {
-	ch, err := c.cluster.find(r.PathValue("name"))
-	if err == nil {
-		err = ch.start(r.Context())
-	}
-	answer(w, err)
-}
-
-func (c *control) stop(w http.ResponseWriter, r *http.Request) {
-	c.cluster.Stop(r.URL.Query().Get("now") == "true")
-	answer(w, nil)
-}
-
-// kinds are the errors that an answer of the socket distinguishes, by its status.
-var kinds = map[int]error{http.StatusConflict: ErrRunning, http.StatusNotFound: ErrNoProcess}
-
-// answer writes nothing, or the text of an error with its status.
+// answer writes nothing, or the text of an error.
 func answer(w http.ResponseWriter, err error) {
-	if err == nil {
-		return
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
 	}
-	status := http.StatusInternalServerError
-	for s, kind := range kinds {
-		if errors.Is(err, kind) {
-			status = s
-		}
-	}
-	http.Error(w, err.Error(), status)
 }
 
-// answered is the supervisor's error with its text.
-type answered struct {
-	text string
-	kind error
-}
-
-func (a answered) Error() string { return a.text }
-func (a answered) Unwrap() error { return a.kind }
-
-// answerOf returns the error in an answer, nil if there is none.
+// answerOf returns the error in an answer, nil if there is none. Its text begins with
+// that of the error which a caller can test for.
 func answerOf(res *http.Response) error {
 	text, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
 	if err != nil || res.StatusCode == http.StatusOK {
 		return err
 	}
-	return answered{strings.TrimSuffix(string(text), "\n"), kinds[res.StatusCode]}
+	says := strings.TrimSuffix(string(text), "\n")
+	for _, kind := range []error{ErrRunning, ErrNoProcess} {
+		if rest, is := strings.CutPrefix(says, kind.Error()); is {
+			return fmt.Errorf("%w%s", kind, rest)
+		}
+	}
+	return errors.New(says)
 }

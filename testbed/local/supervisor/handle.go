@@ -88,32 +88,16 @@ func (h *Handle) Process(ctx context.Context, name string) (Process, error) {
 	if err != nil {
 		return Process{}, err
 	}
-	return lookAt(ctx, r, s.Config), nil
+	return lookAt(ctx, r, probeClient(s.Config)), nil
 }
 
 // Addresses returns the addresses of the processes of a role, running or not.
 func (h *Handle) Addresses(role string) ([]string, error) {
-	s, err := load(h.dir)
-	if err != nil {
-		return nil, err
-	}
+	rows, err := h.Rows()
 	var out []string
-	for _, r := range s.Processes {
-		if r.Role == role {
-			out = append(out, r.Address)
-		}
-	}
-	return out, nil
-}
-
-// Reached returns the addresses of all processes: those at which they listen, and
-// those that they advertise.
-func (h *Handle) Reached() ([]string, error) {
-	s, err := load(h.dir)
-	var out []string
-	for _, r := range s.Processes {
-		if r.Address != "" {
-			out = append(out, r.Address, r.advertised())
+	for _, p := range rows {
+		if p.Role == role {
+			out = append(out, p.HTTP+p.SQL)
 		}
 	}
 	return out, err
@@ -162,19 +146,15 @@ func (h *Handle) record(name string) (state, record, error) {
 	return s, s.Processes[i], nil
 }
 
-// AwaitReady waits until every process is ready, or those named. If one ends before,
-// it returns an error with the last line of its log, or the one for which the
-// supervisor gave up. If ctx ends, it returns a NotReadyError.
-func (h *Handle) AwaitReady(ctx context.Context, names ...string) error {
-	return h.awaitReady(ctx, func(ctx context.Context) ([]Process, error) {
-		ps, err := h.Processes(ctx)
-		return slices.DeleteFunc(ps, func(p Process) bool { return len(names) > 0 && !slices.Contains(names, p.Name) }), err
-	})
+// AwaitReady waits until every process is ready. If one ends before, it returns an
+// error with the last line of its log, or the one for which the supervisor gave up. If
+// ctx ends, it returns a NotReadyError.
+func (h *Handle) AwaitReady(ctx context.Context) error {
+	return h.AwaitAll(ctx, h.Processes)
 }
 
-// awaitReady is AwaitReady with the source of the processes' states as a
-// parameter.
-func (h *Handle) awaitReady(ctx context.Context, look func(context.Context) ([]Process, error)) error {
+// AwaitAll is AwaitReady for the processes that look returns.
+func (h *Handle) AwaitAll(ctx context.Context, look func(context.Context) ([]Process, error)) error {
 	waiting, err := outside.AwaitReady(ctx, 20*time.Millisecond, func(ctx context.Context) (bool, []string, error) {
 		processes, err := look(ctx)
 		if err != nil && !errors.Is(err, ErrNone) {
@@ -275,7 +255,7 @@ func (h *Handle) AwaitEnd(ctx context.Context, name string, pid int) (p Process,
 		if err != nil || r.PID == pid && r.State == stateRunning && (r.alive() || h.Supervisor() != 0) {
 			return false, err
 		}
-		p = lookAt(ctx, r, s.Config)
+		p = lookAt(ctx, r, probeClient(s.Config))
 		return true, nil
 	})
 	if err != nil && ctx.Err() != nil {

@@ -69,7 +69,7 @@ func TestAwaitReady_ContextEndsDuringALook(t *testing.T) {
 			ctx, end := context.WithCancel(t.Context())
 			defer end()
 			h, n := &Handle{dir: "DIR"}, 0
-			err := h.awaitReady(ctx, func(context.Context) ([]Process, error) {
+			err := h.AwaitAll(ctx, func(context.Context) ([]Process, error) {
 				if n++; n < len(c.looks) {
 					return c.looks[n-1], nil
 				}

@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"context"
-	"crypto/tls"
 	"net"
 	"net/http"
 	"slices"
@@ -27,37 +26,27 @@ type Process struct {
 	Code        int    `json:"code,omitempty"`   // exit code, when exited
 	Signal      string `json:"signal,omitempty"` // the signal that ended it, when killed
 	Why         string `json:"why,omitempty"`    // it is not ready: the reasons of its /readyz; or has ended
+	Advertised  string `json:"-"`                // the address at which the others reach it
 }
 
 // probeClient returns the client for the processes of a cluster.
 func probeClient(cfg Config) *http.Client {
-	dir := cfg.tlsDir(roleClient)
-	if c, ok := probeClients.Load(dir); ok {
-		return c.(*http.Client)
-	}
-	var settings func() *tls.Config
-	if dir != "" {
-		set, err := certs.Load(dir, "", func(error) {})
-		if err != nil {
-			return outside.HTTP(nil, settings) // the nodes answer that they use TLS
+	if dir := cfg.tlsDir(roleClient); dir != "" {
+		if set, err := certs.Load(dir, "", func(error) {}); err == nil {
+			return outside.HTTP(nil, set.Client)
 		}
-		settings = set.Client
 	}
-	kept, _ := probeClients.LoadOrStore(dir, outside.HTTP(nil, settings))
-	return kept.(*http.Client)
+	return outside.HTTP(nil, nil) // nodes that use TLS say so in their answer
 }
-
-// probeClients has the probe clients by the folder of their certificates.
-var probeClients sync.Map
 
 const probeWait = 500 * time.Millisecond
 
 // look asks all processes for their state at the same time.
 func look(ctx context.Context, records []record, cfg Config) []Process {
-	out := make([]Process, len(records))
+	out, via := make([]Process, len(records)), probeClient(cfg)
 	var all sync.WaitGroup
 	for i, r := range records {
-		all.Go(func() { out[i] = lookAt(ctx, r, cfg) })
+		all.Go(func() { out[i] = lookAt(ctx, r, via) })
 	}
 	all.Wait()
 	slices.SortFunc(out, func(a, b Process) int { return compareNames(a.Name, b.Name) })
@@ -66,7 +55,7 @@ func look(ctx context.Context, records []record, cfg Config) []Process {
 
 // row returns the row of a record, without asking the process.
 func (r record) row() Process {
-	p := Process{Name: r.Name, Role: r.Role, State: r.State, Code: r.Code, Signal: r.Signal}
+	p := Process{Name: r.Name, Role: r.Role, State: r.State, Code: r.Code, Signal: r.Signal, Advertised: r.advertised()}
 	if r.Role == roleDB {
 		p.SQL = r.Address
 	} else {
@@ -75,7 +64,7 @@ func (r record) row() Process {
 	return p
 }
 
-func lookAt(ctx context.Context, r record, cfg Config) Process {
+func lookAt(ctx context.Context, r record, via *http.Client) Process {
 	p := r.row()
 	switch {
 	case r.State != stateRunning:
@@ -98,7 +87,7 @@ func lookAt(ctx context.Context, r record, cfg Config) Process {
 	case roleDB:
 		ready = answersMySQL(ctx, r.Address)
 	default:
-		c, err := outside.Probe(ctx, probeClient(cfg), r.Address)
+		c, err := outside.Probe(ctx, via, r.Address)
 		ready, p.Incarnation, p.Why = err == nil && c.Ready, c.Incarnation, c.Why
 	}
 	switch {
