@@ -44,6 +44,7 @@
 //   - checker.go: every checker, in the order of the documents.
 //   - rules.go: the rules L1 to L22.
 //   - burst.go: a burst of load leaves nothing behind.
+//   - dead.go: when the registrations of a dead client are gone.
 //   - progress.go: what must become true after the healing.
 //   - drains.go: a drained node has no slot, and a stop drains it.
 //   - operator.go: an operator's commands end no service.

@@ -69,6 +69,10 @@ func Storm(seed uint64, on *testbed.Capabilities) Scenario {
 	if b.r.IntN(6) == 0 && !b.limited {
 		b.cutOff()
 	}
+	b.r = rand.New(rand.NewPCG(seed, deathStream))
+	if b.r.IntN(6) == 0 {
+		b.clientDies()
+	}
 	// Nor have they load with this one.
 	b.r = rand.New(rand.NewPCG(seed, 0x5716))
 	if b.r.IntN(8) == 0 && on.HasBudgets() {
