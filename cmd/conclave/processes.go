@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -69,7 +70,7 @@ func (a *app) showProcess(ctx context.Context, h *supervisor.Handle, name string
 
 func (a *app) startCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "start NAME", Short: "Start one local process and wait until it is ready", Args: want("NAME"),
+		Use: "start NAME", Short: "Start one local process and wait until it is ready, or runs if no meta node does", Args: want("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			h, err := a.local()
 			if err != nil {
@@ -77,6 +78,14 @@ func (a *app) startCommand() *cobra.Command {
 			}
 			if err := h.Start(cmd.Context(), args[0]); err != nil {
 				return err
+			}
+			ps, err := h.Processes(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if joinsLater(ps, args[0]) {
+				line(a.stderr, "%s runs and joins when a meta node does: conclave start meta-1", args[0])
+				return a.showProcess(cmd.Context(), h, args[0])
 			}
 			ready, cancel := context.WithTimeout(cmd.Context(), readyWait)
 			defer cancel()
@@ -86,6 +95,13 @@ func (a *app) startCommand() *cobra.Command {
 			return a.showProcess(cmd.Context(), h, args[0])
 		},
 	}
+}
+
+// joinsLater reports whether a session or data node cannot be ready yet because no meta
+// node runs.
+func joinsLater(ps []supervisor.Process, name string) bool {
+	joins := slices.ContainsFunc(ps, func(p supervisor.Process) bool { return p.Name == name && (p.Role == "session" || p.Role == "data") })
+	return joins && !slices.ContainsFunc(ps, func(p supervisor.Process) bool { return p.Role == "meta" && p.State != "killed" && p.State != "exited" })
 }
 
 func (a *app) killCommand() *cobra.Command {

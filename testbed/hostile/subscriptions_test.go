@@ -85,6 +85,20 @@ func subscribingInTurn(ctx context.Context, t *testing.T, w *target) {
 	})
 }
 
+// readers are as many clients as slowReaders, which read what they have subscribed to.
+func readers(ctx context.Context, _ *testing.T, w *target) {
+	ctx, end := lasting(ctx, 3*time.Second)
+	defer end()
+	each(200, func(i int) {
+		c := newConn(malloryToken)
+		defer c.peers.Close()
+		s := c.open(ctx, w.at["session-1"], name(i))
+		defer s.cancel()
+		_ = s.Send(&wirev1.ClientMessage{Subscribe: []*wirev1.Subscription{{Id: "s", DataInfoId: dataInfo("large")}}})
+		_ = s.until(func(*wirev1.ServerMessage) bool { return false }) // until the end
+	})
+}
+
 func slowReaders(ctx context.Context, t *testing.T, w *target) {
 	ctx, end := lasting(ctx, 3*time.Second)
 	defer end()
