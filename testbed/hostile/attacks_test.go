@@ -19,7 +19,7 @@ type attack struct {
 	as            string                                            // the load that it is compared with; "" is harmless
 }
 
-// loads are what some attacks are compared with: the same requests by clients that do
+// loads are what some attacks are compared with: requests as theirs by clients that do
 // nothing wrong, if these alone keep the nodes busy.
 var loads = []attack{{name: "readers of a large list", play: readers}}
 
