@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -62,17 +63,30 @@ func (a *app) showProcess(ctx context.Context, h *supervisor.Handle, name string
 
 func (a *app) startCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "start NAME", Short: "Start one local process and wait until it is ready", Args: want("NAME"), ValidArgsFunction: a.completeNames(processRoles),
+		Use: "start NAME", Short: "Start one local process and wait until it is ready, or runs if no meta node does", Args: want("NAME"), ValidArgsFunction: a.completeNames(processRoles),
 		RunE: a.onLocal(func(ctx context.Context, h *supervisor.Handle, args []string) error {
 			if err := h.Start(ctx, args[0]); err != nil {
 				return err
 			}
-			if err := a.awaitReady(ctx, h, args[0]); err != nil {
+			ps, err := h.Processes(ctx)
+			if err != nil {
+				return err
+			}
+			if joinsLater(ps, args[0]) {
+				line(a.stderr, "%s runs and joins when a meta node does: conclave start meta-1", args[0])
+			} else if err := a.awaitReady(ctx, h, args[0]); err != nil {
 				return err
 			}
 			return a.showProcess(ctx, h, args[0])
 		}),
 	}
+}
+
+// joinsLater reports whether a session or data node cannot be ready yet because no meta
+// node runs.
+func joinsLater(ps []supervisor.Process, name string) bool {
+	joins := slices.ContainsFunc(ps, func(p supervisor.Process) bool { return p.Name == name && (p.Role == "session" || p.Role == "data") })
+	return joins && !slices.ContainsFunc(ps, func(p supervisor.Process) bool { return p.Role == "meta" && p.State != "killed" && p.State != "exited" })
 }
 
 func (a *app) killCommand() *cobra.Command {

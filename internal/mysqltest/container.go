@@ -73,6 +73,7 @@ type container struct {
 	res   *dockertest.Resource
 	image string
 	addr  string // host:port on loopback, also after a restart
+	alone bool   // no other test uses it: see NewAlone
 	ca    []byte // PEM: that of the server's certificate
 
 	root    *stdsql.DB // the administrator's connections
@@ -125,17 +126,27 @@ func engine(kind Kind) (*container, error) {
 // startTimeout is how long a server may take to start.
 const startTimeout = 5 * time.Minute
 
+// dataDir is where a server has its data, and where the small disk is mounted.
+const dataDir = "/var/lib/mysql"
+
 // run starts a container, and returns when the server answers.
-func run(kind Kind) (*container, error) {
+func run(kind Kind) (*container, error) { return runAs(kind, false) }
+
+// runAs is run, also of one for NewAlone.
+func runAs(kind Kind, alone bool) (*container, error) {
 	c, err := engine(kind)
 	if err != nil {
 		return nil, err
 	}
+	c.alone = alone
 	secured, err := c.issueCerts()
 	if err != nil {
 		return nil, err
 	}
 	command := []string{"mysqld", "--ssl-ca=/tmp/tls/ca.pem", "--ssl-cert=/tmp/tls/cert.pem", "--ssl-key=/tmp/tls/key.pem"}
+	if alone {
+		command = append(command, "--skip-name-resolve=OFF", "--host-cache-size=128")
+	}
 	if err := c.start(kind, again, secured[:], append(command, options[kind]...)); err != nil {
 		return nil, err
 	}
@@ -180,6 +191,10 @@ func (c *container) start(kind Kind, script string, environment, command []strin
 		}, func(host *docker.HostConfig) {
 			host.AutoRemove = true
 			host.PublishAllPorts = false // its other ports must not be open to other machines
+			if c.alone {
+				host.Tmpfs = map[string]string{dataDir: "size=768m"}
+				host.ExtraHosts = []string{"clients:host-gateway"} // the server counts the errors of a host that has a name
+			}
 		})
 		if err == nil {
 			return c.res.Expire(uint(lifetime().Seconds()))

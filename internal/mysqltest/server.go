@@ -88,7 +88,21 @@ func New(t testing.TB, kind Kind) *Server {
 	if kind == Embedded {
 		return NewEmbedded(t)
 	}
-	c := find(t, kind, hosts[kind])
+	return database(t, kind, find(t, kind, hosts[kind]))
+}
+
+// NewAlone returns a server that no other test uses. It has a small disk (FillDisk), and
+// resolves names, so that it can block a host (max_connect_errors).
+func NewAlone(t testing.TB, kind Kind) *Server {
+	t.Helper()
+	c := find(t, kind, func() (*container, error) { return runAs(kind, true) })
+	t.Cleanup(func() { require.NoError(t, c.remove()) })
+	return database(t, kind, c)
+}
+
+// database makes a database for the test.
+func database(t testing.TB, kind Kind, c *container) *Server {
+	t.Helper()
 	name := fmt.Sprintf("conclave_test_%d_%d", os.Getpid(), databases.Add(1))
 	s := &Server{Kind: kind, Version: c.version, container: c, root: c.root}
 	config := c.config()
@@ -145,6 +159,14 @@ func (s *Server) Pause(t testing.TB) (resume func()) {
 	require.NoError(t, err, "pause the container")
 	t.Cleanup(resume)
 	return resume
+}
+
+// FillDisk fills the disk of a server of NewAlone to the last byte, until free is called.
+func (s *Server) FillDisk(t testing.TB) (free func()) {
+	t.Helper()
+	const file = dataDir + "/fill"
+	require.NoError(t, s.container.sh("dd if=/dev/zero bs=1M >"+file+"; dd if=/dev/zero bs=512 >>"+file+"; true"))
+	return func() { require.NoError(t, s.container.sh("rm -f "+file)) }
 }
 
 // Restart kills the server's process and starts it again with the same data and

@@ -13,7 +13,7 @@ import (
 
 // I6, I7, I10, I11 and I13: what clients see, and what sessions accept as read.
 var clientCheckers = []checker{
-	{"I6", "what live clients publish is readable once the cluster is at rest", readableOnceQuiet},
+	{"I6", "what live clients publish is readable once the cluster is at rest, and of a client that has died lists show nothing", readableOnceQuiet},
 	{"I7", "no empty or shrunken push while the publishers live", nothingMissing},
 	{"I10", "after the healing: a leader within one lease; even slots and full lists within ten seconds more; lists later only after a loss of all copies and sessions (by a session grace), and where the push guard holds them (until its time has ended; never for one client that was lost alone)", progressMade},
 	{"I11", "versions rise per subscriber", versionsRise},
@@ -30,6 +30,7 @@ func readableOnceQuiet(h *History, v *Verdict) {
 		r, any := read[o.Name]
 		v.check(any && slices.Equal(r.v, o.Values), h, at, []int{r.i, i}, "a new reader sees %s as %v, but live clients publish %v", o.Name, r.v, o.Values)
 	}, OpRead, OpWant)
+	h.deadAreGone(v)
 }
 
 // ClientLease is how long a client may be without a session before its

@@ -44,6 +44,7 @@
 //   - checker.go: every checker, subject by subject.
 //   - rules.go: the rules L1 to L22.
 //   - burst.go: a burst of load leaves nothing behind.
+//   - dead.go: when the registrations of a dead client are gone.
 //   - progress.go: what must become true after the healing.
 //   - operator.go: an operator's commands end no service, and a drain or a stop leaves
 //     a node no slot.

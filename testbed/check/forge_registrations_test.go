@@ -20,6 +20,40 @@ var registrationsForgeries = map[string]forgery{
 			f.op(check.Op{Kind: check.OpRead, Name: "s", Values: []string{"a#1"}}).op(check.Op{Kind: check.OpWant, Name: "s", Values: []string{"a#1"}})
 		},
 	},
+	"I6 dead": { // alone, in a calm cluster
+		func(f *forger) {
+			guestsDie(f.pause(16*time.Second), 2).pause(2600 * time.Millisecond).op(stored("client-1/3"))
+		},
+		func(f *forger) {
+			push(guestsDie(f.pause(16*time.Second), 2).pause(2*time.Second), "client-2", 6, "client-1/3#1").pause(time.Minute).op(stored("client-1/3"))
+		},
+	},
+	"I6 dead and shown again": {
+		func(f *forger) {
+			push(push(guestsDie(f.pause(16*time.Second), 2), "client-2", 6, "client-1/3#1").pause(3*time.Second), "client-2", 7, "guest-1/1#1", "client-1/3#1").op(stored("client-1/3"))
+		},
+		func(f *forger) {
+			push(guestsDie(f.pause(16*time.Second), 2), "client-2", 6, "client-1/3#1").pause(3 * time.Second).op(stored("client-1/3"))
+		},
+	},
+	"I6 dead at the same time": { // two client leases, and the push guard
+		func(f *forger) {
+			guestsDie(died(f.pause(16*time.Second), "guest-2"), 2).pause(31 * time.Second).op(stored("client-1/3"))
+		},
+		func(f *forger) {
+			guestsDie(died(f.pause(16*time.Second), "guest-2"), 2).pause(29 * time.Second).op(stored("client-1/3"))
+		},
+	},
+	"I6 dead while a node fails": { // counted from the end of the last fault
+		func(f *forger) { guestDiesInAnOutage(f).pause(42 * time.Second).op(stored("client-1/3")) },
+		func(f *forger) { guestDiesInAnOutage(f).pause(40 * time.Second).op(stored("client-1/3")) },
+	},
+	"I6 dead in a list that is read no more": {
+		func(f *forger) { guestsDie(f.pause(16*time.Second), 2).pause(3 * time.Second).op(stored("client-1/3")) },
+		func(f *forger) {
+			guestsDie(f.pause(16*time.Second), 2).fault(testbed.Action{Verb: testbed.Kill, Node: "client-2"}).pause(time.Minute).op(stored("client-1/3"))
+		},
+	},
 	"I7": {
 		func(f *forger) { push(push(f, "c", 5, "client-1/1#1", "client-2/2#1"), "c", 6, "client-1/1#1") },
 		func(f *forger) {
@@ -332,6 +366,18 @@ func clientDies(f *forger, client string, dead int) *forger {
 		f.op(o)
 	}
 	return f
+}
+
+// died records that a client without a list has died.
+func died(f *forger, client string) *forger {
+	return f.op(check.Op{Client: client, Kind: check.OpWithdraw, Name: "s", ID: client + "/9"})
+}
+
+// guestDiesInAnOutage: a guest dies while the database is away, which is back a
+// while later.
+func guestDiesInAnOutage(f *forger) *forger {
+	f.fault(testbed.Action{Verb: testbed.Kill, Node: testbed.Database})
+	return guestsDie(f, 2).pause(50 * time.Second).fault(testbed.Action{Verb: testbed.Start, Node: testbed.Database})
 }
 
 // isKilled is clientDies by a fault that the history names.

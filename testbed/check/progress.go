@@ -237,12 +237,17 @@ func (h *History) goneBy(client string, ended time.Duration) time.Duration {
 // registrations of a client that ended at a given time: a lease more if another
 // client may seem to be gone when the first one's lease ends (docs/adr/0071). That
 // one was noticed within a lease, and is counted for two at most.
-func (h *History) massDelay(client string, ended time.Duration) (delay time.Duration) {
-	related := func(at time.Duration) {
-		if ended-3*ClientLease <= at && at <= ended+ClientLease {
-			delay = ClientLease
-		}
+func (h *History) massDelay(client string, ended time.Duration) time.Duration {
+	if h.othersLost(client, ended-3*ClientLease, ended+ClientLease) {
+		return ClientLease
 	}
+	return 0
+}
+
+// othersLost reports whether another client than the given one may have seemed to
+// be gone between two times.
+func (h *History) othersLost(client string, from, to time.Duration) (lost bool) {
+	related := func(at time.Duration) { lost = lost || from <= at && at <= to }
 	for _, spans := range h.faultSpansOf(func(a testbed.Action) bool { return disconnects(a, client) }) {
 		for _, s := range spans {
 			related(s.from)
@@ -260,7 +265,7 @@ func (h *History) massDelay(client string, ended time.Duration) (delay time.Dura
 			connected[o.Client] = len(o.Values)
 		}
 	}, OpWithdraw, OpConnected)
-	return delay
+	return lost
 }
 
 // disconnects reports whether a fault may make another client than the given one

@@ -51,7 +51,7 @@ func TestAttacker(t *testing.T) {
 	}
 	w := &target{stranger: os.Getenv(strangerKey)}
 	require.NoError(t, json.Unmarshal([]byte(os.Getenv(atKey)), &w.at))
-	for _, a := range slices.Concat(attacks, attacksOnTLS) {
+	for _, a := range slices.Concat(attacks, attacksOnTLS, loads) {
 		for began := time.Now(); a.name == name && time.Since(began) < playFor; {
 			a.play(t.Context(), t, w)
 		}

@@ -16,7 +16,12 @@ type attack struct {
 	play func(ctx context.Context, t *testing.T, w *target) // in a process of its own
 
 	before, after func(ctx context.Context, t *testing.T, w *world) // what the honest do for it, and see of it; may be nil
+	as            string                                            // the load that it is compared with; "" is harmless
 }
+
+// loads are what some attacks are compared with: requests as theirs by clients that do
+// nothing wrong, if these alone keep the nodes busy.
+var loads = []attack{{name: "readers of a large list", play: readers}}
 
 // attacks are those of issue 16, and others.
 var attacks = []attack{
@@ -28,7 +33,7 @@ var attacks = []attack{
 	{name: "names that nothing has, in turn", play: strangeNames},
 	{name: "thousands of streams", play: thousandsOfStreams},
 	{name: "thousands of connections", play: thousandsOfConnections},
-	{name: "slow readers of a large list", play: slowReaders, before: large},
+	{name: "slow readers of a large list", play: slowReaders, before: large, as: "readers of a large list"},
 	{name: "messages in part", play: messagesInPart},
 	{name: "bodies in part, without a token", play: bodiesInPart},
 	{name: "versions that were never pushed", play: claimedVersions},

@@ -13,9 +13,10 @@
 //   - no process has written much into its log, or has many more series of metrics;
 //   - the usual 99th percentile from publish to push (the median of those of windows of
 //     250 ms) at most doubled during the attack, against the second before it, in which
-//     a load that harms nobody took the processors instead. Times up to 20 ms are not
-//     compared. An attack after which it did not hold is played again, twice at most:
-//     what other processes of the machine cause does not come again.
+//     a load that harms nobody took the processors instead; slow readers are compared
+//     with as many subscriptions that are read. Times up to 20 ms are not compared. An
+//     attack after which it did not hold is played again, twice at most: what other
+//     processes of the machine cause does not come again.
 //
 // An attack also checks what it is answered. SECURITY.md names what prevents each.
 package hostile

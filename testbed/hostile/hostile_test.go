@@ -79,7 +79,7 @@ func (w *world) played(ctx context.Context, t *testing.T, a attack, last bool, t
 	if a.before != nil {
 		a.before(ctx, t, w)
 	}
-	before := w.control(ctx, t)
+	before := w.control(ctx, t, a.as)
 	wait := w.attacker(ctx, t, a.name)
 	output, err := wait()
 	during := w.latency.take()
@@ -87,7 +87,7 @@ func (w *world) played(ctx context.Context, t *testing.T, a attack, last bool, t
 	if a.after != nil {
 		a.after(ctx, t, w)
 	}
-	after := w.control(ctx, t)
+	after := w.control(ctx, t, a.as)
 	limit, most, allowed := noise, worst, float64(mostRatio)
 	if raced {
 		limit, most, allowed = limit*racedTimes, most*racedTimes, allowed*racedTimes // the control takes no longer than without
@@ -104,13 +104,19 @@ func (w *world) played(ctx context.Context, t *testing.T, a attack, last bool, t
 	return last
 }
 
-// control measures the honest under a load that harms nobody.
-func (w *world) control(ctx context.Context, t *testing.T) measurement {
-	ctx, end := context.WithTimeout(ctx, quietFor)
-	defer end()
+// control measures the honest under a load that harms nobody, or under one of loads.
+func (w *world) control(ctx context.Context, t *testing.T, load string) measurement {
+	if load == "" {
+		load = harmless
+		limited, end := context.WithTimeout(ctx, quietFor)
+		defer end()
+		ctx = limited
+	}
 	w.latency.take()
-	wait := w.attacker(ctx, t, harmless)
-	_, _ = wait() // it is killed
+	wait := w.attacker(ctx, t, load)
+	if output, err := wait(); load != harmless { // which is killed
+		require.NoError(t, err, "%s", output)
+	}
 	return w.latency.take()
 }
 

@@ -85,6 +85,27 @@ func subscribingInTurn(ctx context.Context, t *testing.T, w *target) {
 	})
 }
 
+// readers subscribe as often as slowReaders, and read. They are few clients, so that the
+// session asks none of the honest to move to another one.
+func readers(ctx context.Context, _ *testing.T, w *target) {
+	ctx, end := lasting(ctx, 3*time.Second)
+	defer end()
+	all := &wirev1.ClientMessage{}
+	for n := range 20 {
+		all.Subscribe = append(all.Subscribe, &wirev1.Subscription{Id: fmt.Sprint(n), DataInfoId: dataInfo("large")})
+	}
+	each(10, func(i int) {
+		c := newConn(malloryToken)
+		defer c.peers.Close()
+		for ctx.Err() == nil {
+			s := c.open(ctx, w.at["session-1"], name(i))
+			_ = s.Send(all)
+			_ = s.until(func(*wirev1.ServerMessage) bool { return false }) // until the end
+			s.cancel()
+		}
+	})
+}
+
 func slowReaders(ctx context.Context, t *testing.T, w *target) {
 	ctx, end := lasting(ctx, 3*time.Second)
 	defer end()

@@ -428,6 +428,30 @@ func (l *Traffic) shownOf(client string) string {
 	return ""
 }
 
+// ended returns the tags that may be missing by now.
+func (l *Traffic) ended() map[string]bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.ending)
+}
+
+// shows reports whether a client that stays sees a value of one of the tags.
+func (l *Traffic) shows(tags map[string]bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for list, values := range l.last {
+		if l.clients[list[0]] == nil {
+			continue
+		}
+		for _, value := range values {
+			if tag, _, ok := check.ParseValue(value); ok && tags[tag] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // settled returns the values that are not being removed.
 func (l *Traffic) settled(values []string) []string {
 	out := []string{}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -68,6 +69,9 @@ func (b *fakeCluster) Events(func(time.Time, trace.Claim)) (bool, error) { retur
 func (b *fakeCluster) Close(context.Context) error { return nil }
 
 func (b *fakeCluster) Do(_ context.Context, a testbed.Action) error {
+	if a.Verb == testbed.Kill && strings.HasPrefix(a.Node, "client-") {
+		defer b.bury(a.Node)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if a.Verb == b.cannot {
@@ -95,6 +99,21 @@ func (b *fakeCluster) Do(_ context.Context, a testbed.Action) error {
 		}
 	}
 	return nil
+}
+
+// bury removes what a client has registered.
+func (b *fakeCluster) bury(client string) {
+	b.mu.Lock()
+	for _, registrations := range b.data {
+		maps.DeleteFunc(registrations, func(_ string, values []string) bool {
+			return len(values) > 0 && strings.HasPrefix(values[0], client+"/")
+		})
+	}
+	names := slices.Sorted(maps.Keys(b.data))
+	b.mu.Unlock()
+	for _, name := range names {
+		b.push(name)
+	}
 }
 
 func (b *fakeCluster) took(node string, seq uint64) {

@@ -70,6 +70,10 @@ func Storm(seed uint64, on *testbed.Capabilities) Scenario {
 	if b.IntN(6) == 0 && !b.limited {
 		b.cutOff()
 	}
+	b.Rand = rand.New(rand.NewPCG(seed, deathStream))
+	if b.IntN(6) == 0 {
+		b.clientDies()
+	}
 	// Nor have they load with this one.
 	b.Rand = rand.New(rand.NewPCG(seed, 0x5716))
 	if b.IntN(8) == 0 && on.HasBudgets() {

@@ -266,6 +266,25 @@ func (b *stormBuilder) oneSessionLeft() {
 	}
 }
 
+// deathStream is the stream of clientDies, which the seeds that docs and mutations
+// name do not have either.
+const deathStream = 0x5df2
+
+// clientDies kills a client after the faults of the storm, when nothing else has
+// failed for a session grace: I6 allows it only moments in the lists then.
+func (b *stormBuilder) clientDies() {
+	at := b.s.Until + check.SessionGrace + 7*time.Second
+	for _, line := range []Line{
+		{At: b.s.Until, Step: &testbed.Step{Verb: testbed.HealAll}},
+		{At: at, Step: &testbed.Step{Verb: testbed.Kill, Who: testbed.Selector(b.any("client"))}},
+	} {
+		if b.on.Allows(*line.Step) == nil {
+			b.s.Lines = append(b.s.Lines, line)
+		}
+	}
+	b.s.Until = at + 4*time.Second
+}
+
 // refusals are errors with which a database refuses statements: for what they
 // contain, for now, and as it is being stopped.
 var refusals = []int{1064, 1153, 1366, 1406, 1021, 1040, 1205, 1213, 1290, 1836, 1053, 1317}

@@ -147,6 +147,10 @@ var clusterGuards = []guard{
 		"session/registry/guard.go", "case now.Before(m.incomplete) && s.exceeds(d, m.withdrawn):", "case m.until.IsZero() && s.exceeds(d, m.withdrawn):"}},
 	{name: "lists are compared by length", test: test("./session/registry", "TestGuardHoldsOnlyUnexplainedShrinking"), by: on("another-registers-while-they-are-back"), patch: patch{
 		"session/registry/guard.go", "if len(s.publishers) == 0 {", "if len(s.publishers) >= 0 {"}},
+	{name: "registrations of broken connections stay", test: test("./session", "TestClientDiesAndClientCloses"), by: on("storm@1"), patch: patch{
+		"session/clients.go", "if leaves > 0 {", "if leaves < 0 {"}},
+	{name: "an end that was seen is silence", test: test("./session", "TestClientDiesAndClientCloses"), by: on("storm@12"), patch: patch{
+		"session/clients.go", "if b.seen = conn.closed && !b.expected(); b.seen {", "if b.seen = conn.closed && b.expected(); b.seen {"}},
 
 	// What an operator does: drains of the last node, actions after which the cluster would not serve, and the announcement that the cluster stops.
 	{name: "the last session is drained", by: on("the-last-session-is-not-drained", "acts-that-end-the-service-are-refused"), test: test("./meta", "TestDrain_OfTheLastSessionIsRefused"), patch: patch{
