@@ -8,6 +8,7 @@
 //
 // # Files, in reading order
 //
+//   - assembly.go: a receiver makes a list of messages.
 //   - delta.go: a list as the changes of another one.
-//   - list.go: a list, a part of it, how a receiver makes it of messages, and the hashes by which two sides compare.
+//   - list.go: a list, a part of it, and the hashes by which two sides compare.
 package list
