@@ -119,7 +119,7 @@ func (s *sale) refresh(w *worker, run func(context.Context) error) {
 }
 
 // statements is the cost of locks that are rows, which wake no waiters.
-func (s *sale) statements() (wakeUps, requests *uint64) { //nolint:unparam // the form of sale.cost
+func (s *sale) statements() (wakeUps, requests *uint64) {
 	requests = new(uint64)
 	for _, w := range s.workers {
 		*requests += w.locks.Statements()
