@@ -76,8 +76,8 @@ func TestClose_EndsTheClientInEveryOrderOfCalls(t *testing.T) {
 			case "accepts":
 				s.accept = true
 			case "frozen":
-				w.net.Freeze("s1")
-				defer w.net.Thaw("s1")
+				w.net.Pause("s1")
+				defer w.net.Resume("s1")
 			case "gone":
 				w.net.Kill("s1")
 			case "cut":

@@ -89,15 +89,15 @@ func TestSeek_ASessionThatAnswersIsFoundInTime(t *testing.T) {
 					time.Sleep(time.Millisecond)
 					refused := []string{"s1", "s2", "s3"}
 					for _, name := range refused {
-						w.net.Refuse(name)
+						w.net.ClosePort(name)
 					}
 					w.net.Reset("app", "s1")
 					time.Sleep(away)
 					for _, s := range bad {
 						switch others {
 						case "frozen":
-							w.net.Freeze(s.name)
-							defer w.net.Thaw(s.name)
+							w.net.Pause(s.name)
+							defer w.net.Resume(s.name)
 						case "cut":
 							w.net.Cut("app", s.name)
 						case "refuse":
@@ -107,7 +107,7 @@ func TestSeek_ASessionThatAnswersIsFoundInTime(t *testing.T) {
 						}
 					}
 					for _, name := range refused {
-						w.net.Accept(name)
+						w.net.OpenPort(name)
 					}
 					began := time.Now()
 					w.eventually("it is back", func() bool { return good.link() != nil && len(good.link().registered()) == 1 })
@@ -138,8 +138,8 @@ func TestSeek_ComesBackToTheSessionWhoseConnectionBroke(t *testing.T) {
 					s.set(func() { s.waits = true })
 					continue
 				}
-				w.net.Freeze(s.name)
-				defer w.net.Thaw(s.name)
+				w.net.Pause(s.name)
+				defer w.net.Resume(s.name)
 			}
 			w.net.Reset("app", "s1")
 			began := time.Now()
@@ -157,12 +157,12 @@ func TestSeek_RefusedSessionIsAskedAgainBesideASilentOne(t *testing.T) {
 		t.Run(away.String(), func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
 				frozen, restarts := w.session("s1"), w.session("s2")
-				w.net.Freeze("s1")
-				defer w.net.Thaw("s1")
-				w.net.Refuse("s2")
+				w.net.Pause("s1")
+				defer w.net.Resume("s1")
+				w.net.ClosePort("s2")
 				c := w.client(frozen, restarts)
 				time.Sleep(away)
-				w.net.Accept("s2")
+				w.net.OpenPort("s2")
 				began := time.Now()
 				w.eventually("it is connected", func() bool { return len(c.Connected()) == 1 })
 				assert.LessOrEqual(t, time.Since(began), 2500*time.Millisecond)
@@ -208,7 +208,7 @@ func TestMove_ThatLostBothSessionsForgetsTheError(t *testing.T) {
 		from, to, third := w.session("s1"), w.session("s2"), w.session("s3")
 		to.set(func() { to.waits = true })
 		third.set(func() { third.accept = true })
-		w.net.Refuse("s3")
+		w.net.ClosePort("s3")
 		c := w.client(third, from)
 		w.eventually("it is connected", func() bool { return len(c.Connected()) == 1 })
 		from.link().out <- &wirev1.ServerMessage{Sessions: []string{to.address, third.address}, Move: &wirev1.Move{Reason: "drain", To: to.address}}
@@ -221,7 +221,7 @@ func TestMove_ThatLostBothSessionsForgetsTheError(t *testing.T) {
 		ctx, cancel := within(time.Millisecond)
 		defer cancel()
 		require.ErrorContains(t, p.Stored(ctx), "no session is reached")
-		w.net.Accept("s3")
+		w.net.OpenPort("s3")
 		w.eventually("it is at the third", func() bool { return len(c.Connected()) == 1 })
 		ctx, cancel = within(time.Millisecond)
 		defer cancel()
@@ -234,7 +234,7 @@ func TestMove_ThatLostBothSessionsForgetsTheError(t *testing.T) {
 func TestSeek_ReportsThatNoSessionIsReached(t *testing.T) {
 	for want, prepare := range map[string]func(w *world, s *fakeSession){
 		"does the cluster run, and at these ports?": func(w *world, _ *fakeSession) { w.net.Kill("s1") },
-		"is a process suspended":                    func(w *world, _ *fakeSession) { w.net.Freeze("s1") },
+		"is a process suspended":                    func(w *world, _ *fakeSession) { w.net.Pause("s1") },
 		"a session has answered": func(_ *world, s *fakeSession) {
 			s.set(func() { s.refuse = wire.Errorf(wire.CodeUnavailable, "draining") })
 		},
@@ -261,7 +261,7 @@ func TestSeek_ReportsThatNoSessionIsReached(t *testing.T) {
 			over, cancel := context.WithCancel(t.Context())
 			cancel()
 			_ = c.Close(over)
-			w.net.Thaw("s1")
+			w.net.Resume("s1")
 		})
 	}
 }

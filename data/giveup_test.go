@@ -71,13 +71,13 @@ func TestGiveUp_IsNotRepeatedForEachSlot(t *testing.T) {
 		s2, a := c.session("session-2", true), c.data("data-1")
 		c.stable(1, lostLeader)
 		s2.silence()
-		c.net.Refuse("session-2")
+		c.net.ClosePort("session-2")
 		assert.InDelta(t, 18*time.Second, served(t, c, a, 30*time.Second), float64(2500*time.Millisecond))
 		assert.Equal(t, []conclave.NodeID{s2.id}, partial(a))
 		assert.Less(t, served(t, c, a, 30*time.Second), 2*time.Second)
 		assert.Equal(t, []conclave.NodeID{s2.id}, partial(a))
 
-		c.net.Accept("session-2")
+		c.net.OpenPort("session-2")
 		time.Sleep(5 * time.Second) // the repair dials it meanwhile
 		epoch := c.crash(0, a.id)
 		never(t, 30*time.Second, "served without a session that accepts dials", func() bool {

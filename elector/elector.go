@@ -61,9 +61,9 @@ const (
 
 // shared is what the loop shares with the methods that other goroutines call.
 type shared struct {
-	last    Term   // what the store records, as far as this node knows
-	highest uint64 // the highest term seen anywhere
-	left    uint64 // terms up to this one are never led again: left, lost or promised away
+	last       Term   // what the store records, as far as this node knows
+	highest    uint64 // the highest term seen anywhere
+	neverAgain uint64 // terms up to this one are never led again: left, lost or promised away
 
 	state State       // changed by step only
 	lead  *leadership // from the win until Lead has returned; nil otherwise

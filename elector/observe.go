@@ -141,7 +141,7 @@ func (e *Elector) ConfirmLeading(term uint64, lock string) bool {
 		e.shared.stats.Alive++
 	} else if e.raise(term) { // so that every later win is above the promised term
 		e.shared.stats.Promised++
-		s.left = max(s.left, term)
+		s.neverAgain = max(s.neverAgain, term)
 		e.cfg.Trace(Event{Kind: EventPromised, Term: term})
 		if l != nil && l.term.Number <= term {
 			e.apply(losesTerm, ErrPromised)

@@ -68,7 +68,7 @@ func (e *Elector) round(ctx context.Context) {
 			s.last = e.stamp(lead.term)
 			renewed = lead
 		}
-	case next.Number > s.left && !me.Observer && inTime && e.apply(wins, ErrDeposed) == Leading:
+	case next.Number > s.neverAgain && !me.Observer && inTime && e.apply(wins, ErrDeposed) == Leading:
 		next = e.stamp(next)
 		s.last = next
 		begun = e.begin(next, until)
@@ -76,7 +76,7 @@ func (e *Elector) round(ctx context.Context) {
 		// The node has promised the term away, has quit, or the answer came too
 		// late: this term is never led. The next round finds this node in the
 		// store and wins the term after it.
-		s.left = max(s.left, next.Number)
+		s.neverAgain = max(s.neverAgain, next.Number)
 		s.again = true
 		s.stats.Refused++
 		e.note(e.log.Info, "won a term too late to lead it", "term", next.Number)

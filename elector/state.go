@@ -138,7 +138,7 @@ func (e *Elector) step(ev event, why error) State {
 		e.note(e.log.Error, "an event that cannot occur in this state", "event", ev.String(), "state", from.String())
 	}
 	if from.holds() && !to.holds() {
-		s.left = max(s.left, s.lead.term.Number)
+		s.neverAgain = max(s.neverAgain, s.lead.term.Number)
 		s.lead.ended = why
 	}
 	if from.ownsTerm() && !to.ownsTerm() {

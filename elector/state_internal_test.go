@@ -98,7 +98,7 @@ func TestStep_EndsContextWithTheRightToAct(t *testing.T) {
 			to := e.step(event(i), ErrDeposed)
 			name := from.String() + ", " + event(i).String()
 			assert.Equal(t, from.ownsTerm() && !to.ownsTerm(), stopped == 1, name)
-			assert.Equal(t, !to.holds(), e.shared.left == 5, name)
+			assert.Equal(t, !to.holds(), e.shared.neverAgain == 5, name)
 		}
 	}
 }
@@ -135,7 +135,7 @@ func TestApply_EndOfTrustComesFirst(t *testing.T) {
 					assert.Equal(t, WindingDown, e.apply(ev, ErrDeposed))
 					assert.Equal(t, WindingDown, e.shared.state)
 					require.ErrorIs(t, e.shared.lead.ended, ErrTrust)
-					assert.EqualValues(t, 5, e.shared.left, "the term is never led again")
+					assert.EqualValues(t, 5, e.shared.neverAgain, "the term is never led again")
 				})
 			})
 		}

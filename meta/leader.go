@@ -160,7 +160,7 @@ func (ls *leadership) current() (own *leader, changed <-chan struct{}) {
 // asLeader returns the leader that this node is, if its lease is valid, otherwise
 // the refusal that names the other leader. A leader that is suspended because its
 // connection to the database broke still answers; its writes wait
-// (arranger.mayAct).
+// (arranger.awaitRight).
 func (ls *leadership) asLeader() (*leader, error) {
 	if l, _ := ls.current(); l != nil && l.ctx.Err() == nil && ls.elector.Remaining() > 0 {
 		return l, nil

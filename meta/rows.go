@@ -168,7 +168,7 @@ func (a *arranger) settle(ctx context.Context, old, next conclavesql.State) (con
 	refusing := time.Now()  // since when the database answers each try with an error
 	var pause time.Duration // before the next read
 	for {
-		if err := a.mayAct(ctx); err != nil {
+		if err := a.awaitRight(ctx); err != nil {
 			return conclavesql.Unknown, err
 		}
 		outcome, refusal := a.traced(old, next, func() (conclavesql.Outcome, error) { return a.config.Store.Write(ctx, a.fence, old, next) })
@@ -200,8 +200,8 @@ func (a *arranger) settle(ctx context.Context, old, next conclavesql.State) (con
 	}
 }
 
-// mayAct waits while the leadership is suspended.
-func (a *arranger) mayAct(ctx context.Context) error {
+// awaitRight waits while the leadership is suspended.
+func (a *arranger) awaitRight(ctx context.Context) error {
 	for {
 		if _, ok := a.elector.Leading(); ok {
 			return nil

@@ -21,7 +21,7 @@ func (a *arranger) sealAll(ctx context.Context) error {
 	seq, nonce := a.seq+1, conclavesql.NewNonce(a.rand)
 	var pause time.Duration
 	for {
-		if err := a.mayAct(ctx); err != nil {
+		if err := a.awaitRight(ctx); err != nil {
 			return err
 		}
 		outcome, err := a.traced(conclavesql.State{Kind: "seal"}, conclavesql.State{Kind: "seal", Term: a.fence.Term, Seq: seq, Nonce: nonce},

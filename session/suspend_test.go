@@ -16,8 +16,8 @@ import (
 // leases is held until wake.
 func (c *cluster) suspend(name string) (thaw, wake func()) {
 	c.gate.Hold(name, trace.Expiring)
-	c.net.Freeze(name)
-	return func() { c.net.Thaw(name) }, func() { c.gate.Release(name, trace.Expiring) }
+	c.net.Pause(name)
+	return func() { c.net.Resume(name) }, func() { c.gate.Release(name, trace.Expiring) }
 }
 
 // gated starts a session that suspend can stop.

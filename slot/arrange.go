@@ -38,7 +38,7 @@ func Arrange(t Table, in Input) (Table, []Move, error) {
 		// without one.
 		return t, nil, nil
 	}
-	a := newArranger(t, in)
+	a := newPlanner(t, in)
 	a.removeDead()
 	a.applyReports()
 	if !in.Frozen {
@@ -52,8 +52,8 @@ func Arrange(t Table, in Input) (Table, []Move, error) {
 	return a.t, a.moves, nil
 }
 
-// arranger holds the state of one call of Arrange, New or Adopt.
-type arranger struct {
+// planner holds the state of one call of Arrange, New or Adopt.
+type planner struct {
 	in    Input
 	t     Table // the next table; modified only through change
 	moves []Move
@@ -75,9 +75,9 @@ type reportKey struct {
 	node conclave.NodeID
 }
 
-func newArranger(t Table, in Input) *arranger {
+func newPlanner(t Table, in Input) *planner {
 	in.Limits = in.Limits.withDefaults()
-	a := &arranger{
+	a := &planner{
 		in: in, t: t.Clone().At(in.Next),
 		live:      make(map[string]conclave.NodeID, len(in.Live)),
 		forbidden: make(map[string]bool, len(in.Forbidden)),
@@ -123,7 +123,7 @@ func newArranger(t Table, in Input) *arranger {
 // As long as a slot's dead leader has no replacement, the rest of its row stays
 // as it is: it records which nodes may still have a copy, and a node that is
 // lost only briefly returns with it.
-func (a *arranger) removeDead() {
+func (a *planner) removeDead() {
 	for i := range a.t.Slots {
 		switch s := a.t.Slots[i]; {
 		case !a.up(s.Leader):
@@ -147,7 +147,7 @@ func (a *arranger) removeDead() {
 // needed. In a frozen table the newer incarnation of the dead leader follows,
 // since no other node replaces the copy. If there is no replacement, the row
 // keeps its leader.
-func (a *arranger) regrant(s Slot, choose func(Slot) (conclave.NodeID, string)) {
+func (a *planner) regrant(s Slot, choose func(Slot) (conclave.NodeID, string)) {
 	replacement, why := choose(s)
 	if replacement.IsZero() {
 		return
@@ -173,7 +173,7 @@ func (a *arranger) regrant(s Slot, choose func(Slot) (conclave.NodeID, string)) 
 // abandon returns a slot to stable when its successor has died, was forbidden or
 // is unheard. A live successor with a complete copy stays as a follower if the
 // slot has too few others.
-func (a *arranger) abandon(s Slot) {
+func (a *planner) abandon(s Slot) {
 	why := "successor forbidden"
 	if a.mayHold(s.Successor) {
 		why = "successor unheard"
@@ -192,7 +192,7 @@ func (a *arranger) abandon(s Slot) {
 // removeDeadFollowers replaces a follower that has restarted by its newer
 // incarnation, and removes dead followers. In a frozen table dead followers
 // stay, because they may return.
-func (a *arranger) removeDeadFollowers(s Slot) {
+func (a *planner) removeDeadFollowers(s Slot) {
 	for _, f := range slices.Clone(s.Followers) {
 		if a.up(f) {
 			continue
@@ -211,7 +211,7 @@ func (a *arranger) removeDeadFollowers(s Slot) {
 // applyReports is step 2: reports advance hand-overs. Only a report under the
 // leader epoch in the row counts. One under an older epoch is about another
 // leadership, and there is none under a newer epoch.
-func (a *arranger) applyReports() {
+func (a *planner) applyReports() {
 	for _, s := range a.t.Slots {
 		switch {
 		case !a.up(s.Leader):
@@ -236,7 +236,7 @@ func (a *arranger) applyReports() {
 // endHandOver ends a hand-over whose new leader serves. The source, even if it is
 // forbidden, stays as a follower until enough other followers have a complete
 // copy.
-func (a *arranger) endHandOver(s Slot) {
+func (a *planner) endHandOver(s Slot) {
 	keeps := a.up(s.Source) && a.completeSince(s, s.SourceEpoch) < a.in.Replicas-1
 	a.change(Move{Slot: s.ID, Kind: Settled, From: s.Source, To: s.Leader, Why: "leader serves"}, func(s *Slot) {
 		if keeps {

@@ -24,7 +24,7 @@ func New(slots int, in Input) (Table, error) {
 	if in.FloorBase < 0 || in.FloorBase > maxCounter {
 		return Table{}, fmt.Errorf("floor of the version bases is %d, want 0 to %d", in.FloorBase, int64(maxCounter))
 	}
-	a := newArranger(Table{}, in)
+	a := newPlanner(Table{}, in)
 	if len(a.open) == 0 {
 		return Table{}, fmt.Errorf("make a slot table: %w: %d data nodes are live, all of them are forbidden", ErrNoSuccessor, len(in.Live))
 	}
@@ -63,7 +63,7 @@ func Adopt(stored, seen Table, in Input) (Table, []Move, error) {
 	if len(stored.Slots) != 0 && len(stored.Slots) != len(seen.Slots) {
 		return stored, nil, fmt.Errorf("adopt slot table %s: it has %d slots, the stored one %d", seen.Epoch, len(seen.Slots), len(stored.Slots))
 	}
-	a := newArranger(seen, in)
+	a := newPlanner(seen, in)
 	for i, s := range seen.Slots {
 		if len(stored.Slots) != 0 && s.Equal(stored.Slots[i]) {
 			continue

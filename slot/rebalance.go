@@ -12,7 +12,7 @@ import (
 // long as fewer hand-overs are in progress than the limit. The node leaves slot
 // by slot while it still serves (article 002). A live leader keeps a slot for
 // which there is no successor.
-func (a *arranger) drain() {
+func (a *planner) drain() {
 	inProgress := 0
 	for _, s := range a.t.Slots {
 		if s.Phase == Preparing || s.Phase == Switching {
@@ -36,7 +36,7 @@ func (a *arranger) drain() {
 // successor returns the node that should take over from a leader that leaves: a
 // follower that has caught up, otherwise any follower, otherwise the node that
 // leads the fewest slots.
-func (a *arranger) successor(s Slot) conclave.NodeID {
+func (a *planner) successor(s Slot) conclave.NodeID {
 	if followers := those(s.Followers, a.mayLead); len(followers) > 0 {
 		return slices.MinFunc(followers, func(m, n conclave.NodeID) int {
 			return cmp.Or(
@@ -54,7 +54,7 @@ func (a *arranger) successor(s Slot) conclave.NodeID {
 // copies. Then it removes the followers that are no longer needed. Only stable
 // slots are considered: in the others the leader has no data yet that could be
 // followed, or is about to change.
-func (a *arranger) replicate() {
+func (a *planner) replicate() {
 	var stable []Slot
 	for _, s := range a.t.Slots {
 		if s.Phase == Stable && a.up(s.Leader) {
@@ -83,7 +83,7 @@ func (a *arranger) replicate() {
 // trim removes followers once enough others have a complete copy: those that
 // are leaving or forbidden, and those that a crash left over. Of the latter it
 // removes the one on the node that follows the most slots.
-func (a *arranger) trim(s Slot) {
+func (a *planner) trim(s Slot) {
 	want := a.in.Replicas - 1
 	caughtUp := those(a.keptFollowers(s), func(n conclave.NodeID) bool { return a.caughtUp(s, n) })
 	if len(caughtUp) < want {
@@ -107,7 +107,7 @@ func (a *arranger) trim(s Slot) {
 // balance is step 5. It runs only when every slot is stable, so that each batch
 // of moves is complete before the next one starts (as in the picture of article
 // 002), and waits while a node is unheard.
-func (a *arranger) balance() {
+func (a *planner) balance() {
 	if !a.t.StableAll() || len(a.open) < 2 || len(a.unheard) > 0 {
 		return
 	}
@@ -118,7 +118,7 @@ func (a *arranger) balance() {
 
 // balanceLeaders hands slots over from the node that leads most to the node
 // that leads least, preferably slots that the latter already follows.
-func (a *arranger) balanceLeaders() (moved int) {
+func (a *planner) balanceLeaders() (moved int) {
 	high, low := a.marks(a.leads)
 	for moved < a.in.Limits.LeaderMoves {
 		from, to := a.extremes(a.leads)
@@ -154,7 +154,7 @@ func (a *arranger) balanceLeaders() (moved int) {
 // when the new one has caught up. It starts only when every slot has exactly
 // the followers it should have, all caught up, so that one batch follows the
 // other, as with leaders.
-func (a *arranger) balanceFollowers() {
+func (a *planner) balanceFollowers() {
 	want := min(a.in.Replicas-1, len(a.open)-1)
 	for _, s := range a.t.Slots {
 		loading := func(n conclave.NodeID) bool { return !a.mayHold(n) || !a.caughtUp(s, n) }
@@ -182,7 +182,7 @@ func (a *arranger) balanceFollowers() {
 // followerToMove returns a follower on a heavily loaded node, and a node for it
 // to move to, whose loads differ by two or more: of all such pairs, one with
 // the largest difference.
-func (a *arranger) followerToMove() (slot int, from, to conclave.NodeID) {
+func (a *planner) followerToMove() (slot int, from, to conclave.NodeID) {
 	most, least := a.extremes(a.follows)
 	widest, gap := a.follows[most]-a.follows[least], 1
 	for _, s := range a.t.Slots {
@@ -205,7 +205,7 @@ func (a *arranger) followerToMove() (slot int, from, to conclave.NodeID) {
 
 // marks returns the high and low water marks of a load: the average, with the
 // slack of the limits.
-func (a *arranger) marks(load map[conclave.NodeID]int) (high, low int) {
+func (a *planner) marks(load map[conclave.NodeID]int) (high, low int) {
 	total := 0
 	for _, n := range a.open {
 		total += load[n]
@@ -218,7 +218,7 @@ func (a *arranger) marks(load map[conclave.NodeID]int) (high, low int) {
 
 // extremes returns the nodes with the highest and the lowest load; of equals,
 // the first by name.
-func (a *arranger) extremes(load map[conclave.NodeID]int) (most, least conclave.NodeID) {
+func (a *planner) extremes(load map[conclave.NodeID]int) (most, least conclave.NodeID) {
 	by := func(m, n conclave.NodeID) int { return cmp.Compare(load[m], load[n]) }
 	return slices.MaxFunc(a.open, by), slices.MinFunc(a.open, by)
 }

@@ -9,7 +9,7 @@ import (
 
 // replacement returns the node that gets the slot of a dead leader, and why, or the
 // zero NodeID if the slot has to wait.
-func (a *arranger) replacement(s Slot) (n conclave.NodeID, why string) {
+func (a *planner) replacement(s Slot) (n conclave.NodeID, why string) {
 	restarted := a.live[s.Leader.Name]
 	if a.in.Frozen && restarted.IsZero() {
 		return conclave.NodeID{}, "" // a leader that is only missing may still serve
@@ -52,7 +52,7 @@ func (a *arranger) replacement(s Slot) (n conclave.NodeID, why string) {
 
 // heardCopy returns the node that gets the slot of a live leader that sessions do
 // not hear, or the zero NodeID: only a complete copy is better than waiting.
-func (a *arranger) heardCopy(s Slot) (n conclave.NodeID, why string) {
+func (a *planner) heardCopy(s Slot) (n conclave.NodeID, why string) {
 	return a.bestCopy(s, those(s.Holders()[1:], a.mayLead)), "leader unheard, best copy"
 }
 
@@ -60,7 +60,7 @@ func (a *arranger) heardCopy(s Slot) (n conclave.NodeID, why string) {
 // NodeID if no copy is complete. Positions come from the nodes' last heartbeats,
 // which were not sent at the same moment, so whether a node may lead comes first:
 // the chosen one takes the furthest copy of the other live holders (data/source.go).
-func (a *arranger) bestCopy(s Slot, holders []conclave.NodeID) conclave.NodeID {
+func (a *planner) bestCopy(s Slot, holders []conclave.NodeID) conclave.NodeID {
 	var newest conclave.Epoch // older leaderships do not count
 	for _, n := range holders {
 		if r := a.report(s.ID, n); r.complete() && newest.Less(r.Epoch) {
@@ -95,7 +95,7 @@ func those(nodes []conclave.NodeID, fit func(conclave.NodeID) bool) (out []concl
 // compareCopies orders the copy of s with the newer leader epoch first, then
 // the one that is further in the feed, then the one on the node that leads
 // fewer slots.
-func (a *arranger) compareCopies(s Slot, m, n conclave.NodeID) int {
+func (a *planner) compareCopies(s Slot, m, n conclave.NodeID) int {
 	p, q := a.report(s.ID, m), a.report(s.ID, n)
 	return cmp.Or(
 		q.Epoch.Compare(p.Epoch),
@@ -107,7 +107,7 @@ func (a *arranger) compareCopies(s Slot, m, n conclave.NodeID) int {
 
 // completeSince returns the number of allowed followers of s with a complete
 // copy of the given leader epoch or a newer one.
-func (a *arranger) completeSince(s Slot, epoch conclave.Epoch) (n int) {
+func (a *planner) completeSince(s Slot, epoch conclave.Epoch) (n int) {
 	for _, f := range a.keptFollowers(s) {
 		if r := a.report(s.ID, f); r.complete() && !r.Epoch.Less(epoch) {
 			n++

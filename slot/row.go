@@ -12,14 +12,14 @@ const maxCounter = 1 << 52
 
 // change alters a row. It is the only way to do so: it updates the loads and
 // records the move.
-func (a *arranger) change(m Move, alter func(*Slot)) {
+func (a *planner) change(m Move, alter func(*Slot)) {
 	a.count(m.Slot, -1)
 	alter(&a.t.Slots[m.Slot])
 	a.count(m.Slot, +1)
 	a.moves = append(a.moves, m)
 }
 
-func (a *arranger) count(i, by int) {
+func (a *planner) count(i, by int) {
 	s := &a.t.Slots[i]
 	if s.Phase == Preparing {
 		a.leads[s.Successor] += by
@@ -35,7 +35,7 @@ func (a *arranger) count(i, by int) {
 
 // grant begins a new leadership: it sets a new leader epoch and a version base
 // above every version that an older leader may have issued.
-func (a *arranger) grant(s *Slot, phase Phase, to conclave.NodeID) {
+func (a *planner) grant(s *Slot, phase Phase, to conclave.NodeID) {
 	s.Source, s.SourceEpoch = conclave.NodeID{}, conclave.Epoch{}
 	if phase == Switching {
 		s.Source, s.SourceEpoch = s.Leader, s.LeaderEpoch
@@ -50,14 +50,14 @@ func nextBase(counter int64) int64 {
 	return (counter/conclave.VersionBase + 1) * conclave.VersionBase
 }
 
-func (a *arranger) prepare(s Slot, successor conclave.NodeID, why string) {
+func (a *planner) prepare(s Slot, successor conclave.NodeID, why string) {
 	a.change(Move{Slot: s.ID, Kind: Prepared, From: s.Leader, To: successor, Why: why}, func(s *Slot) {
 		s.Phase, s.Successor = Preparing, successor
 		s.unfollow(successor)
 	})
 }
 
-func (a *arranger) follow(s Slot, f conclave.NodeID, why string) {
+func (a *planner) follow(s Slot, f conclave.NodeID, why string) {
 	a.change(Move{Slot: s.ID, Kind: Followed, To: f, Why: why}, func(s *Slot) {
 		s.follow(f)
 		if s.Leaving == f {
@@ -66,7 +66,7 @@ func (a *arranger) follow(s Slot, f conclave.NodeID, why string) {
 	})
 }
 
-func (a *arranger) unfollow(s Slot, f conclave.NodeID, why string) {
+func (a *planner) unfollow(s Slot, f conclave.NodeID, why string) {
 	a.change(Move{Slot: s.ID, Kind: Unfollowed, From: f, Why: why}, func(s *Slot) { s.unfollow(f) })
 }
 
@@ -86,29 +86,29 @@ func (s *Slot) unfollow(n conclave.NodeID) {
 }
 
 // up reports whether this incarnation is alive.
-func (a *arranger) up(n conclave.NodeID) bool { return !n.IsZero() && a.live[n.Name] == n }
+func (a *planner) up(n conclave.NodeID) bool { return !n.IsZero() && a.live[n.Name] == n }
 
 // mayHold reports whether n is alive and not forbidden.
-func (a *arranger) mayHold(n conclave.NodeID) bool { return a.up(n) && !a.forbidden[n.Name] }
+func (a *planner) mayHold(n conclave.NodeID) bool { return a.up(n) && !a.forbidden[n.Name] }
 
 // mayLead reports whether n may hold a copy and is heard.
-func (a *arranger) mayLead(n conclave.NodeID) bool { return a.mayHold(n) && !a.unheard[n.Name] }
+func (a *planner) mayLead(n conclave.NodeID) bool { return a.mayHold(n) && !a.unheard[n.Name] }
 
-func (a *arranger) report(slot int, n conclave.NodeID) Report { return a.reports[reportKey{slot, n}] }
+func (a *planner) report(slot int, n conclave.NodeID) Report { return a.reports[reportKey{slot, n}] }
 
-func (a *arranger) caughtUp(s Slot, n conclave.NodeID) bool {
+func (a *planner) caughtUp(s Slot, n conclave.NodeID) bool {
 	return a.report(s.ID, n).caughtUpWith(s.LeaderEpoch)
 }
 
 // keptFollowers returns the followers that the slot should keep: those that are
 // alive, not forbidden and not leaving.
-func (a *arranger) keptFollowers(s Slot) []conclave.NodeID {
+func (a *planner) keptFollowers(s Slot) []conclave.NodeID {
 	return those(s.Followers, func(n conclave.NodeID) bool { return n != s.Leaving && a.mayHold(n) })
 }
 
 // fewest returns the open node with the smallest load for which fits returns
 // true, or the zero NodeID.
-func (a *arranger) fewest(load map[conclave.NodeID]int, s Slot, fits func(conclave.NodeID) bool) (best conclave.NodeID) {
+func (a *planner) fewest(load map[conclave.NodeID]int, s Slot, fits func(conclave.NodeID) bool) (best conclave.NodeID) {
 	for _, i := range a.rotation(s.ID) {
 		if n := a.open[i]; fits(n) && (best.IsZero() || load[n] < load[best]) {
 			best = n
@@ -119,7 +119,7 @@ func (a *arranger) fewest(load map[conclave.NodeID]int, s Slot, fits func(concla
 
 // newFollower returns the node that should be added to the followers of s, or
 // the zero NodeID.
-func (a *arranger) newFollower(s Slot) conclave.NodeID {
+func (a *planner) newFollower(s Slot) conclave.NodeID {
 	return a.fewest(a.follows, s, func(n conclave.NodeID) bool { return !s.Names(n.Name) })
 }
 
@@ -127,7 +127,7 @@ func (a *arranger) newFollower(s Slot) conclave.NodeID {
 // slot to slot. It breaks ties, so that the slots of one leader are followed by
 // all other nodes and not only by the next one in the alphabet. When the leader
 // dies, they all share its slots.
-func (a *arranger) rotation(slot int) []int {
+func (a *planner) rotation(slot int) []int {
 	n := len(a.open)
 	order := make([]int, n)
 	for i := range order {

@@ -20,7 +20,7 @@ type host struct {
 
 	mu       sync.Mutex // guards the fields below
 	listener net.Listener
-	closed   bool // between Refuse and Accept
+	closed   bool // between ClosePort and OpenPort
 }
 
 const (
@@ -28,7 +28,7 @@ const (
 	dialLimit  = time.Second          // of one dial
 )
 
-// open makes the proxy accept connections on l, except after Close or Refuse.
+// open makes the proxy accept connections on l, except after Close or ClosePort.
 func (h *host) open(l net.Listener) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -133,9 +133,9 @@ func (n *Net) Mend(from, to string) {
 // connection. It is how an answer is lost after the request was executed.
 func (n *Net) LoseNext(from, to string) { n.link(from, to).change(func(f *fault) { f.lose = true }) }
 
-// Refuse makes a host's proxy refuse dials of everyone until Accept. Connections
+// ClosePort makes a host's proxy refuse dials of everyone until OpenPort. Connections
 // stay, and the host goes on dialling others.
-func (n *Net) Refuse(name string) error {
+func (n *Net) ClosePort(name string) error {
 	h, err := n.host(name)
 	if err == nil {
 		h.shut(true)
@@ -143,8 +143,8 @@ func (n *Net) Refuse(name string) error {
 	return err
 }
 
-// Accept ends Refuse.
-func (n *Net) Accept(name string) error {
+// OpenPort ends ClosePort.
+func (n *Net) OpenPort(name string) error {
 	h, err := n.host(name)
 	if err != nil {
 		return err

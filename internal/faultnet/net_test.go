@@ -212,7 +212,7 @@ func TestOtherCaller_IsNotAffected(t *testing.T) {
 func TestRefuse_UntilAccept(t *testing.T) {
 	w := newFixture(t)
 	c := w.connect()
-	require.NoError(t, w.net.Refuse("b"))
+	require.NoError(t, w.net.ClosePort("b"))
 	_, err := w.dial()
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 	w.expectEcho(c)
@@ -229,10 +229,10 @@ func TestRefuse_UntilAccept(t *testing.T) {
 		return err == nil
 	}, 50*time.Millisecond, 5*time.Millisecond)
 
-	require.NoError(t, w.net.Accept("b"))
+	require.NoError(t, w.net.OpenPort("b"))
 	w.connect()
-	require.ErrorContains(t, w.net.Refuse("c"), "no such host listens: c")
-	require.ErrorContains(t, w.net.Accept("c"), "no such host listens: c")
+	require.ErrorContains(t, w.net.ClosePort("c"), "no such host listens: c")
+	require.ErrorContains(t, w.net.OpenPort("c"), "no such host listens: c")
 }
 
 func TestLeave_FreesTheAddress(t *testing.T) {

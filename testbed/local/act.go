@@ -109,9 +109,9 @@ func (d *Cluster) disturb(a testbed.Action) error {
 	case testbed.HalfOpen:
 		d.between(a, d.net.HalfOpen)
 	case testbed.ClosePort:
-		return d.net.Refuse(a.Node)
+		return d.net.ClosePort(a.Node)
 	case testbed.OpenPort:
-		return d.net.Accept(a.Node)
+		return d.net.OpenPort(a.Node)
 	case testbed.LoseNext:
 		d.between(a, func(from, to string) { d.net.LoseNext(to, from) })
 	default:

@@ -32,15 +32,15 @@ func (c *Cluster) Do(ctx context.Context, a testbed.Action) error {
 		}
 		return c.startAt(a.Node, a.Node, nowhere)
 	case testbed.ClosePort:
-		c.net.Refuse(a.Node)
+		c.net.ClosePort(a.Node)
 	case testbed.OpenPort:
-		c.net.Accept(a.Node)
+		c.net.OpenPort(a.Node)
 	case testbed.Twin:
 		return c.start(a.Node, a.Node+twin)
 	case testbed.Pause:
-		c.net.Freeze(a.Node)
+		c.net.Pause(a.Node)
 	case testbed.Resume:
-		c.net.Thaw(a.Node)
+		c.net.Resume(a.Node)
 	case testbed.Skew:
 		c.mu.Lock()
 		c.clocks[a.Node] = a.By

@@ -22,7 +22,7 @@ var clusterGuards = []guard{
 	{name: "the leader's port is not asked", by: on("the-port-is-asked"), patch: patch{
 		"elector/termcas/strategy.go", "if s.leaderAnswers(ctx, row) {", "if row.owner == \"\" {"}},
 	{name: "\"stopped\" is no promise", by: on("stopped-is-a-promise@3"), patch: patch{
-		"elector/observe.go", "s.left = max(s.left, term)", "s.left = max(s.left, 0)"}},
+		"elector/observe.go", "s.neverAgain = max(s.neverAgain, term)", "s.neverAgain = max(s.neverAgain, 0)"}},
 	{name: "trust without end + trust's timer does nothing", by: on("f07"), patch: patch{
 		"elector/elector.go", "if e.shared.stateAt(time.Now(), suspended) != Leading {", "if l := e.shared.lead; suspended || l == nil || l.ended != nil {"}, more: []patch{{
 		"elector/leadership.go", "expired := !time.Now().Before(l.until)", "expired := l.until.IsZero()"}}},

@@ -154,10 +154,10 @@ func TestBudget_FrozenAndKilledProcessesServeNothing(t *testing.T) {
 		near, far, ln := dial(t, n)
 		defer ln.Close()
 		start := time.Now()
-		n.Freeze("b")
+		n.Pause("b")
 		_, err := near.Write(make([]byte, 10))
 		require.NoError(t, err)
-		time.AfterFunc(time.Second, func() { n.Thaw("b") })
+		time.AfterFunc(time.Second, func() { n.Resume("b") })
 		assert.Equal(t, 1010*time.Millisecond, readAt(t, far, 10, start), "it is served after the thaw")
 
 		_, err = near.Write(make([]byte, 1000))

@@ -1,7 +1,7 @@
 // Package simnet is a network in memory, with the faults of a real one: hosts
 // that listen and dial by host:port, links with latency and bandwidth,
 // cuts in one direction or both, resets, half-open connections, and hosts that
-// are killed or frozen.
+// are killed or paused.
 //
 // It implements wire.Network, so that the same servers, clients and database
 // drivers that the processes use run over it inside a testing/synctest bubble,
@@ -10,15 +10,15 @@
 // counts as waiting, and delayed bytes are delivered by a timer.
 //
 //	Write ─▶ link a→b: bandwidth, latency ─▶ in flight ─▶ arrived ─▶ Read
-//	           │ a is frozen: held until it is thawed  │ cut:
+//	           │ a is paused: held until it is resumed │ cut:
 //	           ▼                                       ▼ sent again after 200, 400, 800 ms
 //	                                         b has no such connection: a reset goes back
 //
 // # Faults
 //
 //	Kill      the process dies, its kernel lives: a FIN is sent on each connection, and dials are refused
-//	Freeze    the process is suspended (SIGSTOP): its kernel accepts connections and bytes, the process does not
-//	          read them, and what it would have written is sent when it is thawed
+//	Pause     the process is suspended (SIGSTOP): its kernel accepts connections and bytes, the process does not
+//	          read them, and what it would have written is sent when it is resumed
 //	Cut       nothing passes from a to b; what was sent is sent again, with growing delays, and arrives after Heal
 //	Reset     the connections between a and b are reset at both ends
 //	HalfOpen  the connections between a and b are closed at b only; a gets a reset when it writes

@@ -107,23 +107,23 @@ func (n *Net) Kill(name string) {
 	n.hostOf(name).cpu.reset()
 }
 
-// Refuse makes a host's kernel refuse dials until Accept. Connections stay.
-func (n *Net) Refuse(name string) {
+// ClosePort makes a host's kernel refuse dials until OpenPort. Connections stay.
+func (n *Net) ClosePort(name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.hostOf(name).closed = true
 }
 
-// Accept ends Refuse.
-func (n *Net) Accept(name string) {
+// OpenPort ends ClosePort.
+func (n *Net) OpenPort(name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.hostOf(name).closed = false
 }
 
-// Freeze suspends a host's process as SIGSTOP does, as far as other hosts can
+// Pause suspends a host's process as SIGSTOP does, as far as other hosts can
 // observe it.
-func (n *Net) Freeze(name string) {
+func (n *Net) Pause(name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	h := n.hostOf(name)
@@ -132,8 +132,8 @@ func (n *Net) Freeze(name string) {
 	}
 }
 
-// Thaw resumes a frozen process: what it wrote while frozen is sent now.
-func (n *Net) Thaw(name string) {
+// Resume resumes a paused process: what it wrote meanwhile is sent now.
+func (n *Net) Resume(name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.thaw(name)

@@ -243,7 +243,7 @@ func TestLoseNext_BreaksConnection(t *testing.T) {
 
 func TestFreeze_HoldsReadsWritesAndDials(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
-		w.Freeze("b")
+		w.Pause("b")
 		assert.NotNil(t, w.Awake("b"))
 		io.WriteString(w.near, "question") // the kernel of b accepts it
 		io.WriteString(w.far, "answer")    // sent when b is thawed
@@ -267,7 +267,7 @@ func TestFreeze_HoldsReadsWritesAndDials(t *testing.T) {
 			dialled <- time.Since(start)
 		}()
 		time.Sleep(time.Second / 2) // within the limit of a dial
-		w.Thaw("b")
+		w.Resume("b")
 		assert.Nil(t, w.Awake("b"))
 		assert.Equal(t, "question", <-got)
 		assert.InDelta(t, time.Second/2, <-dialled, float64(time.Microsecond), "it dialled when it was thawed")
@@ -280,7 +280,7 @@ func TestFreeze_HoldsReadsWritesAndDials(t *testing.T) {
 
 func TestKill_OfFrozenProcessDropsItsWrites(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
-		w.Freeze("b")
+		w.Pause("b")
 		io.WriteString(w.far, "never written")
 		w.Kill("b")
 		_, err := w.near.Read(make([]byte, 1))
@@ -290,11 +290,11 @@ func TestKill_OfFrozenProcessDropsItsWrites(t *testing.T) {
 
 func TestRefuse_UntilAccept(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
-		w.Refuse("b")
+		w.ClosePort("b")
 		_, err := w.Host("a").DialContext(t.Context(), "tcp", w.ln.Addr().String())
 		assert.ErrorIs(t, err, syscall.ECONNREFUSED)
 		w.send(w.near, w.far, "the connection stays")
-		w.Accept("b")
+		w.OpenPort("b")
 		c, err := w.Host("a").DialContext(t.Context(), "tcp", w.ln.Addr().String())
 		require.NoError(t, err)
 		c.Close()

@@ -57,8 +57,8 @@ type Sent struct {
 // host is the network's state of a machine and of the process on it.
 type host struct {
 	frozen  bool
-	closed  bool          // it refuses dials; see Refuse
-	thawed  chan struct{} // closed by Thaw and by Kill; nil unless frozen
+	closed  bool          // it refuses dials; see ClosePort
+	thawed  chan struct{} // closed by Resume and by Kill; nil unless paused
 	waiting int           // number of dials that wait for thawed; see awake
 	kills   int           // number of processes that were killed here
 	cpu     *processor    // nil: computing takes no time
