@@ -98,7 +98,7 @@ func TestEventFilter_TypeIsAWordOrAll(t *testing.T) {
 
 // Each type of event that a node writes may be given to events --type.
 func TestEvents_TypesAreThoseOfTheTree(t *testing.T) {
-	written, found := regexp.MustCompile(`(?:Type: *|\.event\()"([a-z]+\.[a-z-]+)"`), 0
+	written, found := regexp.MustCompile(`(?:Type: *|\.event\((?:hclog\.[A-Z][a-z]+, )?)"([a-z]+\.[a-z-]+)"`), 0
 	for _, dir := range []string{"meta", "data", "session"} {
 		require.NoError(t, filepath.WalkDir("../../"+dir, func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {

@@ -63,7 +63,7 @@ func (a *app) showProcess(ctx context.Context, h *supervisor.Handle, name string
 
 func (a *app) startCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "start NAME", Short: "Start one local process and wait until it is ready, or runs if no meta node does", Args: want("NAME"), ValidArgsFunction: a.completeNames(processRoles),
+		Use: "start NAME", Short: "Start one local process and wait until it is ready", Args: want("NAME"), ValidArgsFunction: a.completeNames(processRoles),
 		RunE: a.onLocal(func(ctx context.Context, h *supervisor.Handle, args []string) error {
 			if err := h.Start(ctx, args[0]); err != nil {
 				return err
