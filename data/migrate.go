@@ -161,9 +161,10 @@ func (s *migrations) returnToSource(m *migration, now time.Time) {
 }
 
 // advance serves the slot if it may be read: the source's feed has been applied up
-// to its last position, or every session that must answer has answered a diff and
-// the source is not needed. Otherwise it takes the next step; see migration. It
-// returns when it must be called again even if nothing happens, or zero.
+// to its last position and no session has answered before, or every session that must
+// answer has answered a diff and the source is not needed. Otherwise it takes the next
+// step; see migration. It returns when it must be called again even if nothing happens,
+// or zero.
 func (s *migrations) advance(m *migration, now time.Time) time.Time {
 	if m.phase == applying && m.r.reached(m.sourceEpoch, m.end.GetPosition()) {
 		if len(m.answered) == 0 {

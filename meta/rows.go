@@ -200,7 +200,8 @@ func (a *arranger) settle(ctx context.Context, old, next conclavesql.State) (con
 	}
 }
 
-// awaitRight waits while the leadership is suspended.
+// awaitRight waits until this node leads and trusts itself, or ctx ends: while the
+// leadership is suspended.
 func (a *arranger) awaitRight(ctx context.Context) error {
 	for {
 		if _, ok := a.elector.Leading(); ok {

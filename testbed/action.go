@@ -93,8 +93,9 @@ var SwitchDefaults = map[string]string{"stop-push": "off", "push-guard": "on", "
 // those of the leader to one row.
 var Statements = []string{"statements", "writes", "elections", "decisions", "blacklist", "config", "freeze", "members", "switches", "table"}
 
-// HealAll ends every fault: it mends links, resumes and releases nodes, lets the
-// database accept everything, sets the clocks right, and starts dead nodes.
+// HealAll ends every fault: it mends links, opens ports, resumes and releases nodes,
+// lets the database accept everything, sets the clocks right, ends a burst, takes back
+// an operator's commands, and starts dead nodes.
 const HealAll Verb = "heal all"
 
 // Action is one action on one node at one moment. A fault that lasts is ended by

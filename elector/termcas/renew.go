@@ -187,7 +187,7 @@ func (s *Strategy) Record(ctx context.Context, won elector.Term) (elector.Term, 
 	if w == nil || w.term.Number != won.Number {
 		return won, nil
 	}
-	s.lateWin = nil // the term is led: its cause is not needed for a later election
+	s.unled = nil // the term is led: its cause is not needed for a later election
 	won.Leaderless = w.term.Leaderless
 	if w.term.Previous.IsZero() && w.term.Cause != elector.CauseFirst {
 		w.term.Previous = s.lastRecorded(ctx) // this node did not see the term that was resigned

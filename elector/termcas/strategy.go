@@ -36,7 +36,7 @@ type Strategy struct {
 	retries       int             // tries to wait for the present leader's lock
 	beat          uint64          // of the held term
 	election      *win            // the held term's election
-	lateWin       *win            // a win whose answer was lost, or which is not led yet
+	unled         *win            // a win whose answer was lost, or which is not led yet
 	owner         conclave.NodeID // the last owner that the row was seen to name,
 	ownerOf       uint64          // and in which term
 	leftAt        time.Time       // when this node found that its term had ended

@@ -78,7 +78,7 @@ func (s *Strategy) compete(ctx context.Context, me elector.Candidate, r row, why
 		return elector.Term{}, fmt.Errorf("prepare term %d: %w", w.term.Number, err)
 	}
 	// 6. Compare and swap.
-	for witness := lock; ; witness = "" {
+	for witness := lock; ; witness = "" { // first with the witness, then once without
 		n, err := s.swap(ctx, me, r, why, c, w.nonce, witness, connID)
 		if n == 1 && err == nil {
 			return s.won(c, witness, w), nil // 7. Won.
@@ -142,7 +142,7 @@ func (s *Strategy) pendingWin(me elector.Candidate, r row, why reason, last elec
 		w.term.Previous = s.owner // the resignation has emptied the row
 	} // if terms have passed unseen, Record asks the history
 	observed := r.term(me).ObservedFor(last)
-	late := s.lateWin
+	late := s.unled
 	switch {
 	case why == reasonOwnName && late != nil && late.nonce == r.nonce: // its election was never announced: this one takes its place
 		w.term.Cause, w.term.Previous, w.vacant = late.term.Cause, late.term.Previous, late.vacant
@@ -208,7 +208,7 @@ func (s *Strategy) won(c *witnessConn, lock string, w *win) elector.Term {
 	}
 	w.measure()
 	s.dropSpare()
-	s.beat, s.election, s.lateWin = 0, w, w
+	s.beat, s.election, s.unled = 0, w, w
 	s.held.Store(h)
 	return w.term
 }
@@ -244,7 +244,7 @@ func (s *Strategy) lost(ctx context.Context, me elector.Candidate, c *witnessCon
 // it is led. If the swap is executed later and wins, that term is never led (rule
 // 2).
 func (s *Strategy) unknownOutcome(ctx context.Context, me elector.Candidate, w *win, cause error) (elector.Term, error) {
-	s.lateWin = w
+	s.unled = w
 	s.health.failed(me, cause)
 	now, err := s.read(ctx)
 	if err != nil {

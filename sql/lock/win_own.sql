@@ -1,6 +1,6 @@
 -- Win the next term from myself (rule 2 of elector/termcas). The row names me,
 -- but I do not lead its term, because the answer to my win was lost, or I left
--- the term, or a receiver has seen a higher one. No other node can be leading
+-- the term, or a receiver has seen a higher one. No other node can lead
 -- it. Its predicates are those of every win:
 --   owner, term, nonce       as read. Of all that have read the same row one
 --                            changes it, since it changes all three. The nonce
