@@ -56,7 +56,11 @@ func (e *Elector) round(ctx context.Context) {
 	s.highest = max(s.highest, next.Number)
 	var begun, renewed *leadership
 	mine, inTime := next.Leader == e.cfg.ID, time.Now().Before(until)
-	if me.Holding != 0 && (!mine || next.Number != me.Holding) {
+	switch {
+	case me.Holding == 0 || mine && next.Number == me.Holding:
+	case mine:
+		e.apply(wins, ErrDeposed) // a defect of the strategy, which ends the held term
+	default:
 		e.apply(losesTerm, ErrDeposed)
 	}
 	switch {

@@ -84,8 +84,9 @@ var transitions = [...][6]State{
 	closesTerm:        {never, never, never, never, Following, Following},
 }
 
-// after returns the state that follows the event, and false if that is a defect,
-// which ends a held term.
+// after returns the state that follows the event, and false if that is a defect: then a
+// held term ends, or nothing changes. (A term is closed only after Lead has returned, so
+// no node stays in WindingDown by that.)
 func (s State) after(ev event) (to State, ok bool) {
 	switch to := transitions[ev][s]; {
 	case to == same:

@@ -27,7 +27,7 @@ func TestState_String(t *testing.T) {
 
 // The diagram in the package comment names every state and every event that changes
 // one.
-func TestTransitions_AsInPackageComment(t *testing.T) {
+func TestTransitions_AreDrawnInThePackageComment(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "doc.go", nil, parser.ParseComments|parser.PackageClauseOnly)
 	require.NoError(t, err)
 	_, drawing, _ := strings.Cut(file.Doc.Text(), "# The states of a node")
@@ -42,6 +42,26 @@ func TestTransitions_AsInPackageComment(t *testing.T) {
 				assert.Contains(t, drawing, event(i).String(), "the event changes a state")
 			}
 		}
+	}
+}
+
+// The cells on which no other test of this package depends.
+func TestTransitions_OfEventsThatFewTestsCause(t *testing.T) {
+	for _, c := range []struct {
+		from State
+		ev   event
+		to   State
+	}{
+		{Observing, asksToJoin, Following}, {Observing, abstentionEnds, Following},
+		{Following, asksToQuit, Observing}, {Following, abstains, Observing}, {Following, wins, Leading},
+		{Leading, asksToQuit, Resigning}, {Leading, asksToResign, Resigning}, {Leading, leadReturns, Resigning}, {Leading, losesWitness, Suspended},
+		{Suspended, reacquiresWitness, Leading}, {Suspended, asksToQuit, Resigning}, {Suspended, asksToResign, Resigning}, {Suspended, leadReturns, Resigning},
+		{Resigning, closesTerm, Following}, {WindingDown, closesTerm, Following},
+		{Leading, losesTerm, WindingDown}, {Suspended, losesTerm, WindingDown}, {Resigning, losesTerm, WindingDown},
+	} {
+		to, ok := c.from.after(c.ev)
+		assert.True(t, ok, "%s, %s", c.from, c.ev)
+		assert.Equal(t, c.to, to, "%s, %s", c.from, c.ev)
 	}
 }
 

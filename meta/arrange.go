@@ -39,7 +39,7 @@ func (a *arranger) arrange(ctx context.Context) (until time.Time, err error) {
 	in, d := a.input()
 	up := len(in.Live)
 	// No node knows the address of one that could not be listed.
-	in.Live = slices.DeleteFunc(in.Live, func(n conclave.NodeID) bool {
+	in.Live = slices.DeleteFunc(slices.Clone(in.Live), func(n conclave.NodeID) bool {
 		return !slices.ContainsFunc(a.state.Members.List, func(m wire.Member) bool { return m.Node == n })
 	})
 	if len(in.Live) == 0 {

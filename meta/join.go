@@ -143,7 +143,7 @@ func (j *joins) admit(ctx context.Context, st *stream, first *wirev1.JoinRequest
 			continue // another process registered under the name meanwhile
 		}
 		if fresh && !returns && m.Role != conclave.RoleMeta {
-			j.event(hclog.Info, "node.joined", conclave.Epoch{}, map[string]any{"node": m.Node.Name, "role": m.Role, "incarnation": m.Node.Incarnation, "address": m.Address},
+			j.event(hclog.Info, "node.joined", conclave.Epoch{}, map[string]any{"node": m.Node.Name, "role": m.Role, "incarnation": m.Node.Incarnation, "address": m.Address, "dialable": m.Dialable},
 				"%s %s joined at %s", m.Role, m.Node.Name, m.Address)
 		}
 		j.handleBeat(st, first)

@@ -53,13 +53,14 @@ func (a *arranger) setBlacklist(ctx context.Context, set blacklist.Set, what, na
 func checkSwitch(key, value string) error {
 	var keys []string
 	for _, s := range switchRules {
-		if keys = append(keys, s.key); s.key != key {
-			continue
-		}
-		if !s.check(value) {
+		switch {
+		case s.key != key:
+			keys = append(keys, s.key)
+		case !s.check(value):
 			return wire.Errorf(wire.CodeBadRequest, "switch %s: invalid value %.128q (want %s)", key, value, s.want)
+		default:
+			return nil
 		}
-		return nil
 	}
 	return wire.Errorf(wire.CodeNotFound, "unknown switch %.128q (want one of %s)", key, strings.Join(keys, ", "))
 }

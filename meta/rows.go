@@ -174,13 +174,14 @@ func (a *arranger) settle(ctx context.Context, old, next conclavesql.State) (con
 		outcome, refusal := a.traced(old, next, func() (conclavesql.Outcome, error) { return a.config.Store.Write(ctx, a.fence, old, next) })
 		open = open || refusal != nil && !conclavesql.NotExecuted(refusal)
 		silent := !conclavesql.Answered(refusal)
-		for err := refusal; outcome == conclavesql.Unknown; silent = silent || err != nil {
+		for err := refusal; outcome == conclavesql.Unknown; {
 			a.complain(why, err)
 			pause = sleep.Longer(pause, 10*time.Millisecond, a.config.Beat/4)
-			if err := sleep.For(ctx, pause); err != nil {
-				return outcome, err
+			if ended := sleep.For(ctx, pause); ended != nil {
+				return outcome, ended
 			}
 			outcome, _, err = a.config.Store.Settle(ctx, a.fence, old, next)
+			silent = silent || err != nil
 		}
 		if outcome != conclavesql.Unwritten {
 			a.failures.Forget(why)

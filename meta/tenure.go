@@ -80,10 +80,11 @@ func (t *tenure) runRounds() {
 	}
 }
 
-// event records an event of this term, and logs it.
+// event records an event of this term, and logs it: by its type, since its text may have
+// what others have sent, which only a field escapes.
 func (t *tenure) event(level hclog.Level, what string, epoch conclave.Epoch, data map[string]any, format string, args ...any) {
 	e := wire.Event{Type: what, Term: t.term.Number, Text: fmt.Sprintf(format, args...), Data: data}
-	var fields []any
+	fields := []any{"text", e.Text}
 	if !epoch.IsZero() {
 		e.Epoch = &epoch
 		fields = append(fields, "epoch", epoch.String())
@@ -92,7 +93,7 @@ func (t *tenure) event(level hclog.Level, what string, epoch conclave.Epoch, dat
 		fields = append(fields, key, data[key])
 	}
 	t.events.Add(e)
-	t.log.Log(level, e.Text, fields...)
+	t.log.Log(level, what, fields...)
 }
 
 // complain logs why something fails: as a warning if the reason is new, or was a

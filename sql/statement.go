@@ -69,7 +69,7 @@ func statement(path string) string { return Statement(files, path) }
 
 // Statement returns the content of a file without its comment lines, because
 // the driver would count question marks in comments as parameters. It panics if
-// the file does not exist, which every test would show. A package with tables
+// the file does not exist, which a test of this package would show. A package with tables
 // of its own embeds its statements by the same rule: one in each file, which
 // begins with the reason for every predicate.
 func Statement(files fs.FS, path string) string {

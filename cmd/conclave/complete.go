@@ -40,18 +40,21 @@ func (a *app) completeNames(roles []string, more ...string) cobra.CompletionFunc
 
 // completeFlag makes the shell complete the values of a flag.
 func completeFlag(cmd *cobra.Command, flag string, words ...string) {
-	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // fails for an unknown flag only
+	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // there is no such flag
+	}
 }
 
 // choice is the value of a flag that takes one of a few words.
 type choice struct {
 	value *string
 	words []string
+	empty bool // none, if that is the default
 }
 
 // addChoice adds such a flag, whose default is the present value.
 func addChoice(cmd *cobra.Command, value *string, name, usage string, words ...string) {
-	cmd.Flags().Var(choice{value, words}, name, usage)
+	cmd.Flags().Var(choice{value, words, *value == ""}, name, usage)
 	completeFlag(cmd, name, words...)
 }
 
@@ -62,7 +65,7 @@ func (c choice) Type() string { return "string" }
 
 // Set refuses other words.
 func (c choice) Set(word string) error {
-	if !slices.Contains(c.words, word) {
+	if !slices.Contains(c.words, word) && !(c.empty && word == "") {
 		last := len(c.words) - 1
 		return fmt.Errorf("want %s or %s", strings.Join(c.words[:last], ", "), c.words[last])
 	}

@@ -56,26 +56,31 @@ forwards and backwards, message by message.`,
 			case act && len(a.metas) > 0:
 				return usageError{errors.New("--allow-actions needs the cluster in --dir, or --on compose: it cannot kill processes of another machine")}
 			}
-			ctx := cmd.Context()
-			ln, err := listenConsole(ctx, "--listen", listen)
-			if err != nil {
+			if err := checkAddress("--listen", listen); err != nil {
 				return err
 			}
-			defer ln.Close() // the console has closed it, unless it was never started
+			ctx := cmd.Context()
+			var source console.Source
+			var err error
+			end := func() error { return nil }
 			switch {
 			case recording != "":
-				return a.serveRecording(ctx, ln, hosts, recording)
+				source, err = recordingSource(recording)
 			case on == "compose":
-				return a.serveContainers(ctx, ln, hosts, of, act)
+				source, end, err = a.containersSource(ctx, of, act)
+			default:
+				if source, err = a.liveSource(act); err == nil {
+					err = a.reachMetas(ctx)
+				}
 			}
-			source, err := a.liveSource(act)
 			if err != nil {
 				return err
 			}
-			if err := a.reachMetas(ctx); err != nil {
-				return err
+			ln, err := listenConsole(ctx, "--listen", listen)
+			if err == nil {
+				err = a.serveConsole(ctx, ln, hosts, source)
 			}
-			return a.serveConsole(ctx, ln, hosts, source)
+			return errors.Join(err, end())
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", consoleAddress, "address to listen on")
@@ -103,7 +108,7 @@ func (a *app) reachMetas(ctx context.Context) error {
 	errs := make([]error, len(metas))
 	var asking sync.WaitGroup
 	for i, m := range metas {
-		asking.Go(func() { _, errs[i] = outside.Probe(ctx, a.http, m) })
+		asking.Go(func() { _, errs[i] = a.getPage(ctx, m, "/healthz", new(any)) })
 	}
 	asking.Wait()
 	if slices.Contains(errs, nil) {
@@ -112,18 +117,18 @@ func (a *app) reachMetas(ctx context.Context) error {
 	return wire.Errorf(wire.CodeUnavailable, "no meta of --meta answers: %v", errors.Join(errs...))
 }
 
-// serveRecording plays a recording until ctx ends.
-func (a *app) serveRecording(ctx context.Context, ln net.Listener, hosts []string, file string) error {
+// recordingSource returns the source for a recording.
+func recordingSource(file string) (console.Source, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return usageError{fmt.Errorf("--recording: %w", err)}
+		return nil, usageError{fmt.Errorf("--recording: %w", err)}
 	}
 	defer f.Close()
 	r, err := journal.Open(f)
 	if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	return a.serveConsole(ctx, ln, hosts, recorded.New(r))
+	return recorded.New(r), nil
 }
 
 // liveSource returns the source for the cluster in --dir, or of --meta.
@@ -158,14 +163,22 @@ func (a *app) liveSource(act bool) (*live.Source, error) {
 	return live.New(cfg), nil
 }
 
-// listenConsole listens at the address of a flag.
-func listenConsole(ctx context.Context, flag, address string) (net.Listener, error) {
+// checkAddress returns a usageError if a flag has no address.
+func checkAddress(flag, address string) error {
 	_, port, err := net.SplitHostPort(address)
 	if err == nil {
 		_, err = net.LookupPort("tcp", port)
 	}
 	if err != nil {
-		return nil, usageError{fmt.Errorf("%s %q: want HOST:PORT", flag, address)}
+		return usageError{fmt.Errorf("%s %q: want HOST:PORT", flag, address)}
+	}
+	return nil
+}
+
+// listenConsole listens at the address of a flag.
+func listenConsole(ctx context.Context, flag, address string) (net.Listener, error) {
+	if err := checkAddress(flag, address); err != nil {
+		return nil, err
 	}
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {

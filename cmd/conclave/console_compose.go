@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"conclave/testbed"
+	"conclave/testbed/console"
 	"conclave/testbed/console/live"
 	"conclave/testbed/containers"
 	"conclave/testbed/containers/compose"
@@ -31,15 +31,14 @@ func (p *composeProject) bind(f *pflag.FlagSet) {
 	f.StringVar(&p.dir, "compose-dir", ".", "with --on compose: folder of docker-compose.yml, whose secrets are used")
 }
 
-// serveContainers serves the page of a project of containers until ctx ends.
-func (a *app) serveContainers(ctx context.Context, ln net.Listener, hosts []string, of composeProject, act bool) error {
+// containersSource returns the source for a project of containers, and what ends it.
+func (a *app) containersSource(ctx context.Context, of composeProject, act bool) (_ console.Source, end func() error, err error) {
 	cluster, settings, err := of.attach(ctx)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	own := slices.Collect(maps.Values(cluster.Addresses()))
 	web := &http.Client{Transport: cluster.Secure(&http.Transport{DialContext: cluster.Dial, ResponseHeaderTimeout: 10 * time.Second})}
-	defer web.CloseIdleConnections()
 	cfg := live.Config{
 		Title: "the containers of " + of.name, Settings: settings, HTTP: web,
 		TokenFor:  func(address string) string { return rights.TokenFor(cluster.Token(), address, own) },
@@ -48,7 +47,10 @@ func (a *app) serveContainers(ctx context.Context, ln net.Listener, hosts []stri
 	if act {
 		cfg.Cluster = cluster
 	}
-	return errors.Join(a.serveConsole(ctx, ln, hosts, live.New(cfg)), cluster.Close(context.WithoutCancel(ctx)))
+	return live.New(cfg), func() error {
+		web.CloseIdleConnections()
+		return cluster.Close(context.WithoutCancel(ctx))
+	}, nil
 }
 
 // attach returns the cluster, and the settings with which its metas were started.

@@ -78,6 +78,9 @@ conclave logs supervisor`,
 conclave leader
 conclave leader --after 7 --wait 10s      wait for a leader of a term above 7
 conclave leader --meta 10.0.0.1:9615,10.0.0.2:9615`,
+	"election": `
+conclave election list
+conclave election observe meta-1          it no longer competes for the leadership`,
 	"elections": "conclave election list              the same under its other name",
 	"resign":    "conclave election resign            the same under its other name",
 	"election list": `
@@ -94,7 +97,10 @@ conclave election force-refresh meta-2 --force`,
 	"slots": `
 conclave slots
 conclave slots 17 18                      only these, one row each`,
-	"nodes":          "conclave nodes --role session",
+	"nodes": "conclave nodes --role session",
+	"blacklist": `
+conclave blacklist add data-1 --reason 'disk is failing'
+conclave blacklist list`,
 	"blacklist list": "conclave blacklist list",
 	"blacklist add": `
 conclave blacklist add data-1 --reason 'disk is failing'
@@ -103,9 +109,15 @@ conclave blacklist add data-1 --dry-run`,
 	"drain": `
 conclave drain data-1                     hand over all its slots while it serves
 conclave blacklist remove data-1          let it have slots again`,
+	"switch": `
+conclave switch list
+conclave switch set stop-push on          no lists are pushed until it is off`,
 	"switch list": "conclave switch list",
 	"switch get":  "conclave switch get push-guard",
 	"switch set":  "conclave switch set stop-push on",
+	"config": `
+conclave config set limits '{"rate": 100}'
+conclave config get limits`,
 	"config list": "conclave config list",
 	"config get":  "conclave config get limits",
 	"config set": `
@@ -145,10 +157,16 @@ conclave clients publisher-1              those with that name`,
 	"demo": `
 conclave demo
 conclave demo --on compose                in containers (first: make image)`,
+	"chaos": `
+conclave chaos list
+conclave chaos run f01`,
 	"chaos list": `
 conclave chaos list
 conclave chaos list 'f0*'
 conclave chaos list session frozen        those whose name or description has both words`,
+	"scenario": `
+conclave scenario grammar
+conclave scenario check mine.txt`,
 	"scenario check":   "conclave scenario check mine.txt f01",
 	"scenario grammar": "conclave scenario grammar",
 	"chaos run": `
@@ -161,6 +179,9 @@ conclave bench
 conclave bench --only leader-killed --repeat 5
 conclave bench --full --report growth.json   growth with registrations, connections and load
 conclave bench --full --only registrations,overload --max-registrations 100000 --for 1m`,
+	"lab": `
+conclave lab elections
+conclave lab oversell --buyers 300`,
 	"lab elections": `
 conclave lab elections
 conclave lab elections --rules article-000,article-003 --html report.html`,

@@ -73,7 +73,7 @@ func (a *app) startCommand() *cobra.Command {
 				return err
 			}
 			if joinsLater(ps, args[0]) {
-				line(a.stderr, "%s runs and joins when a meta node does: conclave start meta-1", args[0])
+				line(a.stderr, "%s runs and joins when a meta node does: %s", args[0], a.hint("start meta-1"))
 			} else if err := a.awaitReady(ctx, h, args[0]); err != nil {
 				return err
 			}

@@ -277,7 +277,9 @@ func (a *app) awaitReady(ctx context.Context, h *supervisor.Handle, names ...str
 				waiting = append(waiting, p.Name)
 			}
 		}
-		show(fmt.Sprintf("%d of %s ready; waiting for %s", len(ps)-len(waiting), plural(len(ps), "process"), strings.Join(waiting, ", ")))
+		if err == nil {
+			show(fmt.Sprintf("%d of %s ready; waiting for %s", len(ps)-len(waiting), plural(len(ps), "process"), strings.Join(waiting, ", ")))
+		}
 		return ps, err
 	})
 }

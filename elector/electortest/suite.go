@@ -114,7 +114,7 @@ func failsAlone(t *testing.T) {
 	assert.Contains(t, string(out), "--- FAIL: "+t.Name()+" ")
 }
 
-// The cases of the suite, in the order of the list in suite.go: what happens to a
+// The cases of the suite, in the order of the list above: what happens to a
 // cluster with a leader.
 
 func oneLeaderOfMany(t *testing.T, c *Cluster, leader *Node, term elector.Term) {

@@ -78,7 +78,7 @@ func (s *Strategy) createRow(ctx context.Context, me elector.Candidate) (row, er
 // own statements only.
 func (r row) term(me elector.Candidate) elector.Term {
 	t := elector.Term{Number: r.number, Beat: r.beat, Lease: r.lease, Age: r.age}
-	if owner := r.leader(); owner != me.ID {
+	if owner := r.leader(); !owner.IsZero() && owner != me.ID {
 		t.Leader, t.Address = owner, r.address
 	}
 	return t

@@ -35,7 +35,7 @@ func Storms(seed uint64, size testbed.Size, on *testbed.Capabilities, only strin
 			if len(round) == 0 {
 				return
 			}
-			s := Scenario{Name: fmt.Sprintf("storm-%d-%d", seed, n), About: fmt.Sprintf("Storm %d of seed %b.", n, seed), Cluster: size}
+			s := Scenario{Name: fmt.Sprintf("storm-%d-%d", seed, n), About: fmt.Sprintf("Storm %d of seed %d.", n, seed), Cluster: size}
 			b := &stormBuilder{Rand: r, s: &s, on: on}
 			t := round[0]
 			round = round[1:]
@@ -106,7 +106,7 @@ var losslessThemes = []theme{
 	{"all metas are down", func(b *stormBuilder) { b.roleAway("meta", b.away(), testbed.Kill) }},
 	{"all metas are frozen, and a node dies", metasFrozen},
 	{"power cut of data nodes and sessions", func(b *stormBuilder) { powerCut(b, b.away(), 500*time.Millisecond) }},
-	{"power cut of data nodes and sessions, at once", func(b *stormBuilder) { powerCut(b, b.between(500*time.Millisecond, 4*second), time.Millisecond) }},
+	{"power cut of data nodes and sessions, at once", func(b *stormBuilder) { powerCut(b, b.between(500*time.Millisecond, 4*second), 0) }},
 	{"the last of a role is drained", drainLast},
 	{"one session is drained, the other dies", drainOneKillOther},
 	{"the leader and a session die", leaderAndSession},

@@ -60,7 +60,9 @@ func (p *parser) form(d *testbed.Step, words []string) (err error) {
 		words = words[n:]
 	}
 	for err == nil && len(p.words) > 0 && options[p.words[0]] != "" {
-		err = p.part(d, options[p.next()])
+		word := p.next()
+		err = p.part(d, options[word])
+		delete(options, word)
 	}
 	if err == nil && d.Verb == testbed.Slow && d.By == 0 && d.Rate == 0 {
 		err = fmt.Errorf("slow %s: want by DURATION or rate BYTES", d.Who)

@@ -127,9 +127,8 @@ func (s Session) reliable(id int64) bool {
 }
 
 // whileReliable returns true after an event, and false when ctx ends, when the session with
-// this id cannot be relied on, or when its connection was replaced.
-func (c *Client) whileReliable(ctx context.Context, id int64, events <-chan zk.Event) bool {
-	began, _ := c.Session()
+// this id cannot be relied on, or when its connection was replaced since began.
+func (c *Client) whileReliable(ctx context.Context, began Session, id int64, events <-chan zk.Event) bool {
 	for {
 		s, changed := c.Session()
 		if s.Link != began.Link || !s.reliable(id) {

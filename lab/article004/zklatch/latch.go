@@ -179,6 +179,7 @@ func (l *Latch) run() {
 // leadWhileFirst leads until the place is lost, or the session is in doubt.
 func (l *Latch) leadWhileFirst(ctx context.Context) error {
 	for {
+		began, _ := l.queue.c.Session()
 		_, _, events, err := l.queue.c.GetW(ctx, l.place.path()) // it may be deleted by hand
 		switch {
 		case errors.Is(err, ErrNoNode):
@@ -190,7 +191,7 @@ func (l *Latch) leadWhileFirst(ctx context.Context) error {
 			return nil
 		}
 		l.lead(l.place.session)
-		if !l.queue.c.whileReliable(ctx, l.place.session, events) {
+		if !l.queue.c.whileReliable(ctx, began, l.place.session, events) {
 			return nil
 		}
 	}

@@ -122,6 +122,7 @@ func (m *Mutex) heldBy() (session int64, held bool) {
 // soon as the hold cannot be relied on, which is before the servers can have given it to
 // another client. cancel ends it earlier, and joins its goroutine.
 func (m *Mutex) Holding(parent context.Context) (ctx context.Context, cancel func()) {
+	began, _ := m.queue.c.Session()
 	session, held := m.heldBy()
 	ctx, end := context.WithCancelCause(parent)
 	if !held {
@@ -130,7 +131,7 @@ func (m *Mutex) Holding(parent context.Context) (ctx context.Context, cancel fun
 	}
 	var group sync.WaitGroup
 	group.Go(func() {
-		m.queue.c.whileReliable(ctx, session, nil)
+		m.queue.c.whileReliable(ctx, began, session, nil)
 		end(ErrSuspended) // changes nothing if ctx has ended
 	})
 	return ctx, func() {

@@ -122,16 +122,27 @@ func (s *Source) tail(ctx context.Context) {
 		began := time.Now()
 		all, err := files.read(func(at time.Time, c trace.Claim) {
 			s.record.event(at, c)
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			switch c.Kind {
-			case trace.Led, trace.Extended:
-				s.beliefs.Trusts(c.Node.Name, c.Term, at.UnixMilli(), c.Until.UnixMilli())
-			case trace.Left:
-				s.beliefs.Left(c.Node.Name, c.Term, at.UnixMilli())
-			}
+			s.believe(at, c)
 		})
 		s.record.took(began, all, err)
+	}
+}
+
+// believe notes what a claim says of who trusts itself to lead. Of a term whose beginning
+// is not known nothing is shown.
+func (s *Source) believe(at time.Time, c trace.Claim) {
+	switch c.Kind {
+	case trace.Led, trace.Extended, trace.Left:
+	default:
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case c.Kind == trace.Left:
+		s.beliefs.Left(c.Node.Name, c.Term, at.UnixMilli())
+	case c.Kind == trace.Led || s.beliefs.Of(c.Node.Name, c.Term).Term != 0:
+		s.beliefs.Trusts(c.Node.Name, c.Term, at.UnixMilli(), c.Until.UnixMilli())
 	}
 }
 

@@ -3,7 +3,6 @@ package supervisor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -91,25 +90,37 @@ func closeControl(server *http.Server) {
 	}
 }
 
-// answer writes nothing, or the text of an error.
+// kinds are the errors that an answer of the socket distinguishes, by its status.
+var kinds = map[int]error{http.StatusConflict: ErrRunning, http.StatusNotFound: ErrNoProcess}
+
+// answer writes nothing, or the text of an error with its status.
 func answer(w http.ResponseWriter, err error) {
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+	if err == nil {
+		return
 	}
+	status := http.StatusInternalServerError
+	for s, kind := range kinds {
+		if errors.Is(err, kind) {
+			status = s
+		}
+	}
+	http.Error(w, err.Error(), status)
 }
 
-// answerOf returns the error in an answer, nil if there is none. Its text begins with
-// that of the error which a caller can test for.
+// answered is the supervisor's error with its text.
+type answered struct {
+	text string
+	kind error
+}
+
+func (a answered) Error() string { return a.text }
+func (a answered) Unwrap() error { return a.kind }
+
+// answerOf returns the error in an answer, nil if there is none.
 func answerOf(res *http.Response) error {
 	text, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
 	if err != nil || res.StatusCode == http.StatusOK {
 		return err
 	}
-	says := strings.TrimSuffix(string(text), "\n")
-	for _, kind := range []error{ErrRunning, ErrNoProcess} {
-		if rest, is := strings.CutPrefix(says, kind.Error()); is {
-			return fmt.Errorf("%w%s", kind, rest)
-		}
-	}
-	return errors.New(says)
+	return answered{strings.TrimSuffix(string(text), "\n"), kinds[res.StatusCode]}
 }

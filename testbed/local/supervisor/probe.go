@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"slices"
@@ -29,15 +30,27 @@ type Process struct {
 	Advertised  string `json:"-"`                // the address at which the others reach it
 }
 
-// probeClient returns the client for the processes of a cluster.
+// probeClient returns the client for the processes of a cluster, which keeps the last
+// certificates that were valid while new ones are being written.
 func probeClient(cfg Config) *http.Client {
-	if dir := cfg.tlsDir(roleClient); dir != "" {
-		if set, err := certs.Load(dir, "", func(error) {}); err == nil {
-			return outside.HTTP(nil, set.Client)
-		}
+	dir := cfg.tlsDir(roleClient)
+	if c, ok := probeClients.Load(dir); ok {
+		return c.(*http.Client)
 	}
-	return outside.HTTP(nil, nil) // nodes that use TLS say so in their answer
+	var settings func() *tls.Config
+	if dir != "" {
+		set, err := certs.Load(dir, "", func(error) {})
+		if err != nil {
+			return outside.HTTP(nil, nil) // nodes that use TLS say so in their answer
+		}
+		settings = set.Client
+	}
+	kept, _ := probeClients.LoadOrStore(dir, outside.HTTP(nil, settings))
+	return kept.(*http.Client)
 }
+
+// probeClients has the probe clients by the folder of their certificates.
+var probeClients sync.Map
 
 const probeWait = 500 * time.Millisecond
 

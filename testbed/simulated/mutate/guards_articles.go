@@ -284,7 +284,7 @@ var articleGuards = []guard{
 	{name: "004: hasLeadership does not look at the clock", test: test("./lab/article004/zklatch", "TestArticleASilentServerEndsTheLeadershipByOurClock"), patch: patch{
 		"lab/article004/zklatch/client.go", "return s.ID == id && s.Connected() && time.Now().Before(s.trustedUntil())", "return s.ID == id && s.Connected()"}},
 	{name: "004: a reconnect always resets", test: test("./lab/article004/zklatch", "TestArticleAReconnectComparesTheOwner"), patch: patch{
-		"lab/article004/zklatch/latch.go", "whileReliable(ctx, l.place.session, events) {\n\t\t\treturn nil", "whileReliable(ctx, l.place.session, events) {\n\t\t\treturn ErrPlaceLost"}},
+		"lab/article004/zklatch/latch.go", "whileReliable(ctx, began, l.place.session, events) {\n\t\t\treturn nil", "whileReliable(ctx, began, l.place.session, events) {\n\t\t\treturn ErrPlaceLost"}},
 	{name: "004: a node of an older session counts", test: test("./lab/article004/zklatch", "TestArticleANodeOfAnOlderSessionDoesNotCount"), patch: patch{
 		"lab/article004/zklatch/queue.go", "if s.ID != 0 && s.ID != p.session {", "if s.ID != 0 && s.ID < p.session {"}, more: []patch{{
 		"lab/article004/zklatch/queue.go", "now.ID == p.session", "now.ID >= p.session"}}},

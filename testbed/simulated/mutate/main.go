@@ -75,9 +75,13 @@ func (g guard) result(dir string) (string, error) {
 
 // remove writes an overlay in which the guards are missing, into dir.
 func remove(dir string, out ...guard) error {
-	texts := map[string]string{}
+	texts, applied := map[string]string{}, map[patch]bool{}
 	for _, g := range out {
 		for _, p := range append([]patch{g.patch}, g.more...) {
+			if applied[p] {
+				continue // guards that cover each other have it in common
+			}
+			applied[p] = true
 			if err := p.apply(texts); err != nil {
 				return err
 			}
@@ -119,12 +123,15 @@ func (p patch) apply(texts map[string]string) error {
 	return nil
 }
 
+// limit is for one test, or one play.
+const limit = 30 * time.Minute
+
 // problem is what a test, or a play of the simulator, says first.
 var problem = regexp.MustCompile(`Error:\s+(.{0,110})|(panic: .{0,110})`)
 
 // fails plays the test with the overlay in dir. It returns what failed, or "".
 func (u unit) fails(dir string) (why string, err error) {
-	args := []string{"test", "-overlay", filepath.Join(dir, "overlay.json"), "-run", "^" + u.name + "$", "-timeout", "10m", "-v", u.pkg}
+	args := []string{"test", "-overlay", filepath.Join(dir, "overlay.json"), "-run", "^" + u.name + "$", "-timeout", limit.String(), "-v", u.pkg}
 	if u.pkg == "./data" {
 		args = append(args, "-rapid.nofailfile") // otherwise rapid writes a file beside the tests
 	}
@@ -137,6 +144,8 @@ func (u unit) fails(dir string) (why string, err error) {
 		return "", fmt.Errorf("%s: no test %s", u.pkg, u.name)
 	case err == nil:
 		return "", nil
+	case bytes.Contains(out, []byte("panic: test timed out")):
+		return "", fmt.Errorf("%s %s has not ended within %v", u.pkg, u.name, limit)
 	case !errors.As(err, &exit), !bytes.Contains(out, []byte("--- FAIL: "+u.name)) && !bytes.Contains(out, []byte("panic: ")):
 		return "", fmt.Errorf("%s %s did not run: %w\n%s", u.pkg, u.name, err, out)
 	}
