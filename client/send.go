@@ -56,7 +56,7 @@ func (l *link) runSend(ctx context.Context) {
 }
 
 // next makes the next message; nil when nothing is queued that may be sent now.
-// Publications are taken in the order of their classes (send.go), as far as the
+// Publications are taken in the order of their classes (classOf), as far as the
 // window allows. The rest of a message is limited by its size: applications may
 // close tens of thousands of subscriptions at once.
 func (l *link) next() *wirev1.ClientMessage {

@@ -70,7 +70,7 @@
 //	Watch         one for each session's change feed                   service.go
 //	differ.run    diffs, at most 16 at a time with one session         diff.go
 //	sweeper.run   lost owners each beat, old tombstones each fifth     sweep.go
-//	repairer.run  comparisons in the background                        repair.go
+//	repairer.run  comparisons in the background                        sweep.go
 //
 // A slot has no goroutine of its own, and no lock is held across a call.
 //

@@ -238,7 +238,7 @@ func (c *clients) refuse(why string) {
 func (c *clients) askToMove(reason string) (asked int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, conn := range c.inOrder() {
+	for _, conn := range inOrder(slices.Collect(maps.Values(c.open))) {
 		conn.asked = true
 		conn.out.add(func(o *registry.Outbox) { o.Move, o.MoveTo = reason, "" })
 	}
@@ -274,7 +274,7 @@ func (c *clients) advertise(sessions []string) {
 		return
 	}
 	c.sessions = sessions
-	for _, conn := range c.inOrder() {
+	for _, conn := range inOrder(slices.Collect(maps.Values(c.open))) {
 		conn.out.add(func(o *registry.Outbox) { o.Sessions = sessions })
 	}
 }
@@ -422,14 +422,14 @@ func (c *clients) removedLately(lost map[string]int, now time.Time) {
 // admitted.
 func (c *clients) snapshot() []*connection {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.inOrder()
+	out := slices.Collect(maps.Values(c.open))
+	c.mu.Unlock()
+	return inOrder(out) // for many clients that takes long: without the lock
 }
 
-func (c *clients) inOrder() []*connection {
-	out := slices.Collect(maps.Values(c.open))
-	slices.SortFunc(out, func(a, b *connection) int { return cmp.Compare(a.Number, b.Number) })
-	return out
+func inOrder(all []*connection) []*connection {
+	slices.SortFunc(all, func(a, b *connection) int { return cmp.Compare(a.Number, b.Number) })
+	return all
 }
 
 // connection is one Connect stream of a client.

@@ -91,8 +91,8 @@
 // balancing, if every slot is stable and every node heard, Limits.LeaderMoves
 // hand-overs or, if the leaders are even, Limits.FollowerMoves followers.
 //
-// Protection (a frozen table) forbids steps 3 to 5, and no slot leaves the nodes
-// of its row (docs/adr/0025). The slot of a missing leader waits for its node. If
+// Protection (a frozen table) forbids to drain, to replicate and to balance, and no
+// slot leaves the nodes of its row (docs/adr/0025). The slot of a missing leader waits for its node. If
 // the node is back as a newer incarnation, the slot goes to a complete copy in
 // the row, and the node follows; if no copy is complete, the newer incarnation
 // leads. Switching slots may become stable, and preparing slots wait.

@@ -173,7 +173,8 @@ func (p *Peers) Dial(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
-	return conn.Close()
+	_ = conn.Close() // it is not needed any more
+	return nil
 }
 
 // Knock returns the identity and role of the node at an address. It first makes

@@ -78,8 +78,8 @@ func (v *View) Set(s State) {
 	v.replace(s)
 }
 
-// Apply accepts the kinds that are newer and reports whether there were any.
-// The error is ErrBehind if a table delta did not apply, or wraps
+// Apply accepts the kinds that are newer, ignores one without an epoch, and reports
+// whether there were any. The error is ErrBehind if a table delta did not apply, or wraps
 // slot.ErrInvalid if the table is invalid; the other kinds are accepted in
 // either case.
 func (v *View) Apply(in *wirev1.State) (bool, error) {

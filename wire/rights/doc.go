@@ -1,8 +1,8 @@
 // Package rights decides who may do what: a token names an identity, and the
 // identity has a right.
 //
-//	set.go     the four rights, and tokens as parsed from a file, or bound to an address
-//	tokens.go  the tokens that are valid now: reloaded, and revoked
+//	tokens.go  the four rights, tokens as parsed from a file, or bound to an address, and
+//	           those that are valid now: reloaded, and revoked
 //
 // A node without tokens is open: every request has the right operator.
 //
