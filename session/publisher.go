@@ -33,7 +33,7 @@ func (c *clientService) registerNow(ctx context.Context, conn *connection, publi
 	}
 	now, later := c.room.split(publishers)
 	c.put(conn, now)
-	for _, p := range w.add(later) {
+	for _, p := range w.add(newest(later)) {
 		refused = append(refused, refusal(p.GetId(), wire.Errorf(wire.CodeLimitReached,
 			"%d bytes are too many to wait until the data nodes have stored earlier registrations", sizeOf(p))))
 	}
@@ -43,6 +43,15 @@ func (c *clientService) registerNow(ctx context.Context, conn *connection, publi
 		}
 	})
 	return refused
+}
+
+// newest returns of registrations with one id the one with the highest version.
+func newest(publishers []*wirev1.Publisher) []*wirev1.Publisher {
+	versions := map[string]int64{}
+	for _, p := range publishers {
+		versions[p.GetId()] = max(versions[p.GetId()], p.GetVersion())
+	}
+	return slices.DeleteFunc(publishers, func(p *wirev1.Publisher) bool { return p.GetVersion() < versions[p.GetId()] })
 }
 
 // registerNext registers the first of what waits, up to a large one, and reports

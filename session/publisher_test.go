@@ -141,6 +141,18 @@ func TestRoom_NewerVersionReplacesTheOneThatWaits(t *testing.T) {
 	})
 }
 
+// The same within one message, in whatever order it has them.
+func TestRoom_HighestVersionOfAMessageWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFullSession(t)
+		s.take(t.Context(), append(versions("falling", 2), versions("falling", 1)...))
+		s.take(t.Context(), append(versions("rising", 1), versions("rising", 2)...))
+		s.settle()
+		assert.Equal(t, []string{"held 1", "falling 2", "rising 2"}, s.accepted)
+		assert.Empty(t, s.refused)
+	})
+}
+
 // A client that sends more than may wait is read no further, and its stream is
 // kept meanwhile; the end of the stream ends the wait, and what waits is forgotten.
 func TestRoom_ClientThatSendsTooMuchIsNotRead(t *testing.T) {
