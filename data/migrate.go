@@ -172,7 +172,7 @@ func (s *migrations) advance(m *migration, now time.Time) time.Time {
 			return time.Time{}
 		}
 		m.taken = true
-		s.leaveSource(m, "") // what sessions had answered may be newer: it comes last
+		s.leaveSource(m, "the source's copy is older than what sessions answered") // that comes last
 	}
 	late := !now.Before(m.deadline)
 	switch m.phase {

@@ -238,7 +238,7 @@ func (c *clients) refuse(why string) {
 func (c *clients) askToMove(reason string) (asked int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, conn := range inOrder(slices.Collect(maps.Values(c.open))) {
+	for _, conn := range inOrder(c.open) {
 		conn.asked = true
 		conn.out.add(func(o *registry.Outbox) { o.Move, o.MoveTo = reason, "" })
 	}
@@ -274,7 +274,7 @@ func (c *clients) advertise(sessions []string) {
 		return
 	}
 	c.sessions = sessions
-	for _, conn := range inOrder(slices.Collect(maps.Values(c.open))) {
+	for _, conn := range inOrder(c.open) {
 		conn.out.add(func(o *registry.Outbox) { o.Sessions = sessions })
 	}
 }
@@ -419,17 +419,17 @@ func (c *clients) removedLately(lost map[string]int, now time.Time) {
 }
 
 // snapshot returns the open connections in the order in which they were
-// admitted.
+// admitted. They are sorted without the lock, on which pushes wait.
 func (c *clients) snapshot() []*connection {
 	c.mu.Lock()
-	out := slices.Collect(maps.Values(c.open))
+	open := maps.Clone(c.open)
 	c.mu.Unlock()
-	return inOrder(out) // for many clients that takes long: without the lock
+	return inOrder(open)
 }
 
-func inOrder(all []*connection) []*connection {
-	slices.SortFunc(all, func(a, b *connection) int { return cmp.Compare(a.Number, b.Number) })
-	return all
+// inOrder returns connections in the order in which they were admitted.
+func inOrder(open map[*registry.Owner]*connection) []*connection {
+	return slices.SortedFunc(maps.Values(open), func(a, b *connection) int { return cmp.Compare(a.Number, b.Number) })
 }
 
 // connection is one Connect stream of a client.

@@ -187,7 +187,8 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 		reading.Fail()
 	}
 	conn.out.wait()
-	c.endSubscriptions(conn, slices.Sorted(slices.Values(with(c.registry, func(r *registry.Registry) []string { return r.Subscribed(owner) }))))
+	subscribed := with(c.registry, func(r *registry.Registry) []string { return r.Subscribed(owner) })
+	c.endSubscriptions(conn, slices.Sorted(slices.Values(subscribed)))
 	conn.moved = err == nil && !goodbye
 	conn.closed = request.body.broken && time.Since(conn.LastPing()) < c.config.ClientLease/2 // otherwise it was silent before
 	left := with(c.registry, func(r *registry.Registry) int {

@@ -72,7 +72,10 @@ func OriginalLimits() Limits {
 
 func (l Limits) withDefaults() Limits {
 	d := DefaultLimits()
-	return Limits{cmp.Or(l.LeaderMoves, d.LeaderMoves), cmp.Or(l.FollowerMoves, d.FollowerMoves), cmp.Or(l.Drains, d.Drains), l.Slack}
+	l.LeaderMoves = cmp.Or(l.LeaderMoves, d.LeaderMoves)
+	l.FollowerMoves = cmp.Or(l.FollowerMoves, d.FollowerMoves)
+	l.Drains = cmp.Or(l.Drains, d.Drains)
+	return l
 }
 
 // Input is everything besides the table that Arrange, New and Adopt depend on.

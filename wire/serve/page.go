@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 
 	"conclave/wire"
 )
@@ -123,22 +122,26 @@ func WriteList[K, V any](w http.ResponseWriter, r *http.Request, l List[K, V]) {
 	var row bytes.Buffer
 	encoder := json.NewEncoder(&row)
 	encoder.SetEscapeHTML(false)
-	for before := "["; ; {
-		for rows := range slices.Chunk(keys[:min(most, len(keys))], rowsMost) {
-			for _, r := range l.Rows(rows) {
+	write := func(b []byte) bool {
+		_, err := w.Write(b) // an error means that the client has disconnected, or is too slow
+		return err == nil
+	}
+	if !write([]byte("[")) {
+		return
+	}
+	for before := ""; ; {
+		for some := range slices.Chunk(keys[:min(most, len(keys))], rowsMost) {
+			for _, content := range l.Rows(some) {
 				row.Reset()
 				row.WriteString(before)
 				before = ","
-				if encoder.Encode(r) != nil {
+				if encoder.Encode(content) != nil || !write(bytes.TrimSuffix(row.Bytes(), []byte("\n"))) {
 					return
-				}
-				if _, err := w.Write(bytes.TrimSuffix(row.Bytes(), []byte("\n"))); err != nil {
-					return // the client has disconnected, or is too slow
 				}
 			}
 		}
 		if page.Limit > 0 || len(keys) <= most {
-			_, _ = w.Write([]byte(strings.TrimSuffix(before, ",") + "]\n")) // an error means that the client has disconnected
+			write([]byte("]\n"))
 			return
 		}
 		keys = l.above(l.Key(keys[most-1]), most+1)
