@@ -119,7 +119,7 @@
 //   - slots.go: the state loop, which applies the slot table.
 //   - source.go: what other nodes have is taken over.
 //   - migrate.go: from the grant of a slot to the moment at which it serves.
-//   - sweep.go: what is done in the background: what time ends, and which slots are compared with which sessions.
+//   - sweep.go: in the background: what time ends, and comparisons with sessions.
 //   - diff.go: one slot is compared with one session.
 //   - follow.go: a follower reads its leaders' feeds.
 //   - replicate.go: a leader sends its followers' feeds.

@@ -122,7 +122,7 @@
 //
 //   - stop.go: the clients move before a stop, and what they have left goes to other sessions.
 //   - server.go: the list of the parts, and how a session starts.
-//   - state.go: the loop that applies the cluster's state, and whether clients are taken, or asked to move.
+//   - state.go: the loop that applies the cluster's state; are clients taken, or to move?
 //   - admin.go: what operators are shown, and what is measured.
 //   - spread.go: clients move to sessions that have fewer.
 //   - stream.go: serves one client's stream: its arrival, its messages, and until when it may be silent.

@@ -198,8 +198,8 @@ type move struct {
 	cutOff bool // because this session hears no other node
 }
 
-// plan returns an address for each client that is to move now. A client that was asked counts as being where it was
-// asked to go, until the numbers show where it is.
+// plan returns an address for each client that is to move now. A client that was asked
+// counts as being where it was asked to go, until the numbers show where it is.
 func (b *balance) plan(open []*connection, others map[string]int, now time.Time) (targets []string) {
 	own, have := len(open), map[string]int{}
 	for address, n := range others {

@@ -92,10 +92,10 @@
 // hand-overs or, if the leaders are even, Limits.FollowerMoves followers.
 //
 // Protection (a frozen table) forbids to drain, to replicate and to balance, and no
-// slot leaves the nodes of its row (docs/adr/0025). The slot of a missing leader waits for its node. If
-// the node is back as a newer incarnation, the slot goes to a complete copy in
-// the row, and the node follows; if no copy is complete, the newer incarnation
-// leads. Switching slots may become stable, and preparing slots wait.
+// slot leaves the nodes of its row (docs/adr/0025). The slot of a missing leader
+// waits for its node. If the node is back as a newer incarnation, the slot goes to a
+// complete copy in the row, and the node follows; if no copy is complete, the newer
+// incarnation leads. Switching slots may become stable, and preparing slots wait.
 //
 // Balancing continues until no node leads two slots more than another. The
 // original stops between its water marks, 1.1 and 0.9 of the average;

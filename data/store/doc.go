@@ -33,9 +33,9 @@
 //
 // # Files, in reading order
 //
-//   - feed.go: what a leader sends to its followers, how they apply it, and how an answer to a diff is merged.
+//   - feed.go: what followers are sent and apply, and how an answer to a diff is merged.
 //   - read.go: what subscribers see.
 //   - store.go: the store, writes, removals, a new leader's versions, and the feed's log.
 //   - marks.go: until when something may be missing, and what time ends.
-//   - datum.go: a copy, a datum with its present and earlier contents, and an owner's copies in two numbers.
+//   - datum.go: a copy, a datum with its contents, and an owner's copies in two numbers.
 package store

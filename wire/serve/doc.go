@@ -5,6 +5,7 @@
 // serve, and how an error is written as JSON; routes.go is the table of
 // all requests: the right and the roles that each needs, whether it lasts, and whether
 // it is an act; identity.go checks the right, and the role over TLS, reports acts, and
-// refuses what the web pages of others make browsers send; limits.go bounds bodies, readers of lists, connections and requests; page.go writes lists in pages;
-// codec.go bounds the messages of clients; events.go is a node's event log.
+// refuses what the web pages of others make browsers send; limits.go bounds bodies,
+// readers of lists, connections and requests; page.go writes lists in pages; codec.go
+// bounds the messages of clients; events.go is a node's event log.
 package serve
