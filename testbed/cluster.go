@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"conclave"
@@ -121,6 +122,12 @@ func Numbered(role string, n int) []string {
 		out[i] = fmt.Sprintf("%s-%d", role, i+1)
 	}
 	return out
+}
+
+// RoleOf returns the role in the name of a node: what stands before its number.
+func RoleOf(name string) string {
+	role, _, _ := strings.Cut(name, "-")
+	return role
 }
 
 // Snapshot is what can be observed from outside at one moment. A cluster leaves

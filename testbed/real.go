@@ -1,10 +1,11 @@
+//go:build !js
+
 package testbed
 
 import (
 	"context"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 
 	"conclave/client"
@@ -50,9 +51,3 @@ type Process struct {
 
 // Role returns meta, session, data or db.
 func (p Process) Role() string { return RoleOf(p.Name) }
-
-// RoleOf returns the role in the name of a node: what stands before its number.
-func RoleOf(name string) string {
-	role, _, _ := strings.Cut(name, "-")
-	return role
-}

@@ -1,6 +1,8 @@
 package console
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -130,6 +132,27 @@ func (h *Hub) watch() (v *viewer, first []byte) {
 		h.whole = encode("snapshot", h.snapshot())
 	}
 	return v, h.whole
+}
+
+// Follow sends a viewer in this process one snapshot and then changes, with their kinds and
+// as JSON, until ctx ends. A viewer that is too slow gets a snapshot again.
+func (h *Hub) Follow(ctx context.Context, send func(kind string, content []byte)) {
+	for ctx.Err() == nil {
+		v, m := h.watch()
+		for open := v != nil; open; {
+			kind, content, _ := bytes.Cut(bytes.TrimPrefix(m, []byte("event: ")), []byte("\ndata: "))
+			send(string(kind), bytes.TrimSpace(content))
+			select {
+			case m, open = <-v.queue:
+			case <-ctx.Done():
+				open = false
+			}
+		}
+		if v == nil {
+			return // there are maxViewers already
+		}
+		h.leave(v)
+	}
 }
 
 // leave removes a viewer.

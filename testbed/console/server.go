@@ -1,3 +1,5 @@
+//go:build !js
+
 package console
 
 import (
@@ -19,6 +21,15 @@ import (
 
 //go:embed page
 var files embed.FS
+
+// Page returns the files of the page.
+func Page() fs.FS {
+	page, err := fs.Sub(files, "page")
+	if err != nil { // the folder is embedded
+		panic(err)
+	}
+	return page
+}
 
 // policy lets the page load its own files and nothing else, and forbids code and
 // styles in the document, forms, and frames around it.
@@ -69,10 +80,6 @@ func NewServer(c Config) *Server {
 		c.Hub = NewHub()
 	}
 	s := &Server{cfg: c, access: newAccess(c.Watch)}
-	page, err := fs.Sub(files, "page")
-	if err != nil { // the folder is embedded
-		panic(err)
-	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /open/{key}", s.open)
 	viewers := serve.NewPlaces(maxViewers, addressViewers)
@@ -85,7 +92,7 @@ func NewServer(c Config) *Server {
 	mux.Handle("POST /v1/act", s.watched(s.asked(func(ctx context.Context, q Request) (any, error) {
 		return map[string]bool{"ok": true}, c.Source.Act(ctx, q)
 	})))
-	mux.Handle("GET /", s.watched(http.FileServerFS(page).ServeHTTP))
+	mux.Handle("GET /", s.watched(http.FileServerFS(Page()).ServeHTTP))
 	s.Handler = serve.RefuseForeignPages(secured(mux), c.Hosts...)
 	return s
 }

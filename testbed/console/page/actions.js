@@ -1,15 +1,17 @@
 // What a viewer can do: each action says what it will do before, and what came of it.
 import {$, clock, hide, keyed, make, natural, set, span, text} from './dom.js';
+import * as address from './address.js';
+import {get, post} from './transport.js';
 
 const outcomes = new Map();
-let state, may = false, node = decodeURIComponent(location.hash.slice(1)), pending = null, drawn = '', drawnCluster = '', said = null;
+let state, may = false, node = address.get('node'), pending = null, drawn = '', drawnCluster = '', said = null;
 
 export const chosen = () => node;
 
 /** start asks whether this viewer may act. */
 export function start(s) {
   state = s;
-  fetch('v1/rights').then(r => r.json()).then(r => { may = r.act; drawn = ''; draw(); });
+  get('v1/rights').then(r => { may = r.act; drawn = ''; draw(); });
   $('confirm-no').addEventListener('click', () => $('confirm').close());
   $('confirm-do').addEventListener('click', async () => {
     $('confirm').close();
@@ -22,22 +24,13 @@ export function start(s) {
 export function choose(name) {
   const before = node;
   node = node === name ? '' : name;
-  history.replaceState(null, '', node ? '#' + encodeURIComponent(node) : location.pathname);
+  address.set({node});
   for (const n of [before, name]) {
     const el = document.querySelector(`[data-node="${CSS.escape(n)}"]`);
     if (el) set(el, 'aria-pressed', n === node);
   }
   drawn = '';
   draw();
-}
-
-async function post(path, body) {
-  try {
-    const r = await fetch(path, {method: 'POST', headers: {'Content-Type': 'application/json'}, body: JSON.stringify(body)});
-    return await r.json();
-  } catch (e) {
-    return {error: {message: String(e)}};
-  }
 }
 
 /** ask shows what a request would do, and does it if the viewer agrees. */

@@ -10,17 +10,19 @@ import * as actions from './actions.js';
 import * as play from './play.js';
 import * as playback from './playback.js';
 import * as sequence from './sequence.js';
+import {events as listen} from './transport.js';
 
 const maps = ['nodes', 'clients', 'links', 'slots', 'terms', 'believed', 'promises', 'points', 'outcomes'];
 /** cleared are the other parts, which a snapshot leaves out when there is nothing. */
 const cleared = ['offers', 'play', 'load', 'broken', 'checking', 'watching'];
-const parts = [map, slots, terms, promises, plot, events, actions, play, playback, sequence];
+/** parts show something each; a page that has more adds its own. */
+export const parts = [map, slots, terms, promises, plot, events, actions, play, playback, sequence];
 
 /** state is what the server shows; entries of maps are replaced, never changed. */
 const state = {};
 /** stats are read by tests: the milliseconds that each update took. */
 const stats = window.consoleStats = {updates: 0, took: []};
-let stream, stopped = false;
+let close, stopped = false;
 
 function empty() {
   for (const k of Object.keys(state)) delete state[k];
@@ -82,7 +84,7 @@ function violation() {
   hide($('go-on').parentElement, known || state.mode === 'recording');
   if (known || state.mode === 'recording') return;
   stopped = true;
-  stream.close();
+  close();
   status('stopped at a violation');
 }
 
@@ -97,21 +99,14 @@ function status(what) {
   text($('link'), what);
 }
 
-/** connect opens the stream; the browser connects again by itself. */
+/** connect opens the stream, which connects again by itself. */
 function connect() {
-  stream = new EventSource('v1/stream');
-  for (const kind of ['snapshot', 'change']) {
-    stream.addEventListener(kind, e => {
-      if (stopped) return;
-      apply(kind, JSON.parse(e.data));
-      if (!stopped) status(state.mode === 'recording' ? 'a recording' : 'live');
-    });
-  }
-  stream.addEventListener('error', () => {
+  const take = kind => change => {
     if (stopped) return;
-    status('not connected: trying again');
-    if (stream.readyState === EventSource.CLOSED) setTimeout(connect, 2000);
-  });
+    apply(kind, change);
+    if (!stopped) status(state.mode === 'recording' ? 'a recording' : 'live');
+  };
+  close = listen('v1/stream', {snapshot: take('snapshot'), change: take('change')}, why => { if (!stopped) status(why); });
 }
 
 empty();

@@ -3,6 +3,7 @@ package recorded
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,7 +82,7 @@ func (p *Player) show(hub *console.Hub, shown int) int {
 	s := p.v.state(at)
 	from, end := p.v.Span()
 	s.Playback = &console.Playback{
-		AtMs: millis(at.at), FromMs: millis(from), LastsMs: millis(end), Speed: speed, Paused: paused, Record: at.n, Records: len(p.v.Records),
+		AtMs: float64(at.at) / 1e6, FromMs: millis(from), LastsMs: millis(end), Speed: speed, Paused: paused, Record: at.n, Records: len(p.v.Records),
 		Hosts: p.v.hosts, Between: at.between, Transport: at.transport,
 	}
 	if back := at.n < shown; back || shown < 0 || at.n-shown > 20*eventsShown {
@@ -188,11 +189,15 @@ func (p *Player) do(r console.Request) error {
 		}
 		p.speed = speed
 	case "seek":
-		at, err := strconv.ParseFloat(r.Value, 64)
+		ms, record, _ := strings.Cut(r.Value, "/") // milliseconds, and which record of that instant was the last one
+		at, err := strconv.ParseFloat(ms, 64)
 		if err != nil || !(at > -1e12 && at < 1e12) {
 			return fmt.Errorf("position %q: want milliseconds", r.Value)
 		}
-		p.seek(time.Duration(at * float64(time.Millisecond)))
+		p.seek(time.Duration(math.Round(at * float64(time.Millisecond))))
+		if n, err := strconv.Atoi(record); err == nil {
+			p.p.n = min(p.p.n, max(n, p.v.Search(p.p.at)))
+		}
 	case "next", "previous":
 		return p.step(r.Value, r.Do == "previous")
 	case "between":

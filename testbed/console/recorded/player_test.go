@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -191,6 +192,20 @@ func TestPlayer_StepsAndSeeks(t *testing.T) {
 		assert.Equal(t, []string{"client-1", "session-1"}, now.Playback.Between)
 		require.Len(t, now.Messages, 1)
 		assert.Equal(t, "Connect: publishers", now.Messages[0].What)
+	})
+}
+
+// Of several records of one instant the position may be behind any: an address has it.
+func TestPlayer_SeeksARecordOfAnInstant(t *testing.T) {
+	records, result := failover(false)
+	records = slices.Insert(records, 4, records[4], records[4]) // three at 101 ms
+	playThese(t, records, result, func(s shown) {
+		for value, want := range map[string]int{"101": 7, "101/": 7, "101/5": 5, "101/6": 6, "101/7": 7, "101/2": 4, "101/40": 7, "101/x": 7, "101.5/6": 7} {
+			s.act("seek", value)
+			assert.Equal(t, want, s.state().Playback.Record, value)
+		}
+		s.act("seek", "101.0000014")
+		assert.InDelta(t, 101.000001, s.state().Playback.AtMs, 1e-9, "nanoseconds")
 	})
 }
 
