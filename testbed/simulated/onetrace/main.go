@@ -72,6 +72,10 @@ func bubbleDraw(stream *uint64) uint64 {
 		// Hashes, and with them the order of maps, are the same in every process.
 		"\tseed := &globalRand.seed\n\tif len(startupRand)", "\tseed := &globalRand.seed\n\tif seed[0] = 1; seed[0] == 1 {\n\t} else if len(startupRand)",
 	},
+	// The MySQL driver sends it when it logs in, and its digits are bytes of a recording.
+	"os/exec.go": {
+		"func Getpid() int { return syscall.Getpid() }", "func Getpid() int { return 1000 }",
+	},
 	// Connections are closed in the order of their network addresses. The map is
 	// keyed by pointers, on which its order depends when it has more than eight
 	// entries.
