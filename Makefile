@@ -48,8 +48,12 @@ demo: build ## run a cluster through half a minute of faults: elect, publish, ki
 play: build ## a cluster, its clients and a page on which it can be watched and broken; prints the address
 	@$(BIN)/conclave up --console --clients 2
 
+.PHONY: playground
+playground: ## recordings of failures as a page of static files, in playground/: any host can serve it (docs/playground.md)
+	$(GO) run ./testbed/playground/build -o playground
+
 pictures: ## draw docs/console-*.png again, by the browser test
-	CONSOLE_PICTURES='$(CURDIR)/docs' REQUIRE_BROWSER=1 TEST_ALL=1 $(GO) test -count=1 -timeout 10m -run '^TestConsole(_Recording|_TurnsRedAtAViolation)?$$' ./cmd/conclave
+	CONSOLE_PICTURES='$(CURDIR)/docs' REQUIRE_BROWSER=1 TEST_ALL=1 $(GO) test -count=1 -timeout 10m -run '^Test(Console|Console_Recording|Console_TurnsRedAtAViolation|Playground)$$' ./cmd/conclave
 
 # RACED=1 builds its programs in a directory of their own.
 soak: build ## inject random faults (SEED=n) into a cluster for FOR=5m and check it from outside: RACED=1, TAKEOVER=lease, ON=compose
@@ -127,7 +131,7 @@ test-hostile: ## the hostile-client suite, with the race detector in the program
 	TEST_ALL=1 $(if $(RACE),RACED=1,) $(TEST_ENV) $(GO) test -count=1 -v $(RACE) $(if $(ONLY),-run '^TestHostile_ClientsHarmNoHonestOne$$/($(ONLY))',) ./testbed/hostile/
 
 test-browser: ## the test of test-all that needs a browser (chromium); REQUIRE_BROWSER=1: fails without one
-	@$(call on-real-servers,-run '^TestConsole' ./cmd/conclave)
+	@$(call on-real-servers,-run '^Test(Console|Playground)' ./cmd/conclave)
 
 test-real: ## the tests of test-all that need a real MySQL and MariaDB; SERVERS=mysql,mariadb,group,galera: on some; REAL=PACKAGES: of some; AT_ONCE=n packages
 	@$(call on-real-servers,$(REAL))

@@ -21,6 +21,7 @@
 //   - events.go: the events of all nodes, merged
 //   - console.go: console, and the cluster of `up --console`
 //   - console_compose.go: the console of a cluster in containers
+//   - playground.go: a file server for the playground
 //   - services.go: services, describe and clients: what all sessions have
 //   - containers.go: what containers call (health, secrets), and certs
 //   - registry.go: publish, subscribe, get

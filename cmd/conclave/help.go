@@ -157,6 +157,9 @@ conclave clients publisher-1              those with that name`,
 	"demo": `
 conclave demo
 conclave demo --on compose                in containers (first: make image)`,
+	"playground": `
+conclave playground                       the folder that ` + "`make playground`" + ` has made
+conclave playground public/try --listen 127.0.0.1:8080`,
 	"chaos": `
 conclave chaos list
 conclave chaos run f01`,

@@ -103,6 +103,8 @@ func TestUsageError_ExitsWithTwoAndOneLine(t *testing.T) {
 		"--token-file: open /dev/null/none":               {"--token-file", "/dev/null/none", "version"},
 		"--tls-dir: certificates: open /dev/null/none":    {"--tls-dir", "/dev/null/none", "version"},
 		"--recording: open /dev/null/none":                {"console", "--recording", "/dev/null/none"},
+		"there is no playground in /dev/null":             {"playground", "/dev/null"},
+		`--listen "0.0.0.0:1": want a loopback address`:   {"playground", "--listen", "0.0.0.0:1"},
 		"--dsn-file: open /dev/null/none":                 {"lead", "--dsn-file", "/dev/null/none", "--", "true"},
 		`--html "/dev/null/none/x": no folder`:            {"chaos", "run", "f01", "--html", "/dev/null/none/x"},
 		"--html: open /dev: is a directory":               {"lab", "elections", "--html", "/dev"},

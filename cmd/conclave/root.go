@@ -78,7 +78,7 @@ name; 2 invalid usage, which is wrong on every cluster; 3 no leader; 4 timeout.`
 	group("cluster", a.leaderCommand(), a.electionCommand(), a.electionsCommand(), a.resignCommand(), a.slotsCommand(), a.nodesCommand(),
 		a.blacklistCommand(), a.drainCommand(), a.switchCommand(), a.configCommand(), a.eventsCommand(), a.consoleCommand())
 	group("registry", a.publishCommand(), a.subscribeCommand(), a.getCommand(), a.servicesCommand(), a.describeCommand(), a.clientsCommand())
-	group("break", a.demoCommand(), a.chaosCommand(), a.scenarioCommand(), a.soakCommand(), a.benchCommand(), a.labCommand())
+	group("break", a.demoCommand(), a.playgroundCommand(), a.chaosCommand(), a.scenarioCommand(), a.soakCommand(), a.benchCommand(), a.labCommand())
 	group("tool", a.leadCommand(), a.migrateCommand(), a.dbCommand(), a.certsCommand(), a.versionCommand())
 	root.AddCommand(a.superviseCommand(), a.healthCommand(), a.secretsCommand()) // hidden: called by programs and in containers
 	root.SetHelpCommandGroupID("tool")

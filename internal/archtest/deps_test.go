@@ -73,6 +73,10 @@ const rules = `
 	wire/serve < testbed/console;
 	testbed/console, testbed/scenario, testbed/local, internal/sleep < testbed/console/live;
 	testbed/console, testbed/console/journal < testbed/console/recorded < cmd/conclave;
+	testbed/console < testbed/playground/glue;
+	testbed/playground/glue, testbed/console/recorded < testbed/playground/player;
+	testbed/console < testbed/playground/page < cmd/conclave;
+	testbed/playground/page, testbed/console/journal < testbed/playground/build;
 
 	meta, elector/termcas, sql, internal/cli < cmd/meta;
 	data, internal/cli < cmd/data;

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/testbed/playground/page"
+)
+
+// builtPlayground returns a folder that was made as make playground makes it.
+func builtPlayground(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "playground")
+	cmd := exec.Command("go", "run", "./testbed/playground/build", "-o", dir)
+	cmd.Dir = "../.."
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	t.Logf("%s", out)
+	return dir
+}
+
+const (
+	position = `Number.parseFloat(document.getElementById('position-at').textContent)`
+	shown    = `['title', 'position-at', 'record', 'leader', 'term', 'play-name', 'recording-about'].map(id => document.getElementById(id).textContent)`
+)
+
+// opens waits until a recording is shown and moves.
+func (s *screen) opens(recording string) {
+	s.t.Helper()
+	s.until(fmt.Sprintf(`document.getElementById('title').textContent === 'recording of %s' && document.getElementById('play-pause').dataset.paused === 'false'`, recording))
+	from := eval[float64](s, position)
+	s.within(2*time.Second, fmt.Sprintf(`%s > %f`, position, from))
+}
+
+// TestPlayground opens the folder from a plain host of static files, as a person does who has
+// nothing installed.
+func TestPlayground(t *testing.T) {
+	chromium(t)
+	host := httptest.NewServer(http.StripPrefix("/some/folder", http.FileServer(http.Dir(builtPlayground(t)))))
+	defer host.Close()
+	address := host.URL + "/some/folder/"
+
+	s := newScreen(t)
+	s.run(chromedp.Navigate(address))
+	s.opens("leader-killed")
+	t.Logf("the recording has moved %.0f ms after the page was asked for", eval[float64](s, `performance.now()`))
+	s.until(`document.getElementById('term').textContent === '2' && document.querySelector('.node[data-state=killed]')`)
+	s.picture("playground.png", "")
+
+	names := eval[[]string](s, `[...document.getElementById('recording').options].map(o => o.value)`)
+	require.Equal(t, []string{"leader-killed", "leader-frozen", "drain", "power-cut", "guard-out"}, names)
+	choose := func(name string) {
+		s.js(`const r = document.getElementById('recording'); r.value = %q; r.dispatchEvent(new Event('change'))`, name)
+		s.opens(name)
+	}
+	for _, name := range names[1:] {
+		choose(name)
+		assert.Empty(t, s.text("recording-says"))
+	}
+	s.until(`!document.getElementById('violation').hidden`)
+	assert.Contains(t, s.text("violation-what"), "while \"meta-1\" owns the lock row")
+	assert.Equal(t, "1", s.text("broken"))
+	assert.Contains(t, s.text("violation-before"), "led term 2")
+
+	// A shared address shows the same moment to somebody else, and goes back with it.
+	choose("leader-frozen")
+	s.js(`document.getElementById('play-pause').click()`)
+	s.until(`document.getElementById('play-pause').dataset.paused === 'true'`)
+	s.js(`document.querySelector('[data-step="next fault"]').click()`)
+	s.until(`document.querySelector('.node[data-state=suspended]')`)
+	s.js(`document.querySelector('[data-step="next election"]').click()`)
+	s.until(`document.getElementById('term').textContent === '2'`)
+	s.until(`location.hash.includes('at=' + Math.floor(` + position + `))`)
+	want := eval[[]string](s, shown)
+	other := newScreen(t)
+	other.run(chromedp.Navigate(eval[string](s, `location.href`)))
+	other.until(`document.getElementById('title').textContent === 'recording of leader-frozen' && document.getElementById('position-at').textContent === '` + want[1] + `'`)
+	assert.Equal(t, want, eval[[]string](other, shown))
+	other.js(`location.hash = 'recording=drain&at=3.5'`)
+	other.until(`document.getElementById('title').textContent === 'recording of drain' && document.getElementById('position-at').textContent === '3.500 s'`)
+
+	// A narrow window, and what was loaded.
+	other.run(chromedp.EmulateViewport(390, 844, chromedp.EmulateScale(1)), chromedp.Navigate("about:blank"), chromedp.Navigate(address))
+	other.opens("leader-killed")
+	other.until(`document.getElementById('term').textContent === '2'`)
+	assert.LessOrEqual(t, eval[int](other, `document.documentElement.scrollWidth`), 390)
+	assert.Empty(t, eval[[]string](s, `performance.getEntriesByType('resource').map(e => e.name).filter(n => !n.startsWith(location.origin + '/some/folder/'))`))
+	assert.Empty(t, s.errors(), "errors in the browser's console")
+	assert.Empty(t, other.errors(), "errors in the browser's console")
+}
+
+// TestPlayground_SaysWhyNothingIsPlayed opens it in a browser that has no WebAssembly.
+func TestPlayground_SaysWhyNothingIsPlayed(t *testing.T) {
+	chromium(t)
+	files, err := page.Files()
+	require.NoError(t, err)
+	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := filepath.Base(r.URL.Path)
+		if name == "/" {
+			name = "index.html"
+		}
+		text, ok := files[name]
+		if name == "wasm_exec.js" {
+			text, ok = []byte("self.DecompressionStream = undefined;"), true
+		}
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", map[string]string{".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}[filepath.Ext(name)])
+		_, _ = w.Write(text)
+	}))
+	defer host.Close()
+	s := newScreen(t)
+	s.run(chromedp.Navigate(host.URL))
+	s.until(`document.getElementById('link').textContent.includes('this browser is too old')`)
+}
+
+func TestPlaygroundCommand_ServesWithStrictHeaders(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"index.html": "<!doctype html>", "worker.js": "'use strict';", "player.wasm.gz": "\x1f\x8b", "x.rec": "\x1f\x8b"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	at := serveConsole(t, "playground", dir, "--listen", "127.0.0.1:0").find(t, `playground: (http://\S+)`)
+	get := func(path string) *http.Response {
+		r, err := http.Get(at + path)
+		require.NoError(t, err)
+		require.NoError(t, r.Body.Close())
+		return r
+	}
+	for path, kind := range map[string]string{"": "text/html; charset=utf-8", "worker.js": "text/javascript; charset=utf-8", "player.wasm.gz": "application/octet-stream", "x.rec": "application/octet-stream"} {
+		r := get(path)
+		assert.Equal(t, http.StatusOK, r.StatusCode, path)
+		assert.Equal(t, kind, r.Header.Get("Content-Type"), path)
+		assert.Contains(t, r.Header.Get("Content-Security-Policy"), "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'")
+		assert.Equal(t, "nosniff", r.Header.Get("X-Content-Type-Options"))
+	}
+	assert.Equal(t, http.StatusNotFound, get("..%2f..%2fetc/passwd").StatusCode)
+}

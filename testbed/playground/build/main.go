@@ -1,0 +1,152 @@
+// Build makes the playground: a folder of static files that any host can serve. It is run in
+// the root of the project:
+//
+//	go run ./testbed/playground/build -o DIR
+//
+// Two builds of one commit with one version of Go are equal in every byte.
+//
+// # Files, in reading order
+//
+//   - main.go: the folder and its parts.
+//   - recordings.go: scenarios are played by the simulator, and recorded.
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"conclave/testbed/playground/page"
+)
+
+// marker is a file that only a playground has: a folder without it is not emptied.
+const marker = "playground.js"
+
+func main() {
+	out := flag.String("o", "playground", "the folder; what an earlier build has left there is removed")
+	flag.Parse()
+	if err := build(*out); err != nil {
+		fmt.Fprintln(os.Stderr, "build the playground:", err)
+		os.Exit(1)
+	}
+}
+
+func build(out string) error {
+	work, err := os.MkdirTemp("", "playground")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(work) }() // a temporary folder
+	if err := empty(out); err != nil {
+		return err
+	}
+	if err := pages(out); err != nil {
+		return err
+	}
+	if err := program(out, work, "player", "./testbed/playground/player"); err != nil {
+		return err
+	}
+	if err := recordings(out, work); err != nil {
+		return err
+	}
+	return sizes(out)
+}
+
+// empty makes the folder, or removes what an earlier build has left in it.
+func empty(out string) error {
+	found, err := os.ReadDir(out)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(out, marker)); err != nil && len(found) > 0 {
+		return fmt.Errorf("%s has files, and no playground: choose another folder", out)
+	}
+	return errors.Join(os.RemoveAll(out), os.MkdirAll(out, 0o755))
+}
+
+// pages writes the page, and what starts a Go program in a browser.
+func pages(out string) error {
+	files, err := page.Files()
+	if err != nil {
+		return err
+	}
+	root, err := goTool(nil, "env", "GOROOT")
+	if err != nil {
+		return err
+	}
+	const start = "wasm_exec.js"
+	if files[start], err = os.ReadFile(filepath.Join(strings.TrimSpace(root), "lib", "wasm", start)); err != nil {
+		return err
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(out, name), text, 0o644); err != nil { //nolint:gosec // for everyone
+			return err
+		}
+	}
+	return nil
+}
+
+// program compiles a package for the worker, as NAME.wasm.gz. flags are those of go build.
+func program(out, work, name, pkg string, flags ...string) error {
+	file := filepath.Join(work, name+".wasm")
+	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", file}, flags...)
+	if _, err := goTool([]string{"GOOS=js", "GOARCH=wasm", "CGO_ENABLED=0"}, append(args, pkg)...); err != nil {
+		return err
+	}
+	code, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var packed bytes.Buffer
+	zip, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	if _, err := zip.Write(code); err != nil {
+		return err
+	}
+	if err := zip.Close(); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(out, name+".wasm.gz"), packed.Bytes(), 0o644) //nolint:gosec // for everyone
+}
+
+// goTool runs the go command, and returns its output.
+func goTool(env []string, args ...string) (string, error) {
+	cmd := exec.Command("go", args...)
+	var stderr bytes.Buffer
+	cmd.Env, cmd.Stderr = append(os.Environ(), env...), &stderr
+	text, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, stderr.String())
+	}
+	return string(text), nil
+}
+
+// sizes prints what a browser loads.
+func sizes(out string) error {
+	var all int64
+	err := filepath.WalkDir(out, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		all += info.Size()
+		if ext := filepath.Ext(name); ext == ".gz" || ext == ".rec" {
+			fmt.Printf("%9d %s\n", info.Size(), name)
+		}
+		return nil
+	})
+	fmt.Printf("%9d in all; try it: bin/conclave playground %s\n", all, out)
+	return err
+}

@@ -1,0 +1,31 @@
+//go:build js && wasm
+
+// Player is the console of recordings in a worker of the playground's page. The page
+// posts a recording to v1/recording; from then on the worker answers as the console's
+// server does with that recording (package recorded).
+package main
+
+import (
+	"bytes"
+	"context"
+
+	"conclave/testbed/console/journal"
+	"conclave/testbed/console/recorded"
+	"conclave/testbed/playground/glue"
+)
+
+func main() {
+	ctx := context.Background()
+	var s *glue.Server
+	s = glue.NewServer(map[string]glue.Handler{
+		"POST v1/recording": func(_ context.Context, body []byte) (any, error) {
+			r, err := journal.Open(bytes.NewReader(body))
+			if err != nil {
+				return nil, err
+			}
+			s.Show(ctx, recorded.New(r))
+			return map[string]bool{"ok": true}, nil
+		},
+	})
+	s.Serve(ctx, glue.Messages())
+}
