@@ -55,7 +55,7 @@ func TestPlayground(t *testing.T) {
 	s.opens("leader-killed")
 	t.Logf("the recording has moved %.0f ms after the page was asked for", eval[float64](s, `performance.now()`))
 	s.until(`document.getElementById('term').textContent === '2' && document.querySelector('.node[data-state=killed]')`)
-	s.picture("playground.png", "")
+	s.tall("playground.png")
 
 	names := eval[[]string](s, `[...document.getElementById('recording').options].map(o => o.value)`)
 	require.Equal(t, []string{"leader-killed", "leader-frozen", "drain", "power-cut", "guard-out"}, names)

@@ -5,13 +5,14 @@
 
 /** asked has what waits for the worker, by id: the message, and what is done with the answer. */
 const asked = new Map();
-let worker = null, last = 0;
+let worker = null, broken = '', last = 0;
 
 /** use makes a worker the source instead of the one before; what was asked and not answered, streams too, is asked again. */
 export function use(next) {
   worker?.terminate();
   worker = next;
-  const fail = failed => { for (const [id, a] of asked) { if (a.once) asked.delete(id); a.answer({failed}); } };
+  broken = '';
+  const fail = failed => { broken = failed; for (const [id, a] of asked) { if (a.once) asked.delete(id); a.answer({failed}); } };
   worker.onerror = e => { e.preventDefault(); fail(`The worker cannot be started: ${e.message || 'its file cannot be read'}.`); };
   worker.onmessage = ({data}) => {
     if (data.failed) return fail(data.failed);
@@ -24,8 +25,9 @@ export function use(next) {
 
 function ask(method, path, body, once, answer) {
   const message = {id: ++last, method, path, body};
-  asked.set(message.id, {message, once, answer});
-  worker.postMessage(message);
+  if (!broken || !once) asked.set(message.id, {message, once, answer});
+  if (broken) setTimeout(answer, 0, {failed: broken});
+  else worker.postMessage(message);
   return message.id;
 }
 

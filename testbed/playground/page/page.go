@@ -41,10 +41,10 @@ func Files() (map[string][]byte, error) {
 	maps.Copy(out, more)
 	index := string(out["index.html"])
 	for _, change := range [][2]string{
-		{`<html lang="en">`, `<html lang="en" data-worker="worker.js?player">`},
+		{`<html lang="en">`, `<html lang="en" data-mode="recording" data-worker="worker.js?player">`},
 		{`<meta charset="utf-8">`, `<meta charset="utf-8">` + "\n" + `<meta http-equiv="Content-Security-Policy" content="` + policy + `">`},
 		{`<title>Conclave console</title>`, `<title>Conclave playground</title>`},
-		{`<script type="module" src="main.js">`, `<link rel="stylesheet" href="playground.css">` + "\n" + `<script type="module" src="playground.js">`},
+		{`<script type="module" src="main.js">`, `<link rel="stylesheet" href="playground.css">` + "\n" + `<script type="module" async src="transport.js"></script>` + "\n" + `<script type="module" src="playground.js">`},
 		{"</header>\n", "</header>\n" + string(out["chooser.html"])},
 	} {
 		if n := strings.Count(index, change[0]); n != 1 {
