@@ -7,7 +7,7 @@
 //	containers   containers of Docker Compose (compose)
 //	outside      what local and containers have in common: they are observed over HTTP
 //	scenario     the language, the player, the built-in scenarios, storms, shrinking
-//	check        histories, checkers and figures: invariants are stated there and nowhere else
+//	check        histories, checkers and figures: each invariant has its checker there
 //	console      the page on which a cluster is watched and operated; console/live observes it
 //	demo         the demo's scenario and its narrator
 //	load         clients that publish, update and subscribe, and what they measure
