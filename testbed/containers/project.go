@@ -1,4 +1,4 @@
-package compose
+package containers
 
 import (
 	"bytes"
@@ -8,11 +8,94 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 )
+
+// ProjectConfig describes a project.
+type ProjectConfig struct {
+	// Name is the project's name, also in its containers, networks and volumes:
+	// lower case letters, digits, - and _.
+	Name string
+	// Dir is the folder in which compose runs, and reads docker-compose.yml.
+	Dir string
+	// More are files that compose reads after that one, which may add to it or
+	// change it.
+	More []string
+	// Env is added to the environment of compose, KEY=VALUE each, from which the files
+	// take their settings.
+	Env []string
+	// Services are the services that Up starts, with those that they depend on;
+	// all if empty.
+	Services []string
+	// Out receives the output of compose, if not nil.
+	Out io.Writer
+}
+
+// Errors that callers can test for with errors.Is.
+var (
+	// ErrNoDocker: the program docker, its compose plugin or its engine is
+	// missing.
+	ErrNoDocker = errors.New("docker compose cannot be used here")
+	// ErrNoContainer: the project has no container of that service.
+	ErrNoContainer = errors.New("no such container")
+)
+
+var projectName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]*$`)
+
+// Project is a cluster in containers. Its methods may be called by several
+// goroutines at once.
+type Project struct {
+	cfg ProjectConfig
+
+	mu     sync.Mutex        // guards the fields below
+	ids    map[string]string // by service; a container keeps its id until the next Up
+	routes routes
+	cuts   map[link]NetworkMember // what was disconnected
+}
+
+// link is the connection of a service to a network of the project.
+type link struct{ service, network string }
+
+// NewProject checks the configuration; nothing is started.
+func NewProject(cfg ProjectConfig) (*Project, error) {
+	if cfg.Out == nil {
+		cfg.Out = io.Discard
+	}
+	if !projectName.MatchString(cfg.Name) {
+		return nil, fmt.Errorf("project name %q: want lower case letters, digits, - and _, beginning with a letter or digit", cfg.Name)
+	}
+	for _, e := range cfg.Env {
+		if name, _, ok := strings.Cut(e, "="); !ok || name == "" {
+			return nil, fmt.Errorf("environment %q of project %s: want KEY=VALUE", e, cfg.Name)
+		}
+	}
+	return &Project{cfg: cfg}, nil
+}
+
+// Name returns the project's name.
+func (p *Project) Name() string { return p.cfg.Name }
+
+// Available returns an error that wraps ErrNoDocker if docker compose or its
+// engine is not available.
+func Available(ctx context.Context) error {
+	for _, needed := range [][]string{
+		{"docker has no plugin compose: install it, for example the package docker-compose-plugin", "compose", "version", "--short"},
+		{"the engine does not answer", "version", "--format", "{{.Server.Version}}"},
+	} {
+		_, err := docker(ctx, callLimit, call{args: needed[1:]})
+		switch {
+		case errors.Is(err, ErrNoDocker): // the program is missing
+			return err
+		case err != nil:
+			return fmt.Errorf("%w: %s (%w)", ErrNoDocker, needed[0], err)
+		}
+	}
+	return nil
+}
 
 // How long a program may run, unless the caller's context ends before.
 const (
