@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"conclave/testbed/outside"
 )
 
 // ProjectConfig describes a project.
@@ -138,7 +140,7 @@ func docker(ctx context.Context, limit time.Duration, c call) (string, error) {
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
 	}
-	return out.String(), &commandError{what: "docker " + shorten(c.args), line: lastLine(complaint.String()), cause: err}
+	return out.String(), &commandError{what: "docker " + shorten(c.args), line: outside.LastLine(complaint.String()), cause: err}
 }
 
 // shared is the target of a program's two output streams; it serialises the
@@ -189,10 +191,4 @@ func shorten(args []string) string {
 		}
 	}
 	return strings.Join(short, " ")
-}
-
-// lastLine returns the last line that is not empty.
-func lastLine(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return strings.TrimSpace(lines[len(lines)-1])
 }

@@ -146,7 +146,7 @@ func (p *Project) ended(ctx context.Context, services []string) error {
 			if err != nil {
 				log = err.Error()
 			}
-			return fmt.Errorf("%s has ended with code %d: %s", s, c.ExitCode, lastLine(log))
+			return fmt.Errorf("%s has ended with code %d: %s", s, c.ExitCode, outside.LastLine(log))
 		}
 	}
 	return nil
