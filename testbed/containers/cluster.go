@@ -17,7 +17,6 @@ import (
 
 	"conclave/client"
 	"conclave/internal/trace"
-	"conclave/meta/metaclient"
 	"conclave/testbed"
 	"conclave/testbed/outside"
 	"conclave/wire"
@@ -353,16 +352,7 @@ const stopGrace = 20 * time.Second
 // the roles so that each stops before those that it depends on. Processes then
 // returns how each has ended.
 func (d *Cluster) Stop(ctx context.Context) error {
-	var metas, others []string
-	for name, address := range d.Addresses() {
-		if strings.HasPrefix(name, "meta-") {
-			metas = append(metas, address)
-		} else {
-			others = append(others, address)
-		}
-	}
-	admin := metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: d.view.HTTP, TokenFor: func(string) string { return d.access.Token }})
-	admin.AnnounceStop(ctx, others, 4*stopGrace, "testbed") // a node that it does not reach stops as if it stopped alone
+	d.view.AnnounceStop(ctx, d.Addresses(), 4*stopGrace, "testbed")
 	var err error
 	for _, role := range []string{"session", "data", "meta", testbed.Database} {
 		services := slices.DeleteFunc(append([]string{testbed.Database}, d.nodes...), func(n string) bool { return !strings.HasPrefix(n, role) })
