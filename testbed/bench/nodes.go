@@ -91,26 +91,6 @@ func (r *run) eachData(ctx context.Context, prefix string, do func(context.Conte
 	return worst, cmp.Or(err, t.broken())
 }
 
-// repeat calls do N times, each time on a settled and complete cluster and with a
-// minute for it, and then starts the process again that do has ended and named.
-func (r *run) repeat(ctx context.Context, do func(ctx context.Context, i int) (ended string, err error)) error {
-	for i := range r.N {
-		if err := r.settled(ctx); err != nil {
-			return err
-		}
-		one, cancel := context.WithTimeout(ctx, time.Minute)
-		name, err := do(one, i)
-		cancel()
-		if err == nil {
-			err = r.restart(ctx, name)
-		}
-		if err != nil {
-			return fmt.Errorf("%s, repetition %d: %w", name, i+1, err)
-		}
-	}
-	return nil
-}
-
 // sessionKilled kills the session of 1,000 publishers. It measures the slowest
 // update to a subscriber at another session, and counts pushes without a live
 // publisher.

@@ -78,7 +78,8 @@ type Report struct {
 // Write prints the report as a table.
 func (r Report) Write(w io.Writer) {
 	const row = "%s\t%4s\t%6s\t%6s\t%6s\t%6s\t%s\t%s\t%s\t%s\n"
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, row, "FIGURE", "N", "MIN", "P50", "P99", "MAX", "", "TARGET", "", "JAVA ORIGINAL")
 	for _, f := range r.Figures {
 		least, p99, most, mark := number(f.Min), number(f.P99), number(f.Max), ""
@@ -91,6 +92,9 @@ func (r Report) Write(w io.Writer) {
 		fmt.Fprintf(table, row, f.What, fmt.Sprint(f.N), least, number(f.P50), p99, most, f.Unit, f.Target, mark, f.Original)
 	}
 	table.Flush()
+	for line := range strings.Lines(text.String()) {
+		fmt.Fprintln(w, strings.TrimRight(line, " \n"))
+	}
 	for _, f := range r.Figures {
 		if f.Note != "" {
 			fmt.Fprintf(w, "%s: %s\n", f.What, f.Note)
