@@ -4,7 +4,7 @@
 //
 //	simulated    the whole cluster in one testing/synctest bubble, with its network (simnet)
 //	local        processes of this machine (supervisor), with proxies between them
-//	containers   containers of Docker Compose (compose)
+//	containers   containers of Docker Compose
 //	outside      what local and containers have in common: they are observed over HTTP
 //	scenario     the language, the player, the built-in scenarios, storms, shrinking
 //	check        histories, checkers and figures: each invariant has its checker there

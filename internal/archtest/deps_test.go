@@ -60,8 +60,7 @@ const rules = `
 	testbed, meta/metaclient < testbed/outside;
 	conclave, slot, sql, meta/metaclient, testbed/outside < testbed/local/supervisor;
 	testbed/outside, internal/faultnet, testbed/local/supervisor < testbed/local;
-	testbed/outside < testbed/containers/compose;
-	testbed/outside, testbed/containers/compose < testbed/containers;
+	testbed/outside < testbed/containers;
 	wire, sql, testbed/console/journal < testbed/simulated/wiretap < testbed/simulated;
 	internal/node, meta, data, session, testbed/scenario, elector/termcas, testbed/simulated/simnet, testbed/outside, internal/devdb, internal/logging < testbed/simulated;
 	NONE < testbed/simulated/onetrace, testbed/simulated/mutate;
