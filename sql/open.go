@@ -130,7 +130,7 @@ func Open(dsn string, opts Options) (*DB, error) {
 	for _, config := range configs {
 		opts.session(config)
 		config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			return db.greeter.connect(ctx, network, addr, opts.Deadline, func() {})
+			return db.greeter.connect(ctx, network, addr, opts.Deadline)
 		}
 	}
 	inner, err := newConnector(configs, 10*opts.Deadline)
