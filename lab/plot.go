@@ -31,7 +31,7 @@ type mark struct {
 
 // The measures of a plot, in pixels: where the scale begins and ends, and the height of
 // its labels and of a row.
-const left, right, plotHead, plotRowHeight = 210, 930, 24, 20
+const plotLeft, plotRight, plotHead, plotRowHeight = 210, 930, 24, 20
 
 // plot returns the plot of a fault.
 func (r Report) plot(f Fault) plot {
@@ -42,7 +42,7 @@ func (r Report) plot(f Fault) plot {
 	low, high := decades(all)
 	place := func(ms float64) mark {
 		at := math.Log(min(max(ms, low), high)/low) / math.Log(high/low)
-		return mark{X: round(left + (right-left)*at), Text: number(ms)}
+		return mark{X: round(plotLeft + (plotRight-plotLeft)*at), Text: number(ms)}
 	}
 	p := plot{Title: titles[f], Height: plotHead + 8 + len(r.Rows)*plotRowHeight}
 	for v := low; v <= high*1.001; v *= 10 {

@@ -85,19 +85,14 @@ func (l *limit) answered() {
 // whose caller could not wait for one: the next finds it. Otherwise a caller that
 // never waits as long as a connection takes would never have one.
 func (db *DB) connectBeside() {
-	db.beside.Lock()
-	defer db.beside.Unlock()
-	if db.closed || db.connecting {
+	if !db.connecting.CompareAndSwap(false, true) {
 		return
 	}
-	db.connecting = true
 	db.running.Go(func() {
+		defer db.connecting.Store(false)
 		ctx, cancel := context.WithTimeout(db.open, db.opts.Connect)
 		defer cancel()
 		_ = db.pool.PingContext(ctx) // its error is that of the next statement
-		db.beside.Lock()
-		db.connecting = false
-		db.beside.Unlock()
 	})
 }
 
