@@ -91,7 +91,7 @@ func (r Report) Write(w io.Writer) {
 		}
 		fmt.Fprintf(table, row, f.What, fmt.Sprint(f.N), least, number(f.P50), p99, most, f.Unit, f.Target, mark, f.Original)
 	}
-	table.Flush()
+	_ = table.Flush() // to memory
 	for line := range strings.Lines(text.String()) {
 		fmt.Fprintln(w, strings.TrimRight(line, " \n"))
 	}
