@@ -109,7 +109,7 @@ test-race: ## all tests that need only Go under the race detector, but for a few
 
 # The packages whose tests also run on real servers, one package at a time (AT_ONCE=n: n) because
 # each starts its own servers. Their tests mostly wait, so up to four run at once.
-REAL := ./internal/mysqltest/ ./testbed/containers/compose/ ./sql/... ./elector/ ./elector/termcas/ ./elector/fence/ ./lab/ ./lab/oversell/ ./lab/article000/... ./lab/article001/... ./lab/article003/...
+REAL := ./internal/mysqltest/ ./testbed/containers/ ./sql/... ./elector/ ./elector/termcas/ ./elector/fence/ ./lab/ ./lab/oversell/ ./lab/article000/... ./lab/article001/... ./lab/article003/...
 test-all: test test-race test-long test-hostile test-browser test-real test-zookeeper test-containers ## those, the slow suites, the page in a browser, and the tests on real servers in containers: MySQL, MariaDB, ZooKeeper; lists what it skipped (REQUIRE_DOCKER=1: fails); hours
 
 test-long: ## the suites that take minutes each: those of test-slow, stories, storms, one seed one trace, fuzz, soak, all programs for macOS, the tree under another path

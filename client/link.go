@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -197,12 +198,7 @@ func (l *link) run(ctx context.Context) {
 
 	c := l.client
 	c.mu.Lock()
-	for i, other := range c.links {
-		if other == l {
-			c.links = append(c.links[:i:i], c.links[i+1:]...)
-			break
-		}
-	}
+	c.links = slices.DeleteFunc(slices.Clone(c.links), func(other *link) bool { return other == l })
 	c.mu.Unlock()
 }
 

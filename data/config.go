@@ -56,18 +56,7 @@ func DefaultConfig() Config {
 }
 
 // withDefaults returns c with its zero fields set to the defaults.
-func (c Config) withDefaults() Config {
-	d := DefaultConfig()
-	c.Config = c.Config.WithDefaults()
-	c.Listen = cmp.Or(c.Listen, d.Listen)
-	c.SessionGrace = cmp.Or(c.SessionGrace, d.SessionGrace)
-	c.FinishTimeout = cmp.Or(c.FinishTimeout, d.FinishTimeout)
-	c.DiffTimeout = cmp.Or(c.DiffTimeout, d.DiffTimeout)
-	c.RepairEvery = cmp.Or(c.RepairEvery, d.RepairEvery)
-	c.RepairAll = cmp.Or(c.RepairAll, d.RepairAll)
-	c.MaxListBytes = cmp.Or(c.MaxListBytes, d.MaxListBytes)
-	return c
-}
+func (c Config) withDefaults() Config { return node.Filled(c, DefaultConfig()) }
 
 // Validate reports the first invalid field and the constraint that it violates.
 // Zero fields stand for their defaults.
@@ -76,8 +65,5 @@ func (c Config) Validate() error {
 	if c.RepairAll < c.RepairEvery {
 		return fmt.Errorf("RepairAll %s must be at least RepairEvery %s", c.RepairAll, c.RepairEvery)
 	}
-	return cmp.Or(c.Config.Validate(conclave.RoleData),
-		node.Positive("SessionGrace", c.SessionGrace), node.Positive("FinishTimeout", c.FinishTimeout),
-		node.Positive("DiffTimeout", c.DiffTimeout), node.Positive("RepairEvery", c.RepairEvery),
-		node.PositiveNumber("MaxListBytes", int(c.MaxListBytes)))
+	return cmp.Or(c.Config.Validate(conclave.RoleData), node.Positive(c))
 }

@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"conclave/internal/sleep"
@@ -25,8 +26,7 @@ var dolphinRule = Rule{
 type dolphin struct {
 	env *environment
 
-	mu   sync.Mutex // guards what follows; never held across I/O
-	held int64      // the id of the lock's row; 0 if it is not held
+	held atomic.Int64 // the id of the lock's row; 0 if it is not held
 }
 
 func (d *dolphin) name() string { return d.env.ID().String() }
@@ -51,7 +51,7 @@ func (d *dolphin) run(ctx context.Context) {
 // there is no pause after a refused insert.
 func (d *dolphin) acquire(ctx context.Context) {
 	for ctx.Err() == nil {
-		if d.holding() != 0 {
+		if d.held.Load() != 0 {
 			_ = sleep.For(ctx, d.env.Times.Beat)
 			continue
 		}
@@ -60,7 +60,7 @@ func (d *dolphin) acquire(ctx context.Context) {
 			continue
 		}
 		if id, client, err := d.holder(ctx); err == nil && client == d.name() {
-			d.hold(id)
+			d.held.Store(id)
 			d.env.perceived.lead(0, time.Time{})
 		}
 	}
@@ -82,7 +82,7 @@ func (d *dolphin) heartbeat(ctx context.Context) {
 		case !suspended:
 			suspended = true
 		case now.Sub(success) > d.env.Times.Lease:
-			d.hold(0)
+			d.held.Store(0)
 			d.env.perceived.leave("disconnected")
 			if _, err := d.env.db.Exec(ctx, statement("dolphin_register"), d.env.Lab, d.name(), now.UnixMilli()); err == nil {
 				success, suspended = now, false
@@ -134,22 +134,10 @@ func (d *dolphin) every(ctx context.Context, pause time.Duration, task func(cont
 	}
 }
 
-func (d *dolphin) holding() int64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.held
-}
-
-func (d *dolphin) hold(id int64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.held = id
-}
-
 // release releases the lock and deregisters the client.
 func (d *dolphin) release(ctx context.Context) error {
 	d.env.perceived.leave("stopped")
-	if id := d.holding(); id != 0 {
+	if id := d.held.Load(); id != 0 {
 		_, _ = d.env.db.Exec(ctx, statement("dolphin_release"), id) // if it fails, another client's purge releases it
 	}
 	_, err := d.env.db.Exec(ctx, statement("dolphin_forget"), d.env.Lab, d.name())

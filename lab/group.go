@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -127,11 +128,8 @@ func (g *group) leadersAt(at int64) (places []int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for place, p := range g.processes {
-		for _, l := range g.leaderships {
-			if p != nil && l.Process == p.id && l.includes(at) {
-				places = append(places, place)
-				break
-			}
+		if p != nil && slices.ContainsFunc(g.leaderships, func(l Leadership) bool { return l.Process == p.id && l.includes(at) }) {
+			places = append(places, place)
 		}
 	}
 	return places
@@ -141,7 +139,7 @@ func (g *group) leadersAt(at int64) (places []int) {
 func (g *group) history() ([]Leadership, []Span) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return append([]Leadership(nil), g.leaderships...), append([]Span(nil), g.stops...)
+	return slices.Clone(g.leaderships), slices.Clone(g.stops)
 }
 
 // errTimeout is returned by waitFor.

@@ -74,6 +74,9 @@ func TestReport_WriteHTML(t *testing.T) {
 	assert.Contains(t, html, "All promises were kept")
 	assert.Equal(t, 5+1+101, strings.Count(html, "<circle "), "a dot for each takeover")
 	assert.Contains(t, html, "1 of 1: never")
+	assert.Contains(t, html, `<circle cx="210" cy="10" r="4"><title>freno: 10 ms`, "the scale begins at a power of ten")
+	assert.Contains(t, html, `<circle cx="570" cy="10" r="4"><title>freno: 100 ms`, "and is logarithmic")
+	assert.NotContains(t, html, "NaN")
 	for _, outside := range []string{"<script", "src=", "href=", "url(", "http:", "https:"} {
 		assert.NotContains(t, html, outside)
 	}

@@ -2,11 +2,20 @@ package lab
 
 import (
 	"context"
+	"embed"
 	"slices"
 	"time"
 
 	conclavesql "conclave/sql"
 )
+
+// files holds the statements, one in each file, under the rule of package sql.
+//
+//go:embed sql/*.sql
+var files embed.FS
+
+// statement returns a statement in the folder sql by its name.
+var statement = conclavesql.Statements(files)
 
 // Rule is one way to elect a leader.
 type Rule struct {

@@ -219,7 +219,7 @@ func (a *arranger) otherCandidate(name string) bool {
 	if name != self.Name && !a.black().Has(self.Name) && !a.quits[self] {
 		return true
 	}
-	return slices.ContainsFunc(a.roster.knownMetas(), func(n rosterEntry) bool {
+	return slices.ContainsFunc(a.roster.following(), func(n rosterEntry) bool {
 		id := n.member.Node
 		return n.ready && id.Name != name && !a.black().Has(id.Name) && !a.quits[id] && time.Since(n.lastBeat) < a.config.NodeLease
 	})
@@ -264,9 +264,9 @@ func (l *leader) meta(name string) (conclave.NodeID, bool) {
 	if name == l.config.Node.Name {
 		return l.config.Node, true
 	}
-	for _, m := range l.roster.metaMembers() {
-		if m.Node.Name == name {
-			return m.Node, true
+	for _, n := range l.roster.following() {
+		if n.member.Node.Name == name {
+			return n.member.Node, true
 		}
 	}
 	return conclave.NodeID{}, false

@@ -94,14 +94,8 @@ func DefaultConfig() Config {
 
 // withDefaults returns c with its zero fields set to the defaults.
 func (c Config) withDefaults() Config {
-	d := DefaultConfig()
-	c.Listen = cmp.Or(c.Listen, d.Listen)
-	c.Lease = cmp.Or(c.Lease, d.Lease)
+	c = node.Filled(c, DefaultConfig())
 	c.Beat = cmp.Or(c.Beat, c.Lease/3)
-	c.NodeLease = cmp.Or(c.NodeLease, d.NodeLease)
-	c.Settle = cmp.Or(c.Settle, d.Settle)
-	c.Slots = cmp.Or(c.Slots, d.Slots)
-	c.Replicas = cmp.Or(c.Replicas, d.Replicas)
 	c.Config = c.Config.WithDefaults()
 	return c
 }

@@ -118,7 +118,7 @@
 //   - effects.go: what a request would do, and whether the cluster would still serve.
 //   - operate.go: changes of the blacklist, the switches, and the configuration for clients.
 //   - trace.go: what a test can observe of the writes.
-//   - rows.go: the state of the cluster; each change is written before it is shown.
+//   - rows.go: the arranger's state, which is the cluster's; each change is written before it is shown.
 //   - bodies.go: how the rows are encoded and decoded.
 //   - tenure.go: what the parts of a leader share, its announcement, and requests to other nodes.
 //   - roster.go: the members and their leases, and how long a slot table takes to reach them.

@@ -12,6 +12,7 @@ import (
 
 	"conclave"
 	"conclave/elector"
+	"conclave/internal/join"
 	"conclave/internal/signal"
 	"conclave/wire"
 	"conclave/wire/serve"
@@ -48,7 +49,7 @@ type leadership struct {
 	calls      *calls
 	configured func() []string // the metas that the client of this node knows
 	rand       *rand.Rand      // source of the random streams of the arrangers; used by lead only
-	background *group
+	background *join.Group
 
 	mu      sync.Mutex       // guards the rest
 	own     *leader          // while this node leads; nil otherwise
@@ -103,7 +104,7 @@ func (ls *leadership) lead(ctx context.Context, term elector.Term) error {
 		what = "leader.resigned"
 	}
 	cancel()
-	l.helpers.close()
+	l.helpers.Close()
 	l.event(hclog.Debug, what, conclave.Epoch{}, map[string]any{"leader": ls.config.Node.Name, "why": why.Error()}, "%s no longer leads term %d: %v", ls.config.Node.Name, term.Number, why)
 	if errors.Is(err, context.Canceled) {
 		return nil

@@ -273,7 +273,7 @@ func TestForceAndDryRun_AreTrueOrFalse(t *testing.T) {
 		c.eventually(time.Second, func() bool { _, known := c.nodeInfo(follower); return known })
 		for _, x := range []struct{ method, path string }{
 			{http.MethodPut, "/v1/blacklist/" + follower}, {http.MethodDelete, "/v1/blacklist/data-1"},
-			{http.MethodPut, "/v1/switches/arrange"}, {http.MethodDelete, "/v1/protection"}, {http.MethodPost, "/v1/leader/resign"},
+			{http.MethodPut, "/v1/switches/arrange"}, {http.MethodPut, "/v1/config/x"}, {http.MethodDelete, "/v1/config/x"}, {http.MethodDelete, "/v1/protection"}, {http.MethodPost, "/v1/leader/resign"},
 			{http.MethodPost, "/v1/election/quit"}, {http.MethodPost, "/v1/election/join"}, {http.MethodPost, "/v1/election/force-refresh"},
 		} {
 			for _, query := range []string{"force=yes", "force=", "dryRun=1", "force=true&dryRun=maybe"} {

@@ -597,25 +597,17 @@ func (r *roster) known(now time.Time) (nodes []rosterEntry, remaining []time.Dur
 		remaining = append(remaining, r.leases.Remaining(n.member.Node.Name, now))
 		return *n, true
 	})
-	return nodes, remaining, r.knownMetas()
+	return nodes, remaining, r.following()
 }
 
-// knownMetas returns a copy of the metas that hold a stream.
-func (r *roster) knownMetas() []rosterEntry {
+// following returns a copy of the metas that hold a stream.
+func (r *roster) following() []rosterEntry {
 	return pick(r, r.metas, func(n *rosterEntry) (rosterEntry, bool) { return *n, true })
 }
 
-// metaMembers returns the metas that hold a stream.
-func (r *roster) metaMembers() []wire.Member {
-	return pick(r, r.metas, func(n *rosterEntry) (wire.Member, bool) { return n.member, true })
-}
-
 // metaAddresses returns their addresses.
-func (r *roster) metaAddresses() (list []string) {
-	for _, m := range r.metaMembers() {
-		list = append(list, m.Address)
-	}
-	return list
+func (r *roster) metaAddresses() []string {
+	return pick(r, r.metas, func(n *rosterEntry) (string, bool) { return n.member.Address, true })
 }
 
 // propagation measures for how long two slot tables coexist: from the

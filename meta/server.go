@@ -13,6 +13,7 @@ import (
 
 	"conclave"
 	"conclave/elector"
+	"conclave/internal/join"
 	"conclave/internal/logging"
 	"conclave/internal/node"
 	"conclave/internal/stage"
@@ -38,7 +39,7 @@ type Server struct {
 	follower   *follower
 	candidacy  *candidacy
 
-	background group // what handlers start and Run joins
+	background join.Group // what handlers start and Run joins
 }
 
 // New returns a meta node that does nothing until Run, or an error if the
@@ -64,7 +65,7 @@ func (s *Server) Elector() *elector.Elector { return s.elector }
 // Run serves until Shutdown is complete (nil), until an error that retrying
 // cannot resolve, or until ctx ends; see node.Base.Run.
 func (s *Server) Run(ctx context.Context) error {
-	defer s.background.close()
+	defer s.background.Close()
 	return s.Base.Run(ctx, 50*time.Millisecond, s.assemble, s.elect)
 }
 

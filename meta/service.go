@@ -69,13 +69,9 @@ func (s *service) Join(ctx context.Context, conn *joinStream) error {
 
 // Leave removes the caller from the member list.
 func (s *service) Leave(ctx context.Context, req *connect.Request[wirev1.LeaveRequest]) (*connect.Response[wirev1.LeaveResponse], error) {
-	l, err := s.leadership.asLeader()
-	if err != nil {
-		return nil, err
-	}
 	id := wire.NodeIn(req.Msg.GetNode())
 	var epoch conclave.Epoch
-	err = l.arranger.ask(ctx, func(ctx context.Context) error {
+	err := s.ask(ctx, func(ctx context.Context, l *leader) error {
 		m, found := l.roster.find(id.Name)
 		l.roster.leave(id)
 		if err := l.arranger.list(ctx); err != nil {
@@ -85,28 +81,24 @@ func (s *service) Leave(ctx context.Context, req *connect.Request[wirev1.LeaveRe
 		if found && m.Node == id {
 			l.event(hclog.Info, "node.left", epoch, map[string]any{"node": id.Name, "role": m.Role}, "%s %s left", m.Role, id.Name)
 		}
+		l.changed.Set()
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	l.changed.Set()
 	return connect.NewResponse(&wirev1.LeaveResponse{Members: wire.EpochOut(epoch)}), nil
 }
 
 // Drain puts the caller on the blacklist: the first step of its stop
 // (addSelfToMetaBlacklist in the articles).
 func (s *service) Drain(ctx context.Context, req *connect.Request[wirev1.DrainRequest]) (*connect.Response[wirev1.DrainResponse], error) {
-	l, err := s.leadership.asLeader()
-	if err != nil {
-		return nil, err
-	}
 	entry := blacklist.Drain(wire.NodeIn(req.Msg.GetNode()), conclave.Role(req.Msg.GetRole()), s.config.Now().UTC())
 	if err := entry.Validate(); err != nil {
 		return nil, wire.Errorf(wire.CodeBadRequest, "drain: %v", err)
 	}
 	var epoch conclave.Epoch
-	err = l.arranger.ask(ctx, func(ctx context.Context) error {
+	err := s.ask(ctx, func(ctx context.Context, l *leader) error {
 		if m, known := l.roster.find(entry.Name); known && m.Node.Incarnation != entry.Incarnation {
 			return wire.Errorf(wire.CodeConflict, "drain: the name %s belongs to another incarnation now", entry.Name)
 		}
@@ -131,12 +123,8 @@ func (s *service) Drain(ctx context.Context, req *connect.Request[wirev1.DrainRe
 // (removeSelfFromMetaBlacklist in the articles): the last step of a node's
 // start. An operator's entry stays.
 func (s *service) Restore(ctx context.Context, req *connect.Request[wirev1.RestoreRequest]) (*connect.Response[wirev1.RestoreResponse], error) {
-	l, err := s.leadership.asLeader()
-	if err != nil {
-		return nil, err
-	}
 	id := wire.NodeIn(req.Msg.GetNode())
-	err = l.arranger.ask(ctx, func(ctx context.Context) error {
+	err := s.ask(ctx, func(ctx context.Context, l *leader) error {
 		a := l.arranger
 		set, changed := a.black().RemoveOwn(id)
 		if !changed {
@@ -148,4 +136,13 @@ func (s *service) Restore(ctx context.Context, req *connect.Request[wirev1.Resto
 		return nil, err
 	}
 	return connect.NewResponse(&wirev1.RestoreResponse{}), nil
+}
+
+// ask runs a request in the arranger, if this node leads.
+func (s *service) ask(ctx context.Context, do func(context.Context, *leader) error) error {
+	l, err := s.leadership.asLeader()
+	if err != nil {
+		return err
+	}
+	return l.arranger.ask(ctx, func(ctx context.Context) error { return do(ctx, l) })
 }

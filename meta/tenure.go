@@ -15,6 +15,7 @@ import (
 
 	"conclave"
 	"conclave/elector"
+	"conclave/internal/join"
 	"conclave/internal/reason"
 	"conclave/internal/signal"
 	"conclave/internal/sleep"
@@ -47,8 +48,8 @@ type tenure struct {
 	warm        atomic.Bool      // this term has written: no node can hold more than was published
 	propagation propagation
 	failures    reason.Seen     // what complain has logged; used by the arranger only
-	helpers     group           // short tasks: announcing, examining suspects
-	background  *group          // tasks that end with the node, not with the term
+	helpers     join.Group      // short tasks: announcing, examining suspects
+	background  *join.Group     // tasks that end with the node, not with the term
 	knownMetas  func() []string // the addresses of the other metas
 }
 
@@ -127,8 +128,8 @@ func (t *tenure) identify(ctx context.Context, address string, limit time.Durati
 // metas returns the metas that are known to run, this one first.
 func (t *tenure) metas() []*wirev1.Member {
 	out := []*wirev1.Member{wire.MemberOut(wire.Member{Node: t.config.Node, Role: conclave.RoleMeta, Address: t.address})}
-	for _, m := range t.roster.metaMembers() {
-		out = append(out, wire.MemberOut(m))
+	for _, n := range t.roster.following() {
+		out = append(out, wire.MemberOut(n.member))
 	}
 	return out
 }
@@ -206,31 +207,6 @@ func (t *tenure) announceTo(address string) error {
 		t.outranked(refusal.Epoch.Term)
 	}
 	return err
-}
-
-// group joins goroutines that are started by requests, the last of which may
-// arrive after the end has begun.
-type group struct {
-	mu     sync.Mutex // guards closed, and that nothing is added after it
-	closed bool
-	wg     sync.WaitGroup
-}
-
-// Go runs f, unless the group is closed.
-func (g *group) Go(f func()) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.closed {
-		g.wg.Go(f)
-	}
-}
-
-// close makes Go do nothing from now on and waits for the running functions.
-func (g *group) close() {
-	g.mu.Lock()
-	g.closed = true
-	g.mu.Unlock()
-	g.wg.Wait()
 }
 
 // calls are the requests that a meta sends to other nodes.

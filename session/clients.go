@@ -115,8 +115,8 @@ func (c *clients) refusal(client string) error {
 	return c.whyNot(client)
 }
 
-// cutOff is why a session that hears no other node refuses clients.
-const cutOff = "it hears no other node"
+// cutOff is why a session that does not hear most data nodes refuses clients.
+const cutOff = "it does not hear most data nodes"
 
 // whyNot is refusal with the lock held. A session that is cut off takes back its
 // own clients, which may find no other one, also those that only subscribe.
@@ -445,7 +445,7 @@ type connection struct {
 	abort           func()                         // ends the stream from this side; any goroutine may call it
 	settled         signal.Signal                  // data has more of what it registered
 	asked           bool                           // asked to move; guarded by clients.mu
-	moved           bool                           // its client ended it in order and without a good-bye, as one that has moved does; set before clients.release
+	moved           bool                           // its client reset it without a good-bye, as one does that has moved; set before clients.release
 	closed          bool                           // its end was seen: the client's side closed it soon after a ping; set before clients.release
 }
 

@@ -70,22 +70,7 @@ func DefaultConfig() Config {
 }
 
 // withDefaults returns c with its zero fields set to the defaults.
-func (c Config) withDefaults() Config {
-	d := DefaultConfig()
-	c.Config = c.Config.WithDefaults()
-	c.Listen = cmp.Or(c.Listen, d.Listen)
-	c.ClientLease = cmp.Or(c.ClientLease, d.ClientLease)
-	c.SessionGrace = cmp.Or(c.SessionGrace, d.SessionGrace)
-	c.PushWindow = cmp.Or(c.PushWindow, d.PushWindow)
-	c.DrainTimeout = cmp.Or(c.DrainTimeout, d.DrainTimeout)
-	c.MaxSubscriptions = cmp.Or(c.MaxSubscriptions, d.MaxSubscriptions)
-	c.MaxRegistrations = cmp.Or(c.MaxRegistrations, d.MaxRegistrations)
-	c.MaxClientBytes = cmp.Or(c.MaxClientBytes, d.MaxClientBytes)
-	c.MaxAddressBytes = cmp.Or(c.MaxAddressBytes, d.MaxAddressBytes)
-	c.MaxOutboxBytes = cmp.Or(c.MaxOutboxBytes, d.MaxOutboxBytes)
-	c.MaxListBytes = cmp.Or(c.MaxListBytes, d.MaxListBytes)
-	return c
-}
+func (c Config) withDefaults() Config { return node.Filled(c, DefaultConfig()) }
 
 // Validate reports the first invalid field and the constraint that it violates.
 // Zero fields stand for their defaults.
@@ -95,10 +80,5 @@ func (c Config) Validate() error {
 		return fmt.Errorf("client lease %s is above two thirds of the session grace %s: a client may be silent for a lease, "+
 			"and its registrations would be held back in between", c.ClientLease, c.SessionGrace)
 	}
-	return cmp.Or(c.Config.Validate(conclave.RoleSession),
-		node.Positive("ClientLease", c.ClientLease), node.Positive("SessionGrace", c.SessionGrace),
-		node.Positive("PushWindow", c.PushWindow), node.Positive("DrainTimeout", c.DrainTimeout),
-		node.PositiveNumber("MaxSubscriptions", c.MaxSubscriptions), node.PositiveNumber("MaxRegistrations", c.MaxRegistrations),
-		node.PositiveNumber("MaxClientBytes", int(c.MaxClientBytes)), node.PositiveNumber("MaxAddressBytes", int(c.MaxAddressBytes)),
-		node.PositiveNumber("MaxOutboxBytes", int(c.MaxOutboxBytes)), node.PositiveNumber("MaxListBytes", int(c.MaxListBytes)))
+	return cmp.Or(c.Config.Validate(conclave.RoleSession), node.Positive(c))
 }

@@ -139,11 +139,12 @@ func (s *Server) routes(string) (http.Handler, error) {
 	return r, nil
 }
 
-// isCutOff reports whether no meta leader and no data node has been heard for a node
-// lease.
+// isCutOff reports whether most data nodes have not been heard for a node lease, although
+// they live: the meta leader has not lost so many at once that it protects them. A leader
+// that is silent says nothing about them.
 func (s *Server) isCutOff() bool {
-	_, all := s.nodes.unheard(s.meta.NodeLease())
-	return all && s.LeaderSilent()
+	_, most := s.nodes.unheard(s.meta.NodeLease())
+	return most && (!s.view.State().Freeze.Frozen || s.LeaderSilent())
 }
 
 // unheard returns the data nodes that each beat reports. The meta leader finds a

@@ -39,7 +39,7 @@ const (
 // The numbers of the other sessions' clients come with the leader's beats. A
 // client that is asked loses nothing: see Client.moveFrom in package client.
 //
-// A session that hears no other node asks its clients to move, too: data nodes
+// A session that does not hear most data nodes asks its clients to move, too: data nodes
 // remove what they registered when the session grace has ended. It cannot know
 // whether another session is better off, after a power cut for instance. So it asks
 // one client in spreadShare each second, and all of them once one of these has
@@ -186,7 +186,7 @@ func (s *spread) choose(b *balance, open []*connection, n int) []*connection {
 type balance struct {
 	since time.Time            // since when this session has had too many clients; zero: it has not
 	asked map[*connection]move // clients that were asked less than spreadMoving ago
-	moved bool                 // one of these that evacuate asked has moved; while this session hears no other node
+	moved bool                 // one of these that evacuate asked has moved; while this session does not hear most data nodes
 	stays func(*connection)    // is called for a client that was asked and has stayed
 	rand  *rand.Rand
 }
@@ -195,7 +195,7 @@ type balance struct {
 type move struct {
 	to     string // address
 	at     time.Time
-	cutOff bool // because this session hears no other node
+	cutOff bool // because this session does not hear most data nodes
 }
 
 // plan returns an address for each client that is to move now. A client that was asked

@@ -156,7 +156,7 @@ func TestBalance_FewOrBalancedClientsStay(t *testing.T) {
 	}
 }
 
-// A session that hears no other node asks few clients to move, and all of them once
+// A session that does not hear most data nodes asks few clients to move, and all of them once
 // one of these has moved. It takes no clients but its own that come back.
 func TestSpread_CutOffSessionAsksAllClientsOnceOneHasLeft(t *testing.T) {
 	withLeases(t, func(t *testing.T, x *leaseTest) {
@@ -258,7 +258,7 @@ func TestNodes_UnheardForTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ns := newNodes()
 		_, begun := ns.set(map[string]bool{"a": true, "b": true})
-		unheard := func() string { addresses, all := ns.unheard(time.Second); return fmt.Sprint(addresses, all) }
+		unheard := func() string { addresses, most := ns.unheard(time.Second); return fmt.Sprint(addresses, most) }
 		time.Sleep(time.Hour)
 		assert.Equal(t, "[] false", unheard(), "no feed has failed")
 		ns.hear(begun[0], false)
@@ -271,7 +271,7 @@ func TestNodes_UnheardForTheLimit(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		assert.Equal(t, "[a b] true", unheard())
 		ns.hear(begun[0], true)
-		assert.Equal(t, "[] false", unheard(), "this session was cut off: it has heard no other node for an instant")
+		assert.Equal(t, "[] false", unheard(), "this session was cut off: the silence of the others counts from now")
 		time.Sleep(2 * time.Second)
 		assert.Equal(t, "[b] false", unheard())
 		ns.hear(begun[1], true)

@@ -110,7 +110,7 @@ const (
 	stays      drainState = iota // takes clients
 	drains                       // takes no clients, and asks its own to move
 	servesLast                   // should drain, and serves because no other session takes clients
-	evacuates                    // hears no other node: takes no new clients, and asks its own to move while that succeeds
+	evacuates                    // does not hear most data nodes: takes no new clients, and asks its own to move while that succeeds
 )
 
 // drain decides whether this session takes clients, and whether its own are
@@ -121,7 +121,7 @@ type drain struct {
 	clients *clients
 	events  *serve.Events
 	log     hclog.Logger
-	cutOff  func() bool // this session hears no other node
+	cutOff  func() bool // this session does not hear most data nodes, see Server.isCutOff
 
 	mu          sync.Mutex // guards the rest
 	opened      bool       // clients have been taken
@@ -237,9 +237,9 @@ func (d *drain) shouldDrain() bool { return d.marked || d.onBlacklist }
 // it stops, and only while another session takes clients. As the last session
 // it serves until another one is back, and drains then; a stop, however, ends
 // at its deadline. A blacklist entry that an earlier incarnation made for its
-// own stop does not count: this one removes it. A session that hears no other
-// node evacuates if it knows of another session, which may take clients again by
-// now; see spread. It also sends the clients the addresses of the others.
+// own stop does not count: this one removes it. A session that does not hear most
+// data nodes evacuates if it knows of another session, which may take clients again
+// by now; see spread. It also sends the clients the addresses of the others.
 func (d *drain) update() drainState {
 	defer d.advertise()
 	d.mu.Lock()
@@ -279,7 +279,7 @@ func (d *drain) update() drainState {
 		d.log.Info("taking clients again")
 	case evacuates:
 		d.events.Add(wire.Event{Type: "session.cutoff", Text: cutOff + ": clients are asked to move"})
-		d.log.Warn("no meta and no data node is heard: clients are asked to move, and new ones refused")
+		d.log.Warn("most data nodes are not heard: clients are asked to move, and new ones refused")
 	case servesLast:
 		d.events.Add(wire.Event{Type: "session.last", Text: "the last session: serves until another takes clients", Data: map[string]any{"reason": reason}})
 		d.log.Warn("no other session takes clients: serving until one does", "should drain because", reason)

@@ -182,6 +182,27 @@ func TestDrain_OfAllSessionsLeavesThemServing(t *testing.T) {
 	})
 }
 
+// A session that cannot send to any data node, while the meta leader hears it, asks one
+// client to move, and all of them once that one has moved.
+func TestEvacuate_AllMoveOnceOneHasMoved(t *testing.T) {
+	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
+		c.fill(8, "svc", "session-1", "session-2")
+		one, two := c.sessions["session-1"].server, c.sessions["session-2"].server
+		here, there := len(c.list(one.Address(), "/v1/clients")), len(c.list(two.Address(), "/v1/clients"))
+		require.Greater(t, here, 2, "clients begin at the first of their sessions")
+		c.net.Cut("session-1", "data-1")
+		c.net.Cut("session-1", "data-2")
+		c.eventually("one has moved", func() bool { return len(c.list(two.Address(), "/v1/clients")) > there })
+		time.Sleep(time.Second + time.Millisecond)
+		assert.Len(t, c.list(two.Address(), "/v1/clients"), 8)
+		status, reasons := c.get(one.Address(), "/readyz")
+		assert.Equal(t, 503, status)
+		assert.Contains(t, reasons, "it does not hear most data nodes")
+		c.net.Heal("session-1", "data-1")
+		c.eventually("clients are taken again", func() bool { status, _ := c.get(one.Address(), "/readyz"); return status == 200 })
+	})
+}
+
 // The cluster is stopping: the drain is skipped.
 func TestClusterStops(t *testing.T) {
 	bubble(t, 1, 2, func(t *testing.T, c *cluster) {

@@ -189,7 +189,7 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	conn.out.wait()
 	subscribed := with(c.registry, func(r *registry.Registry) []string { return r.Subscribed(owner) })
 	c.endSubscriptions(conn, slices.Sorted(slices.Values(subscribed)))
-	conn.moved = err == nil && !goodbye
+	conn.moved = request.body.left && !goodbye
 	conn.closed = request.body.broken && time.Since(conn.LastPing()) < c.config.ClientLease/2 // otherwise it was silent before
 	left := with(c.registry, func(r *registry.Registry) int {
 		left := r.Release(conn.Owner)
@@ -389,7 +389,17 @@ type incoming struct {
 	bytes  int // that it has taken
 	full   bool
 	broken bool // the client's side has reset the stream or closed the connection
+	left   bool // it has reset the stream, as a client does that goes on at another session
 }
+
+// reset is how net/http reports a stream that the client has reset while its connection
+// lives; a client that is killed closes the connection.
+type reset struct {
+	StreamID, Code uint32
+	Cause          error
+}
+
+func (reset) Error() string { return "the client has reset the stream" }
 
 // errIntake ends a stream that exceeds the intake. Its code lets the client connect
 // again.
@@ -399,6 +409,7 @@ var errIntake = wire.Errorf(wire.CodeUnavailable, "too many bytes of messages th
 func (b *incoming) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.broken = err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded)
+	b.left = errors.As(err, new(reset))
 	if n > 0 {
 		if !b.intake.Try(b.host, n) {
 			b.full = true

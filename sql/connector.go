@@ -21,7 +21,7 @@ type connector struct {
 	settings []setting
 	known    *accepted
 	limit    time.Duration // of Connect, for each host
-	stall    *stall        // of each answer; nil if the driver has a time limit for it
+	step     time.Duration // of each answer; 0 if the driver has a time limit for it
 }
 
 // newConnector returns a connector to the hosts of a DSN. rest is for how long a host
@@ -51,17 +51,17 @@ var _ driver.Connector = (*connector)(nil)
 
 // Connect opens one connection. ctx also bounds the settings. The time that it
 // takes does not count for the statement that needs the connection (see limit).
-func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
-	resume := suspendLimit(ctx)
-	var conn driver.Conn
-	var err error
-	if c.hosts == nil {
-		conn, err = c.attempt(ctx, 0)
-	} else {
-		conn, err = c.connectToWriter(ctx)
+func (c *connector) Connect(ctx context.Context) (conn driver.Conn, err error) {
+	if l := limitOf(ctx); l.suspend() {
+		defer func() {
+			l.unconnected = err != nil
+			l.begin()
+		}()
 	}
-	resume(err == nil)
-	return conn, err
+	if c.hosts == nil {
+		return c.attempt(ctx, 0)
+	}
+	return c.connectToWriter(ctx)
 }
 
 // Driver returns the driver of the connections.
@@ -71,8 +71,11 @@ func (c *connector) Driver() driver.Driver { return c.servers[0].Driver() }
 func (c *connector) attempt(ctx context.Context, i int) (conn driver.Conn, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
-	ctx, end := c.stall.watch(ctx)
-	defer func() { err = end(err) }()
+	if c.step > 0 {
+		l, watched := limited(ctx, c.step)
+		ctx = watched
+		defer func() { err = l.end(err) }()
+	}
 	conn, err = c.servers[i].Connect(ctx)
 	if err != nil {
 		return nil, err

@@ -44,8 +44,8 @@ const greetingUse = 5 * time.Second
 
 // connect returns a connection that the server has greeted. step limits the dial, and
 // then the wait for the greeting, both also when the kept connection is replaced
-// meanwhile; 0 is no limit. answered is called after each.
-func (g *greeter) connect(ctx context.Context, network, addr string, step time.Duration, answered func()) (net.Conn, error) {
+// meanwhile; 0 is no limit. Each of them is an answer for the limit of ctx.
+func (g *greeter) connect(ctx context.Context, network, addr string, step time.Duration) (net.Conn, error) {
 	if step == 0 {
 		step = math.MaxInt64 / 2
 	}
@@ -60,7 +60,7 @@ func (g *greeter) connect(ctx context.Context, network, addr string, step time.D
 			if err != nil {
 				return nil, err
 			}
-			answered()
+			limitOf(ctx).answered()
 			c = g.read(conn)
 		}
 		waiting, cancel := context.WithTimeout(ctx, step)
@@ -77,7 +77,7 @@ func (g *greeter) connect(ctx context.Context, network, addr string, step time.D
 		case c.err != nil:
 			return nil, c.err
 		}
-		answered()
+		limitOf(ctx).answered()
 		if s, ok := c.Conn.(syscall.Conn); ok {
 			return checkedConn{c, s}, nil
 		}

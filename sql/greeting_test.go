@@ -76,7 +76,7 @@ func (f *frozen) resume(lost bool) {
 
 // try dials as a candidate does.
 func (f *frozen) try(ctx context.Context) error {
-	conn, err := f.connect(ctx, "tcp", "db:3306", time.Second/2, func() {})
+	conn, err := f.connect(ctx, "tcp", "db:3306", time.Second/2)
 	if err != nil {
 		return err
 	}

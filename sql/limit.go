@@ -3,37 +3,42 @@ package sql
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
 )
 
-// limit is the time limit of one statement of the pool. It is suspended while the
-// connection for the statement is established, which has a limit of its own: ten
-// round trips are allowed to take longer than one.
+// limit is the time limit of one statement of the pool, or of one answer of the server
+// while a pinned connection is established. That of a statement is suspended while a
+// connection is established for it, which has a limit of its own: ten round trips are
+// allowed to take longer than one.
 type limit struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	of     time.Duration
 	timer  *time.Timer
 
-	mu          sync.Mutex // guards the fields below
-	began       time.Time  // of the statement; later than the call if a connection was made for it
-	unconnected bool       // no connection could be made for it
+	unconnected bool // no connection could be made for the statement
+
+	mu    sync.Mutex // guards the field below
+	began time.Time  // since when it counts
 }
 
 type limitKey struct{}
 
-// limited returns a context that ends after the duration, not counting the time
-// in which a connection is established under it. end releases it.
+// limited returns a context that ends after the duration. end releases it.
 func limited(ctx context.Context, of time.Duration) (*limit, context.Context) {
 	l := &limit{of: of, began: time.Now()}
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
 	l.timer = time.AfterFunc(of, func() { l.cancel(context.DeadlineExceeded) })
 	return l, context.WithValue(l.ctx, limitKey{}, l)
+}
+
+// limitOf returns the limit of a context; nil if it has none.
+func limitOf(ctx context.Context) *limit {
+	l, _ := ctx.Value(limitKey{}).(*limit)
+	return l
 }
 
 // end releases the limit. It returns err, or context.DeadlineExceeded if the limit
@@ -49,62 +54,30 @@ func (l *limit) end(err error) error {
 	return err
 }
 
-// took returns how long the statement has been running.
+// took returns how long the limit has counted.
 func (l *limit) took() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return time.Since(l.began)
 }
 
-// suspendLimit stops the limit of ctx, if it has one, until resume is called; the
-// limit then counts from its beginning.
-func suspendLimit(ctx context.Context) (resume func(connected bool)) {
-	l, ok := ctx.Value(limitKey{}).(*limit)
-	if !ok || !l.timer.Stop() {
-		return func(bool) {}
-	}
-	return func(connected bool) {
-		l.mu.Lock()
-		l.began, l.unconnected = time.Now(), !connected
-		l.mu.Unlock()
-		l.timer.Reset(l.of)
-	}
+// suspend stops the limit until begin is called. It returns false if there is none, or
+// none that counts.
+func (l *limit) suspend() bool { return l != nil && l.timer.Stop() }
+
+// begin makes the limit count from its beginning.
+func (l *limit) begin() {
+	l.mu.Lock()
+	l.began = time.Now()
+	l.mu.Unlock()
+	l.timer.Reset(l.of)
 }
 
-// stall ends an attempt to connect when the server has not answered for a while,
-// where the driver has no time limit for an answer. A nil stall never does.
-type stall struct {
-	after time.Duration
-	timer atomic.Pointer[time.Timer] // of the attempt in progress
-}
-
-// watch returns a context that ends when the server stalls. end releases it, and
-// returns err, as a context.DeadlineExceeded if the stall was the reason.
-func (s *stall) watch(ctx context.Context) (watched context.Context, end func(error) error) {
-	if s == nil {
-		return ctx, func(err error) error { return err }
-	}
-	watched, cancel := context.WithCancelCause(ctx)
-	timer := time.AfterFunc(s.after, func() { cancel(context.DeadlineExceeded) })
-	s.timer.Store(timer)
-	return watched, func(err error) error {
-		timer.Stop()
-		cause := context.Cause(watched)
-		cancel(nil)
-		if errors.Is(err, context.Canceled) && errors.Is(cause, context.DeadlineExceeded) {
-			return fmt.Errorf("%w: %s", cause, err.Error()) // not a cancellation
-		}
-		return err
-	}
-}
-
-// answered is called with each sign of life of the server.
-func (s *stall) answered() {
-	if s == nil {
-		return
-	}
-	if timer := s.timer.Load(); timer != nil && timer.Stop() {
-		timer.Reset(s.after)
+// answered is called with each sign of life of the server that a connection is made to:
+// the limit counts from its beginning.
+func (l *limit) answered() {
+	if l.suspend() {
+		l.begin()
 	}
 }
 
@@ -112,19 +85,14 @@ func (s *stall) answered() {
 // whose caller could not wait for one: the next finds it. Otherwise a caller that
 // never waits as long as a connection takes would never have one.
 func (db *DB) connectBeside() {
-	db.beside.Lock()
-	defer db.beside.Unlock()
-	if db.closed || db.connecting {
+	if !db.connecting.CompareAndSwap(false, true) {
 		return
 	}
-	db.connecting = true
 	db.running.Go(func() {
+		defer db.connecting.Store(false)
 		ctx, cancel := context.WithTimeout(db.open, db.opts.Connect)
 		defer cancel()
 		_ = db.pool.PingContext(ctx) // its error is that of the next statement
-		db.beside.Lock()
-		db.connecting = false
-		db.beside.Unlock()
 	})
 }
 

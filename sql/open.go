@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"conclave/internal/join"
 )
 
 // Options are the parameters of Open besides the DSN. The zero value is usable.
@@ -89,9 +90,8 @@ type DB struct {
 	open context.Context // ends with Close
 	end  context.CancelFunc
 
-	beside             sync.Mutex     // guards closed and connecting
-	closed, connecting bool           // a connection is made in the background
-	running            sync.WaitGroup // joined by Close
+	connecting atomic.Bool // a connection is made in the background
+	running    join.Group  // closed by Close
 }
 
 // Open parses a DSN in the driver's form,
@@ -130,7 +130,7 @@ func Open(dsn string, opts Options) (*DB, error) {
 	for _, config := range configs {
 		opts.session(config)
 		config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			return db.greeter.connect(ctx, network, addr, opts.Deadline, func() {})
+			return db.greeter.connect(ctx, network, addr, opts.Deadline)
 		}
 	}
 	inner, err := newConnector(configs, 10*opts.Deadline)
@@ -240,13 +240,10 @@ func (db *DB) Statements() uint64 { return db.sent.Load() }
 // Close closes the pool, but not the pinned connections. It always returns nil:
 // closing can only fail for a connection that was already broken.
 func (db *DB) Close() error {
-	db.beside.Lock()
-	db.closed = true
-	db.beside.Unlock()
 	db.end()
 	_ = db.pool.Close()
 	db.greeter.close()
-	db.running.Wait()
+	db.running.Close()
 	return nil
 }
 

@@ -58,16 +58,12 @@ func (db *DB) pinPatiently(ctx context.Context) (*Pinned, error) {
 // server; 0 is none.
 func (db *DB) pin(ctx context.Context, lost func(error), limit, step time.Duration) (*Pinned, error) {
 	p := &Pinned{db: db, lost: lost}
-	var stalls *stall
-	if step > 0 {
-		stalls = &stall{after: step}
-	}
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := db.greeter.connect(ctx, network, addr, step, stalls.answered)
+		conn, err := db.greeter.connect(ctx, network, addr, step)
 		if err != nil {
 			return nil, err
 		}
-		t := newWatchedConn(conn, p.ended, stalls.answered)
+		t := newWatchedConn(conn, p.ended, limitOf(ctx).answered)
 		p.mu.Lock()
 		p.socket, p.early = t, nil // an earlier one was to a host that cannot be used
 		p.mu.Unlock()
@@ -87,7 +83,7 @@ func (db *DB) pin(ctx context.Context, lost func(error), limit, step time.Durati
 	if limit == 0 {
 		limit = math.MaxInt64 // ctx is the only limit
 	}
-	p.one = stdsql.OpenDB(&connector{servers: servers, hosts: db.hosts, settings: db.opts.settings(), known: db.known, limit: limit, stall: stalls})
+	p.one = stdsql.OpenDB(&connector{servers: servers, hosts: db.hosts, settings: db.opts.settings(), known: db.known, limit: limit, step: step})
 	p.one.SetMaxOpenConns(1)
 	var err error
 	if p.conn, err = p.one.Conn(ctx); err != nil {

@@ -22,7 +22,7 @@ const (
 	KindBlacklist Kind = "blacklist" // nodes that get no slots or no clients
 	KindConfig    Kind = "config"    // values that are published to clients
 	KindSwitches  Kind = "switches"  // settings of operators
-	KindFreeze    Kind = "freeze"    // whether slots may move (protection)
+	KindFreeze    Kind = "freeze"    // whether slots stay at the nodes of their rows (protection)
 )
 
 // Kinds returns all kinds, sorted.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"strings"
 )
 
@@ -65,15 +66,35 @@ var (
 )
 
 // statement returns a statement of this package.
-func statement(path string) string { return Statement(files, path) }
+func statement(file string) string { return Statement(files, file) }
+
+// Statements reads the folder sql of a package with tables of its own, which embeds its
+// statements by the rule of this one: one in each file, which begins with the reason
+// for every predicate. It returns a function that returns a statement by the name of
+// its file without the ending, and panics if there is none.
+func Statements(files fs.FS) func(name string) string {
+	paths, err := fs.Glob(files, "sql/*.sql")
+	if err != nil {
+		panic(err) // the pattern is a constant
+	}
+	texts := map[string]string{}
+	for _, p := range paths {
+		texts[strings.TrimSuffix(path.Base(p), ".sql")] = Statement(files, p)
+	}
+	return func(name string) string {
+		text, found := texts[name]
+		if !found {
+			panic("no statement " + name)
+		}
+		return text
+	}
+}
 
 // Statement returns the content of a file without its comment lines, because
 // the driver would count question marks in comments as parameters. It panics if
-// the file does not exist, which a test of this package would show. A package with tables
-// of its own embeds its statements by the same rule: one in each file, which
-// begins with the reason for every predicate.
-func Statement(files fs.FS, path string) string {
-	text, err := fs.ReadFile(files, path)
+// the file does not exist, which a test of this package would show.
+func Statement(files fs.FS, file string) string {
+	text, err := fs.ReadFile(files, file)
 	if err != nil {
 		panic(err)
 	}

@@ -4,10 +4,10 @@
 //
 //	simulated    the whole cluster in one testing/synctest bubble, with its network (simnet)
 //	local        processes of this machine (supervisor), with proxies between them
-//	containers   containers of Docker Compose (compose)
+//	containers   containers of Docker Compose
 //	outside      what local and containers have in common: they are observed over HTTP
 //	scenario     the language, the player, the built-in scenarios, storms, shrinking
-//	check        histories, checkers and figures: invariants are stated there and nowhere else
+//	check        histories, checkers and figures: each invariant has its checker there
 //	console      the page on which a cluster is watched and operated; console/live observes it
 //	demo         the demo's scenario and its narrator
 //	load         clients that publish, update and subscribe, and what they measure

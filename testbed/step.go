@@ -71,7 +71,7 @@ var Forms = []Form{
 	{Skew, "set clock of WHO to TIME", ""}, {Skew, "skew clock of WHO by BY", "of the database also: step database clock by BY"},
 	{HoldOne, "hold one WHO at POINT", "only the next call; later ones overtake it"}, {Hold, "hold WHO at POINT", ""}, {Release, "release WHO at POINT", ""},
 	{Resign, "resign WHO", "also with \"by force\", as quit and forbid"}, {Quit, "quit WHO", ""}, {Join, "join WHO", ""},
-	{Forbid, "forbid WHO", ""}, {Allow, "allow WHO", ""}, {Freeze, "freeze", ""}, {Unfreeze, "unfreeze", ""}, {Switch, "switch KEY to VALUE", ""},
+	{Forbid, "forbid WHO", ""}, {Allow, "allow WHO", ""}, {Freeze, "freeze", "turns the switch arrange off; the expectation frozen is about protection"}, {Unfreeze, "unfreeze", ""}, {Switch, "switch KEY to VALUE", ""},
 	{Burst, "burst of ARRIVALS", "clients make so many new registrations each, that no client reads"},
 	{Burst, "burst by FACTOR", "clients change values so many times as often"}, {EndBurst, "end burst", ""},
 	{AnnounceStop, "announce stop to WHO", ""}, {HealAll, "heal all", ""},

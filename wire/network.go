@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"conclave/internal/join"
 	"conclave/wire/admit"
 )
 
@@ -88,13 +89,12 @@ func Unnamed(err error) bool {
 // all.
 type tracked struct {
 	Network
-	ended context.Context // of all dials: net/http dials on when its caller has given up
-	end   context.CancelFunc
+	ended   context.Context // of all dials: net/http dials on when its caller has given up
+	end     context.CancelFunc
+	dialing join.Group // dials in progress
 
-	mu      sync.Mutex // guards the rest
-	open    map[*trackedConn]bool
-	closed  bool
-	dialing sync.WaitGroup // dials in progress; none is added once closed is set
+	mu   sync.Mutex // guards open, to which nothing is added once ended has
+	open map[*trackedConn]bool
 }
 
 type trackedConn struct {
@@ -110,13 +110,7 @@ func track(network Network) *tracked {
 
 // DialContext dials. After close it returns net.ErrClosed and no connection.
 func (t *tracked) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	t.mu.Lock()
-	closed := t.closed
-	if !closed {
-		t.dialing.Add(1)
-	}
-	t.mu.Unlock()
-	if closed {
+	if !t.dialing.Begin() {
 		return nil, net.ErrClosed
 	}
 	defer t.dialing.Done()
@@ -129,7 +123,8 @@ func (t *tracked) DialContext(ctx context.Context, network, address string) (net
 	}
 	c := &trackedConn{conn, t}
 	t.mu.Lock()
-	if closed = t.closed; !closed {
+	closed := t.ended.Err() != nil
+	if !closed {
 		t.open[c] = true
 	}
 	t.mu.Unlock()
@@ -150,14 +145,13 @@ func (c *trackedConn) Close() error {
 
 // close closes all open connections, and ends and joins the dials in progress.
 func (t *tracked) close() {
+	t.end()
 	t.mu.Lock()
-	t.closed = true
 	open := t.open
 	t.open = map[*trackedConn]bool{}
 	t.mu.Unlock()
-	t.end()
 	for c := range open {
 		c.Conn.Close()
 	}
-	t.dialing.Wait()
+	t.dialing.Close()
 }

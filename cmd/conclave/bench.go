@@ -53,12 +53,6 @@ fails is reported, the next ones are measured, and the exit code is 1.`,
 				return usageError{errors.New("--html is no more: --report writes JSON")}
 			case cmd.Flags().Changed("huge"):
 				return usageError{errors.New("--huge is no more: 10,000 connections are the most that are measured")}
-			case cfg.N == 0:
-				return usageError{errors.New("--repeat 0: want at least 1")}
-			case cfg.For <= 0:
-				return usageError{fmt.Errorf("--for %s: want more than 0", cfg.For)}
-			case cfg.Limit <= 0:
-				return usageError{fmt.Errorf("--limit %s: want more than 0", cfg.Limit)}
 			}
 			cfg.Settle, cfg.Calm = min(calm, time.Minute), calm
 			return a.bench(cmd.Context(), cfg, file)
@@ -81,6 +75,7 @@ fails is reported, the next ones are measured, and the exit code is 1.`,
 	f.DurationVar(&cfg.For, "for", 30*time.Second, "--full: how long each overload lasts")
 	f.DurationVar(&cfg.Limit, "limit", 5*time.Minute, "--full: time limit of each size")
 	f.StringVar(&file, "report", "", "write the report to this file as JSON")
+	moreThan0(f, "repeat", "for", "limit")
 	return cmd
 }
 

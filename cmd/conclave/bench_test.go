@@ -108,8 +108,8 @@ func TestBenchGrowth_RefusesWrongFlagsBeforeAnythingStarts(t *testing.T) {
 		"--for needs --full":                                          {"--for", "1s"},
 		"at most 5 registrations: want at least 1000":                 {"--full", "--max-registrations", "5"},
 		"--max-connections is -1: want 0 or more":                     {"--full", "--max-connections", "-1"},
-		"--limit 0s: want more than 0":                                {"--full", "--limit", "0s"},
-		"--for 0s: want more than 0":                                  {"--full", "--for", "0s"},
+		"--limit is 0s: want more than 0":                             {"--full", "--limit", "0s"},
+		"--for is 0s: want more than 0":                               {"--full", "--for", "0s"},
 		`--report "` + filepath.Join("no", "x.json") + `": no folder`: {"--full", "--report", filepath.Join("no", "x.json")},
 		"--html is no more":                                           {"--html", "x.html"},
 	} {

@@ -118,6 +118,7 @@ are made at the same time. With --json print one report per run.`,
 	f := cmd.Flags()
 	f.Uint64Var(&o.seed, "seed", 1, "seed of every random choice")
 	f.IntVar(&o.times, "times", 1, "number of runs of each scenario, each with the next seed")
+	moreThan0(f, "times")
 	f.IntVar(&o.beside, "parallel", 1, "number of runs at the same time, with one line of output for each")
 	f.StringVar(&o.html, "html", "", "write the report to this file as one HTML page")
 	o.bind(cmd, "conclave-chaos", "if an invariant did not hold")

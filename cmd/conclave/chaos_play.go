@@ -29,9 +29,6 @@ type chaosOptions struct {
 }
 
 func (o *chaosOptions) validate() error {
-	if o.times < 1 {
-		return fmt.Errorf("--times %d: want at least 1", o.times)
-	}
 	if o.beside < 1 || o.beside > 16 {
 		return fmt.Errorf("--parallel %d: want 1 to 16", o.beside)
 	}

@@ -63,26 +63,26 @@ func needsSubcommand(cmd *cobra.Command, _ []string) error {
 	return usageError{fmt.Errorf("%s needs a subcommand (one of %s)", commandName(cmd), strings.Join(cmd.ValidArgs, ", "))}
 }
 
-// needs1 is the annotation of a flag that has to be 1 or more.
-const needs1 = "conclave_needs1"
+// needsMore is the annotation of a flag that has to be more than 0.
+const needsMore = "conclave_needs_more"
 
-// atLeast1 makes refuseNegative refuse 0 for these flags, too.
-func atLeast1(flags *pflag.FlagSet, names ...string) {
+// moreThan0 makes refuseNegative refuse 0 for these flags, too.
+func moreThan0(flags *pflag.FlagSet, names ...string) {
 	for _, name := range names {
-		_ = flags.SetAnnotation(name, needs1, nil) // fails for an unknown flag only
+		_ = flags.SetAnnotation(name, needsMore, nil) // fails for an unknown flag only
 	}
 }
 
 // refuseNegative returns an error for a negative number or duration, and for 0 if
-// the flag needs 1. No flag of any command may be negative.
+// the flag needs more. No flag of any command may be negative.
 func refuseNegative(flags *pflag.FlagSet) error {
 	var err error
 	flags.Visit(func(f *pflag.Flag) {
-		_, positive := f.Annotations[needs1]
+		_, positive := f.Annotations[needsMore]
 		switch kind := f.Value.Type(); {
 		case err != nil || kind != "int" && kind != "duration":
-		case strings.HasPrefix(f.Value.String(), "-"), positive && f.Value.String() == "0":
-			err = usageError{fmt.Errorf("--%s is %s: want %s or more", f.Name, f.Value, either(positive, "1", "0"))}
+		case strings.HasPrefix(f.Value.String(), "-"), positive && strings.TrimSuffix(f.Value.String(), "s") == "0":
+			err = usageError{fmt.Errorf("--%s is %s: want %s", f.Name, f.Value, either(positive, "more than 0", "0 or more"))}
 		}
 	})
 	return err

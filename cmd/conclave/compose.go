@@ -16,7 +16,6 @@ import (
 	"conclave/client"
 	"conclave/testbed"
 	"conclave/testbed/containers"
-	"conclave/testbed/containers/compose"
 )
 
 // clusterOptions are the flags of a new cluster for one run: --on, --tls, and those for
@@ -47,7 +46,7 @@ func (o *clusterOptions) validate() error {
 	if o.on != "compose" {
 		return nil
 	}
-	if _, err := compose.New(compose.Config{Name: o.project}); err != nil {
+	if _, err := containers.NewProject(containers.ProjectConfig{Name: o.project}); err != nil {
 		return fmt.Errorf("--project: %w", err)
 	}
 	return nil
@@ -56,7 +55,7 @@ func (o *clusterOptions) validate() error {
 // project is a project of containers for one run. It is empty until its cluster
 // is opened.
 type project struct {
-	*compose.Project
+	*containers.Project
 	options  clusterOptions
 	logs     string // folder for the logs of all containers
 	services []string
@@ -83,7 +82,7 @@ func containersConfig(dir, logs string, o clusterOptions) (containers.Config, *p
 
 // start starts the nodes and returns when all are ready. If that fails it ends the
 // project.
-func (p *project) start(ctx context.Context, c testbed.Size, nodes []string, file string) (*compose.Project, containers.Access, error) {
+func (p *project) start(ctx context.Context, c testbed.Size, nodes []string, file string) (*containers.Project, containers.Access, error) {
 	p.services = append([]string{testbed.Database}, nodes...)
 	access, err := p.create(ctx, c, nodes, file)
 	if err != nil {
@@ -94,7 +93,7 @@ func (p *project) start(ctx context.Context, c testbed.Size, nodes []string, fil
 
 func (p *project) create(ctx context.Context, c testbed.Size, nodes []string, file string) (access containers.Access, err error) {
 	o := p.options
-	if err := compose.Available(ctx); err != nil {
+	if err := containers.Available(ctx); err != nil {
 		return access, err
 	}
 	env := []string{
@@ -124,7 +123,7 @@ func (p *project) create(ctx context.Context, c testbed.Size, nodes []string, fi
 		}
 		more = []string{filepath.Join("compose", "tls.yml"), file}
 	}
-	p.Project, err = compose.New(compose.Config{
+	p.Project, err = containers.NewProject(containers.ProjectConfig{
 		Name: o.project, Dir: o.dir, More: more, Env: env, Services: p.services, Out: out,
 	})
 	if err != nil {

@@ -17,7 +17,6 @@ import (
 	"conclave/testbed/console"
 	"conclave/testbed/console/live"
 	"conclave/testbed/containers"
-	"conclave/testbed/containers/compose"
 	"conclave/testbed/local/supervisor"
 	"conclave/wire/rights"
 )
@@ -55,15 +54,15 @@ func (a *app) containersSource(ctx context.Context, of composeProject, act bool)
 
 // attach returns the cluster, and the settings with which its metas were started.
 func (p composeProject) attach(ctx context.Context) (_ *containers.Cluster, s supervisor.Config, err error) {
-	project, err := compose.New(compose.Config{Name: p.name, Dir: p.dir})
+	project, err := containers.NewProject(containers.ProjectConfig{Name: p.name, Dir: p.dir})
 	if err != nil {
 		return nil, s, usageError{fmt.Errorf("--project: %w", err)}
 	}
-	if err := compose.Available(ctx); err != nil {
+	if err := containers.Available(ctx); err != nil {
 		return nil, s, err
 	}
 	meta, err := project.Container(ctx, "meta-1")
-	if errors.Is(err, compose.ErrNoContainer) {
+	if errors.Is(err, containers.ErrNoContainer) {
 		return nil, s, fmt.Errorf("%w: start one with `make compose-up`, or choose another --project", err)
 	}
 	if err != nil {

@@ -18,17 +18,17 @@ import (
 
 	"conclave/internal/long"
 	"conclave/testbed/console"
-	"conclave/testbed/containers/compose"
+	"conclave/testbed/containers"
 )
 
 // composeUp returns the project that `make compose-up` has started, or skips the
 // test.
-func composeUp(t *testing.T) (*compose.Project, []compose.Container) {
+func composeUp(t *testing.T) (*containers.Project, []containers.Container) {
 	t.Helper()
 	if !long.All() {
 		t.Skip("make test-compose runs this one, on the cluster of make compose-up")
 	}
-	p, err := compose.New(compose.Config{Name: "conclave", Dir: "../.."})
+	p, err := containers.NewProject(containers.ProjectConfig{Name: "conclave", Dir: "../.."})
 	require.NoError(t, err)
 	all, err := p.Find(t.Context())
 	if err != nil && os.Getenv("REQUIRE_DOCKER") == "" {

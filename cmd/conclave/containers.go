@@ -238,9 +238,6 @@ made if there is none. A second call renews the certificates; running processes 
 new ones from their next connections on. Keep DIR/ca-key.pem to yourself, and copy to a
 machine only the folder that it needs.`,
 		RunE: func(*cobra.Command, []string) error {
-			if valid <= 0 {
-				return usageError{fmt.Errorf("--valid %s: want a positive time", valid)}
-			}
 			issued, err := issueCerts(dir, dir, hosts, valid)
 			switch {
 			case errors.Is(err, certs.ErrHost):
@@ -258,6 +255,7 @@ machine only the folder that it needs.`,
 	cmd.Flags().StringVar(&dir, "dir", "certs", "folder of the CA and of the folders with certificates")
 	cmd.Flags().StringSliceVar(&hosts, "host", []string{"localhost", "127.0.0.1", "::1"}, "names and addresses that the nodes advertise")
 	cmd.Flags().DurationVar(&valid, "valid", certs.Valid, "how long the certificates are valid, from now")
+	moreThan0(cmd.Flags(), "valid")
 	return cmd
 }
 

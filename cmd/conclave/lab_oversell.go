@@ -38,7 +38,7 @@ a ZooKeeper in memory, or that of --zookeeper.`,
 	f.StringVar(&cfg.ZooKeeper, "zookeeper", "", "HOST:PORT of a real ZooKeeper for the locks based on it")
 	f.StringSliceVar(&cfg.Only, "only", nil, "run only these ways (WAY,...)")
 	f.StringVar(&html, "html", "", "write the report to this file as one HTML page")
-	atLeast1(f, "items")
+	moreThan0(f, "items")
 	return cmd
 }
 

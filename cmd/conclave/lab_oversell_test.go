@@ -19,7 +19,7 @@ func TestLabOversell_RefusesInvalidFlags(t *testing.T) {
 		"an unknown way":          {[]string{"--only", "magic"}, "magic"},
 		"no buyers":               {[]string{"--buyers", "0"}, "buyers"},
 		"enough for all":          {[]string{"--buyers", "100"}, "more than"},
-		"nothing":                 {[]string{"--items", "0"}, "--items is 0: want 1 or more"},
+		"nothing":                 {[]string{"--items", "0"}, "--items is 0: want more than 0"},
 		"a port alone":            {[]string{"--zookeeper", "2181"}, "--zookeeper"},
 		"no DSN":                  {[]string{"--db", "garbage"}, "missing the slash"},
 		"an argument":             {[]string{"all"}, "no argument"},

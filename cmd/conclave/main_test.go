@@ -92,7 +92,7 @@ func TestUsageError_ExitsWithTwoAndOneLine(t *testing.T) {
 		"--count is -1: want 0 or more":                   {"subscribe", "x", "--count", "-1"},
 		"--wait is -1s: want 0 or more":                   {"leader", "--wait", "-1s"},
 		"--lease 0s: want at least 100ms":                 {"lead", "--lease", "0s", "--dsn", "u@tcp(127.0.0.1:1)/d", "--", "true"},
-		"--repeat 0: want at least 1":                     {"bench", "--repeat", "0"},
+		"--repeat is 0: want more than 0":                 {"bench", "--repeat", "0"},
 		"--token and --token-file exclude":                {"--token", "a", "--token-file", "b", "version"},
 		`invalid argument "soon" for "--wa`:               {"leader", "--wait", "soon"},
 		`--host: host "bad host!": want a host name or`:   {"certs", "--dir", "/dev/null/none", "--host", "bad host!"},

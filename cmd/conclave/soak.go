@@ -71,14 +71,12 @@ Exit codes: 0 all checks passed, 1 a check failed, or the run failed or was inte
 	f.StringVar(&o.only, "only", "", "run only the kinds of episodes whose names contain this")
 	f.BoolVar(&o.keep, "keep", false, "keep the logs of a successful run too")
 	f.StringVar(&o.report, "report", "", "write the report to this file as JSON")
+	moreThan0(f, "for")
 	f.Lookup("takeover").Usage = "how a dead leader is detected: witness (its connection breaks) or lease (time only)"
 	return cmd
 }
 
 func (o *soakOptions) validate() error {
-	if o.length <= 0 {
-		return fmt.Errorf("--for %s: want more than 0", o.length)
-	}
 	if o.bin != "" && o.on == "compose" {
 		return errors.New("--bin does not apply to --on compose, which uses the image (`make image`)")
 	}

@@ -23,10 +23,10 @@ type Cable struct {
 	held  chan struct{} // closed when the stall ends; nil without a stall
 	slow  chan struct{} // closed when replies are delivered again; nil while they are
 	next  [3]fault      // of the next request with a text, one of each kind
-	lost  int           // replies that were lost
 	wrong [2][]byte     // replace the first by the second in every request
 	conns map[*cableConn]bool
 
+	lost       atomic.Int32   // replies that were lost
 	deliveries sync.WaitGroup // of Delay
 }
 
@@ -199,11 +199,7 @@ func (c *Cable) Garble(right, wrong string) {
 }
 
 // Lost returns how many replies LoseReply has lost.
-func (c *Cable) Lost() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.lost
-}
+func (c *Cable) Lost() int { return int(c.lost.Load()) }
 
 // cableConn is one connection through a cable.
 type cableConn struct {
@@ -274,9 +270,7 @@ func (cc *cableConn) Read(p []byte) (int, error) {
 		return 0, net.ErrClosed
 	}
 	if n > 0 && cc.loseReply.Load() {
-		c.mu.Lock()
-		c.lost++
-		c.mu.Unlock()
+		c.lost.Add(1)
 		cc.Close()
 		return 0, net.ErrClosed
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"conclave"
 	"conclave/elector"
+	"conclave/internal/signal"
 )
 
 // World is a store, and how to make strategies on it.
@@ -63,13 +65,13 @@ type NodeSpec struct {
 // Cluster is a set of nodes in one election, and the ledger of their leaderships. It
 // fails the test at once when a term has two owners or terms do not rise.
 type Cluster struct {
-	t     testing.TB
-	world World
+	t       testing.TB
+	world   World
+	changed signal.Broadcast // notified at each event
 
-	mu      sync.Mutex // guards the fields below
-	nodes   []*Node
-	ledger  []Entry
-	changed chan struct{} // closed and replaced at each event
+	mu     sync.Mutex // guards the fields below
+	nodes  []*Node
+	ledger []Entry
 }
 
 // Entry is one leadership in the ledger.
@@ -84,7 +86,7 @@ type Option func(*elector.Config)
 
 // NewCluster starts n nodes, named n1, n2 and so on.
 func NewCluster(t testing.TB, world World, n int, options ...Option) *Cluster {
-	c := &Cluster{t: t, world: world, changed: make(chan struct{})}
+	c := &Cluster{t: t, world: world}
 	c.start(n, options...)
 	return c
 }
@@ -105,8 +107,8 @@ type Node struct {
 	c      *Cluster
 	cancel context.CancelFunc
 	group  sync.WaitGroup // Run, and the reader of its changes; Kill joins them
-	silent bool           // does not answer questions; guarded by c.mu
-	dead   bool           // killed: its port is closed; guarded by c.mu
+	silent atomic.Bool    // does not answer questions
+	dead   atomic.Bool    // killed: its port is closed
 }
 
 // Add starts a node. A name that was used before gets a new incarnation.
@@ -157,7 +159,7 @@ func (c *Cluster) Add(name string, options ...Option) *Node {
 	lead := cfg.Lead
 	cfg.Lead = func(ctx context.Context, term elector.Term) error {
 		c.led(n, term)
-		defer c.event()
+		defer c.changed.Notify()
 		return lead(ctx, term)
 	}
 	e, err := elector.New(cfg)
@@ -166,7 +168,7 @@ func (c *Cluster) Add(name string, options ...Option) *Node {
 	changes := e.Changes(context.Background())
 	n.group.Go(func() {
 		for range changes {
-			c.event()
+			c.changed.Notify()
 		}
 	})
 
@@ -176,7 +178,7 @@ func (c *Cluster) Add(name string, options ...Option) *Node {
 	c.nodes = append(c.nodes, n)
 	c.mu.Unlock()
 	n.group.Go(func() {
-		defer c.event()
+		defer c.changed.Notify()
 		_ = n.Run(ctx) // its error is the cancellation by the test
 	})
 	return n
@@ -185,14 +187,11 @@ func (c *Cluster) Add(name string, options ...Option) *Node {
 // ask asks at a leader's port.
 func (c *Cluster) ask(ctx context.Context, address string, term uint64, lock string) (alive, answered bool) {
 	for _, n := range c.Nodes() {
-		c.mu.Lock()
-		silent, dead := n.silent, n.dead
-		c.mu.Unlock()
 		switch {
 		case n.ID.String() != address:
-		case dead:
+		case n.dead.Load():
 			return false, true
-		case silent:
+		case n.silent.Load():
 			<-ctx.Done()
 			return false, false
 		default:
@@ -214,7 +213,7 @@ func (c *Cluster) led(n *Node, term elector.Term) {
 	}
 	c.ledger = append(c.ledger, Entry{Term: term, Node: n.ID, Began: time.Now()})
 	c.mu.Unlock()
-	c.event()
+	c.changed.Notify()
 }
 
 // Ledger returns all leaderships so far, in order.
@@ -242,14 +241,6 @@ func (c *Cluster) PerceivedLeaders() []*Node {
 	return list
 }
 
-// event wakes the calls of Until.
-func (c *Cluster) event() {
-	c.mu.Lock()
-	close(c.changed)
-	c.changed = make(chan struct{})
-	c.mu.Unlock()
-}
-
 // Until waits until condition returns true. It is called after each event, and at short
 // intervals. After thirty leases Until fails the test.
 func (c *Cluster) Until(what string, condition func() bool) {
@@ -259,9 +250,7 @@ func (c *Cluster) Until(what string, condition func() bool) {
 	look := time.NewTicker(c.world.Lease / 1000)
 	defer look.Stop()
 	for {
-		c.mu.Lock()
-		changed := c.changed
-		c.mu.Unlock()
+		changed := c.changed.Next()
 		if condition() {
 			return
 		}
@@ -314,10 +303,7 @@ func (c *Cluster) followed(n *Node) {
 func (c *Cluster) Others(n *Node) []*Node {
 	var list []*Node
 	for _, o := range c.Nodes() {
-		c.mu.Lock()
-		dead := o.dead
-		c.mu.Unlock()
-		if o != n && !dead {
+		if o != n && !o.dead.Load() {
 			list = append(list, o)
 		}
 	}
@@ -325,18 +311,12 @@ func (c *Cluster) Others(n *Node) []*Node {
 }
 
 // StopAnswering makes the node's port silent: it accepts questions but does not answer.
-func (n *Node) StopAnswering() {
-	n.c.mu.Lock()
-	defer n.c.mu.Unlock()
-	n.silent = true
-}
+func (n *Node) StopAnswering() { n.silent.Store(true) }
 
 // Kill ends the node as kill -9 does: its sockets and its port are closed, and it sends
 // nothing.
 func (n *Node) Kill() {
-	n.c.mu.Lock()
-	n.dead = true
-	n.c.mu.Unlock()
+	n.dead.Store(true)
 	n.Cable.Cut()
 	if n.c.world.Push {
 		for _, peer := range n.c.Others(n) {

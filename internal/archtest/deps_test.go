@@ -24,10 +24,10 @@ const rules = `
 	NONE < wire/rights, wire/admit;
 	conclave, wire/v1 < wire/list < client, data/store, session/registry;
 	slot, lease, blacklist, internal/trace, wire/rights, wire/admit, wire/v1/wirev1connect < wire;
-	NONE < internal/plot < lab;
-	NONE < internal/stage, internal/sleep, internal/signal, internal/faultnet, internal/long, internal/cli/clitest;
+	NONE < internal/stage, internal/sleep, internal/signal, internal/long, internal/cli/clitest;
 	internal/sleep < internal/faultnet, client, internal/node, meta, meta/metaclient, testbed/scenario, testbed/load, testbed/soak, lab, cmd/conclave, lab/article000/sofaloop, lab/article001/rowlock, lab/article003/versioncas, lab/article004/zklatch;
-	internal/signal < elector, wire, lab, lab/article004/zklatch, lab/article004/zklatch/memtree;
+	internal/signal < internal/faultnet, elector, wire, lab, lab/article004/zklatch, lab/article004/zklatch/memtree;
+	NONE < internal/join < sql, wire, meta;
 	NONE < internal/contain < wire/serve, internal/node, meta, session;
 	NONE < internal/random < elector, client, internal/node;
 	NONE < internal/reason < elector, meta;
@@ -60,8 +60,7 @@ const rules = `
 	testbed, meta/metaclient < testbed/outside;
 	conclave, slot, sql, meta/metaclient, testbed/outside < testbed/local/supervisor;
 	testbed/outside, internal/faultnet, testbed/local/supervisor < testbed/local;
-	testbed/outside < testbed/containers/compose;
-	testbed/outside, testbed/containers/compose < testbed/containers;
+	testbed/outside < testbed/containers;
 	wire, sql, testbed/console/journal < testbed/simulated/wiretap < testbed/simulated;
 	internal/node, meta, data, session, testbed/scenario, elector/termcas, testbed/simulated/simnet, testbed/outside, internal/devdb, internal/logging < testbed/simulated;
 	NONE < testbed/simulated/onetrace, testbed/simulated/mutate;

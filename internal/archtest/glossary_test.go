@@ -18,7 +18,7 @@ import (
 // glossaryRow is a row of docs/glossary.md; its last cell names identifiers.
 var glossaryRow = regexp.MustCompile(`(?m)^\| ([^|]+) \| [^|]+ \| [^|]+ \| ([^|]+) \|$`)
 
-// TestGlossary_NamesWhatExists checks that each term has one meaning and that
+// TestGlossary_NamesWhatExists checks that each word has one meaning and that
 // each identifier in the glossary is declared in a package of that name.
 func TestGlossary_NamesWhatExists(t *testing.T) {
 	text, err := os.ReadFile("../../docs/glossary.md")
@@ -27,7 +27,7 @@ func TestGlossary_NamesWhatExists(t *testing.T) {
 	terms := map[string]bool{}
 	for _, row := range glossaryRow.FindAllStringSubmatch(string(text), -1) {
 		term := row[1]
-		if term == "term" && strings.Contains(row[2], "in the code") || strings.HasPrefix(term, "---") {
+		if term == "word" && strings.Contains(row[2], "in the code") || strings.HasPrefix(term, "---") {
 			continue
 		}
 		assert.False(t, terms[term], "%q has two meanings", term)

@@ -1,7 +1,7 @@
 package devdb
 
 import (
-	"sort"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -80,12 +80,7 @@ func (t *lockTable) abandon(w *waiter) (granted bool) {
 		return true
 	}
 	l := t.locks[w.name]
-	for i, other := range l.queue {
-		if other == w {
-			l.queue = append(l.queue[:i], l.queue[i+1:]...)
-			break
-		}
-	}
+	l.queue = slices.DeleteFunc(l.queue, func(other *waiter) bool { return other == w })
 	w.client.waits = nil
 	return false
 }
@@ -119,7 +114,7 @@ func (t *lockTable) releaseAll(c *client) int {
 			acquired += l.depth
 		}
 	}
-	sort.Strings(mine)
+	slices.Sort(mine)
 	for _, name := range mine {
 		t.handOver(name)
 	}

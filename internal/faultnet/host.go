@@ -116,7 +116,7 @@ func (h *host) carry(near *net.TCPConn) {
 	caller := h.net.caller(near.RemoteAddr())
 	there, back := h.net.link(caller, h.name), h.net.link(h.name, caller)
 	if caller == "" {
-		there, back = newLink(), newLink() // not a host of this network: no faults
+		there, back = &link{}, &link{} // not a host of this network: no faults
 	}
 	stop := context.AfterFunc(h.net.ctx, func() { near.Close() })
 	defer stop()

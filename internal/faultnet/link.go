@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"conclave/internal/signal"
 )
 
 // fault is the state of one direction.
@@ -19,23 +21,20 @@ type fault struct {
 type link struct {
 	mu      sync.Mutex // guards the fields below
 	fault   fault
-	changed chan struct{} // closed and replaced when fault changes
+	changed signal.Broadcast // notified when fault changes
 }
-
-func newLink() *link { return &link{changed: make(chan struct{})} }
 
 func (l *link) change(f func(*fault)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f(&l.fault)
-	close(l.changed)
-	l.changed = make(chan struct{})
+	l.changed.Notify()
 }
 
 func (l *link) now() (fault, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.fault, l.changed
+	return l.fault, l.changed.Next()
 }
 
 // passable waits until the link is not cut, or returns the error of ctx.

@@ -110,7 +110,7 @@ func (n *Net) link(from, to string) *link {
 	defer n.mu.Unlock()
 	d := direction{from, to}
 	if n.links[d] == nil {
-		n.links[d] = newLink()
+		n.links[d] = &link{}
 	}
 	return n.links[d]
 }

@@ -1,7 +1,6 @@
 package mysqltest
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -59,23 +58,21 @@ func find[T any](t testing.TB, kind Kind, start func() (T, error)) T {
 
 // Main runs the tests, removes the servers that they have started, and checks
 // that no goroutine is left. It does not return.
-func Main(m *testing.M) {
-	code := m.Run()
-	var errs []error
+func Main(m *testing.M) { goleak.VerifyTestMain(removing{m}) }
+
+// removing are tests after which the servers are removed.
+type removing struct{ tests *testing.M }
+
+// Run returns the tests' exit code, or that of a failed removal.
+func (r removing) Run() int {
+	code := r.tests.Run()
 	for _, remove := range running.remove { // no test is running any more
-		errs = append(errs, remove())
-	}
-	if err := errors.Join(errs...); err != nil {
-		fmt.Fprintln(os.Stderr, "mysqltest:", err)
-		code = max(code, 1)
-	}
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			fmt.Fprintln(os.Stderr, "goleak:", err)
-			code = 1
+		if err := remove(); err != nil {
+			fmt.Fprintln(os.Stderr, "mysqltest:", err)
+			code = max(code, 1)
 		}
 	}
-	os.Exit(code)
+	return code
 }
 
 // startAll starts those of the single servers that are missing, at the same time.

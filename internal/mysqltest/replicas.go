@@ -44,14 +44,13 @@ type Replicas struct {
 }
 
 // String returns what the servers are, for a message.
-func (r *Replicas) String() string { return "three servers of image " + r.Members[0].c.image }
+func (r *Replicas) String() string { return "three servers of image " + r.Members[0].container.image }
 
-// Replica is one of the servers.
+// Replica is one of the servers. It has no DSN of its own.
 type Replica struct {
+	*Server
 	Addr string // on loopback
 
-	kind Kind
-	c    *container
 	name string // for the other servers
 
 	mu    sync.Mutex
@@ -178,11 +177,11 @@ func (m *Replica) role() string {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	var role string
-	if m.kind == Galera {
+	if m.Kind == Galera {
 		status := map[string]string{}
 		for _, name := range []string{"wsrep_ready", "wsrep_cluster_status", "wsrep_local_state", "wsrep_cluster_size"} {
 			var value string
-			if err := m.c.root.QueryRowContext(ctx, "SHOW STATUS LIKE '"+name+"'").Scan(&role, &value); err != nil {
+			if err := m.root.QueryRowContext(ctx, "SHOW STATUS LIKE '"+name+"'").Scan(&role, &value); err != nil {
 				return ""
 			}
 			status[name] = value
@@ -192,7 +191,7 @@ func (m *Replica) role() string {
 		}
 		return "ONLINE NODE " + status["wsrep_cluster_size"]
 	}
-	err := m.c.root.QueryRowContext(ctx, `SELECT CONCAT(me.MEMBER_STATE, ' ', me.MEMBER_ROLE, ' ',
+	err := m.root.QueryRowContext(ctx, `SELECT CONCAT(me.MEMBER_STATE, ' ', me.MEMBER_ROLE, ' ',
 		(SELECT COUNT(*) FROM performance_schema.replication_group_members WHERE MEMBER_STATE = 'ONLINE'))
 		FROM performance_schema.replication_group_members me WHERE me.MEMBER_ID = @@server_uuid`).Scan(&role)
 	if err != nil {
@@ -201,24 +200,10 @@ func (m *Replica) role() string {
 	return role
 }
 
-// try runs a statement as the administrator.
-func (m *Replica) try(statement string, args ...any) error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	_, err := m.c.root.ExecContext(ctx, statement, args...)
-	return err
-}
-
-// Exec runs a statement as the administrator of this server.
-func (m *Replica) Exec(t testing.TB, statement string, args ...any) {
-	t.Helper()
-	require.NoError(t, m.try(statement, args...), statement)
-}
-
 // UUID returns the identity of a MySQL server.
 func (m *Replica) UUID(t testing.TB) (uuid string) {
 	t.Helper()
-	require.NoError(t, m.c.root.QueryRow("SELECT @@server_uuid").Scan(&uuid))
+	require.NoError(t, m.root.QueryRow("SELECT @@server_uuid").Scan(&uuid))
 	return uuid
 }
 
@@ -226,11 +211,11 @@ func (m *Replica) UUID(t testing.TB) (uuid string) {
 // is called, or Settle, or the test ends.
 func (m *Replica) Kill(t testing.TB) (start func()) {
 	t.Helper()
-	if err := m.c.sh("touch /tmp/hold; " + slay); err != nil {
+	if err := m.container.sh("touch /tmp/hold; " + slay); err != nil {
 		t.Errorf("kill %s: %v", m.Addr, err) // this may be another goroutine than the test's
 	}
 	start = sync.OnceFunc(func() {
-		if err := m.c.sh("rm -f /tmp/hold"); err != nil {
+		if err := m.container.sh("rm -f /tmp/hold"); err != nil {
 			panic("mysqltest: cannot start a killed server: " + err.Error()) // later tests would hang
 		}
 	})
@@ -241,21 +226,12 @@ func (m *Replica) Kill(t testing.TB) (start func()) {
 	return start
 }
 
-// Pause suspends the server while its sockets stay open.
-func (m *Replica) Pause(t testing.TB) (resume func()) {
-	t.Helper()
-	resume, err := m.c.pause()
-	require.NoError(t, err)
-	t.Cleanup(resume)
-	return resume
-}
-
 // Cut separates the server from the others. Clients still reach it.
 func (r *Replicas) Cut(t testing.TB, m *Replica) (mend func()) {
 	t.Helper()
-	require.NoError(t, m.c.leave(r.network))
+	require.NoError(t, m.container.leave(r.network))
 	mend = sync.OnceFunc(func() {
-		if err := m.c.join(r.network, m.name); err != nil {
+		if err := m.container.join(r.network, m.name); err != nil {
 			panic("mysqltest: cannot connect a server again: " + err.Error()) // later tests would hang
 		}
 	})
@@ -287,7 +263,7 @@ func (r *Replicas) Force(t testing.TB, m *Replica) {
 func (r *Replicas) forceGroup(t testing.TB, m *Replica) {
 	t.Helper()
 	require.Eventually(t, func() bool { return strings.HasSuffix(m.role(), " 1") }, time.Minute, 200*time.Millisecond, "a member that does not reach the others")
-	require.NoError(t, m.c.sh("echo 127.0.0.1 "+m.name+" >>/etc/hosts"))
+	require.NoError(t, m.container.sh("echo 127.0.0.1 "+m.name+" >>/etc/hosts"))
 	m.Exec(t, "SET GLOBAL group_replication_force_members = ?", m.name+":33061")
 	m.Exec(t, "SET GLOBAL group_replication_force_members = ''")
 	require.Eventually(t, func() bool { return m.role() == "ONLINE PRIMARY 1" }, time.Minute, 200*time.Millisecond, "a primary of a group of one")
@@ -297,11 +273,11 @@ func (r *Replicas) forceGroup(t testing.TB, m *Replica) {
 func (r *Replicas) Restore(t testing.TB, m *Replica) {
 	t.Helper()
 	m.Kill(t)
-	require.NoError(t, m.c.sh("rm -rf /var/lib/mysql/*"))
+	require.NoError(t, m.container.sh("rm -rf /var/lib/mysql/*"))
 	m.start()
-	require.NoError(t, ready(m.c.root, startTimeout))
+	require.NoError(t, ready(m.root, startTimeout))
 	if r.Kind == GroupReplication {
-		require.NoError(t, m.c.sh("sed '/^127.0.0.1 "+m.name+"$/d' /etc/hosts >/tmp/hosts && cat /tmp/hosts >/etc/hosts"))
+		require.NoError(t, m.container.sh("sed '/^127.0.0.1 "+m.name+"$/d' /etc/hosts >/tmp/hosts && cat /tmp/hosts >/etc/hosts"))
 		require.NoError(t, m.session(groupEach))
 		require.NoError(t, m.session(groupOther))
 	}
@@ -335,7 +311,7 @@ func (r *Replicas) OnlyDSN(m *Replica) string {
 func (m *Replica) Value(query string) (value string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	_ = m.c.root.QueryRowContext(ctx, query).Scan(&value)
+	_ = m.root.QueryRowContext(ctx, query).Scan(&value)
 	return value
 }
 

@@ -86,7 +86,7 @@ func startReplicas(kind Kind) (r *Replicas, err error) {
 		}
 	}()
 	for i := range r.Members {
-		m := &Replica{kind: kind, name: fmt.Sprintf("db%d", i+1), c: &container{pool: first.pool, image: first.image}}
+		m := &Replica{Server: &Server{Kind: kind, container: &container{pool: first.pool, image: first.image}}, name: fmt.Sprintf("db%d", i+1)}
 		script, forms := memberScript, "FIRST="
 		var own []string
 		switch kind {
@@ -100,19 +100,20 @@ func startReplicas(kind Kind) (r *Replicas, err error) {
 				forms += "--wsrep-new-cluster"
 			}
 		}
-		if err := m.c.start(kind, script, []string{forms}, slices.Concat([]string{"mysqld"}, options[server], own)); err != nil {
+		if err := m.container.start(kind, script, []string{forms}, slices.Concat([]string{"mysqld"}, options[server], own)); err != nil {
 			return r, err
 		}
-		m.Addr = m.c.addr
+		m.Addr = m.container.addr
 		r.Members[i] = m
-		if err := errors.Join(m.c.join(r.network, m.name), m.c.sh("touch /tmp/go")); err != nil {
+		if err := errors.Join(m.container.join(r.network, m.name), m.container.sh("touch /tmp/go")); err != nil {
 			return r, err
 		}
 	}
 	for _, m := range r.Members {
-		if err := m.c.connect(); err != nil {
+		if err := m.container.connect(); err != nil {
 			return r, err
 		}
+		m.root = m.container.root
 	}
 	if kind == Galera {
 		return r, nil
@@ -138,7 +139,7 @@ func startReplicas(kind Kind) (r *Replicas, err error) {
 func (m *Replica) session(statements []string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	conn, err := m.c.root.Conn(ctx)
+	conn, err := m.root.Conn(ctx)
 	if err != nil {
 		return err
 	}
@@ -167,11 +168,11 @@ func (r *Replicas) remove() error {
 	var errs []error
 	var client *docker.Client
 	for _, m := range r.Members {
-		if m == nil || m.c.res == nil {
+		if m == nil || m.container.res == nil {
 			continue
 		}
-		client = m.c.pool.Client
-		errs = append(errs, m.c.remove())
+		client = m.container.pool.Client
+		errs = append(errs, m.container.remove())
 	}
 	if client != nil && r.network != "" {
 		errs = append(errs, client.RemoveNetwork(r.network))

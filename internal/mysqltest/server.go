@@ -110,9 +110,7 @@ func database(t testing.TB, kind Kind, c *container) *Server {
 	s.DSN = config.FormatDSN()
 	s.Exec(t, "CREATE DATABASE "+name)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		defer cancel()
-		if _, err := c.root.ExecContext(ctx, "DROP DATABASE "+name); err != nil {
+		if err := s.try("DROP DATABASE " + name); err != nil {
 			t.Errorf("mysqltest: drop the test's database: %v", err)
 		}
 	})
@@ -125,10 +123,15 @@ var databases atomic.Int64
 // Exec runs a statement as the server's administrator.
 func (s *Server) Exec(t testing.TB, statement string, args ...any) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	require.NoError(t, s.try(statement, args...), statement)
+}
+
+// try is Exec for a statement that may fail.
+func (s *Server) try(statement string, args ...any) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	_, err := s.root.ExecContext(ctx, statement, args...)
-	require.NoError(t, err, statement)
+	return err
 }
 
 // NeedsContainer skips a test that pauses or restarts the server, or changes its

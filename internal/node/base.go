@@ -39,12 +39,14 @@ type Base struct {
 	interceptor *wire.Interceptor
 	tokens      *rights.Tokens
 
-	started chan struct{} // closed once the listener is open
-	stop    chan struct{} // closed when the stages of a stop are done: Run must return
-	ended   chan struct{} // closed by Run when it returns
+	started chan struct{}   // closed once the listener is open
+	stop    chan struct{}   // closed when the stages of a stop are done: Run must return
+	ended   context.Context // ends when Run returns
+	end     context.CancelFunc
 
-	address string        // set by Run before started is closed
-	leaving chan struct{} // closed by EndMembership
+	address string          // set by Run before started is closed
+	leaving context.Context // ends with EndMembership
+	leave   context.CancelFunc
 	left    chan struct{} // closed when no beat is sent any more
 
 	mu       sync.Mutex // guards the rest
@@ -61,8 +63,10 @@ func New(c Config, role conclave.Role) *Base {
 	b := &Base{
 		Log: c.Logger, Fence: &wire.Fence{Trace: c.Trace}, Metrics: newMetrics(),
 		config: c, role: role, view: wire.NewView(), events: serve.NewEvents(c.Node.Name, c.Now),
-		started: make(chan struct{}), stop: make(chan struct{}), ended: make(chan struct{}), leaving: make(chan struct{}), left: make(chan struct{}),
+		started: make(chan struct{}), stop: make(chan struct{}), left: make(chan struct{}),
 	}
+	b.ended, b.end = context.WithCancel(context.Background())
+	b.leaving, b.leave = context.WithCancel(context.Background())
 	b.view.Trace = c.Trace
 	b.tokens = c.tokens()
 	b.interceptor = &wire.Interceptor{View: b.view, Fence: b.Fence, Token: b.TokenFor}
@@ -140,7 +144,7 @@ func (b *Base) Run(ctx context.Context, grace time.Duration, setup func(address 
 	if twice {
 		return errors.New("Run was called twice")
 	}
-	defer close(b.ended)
+	defer b.end()
 	if stopped {
 		return nil
 	}
@@ -233,40 +237,28 @@ func (b *Base) Shutdown(ctx context.Context, stages func(context.Context) error)
 	}
 	select {
 	case <-b.started:
-	case <-b.ended:
+	case <-b.ended.Done():
 	}
 	select {
-	case <-b.ended: // a crash: there is nothing left to stop
+	case <-b.ended.Done(): // a crash: there is nothing left to stop
 		return nil
 	default:
 	}
 	var err error
 	if !twice {
-		err = b.whileRunning(ctx, stages)
+		during, end := context.WithCancelCause(ctx)
+		ends := context.AfterFunc(b.ended, func() { end(errors.New("the node has ended")) })
+		err = stages(during)
+		ends()
+		end(nil)
 		close(b.stop)
 	}
 	select {
-	case <-b.ended:
+	case <-b.ended.Done():
 	case <-ctx.Done():
 		err = cmp.Or(err, ctx.Err())
 	}
 	return err
-}
-
-// whileRunning calls f with a context that ends with ctx, or with the node.
-func (b *Base) whileRunning(ctx context.Context, f func(context.Context) error) error {
-	ctx, end := context.WithCancelCause(ctx)
-	var watching sync.WaitGroup
-	defer watching.Wait()
-	defer end(nil)
-	watching.Go(func() {
-		select {
-		case <-b.ended:
-			end(errors.New("the node has ended"))
-		case <-ctx.Done():
-		}
-	})
-	return f(ctx)
 }
 
 // RunMember is the run of a session or data node (see Run): it keeps the node
@@ -278,13 +270,8 @@ func (b *Base) RunMember(ctx context.Context, loops ...func(context.Context)) er
 	defer all.Wait()
 	defer end()
 	membership, leave := context.WithCancel(ctx)
-	all.Go(func() {
-		defer leave()
-		select {
-		case <-b.leaving:
-		case <-ctx.Done():
-		}
-	})
+	defer leave()
+	defer context.AfterFunc(b.leaving, leave)()
 	for _, run := range loops {
 		all.Go(func() { run(ctx) })
 	}
@@ -315,9 +302,9 @@ func (b *Base) Leave(ctx context.Context) error {
 }
 
 // EndMembership ends the beats to the leader, and returns when the last one has
-// been sent. It may be called once.
+// been sent.
 func (b *Base) EndMembership(ctx context.Context) error {
-	close(b.leaving)
+	b.leave()
 	select {
 	case <-b.left:
 		return nil

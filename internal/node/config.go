@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"reflect"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -86,23 +87,28 @@ type Config struct {
 
 // WithDefaults returns c with its zero fields set to the defaults.
 func (c Config) WithDefaults() Config {
-	c.DataCenter = cmp.Or(c.DataCenter, "default")
-	c.Beat = cmp.Or(c.Beat, time.Second)
-	c.MaxConnections = cmp.Or(c.MaxConnections, 100_000)
-	c.MaxAddressConnections = cmp.Or(c.MaxAddressConnections, 20_000)
-	if c.Network == nil {
-		c.Network = wire.NewTCP()
-	}
-	if c.Logger == nil {
-		c.Logger = hclog.NewNullLogger()
-	}
-	if c.Rand == nil {
-		c.Rand = random.New()
-	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
+	return Filled(c, Config{
+		DataCenter: "default", Beat: time.Second, MaxConnections: 100_000, MaxAddressConnections: 20_000,
+		Network: wire.NewTCP(), Logger: hclog.NewNullLogger(), Rand: random.New(), Now: time.Now,
+	})
+}
+
+// Filled returns a configuration whose zero fields, also those of structs in it, are
+// those of the defaults.
+func Filled[T any](c, defaults T) T {
+	fill(reflect.ValueOf(&c).Elem(), reflect.ValueOf(defaults))
 	return c
+}
+
+func fill(c, defaults reflect.Value) {
+	for i := range c.NumField() {
+		switch field := c.Field(i); {
+		case field.Kind() == reflect.Struct:
+			fill(field, defaults.Field(i))
+		case field.IsZero():
+			field.Set(defaults.Field(i))
+		}
+	}
 }
 
 // Validate reports the first invalid field of a node of that role, and the
@@ -131,7 +137,7 @@ func (c Config) Validate(role conclave.Role) error {
 	if c.ClientCerts && c.TLS == nil {
 		return fmt.Errorf("certificates of clients are required, but TLS is not configured: set --tls-dir")
 	}
-	return cmp.Or(Positive("Beat", c.Beat), PositiveNumber("MaxConnections", c.MaxConnections), PositiveNumber("MaxAddressConnections", c.MaxAddressConnections))
+	return Positive(c)
 }
 
 // tokens returns the tokens that requests need.
@@ -158,18 +164,14 @@ func (c Config) validateAdvertise() error {
 	return nil
 }
 
-// Positive returns an error if the field's duration is not positive.
-func Positive(field string, d time.Duration) error {
-	if d <= 0 {
-		return fmt.Errorf("%s %s: want a positive duration", field, d)
-	}
-	return nil
-}
-
-// PositiveNumber returns an error if the field's number is not positive.
-func PositiveNumber(field string, n int) error {
-	if n <= 0 {
-		return fmt.Errorf("%s %d: want a positive number", field, n)
+// Positive returns an error if one of the durations and numbers of a configuration, except
+// those of structs in it, is not positive.
+func Positive(c any) error {
+	v := reflect.ValueOf(c)
+	for i := range v.NumField() {
+		if field := v.Field(i); field.CanInt() && field.Int() <= 0 {
+			return fmt.Errorf("%s %v: want a positive value", v.Type().Field(i).Name, field)
+		}
 	}
 	return nil
 }

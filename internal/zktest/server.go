@@ -120,21 +120,16 @@ func (s Server) Watches(t testing.TB) int {
 	return watches
 }
 
-// Main runs the tests, removes the server if this process has started it, and
-// checks that no goroutine is left. It does not return.
+// Main runs the tests, checks that no goroutine is left, and removes the server if this
+// process has started it. It does not return.
 func Main(m *testing.M) {
-	code := m.Run()
-	if container != "" {
-		if _, err := docker("rm", "--force", "--volumes", container); err != nil {
-			fmt.Fprintln(os.Stderr, "zktest:", err)
-			code = max(code, 1)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if container != "" {
+			if _, err := docker("rm", "--force", "--volumes", container); err != nil {
+				fmt.Fprintln(os.Stderr, "zktest:", err)
+				code = max(code, 1)
+			}
 		}
-	}
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			fmt.Fprintln(os.Stderr, "goleak:", err)
-			code = 1
-		}
-	}
-	os.Exit(code)
+		os.Exit(code)
+	}))
 }

@@ -2,12 +2,21 @@ package oversell
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"time"
 
 	conclavesql "conclave/sql"
 )
+
+// files holds the statements, one in each file, under the rule of package sql.
+//
+//go:embed sql/*.sql
+var files embed.FS
+
+// statement returns a statement in the folder sql by its name.
+var statement = conclavesql.Statements(files)
 
 // shop is the product that the locks protect: a stock and its orders, in MySQL.
 // It does not depend on the locks, and has its own connections.

@@ -26,17 +26,10 @@ const callLimit = 2 * time.Second
 // wire.CodeNoSuccessor when no node could take over. Without a leader it waits
 // for one until ctx ends.
 func (c *Client) Drain(ctx context.Context, reason string) (conclave.Epoch, error) {
-	var epoch conclave.Epoch
-	err := c.call(ctx, "drain", func(ctx context.Context, meta wirev1connect.MetaServiceClient) error {
-		res, err := meta.Drain(ctx, connect.NewRequest(&wirev1.DrainRequest{
-			Node: wire.NodeOut(c.Self.Node), Role: string(c.Self.Role), Reason: reason,
-		}))
-		if err == nil {
-			epoch = wire.EpochIn(res.Msg.GetBlacklist())
-		}
-		return err
+	res, err := call(ctx, c, "drain", wirev1connect.MetaServiceClient.Drain, &wirev1.DrainRequest{
+		Node: wire.NodeOut(c.Self.Node), Role: string(c.Self.Role), Reason: reason,
 	})
-	return epoch, err
+	return wire.EpochIn(res.GetBlacklist()), err
 }
 
 // Restore removes this node's own drain entry from the blacklist
@@ -46,7 +39,7 @@ func (c *Client) Drain(ctx context.Context, reason string) (conclave.Epoch, erro
 // that of ctx.
 func (c *Client) Restore(ctx context.Context) error {
 	for {
-		err := c.restore(ctx)
+		_, err := call(ctx, c, "restore", wirev1connect.MetaServiceClient.Restore, &wirev1.RestoreRequest{Node: wire.NodeOut(c.Self.Node)})
 		if err == nil {
 			return nil
 		}
@@ -59,32 +52,26 @@ func (c *Client) Restore(ctx context.Context) error {
 	}
 }
 
-func (c *Client) restore(ctx context.Context) error {
-	return c.call(ctx, "restore", func(ctx context.Context, meta wirev1connect.MetaServiceClient) error {
-		_, err := meta.Restore(ctx, connect.NewRequest(&wirev1.RestoreRequest{Node: wire.NodeOut(c.Self.Node)}))
-		return err
-	})
-}
-
 // Leave removes this node from the member list; when it returns nil, the list
 // without the node has been written. End Run first, or the next beat registers
 // the node again.
 func (c *Client) Leave(ctx context.Context) error {
-	return c.call(ctx, "leave", func(ctx context.Context, meta wirev1connect.MetaServiceClient) error {
-		_, err := meta.Leave(ctx, connect.NewRequest(&wirev1.LeaveRequest{Node: wire.NodeOut(c.Self.Node)}))
-		return err
-	})
+	_, err := call(ctx, c, "leave", wirev1connect.MetaServiceClient.Leave, &wirev1.LeaveRequest{Node: wire.NodeOut(c.Self.Node)})
+	return err
 }
+
+// method is one of the methods of the meta service.
+type method[Q, A any] = func(wirev1connect.MetaServiceClient, context.Context, *connect.Request[Q]) (*connect.Response[A], error)
 
 // call sends a request to the leader, following refusals that name it, until it
 // is answered or ctx ends. All requests sent through it may be repeated.
-func (c *Client) call(ctx context.Context, what string, ask func(context.Context, wirev1connect.MetaServiceClient) error) error {
+func call[Q, A any](ctx context.Context, c *Client, what string, method method[Q, A], request *Q) (*A, error) {
 	var pause time.Duration
 	var address string
 	for {
-		err := c.tryCall(ctx, address, ask)
+		res, err := tryCall(ctx, c, address, method, request)
 		if err == nil {
-			return nil
+			return res.Msg, nil
 		}
 		address = ""
 		var refusal *wire.Error
@@ -94,18 +81,18 @@ func (c *Client) call(ctx context.Context, what string, ask func(context.Context
 				address = refusal.Address
 			case wire.CodeNoLeader, wire.CodeUnavailable, wire.CodeStaleEpoch, wire.CodeInternal:
 			default:
-				return fmt.Errorf("%s %s: %w", what, c.Self.Node.Name, err)
+				return nil, fmt.Errorf("%s %s: %w", what, c.Self.Node.Name, err)
 			}
 		}
 		pause = sleep.Longer(pause, 5*time.Millisecond, 200*time.Millisecond)
 		if sleep.For(ctx, pause) != nil {
-			return fmt.Errorf("%s %s: %w (last answer: %w)", what, c.Self.Node.Name, ctx.Err(), err)
+			return nil, fmt.Errorf("%s %s: %w (last answer: %w)", what, c.Self.Node.Name, ctx.Err(), err)
 		}
 	}
 }
 
 // tryCall asks the meta at address, or the current leader if address is empty.
-func (c *Client) tryCall(ctx context.Context, address string, ask func(context.Context, wirev1connect.MetaServiceClient) error) error {
+func tryCall[Q, A any](ctx context.Context, c *Client, address string, method method[Q, A], request *Q) (*connect.Response[A], error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	if address == "" {
@@ -114,12 +101,13 @@ func (c *Client) tryCall(ctx context.Context, address string, ask func(context.C
 		} else {
 			l, err := c.seek(ctx)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			address = l.Address
 		}
 	}
-	return wire.FromConnect(ask(ctx, c.Peers.Meta(address)))
+	res, err := method(c.Peers.Meta(address), ctx, connect.NewRequest(request))
+	return res, wire.FromConnect(err)
 }
 
 // Behind is for wire.Interceptor.Behind: a peer at address holds a newer table.

@@ -7,12 +7,14 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 
 	"conclave"
 	"conclave/internal/signal"
+	"conclave/internal/sleep"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
@@ -79,18 +81,31 @@ type Client struct {
 
 	reporter *reporter
 
-	mu           sync.Mutex    // guards the rest; never held across a call
-	hint         Leader        // the leader that was last suggested
-	leader       Leader        // of the stream that is held; zero while seeking
-	registered   chan struct{} // closed while the written member list contains this node
-	isRegistered bool          // registered is closed
-	lastContact  time.Time     // when a leader's message last arrived; before the first, when New was called
-	hadLeader    bool
-	nodeLease    time.Duration  // as the leader sent it
-	learned      []string       // addresses of metas, as leaders sent them
-	ahead        string         // address of a peer that holds a newer table,
-	aheadEpoch   conclave.Epoch // and that table's epoch
-	refusal      error          // why the leader does not admit this node; nil: it does, or has not been asked
+	contact atomic.Pointer[contact]
+	updated signal.Broadcast // notified when a leader's message has changed contact
+
+	mu         sync.Mutex     // guards the rest, and is held while contact is replaced; never held across a call
+	hint       Leader         // the leader that was last suggested
+	learned    []string       // addresses of metas, as leaders sent them
+	ahead      string         // address of a peer that holds a newer table,
+	aheadEpoch conclave.Epoch // and that table's epoch
+}
+
+// contact is what the leaders' messages say of this node. It is replaced as a whole.
+type contact struct {
+	leader     Leader    // of the stream that is held; zero while seeking
+	at         time.Time // when a leader's message last arrived; before the first, when New was called
+	ever       bool      // one has arrived
+	registered bool      // the written member list contains this node
+	refusal    error     // why the leader does not admit this node; nil: it does, or has not been asked
+	lease      time.Duration
+}
+
+// change replaces contact, with mu held.
+func (c *Client) change(f func(*contact)) {
+	next := *c.contact.Load()
+	f(&next)
+	c.contact.Store(&next)
 }
 
 // defaultNodeLease is used until a leader has sent its own.
@@ -107,18 +122,19 @@ func New(c Config) *Client {
 	if c.Logger == nil {
 		c.Logger = hclog.NewNullLogger()
 	}
-	return &Client{
-		Config:      c,
-		hints:       signal.New(),
-		pokes:       signal.New(),
-		tables:      signal.New(),
-		fetches:     signal.New(),
-		reporter:    newReporter(),
-		registered:  make(chan struct{}),
-		lastContact: time.Now(),
-		nodeLease:   defaultNodeLease,
-	}
+	n := &Client{Config: c, hints: signal.New(), pokes: signal.New(), tables: signal.New(), fetches: signal.New(), reporter: newReporter()}
+	n.contact.Store(&contact{at: time.Now(), lease: defaultNodeLease})
+	return n
 }
+
+// The pauses between two tries to find the leader, each with a jitter of half of it, so
+// that the nodes do not ask in step. A new leader cuts a pause short by announcing itself;
+// only a node that it cannot reach finds it by asking.
+const (
+	shortestPause = 5 * time.Millisecond
+	longestPause  = 250 * time.Millisecond
+	afterContact  = 12 * time.Millisecond // doubled after a stream that was held
+)
 
 // Run finds the leader and follows it until ctx ends, whose error it returns.
 // It gives up only on errors that waiting cannot resolve: another living
@@ -135,14 +151,14 @@ func (c *Client) Run(ctx context.Context) error {
 	defer working.Wait()
 	defer cancel()
 
-	retry := newBackoff(c.Rand)
+	var pause time.Duration
 	for {
 		target, err := c.seek(ctx)
 		if err == nil {
 			var contact bool
 			contact, err = c.join(ctx, target)
-			if contact {
-				retry.reset()
+			if contact { // by now a killed leader has a successor, which asking would only delay
+				pause = afterContact
 			}
 		}
 		if ctx.Err() != nil {
@@ -152,7 +168,8 @@ func (c *Client) Run(ctx context.Context) error {
 			return fmt.Errorf("join the cluster as %s: %w", c.Self.Node.Name, err)
 		}
 		c.Logger.Debug("no leader yet", "target", target.Address, "error", err)
-		if !c.waitForHint(ctx, retry.next()) {
+		pause = sleep.Longer(pause, shortestPause, longestPause)
+		if !c.waitForHint(ctx, pause/2+time.Duration(c.Rand.Int64N(int64(pause)))) {
 			return ctx.Err()
 		}
 	}
@@ -164,9 +181,7 @@ func (c *Client) permanent(err error) bool {
 	case wire.CodeConflict:
 		return true
 	case wire.CodeBadRequest, wire.CodeUnauthorized:
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return !c.hadLeader
+		return !c.contact.Load().ever
 	}
 	return false
 }
@@ -204,75 +219,59 @@ func (c *Client) Announced(term uint64, leader conclave.NodeID, address string) 
 
 // Registered reports whether the last leader has written a member list with
 // this incarnation.
-func (c *Client) Registered() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.isRegistered
-}
+func (c *Client) Registered() bool { return c.contact.Load().registered }
 
 // Refusal returns why the last leader asked did not admit this node, for
 // instance because it cannot be dialed at its advertised address. It is nil if
 // no leader has refused the node since it was last admitted.
-func (c *Client) Refusal() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.refusal
-}
+func (c *Client) Refusal() error { return c.contact.Load().refusal }
 
 // refused records a refusal, and logs it if it differs from the previous one.
 func (c *Client) refused(why error) {
 	c.mu.Lock()
-	news := c.refusal == nil || c.refusal.Error() != why.Error()
-	c.refusal = why
+	last := c.Refusal()
+	c.change(func(now *contact) { now.refusal = why })
 	c.mu.Unlock()
-	if news {
+	if last == nil || last.Error() != why.Error() {
 		c.Logger.Warn("the leader does not admit this node, will retry", "node", c.Self.Node, "address", c.Self.Address, "why", why)
 	}
 }
 
 // WaitRegistered blocks until Registered, or until ctx ends.
 func (c *Client) WaitRegistered(ctx context.Context) error {
-	c.mu.Lock()
-	registered := c.registered
-	c.mu.Unlock()
-	select {
-	case <-registered:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("wait for a leader to register %s: %w", c.Self.Node.Name, ctx.Err())
+	for {
+		updated := c.updated.Next()
+		if c.Registered() {
+			return nil
+		}
+		select {
+		case <-updated:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for a leader to register %s: %w", c.Self.Node.Name, ctx.Err())
+		}
 	}
 }
 
 // Leader returns the leader that the client follows; false while it is seeking.
 func (c *Client) Leader() (Leader, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.leader, c.leader.Term > 0
+	l := c.contact.Load().leader
+	return l, l.Term > 0
 }
 
 // LastContact returns when a leader's message last arrived, on this node's own
 // monotonic clock; false if none ever did.
 func (c *Client) LastContact() (time.Time, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.lastContact, c.hadLeader
+	now := c.contact.Load()
+	return now.at, now.ever
 }
 
 // LostFor returns how long no leader's message has arrived; before the first,
 // it counts from New.
-func (c *Client) LostFor() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return time.Since(c.lastContact)
-}
+func (c *Client) LostFor() time.Duration { return time.Since(c.contact.Load().at) }
 
 // NodeLease returns how long a silent node stays on the member list, as the
 // leader sent it; 3 s before it has.
-func (c *Client) NodeLease() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.nodeLease
-}
+func (c *Client) NodeLease() time.Duration { return c.contact.Load().lease }
 
 // Metas returns all known addresses of metas: the configured ones, then those
 // that leaders sent.
@@ -292,20 +291,14 @@ func (c *Client) Metas() []string {
 func (c *Client) update(l Leader, m *wirev1.JoinResponse) (changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	changed = c.leader != l
-	c.leader, c.lastContact, c.hadLeader = l, time.Now(), true
-	c.refusal = nil
-	if d := wire.FromMs(m.GetNodeLeaseMs()); d > 0 {
-		c.nodeLease = d
-	}
-	if m.GetRegistered() != c.isRegistered {
-		c.isRegistered = m.GetRegistered()
-		if c.isRegistered {
-			close(c.registered)
-		} else {
-			c.registered = make(chan struct{})
+	last := c.contact.Load().leader
+	c.change(func(now *contact) {
+		now.leader, now.at, now.ever, now.registered, now.refusal = l, time.Now(), true, m.GetRegistered(), nil
+		if d := wire.FromMs(m.GetNodeLeaseMs()); d > 0 {
+			now.lease = d
 		}
-	}
+	})
+	c.updated.Notify()
 	if len(m.GetMetas()) > 0 {
 		c.learned = nil
 		for _, meta := range m.GetMetas() {
@@ -314,15 +307,15 @@ func (c *Client) update(l Leader, m *wirev1.JoinResponse) (changed bool) {
 			}
 		}
 	}
-	return changed
+	return last != l
 }
 
 // clearLeader returns the leader of the stream that broke, and forgets it.
 func (c *Client) clearLeader() Leader {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l := c.leader
-	c.leader = Leader{}
+	l := c.contact.Load().leader
+	c.change(func(now *contact) { now.leader = Leader{} })
 	return l
 }
 

@@ -2,13 +2,11 @@ package metaclient
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"connectrpc.com/connect"
 
-	"conclave/internal/sleep"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
@@ -30,7 +28,8 @@ func (c *Client) suggest(l Leader) (news bool) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	news = l.Term >= c.hint.Term && l.Term >= c.leader.Term && l != c.leader
+	leader := c.contact.Load().leader
+	news = l.Term >= c.hint.Term && l.Term >= leader.Term && l != leader
 	if news {
 		c.hint = l
 	}
@@ -139,25 +138,4 @@ ask:
 		}
 	}
 	return Leader{}, err
-}
-
-// backoff is the time between two tries: 5 ms, doubled each time up to 250 ms,
-// with a jitter of half of it, so that the nodes do not ask in step. A new
-// leader cuts it short by announcing itself; only a node that it cannot reach
-// finds it by asking.
-type backoff struct {
-	rand *rand.Rand
-	last time.Duration
-}
-
-func newBackoff(r *rand.Rand) *backoff { return &backoff{rand: r} }
-
-// reset starts again at 25 ms after a stream that was held: by then a killed
-// leader has a successor, which will announce itself. Asking all metas during
-// their election would only delay it.
-func (b *backoff) reset() { b.last = 12 * time.Millisecond }
-
-func (b *backoff) next() time.Duration {
-	b.last = sleep.Longer(b.last, 5*time.Millisecond, 250*time.Millisecond)
-	return b.last/2 + time.Duration(b.rand.Int64N(int64(b.last)))
 }

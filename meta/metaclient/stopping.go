@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"conclave"
@@ -27,8 +27,7 @@ type Stopping struct {
 	View   *wire.View
 	Events *serve.Events
 
-	mu    sync.Mutex // guards until
-	until time.Time  // of the announcement to this node alone; zero: there was none
+	until atomic.Pointer[time.Time] // of the announcement to this node alone; nil: there is none
 }
 
 // StoppingInfo answers /v1/stopping, at a session or data node and at a meta.
@@ -48,9 +47,10 @@ type StoppingRequest struct {
 
 // Info returns what is in force now.
 func (s *Stopping) Info() StoppingInfo {
-	s.mu.Lock()
-	own := time.Until(s.until)
-	s.mu.Unlock()
+	var own time.Duration
+	if until := s.until.Load(); until != nil {
+		own = time.Until(*until)
+	}
 	switch recorded, _ := s.View.Stopping(); {
 	case recorded > 0 && recorded >= own:
 		return StoppingInfo{true, wire.Ms(recorded), "leader"}
@@ -98,20 +98,14 @@ func (s *Stopping) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if in.ForMs > 0 {
 			lasts = wire.FromMs(in.ForMs)
 		}
-		s.set(time.Now().Add(lasts))
+		s.until.Store(new(time.Now().Add(lasts)))
 		s.Events.Add(wire.Event{
 			Type: "stop.announced", Text: fmt.Sprintf("the whole cluster is stopping: within %v a stop of this node hands nothing over", lasts),
 			Data: map[string]any{"forMs": wire.Ms(lasts), "by": in.By},
 		})
 	case http.MethodDelete:
-		s.set(time.Time{})
+		s.until.Store(nil)
 		s.Events.Add(wire.Event{Type: "stop.ended", Text: "the announcement to this node was withdrawn"})
 	}
 	serve.WriteJSON(w, http.StatusOK, s.Info())
-}
-
-func (s *Stopping) set(until time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.until = until
 }

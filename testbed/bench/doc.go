@@ -40,7 +40,6 @@
 //   - load.go: latency, load, and the cost of TLS.
 //   - growth.go: the measurements with sizes.
 //   - run.go: the configuration, and one benchmark in progress.
-//   - machine.go: the load in this process, and its collector.
 //   - cluster.go: what is done to a cluster and read from it.
 //   - original.go: the figures of the original.
 //   - report.go: figures and their targets.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"conclave/internal/sleep"
 	"conclave/testbed"
 	"conclave/testbed/load"
+	"conclave/testbed/outside"
 )
 
 // size is what is measured; what a measurement does not vary is 0.
@@ -376,10 +378,10 @@ func (r *run) overload(ctx context.Context) error {
 	before := base.Rate()
 	r.before = r.counts(ctx)
 
-	used := processorTime()
+	used := outside.ProcessorTime(os.Getpid())
 	over, missed := lanes.Offer(ctx, float64(r.size.factor)*capacity, r.For)
 	took := over.Lasted.Seconds()
-	used = processorTime() - used
+	used = outside.ProcessorTime(os.Getpid()) - used
 	sent, goodput := over.Sent.Load(), float64(over.Answers.Load())/took
 	back, err := lanes.Recovery(ctx, baseLoad*capacity, before)
 	stored := sent - over.Open.Load()

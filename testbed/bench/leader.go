@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -26,62 +27,39 @@ func (r *run) leaderStopped(ctx context.Context) error {
 // history has the election, and the time until every session and data node has
 // its stream to the new leader.
 func (r *run) leaderGone(ctx context.Context, verb testbed.Verb, name, what string, limit Limit) error {
-	inHistory, outside, recorded, followed := load.NewDist(), load.NewDist(), load.NewDist(), load.NewDist()
-	for range r.N {
-		if err := r.settled(ctx); err != nil {
-			return err
-		}
-		old, err := r.admin.Leader(ctx)
-		if err != nil {
-			return err
-		}
-		if err := r.oneLeaderGone(ctx, old, verb, outside, recorded, followed); err != nil {
-			return err
-		}
-		elections, err := r.admin.Elections(ctx)
-		if err != nil {
-			return err
-		}
-		for _, e := range elections {
-			if e.Term > old.Term {
-				inHistory.AddMs(float64(e.LeaderlessMs))
-			}
-		}
-		if err := r.restart(ctx, old.Leader); err != nil {
-			return err
-		}
+	took := leaderTimes{load.NewDist(), load.NewDist(), load.NewDist(), load.NewDist()}
+	err := r.repeat(ctx, func(ctx context.Context, _ int) (string, error) { return r.oneLeaderGone(ctx, verb, took) })
+	if err != nil {
+		return err
 	}
-	r.report(Figure{Name: name + "-leaderless", What: what + ": leaderless, by the history"}, inHistory.Values(), limit)
-	r.report(Figure{Name: name + "-recorded", What: what + ": next leader to its record in the history, from outside"}, recorded.Values(), Limit{P99: 250})
-	r.report(Figure{Name: name + "-next-leader", What: what + ": signal to next leader, from outside"}, outside.Values(), limit)
-	r.report(Figure{Name: name + "-all-follow", What: what + ": signal to all sessions and data following"}, followed.Values(), limit)
+	r.report(Figure{Name: name + "-leaderless", What: what + ": leaderless, by the history"}, took.leaderless.Values(), limit)
+	r.report(Figure{Name: name + "-recorded", What: what + ": next leader to its record in the history, from outside"}, took.recorded.Values(), Limit{P99: 250})
+	r.report(Figure{Name: name + "-next-leader", What: what + ": signal to next leader, from outside"}, took.next.Values(), limit)
+	r.report(Figure{Name: name + "-all-follow", What: what + ": signal to all sessions and data following"}, took.followed.Values(), limit)
 	return nil
 }
+
+// leaderTimes are the times of leaderGone.
+type leaderTimes struct{ leaderless, next, followed, recorded *load.Dist }
 
 // lookEvery is the interval of queries for the leader. On a machine with two
 // cores more frequent queries would affect the result.
 const lookEvery = 4 * time.Millisecond
 
-func (r *run) oneLeaderGone(ctx context.Context, old metaclient.LeaderInfo, verb testbed.Verb, outside, recorded, followed *load.Dist) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	var others []string
-	for _, m := range r.admin.Metas {
-		if m != old.Address {
-			others = append(others, m)
-		}
-	}
-	if len(others) == 0 {
-		return fmt.Errorf("%s is the only meta: no other can become leader", old.Leader)
-	}
-	admin := r.adminOf(others)
-	defer admin.HTTP.CloseIdleConnections()
-	if _, err := admin.Leader(ctx); err != nil { // opens the connections before the measurement
-		return err
-	}
-	nodes, err := admin.Nodes(ctx, "")
+// oneLeaderGone ends the leader, whose name it returns, and adds what it has measured.
+func (r *run) oneLeaderGone(ctx context.Context, verb testbed.Verb, took leaderTimes) (leader string, err error) {
+	old, err := r.admin.Leader(ctx)
 	if err != nil {
-		return err
+		return "", err
+	}
+	admin := r.adminOf(slices.DeleteFunc(slices.Clone(r.admin.Metas), func(m string) bool { return m == old.Address }))
+	defer admin.HTTP.CloseIdleConnections()
+	if len(admin.Metas) == 0 {
+		return old.Leader, errors.New("it is the only meta: no other can become leader")
+	}
+	nodes, err := admin.Nodes(ctx, "") // also opens the connections before the measurement
+	if err != nil {
+		return old.Leader, err
 	}
 	members := up(nodes)
 	var killing sync.WaitGroup
@@ -96,26 +74,32 @@ func (r *run) oneLeaderGone(ctx context.Context, old metaclient.LeaderInfo, verb
 		term = now.Term
 		return err == nil && now.Term > old.Term
 	}); err != nil {
-		return err
+		return old.Leader, err
 	}
 	seen := time.Now()
-	outside.Add(seen.Sub(start))
+	took.next.Add(seen.Sub(start))
 	if err := await(ctx, lookEvery, fmt.Sprintf("all nodes to follow term %d", term), func() bool {
 		nodes, err := admin.Nodes(ctx, "")
 		return err == nil && up(nodes) >= members
 	}); err != nil {
-		return err
+		return old.Leader, err
 	}
-	followed.Add(time.Since(start))
+	took.followed.Add(time.Since(start))
+	var elections []metaclient.Election
 	if err := await(ctx, lookEvery, fmt.Sprintf("the record of term %d", term), func() bool {
-		elections, err := admin.Elections(ctx)
+		elections, err = admin.Elections(ctx)
 		return err == nil && slices.ContainsFunc(elections, func(e metaclient.Election) bool { return e.Term == term })
 	}); err != nil {
-		return err
+		return old.Leader, err
 	}
-	recorded.Add(time.Since(seen)) // or a little less: the nodes were waited for first
+	took.recorded.Add(time.Since(seen)) // or a little less: the nodes were waited for first
+	for _, e := range elections {
+		if e.Term > old.Term {
+			took.leaderless.AddMs(float64(e.LeaderlessMs))
+		}
+	}
 	killing.Wait()
-	return killed
+	return old.Leader, killed
 }
 
 // up returns how many sessions and data nodes have their stream to the leader.

@@ -68,9 +68,9 @@ func (r *run) dataDrained(ctx context.Context) error {
 	return nil
 }
 
-// eachData calls do for the data nodes in turn, N times in all, each time on a
-// settled and complete cluster, under traffic of which it returns the slowest update
-// each time. No list of values may shrink meanwhile.
+// eachData calls do for the data nodes in turn, N times in all, under traffic of
+// which it returns the slowest update each time. No list of values may shrink
+// meanwhile.
 func (r *run) eachData(ctx context.Context, prefix string, do func(context.Context, string) error) (worst *load.Dist, err error) {
 	if err := r.settled(ctx); err != nil {
 		return nil, err
@@ -82,23 +82,13 @@ func (r *run) eachData(ctx context.Context, prefix string, do func(context.Conte
 	}
 	defer t.leave()
 	worst = load.NewDist()
-	for i := range r.N {
-		if err := r.settled(ctx); err != nil {
-			return nil, err
-		}
+	err = r.repeat(ctx, func(ctx context.Context, i int) (string, error) {
 		name := names[i%len(names)]
-		one, cancel := context.WithTimeout(ctx, time.Minute)
-		err := t.During(one, updateEvery, func() error { return do(one, name) })
-		cancel()
-		if err != nil {
-			return nil, fmt.Errorf("%s, repetition %d: %w", name, i+1, err)
-		}
+		err := t.During(ctx, updateEvery, func() error { return do(ctx, name) })
 		worst.AddMs(t.Phase().Values().Max)
-		if err := r.restart(ctx, name); err != nil {
-			return nil, err
-		}
-	}
-	return worst, t.broken()
+		return name, err
+	})
+	return worst, cmp.Or(err, t.broken())
 }
 
 // sessionKilled kills the session of 1,000 publishers. It measures the slowest
@@ -130,16 +120,14 @@ func (r *run) sessionKilledMoving(ctx context.Context) error {
 func (r *run) sessionGone(ctx context.Context, name, what string, prepare func(ctx context.Context, i int) error) error {
 	worst := load.NewDist()
 	missing := 0
-	for i := range r.N {
-		if err := r.settled(ctx); err != nil {
-			return err
-		}
+	err := r.repeat(ctx, func(ctx context.Context, i int) (string, error) {
 		sessions, at := r.names("session"), r.Addresses()
 		victim, other := sessions[i%len(sessions)], sessions[(i+1)%len(sessions)]
 		t, err := r.traffic(ctx, fmt.Sprint(name, i), 1000, 10, at[victim], at[other])
 		if err != nil {
-			return err
+			return victim, err
 		}
+		defer t.leave()
 		err = t.During(ctx, updateEvery, func() error {
 			if err := prepare(ctx, i); err != nil {
 				return err
@@ -149,15 +137,12 @@ func (r *run) sessionGone(ctx context.Context, name, what string, prepare func(c
 			}
 			return sleep.For(ctx, time.Second)
 		})
-		if err == nil {
-			worst.AddMs(t.Phase().Values().Max)
-			missing += len(t.Broken())
-			err = r.restart(ctx, victim)
-		}
-		t.leave()
-		if err != nil {
-			return fmt.Errorf("%s, repetition %d: %w", victim, i+1, err)
-		}
+		worst.AddMs(t.Phase().Values().Max)
+		missing += len(t.Broken())
+		return victim, err
+	})
+	if err != nil {
+		return err
 	}
 	r.report(Figure{Name: name + "-worst", What: what + ": the slowest update to its push"}, worst.Values(), Limit{P99: 1000})
 	r.report(Figure{

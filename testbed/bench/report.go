@@ -6,8 +6,8 @@ import (
 	"io"
 	"runtime"
 	"strings"
+	"text/tabwriter"
 	"time"
-	"unicode/utf8"
 
 	"conclave/testbed/load"
 )
@@ -77,20 +77,24 @@ type Report struct {
 
 // Write prints the report as a table.
 func (r Report) Write(w io.Writer) {
-	head := []string{"FIGURE", "N", "MIN", "P50", "P99", "MAX", "", "TARGET", "", "JAVA ORIGINAL"}
-	rows := [][]string{head}
+	const row = "%s\t%4s\t%6s\t%6s\t%6s\t%6s\t%s\t%s\t%s\t%s\n"
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, row, "FIGURE", "N", "MIN", "P50", "P99", "MAX", "", "TARGET", "", "JAVA ORIGINAL")
 	for _, f := range r.Figures {
-		mark := ""
+		least, p99, most, mark := number(f.Min), number(f.P99), number(f.Max), ""
+		if f.N == 1 {
+			least, p99, most = "", "", ""
+		}
 		if f.Reached != nil {
 			mark = map[bool]string{true: "ok", false: "MISSED"}[*f.Reached]
 		}
-		row := []string{f.What, fmt.Sprint(f.N), number(f.Min), number(f.P50), number(f.P99), number(f.Max), f.Unit, f.Target, mark, f.Original}
-		if f.N == 1 {
-			row[2], row[4], row[5] = "", "", ""
-		}
-		rows = append(rows, row)
+		fmt.Fprintf(table, row, f.What, fmt.Sprint(f.N), least, number(f.P50), p99, most, f.Unit, f.Target, mark, f.Original)
 	}
-	writeColumns(w, rows)
+	_ = table.Flush() // to memory
+	for line := range strings.Lines(text.String()) {
+		fmt.Fprintln(w, strings.TrimRight(line, " \n"))
+	}
 	for _, f := range r.Figures {
 		if f.Note != "" {
 			fmt.Fprintf(w, "%s: %s\n", f.What, f.Note)
@@ -105,28 +109,6 @@ func (r Report) WriteJSON(w io.Writer) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	return enc.Encode(r)
-}
-
-// writeColumns writes aligned columns, those of numbers to the right.
-func writeColumns(w io.Writer, rows [][]string) {
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, c := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(c))
-		}
-	}
-	for _, row := range rows {
-		var line strings.Builder
-		for i, c := range row {
-			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c))
-			if i >= 1 && i <= 5 {
-				line.WriteString(pad + c + "  ")
-			} else {
-				line.WriteString(c + pad + "  ")
-			}
-		}
-		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
-	}
 }
 
 // number formats a number with the digits that matter.

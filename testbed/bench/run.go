@@ -3,6 +3,7 @@ package bench
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"time"
 
@@ -90,6 +91,26 @@ func (r *run) report(f Figure, v load.Values, l Limit) {
 		f.Unit = "ms"
 	}
 	*r.figures = append(*r.figures, f)
+}
+
+// repeat calls do N times, each time on a settled and complete cluster and with a
+// minute for it, and then starts the process again that do has ended and named.
+func (r *run) repeat(ctx context.Context, do func(ctx context.Context, i int) (ended string, err error)) error {
+	for i := range r.N {
+		if err := r.settled(ctx); err != nil {
+			return err
+		}
+		one, cancel := context.WithTimeout(ctx, time.Minute)
+		name, err := do(one, i)
+		cancel()
+		if err == nil {
+			err = r.restart(ctx, name)
+		}
+		if err != nil {
+			return fmt.Errorf("%s, repetition %d: %w", name, i+1, err)
+		}
+	}
+	return nil
 }
 
 // one returns the figure of a time that was measured once.

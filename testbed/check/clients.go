@@ -20,6 +20,8 @@ var clientCheckers = []checker{
 	{"I13", "what a session has read of a slot never goes back", neverUnread},
 }
 
+// readableOnceQuiet checks that a new reader sees what live clients publish at the end,
+// and nothing of dead ones; deadAreGone checks the latter during the run.
 func readableOnceQuiet(h *History, v *Verdict) {
 	read := map[string]seenAt[[]string]{}
 	h.ops(func(i int, at time.Duration, o Op) {
@@ -246,6 +248,8 @@ func excused(absences map[string][]span, client string, since, at time.Duration)
 	return during(absences[client], since, at)
 }
 
+// versionsRise checks that a subscription is pushed each topic at rising versions, as its
+// client receives them and as its session sends them.
 func versionsRise(h *History, v *Verdict) {
 	last := map[[2]string]seenAt[int64]{}
 	h.ops(func(i int, at time.Duration, o Op) {

@@ -17,6 +17,7 @@ var electionCheckers = []checker{
 	{"I4", "stale commands are refused", staleRefused},
 }
 
+// oneOwnerPerTerm checks that one node leads, and extends its trust, in each term.
 func oneOwnerPerTerm(h *History, v *Verdict) {
 	owner := map[uint64]seenAt[conclave.NodeID]{}
 	h.events(func(i int, at time.Duration, c trace.Claim) {
@@ -31,6 +32,8 @@ func oneOwnerPerTerm(h *History, v *Verdict) {
 	}, trace.Led, trace.Extended)
 }
 
+// termsRise checks that a node leads ever higher terms, none that it has promised not to
+// lead, and that the row is never read at a lower term than before.
 func termsRise(h *History, v *Verdict) {
 	led := map[conclave.NodeID]seenAt[uint64]{}
 	h.events(func(i int, at time.Duration, c trace.Claim) {
@@ -57,9 +60,11 @@ func termsRise(h *History, v *Verdict) {
 	})
 }
 
+// noOldEffect checks that no row is written under an older term by a statement that was
+// sent after one of a newer term was answered, held until a newer term was won, or sent
+// by a node that did not lead; where leases alone decide, also that no two nodes trust
+// themselves at the same time.
 func noOldEffect(h *History, v *Verdict) {
-	// Effects: no row is written under an older term by a statement that was
-	// sent after a statement of a newer term was answered.
 	writes := h.statements(trace.Writing)
 	wrote := slices.DeleteFunc(slices.Clone(writes), func(w statement) bool { return w.done < 0 || !w.after.Flag })
 	afterThoseBefore(wrote, func(w statement, newest seenAt[uint64]) {
@@ -182,6 +187,8 @@ func (h *History) Leaderships() []Leadership {
 // clock returns the wall clock at an entry.
 func (h *History) clock(i int) time.Time { return h.Began.Add(h.Entries[i].At) }
 
+// staleRefused checks that a node takes no command of an older term than the highest
+// that it has seen, and refuses no other one.
 func staleRefused(h *History, v *Verdict) {
 	refused := 0
 	highest := map[conclave.NodeID]seenAt[uint64]{}

@@ -183,6 +183,8 @@ func (o lockOp) apply(row lockRow) (next lockRow, fits bool) {
 	return row, false
 }
 
+// lockRowLinear checks that one order of the statements on the lock row explains what each
+// of them changed and read.
 func lockRowLinear(h *History, v *Verdict) {
 	ops := h.lockOps()
 	v.Checks = len(ops)
@@ -259,6 +261,8 @@ func (o regOp) String() string {
 	return fmt.Sprint("the subscriber sees value ", o.value)
 }
 
+// registrationsLinear checks that each subscriber sees the values of each registration in
+// the order in which they were published, none before it was, and may miss some.
 func registrationsLinear(h *History, v *Verdict) {
 	type pair struct{ client, tag string }
 	writes, reads := map[string][]porcupine.Operation{}, map[pair][]porcupine.Operation{}

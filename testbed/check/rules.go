@@ -13,7 +13,8 @@ import (
 )
 
 // L1 to L17 are the rules that make the Java original lossless, as far as a history
-// shows them. The comments of the functions say which part of a rule is checked.
+// shows them; L18 to L22 are Conclave's own. The comments of the functions, some of which
+// are in registrations.go, operator.go and slots.go, say which part of a rule is checked.
 var ruleCheckers = []checker{
 	{"L1", "sessions are the source of truth", storedWasAccepted},
 	{"L2", "no slot is served before the sessions have answered, or its source's copy is complete", servedAfterHearing},

@@ -30,6 +30,8 @@ func (h *History) grants() []seenAt[trace.Claim] {
 	return out
 }
 
+// oneLeaderPerEpoch checks that the leader epochs of a slot rise, in the tables and at each
+// data node, and that one node has the slot at each.
 func oneLeaderPerEpoch(h *History, v *Verdict) {
 	owner := map[slotEpoch]seenAt[conclave.NodeID]{}
 	record := func(k slotEpoch, n conclave.NodeID, i int) {
@@ -56,6 +58,7 @@ func oneLeaderPerEpoch(h *History, v *Verdict) {
 	}, trace.Migrating, trace.Serving)
 }
 
+// readsOnlyServed checks that a read is answered at the epoch at which its node serves.
 func readsOnlyServed(h *History, v *Verdict) {
 	h.onlyAt(v, map[trace.Kind]bool{trace.Serving: true, trace.Migrating: false, trace.Finished: false},
 		"%s answered a read of slot %d at epoch %s, but serves at %s", trace.Read)

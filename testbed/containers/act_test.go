@@ -22,12 +22,11 @@ import (
 	"conclave/internal/trace"
 	"conclave/testbed"
 	"conclave/testbed/containers"
-	"conclave/testbed/containers/compose"
 	"conclave/testbed/scenario"
 )
 
-// engine is a program named docker with one container. Its state is in files.
-const engine = `#!/bin/sh
+// oneContainer is a program named docker with one container. Its state is in files.
+const oneContainer = `#!/bin/sh
 echo "$*" >> "$0.asked"
 case "$*" in
 ps*) echo 0123 ;;
@@ -55,16 +54,16 @@ esac
 // the engine that contain the words.
 func driver(t *testing.T, events ...string) (d *containers.Cluster, docker string, asked func(words string) int) {
 	docker = filepath.Join(t.TempDir(), "docker")
-	require.NoError(t, os.WriteFile(docker, []byte(engine), 0o755))
+	require.NoError(t, os.WriteFile(docker, []byte(oneContainer), 0o755))
 	for _, event := range events {
 		require.NoError(t, os.WriteFile(docker+".killed", []byte(event), 0o644))
 	}
 	t.Setenv("PATH", filepath.Dir(docker)+":"+os.Getenv("PATH"))
-	project, err := compose.New(compose.Config{Name: "p", Dir: t.TempDir()})
+	project, err := containers.NewProject(containers.ProjectConfig{Name: "p", Dir: t.TempDir()})
 	require.NoError(t, err)
 	d = containers.New(containers.Config{
 		Dir: t.TempDir(),
-		Start: func(_ context.Context, _ testbed.Size, _ []string, file string) (*compose.Project, containers.Access, error) {
+		Start: func(_ context.Context, _ testbed.Size, _ []string, file string) (*containers.Project, containers.Access, error) {
 			assert.FileExists(t, file)
 			return project, containers.Access{}, nil
 		},
@@ -200,7 +199,7 @@ func TestSecure_UsesCertificatesThatOpenHasFound(t *testing.T) {
 	defer server.Close()
 	d := containers.New(containers.Config{
 		Dir: t.TempDir(), End: func(context.Context) error { return nil },
-		Start: func(context.Context, testbed.Size, []string, string) (*compose.Project, containers.Access, error) {
+		Start: func(context.Context, testbed.Size, []string, string) (*containers.Project, containers.Access, error) {
 			return nil, containers.Access{TLS: func() *tls.Config {
 				return server.Client().Transport.(*http.Transport).TLSClientConfig
 			}}, errors.New("not today")
@@ -223,7 +222,7 @@ func TestOpen_WritesOverlayAndTracesAreRead(t *testing.T) {
 		}
 	}, nodes []string, d *containers.Cluster) {
 		d = containers.New(containers.Config{Dir: dir, End: func(context.Context) error { return nil },
-			Start: func(_ context.Context, _ testbed.Size, got []string, file string) (*compose.Project, containers.Access, error) {
+			Start: func(_ context.Context, _ testbed.Size, got []string, file string) (*containers.Project, containers.Access, error) {
 				nodes = got
 				text, err := os.ReadFile(file)
 				require.NoError(t, err)

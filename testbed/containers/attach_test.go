@@ -13,7 +13,6 @@ import (
 
 	"conclave/testbed"
 	"conclave/testbed/containers"
-	"conclave/testbed/containers/compose"
 )
 
 // up is a program named docker with a project of two nodes and their database, whose
@@ -43,7 +42,7 @@ func attached(t *testing.T) (d *containers.Cluster, docker string) {
 	require.NoError(t, os.WriteFile(docker, []byte(up), 0o755))
 	require.NoError(t, os.WriteFile(docker+".events", nil, 0o644))
 	t.Setenv("PATH", filepath.Dir(docker)+":"+os.Getenv("PATH"))
-	project, err := compose.New(compose.Config{Name: "p", Dir: t.TempDir()})
+	project, err := containers.NewProject(containers.ProjectConfig{Name: "p", Dir: t.TempDir()})
 	require.NoError(t, err)
 	d, err = containers.Attach(t.Context(), project, containers.Access{Token: "secret"})
 	require.NoError(t, err)

@@ -17,9 +17,7 @@ import (
 
 	"conclave/client"
 	"conclave/internal/trace"
-	"conclave/meta/metaclient"
 	"conclave/testbed"
-	"conclave/testbed/containers/compose"
 	"conclave/testbed/outside"
 	"conclave/wire"
 )
@@ -27,7 +25,7 @@ import (
 // Attach returns a cluster of the containers of a project that is up. Its size is that
 // of the project. Close ends the cuts that were made here, which no other process
 // knows, and leaves the project as it is otherwise.
-func Attach(ctx context.Context, p *compose.Project, access Access) (*Cluster, error) {
+func Attach(ctx context.Context, p *Project, access Access) (*Cluster, error) {
 	d := New(Config{End: func(context.Context) error { return nil }})
 	d.project, d.access, d.found = p, access, true
 	all, err := p.Find(ctx)
@@ -40,7 +38,7 @@ func Attach(ctx context.Context, p *compose.Project, access Access) (*Cluster, e
 		}
 	}
 	if len(d.nodes) == 0 {
-		return nil, fmt.Errorf("%w: project %s has no nodes", compose.ErrNoContainer, p.Name())
+		return nil, fmt.Errorf("%w: project %s has no nodes", ErrNoContainer, p.Name())
 	}
 	d.observe()
 	return d, d.watch(ctx)
@@ -62,10 +60,10 @@ func (d *Cluster) size(c testbed.Size) testbed.Size {
 // States returns the container of each node and of the database, by name, as the engine
 // has reported it: its state, process and exit code. The error is not nil if it does not
 // report any more.
-func (d *Cluster) States() (map[string]compose.Container, error) {
+func (d *Cluster) States() (map[string]Container, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	out := map[string]compose.Container{}
+	out := map[string]Container{}
 	for _, n := range slices.Concat(d.nodes, []string{testbed.Database}) {
 		if s, known := d.states[n]; known {
 			out[n] = s
@@ -78,7 +76,7 @@ func (d *Cluster) States() (map[string]compose.Container, error) {
 type Config struct {
 	// Start starts these nodes of the project, with the named compose file
 	// added to the project's own. It returns when every node answers.
-	Start func(ctx context.Context, c testbed.Size, nodes []string, file string) (*compose.Project, Access, error)
+	Start func(ctx context.Context, c testbed.Size, nodes []string, file string) (*Project, Access, error)
 	// End ends the project.
 	End func(ctx context.Context) error
 	// Dir is a folder of this machine into which the nodes write their trace
@@ -114,7 +112,7 @@ func (a Access) settings() *tls.Config {
 // Cluster is a testbed.Cluster of containers.
 type Cluster struct {
 	cfg     Config
-	project *compose.Project
+	project *Project
 	access  Access
 	view    *outside.View
 
@@ -131,17 +129,17 @@ type Cluster struct {
 
 	clients outside.Clients
 
-	mu     sync.Mutex                   // guards the rest
-	states map[string]compose.Container // by service
-	killed map[string]time.Time         // when each was killed last
-	blind  error                        // why no more events of the engine arrive
+	mu     sync.Mutex           // guards the rest
+	states map[string]Container // by service
+	killed map[string]time.Time // when each was killed last
+	blind  error                // why no more events of the engine arrive
 }
 
 var _ testbed.RealCluster = (*Cluster)(nil)
 
 // New returns a cluster for one run.
 func New(c Config) *Cluster {
-	return &Cluster{cfg: c, states: map[string]compose.Container{}, killed: map[string]time.Time{}, stopping: map[string]int{}}
+	return &Cluster{cfg: c, states: map[string]Container{}, killed: map[string]time.Time{}, stopping: map[string]int{}}
 }
 
 // Open starts the project.
@@ -192,7 +190,7 @@ func (d *Cluster) watch(ctx context.Context) error {
 	}
 	ctx, d.unwatch = context.WithCancel(context.WithoutCancel(ctx))
 	d.watching.Go(func() {
-		err := d.project.Watch(ctx, from, func(e compose.Event) {
+		err := d.project.Watch(ctx, from, func(e Event) {
 			d.happened(e, d.started(ctx, e))
 		})
 		d.mu.Lock()
@@ -204,19 +202,19 @@ func (d *Cluster) watch(ctx context.Context) error {
 
 // started finds a container that was started again, maybe by others: it may have
 // other ports, and has another process, whose id is returned.
-func (d *Cluster) started(ctx context.Context, e compose.Event) (pid int) {
+func (d *Cluster) started(ctx context.Context, e Event) (pid int) {
 	if e.Action != "start" || !d.found {
 		return 0
 	}
 	all, _ := d.project.Find(ctx) // without it, the node is unreachable
-	if i := slices.IndexFunc(all, func(c compose.Container) bool { return c.Service == e.Service }); i >= 0 {
+	if i := slices.IndexFunc(all, func(c Container) bool { return c.Service == e.Service }); i >= 0 {
 		return all[i].PID
 	}
 	return 0
 }
 
 // happened updates the status with an event of the engine.
-func (d *Cluster) happened(e compose.Event, pid int) {
+func (d *Cluster) happened(e Event, pid int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c := d.states[e.Service]
@@ -354,16 +352,7 @@ const stopGrace = 20 * time.Second
 // the roles so that each stops before those that it depends on. Processes then
 // returns how each has ended.
 func (d *Cluster) Stop(ctx context.Context) error {
-	var metas, others []string
-	for name, address := range d.Addresses() {
-		if strings.HasPrefix(name, "meta-") {
-			metas = append(metas, address)
-		} else {
-			others = append(others, address)
-		}
-	}
-	admin := metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: d.view.HTTP, TokenFor: func(string) string { return d.access.Token }})
-	admin.AnnounceStop(ctx, others, 4*stopGrace, "testbed") // a node that it does not reach stops as if it stopped alone
+	d.view.AnnounceStop(ctx, d.Addresses(), 4*stopGrace, "testbed")
 	var err error
 	for _, role := range []string{"session", "data", "meta", testbed.Database} {
 		services := slices.DeleteFunc(append([]string{testbed.Database}, d.nodes...), func(n string) bool { return !strings.HasPrefix(n, role) })

@@ -1,6 +1,15 @@
-// Package containers plays scenarios on a cluster of containers: it kills,
-// stops, pauses and continues them, and disconnects them from the project's
-// networks.
+// Package containers plays scenarios on a cluster that runs in containers, as a
+// project of docker compose: it kills, stops, pauses and continues them, and
+// disconnects them from the project's networks.
+//
+//	Cluster ----> Project ----> docker, docker compose
+//
+// It runs the programs `docker compose`, to create the project, and `docker`,
+// for everything else. It does not use the engine's API, so everything can also
+// be done by hand, and an error contains what the program printed. Containers are
+// found by the labels that compose sets, so another process can use the same
+// project; two that control it at the same time disturb each other. Only what was
+// cut is known to the Project that has cut it.
 //
 // # What is possible
 //
@@ -25,6 +34,24 @@
 // signal; all other acts count from their request. A start of the database ends
 // when it accepts connections.
 //
+// # Access from this machine
+//
+// Nodes advertise to clients the addresses at which nodes reach each other,
+// which this machine may not be able to dial (on Linux it often can, elsewhere
+// it cannot). Ports are published on loopback instead. Outside is a network
+// that translates a dial to an advertised address into one to the published
+// port.
+//
+// # Guarantees
+//
+//   - Every call ends with its context or after its own limit; a program that was
+//     interrupted has ended when the call returns.
+//   - The programs run in their own process group: a Ctrl-C at the terminal reaches
+//     only the caller.
+//   - Up removes what an interrupted run of the same project has left in any state:
+//     paused, partly created, disconnected from a network. Down does the same and can
+//     be repeated.
+//
 // # Files, in reading order
 //
 // A file uses what later files declare.
@@ -32,4 +59,9 @@
 //   - act.go: how each action is done to containers.
 //   - cluster.go: the compose project, its clients, and the states of its containers.
 //   - overlay.go: the compose file that a scenario adds.
+//   - up.go: a project is created, awaited and removed.
+//   - service.go: what is done to one service, and its connections to networks.
+//   - watch.go: the engine's events.
+//   - container.go: a container as the engine sees it, and the ways to it.
+//   - project.go: a project, and one run of the program docker.
 package containers

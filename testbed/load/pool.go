@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"conclave/client"
-	"conclave/testbed"
 )
 
 // Pool starts clients, the n-th at the n-th session of a cluster, and again at the
@@ -40,22 +39,13 @@ func (p *Pool) One(name string) (Client, error) {
 
 // Connect starts n clients, and waits until each has registered something.
 func (p *Pool) Connect(ctx context.Context, n int) error {
-	var warm []testbed.Publication
 	for i := range n {
-		one, err := p.One(fmt.Sprint("load-", i))
-		if err != nil {
+		if _, err := p.One(fmt.Sprint("load-", i)); err != nil {
 			return err
 		}
-		r, err := one.Publish(ctx, DataID("warm", i), []string{Value(0)})
-		if err != nil {
-			return err
-		}
-		warm = append(warm, r)
 	}
-	for _, r := range warm {
-		if err := r.Stored(ctx); err != nil {
-			return fmt.Errorf("connect: %w", err)
-		}
+	if _, _, err := p.Clients[len(p.Clients)-n:].Publish(ctx, n, DataIDs("warm"), Value); err != nil {
+		return fmt.Errorf("connect: %w", err)
 	}
 	return nil
 }

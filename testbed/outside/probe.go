@@ -117,3 +117,10 @@ func AwaitReady(ctx context.Context, every time.Duration, look func(context.Cont
 	})
 	return waiting, err
 }
+
+// LastLine returns the last line of a log that is not empty, which is usually why its
+// process has ended.
+func LastLine(log string) string {
+	log = strings.TrimSpace(log)
+	return strings.TrimSpace(log[strings.LastIndexByte(log, '\n')+1:])
+}

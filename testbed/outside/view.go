@@ -189,6 +189,18 @@ func (v *View) Operate(ctx context.Context, a testbed.Action) (done bool, err er
 	return Command(ctx, admin, a, v.Nodes()[a.Node])
 }
 
+// AnnounceStop announces to the nodes at these addresses, by name, that the whole cluster
+// stops within a time. A node that cannot be reached stops as if only it were stopping.
+func (v *View) AnnounceStop(ctx context.Context, nodes map[string]string, within time.Duration, by string) {
+	var members []string
+	for name, address := range nodes {
+		if role := testbed.RoleOf(name); role == "session" || role == "data" {
+			members = append(members, address)
+		}
+	}
+	v.admin(reachable(nodes, "")...).AnnounceStop(ctx, members, within, by)
+}
+
 // Command carries out a command of an operator, on the node at an address if it is one
 // to a node; done is false for any other act.
 func Command(ctx context.Context, admin *metaclient.Admin, a testbed.Action, address string) (done bool, err error) {

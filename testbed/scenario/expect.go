@@ -101,7 +101,7 @@ var conditions = map[string]condition{
 		}
 		return true, ""
 	}},
-	"frozen": {about: "protection is on: no slot moves", holds: func(_ *player, _ *Expectation, now testbed.Snapshot) (bool, string) { return now.Frozen, "not frozen" }},
+	"frozen": {about: "protection is on: no slot leaves the nodes of its row", holds: func(_ *player, _ *Expectation, now testbed.Snapshot) (bool, string) { return now.Frozen, "not frozen" }},
 	"partial": {about: "a slot is served without a session that could not be reached, and is shown as partial", holds: func(_ *player, _ *Expectation, now testbed.Snapshot) (bool, string) {
 		return now.Partial > 0, "no slot is partial"
 	}},

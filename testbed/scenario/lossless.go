@@ -244,16 +244,19 @@ func actsAtOnce(b *stormBuilder) {
 		func(at time.Duration) { b.do(at, testbed.Forbid, data[1], b.between(4*second, 8*second)) },
 		func(at time.Duration) { b.do(at, testbed.Forbid, session[0], b.between(4*second, 8*second)) },
 		func(at time.Duration) { b.do(at, testbed.Resign, "leader", 0) },
-		func(at time.Duration) {
-			b.do(at, testbed.Quit, meta[0], b.between(3*second, 8*second))
-		},
+		func(at time.Duration) { b.do(at, testbed.Quit, meta[0], b.between(3*second, 8*second)) },
 		func(at time.Duration) {
 			b.add(at, testbed.Step{Verb: testbed.Freeze, For: b.between(second, 5*second)})
 		},
 	}
+	b.some(acts, 2, 5, second)
+}
+
+// some does at least and at most so many of the acts, each at a moment within a time.
+func (b *stormBuilder) some(acts []func(at time.Duration), least, most int, within time.Duration) {
 	b.Shuffle(len(acts), func(i, j int) { acts[i], acts[j] = acts[j], acts[i] })
-	for _, act := range acts[:2+b.IntN(4)] {
-		act(b.between(0, second))
+	for _, act := range acts[:least+b.IntN(most-least+1)] {
+		act(b.between(0, within))
 	}
 }
 
@@ -312,10 +315,7 @@ func atRandom(b *stormBuilder) {
 		func(at time.Duration) { b.do(at, testbed.Forbid, session[0], b.between(2*second, 12*second)) },
 		func(at time.Duration) { b.do(at, testbed.Resign, "leader", 0) },
 	}
-	b.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	for _, fault := range all[:2+b.IntN(3)] {
-		fault(b.between(0, 6*second))
-	}
+	b.some(all, 2, 4, 6*second)
 }
 
 // cutDuringDrain cuts a data node from one session or from another data node
@@ -331,22 +331,14 @@ func cutDuringDrain(b *stormBuilder) {
 
 func linksAtRandom(b *stormBuilder) {
 	data, session, meta := b.names("data"), b.names("session"), b.names("meta")
+	cut := func(who, whom testbed.Selector) func(time.Duration) {
+		return func(at time.Duration) {
+			b.add(at, testbed.Step{Verb: testbed.Cut, Who: who, Whom: whom, For: b.away()})
+		}
+	}
 	all := []func(at time.Duration){
-		func(at time.Duration) {
-			b.add(at, testbed.Step{Verb: testbed.Cut, Who: meta[0], Whom: testbed.Database, For: b.away()})
-		},
-		func(at time.Duration) {
-			b.add(at, testbed.Step{Verb: testbed.Cut, Who: "leader", Whom: testbed.Database, For: b.away()})
-		},
-		func(at time.Duration) {
-			b.add(at, testbed.Step{Verb: testbed.Cut, Who: data[0], Whom: meta[0], For: b.away()})
-		},
-		func(at time.Duration) {
-			b.add(at, testbed.Step{Verb: testbed.Cut, Who: data[0], Whom: session[0], For: b.away()})
-		},
-		func(at time.Duration) {
-			b.add(at, testbed.Step{Verb: testbed.Cut, Who: session[0], Whom: meta[1%len(meta)], For: b.away()})
-		},
+		cut(meta[0], testbed.Database), cut("leader", testbed.Database),
+		cut(data[0], meta[0]), cut(data[0], session[0]), cut(session[0], meta[1%len(meta)]),
 		func(at time.Duration) { b.add(at, testbed.Step{Verb: testbed.Reset, Who: data[1], Whom: session[0]}) },
 		func(at time.Duration) {
 			by := b.between(100*time.Millisecond, 400*time.Millisecond)
@@ -354,9 +346,6 @@ func linksAtRandom(b *stormBuilder) {
 			b.add(at+b.away(), testbed.Step{Verb: testbed.Mend, Who: data[1], Whom: session[0]})
 		},
 	}
-	b.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	for _, fault := range all[:1+b.IntN(3)] {
-		fault(b.between(0, 4*second))
-	}
+	b.some(all, 1, 3, 4*second)
 	b.do(b.between(0, 4*second), testbed.Forbid, data[2%len(data)], b.between(2*second, 6*second))
 }

@@ -179,9 +179,6 @@ func (p *Places) take(address string) bool {
 	return false
 }
 
-// leave gives a place back.
-func (p *Places) leave(address string) { p.budget.Release(address, 1) }
-
 // Listener returns ln with a place for each connection. One without a place is
 // closed at once.
 func (p *Places) Listener(ln net.Listener) net.Listener { return &placedListener{ln, p} }
@@ -196,7 +193,7 @@ func (p *Places) Handler(next http.Handler) http.Handler {
 			WriteError(w, wire.Errorf(wire.CodeUnavailable, "there are %d requests from %s, or %d in all, which is the limit", p.each, address, p.all))
 			return
 		}
-		defer p.leave(address)
+		defer p.budget.Release(address, 1)
 		next.ServeHTTP(w, r)
 	})
 }
@@ -215,7 +212,7 @@ func (l *placedListener) Accept() (net.Conn, error) {
 		}
 		address := HostOf(conn.RemoteAddr().String())
 		if l.places.take(address) {
-			return &placedConn{Conn: conn, leave: sync.OnceFunc(func() { l.places.leave(address) })}, nil
+			return &placedConn{Conn: conn, leave: sync.OnceFunc(func() { l.places.budget.Release(address, 1) })}, nil
 		}
 		_ = conn.Close() // of a client that has more than enough others
 	}

@@ -8,7 +8,6 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -18,6 +17,7 @@ import (
 
 	"conclave"
 	"conclave/internal/contain"
+	"conclave/internal/join"
 	"conclave/wire"
 	"conclave/wire/rights"
 )
@@ -29,10 +29,7 @@ type HTTPServer struct {
 	listener net.Listener
 	cancel   context.CancelFunc // ends the contexts of all requests
 	done     chan struct{}      // closed by Serve when it returns
-	requests sync.WaitGroup     // running handlers
-
-	mu     sync.Mutex // guards closed; no handler starts while Close waits for requests
-	closed bool
+	requests join.Group         // running handlers; none starts while Close waits for them
 }
 
 // NewHTTPServer returns a server of handler on ln; Serve starts it. pings is the
@@ -47,8 +44,8 @@ func NewHTTPServer(ln net.Listener, handler http.Handler, pings time.Duration) *
 	protocols.SetUnencryptedHTTP2(true)
 	s.server = &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if !s.begin() {
-				return // the connection is being closed
+			if !s.requests.Begin() {
+				return // the connection is being closed: one of HTTP/2 may still start a handler
 			}
 			defer s.requests.Done()
 			handler.ServeHTTP(w, r)
@@ -86,22 +83,7 @@ func (s *HTTPServer) Close() {
 	s.cancel()
 	_ = s.server.Close() // the error is that of closing the listener
 	<-s.done
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	s.requests.Wait()
-}
-
-// begin counts a handler, and reports false if the server waits for the last
-// ones. An HTTP/2 connection may still start one while it is being closed.
-func (s *HTTPServer) begin() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return false
-	}
-	s.requests.Add(1)
-	return true
+	s.requests.Close()
 }
 
 // CheckListen returns an error if the address is not a loopback address and

@@ -54,7 +54,6 @@
 //
 // # Files, in reading order
 //
-//	loop.go        a round, the callbacks, what a node believes
-//	lock.go        the row: insert, renew, compete
-//	statements.go  the statements
+//	loop.go  a round, the callbacks, what a node believes
+//	lock.go  the row: insert, renew, compete
 package sofaloop

@@ -2,12 +2,21 @@ package sofaloop
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"time"
 
 	conclavesql "conclave/sql"
 )
+
+// files holds the statements, one in each file, under the rule of package sql.
+//
+//go:embed sql/*.sql
+var files embed.FS
+
+// statement returns a statement in the folder sql by its name.
+var statement = conclavesql.Statements(files)
 
 // lock is the row as it was read (DistributeLockDomain in article 000).
 type lock struct {

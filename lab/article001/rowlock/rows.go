@@ -2,12 +2,21 @@ package rowlock
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"time"
 
 	conclavesql "conclave/sql"
 )
+
+// files holds the statements, one in each file, under the rule of package sql.
+//
+//go:embed sql/*.sql
+var files embed.FS
+
+// statement returns a statement in the folder sql by its name.
+var statement = conclavesql.Statements(files)
 
 // rows is the table of the repaired form, row_lock.
 type rows struct{ db *conclavesql.DB }

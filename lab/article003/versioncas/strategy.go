@@ -2,6 +2,7 @@ package versioncas
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,6 +12,14 @@ import (
 	"conclave/elector"
 	conclavesql "conclave/sql"
 )
+
+// files holds the statements, one in each file, under the rule of package sql.
+//
+//go:embed sql/*.sql
+var files embed.FS
+
+// statement returns a statement in the folder sql by its name.
+var statement = conclavesql.Statements(files)
 
 // Config configures a Strategy. DB and Key are required.
 type Config struct {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"conclave/internal/signal"
 	"conclave/internal/sleep"
 )
 
@@ -55,7 +56,7 @@ type Client struct {
 	conn    *greeted   // the present connection
 	session Session
 	links   uint64
-	changed chan struct{}
+	changed signal.Broadcast // notified when the ID or Link of session changes
 	closed  bool
 	tries   int // dials since there was a session
 	next    int // server to dial
@@ -72,10 +73,7 @@ func Dial(cfg Config) (*Client, error) {
 	if cfg.Dial == nil {
 		cfg.Dial = new(net.Dialer).DialContext
 	}
-	c := &Client{
-		cfg: cfg, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
-		changed: make(chan struct{}), ended: make(chan struct{}),
-	}
+	c := &Client{cfg: cfg, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), ended: make(chan struct{})}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	if err := c.connect(); err != nil {
 		c.stop()
@@ -149,7 +147,7 @@ func (c *Client) whileReliable(ctx context.Context, began Session, id int64, eve
 func (c *Client) Session() (Session, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.session, c.changed
+	return c.session, c.changed.Next()
 }
 
 // Requests returns how many requests were made so far, without pings.
@@ -181,7 +179,7 @@ func (c *Client) end(crash bool) {
 	<-c.ended
 	c.mu.Lock()
 	c.session.ID, c.session.Link = 0, 0
-	c.change()
+	c.changed.Notify()
 	c.mu.Unlock()
 	c.group.Wait()
 }

@@ -128,13 +128,7 @@ func (c *Client) onEvent(e zk.Event) {
 	default:
 		return
 	}
-	c.change()
-}
-
-// change wakes the readers of Session's channel; mu is held.
-func (c *Client) change() {
-	close(c.changed)
-	c.changed = make(chan struct{})
+	c.changed.Notify()
 }
 
 // runPings makes a request three times in each session timeout, which a new session may

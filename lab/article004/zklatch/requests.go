@@ -40,86 +40,84 @@ func untilAnswered(request func() error) error {
 	}
 }
 
-// reply is what the library's calls return.
-type reply struct {
-	path   string
-	data   []byte
-	names  []string
-	stat   *zk.Stat
-	events <-chan zk.Event
-}
-
 // call waits for a connection until ctx ends, and makes one of the library's calls, which
 // take no context: if ctx ends first, the library's call continues until it is answered,
 // or until Close.
-func (c *Client) call(ctx context.Context, request func(r *reply) error) (reply, error) {
+func call[T any](ctx context.Context, c *Client, request func() (T, error)) (result T, err error) {
 	for {
 		c.mu.Lock()
 		if c.closed {
 			c.mu.Unlock()
-			return reply{}, ErrClosed
+			return result, ErrClosed
 		}
 		if c.session.Connected() {
 			break
 		}
-		changed := c.changed
+		changed := c.changed.Next()
 		c.mu.Unlock()
 		select {
 		case <-changed:
 		case <-c.ctx.Done():
 		case <-ctx.Done():
-			return reply{}, ctx.Err()
+			return result, ctx.Err()
 		}
 	}
 	c.requests.Add(1)
-	var r reply
-	answered := make(chan error, 1) // so that the goroutine ends if ctx has ended
+	type answer struct {
+		result T
+		err    error
+	}
+	answered := make(chan answer, 1) // so that the goroutine ends if ctx has ended
 	sent := time.Now()
 	c.group.Go(func() {
-		err := request(&r)
+		r, err := request()
 		c.answered(sent, err)
-		answered <- err
+		answered <- answer{r, err}
 	})
 	c.mu.Unlock()
 	select {
-	case err := <-answered:
-		lost := func(of error) bool { return errors.Is(err, of) }
+	case a := <-answered:
+		lost := func(of error) bool { return errors.Is(a.err, of) }
 		if slices.ContainsFunc([]error{zk.ErrConnectionClosed, zk.ErrNoServer, zk.ErrSessionMoved, zk.ErrClosing}, lost) {
-			err = ErrConnectionLost
+			a.err = ErrConnectionLost
 		}
-		return r, err
+		return a.result, a.err
 	case <-ctx.Done():
-		return reply{}, ctx.Err()
+		return result, ctx.Err()
 	}
+}
+
+// node is what a node has, and a watch of it.
+type node struct {
+	data   []byte
+	names  []string // of its children
+	stat   *zk.Stat
+	events <-chan zk.Event
 }
 
 // Create creates a node without access restrictions and returns its path. kind is one of
 // the library's flags; a sequential node has ten digits appended.
 func (c *Client) Create(ctx context.Context, path string, data []byte, kind int32) (string, error) {
-	r, err := c.call(ctx, func(r *reply) (err error) {
-		create := c.zk.Create
-		if kind == zk.FlagContainer {
-			create = c.zk.CreateContainer
-		}
-		r.path, err = create(path, data, kind, zk.WorldACL(zk.PermAll))
-		return err
-	})
-	return r.path, err
+	create := c.zk.Create
+	if kind == zk.FlagContainer {
+		create = c.zk.CreateContainer
+	}
+	return call(ctx, c, func() (string, error) { return create(path, data, kind, zk.WorldACL(zk.PermAll)) })
 }
 
 // Delete deletes a node if it has that version, or any version with AnyVersion.
 func (c *Client) Delete(ctx context.Context, path string, version int32) error {
-	_, err := c.call(ctx, func(*reply) error { return c.zk.Delete(path, version) })
+	_, err := call(ctx, c, func() (node, error) { return node{}, c.zk.Delete(path, version) })
 	return err
 }
 
 // Get reads a node.
 func (c *Client) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
-	r, err := c.call(ctx, func(r *reply) (err error) {
-		r.data, r.stat, err = c.zk.Get(path)
-		return err
+	n, err := call(ctx, c, func() (n node, err error) {
+		n.data, n.stat, err = c.zk.Get(path)
+		return n, err
 	})
-	return r.data, r.stat, err
+	return n.data, n.stat, err
 }
 
 // GetW reads a node and watches it: the channel receives one event when the node is
@@ -127,37 +125,32 @@ func (c *Client) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error)
 // is set. A watch may miss a change while the connection is replaced: when Session.Link
 // has changed, read and watch again.
 func (c *Client) GetW(ctx context.Context, path string) ([]byte, *zk.Stat, <-chan zk.Event, error) {
-	r, err := c.call(ctx, func(r *reply) (err error) {
-		r.data, r.stat, r.events, err = c.zk.GetW(path)
-		return err
+	n, err := call(ctx, c, func() (n node, err error) {
+		n.data, n.stat, n.events, err = c.zk.GetW(path)
+		return n, err
 	})
-	return r.data, r.stat, r.events, err
+	return n.data, n.stat, n.events, err
 }
 
 // Set writes a node if it has that version.
 func (c *Client) Set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
-	r, err := c.call(ctx, func(r *reply) (err error) {
-		r.stat, err = c.zk.Set(path, data, version)
-		return err
-	})
-	return r.stat, err
+	return call(ctx, c, func() (*zk.Stat, error) { return c.zk.Set(path, data, version) })
 }
 
 // Children lists the names under a node, in no order.
 func (c *Client) Children(ctx context.Context, path string) ([]string, error) {
-	r, err := c.call(ctx, func(r *reply) (err error) {
-		r.names, _, err = c.zk.Children(path)
-		return err
+	return call(ctx, c, func() ([]string, error) {
+		names, _, err := c.zk.Children(path)
+		return names, err
 	})
-	return r.names, err
 }
 
 // ChildrenW is Children with a watch, as that of GetW: its event comes when a name is
 // added or removed.
 func (c *Client) ChildrenW(ctx context.Context, path string) ([]string, <-chan zk.Event, error) {
-	r, err := c.call(ctx, func(r *reply) (err error) {
-		r.names, _, r.events, err = c.zk.ChildrenW(path)
-		return err
+	n, err := call(ctx, c, func() (n node, err error) {
+		n.names, _, n.events, err = c.zk.ChildrenW(path)
+		return n, err
 	})
-	return r.names, r.events, err
+	return n.names, n.events, err
 }

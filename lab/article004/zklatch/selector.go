@@ -3,6 +3,7 @@ package zklatch
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"conclave/internal/signal"
@@ -32,9 +33,10 @@ type Selector struct {
 
 	requeue signal.Signal
 
-	mu      sync.Mutex // guards the fields below
-	queued  bool       // in the queue, or about to enter it
-	leading bool       // TakeLeadership runs
+	leading atomic.Bool // TakeLeadership runs
+
+	mu     sync.Mutex // guards the field below
+	queued bool       // in the queue, or about to enter it
 }
 
 // Selector returns a candidate for the leadership at a path.
@@ -62,12 +64,7 @@ func (s *Selector) Requeue() bool {
 }
 
 // HasLeadership reports whether TakeLeadership runs and may act.
-func (s *Selector) HasLeadership() bool {
-	s.mu.Lock()
-	leading := s.leading
-	s.mu.Unlock()
-	return leading && s.mutex.Held()
-}
+func (s *Selector) HasLeadership() bool { return s.leading.Load() && s.mutex.Held() }
 
 // Participants returns the candidates in order; the first leads.
 func (s *Selector) Participants(ctx context.Context) ([]Participant, error) {
@@ -107,13 +104,7 @@ func (s *Selector) turn() error {
 	}()
 	ctx, cancel := s.mutex.Holding(s.loop.ctx)
 	defer cancel()
-	s.lead(true)
-	defer s.lead(false)
+	s.leading.Store(true)
+	defer s.leading.Store(false)
 	return s.cfg.TakeLeadership(ctx)
-}
-
-func (s *Selector) lead(leading bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.leading = leading
 }

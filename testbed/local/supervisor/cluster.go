@@ -50,8 +50,9 @@ type Cluster struct {
 	stopOnce sync.Once     // closes stopping
 	nowOnce  sync.Once     // closes hurry
 
-	saving sync.Mutex // serialises the writes of cluster.json; only other writers wait for it
-	failed string     // why the cluster could not be started; guarded by saving
+	saving   sync.Mutex // serialises the writes of cluster.json; only other writers wait for it
+	failed   string     // why the cluster could not be started, or stopped; guarded by saving
+	finished bool       // the supervisor has; guarded by saving
 }
 
 // New locks the folder and plans the processes without starting them. It
@@ -177,7 +178,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 		err = nil // a process that was not started because of the stop is not a failure
 	default:
 		if err != nil {
-			if serr := c.saveFailure(err); serr != nil {
+			if serr := c.saveEnd(false, err); serr != nil { // before the processes end because of it
 				c.cfg.Logger.Warn("could not write the cluster's state", "error", serr)
 			}
 			c.Stop(true)
@@ -191,7 +192,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 	err = errors.Join(err, c.stopAll())
 	closeControl(control)
 	loops.Wait()
-	return errors.Join(err, c.saveLast(err))
+	return errors.Join(err, c.saveEnd(true, err))
 }
 
 // runFolderWatch stops the cluster when its folder is removed. Without the
@@ -305,7 +306,13 @@ func noProcess(name string, records []record) error {
 
 // state returns the state to save.
 func (c *Cluster) state() state {
-	return state{Supervisor: c.self, Control: c.listener.Addr().String(), Config: c.cfg, Failed: c.failed, Processes: c.records()}
+	s := state{Supervisor: c.self, Control: c.listener.Addr().String(), Config: c.cfg, Stopped: c.finished, Failed: c.failed, Processes: c.records()}
+	for i, r := range s.Processes {
+		if c.finished && r.State == stateStarting {
+			s.Processes[i].State = stateExited // it never ran
+		}
+	}
+	return s
 }
 
 // save writes the present state: every change that was recorded before it was called.
@@ -315,30 +322,16 @@ func (c *Cluster) save() error {
 	return c.state().save(c.cfg.Dir)
 }
 
-// saveFailure records why the cluster could not be started, before its processes
-// end because of that.
-func (c *Cluster) saveFailure(err error) error {
+// saveEnd records why the cluster has failed, if it has, and whether the supervisor has
+// finished.
+func (c *Cluster) saveEnd(finished bool, failed error) error {
 	c.saving.Lock()
-	c.failed = err.Error()
+	c.finished = finished
+	if failed != nil {
+		c.failed = failed.Error()
+	}
 	c.saving.Unlock()
 	return c.save()
-}
-
-// saveLast records that the supervisor has finished, and its error, if any.
-func (c *Cluster) saveLast(failed error) error {
-	c.saving.Lock()
-	defer c.saving.Unlock()
-	s := c.state()
-	s.Stopped = true
-	for i, r := range s.Processes {
-		if r.State == stateStarting {
-			s.Processes[i].State = stateExited // it never ran
-		}
-	}
-	if failed != nil {
-		s.Failed = failed.Error()
-	}
-	return s.save(c.cfg.Dir)
 }
 
 // dbWait is how long a starting cluster waits for its database, as a meta does.

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -30,7 +31,9 @@ func (c *Cluster) control() *http.Server {
 		if err == nil {
 			err = ch.start(r.Context())
 		}
-		answer(w, err)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusConflict)
+		}
 	})
 	mux.HandleFunc("POST /stop", func(_ http.ResponseWriter, r *http.Request) { c.Stop(r.URL.Query().Get("now") == "true") })
 	return &http.Server{Handler: mux, ReadHeaderTimeout: controlTime, IdleTimeout: controlTime, MaxHeaderBytes: controlHeader}
@@ -90,37 +93,18 @@ func closeControl(server *http.Server) {
 	}
 }
 
-// kinds are the errors that an answer of the socket distinguishes, by its status.
-var kinds = map[int]error{http.StatusConflict: ErrRunning, http.StatusNotFound: ErrNoProcess}
-
-// answer writes nothing, or the text of an error with its status.
-func answer(w http.ResponseWriter, err error) {
-	if err == nil {
-		return
-	}
-	status := http.StatusInternalServerError
-	for s, kind := range kinds {
-		if errors.Is(err, kind) {
-			status = s
-		}
-	}
-	http.Error(w, err.Error(), status)
-}
-
-// answered is the supervisor's error with its text.
-type answered struct {
-	text string
-	kind error
-}
-
-func (a answered) Error() string { return a.text }
-func (a answered) Unwrap() error { return a.kind }
-
-// answerOf returns the error in an answer, nil if there is none.
+// answerOf returns the error in an answer, nil if there is none. ErrRunning and
+// ErrNoProcess are known by their texts, with which those of their errors begin.
 func answerOf(res *http.Response) error {
-	text, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	body, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
 	if err != nil || res.StatusCode == http.StatusOK {
 		return err
 	}
-	return answered{strings.TrimSuffix(string(text), "\n"), kinds[res.StatusCode]}
+	text := strings.TrimSuffix(string(body), "\n")
+	for _, kind := range []error{ErrRunning, ErrNoProcess} {
+		if rest, is := strings.CutPrefix(text, kind.Error()); is {
+			return fmt.Errorf("%w%s", kind, rest)
+		}
+	}
+	return errors.New(text)
 }

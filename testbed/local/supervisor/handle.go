@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -412,14 +411,7 @@ func lastLine(path string) string {
 		return "no log"
 	}
 	defer f.Close()
-	const tail = 4096
-	if info, err := f.Stat(); err == nil && info.Size() > tail {
-		_, _ = f.Seek(-tail, io.SeekEnd) // if it fails, the file is read from the start
-	}
-	body, err := io.ReadAll(io.LimitReader(f, 1<<20))
-	body = bytes.TrimSpace(body)
-	if err != nil || len(body) == 0 {
-		return "no log"
-	}
-	return strings.TrimSpace(string(body[bytes.LastIndexByte(body, '\n')+1:]))
+	_, _ = f.Seek(-4096, io.SeekEnd) // a shorter one is read from the start
+	body, _ := io.ReadAll(f)
+	return cmp.Or(outside.LastLine(string(body)), "no log")
 }

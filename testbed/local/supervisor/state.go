@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/prometheus/procfs"
 )
 
 // record is the stored state of one process.
@@ -165,17 +166,13 @@ func inspect(pid int) (status byte, started string, ok bool) {
 	if pid <= 0 {
 		return 0, "", false
 	}
-	if body, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); err == nil {
-		// The second field is the command in brackets, which may contain spaces
-		// and brackets, so fields are counted from the last one on.
-		fields := bytes.Fields(body[bytes.LastIndexByte(body, ')')+1:])
-		if len(fields) < 20 {
+	if _, err := procfs.Self(); err == nil {
+		p, err := procfs.NewProc(pid)
+		if err != nil {
 			return 0, "", false
 		}
-		return fields[0][0], string(fields[19]), true
-	}
-	if _, err := os.Stat("/proc/self/stat"); err == nil {
-		return 0, "", false
+		stat, err := p.Stat()
+		return (stat.State + " ")[0], strconv.FormatUint(stat.Starttime, 10), err == nil
 	}
 	out, err := exec.Command("ps", "-o", "stat=,lstart=", "-p", strconv.Itoa(pid)).Output()
 	stat, start, found := strings.Cut(strings.TrimSpace(string(out)), " ")

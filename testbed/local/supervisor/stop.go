@@ -6,7 +6,6 @@ import (
 	"syscall"
 	"time"
 
-	"conclave/meta/metaclient"
 	"conclave/testbed/outside"
 )
 
@@ -66,22 +65,17 @@ func stop(ctx context.Context, records []record, cfg Config, now bool) error {
 }
 
 // announceStop announces to the nodes that the cluster is stopping; the
-// announcement is valid for as long as the stop of all roles may take. A node
-// that cannot be reached in time stops as if only it were stopping.
+// announcement is valid for as long as the stop of all roles may take.
 func announceStop(ctx context.Context, living []record, cfg Config) {
-	var metas, nodes []string
+	nodes := map[string]string{}
 	for _, r := range living {
-		switch {
-		case r.suspended():
-		case r.Role == roleMeta:
-			metas = append(metas, r.Address)
-		case r.Role == roleSession || r.Role == roleData:
-			nodes = append(nodes, r.Address)
+		if !r.suspended() {
+			nodes[r.Name] = r.Address
 		}
 	}
 	token := cfg.operatorToken(cfg.Dir)
-	admin := metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: probeClient(cfg), TokenFor: func(string) string { return token }})
-	admin.AnnounceStop(ctx, nodes, time.Duration(len(stopOrder))*max(cfg.StopWait, time.Second), "down")
+	view := outside.View{HTTP: probeClient(cfg), Token: func() string { return token }}
+	view.AnnounceStop(ctx, nodes, time.Duration(len(stopOrder))*max(cfg.StopWait, time.Second), "down")
 }
 
 // awaitEnd waits until all the processes have ended.

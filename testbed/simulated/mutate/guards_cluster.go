@@ -167,7 +167,7 @@ var clusterGuards = []guard{
 	{name: "every data node is forbidden", by: on("acts-that-end-the-service-are-refused"), test: test("./meta", "TestForbid_OfEveryDataNodeIsRefusedUnlessForced"), patch: patch{
 		"meta/effects.go", "if n.Name != except && !a.black().Has(n.Name) {", "if n.Name != except {"}},
 	{name: "what was announced to one node never ends", by: on("stopped-after-an-announcement"), test: test("./data", "TestStop_AnnouncementExpires"), patch: patch{
-		"meta/metaclient/stopping.go", "s.set(time.Now().Add(lasts))", "s.set(time.Now().Add(1000 * lasts))"}},
+		"meta/metaclient/stopping.go", "new(time.Now().Add(lasts))", "new(time.Now().Add(1000 * lasts))"}},
 	{name: "a stop announced to the leader never ends", by: on("storm@71"), test: test("./meta", "TestStopping_IsRecordedAndEnds"), patch: patch{
 		"wire/state.go", "return max(0, a.lasts-time.Since(v.announced)), true", "return a.lasts + 0*time.Since(v.announced), true"}, more: []patch{{
 		"meta/stopping.go", "case left > 0:\n\t\treturn time.Now().Add(left), nil", "case left >= 0:\n\t\treturn time.Time{}, nil"}}},

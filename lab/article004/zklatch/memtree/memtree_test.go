@@ -97,6 +97,7 @@ func TestServe_SessionMoves(t *testing.T) {
 		s.Expire(int64(id))
 		late.send(hello(id))
 		assert.Zero(t, binary.BigEndian.Uint64(late.read()[8:]), "answered as expired")
+		assert.Nil(t, late.read(), "and hung up")
 	})
 }
 

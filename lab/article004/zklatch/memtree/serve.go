@@ -175,7 +175,8 @@ func (w *conn) greet(d *decoder) bool {
 		e.long(0)
 		e.bytes(make([]byte, 16))
 		w.send(e)
-		return true // until the client hangs up
+		w.gone = true // the writer hangs up after this
+		return true
 	}
 	if old := ses.conn; old != nil {
 		old.hangUp() // the session has moved to this connection

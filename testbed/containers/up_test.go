@@ -1,4 +1,4 @@
-package compose_test
+package containers_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"conclave/testbed/containers/compose"
+	"conclave/testbed/containers"
 )
 
 // The script compose/up checks an existing volume before it starts a database
@@ -33,7 +33,7 @@ func TestUpScript_RefusesFilesOfAnotherDatabase(t *testing.T) {
 				"volume ls", "echo "+c.volume,
 				"run", "printf '"+c.found+"\\n'",
 				"compose up", "true")
-			cmd := exec.Command("sh", filepath.Join("..", "..", "..", "compose", "up"))
+			cmd := exec.Command("sh", filepath.Join("..", "..", "compose", "up"))
 			cmd.Env = append(os.Environ(), "DB_IMAGE=an-image")
 			said, err := cmd.CombinedOutput()
 			asked := e.asked()
@@ -56,10 +56,10 @@ func TestWatch_ReportsEvents(t *testing.T) {
 	fakeEngine(t, "events", `echo '{"Action":"kill","TimeNano":1700000000000000005,"Actor":{"Attributes":{"com.docker.compose.service":"meta-1","signal":"9"}}}'
 echo '{"Action":"die","TimeNano":1700000000000000007,"Actor":{"Attributes":{"com.docker.compose.service":"meta-1","exitCode":"137"}}}'
 echo 'no JSON'`)
-	var got []compose.Event
-	err := project(t, nil).Watch(t.Context(), time.Unix(0, 0), func(e compose.Event) { got = append(got, e) })
+	var got []containers.Event
+	err := project(t, nil).Watch(t.Context(), time.Unix(0, 0), func(e containers.Event) { got = append(got, e) })
 	assert.ErrorContains(t, err, "docker events ended")
-	assert.Equal(t, []compose.Event{
+	assert.Equal(t, []containers.Event{
 		{At: time.Unix(1700000000, 5), Service: "meta-1", Action: "kill", Signal: syscall.SIGKILL},
 		{At: time.Unix(1700000000, 7), Service: "meta-1", Action: "die", Code: 137},
 	}, got)
@@ -73,5 +73,5 @@ echo 'no JSON'`)
 		}
 		cancel()
 	}()
-	assert.NoError(t, project(t, nil).Watch(ctx, time.Now(), func(compose.Event) {}), "ended by the context")
+	assert.NoError(t, project(t, nil).Watch(ctx, time.Now(), func(containers.Event) {}), "ended by the context")
 }

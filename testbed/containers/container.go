@@ -1,16 +1,17 @@
-package compose
+package containers
 
 import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"slices"
 	"strings"
 	"time"
+
+	"conclave/wire"
 )
 
 // The labels that compose sets on what it creates.
@@ -47,20 +48,35 @@ type NetworkMember struct {
 	Aliases []string
 }
 
-// Containers returns the project's containers, sorted by service.
+// ps returns the ids of the project's containers that have these labels.
+func (p *Project) ps(ctx context.Context, labels ...string) ([]string, error) {
+	args := []string{"ps", "--all", "--quiet", "--no-trunc"}
+	for _, label := range append(labels, labelProject+"="+p.cfg.Name, labelOneOff+"=False") {
+		args = append(args, "--filter", "label="+label)
+	}
+	out, err := docker(ctx, callLimit, call{args: args})
+	return strings.Fields(out), err
+}
+
+// Containers returns the project's containers, sorted by service, and makes their ids
+// and addresses known: another process may have created them, and one that was started
+// again may have other ports.
 func (p *Project) Containers(ctx context.Context) ([]Container, error) {
-	label := "label=" + labelProject + "=" + p.cfg.Name
-	out, err := docker(ctx, callLimit, call{args: []string{
-		"ps", "--all", "--quiet", "--no-trunc", "--filter", label, "--filter", "label=" + labelOneOff + "=False",
-	}})
-	if err != nil {
+	ids, err := p.ps(ctx)
+	if err != nil || len(ids) == 0 {
 		return nil, err
 	}
-	ids := strings.Fields(out)
-	if len(ids) == 0 {
-		return nil, nil
+	all, err := inspect(ctx, ids...)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.routes == nil {
+		p.routes, p.ids = make(routes), make(map[string]string)
 	}
-	return inspect(ctx, ids...)
+	for _, c := range all {
+		p.ids[c.Service] = c.ID
+		maps.Copy(p.routes, c.routes()) // a container that is down keeps its routes, on which dials are refused
+	}
+	return all, err
 }
 
 // Container returns the container of a service.
@@ -85,14 +101,10 @@ func (p *Project) id(ctx context.Context, service string) (string, error) {
 	if known != "" {
 		return known, nil
 	}
-	out, err := docker(ctx, callLimit, call{args: []string{
-		"ps", "--all", "--quiet", "--no-trunc", "--filter", "label=" + labelProject + "=" + p.cfg.Name,
-		"--filter", "label=" + labelService + "=" + service, "--filter", "label=" + labelOneOff + "=False",
-	}})
+	ids, err := p.ps(ctx, labelService+"="+service)
 	if err != nil {
 		return "", err
 	}
-	ids := strings.Fields(out)
 	if len(ids) != 1 {
 		return "", fmt.Errorf("%w: project %s has %d containers of service %q, want 1", ErrNoContainer, p.cfg.Name, len(ids), service)
 	}
@@ -198,35 +210,13 @@ func (p *Project) Logs(ctx context.Context, service string, since time.Time) (st
 // port) to the published address at which this machine reaches it.
 type routes map[string]string
 
-// Find returns the containers of a project that another process may have started,
-// and makes their addresses known.
+// Find returns the containers of a project that is up.
 func (p *Project) Find(ctx context.Context) ([]Container, error) {
 	all, err := p.Containers(ctx)
 	if err == nil && len(all) == 0 {
 		err = fmt.Errorf("%w: project %s is not up", ErrNoContainer, p.cfg.Name)
 	}
-	p.learn(all)
 	return all, err
-}
-
-// refresh updates ids and routes, because a container that was started may have
-// other ports.
-func (p *Project) refresh(ctx context.Context) error {
-	all, err := p.Containers(ctx)
-	p.learn(all)
-	return err
-}
-
-func (p *Project) learn(all []Container) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.routes == nil {
-		p.routes, p.ids = make(routes), make(map[string]string)
-	}
-	for _, c := range all {
-		p.ids[c.Service] = c.ID
-		maps.Copy(p.routes, c.routes()) // a container that is down keeps its routes, on which dials are refused
-	}
 }
 
 // routes returns the routes to one container.
@@ -271,14 +261,12 @@ func (p *Project) Published(prefix string) []string {
 // Outside is the network of a client on this machine. It translates dials to
 // the addresses that nodes advertise; other addresses are dialled unchanged.
 type Outside struct {
-	net.Dialer
+	*wire.TCP
 	project *Project
 }
 
 // Outside returns the network of this project.
-func (p *Project) Outside() *Outside {
-	return &Outside{Dialer: net.Dialer{Timeout: time.Second}, project: p}
-}
+func (p *Project) Outside() *Outside { return &Outside{wire.NewTCP(), p} }
 
 // DialContext dials an advertised address at its published port.
 func (o *Outside) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
@@ -287,13 +275,5 @@ func (o *Outside) DialContext(ctx context.Context, network, address string) (net
 		address = published
 	}
 	o.project.mu.Unlock()
-	return o.Dialer.DialContext(ctx, network, address)
-}
-
-// ErrOutside is returned by Listen.
-var ErrOutside = errors.New("cannot listen outside of the project's networks")
-
-// Listen returns ErrOutside, because containers cannot reach this machine.
-func (o *Outside) Listen(context.Context, string, string) (net.Listener, error) {
-	return nil, ErrOutside
+	return o.TCP.DialContext(ctx, network, address)
 }

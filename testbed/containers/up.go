@@ -1,12 +1,10 @@
-package compose
+package containers
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -14,85 +12,6 @@ import (
 	"conclave/internal/sleep"
 	"conclave/testbed/outside"
 )
-
-// Config describes a project.
-type Config struct {
-	// Name is the project's name, also in its containers, networks and volumes:
-	// lower case letters, digits, - and _.
-	Name string
-	// Dir is the folder in which compose runs, and reads docker-compose.yml.
-	Dir string
-	// More are files that compose reads after that one, which may add to it or
-	// change it.
-	More []string
-	// Env is added to the environment of compose, KEY=VALUE each, from which the files
-	// take their settings.
-	Env []string
-	// Services are the services that Up starts, with those that they depend on;
-	// all if empty.
-	Services []string
-	// Out receives the output of compose, if not nil.
-	Out io.Writer
-}
-
-// Errors that callers can test for with errors.Is.
-var (
-	// ErrNoDocker: the program docker, its compose plugin or its engine is
-	// missing.
-	ErrNoDocker = errors.New("docker compose cannot be used here")
-	// ErrNoContainer: the project has no container of that service.
-	ErrNoContainer = errors.New("no such container")
-)
-
-var projectName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]*$`)
-
-// Project is a cluster in containers. Its methods may be called by several
-// goroutines at once.
-type Project struct {
-	cfg Config
-
-	mu     sync.Mutex        // guards the fields below
-	ids    map[string]string // by service; a container keeps its id until the next Up
-	routes routes
-	cuts   map[link]NetworkMember // what was disconnected
-}
-
-// New checks the configuration; nothing is started.
-func New(cfg Config) (*Project, error) {
-	if cfg.Out == nil {
-		cfg.Out = io.Discard
-	}
-	if !projectName.MatchString(cfg.Name) {
-		return nil, fmt.Errorf("project name %q: want lower case letters, digits, - and _, beginning with a letter or digit", cfg.Name)
-	}
-	for _, e := range cfg.Env {
-		if name, _, ok := strings.Cut(e, "="); !ok || name == "" {
-			return nil, fmt.Errorf("environment %q of project %s: want KEY=VALUE", e, cfg.Name)
-		}
-	}
-	return &Project{cfg: cfg}, nil
-}
-
-// Name returns the project's name.
-func (p *Project) Name() string { return p.cfg.Name }
-
-// Available returns an error that wraps ErrNoDocker if docker compose or its
-// engine is not available.
-func Available(ctx context.Context) error {
-	for _, needed := range [][]string{
-		{"docker has no plugin compose: install it, for example the package docker-compose-plugin", "compose", "version", "--short"},
-		{"the engine does not answer", "version", "--format", "{{.Server.Version}}"},
-	} {
-		_, err := docker(ctx, callLimit, call{args: needed[1:]})
-		switch {
-		case errors.Is(err, ErrNoDocker): // the program is missing
-			return err
-		case err != nil:
-			return fmt.Errorf("%w: %s (%w)", ErrNoDocker, needed[0], err)
-		}
-	}
-	return nil
-}
 
 // Up creates the project and returns when all containers are running and those
 // with a health check that others depend on are healthy. It first removes what
@@ -105,7 +24,8 @@ func (p *Project) Up(ctx context.Context) error {
 	if err := p.compose(ctx, upLimit, args...); err != nil {
 		return err
 	}
-	return p.refresh(ctx)
+	_, err := p.Containers(ctx)
+	return err
 }
 
 // Down removes every container, network and volume of the project in any state.
@@ -207,7 +127,8 @@ func (p *Project) notReady(ctx context.Context, via *http.Client, services []str
 	return out
 }
 
-// ended returns an error if one of the containers is not running.
+// ended returns an error if one of the containers is not running. It learns the ports
+// that were not known when they started.
 func (p *Project) ended(ctx context.Context, services []string) error {
 	all, err := p.Containers(ctx)
 	if err != nil {
@@ -225,8 +146,8 @@ func (p *Project) ended(ctx context.Context, services []string) error {
 			if err != nil {
 				log = err.Error()
 			}
-			return fmt.Errorf("%s has ended with code %d: %s", s, c.ExitCode, lastLine(log))
+			return fmt.Errorf("%s has ended with code %d: %s", s, c.ExitCode, outside.LastLine(log))
 		}
 	}
-	return p.refresh(ctx) // for a port that was not known when the container started
+	return nil
 }

@@ -1,4 +1,4 @@
-package compose
+package containers
 
 import (
 	"context"
@@ -32,7 +32,7 @@ func (p *Project) Start(ctx context.Context, service string) error {
 	if err := p.act(ctx, callLimit, service, "start"); err != nil {
 		return err
 	}
-	if err := p.refresh(ctx); err != nil {
+	if _, err := p.Containers(ctx); err != nil { // it may have other ports now
 		return err
 	}
 	for _, l := range p.links() {
@@ -82,9 +82,6 @@ func (p *Project) act(ctx context.Context, limit time.Duration, service string, 
 
 // Network returns the full name of a network of the project's file.
 func (p *Project) Network(name string) string { return p.cfg.Name + "_" + name }
-
-// link is the connection of a service to a network of the project.
-type link struct{ service, network string }
 
 // links returns those that are cut.
 func (p *Project) links() []link {
@@ -147,7 +144,8 @@ func (p *Project) Join(ctx context.Context, service, network string) error {
 	p.mu.Lock()
 	delete(p.cuts, link{service, network})
 	p.mu.Unlock()
-	return p.refresh(ctx)
+	_, err = p.Containers(ctx)
+	return err
 }
 
 // connect connects a container to a network, with the names and the address that its

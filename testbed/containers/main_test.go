@@ -1,4 +1,4 @@
-package compose_test
+package containers_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"conclave/internal/long"
-	"conclave/testbed/containers/compose"
+	"conclave/testbed/containers"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -63,7 +63,7 @@ func needsDocker(t *testing.T) {
 		}
 		t.Skipf("SKIPPED: "+format, args...)
 	}
-	if err := compose.Available(context.Background()); err != nil {
+	if err := containers.Available(context.Background()); err != nil {
 		missing("no docker compose: %v", err)
 	}
 	image := os.Getenv("CONCLAVE_IMAGE")

@@ -1,4 +1,4 @@
-package compose_test
+package containers_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"conclave/testbed/containers/compose"
+	"conclave/testbed/containers"
 	"conclave/testbed/outside"
 )
 
@@ -26,10 +26,10 @@ func TestProject_UpToDown(t *testing.T) {
 	needsDocker(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
-	image, err := exec.CommandContext(ctx, "../../../compose/db-image").Output()
+	image, err := exec.CommandContext(ctx, "../../compose/db-image").Output()
 	require.NoError(t, err)
-	cfg := compose.Config{Env: []string{"DB_IMAGE=" + strings.TrimSpace(string(image))}, Name: fmt.Sprintf("conclave-test-%d", os.Getpid()), Dir: "testdata", Out: t.Output()}
-	p, err := compose.New(cfg)
+	cfg := containers.ProjectConfig{Env: []string{"DB_IMAGE=" + strings.TrimSpace(string(image))}, Name: fmt.Sprintf("conclave-test-%d", os.Getpid()), Dir: "testdata", Out: t.Output()}
+	p, err := containers.NewProject(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -97,7 +97,7 @@ func TestProject_UpToDown(t *testing.T) {
 
 	t.Log("another process replaces what an interrupted one has left")
 	require.NoError(t, p.Pause(ctx, "meta-1"))
-	again, err := compose.New(cfg)
+	again, err := containers.NewProject(cfg)
 	require.NoError(t, err)
 	require.NoError(t, again.Up(ctx))
 	require.NoError(t, again.AwaitReady(ctx, prober, "meta-1"))

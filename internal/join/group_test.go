@@ -1,0 +1,23 @@
+package join_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"conclave/internal/join"
+)
+
+func TestGroup_ClosesAfterAllHaveEnded(t *testing.T) {
+	var g join.Group
+	ended, end := 0, make(chan struct{})
+	g.Go(func() { <-end; ended++ })
+	assert.True(t, g.Begin())
+	go func() { close(end); g.Done() }()
+	g.Close()
+	assert.Equal(t, 1, ended)
+	assert.False(t, g.Begin(), "the end has begun")
+	g.Go(func() { ended++ })
+	g.Close()
+	assert.Equal(t, 1, ended)
+}
