@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/assert"
@@ -39,7 +38,7 @@ func (s *screen) opens(recording string) {
 	s.t.Helper()
 	s.until(fmt.Sprintf(`document.getElementById('title').textContent === 'recording of %s' && document.getElementById('play-pause').dataset.paused === 'false'`, recording))
 	from := eval[float64](s, position)
-	s.within(2*time.Second, fmt.Sprintf(`%s > %f`, position, from))
+	s.until(fmt.Sprintf(`%s > %f`, position, from))
 }
 
 // TestPlayground opens the folder from a plain host of static files, as a person does who has
