@@ -167,6 +167,7 @@ ifdef SCENARIO
 else ifdef TWICE
 	@$(SIM_RUN) -test.v -test.run '^TestDiagram$$'
 	@$(SIM_RUN) -test.v -test.run '^TestOneSeedOneTrace$$' -twice '$(TWICE)'
+	GOMAXPROCS=1 GODEBUG=memprofilerate=0 $(GO) test -vet=off -overlay '$(SIM)/overlay/overlay.json' -tags onetrace -count=1 -run '^TestOneStartOneState$$' ./testbed/playground
 else ifdef STORIES
 	@rm -f '$(SIM)'/queue; for i in 0 1; do ( $(SIM_RUN) -test.run '^TestStories$$' -all -queue '$(SIM)'/queue ) & pids="$$pids $$!"; done; \
 	  code=0; for p in $$pids; do wait $$p || code=1; done; exit $$code

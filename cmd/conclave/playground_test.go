@@ -75,6 +75,8 @@ func TestPlayground(t *testing.T) {
 	choose("leader-frozen")
 	s.js(`document.getElementById('play-pause').click()`)
 	s.until(`document.getElementById('play-pause').dataset.paused === 'true'`)
+	s.js(`location.hash = 'recording=leader-frozen&at=0.001'`) // wherever it was paused
+	s.until(position + ` < 1`)
 	s.js(`document.querySelector('[data-step="next fault"]').click()`)
 	s.until(`document.querySelector('.node[data-state=suspended]')`)
 	s.js(`document.querySelector('[data-step="next election"]').click()`)
@@ -89,7 +91,7 @@ func TestPlayground(t *testing.T) {
 	other.until(`document.getElementById('title').textContent === 'recording of drain' && document.getElementById('position-at').textContent === '3.500 s'`)
 
 	// A narrow window, and what was loaded.
-	other.run(chromedp.EmulateViewport(390, 844, chromedp.EmulateScale(1)), chromedp.Navigate("about:blank"), chromedp.Navigate(address))
+	other.run(chromedp.EmulateViewport(390, 844, chromedp.EmulateScale(1)), chromedp.Navigate("about:blank"), chromedp.Navigate(address+"#%")) // half of an escape
 	other.opens("leader-killed")
 	other.until(`document.getElementById('term').textContent === '2'`)
 	assert.LessOrEqual(t, eval[int](other, `document.documentElement.scrollWidth`), 390)

@@ -383,13 +383,17 @@ func (r *run) overload(ctx context.Context) error {
 	took := over.Lasted.Seconds()
 	used = outside.ProcessorTime(os.Getpid()) - used
 	sent, goodput := over.Sent.Load(), float64(over.Answers.Load())/took
+	share := "not known"
+	if used > 0 {
+		share = fmt.Sprintf("%.0f %%", 100*used.Seconds()/(took*float64(runtime.NumCPU())))
+	}
 	back, err := lanes.Recovery(ctx, baseLoad*capacity, before)
 	stored := sent - over.Open.Load()
 	r.report(Figure{
 		Name: "goodput", What: "answers, as a part of the capacity", Unit: "of 1",
-		Note: fmt.Sprintf("offered %s per s, not sent %.0f %%, merged %.0f %%, refused %d, unstored %d; the load took %.0f %% of the processors",
+		Note: fmt.Sprintf("offered %s per s, not sent %.0f %%, merged %.0f %%, refused %d, unstored %d; the load's share of the processors: %s",
 			number(float64(sent)/took), percent(int64(missed), sent+int64(missed)), percent(stored-over.Answers.Load(), stored),
-			over.Refused.Load(), over.Open.Load(), 100*used.Seconds()/(took*float64(runtime.NumCPU()))),
+			over.Refused.Load(), over.Open.Load(), share),
 	}, load.One(goodput/capacity), Limit{AtLeast: 0.9})
 	r.report(Figure{Name: "stored", What: "due to stored"}, over.Latency.Values(), Limit{})
 	if err == nil {

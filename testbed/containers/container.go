@@ -258,8 +258,9 @@ func (p *Project) Published(prefix string) []string {
 	return out
 }
 
-// Outside is the network of a client on this machine. It translates dials to
-// the addresses that nodes advertise; other addresses are dialled unchanged.
+// Outside is the network of a client on this machine, which paces its connections as any
+// other client does. It translates dials to the addresses that nodes advertise; other
+// addresses are dialled unchanged.
 type Outside struct {
 	*wire.TCP
 	project *Project

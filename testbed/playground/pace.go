@@ -22,30 +22,8 @@ const (
 // Fast is the speed of a run that does not wait.
 const Fast = 0
 
-// Goal is what a step leads to.
-type Goal string
-
-// The goals.
-const (
-	Message   Goal = "message"   // between two hosts of the cluster
-	Election  Goal = "election"  // a meta leads a new term
-	Violation Goal = "violation" // a checker finds a broken promise
-)
-
 // limits are how long a step may take, in virtual time.
 var limits = map[Goal]time.Duration{Message: time.Second, Election: time.Minute, Violation: 3 * time.Minute}
-
-// Pace is how time moves, and where it is.
-type Pace struct {
-	Speed   float64 `json:"speed"` // virtual seconds in a second; Fast: as many as can be
-	Paused  bool    `json:"paused"`
-	Step    Goal    `json:"step,omitempty"`    // the goal of a step that has not ended
-	Replays bool    `json:"replays,omitempty"` // the start's moment is not reached yet
-	Reached string  `json:"reached,omitempty"` // what the last step has led to
-	AtMs    float64 `json:"atMs"`              // virtual time since the start
-	Start   string  `json:"start"`             // this moment as a Start
-	HeapMiB int     `json:"heapMiB"`
-}
 
 // Pace returns how time moves now.
 func (w *World) Pace() Pace {
@@ -98,6 +76,7 @@ func (w *World) drive(ctx context.Context, ended <-chan struct{}) {
 		w.mu.Unlock()
 		if goal == "" && now >= moment && paused {
 			fromSpeed = -10
+			w.still.Notify()
 			select {
 			case <-w.wake.C():
 			case <-ctx.Done():
@@ -180,29 +159,6 @@ func (b *inside) noteStep(from, to time.Duration) {
 	a := Act{At: from}
 	a.Do, a.Value = step, seconds(to)
 	b.note(a)
-}
-
-// reached returns what of a goal was reached in the last quantum; "": nothing.
-func (b *inside) reached(goal Goal) string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch goal {
-	case Message:
-		return b.heard
-	case Election:
-		return b.led
-	case Violation:
-		if x := b.source.Broken(); x != nil {
-			return x.ID + ": " + x.What
-		}
-	}
-	return ""
-}
-
-// check is a check that a goroutine of the bubble waits for.
-type check struct {
-	run  func()
-	must bool
 }
 
 // aside implements live.Config.Aside.

@@ -2,7 +2,11 @@
 
 function read() {
   const text = location.hash.slice(1);
-  return new URLSearchParams(text.includes('=') || !text ? text : {node: decodeURIComponent(text)});
+  try {
+    return new URLSearchParams(text.includes('=') || !text ? text : {node: decodeURIComponent(text)});
+  } catch {
+    return new URLSearchParams(); // a half of an escape
+  }
 }
 
 let values = read();

@@ -26,11 +26,11 @@ import (
 	"conclave/testbed/playground/page"
 )
 
-// marker is a file that only a playground has: a folder without it is not emptied.
-const marker = "playground.js"
+// marker is a file that only a playground has: a folder without it is not replaced.
+const marker = "wasm_exec.js"
 
 func main() {
-	out := flag.String("o", "playground", "the folder; what an earlier build has left there is removed")
+	out := flag.String("o", "playground", "the folder; what an earlier build has left there is replaced")
 	flag.Parse()
 	if err := build(*out); err != nil {
 		fmt.Fprintln(os.Stderr, "build the playground:", err)
@@ -39,28 +39,37 @@ func main() {
 }
 
 func build(out string) error {
+	if err := mayReplace(out); err != nil {
+		return err
+	}
 	work, err := os.MkdirTemp("", "playground")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(work) }() // a temporary folder
-	if err := empty(out); err != nil {
+	made := filepath.Clean(out) + ".new"      // beside the folder, which stays as it is if the build fails
+	if err := errors.Join(os.RemoveAll(made), os.MkdirAll(made, 0o755)); err != nil { //nolint:gosec // for everyone
 		return err
 	}
-	if err := pages(out); err != nil {
+	defer func() { _ = os.RemoveAll(made) }()
+	if err := pages(made); err != nil {
 		return err
 	}
-	if err := program(out, work, "player", "./testbed/playground/player"); err != nil {
+	if err := program(made, work, "player", "./testbed/playground/player"); err != nil {
 		return err
 	}
-	if err := recordings(out, work); err != nil {
+	if err := recordings(made, work); err != nil {
+		return err
+	}
+	if err := errors.Join(os.RemoveAll(out), os.Rename(made, out)); err != nil {
 		return err
 	}
 	return sizes(out)
 }
 
-// empty makes the folder, or removes what an earlier build has left in it.
-func empty(out string) error {
+// mayReplace returns why a folder cannot be replaced, or nil: it is not there or empty, or
+// an earlier build has made it.
+func mayReplace(out string) error {
 	found, err := os.ReadDir(out)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -68,7 +77,7 @@ func empty(out string) error {
 	if _, err := os.Stat(filepath.Join(out, marker)); err != nil && len(found) > 0 {
 		return fmt.Errorf("%s has files, and no playground: choose another folder", out)
 	}
-	return errors.Join(os.RemoveAll(out), os.MkdirAll(out, 0o755))
+	return nil
 }
 
 // pages writes the page, and what starts a Go program in a browser.

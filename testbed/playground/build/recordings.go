@@ -98,13 +98,13 @@ func record(simulator, name, file string, breaks bool) error {
 	if file, err = filepath.Abs(file); err != nil {
 		return err
 	}
-	cmd := exec.Command(simulator, "-test.run", "^TestStories$", "-scenario", scenario, "-seed", "1", "-recording", file) //nolint:gosec // was built here
+	cmd := exec.Command(simulator, "-test.run", "^TestStories$", "-test.timeout", "5m", "-scenario", scenario, "-seed", "1", "-recording", file)
 	cmd.Dir = "testbed/simulated"
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=400", "GODEBUG=memprofilerate=0")
 	said, failed := cmd.CombinedOutput()
 	f, err := os.Open(file)
 	if err != nil {
-		return fmt.Errorf("%w\n%s", err, said)
+		return fmt.Errorf("the simulator has recorded nothing: %w\n%s", err, said)
 	}
 	defer f.Close()
 	r, err := journal.Open(f)
@@ -116,7 +116,7 @@ func record(simulator, name, file string, breaks bool) error {
 		broken += len(v.Violations)
 	}
 	if breaks != (broken > 0) || breaks != (failed != nil) || len(r.Result.Failures) > 0 {
-		return fmt.Errorf("%d promises were broken, want some: %t; the simulator: %w\n%s", broken, breaks, failed, said)
+		return fmt.Errorf("%d promises were broken, want some: %t; the simulator: %v\n%s", broken, breaks, failed, said)
 	}
 	return nil
 }

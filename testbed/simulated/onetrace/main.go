@@ -72,6 +72,10 @@ func bubbleDraw(stream *uint64) uint64 {
 		// Hashes, and with them the order of maps, are the same in every process.
 		"\tseed := &globalRand.seed\n\tif len(startupRand)", "\tseed := &globalRand.seed\n\tif seed[0] = 1; seed[0] == 1 {\n\t} else if len(startupRand)",
 	},
+	// A lock is handed to who has waited for it for a millisecond, by the machine's clock.
+	"internal/sync/mutex.go": {
+		"starving = starving || runtime_nanotime()-waitStartTime > starvationThresholdNs", "starving = starving && waitStartTime == 0",
+	},
 	// The MySQL driver sends it when it logs in, and its digits are bytes of a recording.
 	"os/exec.go": {
 		"func Getpid() int { return syscall.Getpid() }", "func Getpid() int { return 1000 }",
