@@ -214,6 +214,16 @@ var operatorForgeries = map[string]forgery{
 			f.fault(testbed.Action{Verb: testbed.Kill, Node: "session-2"}).op(check.Op{Client: "client-1", Kind: check.OpUnheard, ID: "client-1/2"})
 		},
 	},
+	"L19 slots are frozen": {
+		func(f *forger) { // and nothing has failed for long
+			f.dataNodeGoneAndBack().pause(30 * time.Second).fault(testbed.Action{Verb: testbed.Freeze}).pause(30 * time.Second)
+			f.op(check.Op{Client: "client-1", Kind: check.OpUnheard, ID: "client-1/1"})
+		},
+		func(f *forger) { // when a data node failed, whose slots nobody has taken over
+			f.op(stored("client-1/2")).fault(testbed.Action{Verb: testbed.Freeze}).dataNodeGoneAndBack().pause(30 * time.Second)
+			f.op(check.Op{Client: "client-1", Kind: check.OpUnheard, ID: "client-1/1"})
+		},
+	},
 	"L19 no leader": {
 		func(f *forger) {
 			f.fault(testbed.Action{Verb: testbed.Quit, Node: "meta-1"}).leader("").pause(9 * time.Second).leader("meta-2")
@@ -427,4 +437,9 @@ func TestCopies_WithoutTheChosenOneAreShown(t *testing.T) {
 	v := verdict(t, "L21", f)
 	assert.Zero(t, v.Checks)
 	assert.Equal(t, "grants not checked, because the claim about the chosen copy is lost: 1", v.Shown)
+}
+
+// dataNodeGoneAndBack adds a data node that is killed and started again.
+func (f *forger) dataNodeGoneAndBack() *forger {
+	return f.fault(testbed.Action{Verb: testbed.Kill, Node: "data-1"}).pause(time.Second).fault(testbed.Action{Verb: testbed.Start, Node: "data-1"})
 }

@@ -46,7 +46,9 @@ func oneSessionServes(h *History, v *Verdict) {
 
 // L19: while nothing has failed for a session grace and only an operator acts,
 // every change of a client is stored in time, and there is a leader. A command
-// that the cluster could not survive must have been refused.
+// that the cluster could not survive must have been refused. What fails while
+// slots are frozen, or shortly before, lasts until they are not: nobody takes a
+// slot over meanwhile.
 func operatorsBreakNothing(h *History, v *Verdict) {
 	var trouble []span
 	for _, spans := range h.faultSpansBut(testbed.Verb.IsCommand) {
@@ -56,6 +58,13 @@ func operatorsBreakNothing(h *History, v *Verdict) {
 		return from >= 0 && !during(trouble, from, to)
 	}
 	settles := SessionGrace + 5*time.Second
+	for _, spans := range h.faultSpans(testbed.Freeze) {
+		for _, frozen := range spans {
+			if during(trouble, frozen.from-settles, frozen.to) {
+				trouble = append(trouble, frozen)
+			}
+		}
+	}
 	h.allStored(v, "only an operator acted", func(at time.Duration) bool { return calm(max(0, at-StoredTimeout-settles), at) })
 	since, began := time.Duration(-1), 0
 	for i, e := range h.Entries {

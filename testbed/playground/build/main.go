@@ -46,8 +46,8 @@ func build(out string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(work) }() // a temporary folder
-	made := filepath.Clean(out) + ".new"      // beside the folder, which stays as it is if the build fails
+	defer func() { _ = os.RemoveAll(work) }()                                         // a temporary folder
+	made := filepath.Clean(out) + ".new"                                              // beside the folder, which stays as it is if the build fails
 	if err := errors.Join(os.RemoveAll(made), os.MkdirAll(made, 0o755)); err != nil { //nolint:gosec // for everyone
 		return err
 	}

@@ -116,7 +116,7 @@ func record(simulator, name, file string, breaks bool) error {
 		broken += len(v.Violations)
 	}
 	if breaks != (broken > 0) || breaks != (failed != nil) || len(r.Result.Failures) > 0 {
-		return fmt.Errorf("%d promises were broken, want some: %t; the simulator: %v\n%s", broken, breaks, failed, said)
+		return fmt.Errorf("%d promises were broken, want some: %t; the simulator: %s\n%s", broken, breaks, fmt.Sprint(failed), said)
 	}
 	return nil
 }
