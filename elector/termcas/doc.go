@@ -1,7 +1,7 @@
 // Package termcas elects a leader by a compare-and-swap of the term in one MySQL
 // row, as article 000 does. Two things are added: a lease that does not depend on
 // any machine's clock being right, and a witness, a named lock by which the other
-// candidates detect a killed leader within a millisecond.
+// candidates detect a killed leader within milliseconds.
 //
 // # The row
 //
@@ -87,7 +87,7 @@
 // # Guarantees
 //
 // Those of package elector, and: a restart of the database, a killed connection,
-// or a stall shorter than the lease costs no term.
+// or a stall that ends before the leader's trust does costs no term.
 //
 // # What is not guaranteed
 //

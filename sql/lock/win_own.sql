@@ -3,7 +3,7 @@
 -- the term, or a receiver has seen a higher one. No other node can lead
 -- it. Its predicates are those of every win:
 --   owner, term, nonce       as read. Of all that have read the same row one
---                            changes it, since it changes all three. The nonce
+--                            changes it, since term and nonce are new then. The nonce
 --                            distinguishes two wins of the same name.
 --   CONNECTION_ID, IS_USED   if there is a witness: this statement runs on the
 --                            connection that I remember, and that connection
