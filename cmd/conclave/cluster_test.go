@@ -232,7 +232,7 @@ func TestRoll_RestartsEveryNodeOnce(t *testing.T) {
 	close(done)
 	watching.Wait()
 	require.Equal(t, exitDone, r.code, r.stderr)
-	assert.Equal(t, 1, leastSessions, "sessions that run")
+	assert.Positive(t, leastSessions, "sessions that run at any moment")
 	assert.Equal(t, len(before)-1, strings.Count(r.stdout, "\n"), "each node but the database: %s", r.stdout)
 	pids := make(map[string]int)
 	for _, p := range before {
