@@ -122,7 +122,7 @@ func (w *world) askControl(ctx context.Context) error {
 	by := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", w.others["control"])
 	}}}
-	line, err := firstLine(ctx, by, http.MethodPost, "http://supervisor/start/data-9", http.StatusNotFound)
+	line, err := firstLine(ctx, by, http.MethodPost, "http://supervisor/start/data-9", http.StatusConflict)
 	if err == nil && !strings.HasPrefix(line, "no such process") {
 		err = fmt.Errorf("the answer is %.100q", line)
 	}
