@@ -46,6 +46,7 @@
 //   - cluster.go: the one interface to a cluster, what can be observed of it, and what is possible on it.
 //   - budget.go: what the processor of a simulated node can do.
 //   - active.go: the faults that last now.
+//   - status.go: what a process shows of itself.
 //   - step.go: a step as it is written in a scenario.
 //   - action.go: what can be done to a cluster, and what ends it.
 package testbed

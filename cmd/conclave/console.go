@@ -131,6 +131,11 @@ func recordingSource(file string) (console.Source, error) {
 	return recorded.New(r), nil
 }
 
+// settings returns those of the metas.
+func settings(c supervisor.Config) live.Settings {
+	return live.Settings{Replicas: c.Replicas, Profile: c.Profile, Takeover: c.Takeover, Lease: c.Lease, NodeLease: c.NodeLease}
+}
+
 // liveSource returns the source for the cluster in --dir, or of --meta.
 func (a *app) liveSource(act bool) (*live.Source, error) {
 	metas, err := a.metaAddresses() // sets the token
@@ -146,9 +151,11 @@ func (a *app) liveSource(act bool) (*live.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Settings, err = h.Config(); err != nil {
+	started, err := h.Config()
+	if err != nil {
 		return nil, err
 	}
+	cfg.Settings = settings(started)
 	cfg.Title, cfg.Processes = "the cluster in "+a.dir, h.Processes
 	if act {
 		running, err := local.Attach(h, h.Dir())
@@ -295,7 +302,7 @@ func (a *app) watchOwn(ctx context.Context, cluster *local.Cluster, cfg supervis
 	}
 	a.takeToken(h)
 	source := live.New(live.Config{
-		Title: "the cluster in " + a.dir, Processes: h.Processes, HTTP: a.http, TokenFor: a.tokensFor(), Cluster: cluster, Traces: filepath.Join(cfg.Dir, "traces"), Settings: cfg, Ends: true,
+		Title: "the cluster in " + a.dir, Processes: h.Processes, HTTP: a.http, TokenFor: a.tokensFor(), Cluster: cluster, Traces: filepath.Join(cfg.Dir, "traces"), Settings: settings(cfg), Ends: true,
 	})
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -54,7 +54,7 @@ func (a *app) containersSource(ctx context.Context, of composeProject, act bool)
 }
 
 // attach returns the cluster, and the settings with which its metas were started.
-func (p composeProject) attach(ctx context.Context) (_ *containers.Cluster, s supervisor.Config, err error) {
+func (p composeProject) attach(ctx context.Context) (_ *containers.Cluster, s live.Settings, err error) {
 	project, err := compose.New(compose.Config{Name: p.name, Dir: p.dir})
 	if err != nil {
 		return nil, s, usageError{fmt.Errorf("--project: %w", err)}

@@ -71,7 +71,7 @@ const rules = `
 	NONE < testbed/hostile;
 	testbed/scenario < testbed/demo;
 	wire/serve < testbed/console;
-	testbed/console, testbed/scenario, testbed/local, internal/sleep < testbed/console/live;
+	testbed/console, testbed/scenario, testbed/outside, internal/sleep < testbed/console/live;
 	testbed/console, testbed/console/journal < testbed/console/recorded < cmd/conclave;
 	testbed/console < testbed/playground/glue;
 	testbed/playground/glue, testbed/console/recorded < testbed/playground/player;

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	sqle "github.com/dolthub/go-mysql-server"
 	"github.com/dolthub/go-mysql-server/memory"
@@ -83,7 +82,7 @@ func (st *store) take() error {
 	if err != nil {
 		return fmt.Errorf("open the lock file of %s: %w", st.path, err)
 	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := flock(lock); err != nil {
 		lock.Close()
 		return fmt.Errorf("%s is in use by another server (%w)", st.path, err)
 	}

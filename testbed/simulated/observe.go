@@ -2,6 +2,7 @@ package simulated
 
 import (
 	"context"
+	"net"
 	"slices"
 
 	"conclave/data"
@@ -66,6 +67,36 @@ func (c *Cluster) Observe(context.Context) testbed.Snapshot {
 		c.o.Recording.observe(out)
 	}
 	return out
+}
+
+// Statuses returns the state of every node that was started; "": it runs.
+func (c *Cluster) Statuses() (out []testbed.Status) {
+	for _, p := range c.processes() {
+		if p.host != p.node.Name {
+			continue // a twin
+		}
+		s := testbed.Status{Name: p.host, Role: testbed.RoleOf(p.host), HTTP: c.address(p.host), PID: 1}
+		switch {
+		case c.process(p.host) != p && p.asked.Load():
+			s.PID, s.State = 0, "exited"
+		case c.process(p.host) != p:
+			s.PID, s.State = 0, "killed"
+		case c.net.Awake(p.host) != nil:
+			s.State = "suspended"
+		case p.host == testbed.Database:
+			s.State = "ready"
+		}
+		if p.host == testbed.Database {
+			s.HTTP = ""
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// Dial connects as a host does.
+func (c *Cluster) Dial(host string) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return c.net.Host(host).DialContext
 }
 
 // slotCopies returns the copies of all data nodes that run.

@@ -24,7 +24,7 @@ func Play(t *testing.T, s scenario.Scenario, o Options) (*scenario.Result, error
 	}
 	cryptotest.SetGlobalRandom(t, s.Cluster.Seed) // the database's handshake has random bytes
 	synctest.Test(t, func(*testing.T) {
-		seedBubble(s.Cluster.Seed)
+		SeedBubble(s.Cluster.Seed)
 		cluster := New(o)
 		if o.Timeline != nil {
 			t := scenario.NewTimeline(cluster, o.Timeline)

@@ -6,4 +6,5 @@ package simulated
 // that one seed gives one trace, event by event (see the command onetrace).
 const OneTrace = false
 
-func seedBubble(uint64) {}
+// SeedBubble does nothing.
+func SeedBubble(uint64) {}

@@ -8,4 +8,5 @@ import "runtime"
 // that one seed gives one trace, event by event (see the command onetrace).
 const OneTrace = true
 
-func seedBubble(seed uint64) { runtime.SetBubbleSeed(seed) }
+// SeedBubble decides what the runtime chooses in the bubble of the caller.
+func SeedBubble(seed uint64) { runtime.SetBubbleSeed(seed) }

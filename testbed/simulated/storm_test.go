@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -152,13 +151,4 @@ func kinds(r *scenario.Result) string {
 		out = append(out, "progress")
 	}
 	return strings.Join(out, " ")
-}
-
-// cpu returns the processor time that this process has used.
-func cpu() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

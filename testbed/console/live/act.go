@@ -12,7 +12,6 @@ import (
 	"conclave/meta/metaclient"
 	"conclave/testbed"
 	"conclave/testbed/console"
-	"conclave/testbed/local/supervisor"
 	"conclave/testbed/outside"
 	"conclave/wire"
 )
@@ -119,7 +118,7 @@ func (s *Source) action(r console.Request) (testbed.Action, error) {
 	v := verbs[i]
 	seen := s.before()
 	known := func(name string) bool {
-		return seen != nil && slices.ContainsFunc(seen.processes, func(p supervisor.Process) bool { return p.Name == name && p.Role != "client" })
+		return seen != nil && slices.ContainsFunc(seen.processes, func(p testbed.Status) bool { return p.Name == name && p.Role != "client" })
 	}
 	switch {
 	case !known(r.Node):
@@ -157,6 +156,9 @@ func (s *Source) Explain(ctx context.Context, r console.Request) (string, error)
 
 // effect returns what the leader says about a command that it is not to do.
 func (s *Source) effect(ctx context.Context, a testbed.Action) string {
+	if s.cfg.Aside != nil {
+		return ""
+	}
 	seen := s.before()
 	admin := s.looker.admin(s.looker.metas(seen.processes, seen.leader.Leader)...)
 	ctx, cancel := context.WithTimeout(ctx, 2*askLimit)

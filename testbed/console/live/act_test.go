@@ -18,7 +18,6 @@ import (
 	"conclave/testbed"
 	"conclave/testbed/check"
 	"conclave/testbed/console"
-	"conclave/testbed/local/supervisor"
 )
 
 // cluster notes what is done to it. No link can be cut.
@@ -45,7 +44,7 @@ func (c *cluster) Capabilities() *testbed.Capabilities {
 func source(c *cluster) *Source {
 	s := New(Config{Cluster: c, HTTP: http.DefaultClient})
 	s.record.rec = check.NewRecorder("test", testbed.Size{})
-	s.seen = &sight{processes: []supervisor.Process{
+	s.seen = &sight{processes: []testbed.Status{
 		{Name: "meta-1", Role: "meta", State: "ready"}, {Name: "meta-2", Role: "meta", State: "killed"},
 		{Name: "data-1", Role: "data", State: "ready"}, {Name: "db", Role: "db", State: "ready"}, {Name: "publisher-1", Role: "client", State: "killed"},
 	}}
@@ -234,7 +233,7 @@ func TestOutcome_AwaitsTheEndOfTheLease(t *testing.T) {
 
 func TestStatusOf_SuspectMemberIsNoRest(t *testing.T) {
 	seen := &sight{
-		believes: map[string]bool{"meta-1": true}, processes: []supervisor.Process{{Name: "data-1", Role: "data", PID: 1}},
+		believes: map[string]bool{"meta-1": true}, processes: []testbed.Status{{Name: "data-1", Role: "data", PID: 1}},
 		slots: metaclient.SlotsInfo{Slots: []metaclient.SlotInfo{{Leader: "data-1", State: "stable"}}}, nodes: []metaclient.NodeInfo{{Name: "data-1", State: metaclient.NodeUp}},
 	}
 	assert.True(t, statusOf(seen, snapshot(seen), console.State{}).atRest)
@@ -243,10 +242,10 @@ func TestStatusOf_SuspectMemberIsNoRest(t *testing.T) {
 }
 
 func TestSize_IsThatOfTheSettings(t *testing.T) {
-	seen := &sight{processes: []supervisor.Process{{Name: "meta-1", Role: "meta"}}}
-	assert.Equal(t, testbed.Size{Metas: 1, Replicas: 2, Takeover: "witness", Lease: 3 * time.Second}, size(seen, settings(supervisor.Config{})))
-	assert.Equal(t, testbed.Size{Metas: 1, Replicas: 2, Takeover: "lease", Lease: 20 * time.Second}, size(seen, settings(supervisor.Config{Profile: "sofa"})))
-	given := supervisor.Config{Replicas: 3, Takeover: "lease", Lease: time.Second, NodeLease: 9 * time.Second}
+	seen := &sight{processes: []testbed.Status{{Name: "meta-1", Role: "meta"}}}
+	assert.Equal(t, testbed.Size{Metas: 1, Replicas: 2, Takeover: "witness", Lease: 3 * time.Second}, size(seen, settings(Settings{})))
+	assert.Equal(t, testbed.Size{Metas: 1, Replicas: 2, Takeover: "lease", Lease: 20 * time.Second}, size(seen, settings(Settings{Profile: "sofa"})))
+	given := Settings{Replicas: 3, Takeover: "lease", Lease: time.Second, NodeLease: 9 * time.Second}
 	s := New(Config{Cluster: &cluster{}, HTTP: http.DefaultClient, Settings: given})
 	assert.Equal(t, testbed.Size{Metas: 1, Replicas: 3, Takeover: "lease", Lease: time.Second}, size(seen, s.cfg.Settings))
 	assert.Equal(t, 9*time.Second, s.cfg.Settings.NodeLease)

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"net/http"
@@ -10,14 +11,13 @@ import (
 	"conclave/internal/signal"
 	"conclave/testbed"
 	"conclave/testbed/console"
-	"conclave/testbed/local/supervisor"
 )
 
 // Config describes the cluster to show.
 type Config struct {
 	Title string
 	// Processes returns the processes and their states; one goroutine calls it.
-	Processes func(ctx context.Context) ([]supervisor.Process, error)
+	Processes func(ctx context.Context) ([]testbed.Status, error)
 	HTTP      *http.Client // without a limit for the whole request, because events are followed with it
 	// TokenFor returns what is sent to an address, for reading and for an operator's
 	// commands; nil: nothing. An address may be one that a process has named.
@@ -32,7 +32,15 @@ type Config struct {
 	Ends bool
 	// Settings are those with which the cluster was started; what is zero has its
 	// default.
-	Settings supervisor.Config
+	Settings Settings
+	// Claims: the nodes' events come through Source.Claim, and there are no trace files.
+	Claims bool
+	// Aside, if set, is called to run a check in a cluster whose time is virtual. The
+	// check is run outside of its bubble, or is left out, if it need not be. Then no
+	// question is put to the leader either, so that only acts change what happens.
+	Aside func(check func(), must bool)
+	// Entries limits a history, which then ends when the cluster is quiet; 0: maxEntries.
+	Entries int
 }
 
 // Source is a console.Source.
@@ -76,9 +84,16 @@ func New(c Config) *Source {
 	if c.Cluster != nil {
 		s.can = c.Cluster.Capabilities()
 	}
-	s.record = &record{boot: s.boot, cluster: c.Cluster, meter: s.meter, traced: c.Traces != "", quiet: s.quiet}
+	s.record = &record{boot: s.boot, cluster: c.Cluster, meter: s.meter, traced: c.Traces != "" || c.Claims, direct: c.Claims, aside: c.Aside, limit: cmp.Or(c.Entries, maxEntries), quiet: s.quiet}
 	s.cfg.Settings = settings(c.Settings)
 	return s
+}
+
+// Broken returns the earliest violation that was found; nil: none was.
+func (s *Source) Broken() *console.Broken {
+	s.record.mu.Lock()
+	defer s.record.mu.Unlock()
+	return s.record.broken
 }
 
 // add adds an event, which is shown with the next look.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"conclave/meta/metaclient"
+	"conclave/testbed"
 	"conclave/testbed/console"
-	"conclave/testbed/local/supervisor"
 	"conclave/testbed/outside"
 )
 
@@ -25,13 +25,13 @@ const renewal = 200 * time.Millisecond
 type looker struct {
 	http      *http.Client
 	tokenFor  func(address string) string
-	processes func(ctx context.Context) ([]supervisor.Process, error)
+	processes func(ctx context.Context) ([]testbed.Status, error)
 }
 
 // sight is what one look has seen.
 type sight struct {
 	at        time.Time
-	processes []supervisor.Process
+	processes []testbed.Status
 	believes  map[string]bool // metas that report that they lead
 	leader    metaclient.LeaderInfo
 	trust     time.Time // when the leader's trust ends if it is not renewed
@@ -55,7 +55,7 @@ func (l *looker) look(ctx context.Context, before *sight) (*sight, error) {
 	defer cancel()
 	var mu sync.Mutex // guards s
 	var all sync.WaitGroup
-	leader := func(meta supervisor.Process) {
+	leader := func(meta testbed.Status) {
 		info, err := ask(ctx, l.admin(meta.HTTP), (*metaclient.Admin).Leader)
 		mu.Lock()
 		defer mu.Unlock()
@@ -63,7 +63,7 @@ func (l *looker) look(ctx context.Context, before *sight) (*sight, error) {
 			s.leader, s.trust = info, time.Now().Add(time.Duration(info.LeaseRemainingMs)*time.Millisecond)
 		}
 	}
-	var metas []supervisor.Process
+	var metas []testbed.Status
 	for _, p := range rows {
 		if p.PID == 0 && p.State != "unreachable" && p.State != "ready" || p.State == "suspended" {
 			continue
@@ -115,7 +115,7 @@ func (l *looker) look(ctx context.Context, before *sight) (*sight, error) {
 }
 
 // metas returns the addresses of the metas that run, the leader's first.
-func (l *looker) metas(rows []supervisor.Process, leader string) (out []string) {
+func (l *looker) metas(rows []testbed.Status, leader string) (out []string) {
 	for _, p := range rows {
 		switch {
 		case p.Role != "meta" || p.PID == 0 && p.State != "ready" || p.State == "suspended":
@@ -167,7 +167,7 @@ func (l *looker) ok(ctx context.Context, address, path string) bool {
 }
 
 // sessionClients returns the clients of a session.
-func (l *looker) sessionClients(ctx context.Context, p supervisor.Process) (out []console.Client) {
+func (l *looker) sessionClients(ctx context.Context, p testbed.Status) (out []console.Client) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
 	var rows []struct {
@@ -187,12 +187,12 @@ func (l *looker) sessionClients(ctx context.Context, p supervisor.Process) (out 
 // Remote returns the processes of a cluster that is known by the addresses of its
 // metas: those that the leader lists now or has listed before. A node that does not
 // answer is unreachable.
-func Remote(metas []string, c *http.Client, tokenFor func(address string) string) func(ctx context.Context) ([]supervisor.Process, error) {
-	known := map[string]supervisor.Process{} // by address; only one goroutine asks
+func Remote(metas []string, c *http.Client, tokenFor func(address string) string) func(ctx context.Context) ([]testbed.Status, error) {
+	known := map[string]testbed.Status{} // by address; only one goroutine asks
 	for _, m := range metas {
-		known[m] = supervisor.Process{Name: m, Role: "meta", HTTP: m}
+		known[m] = testbed.Status{Name: m, Role: "meta", HTTP: m}
 	}
-	return func(ctx context.Context) ([]supervisor.Process, error) {
+	return func(ctx context.Context) ([]testbed.Status, error) {
 		admin := metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: c, TokenFor: tokenFor})
 		nodes, err := ask(ctx, admin, func(a *metaclient.Admin, ctx context.Context) ([]metaclient.NodeInfo, error) { return a.Nodes(ctx, "") })
 		if err == nil {
@@ -202,25 +202,25 @@ func Remote(metas []string, c *http.Client, tokenFor func(address string) string
 						delete(known, address)
 					}
 				}
-				known[n.Address] = supervisor.Process{Name: n.Name, Role: string(n.Role), HTTP: n.Address}
+				known[n.Address] = testbed.Status{Name: n.Name, Role: string(n.Role), HTTP: n.Address}
 			}
 		}
 		out := slices.Collect(maps.Values(known))
-		probeAll(ctx, c, out, func(supervisor.Process) bool { return true })
+		probeAll(ctx, c, out, func(testbed.Status) bool { return true })
 		for _, p := range out {
 			known[p.HTTP] = p
 		}
-		slices.SortFunc(out, func(a, b supervisor.Process) int { return strings.Compare(a.Name, b.Name) })
-		return slices.CompactFunc(out, func(a, b supervisor.Process) bool { return a.Name == b.Name }), nil
+		slices.SortFunc(out, func(a, b testbed.Status) int { return strings.Compare(a.Name, b.Name) })
+		return slices.CompactFunc(out, func(a, b testbed.Status) bool { return a.Name == b.Name }), nil
 	}
 }
 
 // Known returns the processes of list. Those with an address and no state run: what
 // they answer is filled in.
-func Known(list func() []supervisor.Process, c *http.Client) func(ctx context.Context) ([]supervisor.Process, error) {
-	return func(ctx context.Context) ([]supervisor.Process, error) {
+func Known(list func() []testbed.Status, c *http.Client) func(ctx context.Context) ([]testbed.Status, error) {
+	return func(ctx context.Context) ([]testbed.Status, error) {
 		out := list()
-		probeAll(ctx, c, out, func(p supervisor.Process) bool { return p.HTTP != "" && p.State == "" })
+		probeAll(ctx, c, out, func(p testbed.Status) bool { return p.HTTP != "" && p.State == "" })
 		return out, nil
 	}
 }
@@ -234,7 +234,7 @@ func probe(ctx context.Context, c *http.Client, address string) outside.Conditio
 }
 
 // probeAll fills in what the nodes that match answer about themselves.
-func probeAll(ctx context.Context, c *http.Client, nodes []supervisor.Process, match func(supervisor.Process) bool) {
+func probeAll(ctx context.Context, c *http.Client, nodes []testbed.Status, match func(testbed.Status) bool) {
 	var all sync.WaitGroup
 	for i := range nodes {
 		if match(nodes[i]) {
@@ -245,7 +245,7 @@ func probeAll(ctx context.Context, c *http.Client, nodes []supervisor.Process, m
 }
 
 // fill fills in what a node has answered.
-func fill(p *supervisor.Process, seen outside.Condition) {
+func fill(p *testbed.Status, seen outside.Condition) {
 	p.Why = seen.Why
 	if seen.Name == "" {
 		p.State = "unreachable"

@@ -15,8 +15,8 @@ import (
 
 	"conclave"
 	"conclave/meta/metaclient"
+	"conclave/testbed"
 	"conclave/testbed/console"
-	"conclave/testbed/local/supervisor"
 	"conclave/wire"
 	"conclave/wire/rights"
 )
@@ -86,7 +86,7 @@ func TestRun_StrangersAreSentABoundToken(t *testing.T) {
 	}
 	assert.Equal(t, "secret", meta.sent()["/v1/nodes"], "its address was given")
 
-	session := supervisor.Process{Name: "session-9", Role: "session", HTTP: stranger.address, State: "ready"}
+	session := testbed.Status{Name: "session-9", Role: "session", HTTP: stranger.address, State: "ready"}
 	s.looker.sessionClients(ctx, session)
 	assert.Equal(t, rights.Bind("secret", stranger.address), stranger.sent()["/v1/clients"])
 }
@@ -94,8 +94,8 @@ func TestRun_StrangersAreSentABoundToken(t *testing.T) {
 // While no meta leads, the page shows the last term and no leader.
 func TestLook_KeepsTheTermDuringAFailover(t *testing.T) {
 	meta := serves(t, map[string]any{"/v1/leader": metaclient.LeaderInfo{Leader: "meta-1", Term: 7}})
-	l := &looker{http.DefaultClient, func(string) string { return "" }, func(context.Context) ([]supervisor.Process, error) {
-		return []supervisor.Process{{Name: "meta-2", Role: "meta", HTTP: meta.address, State: "ready"}}, nil
+	l := &looker{http.DefaultClient, func(string) string { return "" }, func(context.Context) ([]testbed.Status, error) {
+		return []testbed.Status{{Name: "meta-2", Role: "meta", HTTP: meta.address, State: "ready"}}, nil
 	}}
 	before, err := l.look(t.Context(), nil)
 	require.NoError(t, err)
@@ -114,7 +114,7 @@ func TestLook_KeepsTheTermDuringAFailover(t *testing.T) {
 // A node follows the meta that lists it with its stream, as far as this look knows.
 func TestNodes_FollowTheMetaThatHoldsTheirStream(t *testing.T) {
 	seen := &sight{
-		processes: []supervisor.Process{
+		processes: []testbed.Status{
 			{Name: "meta-1", Role: "meta", State: "ready"}, {Name: "meta-2", Role: "meta", State: "ready"}, {Name: "data-1", Role: "data", State: "draining"},
 			{Name: "data-2", Role: "data", State: "ready"}, {Name: "data-3", Role: "data", State: "killed"}, {Name: "data-4", Role: "data", State: "ready", Incarnation: "new"}, {Name: "db", Role: "db", State: "ready"},
 		},
@@ -140,12 +140,12 @@ func TestNodes_FollowTheMetaThatHoldsTheirStream(t *testing.T) {
 
 func TestKnown_AsksThoseWithoutAState(t *testing.T) {
 	node := serves(t, map[string]any{"/healthz": map[string]string{"name": "data-1", "incarnation": "x"}, "/readyz": map[string]any{"reasons": []string{"draining"}}})
-	rows := []supervisor.Process{
+	rows := []testbed.Status{
 		{Name: "data-1", HTTP: node.address, PID: 7}, {Name: "data-2", HTTP: node.address, State: "killed"}, {Name: "data-3", HTTP: "127.0.0.1:1", PID: 8}, {Name: "db", State: "ready"},
 	}
-	got, err := Known(func() []supervisor.Process { return rows }, http.DefaultClient)(t.Context())
+	got, err := Known(func() []testbed.Status { return rows }, http.DefaultClient)(t.Context())
 	require.NoError(t, err)
-	assert.Equal(t, []supervisor.Process{
+	assert.Equal(t, []testbed.Status{
 		{Name: "data-1", HTTP: node.address, PID: 7, State: "draining", Why: "draining", Incarnation: "x"},
 		{Name: "data-2", HTTP: node.address, State: "killed"}, {Name: "data-3", HTTP: "127.0.0.1:1", PID: 8, State: "unreachable"}, {Name: "db", State: "ready"},
 	}, got)

@@ -34,8 +34,11 @@ type record struct {
 	cluster testbed.Cluster
 	meter   *meter
 	size    testbed.Size
-	boot    string      // a part of the names of clients and dataIDs, which differs between two consoles
-	traced  bool        // the nodes' events are recorded
+	boot    string // a part of the names of clients and dataIDs, which differs between two consoles
+	traced  bool   // the nodes' events are recorded
+	direct  bool   // when they happen
+	aside   func(check func(), must bool)
+	limit   int         // of the entries of a history
 	quiet   func() bool // reports whether no fault lasts and no scenario is played: a history should end then
 
 	mu       sync.Mutex // guards the rest
@@ -44,6 +47,7 @@ type record struct {
 	traffic  *scenario.Traffic
 	working  context.Context // of the traffic
 	level    int
+	early    []claimed // events before the first history
 	read     time.Time // until when all events were read
 	lost     error     // why they cannot be read
 	observed check.Observation
@@ -53,6 +57,12 @@ type record struct {
 	broken   *console.Broken
 	checking *console.Checking
 	failed   error // why there are no clients
+}
+
+// claimed is an event of a node.
+type claimed struct {
+	at time.Time
+	trace.Claim
 }
 
 // run records histories, one after the other, until ctx ends.
@@ -101,7 +111,7 @@ func (r *record) history(ctx context.Context, group int) {
 	defer cancel()
 	_ = clients.Close(limit)          // a session that does not answer notices their end by itself
 	_ = sleep.For(ctx, 2*time.Second) // what the clients have withdrawn is in no later history
-	if ctx.Err() == nil && (err == nil || rec.Len() > maxEntries) {
+	if ctx.Err() == nil && (err == nil || rec.Len() > r.limit) {
 		r.check(rec, began, ended) // what was recorded since the last check, but for the end of the clients
 	}
 	r.mu.Lock()
@@ -115,6 +125,10 @@ func (r *record) resume() *check.Recorder {
 	defer r.mu.Unlock()
 	if r.rec == nil {
 		r.rec = check.NewRecorder("console", r.size)
+		for _, c := range r.early {
+			r.rec.Late(c.at, c.Claim)
+		}
+		r.early = nil
 	} else {
 		r.rec, r.observed = r.rec.Resume(r.until), check.Observation{}
 	}
@@ -126,26 +140,35 @@ func (r *record) checks(ctx context.Context, rec *check.Recorder, began time.Tim
 	pause := checkPause
 	for sleep.For(ctx, pause) == nil {
 		from := time.Now()
-		n := r.check(rec, began, time.Time{})
-		if n > maxEntries && r.quiet() || n > 2*maxEntries {
+		r.check(rec, began, time.Time{})
+		if n := rec.Len(); n > r.limit && r.quiet() || n > 2*r.limit {
 			return
 		}
 		pause = max(checkPause, checkShare*time.Since(from))
 	}
 }
 
-// check runs every checker on what is recorded, and returns its length. ended is when
-// the clients have ended, if they have.
-func (r *record) check(rec *check.Recorder, began, ended time.Time) (entries int) {
+// check runs every checker on what is recorded. ended is when the clients have ended,
+// if they have; then what was recorded since the last check would not be checked later.
+func (r *record) check(rec *check.Recorder, began, ended time.Time) {
+	now := time.Now()
+	if r.aside != nil {
+		r.aside(func() { r.checkUntil(rec, began, ended, now) }, !ended.IsZero())
+		return
+	}
+	r.checkUntil(rec, began, ended, now)
+}
+
+func (r *record) checkUntil(rec *check.Recorder, began, ended, now time.Time) {
 	from := time.Now()
 	r.mu.Lock()
-	until := from.Add(-readBehind)
-	if r.traced && r.read.Before(until) {
+	until := now.Add(-readBehind)
+	if r.traced && !r.direct && r.read.Before(until) {
 		until = r.read
 	}
 	r.mu.Unlock()
 	h, _ := rec.SoFar(r.traced, nil)
-	entries = len(h.Entries)
+	entries := len(h.Entries)
 	h.Entries = slices.DeleteFunc(h.Entries, func(e check.Entry) bool {
 		at := h.Began.Add(e.At)
 		return at.After(until) || e.Op != nil && !ended.IsZero() && at.After(ended)
@@ -168,11 +191,14 @@ func (r *record) check(rec *check.Recorder, began, ended time.Time) (entries int
 		}
 	}
 	r.promises, r.until = all, until
+	before := ""
+	if len(r.closed) > 0 {
+		before = "; what was recorded before is checked, and no longer kept"
+	}
 	r.checking = &console.Checking{
 		Until: until.UnixMilli(), Entries: entries, TookMs: time.Since(from).Milliseconds(),
-		How: fmt.Sprintf("the checkers of package check over everything since %s, again after %d times the time that they take", began.Format("15:04:05"), checkShare),
+		How: fmt.Sprintf("the checkers of package check over everything since %s, again after %d times the time that they take%s", began.Format("15:04:05"), checkShare, before),
 	}
-	return entries
 }
 
 // entriesBefore returns the last entries until a moment, as text.
@@ -198,8 +224,11 @@ func (r *record) current() *check.Recorder {
 func (r *record) event(at time.Time, c trace.Claim) {
 	r.mu.Lock()
 	defer r.mu.Unlock() // so that it is in one of two histories
-	if r.rec != nil {
+	switch {
+	case r.rec != nil:
 		r.rec.Late(at, c)
+	case r.direct:
+		r.early = append(r.early, claimed{at, c})
 	}
 }
 

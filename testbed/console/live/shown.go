@@ -9,12 +9,18 @@ import (
 	"conclave/testbed"
 	"conclave/testbed/check"
 	"conclave/testbed/console"
-	"conclave/testbed/local/supervisor"
 	"conclave/testbed/outside"
 )
 
+// Settings are those of the metas of a cluster; what is zero has their default.
+type Settings struct {
+	Replicas          int
+	Profile, Takeover string
+	Lease, NodeLease  time.Duration
+}
+
 // settings returns the settings with the metas' defaults.
-func settings(c supervisor.Config) supervisor.Config {
+func settings(c Settings) Settings {
 	lease, takeover := 3*time.Second, "witness"
 	if c.Profile == "sofa" {
 		lease, takeover = 20*time.Second, "lease"
@@ -25,7 +31,7 @@ func settings(c supervisor.Config) supervisor.Config {
 }
 
 // size returns the size of the cluster.
-func size(seen *sight, of supervisor.Config) (c testbed.Size) {
+func size(seen *sight, of Settings) (c testbed.Size) {
 	for _, p := range seen.processes {
 		c.Add(p.Role)
 	}
@@ -118,7 +124,7 @@ func nodes(seen *sight, table map[string]console.Slot, lease time.Duration) map[
 
 // followed returns the meta that a node follows: the one that lists it as a node
 // whose stream it holds. It is "" if that is not known by this look.
-func followed(p supervisor.Process, m metaclient.NodeInfo, seen *sight) string {
+func followed(p testbed.Status, m metaclient.NodeInfo, seen *sight) string {
 	if seen.partial || m.Leading || m.State == metaclient.NodeSuspect || p.State == "killed" || p.State == "exited" || p.Incarnation != "" && p.Incarnation != m.Incarnation {
 		return ""
 	}

@@ -128,6 +128,13 @@ func (s *Source) tail(ctx context.Context) {
 	}
 }
 
+// Claim takes an event of a node at the moment at which it happens (Config.Claims).
+func (s *Source) Claim(c trace.Claim) {
+	now := time.Now()
+	s.record.event(now, c)
+	s.believe(now, c)
+}
+
 // believe notes what a claim says of who trusts itself to lead. Of a term whose beginning
 // is not known nothing is shown.
 func (s *Source) believe(at time.Time, c trace.Claim) {
@@ -217,7 +224,7 @@ func (s *Source) state(seen *sight, moves console.Moves) (console.State, []conso
 		}
 	}
 	for name, leads := range seen.believes {
-		if leads && s.cfg.Traces == "" {
+		if leads && !s.record.traced {
 			s.beliefs.Trusts(name, seen.leader.Term, out.Now, out.Now+time.Second.Milliseconds())
 		}
 	}
