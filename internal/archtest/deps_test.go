@@ -73,7 +73,10 @@ const rules = `
 	wire/serve < testbed/console;
 	testbed/console, testbed/scenario, testbed/outside, internal/sleep < testbed/console/live;
 	testbed/console, testbed/console/journal < testbed/console/recorded < cmd/conclave;
+	testbed/console/live, testbed/simulated, internal/signal < testbed/playground;
+	NONE < testbed/playground/trim;
 	testbed/console < testbed/playground/glue;
+	testbed/playground, testbed/playground/glue, internal/bubble < testbed/playground/living;
 	testbed/playground/glue, testbed/console/recorded < testbed/playground/player;
 	testbed/console < testbed/playground/page < cmd/conclave;
 	testbed/playground/page, testbed/console/journal < testbed/playground/build;
@@ -121,7 +124,7 @@ func TestForeignImports(t *testing.T) {
 		{"database/sql", []string{"sql", "elector/termcas", "lab/article001/rowlock", "elector/fence", "elector/example", "internal/mysqltest", "cmd/conclave", "lab/oversell"}}, // the tool asks the database how much it was asked; the lab's shop is a product
 		{"github.com/spf13/cobra", []string{"internal/cli", "cmd/"}},
 		{"github.com/go-zookeeper/zk", []string{"lab/article004/zklatch"}},
-		{"testing", []string{"internal/zktest", "elector/electortest", "internal/mysqltest", "testbed/simulated"}},
+		{"testing", []string{"internal/zktest", "elector/electortest", "internal/mysqltest", "testbed/simulated", "testbed/playground"}},
 		{"github.com/ory/dockertest", []string{"internal/mysqltest"}},
 	} {
 		for pkg, imports := range of {

@@ -1,0 +1,33 @@
+// Package playground runs the simulated cluster behind the console's page, so that a
+// reader can break it without a server: in a browser, as WebAssembly (package living), or
+// in a test.
+//
+//	page  --act, pace-->  World  --jobs-->  bubble: simulated.Cluster, live.Source, clients
+//	page  <--changes----  Hub    <--Show--
+//
+// A goroutine of the bubble waits for jobs at a channel that was made outside, so that
+// virtual time stands still. A job sleeps, and time moves on. The console's source runs in
+// the bubble too, over the network of the simulator; the checkers run outside.
+//
+// # One start, one state
+//
+// A [Start] is a seed and the acts with their virtual times. Its text is a part of the
+// page's address. If the runtime's choices are seeded (package simulated), a second run of
+// it sends the same bytes at the same times, whatever the speed, pauses and questions of
+// its viewer: acts are done between two quanta of a millisecond, when every goroutine of
+// the bubble waits. In a step to the next message quanta are shorter; the acts say when.
+//
+// # Limits
+//
+// The history that is checked is bounded: when it is long, another one begins, and the page
+// says so. A check takes no virtual time.
+//
+// # Files, in reading order
+//
+// A file uses what later files declare.
+//
+//   - drive.go: time is moved.
+//   - world.go: the cluster in its bubble.
+//   - pace.go: speed, pause and steps.
+//   - start.go: what determines a run.
+package playground
