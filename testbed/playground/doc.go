@@ -1,25 +1,33 @@
-// Package playground runs a cluster whose time a viewer moves: the whole simulated cluster
-// with its database, its clients, its checkers and the console's live source, in one bubble
-// of testing/synctest. It is a source of the console, so that every action of the page,
-// scenarios and storms among them, works as on a cluster of processes.
+// Package playground runs the simulated cluster behind the console's page, so that a
+// reader can break it without a server: in a browser, as WebAssembly (package living), or
+// in a test.
 //
-// Virtual time stands still while a goroutine of the bubble waits for a channel from
-// outside. [World] moves it in quanta: slower than real, real, as fast as it can, or to the
-// next message, election or violation. What is asked for is done between two quanta and
-// noted with its time. So a [Start], the seed with what was done, is a text of a line that
-// an address can carry, and leads somebody else to the same moment.
+//	page  --act, pace-->  World  --jobs-->  bubble: simulated.Cluster, live.Source, clients
+//	page  <--changes----  Hub    <--Show--
 //
-// # Not yet
+// A goroutine of the bubble waits for jobs at a channel that was made outside, so that
+// virtual time stands still. A job sleeps, and time moves on. The console's source runs in
+// the bubble too, over the network of the simulator; the checkers run outside.
 //
-// The playground's page (package page) shows recordings only: there is no program yet that
-// runs a World in a browser.
+// # One start, one state
+//
+// A [Start] is a seed and the acts with their virtual times. Its text is a part of the
+// page's address. If the runtime's choices are seeded (package simulated), a second run of
+// it sends the same bytes at the same times, whatever the speed, pauses and questions of
+// its viewer: acts are done between two quanta of a millisecond, when every goroutine of
+// the bubble waits. In a step to the next message quanta are shorter; the acts say when.
+//
+// # Limits
+//
+// The history that is checked is bounded: when it is long, another one begins, and the page
+// says so. A check takes no virtual time.
 //
 // # Files, in reading order
 //
 // A file uses what later files declare.
 //
-//   - run.go: the bubble with the cluster.
-//   - pace.go: how time is moved.
-//   - world.go: what is done in the bubble, and what is seen of it.
+//   - drive.go: time is moved.
+//   - world.go: the cluster in its bubble.
+//   - pace.go: speed, pause and steps.
 //   - start.go: what determines a run.
 package playground

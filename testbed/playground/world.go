@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 	"sync"
 	"testing/synctest"
 	"time"
 
 	"conclave/internal/signal"
+	"conclave/internal/trace"
 	"conclave/testbed"
 	"conclave/testbed/console"
 	"conclave/testbed/console/live"
@@ -23,36 +26,9 @@ const (
 	fineQuantum = 10 * time.Microsecond // the same of a step to the next message
 	entriesKept = 60_000                // of the history that is checked
 	closeWithin = time.Minute
+	checkShare  = 20 // of the time, one part is used for checks
 	leaseOf     = testbed.DefaultLease
 )
-
-// Goal is what a step leads to.
-type Goal string
-
-// The goals.
-const (
-	Message   Goal = "message"   // between two hosts of the cluster
-	Election  Goal = "election"  // a meta leads a new term
-	Violation Goal = "violation" // a checker finds a broken promise
-)
-
-// Pace is how time moves, and where it is.
-type Pace struct {
-	Speed   float64 `json:"speed"` // virtual seconds in a second; Fast: as many as can be
-	Paused  bool    `json:"paused"`
-	Step    Goal    `json:"step,omitempty"`    // the goal of a step that has not ended
-	Replays bool    `json:"replays,omitempty"` // the start's moment is not reached yet
-	Reached string  `json:"reached,omitempty"` // what the last step has led to
-	AtMs    float64 `json:"atMs"`              // virtual time since the start
-	Start   string  `json:"start"`             // this moment as a Start
-	HeapMiB int     `json:"heapMiB"`
-}
-
-// check is a check that a goroutine of the bubble waits for.
-type check struct {
-	run  func()
-	must bool
-}
 
 // World is a console.Source: a cluster in a bubble, whose virtual time the caller moves.
 // Its methods may be called from any goroutine outside of bubbles.
@@ -62,10 +38,10 @@ type World struct {
 	jobs   chan func(*inside) // made outside of the bubble, like all channels here: while a goroutine of the bubble waits for one, virtual time stands still
 	over   chan struct{}      // closed when no job is taken any more
 	checks chan check
-	done   chan struct{}    // a check has ended, or was left out
-	wake   signal.Signal    // for drive
-	still  signal.Broadcast // time stands still
-	tap    func(simnet.Sent)
+	done   chan struct{}     // a check has ended, or was left out
+	wake   signal.Signal     // for drive
+	tap    func(simnet.Sent) // nil, but in tests, like idle
+	idle   func()            // called when time stands still until something is asked for
 
 	mu     sync.Mutex // guards the rest
 	source *live.Source
@@ -108,6 +84,86 @@ type inside struct {
 	led   string // the last election, in the same way
 }
 
+// play is the bubble's first goroutine.
+func (w *World) play(hub *console.Hub) error {
+	simulated.SeedBubble(w.start.Seed)
+	b := &inside{w: w, began: time.Now(), names: wiretap.New()}
+	b.cluster = simulated.New(simulated.Options{Tap: b.sent})
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	size := testbed.Size{Seed: w.start.Seed, Metas: w.start.Metas, Sessions: w.start.Sessions, Datas: w.start.Datas, Lease: leaseOf}.WithDefaults()
+	web := &http.Client{}
+	b.source = live.New(live.Config{
+		Title: fmt.Sprintf("a cluster in this page, seed %d", w.start.Seed), HTTP: web, Cluster: b.cluster, Ends: true, Claims: true, Aside: w.aside, Entries: entriesKept,
+		Settings:  live.Settings{Replicas: size.Replicas, Takeover: size.Takeover, Lease: size.Lease, NodeLease: size.Lease},
+		Processes: live.Known(b.cluster.Statuses, web),
+	})
+	taken := sync.OnceFunc(func() { close(w.over) })
+	defer taken()
+	if err := b.cluster.Open(ctx, size, trace.NewGate(b.claim)); err != nil {
+		return err
+	}
+	transport := &http.Transport{DialContext: b.cluster.Dial(watcher)}
+	web.Transport = transport
+	w.mu.Lock()
+	w.source = b.source
+	w.mu.Unlock()
+	var shown sync.WaitGroup
+	shown.Go(func() { _ = b.source.Run(ctx, hub) }) // nothing is left to heal: the cluster ends with it
+	synctest.Wait()
+	for job := range w.jobs {
+		if job == nil {
+			break
+		}
+		job(b)
+	}
+	taken()
+	stop()
+	shown.Wait()
+	transport.CloseIdleConnections()
+	limit, cancel := context.WithTimeout(context.Background(), closeWithin)
+	defer cancel()
+	return b.cluster.Close(limit)
+}
+
+// watcher is the host of the console, whose messages are no part of the cluster's.
+const watcher = "console"
+
+// claim takes an event of a node.
+func (b *inside) claim(c trace.Claim) {
+	if c.Kind == trace.Led {
+		b.mu.Lock()
+		b.led = fmt.Sprintf("%s leads term %d", c.Node.Name, c.Term)
+		b.mu.Unlock()
+	}
+	b.source.Claim(c)
+}
+
+// sent names what is sent. The network calls it.
+func (b *inside) sent(s simnet.Sent) {
+	if b.w.tap != nil {
+		b.w.tap(s)
+	}
+	from, _, _ := strings.Cut(s.From, ":")
+	to, _, _ := strings.Cut(s.To, ":")
+	if from == watcher || to == watcher {
+		return
+	}
+	what := s.What
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s.What == "" {
+		for _, m := range b.names.Sent(s.From, s.To, s.Data) {
+			what = strings.TrimSpace(what + " " + m.What())
+		}
+	} else {
+		b.names.Ended(s.From, s.To, s.What)
+	}
+	if what != "" {
+		b.heard = fmt.Sprintf("%s to %s: %s", from, to, what)
+	}
+}
+
 // now returns the virtual time since the start.
 func (b *inside) now() time.Duration { return time.Since(b.began) }
 
@@ -145,23 +201,6 @@ func (b *inside) advance(to time.Duration, goal Goal) (reached string) {
 	return reached
 }
 
-// reached returns what of a goal was reached in the last quantum; "": nothing.
-func (b *inside) reached(goal Goal) string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch goal {
-	case Message:
-		return b.heard
-	case Election:
-		return b.led
-	case Violation:
-		if x := b.source.Broken(); x != nil {
-			return x.ID + ": " + x.What
-		}
-	}
-	return ""
-}
-
 // perform does the acts of the start that are due.
 func (b *inside) perform() {
 	for {
@@ -194,6 +233,64 @@ func (b *inside) note(a Act) {
 	b.next++
 }
 
+// noteStep adds a step to the acts, or makes the last one longer.
+func (b *inside) noteStep(from, to time.Duration) {
+	b.w.mu.Lock()
+	if n := b.next; n > 0 && b.w.acts[n-1].Do == step && b.w.acts[n-1].Value == seconds(from) {
+		b.next--
+		from = b.w.acts[n-1].At
+	}
+	b.w.mu.Unlock()
+	a := Act{At: from}
+	a.Do, a.Value = step, seconds(to)
+	b.note(a)
+}
+
+// reached returns what of a goal was reached in the last quantum; "": nothing.
+func (b *inside) reached(goal Goal) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch goal {
+	case Message:
+		return b.heard
+	case Election:
+		return b.led
+	case Violation:
+		if x := b.source.Broken(); x != nil {
+			return x.ID + ": " + x.What
+		}
+	}
+	return ""
+}
+
+// check is a check that a goroutine of the bubble waits for.
+type check struct {
+	run  func()
+	must bool
+}
+
+// aside implements live.Config.Aside.
+func (w *World) aside(run func(), must bool) {
+	w.checks <- check{run, must}
+	<-w.done
+}
+
+// check runs the checks, outside of the bubble: there time is real, so that their share of
+// it can be bounded, and they draw nothing from what is random in the bubble.
+func (w *World) check() {
+	var next time.Time
+	for c := range w.checks {
+		w.mu.Lock()
+		must := c.must || w.goal == Violation
+		w.mu.Unlock()
+		if began := time.Now(); must || began.After(next) {
+			c.run()
+			next = time.Now().Add(checkShare * time.Since(began))
+		}
+		w.done <- struct{}{}
+	}
+}
+
 // Acts implements console.Source.
 func (w *World) Acts() console.Acts { return console.Holder }
 
@@ -213,8 +310,11 @@ func (w *World) Explain(ctx context.Context, r console.Request) (string, error) 
 
 // Act implements console.Source.
 func (w *World) Act(ctx context.Context, r console.Request) (err error) {
-	if _, err := parseAct(0, []string{r.Do, r.Node, r.Peer, r.Value}); err != nil || r.Do == step {
-		return fmt.Errorf("%q cannot be done: %w", r.Do, err)
+	if _, err := parseAct(0, []string{r.Do, r.Node, r.Peer, r.Value}); err != nil {
+		return err
+	}
+	if r.Do == step {
+		return fmt.Errorf("unknown action %q", r.Do)
 	}
 	ran := w.in(func(b *inside) {
 		b.note(Act{b.now(), r})

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/cryptotest"
 	"testing/synctest"
@@ -13,91 +15,134 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"conclave"
 	_ "conclave/internal/bubble"
+	"conclave/internal/trace"
 	"conclave/testbed/console"
 	"conclave/testbed/simulated"
 	"conclave/testbed/simulated/simnet"
 )
 
-// run begins a world, and returns what has the digest of everything that was sent until the
-// world has ended, which the function waits for.
-func run(t *testing.T, start string) (w *World, sent func() []string) {
+// running is a world that runs, and a list of what was sent.
+type running struct {
+	*World
+	idle chan struct{}
+	end  func()
+
+	mu   sync.Mutex // guards the rest
+	sent []string
+	at   int // the length of sent when time stood still
+	stop int // at so many messages it pauses
+}
+
+// run begins a world, and waits until its moment.
+func run(t *testing.T, start string) *running {
+	t.Helper()
 	s, err := ParseStart(start)
 	require.NoError(t, err)
 	cryptotest.SetGlobalRandom(t, s.Seed)
-	w = New(s, func(f func()) { synctest.Test(t, func(*testing.T) { f() }) })
-	var lines []string
-	w.tap = func(x simnet.Sent) {
+	r := &running{World: New(s, func(f func()) { synctest.Test(t, func(*testing.T) { f() }) }), idle: make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	r.World.idle = func() {
+		select {
+		case r.idle <- struct{}{}:
+		case <-ctx.Done():
+		}
+	}
+	r.tap = func(x simnet.Sent) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		h := fnv.New32()
 		_, _ = h.Write(x.Data)
-		lines = append(lines, fmt.Sprintf("%d %s > %s %s %d %x", time.Now().UnixNano(), x.From, x.To, x.What, len(x.Data), h.Sum32()))
+		r.sent = append(r.sent, fmt.Sprintf("%d %s > %s %s %d %x", time.Now().UnixNano(), x.From, x.To, x.What, len(x.Data), h.Sum32()))
+		if len(r.sent) == r.stop {
+			assert.NoError(t, r.SetPace(1, true))
+		}
 	}
-	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
-	hub := console.NewHub()
 	go func() {
 		defer close(ended)
-		assert.NoError(t, w.Run(ctx, hub))
+		assert.NoError(t, r.Run(ctx, console.NewHub()))
 	}()
-	end := func() { cancel(); <-ended }
-	t.Cleanup(end)
-	return w, func() []string { end(); return lines }
+	r.end = sync.OnceFunc(func() { cancel(); <-ended })
+	t.Cleanup(r.end)
+	r.await()
+	return r
 }
 
-// await waits until time stands still. It does not ask again and again: a goroutine that
-// becomes ready meanwhile changes the order of the bubble's goroutines.
-func await(t *testing.T, w *World) Pace {
-	t.Helper()
+// await waits until time stands still. It uses no timer, which would let goroutines of the
+// bubble run in another order.
+func (r *running) await() Pace {
 	for {
-		still := w.still.Next()
-		if p := w.Pace(); p.Paused && !p.Replays && p.Step == "" {
+		<-r.idle
+		if p := r.Pace(); p.Paused && p.Step == "" { // and not the one before
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.at = len(r.sent)
 			return p
 		}
-		<-still
 	}
+}
+
+// stopAfter makes it pause when so many more messages were sent.
+func (r *running) stopAfter(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stop = len(r.sent) + n
+}
+
+// to asks for a step, and returns what it has led to.
+func (r *running) to(t *testing.T, goal Goal) string {
+	require.NoError(t, r.Step(goal))
+	return r.await().Reached
+}
+
+// leader returns the node that leads.
+func (r *running) leader(t *testing.T) (name string) {
+	require.True(t, r.in(func(b *inside) { name = b.cluster.Observe(t.Context()).Leader }))
+	require.NotEmpty(t, name)
+	return name
 }
 
 func TestStep_StopsAtTheNextElection(t *testing.T) {
-	w, _ := run(t, "1")
-	require.NoError(t, w.Step(Election))
-	assert.Regexp(t, `^\d\.\d+ s: meta-\d leads term 1$`, await(t, w).Reached)
-	require.NoError(t, w.Step(Message))
-	assert.Regexp(t, ` s: \S+ to \S+: .`, await(t, w).Reached)
-	assert.Error(t, w.Step("lunch"))
+	r := run(t, "1~0.001")
+	assert.Regexp(t, `^\d\.\d+ s: meta-\d leads term 1$`, r.to(t, Election))
+	assert.Regexp(t, ` s: \S+ to \S+: .`, r.to(t, Message))
+	assert.Error(t, r.Step("lunch"))
 }
 
 func TestPause_StandsStill(t *testing.T) {
-	w, _ := run(t, "1~8")
-	at := await(t, w)
-	assert.InDelta(t, 8000, at.AtMs, 0)
+	r := run(t, "1~8")
+	assert.InDelta(t, 8000, r.Pace().AtMs, 0)
 	time.Sleep(50 * time.Millisecond)
-	assert.InDelta(t, at.AtMs, w.Pace().AtMs, 0)
-	require.NoError(t, w.SetPace(100, false))
-	require.Eventually(t, func() bool { return w.Pace().AtMs > at.AtMs+100 }, 10*time.Second, time.Millisecond)
-	assert.Error(t, w.SetPace(-1, false))
+	assert.InDelta(t, 8000, r.Pace().AtMs, 0)
+	r.stopAfter(100)
+	require.NoError(t, r.SetPace(100, false))
+	assert.Greater(t, r.await().AtMs, 8000.)
+	assert.Error(t, r.SetPace(-1, false))
 }
 
 func TestAct_KillOfTheLeaderLeadsToTheNextTerm(t *testing.T) {
-	w, _ := run(t, "1~8")
-	await(t, w)
-	says, err := w.Explain(t.Context(), console.Request{Do: "kill", Node: leader(t, w)})
+	r := run(t, "1~8")
+	kill := console.Request{Do: "kill", Node: r.leader(t)}
+	says, err := r.Explain(t.Context(), kill)
 	require.NoError(t, err)
 	assert.Contains(t, says, "It leads term 1: another meta takes over as term 2.")
-	require.NoError(t, w.Act(t.Context(), console.Request{Do: "kill", Node: leader(t, w)}))
-	require.NoError(t, w.Step(Election))
-	assert.Contains(t, await(t, w).Reached, "leads term 2")
-	require.NoError(t, w.Step(Violation))
-	assert.Contains(t, await(t, w).Reached, "no violation within")
-	assert.Contains(t, w.Pace().Start, "1~8*kill*meta-")
-	assert.Error(t, w.Act(t.Context(), console.Request{Do: "step"}))
-	assert.Error(t, w.Act(t.Context(), console.Request{Do: "kill", Node: "no word"}))
+	require.NoError(t, r.Act(t.Context(), kill))
+	assert.Contains(t, r.to(t, Election), "leads term 2")
+	assert.Contains(t, r.to(t, Violation), "no violation within")
+	assert.Contains(t, r.Pace().Start, "1~8*kill*meta-")
+	assert.Error(t, r.Act(t.Context(), console.Request{Do: "step"}))
+	assert.Error(t, r.Act(t.Context(), console.Request{Do: "kill", Node: "no word"}))
 }
 
-// leader returns the leader that the page shows.
-func leader(t *testing.T, w *World) (name string) {
-	require.True(t, w.in(func(b *inside) { name = b.cluster.Observe(t.Context()).Leader }))
-	require.NotEmpty(t, name)
-	return name
+// TestStep_StopsAtABrokenPromise adds the event of a second leader of a term.
+func TestStep_StopsAtABrokenPromise(t *testing.T) {
+	r := run(t, "1~8")
+	require.True(t, r.in(func(b *inside) {
+		b.claim(trace.Claim{Kind: trace.Led, Node: conclave.NodeID{Name: "meta-9", Incarnation: "i"}, Term: 1, Until: time.Now().Add(time.Minute)})
+	}))
+	assert.Regexp(t, `^\d+\.?\d* s: I\d+: .*meta-9`, r.to(t, Violation))
 }
 
 // TestOneStartOneState plays a run with acts and steps, and then its start.
@@ -105,28 +150,33 @@ func TestOneStartOneState(t *testing.T) {
 	if !simulated.OneTrace {
 		t.Skip("needs the overlay of testbed/simulated/onetrace, and -tags onetrace")
 	}
-	warm, end := run(t, "1~3") // what is initialized at its first use
-	await(t, warm)
-	end()
-	w, first := run(t, "5~7")
-	await(t, w)
-	require.NoError(t, w.Act(t.Context(), console.Request{Do: "freeze", Node: leader(t, w)}))
-	require.NoError(t, w.Step(Election))
-	await(t, w)
-	for range 3 {
-		require.NoError(t, w.Step(Message))
-		await(t, w)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	play := func(t *testing.T) *running {
+		r := run(t, "5~7")
+		require.NoError(t, r.Act(t.Context(), console.Request{Do: "freeze", Node: r.leader(t)}))
+		r.to(t, Election)
+		for range 3 {
+			r.to(t, Message)
+		}
+		drain := console.Request{Do: "drain", Node: "data-1"}
+		_, err := r.Explain(t.Context(), drain)
+		require.NoError(t, err)
+		require.NoError(t, r.Act(t.Context(), drain))
+		r.stopAfter(5000)
+		require.NoError(t, r.SetPace(20, false))
+		r.await()
+		return r
 	}
-	_, err := w.Explain(t.Context(), console.Request{Do: "drain", Node: "data-1"})
-	require.NoError(t, err)
-	require.NoError(t, w.Act(t.Context(), console.Request{Do: "drain", Node: "data-1"}))
-	require.True(t, w.in(func(b *inside) { b.advance(b.now()+6*time.Second, "") }))
-	moment := w.Pace().Start
+	play(t).end() // what is initialized at its first use
+	r := play(t)
+	moment := r.Pace().Start
 	require.Contains(t, moment, "*step*")
-	want := first()
-	again, second := run(t, moment)
-	assert.Equal(t, moment, await(t, again).Start)
-	got := second()
+	r.end()
+	again := run(t, moment)
+	assert.Equal(t, moment, again.Pace().Start)
+	again.end()
+	want, got := r.sent[:r.at], again.sent[:again.at]
+	require.Equal(t, len(want), len(got))
 	for i := range min(len(want), len(got)) {
 		if want[i] != got[i] {
 			from := max(0, i-3)

@@ -11,7 +11,7 @@ export const chosen = () => node;
 /** start asks whether this viewer may act. */
 export function start(s) {
   state = s;
-  get('v1/rights').then(r => { may = r.act; drawn = ''; draw(); });
+  rights();
   $('confirm-no').addEventListener('click', () => $('confirm').close());
   $('confirm-do').addEventListener('click', async () => {
     $('confirm').close();
@@ -19,6 +19,9 @@ export function start(s) {
     if (error.error) text($('may'), error.error.message);
   });
 }
+
+/** rights asks whether this viewer may act on what is shown. */
+export const rights = () => get('v1/rights').then(r => { may = r.act; drawn = ''; draw(); });
 
 /** choose selects a node of the map. */
 export function choose(name) {

@@ -62,8 +62,12 @@ export function keyed(parent, keys, create, update, index = new Map()) {
 
 const two = n => String(n).padStart(2, '0');
 
-/** clock formats a time: of the wall clock, or seconds since the beginning of a recording. */
+/** simulated is when a cluster in virtual time begins, by its own clock. */
+const simulated = Date.UTC(2000, 0, 1);
+
+/** clock formats a time: of the wall clock, or seconds since the beginning of a recording or of a simulated cluster. */
 export function clock(ms, recording = false) {
+  if (!recording && ms < simulated + 1e10) [ms, recording] = [ms - simulated, true];
   if (recording) return (ms / 1000).toFixed(3) + ' s';
   const d = new Date(ms);
   return `${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}.${String(d.getMilliseconds()).padStart(3, '0')}`;

@@ -8,6 +8,7 @@
 // # Files, in reading order
 //
 //   - main.go: the folder and its parts.
+//   - living.go: the cluster for the browser.
 //   - recordings.go: scenarios are played by the simulator, and recorded.
 package main
 
@@ -56,6 +57,9 @@ func build(out string) error {
 		return err
 	}
 	if err := program(made, work, "player", "./testbed/playground/player"); err != nil {
+		return err
+	}
+	if err := living(made, work); err != nil {
 		return err
 	}
 	if err := recordings(made, work); err != nil {

@@ -3,6 +3,7 @@
 //
 //   - worker.js: runs a Go program that answers the page.
 //   - playground.js, chooser.html, playground.css: the choice of a recording.
+//   - living.js, living.html: the living cluster.
 //   - scenarios/: what is recorded, by package build.
 package page
 
@@ -16,7 +17,7 @@ import (
 	"conclave/testbed/console"
 )
 
-//go:embed worker.js playground.js playground.css chooser.html
+//go:embed worker.js playground.js living.js playground.css chooser.html living.html
 var own embed.FS
 
 // policy lets the page load its own files and run its own WebAssembly, and nothing else. The
@@ -45,7 +46,7 @@ func Files() (map[string][]byte, error) {
 		{`<meta charset="utf-8">`, `<meta charset="utf-8">` + "\n" + `<meta http-equiv="Content-Security-Policy" content="` + policy + `">`},
 		{`<title>Conclave console</title>`, `<title>Conclave playground</title>`},
 		{`<script type="module" src="main.js">`, `<link rel="stylesheet" href="playground.css">` + "\n" + `<script type="module" async src="transport.js"></script>` + "\n" + `<script type="module" src="playground.js">`},
-		{"</header>\n", "</header>\n" + string(out["chooser.html"])},
+		{"</header>\n", "</header>\n" + string(out["chooser.html"]) + string(out["living.html"])},
 	} {
 		if n := strings.Count(index, change[0]); n != 1 {
 			return nil, fmt.Errorf("the console's index.html has %q %d times, want once", change[0], n)
@@ -54,6 +55,7 @@ func Files() (map[string][]byte, error) {
 	}
 	out["index.html"] = []byte(index)
 	delete(out, "chooser.html")
+	delete(out, "living.html")
 	return out, nil
 }
 

@@ -1,6 +1,7 @@
 // The recordings of the playground: which one is shown and at which moment, in the page and in its address.
 import {$, text} from './dom.js';
 import * as address from './address.js';
+import * as living from './living.js';
 import {parts} from './main.js';
 import {post} from './transport.js';
 
@@ -38,14 +39,14 @@ async function open() {
   busy = false;
 }
 
-$('recording').addEventListener('change', () => { address.set({recording: $('recording').value, at: '', record: ''}); open(); });
-addEventListener('hashchange', () => { if (address.get('recording')) open(); });
+$('recording').addEventListener('change', () => { if (living.running) { shown = ''; living.leave(); } address.set({recording: $('recording').value, at: '', record: ''}); open(); });
+addEventListener('hashchange', () => { if (address.get('recording') && !living.running) open(); });
 
 /** The address follows the position, not more often than browsers permit. */
 parts.push({show(s, changed) {
-  if (busy || !shown || !s.playback || !changed.has('playback')) return;
+  if (busy || living.running || !shown || !s.playback || !changed.has('playback')) return;
   position = {at: String(Number((s.playback.atMs / 1000).toFixed(9))), record: String(s.playback.record)};
-  timer ||= setTimeout(() => { timer = 0; if (!busy) address.set({recording: shown, ...position}); }, 500);
+  timer ||= setTimeout(() => { timer = 0; if (!busy && !living.running) address.set({recording: shown, ...position}); }, 500);
 }});
 
-open();
+if (!living.running) open();

@@ -22,6 +22,8 @@ async function run() {
     throw new Error('this browser is too old: it needs WebAssembly and DecompressionStream, as all have since 2023');
   }
   const go = new Go();
+  let drawn = 1; // what is random in the program is the same each time, so that one start has one state
+  Object.defineProperty(self.crypto, 'getRandomValues', {value: bytes => bytes.forEach((_, i) => { drawn = Math.imul(drawn, 1103515245) + 12345; bytes[i] = drawn >>> 16; })});
   const {instance} = await WebAssembly.instantiateStreaming(code(`${self.location.search.slice(1)}.wasm.gz`), go.importObject);
   await go.run(instance);
   throw new Error('the program has ended; load the page again');

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestPlayground_Living starts the cluster in the page, breaks it as a person does, and
+// opens the address of a moment in a second browser.
+func TestPlayground_Living(t *testing.T) {
+	chromium(t)
+	host := httptest.NewServer(http.FileServer(http.Dir(builtPlayground(t))))
+	defer host.Close()
+	s := newScreen(t)
+	s.run(chromedp.Navigate(host.URL))
+	s.opens("leader-killed")
+	assert.Regexp(t, `loads \d+\.\d MB`, s.text("living-start"))
+	began := time.Now()
+	s.js(`document.getElementById('living-start').click()`)
+	s.until(`!document.getElementById('living-pace').hidden`)
+	t.Logf("the cluster runs %d ms after the click", time.Since(began).Milliseconds())
+	s.led(0)
+	t.Logf("a leader is on the page %d ms after the click", time.Since(began).Milliseconds())
+	s.until(`document.getElementById('missing').textContent === '0'`)
+	s.js(`window.killed = 0; document.getElementById('confirm-do').addEventListener('click', () => { window.killed = performance.now(); }, {once: true});
+		new MutationObserver(() => { window.led ||= performance.now(); }).observe(document.getElementById('term'), {childList: true, characterData: true, subtree: true})`)
+	s.killsTheLeader()
+	t.Logf("the next term is on the page %.0f ms after the click on kill", eval[float64](s, `window.led - window.killed`))
+	assert.Equal(t, "0", s.text("missing"))
+	s.freezesTheLeader()
+	s.on("data-2", "drain")
+	s.until(`document.querySelector('[data-node=data-2]').textContent.includes('blacklisted')`)
+
+	// Time stands still, and moves by steps.
+	pause := func(paused bool) {
+		s.js(`document.getElementById('living-pause').click()`)
+		s.until(fmt.Sprintf(`document.getElementById('living-pause').dataset.paused === '%t'`, paused))
+	}
+	pause(true)
+	at := s.text("living-at")
+	time.Sleep(time.Second)
+	assert.Equal(t, at, s.text("living-at"))
+	s.js(`document.querySelector('[data-living-step=message]').click()`)
+	s.until(`/^[0-9.]+ s: \S+ to \S+: ./.test(document.getElementById('living-reached').textContent)`)
+	pause(false)
+	s.playsAStorm()
+	pause(true)
+	assert.Equal(t, "0", s.text("broken"))
+	s.until(`location.hash.includes('living=') && decodeURIComponent(location.hash).includes('~' + Number.parseFloat(document.getElementById('living-at').textContent))`)
+
+	// Somebody else sees the same.
+	const shown = `['living-at', 'leader', 'term', 'missing'].map(id => document.getElementById(id).textContent)`
+	want := eval[[]string](s, shown)
+	t.Log(eval[string](s, `decodeURIComponent(location.hash)`), want)
+	other := newScreen(t)
+	other.run(chromedp.Navigate(eval[string](s, `location.href`)))
+	other.patience(`document.getElementById('living-pause').dataset.paused === 'true'`)
+	other.until(`document.getElementById('living-at').textContent === '` + want[0] + `'`)
+	assert.Equal(t, want, eval[[]string](other, shown))
+
+	// Recordings are there again.
+	s.js(`const r = document.getElementById('recording'); r.value = 'drain'; r.dispatchEvent(new Event('change'))`)
+	s.opens("drain")
+	require.Empty(t, s.errors(), "errors in the browser's console")
+	assert.Empty(t, other.errors(), "errors in the browser's console")
+}

@@ -1,0 +1,175 @@
+package playground
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync"
+	"time"
+
+	"conclave/testbed/console"
+	"conclave/testbed/simulated"
+)
+
+const (
+	stretch    = 10 * time.Millisecond // of virtual time, between two looks at what the viewer wants
+	workFor    = 25 * time.Millisecond // then the page's messages are let in, since in a browser there is one thread
+	lagAllowed = 200 * time.Millisecond
+	heapLeast  = 64 << 20 // bytes from which on garbage is collected
+)
+
+// Run plays the cluster, and shows it, until ctx ends.
+func (w *World) Run(ctx context.Context, hub *console.Hub) error {
+	if simulated.OneTrace { // the collector would change the order of the bubble's goroutines; see drive
+		defer debug.SetGCPercent(debug.SetGCPercent(-1))
+		runtime.GC()
+	}
+	var err error
+	var all sync.WaitGroup
+	all.Go(w.check)
+	all.Go(func() {
+		defer close(w.checks)
+		w.bubble(func() { err = w.play(hub) })
+	})
+	w.drive(ctx)
+	select {
+	case w.jobs <- nil:
+	case <-w.over:
+	}
+	all.Wait()
+	return err
+}
+
+// Pace returns how time moves now.
+func (w *World) Pace() Pace {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p, s := w.pace, w.start
+	s.Acts, s.Moment = w.acts, max(w.now, s.Moment)
+	p.Step, p.Replays, p.AtMs, p.Start, p.HeapMiB = w.goal, w.now < w.start.Moment, float64(w.now.Microseconds())/1000, s.String(), int(heap()>>20)
+	return p
+}
+
+// SetPace changes how time moves; a step ends.
+func (w *World) SetPace(speed float64, paused bool) error {
+	if !(speed == Fast || speed >= 0.01 && speed <= 1000) {
+		return fmt.Errorf("speed %g: want 0.01 to 1000, or %d, as fast as it can", speed, Fast)
+	}
+	w.mu.Lock()
+	w.pace.Speed, w.pace.Paused, w.goal = speed, paused, ""
+	w.mu.Unlock()
+	w.wake.Set()
+	return nil
+}
+
+// Step moves time until a goal is reached, and then pauses. It returns at once.
+func (w *World) Step(goal Goal) error {
+	limit, ok := limits[goal]
+	if !ok {
+		return fmt.Errorf("step to %q: want %s, %s or %s", goal, Message, Election, Violation)
+	}
+	w.mu.Lock()
+	w.goal, w.limit, w.pace.Reached, w.pace.Paused = goal, w.now+limit, "", true
+	w.mu.Unlock()
+	w.wake.Set()
+	return nil
+}
+
+// drive moves time as the viewer wants it, until ctx ends or no job is taken any more.
+func (w *World) drive(ctx context.Context) {
+	collectAt := uint64(heapLeast)
+	worked := time.Now()
+	fresh := true     // a run at one speed begins
+	var from struct { // its beginning
+		real  time.Time
+		now   time.Duration
+		speed float64
+	}
+	for ctx.Err() == nil {
+		w.mu.Lock()
+		now, goal, speed, paused, moment := w.now, w.goal, w.pace.Speed, w.pace.Paused, w.start.Moment
+		w.mu.Unlock()
+		if goal == "" && now >= moment && paused {
+			fresh = true
+			if w.idle != nil {
+				w.idle()
+			}
+			select {
+			case <-w.wake.C():
+			case <-ctx.Done():
+			case <-w.over:
+				return
+			}
+			continue
+		}
+		if fresh || speed != from.speed || goal != "" || now < moment {
+			from.real, from.now, from.speed, fresh = time.Now(), now, speed, false
+		}
+		to := now + stretch
+		if goal == "" && now < moment {
+			to = min(to, moment)
+		} else if goal == "" && speed != Fast {
+			due := from.now + time.Duration(speed*float64(time.Since(from.real)))
+			if due-now > time.Duration(speed*float64(lagAllowed)) {
+				fresh = true // it cannot be so fast: what was missed is not made up for
+			}
+			if to = min(to, due.Truncate(quantum)); to <= now {
+				time.Sleep(workFor / 5)
+				worked = time.Now()
+				continue
+			}
+		}
+		if !w.move(now, to, goal, moment) {
+			return
+		}
+		if time.Since(worked) > workFor {
+			if simulated.OneTrace && heap() > collectAt {
+				runtime.GC()
+				collectAt = max(heapLeast, heap()*3/2)
+			}
+			time.Sleep(time.Millisecond)
+			worked = time.Now()
+		}
+	}
+}
+
+// move moves time until a moment or until the goal is reached, and reports whether the
+// bubble runs.
+func (w *World) move(now, to time.Duration, goal Goal, moment time.Duration) bool {
+	reached := ""
+	ran := w.in(func(b *inside) {
+		if goal == Message {
+			to = min(to, now+quantum)
+			b.fine = to
+		}
+		reached = b.advance(to, goal)
+		if goal == Message {
+			b.fine = b.now()
+			b.noteStep(now, b.fine)
+		}
+	})
+	if !ran {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case goal != "" && w.goal == goal && (reached != "" || w.now >= w.limit):
+		if reached == "" {
+			reached = fmt.Sprintf("no %s within %s", goal, limits[goal])
+		}
+		w.goal, w.pace.Reached = "", fmt.Sprintf("%s s: %s", seconds(w.now), reached)
+	case goal == "" && now < moment && w.now >= moment:
+		w.pace.Paused = true
+	}
+	return true
+}
+
+// heap returns the bytes of objects, dead ones included.
+func heap() uint64 {
+	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
+}

@@ -1,0 +1,82 @@
+//go:build js && wasm
+
+// Living is the simulated cluster in a worker of the playground's page. The page posts a
+// start (playground.ParseStart) to v1/start, once; from then on the worker answers as the
+// console's server does with a live cluster, and v1/pace says and sets how time moves.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"runtime/debug"
+	"testing"
+	"testing/synctest"
+
+	_ "conclave/internal/bubble"
+	"conclave/testbed/playground"
+	"conclave/testbed/playground/glue"
+)
+
+const memoryLimit = 260 << 20 // bytes of Go; the garbage of a long run is collected before it is reached
+
+// main is a test, since only a test has a bubble.
+func main() {
+	debug.SetMemoryLimit(memoryLimit)
+	os.Args = os.Args[:1]
+	all := func(string, string) (bool, error) { return true, nil }
+	testing.Main(all, []testing.InternalTest{{Name: "playground", F: serve}}, nil, nil)
+}
+
+func serve(t *testing.T) {
+	ctx := context.Background()
+	var s *glue.Server
+	var world *playground.World // set by the first message
+	s = glue.NewServer(map[string]glue.Handler{
+		"POST v1/start": func(_ context.Context, body []byte) (any, error) {
+			var text string
+			if err := json.Unmarshal(body, &text); err != nil {
+				return nil, err
+			}
+			start, err := playground.ParseStart(text)
+			if err != nil {
+				return nil, err
+			}
+			if world != nil {
+				return nil, errStarted
+			}
+			world = playground.New(start, func(f func()) { synctest.Test(t, func(*testing.T) { f() }) })
+			s.Show(ctx, world)
+			return world.Pace(), nil
+		},
+		"GET v1/pace": func(context.Context, []byte) (any, error) {
+			if world == nil {
+				return nil, errNotStarted
+			}
+			return world.Pace(), nil
+		},
+		"POST v1/pace": func(_ context.Context, body []byte) (any, error) {
+			if world == nil {
+				return nil, errNotStarted
+			}
+			p := world.Pace()
+			p.Step = ""
+			err := json.Unmarshal(body, &p)
+			switch {
+			case err != nil:
+			case p.Step != "":
+				err = world.Step(p.Step)
+			default:
+				err = world.SetPace(p.Speed, p.Paused)
+			}
+			return world.Pace(), err
+		},
+	})
+	s.Serve(ctx, glue.Messages())
+}
+
+var (
+	errStarted    = errors.New("a worker runs one cluster: begin another one")
+	errNotStarted = errors.New("no cluster runs yet")
+)
