@@ -100,8 +100,8 @@ func (ns *nodes) hear(n *dataNode, open bool) {
 }
 
 // unheard returns the addresses of the data nodes whose feeds could not be opened
-// for a time, sorted, and whether these are more than half of all.
-func (ns *nodes) unheard(limit time.Duration) (addresses []string, most bool) {
+// for a time, sorted.
+func (ns *nodes) unheard(limit time.Duration) (addresses []string) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
 	for _, a := range slices.Sorted(maps.Keys(ns.byAddress)) {
@@ -109,7 +109,7 @@ func (ns *nodes) unheard(limit time.Duration) (addresses []string, most bool) {
 			addresses = append(addresses, a)
 		}
 	}
-	return addresses, 2*len(addresses) > len(ns.byAddress)
+	return addresses
 }
 
 func (ns *nodes) wakeWriters() {

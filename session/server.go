@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"runtime"
+	"slices"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -139,19 +140,25 @@ func (s *Server) routes(string) (http.Handler, error) {
 	return r, nil
 }
 
-// isCutOff reports whether most data nodes have not been heard for a node lease, although
-// they live: the meta leader has not lost so many at once that it protects them. A leader
-// that is silent says nothing about them.
+// isCutOff reports whether most of the data nodes on the member list have not been heard
+// for a node lease, although they live: a dead one leaves the list, unless the meta leader
+// has lost so many at once that it protects them. A leader that is silent says nothing
+// about them.
 func (s *Server) isCutOff() bool {
-	_, most := s.nodes.unheard(s.meta.NodeLease())
-	return most && (!s.view.State().Freeze.Frozen || s.LeaderSilent())
+	unheard, state := s.nodes.unheard(s.meta.NodeLease()), s.view.State()
+	members, silent := state.Members.Of(conclave.RoleData), 0
+	for _, m := range members {
+		if slices.Contains(unheard, m.Address) {
+			silent++
+		}
+	}
+	return 2*silent > len(members) && (!state.Freeze.Frozen || s.LeaderSilent())
 }
 
 // unheard returns the data nodes that each beat reports. The meta leader finds a
 // dead one first.
 func (s *Server) unheard() []string {
-	addresses, _ := s.nodes.unheard(s.meta.NodeLease())
-	return addresses
+	return s.nodes.unheard(s.meta.NodeLease())
 }
 
 // report returns what each beat carries.

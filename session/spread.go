@@ -44,7 +44,7 @@ const (
 // whether another session is better off, after a power cut for instance. So it asks
 // one client in spreadShare each second, and all of them once one of these has
 // moved: a client does so when data has everything from the other session. The
-// first ones have announced no linger: with one, an end in order is no move.
+// first ones have announced no linger, which ends with a move.
 type spread struct {
 	node     conclave.NodeID
 	beat     time.Duration

@@ -27,6 +27,10 @@ import (
 	"conclave/testbed/playground/page"
 )
 
+// work is the folder for what is needed on the way, by a name that is the same in each
+// checkout: a program has the names of modules that are replaced.
+const work = "./.tools/playground"
+
 // marker is a file that only a playground has: a folder without it is not replaced.
 const marker = "wasm_exec.js"
 
@@ -43,8 +47,7 @@ func build(out string) error {
 	if err := mayReplace(out); err != nil {
 		return err
 	}
-	work, err := os.MkdirTemp("", "playground")
-	if err != nil {
+	if err := errors.Join(os.RemoveAll(work), os.MkdirAll(work, 0o750)); err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(work) }()                                         // a temporary folder

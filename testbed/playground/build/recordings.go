@@ -48,6 +48,10 @@ func recordings(out, work string) error {
 // simulator compiles the simulator without a guard, and with the overlay by which one seed
 // gives one trace.
 func simulator(work, guard string) (string, error) {
+	work, err := filepath.Abs(work)
+	if err != nil {
+		return "", err
+	}
 	dir, err := os.MkdirTemp(work, "simulator")
 	if err != nil {
 		return "", err

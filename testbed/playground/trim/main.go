@@ -25,7 +25,7 @@ import (
 )
 
 func main() {
-	out := flag.String("out", "", "write the copies to this folder, which must not exist")
+	out := flag.String("out", "", "write the copies to this folder in the module, by its name from there; it must not exist")
 	flag.Parse()
 	if err := run(*out); err != nil {
 		fmt.Fprintln(os.Stderr, "trim:", err)
@@ -50,10 +50,6 @@ func run(out string) error {
 	if out == "" {
 		return fmt.Errorf("-out is required")
 	}
-	out, err := filepath.Abs(out)
-	if err != nil {
-		return err
-	}
 	if err := os.MkdirAll(out, 0o750); err != nil {
 		return err
 	}
@@ -70,7 +66,7 @@ func run(out string) error {
 		if all[path], err = copyOf(path, out); err != nil {
 			return err
 		}
-		gomod = fmt.Appendf(gomod, "\nreplace %s => %s\n", path, all[path].dir)
+		gomod = fmt.Appendf(gomod, "\nreplace %s => ./%s\n", path, filepath.ToSlash(all[path].dir))
 	}
 	for _, change := range []func(modules) error{compiles, withoutData, split} {
 		if err := change(all); err != nil {
