@@ -52,7 +52,8 @@ func (w *World) Pace() Pace {
 	return p
 }
 
-// SetPace changes how time moves; a step ends.
+// SetPace changes how time moves; a step ends. After a pause time stands still when it
+// returns.
 func (w *World) SetPace(speed float64, paused bool) error {
 	if !(speed == Fast || speed >= 0.01 && speed <= 1000) {
 		return fmt.Errorf("speed %g: want 0.01 to 1000, or %d, as fast as it can", speed, Fast)
@@ -61,6 +62,9 @@ func (w *World) SetPace(speed float64, paused bool) error {
 	w.pace.Speed, w.pace.Paused, w.goal = speed, paused, ""
 	w.mu.Unlock()
 	w.wake.Set()
+	if paused {
+		w.in(func(*inside) {})
+	}
 	return nil
 }
 
@@ -140,6 +144,12 @@ func (w *World) drive(ctx context.Context) {
 func (w *World) move(now, to time.Duration, goal Goal, moment time.Duration) bool {
 	reached := ""
 	ran := w.in(func(b *inside) {
+		w.mu.Lock()
+		late := goal == "" && now >= moment && w.pace.Paused
+		w.mu.Unlock()
+		if late {
+			return
+		}
 		if goal == Message {
 			to = min(to, now+quantum)
 			b.fine = to

@@ -56,7 +56,9 @@ func run(t *testing.T, start string) *running {
 		_, _ = h.Write(x.Data)
 		r.sent = append(r.sent, fmt.Sprintf("%d %s > %s %s %d %x", time.Now().UnixNano(), x.From, x.To, x.What, len(x.Data), h.Sum32()))
 		if len(r.sent) == r.stop {
-			assert.NoError(t, r.SetPace(1, true))
+			r.World.mu.Lock() // SetPace would wait for this message
+			r.pace.Paused = true
+			r.World.mu.Unlock()
 		}
 	}
 	ended := make(chan struct{})
@@ -119,6 +121,11 @@ func TestPause_StandsStill(t *testing.T) {
 	r.stopAfter(100)
 	require.NoError(t, r.SetPace(100, false))
 	assert.Greater(t, r.await().AtMs, 8000.)
+	require.NoError(t, r.SetPace(Fast, false))
+	require.NoError(t, r.SetPace(1, true))
+	at := r.Pace().AtMs
+	time.Sleep(50 * time.Millisecond)
+	assert.InDelta(t, at, r.Pace().AtMs, 0)
 	assert.Error(t, r.SetPace(-1, false))
 }
 
