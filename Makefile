@@ -49,7 +49,7 @@ play: build ## a cluster, its clients and a page on which it can be watched and 
 	@$(BIN)/conclave up --console --clients 2
 
 .PHONY: playground
-playground: ## recordings of failures as a page of static files, in playground/: any host can serve it (docs/playground.md)
+playground: ## recordings of failures, and a cluster to break, as a page of static files in playground/: any host can serve it (docs/playground.md)
 	$(GO) run ./testbed/playground/build -o playground
 
 pictures: ## draw docs/console-*.png again, by the browser test

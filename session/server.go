@@ -145,7 +145,7 @@ func (s *Server) routes(string) (http.Handler, error) {
 // has lost so many at once that it protects them. A leader that is silent says nothing
 // about them.
 func (s *Server) isCutOff() bool {
-	unheard, state := s.nodes.unheard(s.meta.NodeLease()), s.view.State()
+	unheard, state := s.unheard(), s.view.State()
 	members, silent := state.Members.Of(conclave.RoleData), 0
 	for _, m := range members {
 		if slices.Contains(unheard, m.Address) {

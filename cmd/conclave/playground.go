@@ -26,8 +26,8 @@ func (a *app) playgroundCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "playground [DIR]", Short: "Try failures in a browser, without a cluster", Args: want("[DIR]"),
 		Long: `Serve the folder that "make playground" has made, as any host of static files can: a page
-with recordings of failures. It is for trying the page, so it listens on a loopback
-address only.`,
+with recordings of failures and a cluster to break. It is for trying the page, so it
+listens on a loopback address only.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := playgroundFolder
 			if len(args) > 0 {

@@ -50,8 +50,9 @@ func build(out string) error {
 	if err := errors.Join(os.RemoveAll(work), os.MkdirAll(work, 0o750)); err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(work) }()                                         // a temporary folder
-	made := filepath.Clean(out) + ".new"                                              // beside the folder, which stays as it is if the build fails
+	defer func() { _ = os.RemoveAll(work) }()
+	// Beside the folder, which stays as it is if the build fails.
+	made := filepath.Clean(out) + ".new"
 	if err := errors.Join(os.RemoveAll(made), os.MkdirAll(made, 0o755)); err != nil { //nolint:gosec // for everyone
 		return err
 	}
