@@ -54,13 +54,16 @@ func mustExec(t *testing.T, tx *stdsql.Tx, statement string, args ...any) {
 	require.NoError(t, err, statement)
 }
 
-// waiting waits until a statement of the code under test waits for a row.
-// (MySQL updates this table at most ten times a second.)
+// waiting waits until a statement of the code under test waits for a row. (MySQL updates
+// the table of transactions at most ten times a second: it can still list one of the
+// test before, whose connection was to another database.)
 func waiting(t *testing.T, db *conclavesql.DB, words string) {
 	t.Helper()
+	const query = "SELECT COUNT(*) FROM information_schema.innodb_trx t JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id " +
+		"WHERE p.db = DATABASE() AND t.trx_state = 'LOCK WAIT' AND t.trx_query LIKE ?"
 	require.Eventually(t, func() bool {
 		var n int
-		err := db.QueryRow(t.Context(), "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT' AND trx_query LIKE ?", []any{"%" + words + "%"}, &n)
+		err := db.QueryRow(t.Context(), query, []any{"%" + words + "%"}, &n)
 		return err == nil && n == 1
 	}, 10*time.Second, 150*time.Millisecond, "a statement with %s waits for a row", words)
 }
