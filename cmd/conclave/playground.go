@@ -91,7 +91,7 @@ func (a *app) servePlayground(ctx context.Context, ln net.Listener, dir string) 
 func playgroundFiles(next http.Handler) http.Handler {
 	types := map[string]string{
 		".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
-		".svg": "image/svg+xml", ".gz": "application/octet-stream", ".rec": "application/octet-stream",
+		".svg": "image/svg+xml", ".br": "application/octet-stream", ".gz": "application/octet-stream", ".rec": "application/octet-stream",
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

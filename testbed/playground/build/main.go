@@ -18,11 +18,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/andybalholm/brotli"
 
 	"conclave/testbed/playground/page"
 )
@@ -30,6 +33,9 @@ import (
 // work is the folder for what is needed on the way, by a name that is the same in each
 // checkout: a program has the names of modules that are replaced.
 const work = "./.tools/playground"
+
+// trimmed is the folder of the modules that programs are compiled with.
+const trimmed = work + "/trimmed"
 
 // marker is a file that only a playground has: a folder without it is not replaced.
 const marker = "wasm_exec.js"
@@ -60,10 +66,13 @@ func build(out string) error {
 	if err := pages(made); err != nil {
 		return err
 	}
-	if err := program(made, work, "player", "./testbed/playground/player"); err != nil {
+	if _, err := goTool(nil, "run", "./testbed/playground/trim", "-out", trimmed); err != nil {
 		return err
 	}
-	if err := living(made, work); err != nil {
+	if err := program(made, "player.wasm.gz", "./testbed/playground/player"); err != nil {
+		return err
+	}
+	if err := living(made); err != nil {
 		return err
 	}
 	if err := recordings(made, work); err != nil {
@@ -110,10 +119,11 @@ func pages(out string) error {
 	return nil
 }
 
-// program compiles a package for the worker, as NAME.wasm.gz. flags are those of go build.
-func program(out, work, name, pkg string, flags ...string) error {
-	file := filepath.Join(work, name+".wasm")
-	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", file}, flags...)
+// program compiles a package for the worker, and packs it as the name's ending says. flags
+// are those of go build.
+func program(out, name, pkg string, flags ...string) error {
+	file := filepath.Join(work, strings.TrimSuffix(name, filepath.Ext(name)))
+	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-modfile", trimmed + "/wasm.mod", "-o", file}, flags...)
 	if _, err := goTool([]string{"GOOS=js", "GOARCH=wasm", "CGO_ENABLED=0"}, append(args, pkg)...); err != nil {
 		return err
 	}
@@ -122,17 +132,19 @@ func program(out, work, name, pkg string, flags ...string) error {
 		return err
 	}
 	var packed bytes.Buffer
-	zip, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
-	if err != nil {
+	var packer io.WriteCloser = brotli.NewWriterOptions(&packed, brotli.WriterOptions{Quality: 9, LGWin: 24})
+	if filepath.Ext(name) == ".gz" {
+		if packer, err = gzip.NewWriterLevel(&packed, gzip.BestCompression); err != nil {
+			return err
+		}
+	}
+	if _, err := packer.Write(code); err != nil {
 		return err
 	}
-	if _, err := zip.Write(code); err != nil {
+	if err := packer.Close(); err != nil {
 		return err
 	}
-	if err := zip.Close(); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(out, name+".wasm.gz"), packed.Bytes(), 0o644) //nolint:gosec // for everyone
+	return os.WriteFile(filepath.Join(out, name), packed.Bytes(), 0o644) //nolint:gosec // for everyone
 }
 
 // goTool runs the go command, and returns its output.
@@ -159,7 +171,7 @@ func sizes(out string) error {
 			return err
 		}
 		all += info.Size()
-		if ext := filepath.Ext(name); ext == ".gz" || ext == ".rec" {
+		if ext := filepath.Ext(name); ext == ".gz" || ext == ".br" || ext == ".rec" {
 			fmt.Printf("%9d %s\n", info.Size(), name)
 		}
 		return nil

@@ -38,9 +38,14 @@ func messageOf(v js.Value) Message {
 	case js.TypeString:
 		m.Body = []byte(body.String())
 	case js.TypeObject:
-		bytes := js.Global().Get("Uint8Array").New(body)
-		m.Body = make([]byte, bytes.Length())
-		js.CopyBytesToGo(m.Body, bytes)
+		m.Body = bytesOf(js.Global().Get("Uint8Array").New(body))
 	}
 	return m
+}
+
+// bytesOf copies a Uint8Array.
+func bytesOf(v js.Value) []byte {
+	b := make([]byte, v.Length())
+	js.CopyBytesToGo(b, v)
+	return b
 }

@@ -67,7 +67,7 @@ document.addEventListener('visibilitychange', () => {
   move({paused: hidden});
 });
 
-fetch('living.wasm.gz', {method: 'HEAD'}).then(r => {
+fetch('living.wasm.br', {method: 'HEAD'}).then(r => {
   const bytes = Number(r.headers.get('Content-Length'));
   if (bytes) text($('living-start'), `Start a cluster in this page (loads ${(bytes / 1e6).toFixed(1)} MB)`);
 });

@@ -3,6 +3,8 @@
 // Player is the console of recordings in a worker of the playground's page. The page
 // posts a recording to v1/recording; from then on the worker answers as the console's
 // server does with that recording (package recorded).
+//
+// In the worker of the living cluster it only unpacks that program.
 package main
 
 import (
@@ -15,6 +17,9 @@ import (
 )
 
 func main() {
+	if glue.Unpack() {
+		return
+	}
 	ctx := context.Background()
 	var s *glue.Server
 	s = glue.NewServer(map[string]glue.Handler{

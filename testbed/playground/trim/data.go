@@ -24,8 +24,11 @@ const (
 
 // withoutData removes what no statement of Conclave needs: the weights of other collations,
 // spatial reference systems and functions, and filters in JSON paths, which are evaluated
-// by go/types.
+// by go/types. It also removes the HTTP server from the packer.
 func withoutData(m modules) error {
+	if err := os.Remove(filepath.Join(m[packer].dir, "http.go")); err != nil {
+		return err
+	}
 	e := m[engine]
 	if err := collationsOnly(e); err != nil {
 		return err

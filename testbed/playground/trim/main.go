@@ -1,5 +1,5 @@
-// Trim writes copies of the embedded database's modules, changed so that they build for
-// js/wasm, load fast, and start fast, and a go.mod that uses them:
+// Trim writes copies of modules of the playground, mostly of the embedded database, changed
+// so that they build for js/wasm, load fast, and start fast, and a go.mod that uses them:
 //
 //	go run ./testbed/playground/trim -out DIR
 //	GOOS=js GOARCH=wasm go build -modfile DIR/wasm.mod ./testbed/playground/living
@@ -38,6 +38,7 @@ const (
 	engine = "github.com/dolthub/go-mysql-server"
 	parser = "github.com/dolthub/vitess"
 	paths  = "github.com/dolthub/jsonpath"
+	packer = "github.com/andybalholm/brotli"
 )
 
 // module is a copy of one.
@@ -62,7 +63,7 @@ func run(out string) error {
 		return err
 	}
 	all := modules{}
-	for _, path := range []string{engine, parser, paths} {
+	for _, path := range []string{engine, parser, paths, packer} {
 		if all[path], err = copyOf(path, out); err != nil {
 			return err
 		}
