@@ -117,7 +117,7 @@ test-long: ## the suites that take minutes each: those of test-slow, stories, st
 	TEST_ALL=1 $(GO) test -count=1 ./internal/archtest ./internal/devdb ./meta ./session
 	@$(MAKE) --no-print-directory test-slow SLOW_PACKAGES='$(filter-out ./internal/archtest ./meta ./session,$(SLOW_PACKAGES))'
 	$(GO) test -count=1 -run '^TestStories$$' ./testbed/simulated -args -all
-	@for suite in 'sim STORIES=1' 'sim SEEDS=2000' 'sim TWICE=20' 'sim RACED=1 SEEDS=50' 'fuzz FUZZTIME=60s' 'soak FOR=5m'; do \
+	@for suite in 'sim STORIES=1' 'sim STORIES=1 TRIMMED=1' 'sim SEEDS=2000' 'sim TWICE=20' 'sim RACED=1 SEEDS=50' 'fuzz FUZZTIME=60s' 'soak FOR=5m'; do \
 	  echo "== make $$suite"; $(MAKE) --no-print-directory $$suite || exit 1; done
 
 test-containers: ## the image by every builder, the demo on both databases, and a cluster with TLS that consoles watch and break
@@ -156,11 +156,12 @@ SIM_CODE := ./meta/...,./data/...,./session/...,./client,./elector,./elector/ter
 SIM_RUN   = cd testbed/simulated && GOMAXPROCS=1 GOGC=400 GODEBUG=memprofilerate=0 '$(SIM)/sim.test' -test.timeout 0
 SIM_SUM   = cat '$(SIM)'/sum.? | awk '{ n += $$1; bad += $$2; s += $$3; if ($$4 > wall) wall = $$4 } END { printf "both together: %d storms played, %d failed; %.1f virtual hours in %.1f minutes, %.2f simulated hours per minute\n", n, bad, s / 3600, wall / 60, s / 60 / (wall + (wall == 0)) }'
 SIM_RECORD = $(if $(RECORD),-recording '$(abspath $(RECORD))',)
-sim: ## storms in virtual time: SEEDS=N (100) of them; SHRINK=0 as they are; SEED=n one, in full; STORIES=1 all stories; SCENARIO=NAME one; RECORD=FILE: of one, for the console; TWICE=N compared; COVER=1; RACED=1
+sim: ## storms in virtual time: SEEDS=N (100) of them; SHRINK=0 as they are; SEED=n one, in full; STORIES=1 all stories; SCENARIO=NAME one; RECORD=FILE: of one, for the console; TWICE=N compared; COVER=1; RACED=1; TRIMMED=1 on the playground's database
 	@$(if $(RECORD),$(if $(SEED)$(SCENARIO),true,echo 'RECORD needs SEED=n or SCENARIO=NAME'; exit 2),true)
 	@mkdir -p '$(SIM)'
 	@[ -e '$(SIM)/sim.test' ] || echo '$(FIRST)'
 	@if [ -z '$(RACED)' ] && $(GO) run ./testbed/simulated/onetrace -out '$(SIM)/overlay'; then set -- -overlay '$(SIM)/overlay/overlay.json' -tags onetrace; else set --; fi; \
+	  $(if $(TRIMMED),rm -rf .tools/trimmed && $(GO) run ./testbed/playground/trim -out .tools/trimmed && set -- "$$@" -modfile .tools/trimmed/wasm.mod &&) \
 	  $(if $(RACED),CGO_ENABLED=1) $(GO) test "$$@" $(if $(RACED),-race,) $(if $(COVER),-coverpkg=$(SIM_CODE),) -c -o '$(SIM)/sim.test' ./testbed/simulated
 ifdef SCENARIO
 	@$(SIM_RUN) -test.run '^TestStories$$' -timeline -scenario '$(or $(abspath $(wildcard $(SCENARIO))),$(SCENARIO))' -seed '$(or $(SEED),1)' -record '$(SIM)' $(SIM_RECORD); code=$$?; [ $$code = 2 ] || ls -1 '$(SIM)/$(basename $(notdir $(SCENARIO)))'.*; exit $$code
