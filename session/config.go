@@ -23,10 +23,10 @@ type Config struct {
 	// open. It is at least three times the client's ping interval, which is a
 	// fifth of it. Default 5 s.
 	ClientLease time.Duration
-	// SessionGrace is how long tombstones are remembered, also by clients; the
-	// time within which removals are counted together; and, with 5 s added, the
-	// longest time for which the push guard holds a push back. ClientLease is
-	// at most two thirds of it. Default 15 s, as on the data nodes.
+	// SessionGrace is how long tombstones are remembered once data has them, also
+	// by clients; the time within which removals are counted together; and, with
+	// 5 s added, the longest time for which the push guard holds a push back.
+	// ClientLease is at most two thirds of it. Default 15 s, as on the data nodes.
 	SessionGrace time.Duration
 	// PushWindow is the time after a push of a datum within which its further
 	// changes are merged, unless the switch push-window-ms overrides it.

@@ -84,7 +84,7 @@ func FuzzTake(f *testing.F) {
 		for _, c := range conns {
 			s.service.watches.leave(c)
 			c.End()
-			s.registry.Withdraw(s.registry.Holdings(c.Owner), 1<<20, now)
+			s.registry.Withdraw(s.registry.Holdings(c.Owner), 1<<20)
 			s.clients.release(c, s.registry.Release(c.Owner), true, now)
 			assert.Zero(t, s.registry.LiveOf(c.Owner))
 		}

@@ -71,7 +71,7 @@ func (s *fullSession) take(ctx context.Context, publishers []*wirev1.Publisher) 
 func (s *fullSession) settle() {
 	s.registry.do(func(r *registry.Registry) {
 		for n := range uint64(4) {
-			r.Settle(r.Take(0, "data-1", registry.Order(0)[n], 1<<20, 1<<20, time.Now()))
+			r.Settle(r.Take(0, "data-1", registry.Order(0)[n], 1<<20, 1<<20, time.Now()), time.Now())
 		}
 	})
 	s.room.settled.Notify()

@@ -312,7 +312,7 @@ func (c *clientService) enterMany(entries int) (turn *admit.Turn) {
 // good-bye, and waits until data has that, for a client lease at most.
 func (c *clientService) withdrawAll(ctx context.Context, conn *connection) {
 	withdraw := func(r *registry.Registry, h *registry.Holdings) (int, bool) {
-		return r.Withdraw(h, partAtOnce, time.Now())
+		return r.Withdraw(h, partAtOnce)
 	}
 	if c.registry.inParts(conn.Owner, withdraw) > 0 {
 		c.wakeWriters()

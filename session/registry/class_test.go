@@ -27,7 +27,7 @@ func TestTake_ClassesInTheirOrder(t *testing.T) {
 	put("changed", 1, false)
 	b := takeAny(r, 0, "data-1", 1<<20, 10, now)
 	require.Equal(t, 2, b.Len())
-	_, counted := r.Settle(b)
+	_, counted := r.Settle(b, now)
 	require.True(t, counted)
 	_, err := r.Subscribe(owner, &wirev1.Subscription{Id: "s", DataInfoId: keyOf("watched")}, now)
 	require.NoError(t, err)
@@ -97,7 +97,7 @@ func TestFull_OneSlowNodeDelaysNoOther(t *testing.T) {
 		assert.True(t, r.Full(limit))
 		for n, leader := range x.leaders {
 			if !x.stuck[leader] {
-				_, counted := r.Settle(takeAny(r, n, leader, 1<<30, 1000, now))
+				_, counted := r.Settle(takeAny(r, n, leader, 1<<30, 1000, now), now)
 				require.True(t, counted)
 			}
 		}

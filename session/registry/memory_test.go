@@ -56,7 +56,7 @@ func bytesPerRegistration(t testing.TB) float64 {
 		}
 		for _, slot := range r.Unwritten() {
 			for b := takeAny(r, slot, "data-1", 1<<20, batch, now); b.Len() > 0; b = takeAny(r, slot, "data-1", 1<<20, batch, now) {
-				_, counted := r.Settle(b)
+				_, counted := r.Settle(b, now)
 				require.True(t, counted)
 			}
 		}

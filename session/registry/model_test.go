@@ -49,8 +49,8 @@ func address(epoch conclave.Epoch) string { return "data-" + epoch.String() }
 type modelReg struct {
 	version   int64
 	withdrawn bool
-	owner     *Owner // nil: none
-	stored    bool
+	owner     *Owner    // nil: none
+	stored    time.Time // zero: not yet
 }
 
 // modelData is the copies of one session at the data nodes: the higher version
@@ -212,9 +212,11 @@ func (m *machine) put(t *rapid.T) {
 		wasHeldBack := m.heldBack(id)
 		old.owner = owner
 		m.regs[id] = old
-		old.stored = old.stored && (!wasHeldBack || m.heldBack(id))
+		if wasHeldBack && !m.heldBack(id) {
+			old.stored = time.Time{}
+		}
 		m.regs[id] = old
-		assert.Equal(t, old.stored, stored)
+		assert.Equal(t, !old.stored.IsZero(), stored)
 	default:
 		m.regs[id] = modelReg{version: v, withdrawn: p.Withdrawn, owner: owner}
 		assert.False(t, stored)
@@ -266,7 +268,7 @@ func (m *machine) write(t *rapid.T) {
 	if outcome == "overtaken" {
 		m.elect(n) // before the answer, which does not count
 	}
-	acks, counted := m.r.Settle(b)
+	acks, counted := m.r.Settle(b, m.now)
 	assert.Equal(t, outcome == "stored", counted)
 	if counted {
 		m.settled(t, message, acks)
@@ -280,10 +282,13 @@ func (m *machine) settled(t *rapid.T, b *wirev1.SlotBatch, acks []Ack) {
 		if !held {
 			continue
 		}
-		if !reg.stored && reg.owner != nil {
+		if !reg.stored.IsZero() {
+			continue
+		}
+		if reg.owner != nil {
 			want = append(want, Ack{p.GetId(), p.GetVersion(), reg.owner})
 		}
-		reg.stored = true
+		reg.stored = m.now
 		m.regs[p.GetId()] = reg
 	}
 	assert.ElementsMatch(t, want, acks, "each version is acknowledged once, to its owner")

@@ -46,7 +46,7 @@ func TestRegistration_IsHeldBackUntilSentAgain(t *testing.T) {
 	}
 	settle := func() (acks []Ack) {
 		b, _ := take()
-		acks, _ = r.Settle(b)
+		acks, _ = r.Settle(b, now)
 		return acks
 	}
 	old := active(&Owner{Client: "a"}, now)

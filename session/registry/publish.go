@@ -47,18 +47,16 @@ func (r *Registry) Put(sender *Owner, p *wirev1.Publisher, now time.Time) (store
 	if err := r.mayRegister(owner, old, reg); err != nil {
 		return false, err
 	}
-	r.replace(old, reg, owner, now)
+	r.replace(old, reg, owner)
 	return false, nil
 }
 
 // replace puts reg in the place of old, which may be nil, and queues it.
-func (r *Registry) replace(old, reg *registration, owner *Owner, now time.Time) {
+func (r *Registry) replace(old, reg *registration, owner *Owner) {
 	if old != nil {
 		r.drop(old)
 	}
-	if reg.withdrawn {
-		r.tombstones = append(r.tombstones, tombstone{reg, now.Add(r.grace)})
-	} else {
+	if !reg.withdrawn {
 		r.live++
 	}
 	r.byID[reg.id] = reg
@@ -140,12 +138,12 @@ func (r *Registry) Messages(h *Holdings, most, bytes int) (out []*wirev1.Publish
 // after their client said good-bye. It returns how many it has withdrawn, and whether
 // there are more. Removing this session's copies would not be enough: an older copy
 // at a session that the client has left recently would become visible again.
-func (r *Registry) Withdraw(h *Holdings, most int, now time.Time) (withdrawn int, more bool) {
+func (r *Registry) Withdraw(h *Holdings, most int) (withdrawn int, more bool) {
 	for _, old := range h.next(most) {
 		if old.withdrawn || old.version == conclave.MaxVersion {
 			continue
 		}
-		r.replace(old, &registration{id: old.id, key: old.key, version: old.version + 1, withdrawn: true}, h.owner, now)
+		r.replace(old, &registration{id: old.id, key: old.key, version: old.version + 1, withdrawn: true}, h.owner)
 		withdrawn++
 	}
 	return withdrawn, len(h.left) > 0
@@ -169,21 +167,18 @@ func (r *Registry) Release(owner *Owner) (left int) {
 // HasUnstored reports whether a registration of a connection is not stored yet.
 func (r *Registry) HasUnstored(owner *Owner) bool { return owner.unstored > 0 }
 
-// ForgetTombstones drops the tombstones that are stored and old enough.
+// ForgetTombstones drops the tombstones that data has had for the session grace. One
+// that it gets late is kept for as long as any other: the leader that has stored it may
+// be lost before another copy of the slot has it, while that still has an older version.
 func (r *Registry) ForgetTombstones(now time.Time) {
-	var unstored []tombstone // old enough, but data may have an older version
 	old := 0
 	for ; old < len(r.tombstones) && now.After(r.tombstones[old].forget); old++ {
-		switch reg := r.tombstones[old].reg; {
-		case r.byID[reg.id] != reg: // replaced, or dropped with its connection
-		case reg.stored.IsZero():
-			unstored = append(unstored, r.tombstones[old])
-		default:
+		if reg := r.tombstones[old].reg; r.byID[reg.id] == reg { // not replaced, nor dropped with its connection
 			r.drop(reg)
 		}
 	}
 	if old > 0 {
-		r.tombstones = append(unstored, r.tombstones[old:]...)
+		r.tombstones = slices.Clone(r.tombstones[old:])
 	}
 	r.giveBack()
 }

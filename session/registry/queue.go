@@ -137,7 +137,7 @@ type Ack struct {
 // Settle records that the slot's leader has the changes of a batch, and returns
 // the acknowledgements for their owners. counted is false if a newer epoch was
 // adopted meanwhile.
-func (r *Registry) Settle(b Batch) (acks []Ack, counted bool) {
+func (r *Registry) Settle(b Batch, now time.Time) (acks []Ack, counted bool) {
 	s, counted := r.current(b.Slot, b.Epoch)
 	if !counted {
 		return nil, false
@@ -153,6 +153,9 @@ func (r *Registry) Settle(b Batch) (acks []Ack, counted bool) {
 		}
 		if reg.stored.IsZero() && reg.owner != nil {
 			acks = append(acks, Ack{reg.id, reg.version, reg.owner})
+		}
+		if reg.stored.IsZero() && reg.withdrawn {
+			r.tombstones = append(r.tombstones, tombstone{reg, now.Add(r.grace)})
 		}
 		reg.setStored(b.Epoch)
 		r.trace.Claim(trace.Claim{Kind: trace.Settled, Slot: b.Slot, Epoch: b.Epoch, Subject: reg.id, Key: reg.key, Version: reg.version, Flag: reg.withdrawn})

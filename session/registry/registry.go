@@ -15,7 +15,7 @@ import (
 // concurrent use: its caller's lock guards it, and everything that it returns a
 // pointer to.
 type Registry struct {
-	grace time.Duration // how long tombstones are remembered
+	grace time.Duration // how long tombstones are remembered after data has stored them
 	trace trace.Sink    // receives each fact at the moment at which it becomes true
 
 	slots []*slotState // by number; may be more than the table has, see of
@@ -24,7 +24,7 @@ type Registry struct {
 	byID map[string]*registration
 	live int // registrations that are not tombstones
 
-	tombstones []tombstone // those in byID and some that were replaced, in the order in which they may be forgotten
+	tombstones []tombstone // those that are stored and some that were replaced, in the order in which they may be forgotten
 
 	topics map[string]*topic // by DataInfoID: those with a subscriber
 
@@ -80,6 +80,7 @@ func (r *Registry) Resize(n int, now time.Time) {
 	for _, s := range r.slots {
 		s.clear()
 	}
+	r.tombstones = nil // none is stored now
 	for _, id := range sortedKeys(r.byID) {
 		reg := r.byID[id]
 		reg.setStored(conclave.Epoch{})

@@ -51,13 +51,14 @@ func TestRegistry_AgreesWithModel(t *testing.T) {
 						withdrawn++
 					}
 				}
-				assert.Equal(t, withdrawn, withdraw(m.r, o, m.now))
+				assert.Equal(t, withdrawn, withdraw(m.r, o))
 			},
 			"forget": func(t *rapid.T) {
 				m.r.ForgetTombstones(m.now)
 				for id, reg := range m.regs {
 					if _, is := m.r.byID[id]; !is {
-						assert.True(t, reg.withdrawn && reg.stored, "only tombstones that are stored are forgotten")
+						assert.True(t, reg.withdrawn && !reg.stored.IsZero(), "only tombstones that are stored are forgotten")
+						assert.Greater(t, m.now.Sub(reg.stored), testGrace, "and not before they were for the session grace")
 						m.forgot[id] = reg.version
 						delete(m.regs, id)
 					}
@@ -114,7 +115,8 @@ func (m *machine) check(t *rapid.T) {
 	got := map[string]modelReg{}
 	for id, reg := range m.r.byID {
 		assert.Equal(t, slotOf(id), reg.slot.number)
-		got[id] = modelReg{reg.version, reg.withdrawn, reg.owner, !reg.stored.IsZero()}
+		got[id] = modelReg{reg.version, reg.withdrawn, reg.owner, m.regs[id].stored}
+		assert.Equal(t, m.regs[id].stored.IsZero(), reg.stored.IsZero())
 	}
 	if !assert.Equal(t, m.regs, got) {
 		t.FailNow()
@@ -158,7 +160,7 @@ func (m *machine) end(t *rapid.T) {
 	for _, n := range m.r.Unwritten() {
 		for b := takeAny(m.r, n, address(m.epochs[n]), 1<<20, 100, m.now); b.Len() > 0; b = takeAny(m.r, n, address(m.epochs[n]), 1<<20, 100, m.now) {
 			m.data.write(b.Message())
-			acks, _ := m.r.Settle(b)
+			acks, _ := m.r.Settle(b, m.now)
 			m.settled(t, b.Message(), acks)
 		}
 	}
@@ -166,7 +168,7 @@ func (m *machine) end(t *rapid.T) {
 	want := modelData{}
 	for id, reg := range m.regs {
 		want[id] = reg.version
-		assert.True(t, reg.stored, "everything is stored")
+		assert.False(t, reg.stored.IsZero(), "everything is stored")
 	}
 	for id := range maps.Clone(m.data) { // forgotten tombstones stay at data until it compacts them
 		if _, held := want[id]; !held && m.forgot[id] != 0 && m.forgot[id] == m.data[id] {

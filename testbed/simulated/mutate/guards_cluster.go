@@ -105,6 +105,8 @@ var clusterGuards = []guard{
 		"session/registry/publish.go", "return reg.withdrawn || reg.owner.fresh(now, r.grace)", "return reg.withdrawn || !now.IsZero()"}},
 	{name: "a withdrawal that data has is not repeated", test: test("./client", "TestReplay_RepeatsAStoredWithdrawal"), by: on("withdrawn-before-a-follower-heard", "withdrawn-before-a-follower-heard@2"), patch: patch{
 		"client/link.go", "range c.sorted() {\n\t\tl.queue(p)\n", "range c.sorted() {\n\t\tif p.forget.IsZero() {\n\t\t\tl.queue(p)\n\t\t}\n"}},
+	{name: "a session forgets withdrawals that data has", by: on("withdrawn-and-stored-late", "withdrawn-and-stored-late@2"), patch: patch{
+		"session/registry/queue.go", "tombstone{reg, now.Add(r.grace)}", "tombstone{reg, now}"}},
 	{name: "a session answers for its name's last life", test: test("./session", "TestDiffForAnotherIncarnation"), by: on("restarted-while-it-is-asked", "restarted-while-it-is-asked@2"), patch: patch{
 		"session/diff.go", "if wire.NodeIn(m.GetSession()) != d.config.Node {", "if wire.NodeIn(m.GetSession()).Name != d.config.Node.Name {"}},
 	{name: "an answer of another life is believed", test: test("./data", "TestDiff_RestartedSessionIsAnotherOwner"), by: on("restarted-while-it-is-asked", "restarted-while-it-is-asked@2"), patch: patch{
