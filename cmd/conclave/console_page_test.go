@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/testbed/console"
+	"conclave/testbed/console/journal"
 )
 
 // servedPage serves the page with a state of its own, and opens it.
@@ -25,10 +26,11 @@ func servedPage(t *testing.T, first console.State) (*console.Hub, *screen, strin
 // quiet is a source that shows nothing by itself, and does nothing.
 type quiet struct{ acts console.Acts }
 
-func (q quiet) Acts() console.Acts                                     { return q.acts }
-func (quiet) Act(context.Context, console.Request) error               { return nil }
-func (quiet) Explain(context.Context, console.Request) (string, error) { return "", nil }
-func (quiet) Run(ctx context.Context, _ *console.Hub) error            { <-ctx.Done(); return nil }
+func (q quiet) Acts() console.Acts                                         { return q.acts }
+func (quiet) Act(context.Context, console.Request) error                   { return nil }
+func (quiet) Explain(context.Context, console.Request) (string, error)     { return "", nil }
+func (quiet) Why(context.Context, console.Request) ([]journal.Link, error) { return nil, nil }
+func (quiet) Run(ctx context.Context, _ *console.Hub) error                { <-ctx.Done(); return nil }
 
 // actedPage is servedPage with a source, as one who may act.
 func actedPage(t *testing.T, first console.State, source console.Source) (*console.Hub, *screen, string) {

@@ -69,7 +69,7 @@ const rules = `
 	testbed/scenario, testbed/check/blackbox, testbed/outside < testbed/soak;
 	NONE < testbed/hostile;
 	testbed/scenario < testbed/demo;
-	wire/serve < testbed/console;
+	wire/serve, testbed/console/journal < testbed/console;
 	testbed/console, testbed/scenario, testbed/outside, internal/sleep < testbed/console/live;
 	testbed/console, testbed/console/journal < testbed/console/recorded < cmd/conclave;
 	testbed/console/live, testbed/simulated, internal/signal < testbed/playground;

@@ -89,6 +89,10 @@ func NewServer(c Config) *Server {
 		says, err := c.Source.Explain(ctx, q)
 		return map[string]string{"says": says}, err
 	})))
+	mux.Handle("POST /v1/why", s.watched(s.asked(func(ctx context.Context, q Request) (any, error) {
+		links, err := c.Source.Why(ctx, q)
+		return map[string]any{"links": links}, err
+	})))
 	mux.Handle("POST /v1/act", s.watched(s.asked(func(ctx context.Context, q Request) (any, error) {
 		return map[string]bool{"ok": true}, c.Source.Act(ctx, q)
 	})))

@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"conclave/testbed/console/journal"
 )
 
 // actor shows nothing, and notes what it was asked to do.
@@ -29,8 +31,9 @@ func (a *actor) Run(ctx context.Context, _ *Hub) error {
 	return nil
 }
 
-func (a *actor) Explain(context.Context, Request) (string, error) { return "it would", nil }
-func (a *actor) Acts() Acts                                       { return a.acts }
+func (a *actor) Explain(context.Context, Request) (string, error)     { return "it would", nil }
+func (a *actor) Why(context.Context, Request) ([]journal.Link, error) { return nil, nil }
+func (a *actor) Acts() Acts                                           { return a.acts }
 func (a *actor) Act(_ context.Context, r Request) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

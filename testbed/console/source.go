@@ -1,6 +1,10 @@
 package console
 
-import "context"
+import (
+	"context"
+
+	"conclave/testbed/console/journal"
+)
 
 // Source is what the page shows, and what can be done there: a running cluster, or a
 // recording. Its methods but Run are called from several goroutines at once.
@@ -12,6 +16,9 @@ type Source interface {
 	// Explain returns in one sentence what an act would do now, or why it cannot be
 	// done. It changes nothing.
 	Explain(ctx context.Context, r Request) (string, error)
+	// Why returns what led to the violation or to what was last, the newest first
+	// (journal.Why), or to the record of a recording that r.Value numbers.
+	Why(ctx context.Context, r Request) ([]journal.Link, error)
 	// Act does it. It returns when that has begun; what comes of it is shown.
 	Act(ctx context.Context, r Request) error
 }

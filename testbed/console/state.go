@@ -45,6 +45,7 @@ type State struct {
 	Marks    []Mark             `json:"marks"`     // of a recording: faults, elections and violations
 	Messages []Message          `json:"messages"`  // of a recording: the last ones before its position
 	Scenario []string           `json:"scenarios"` // that can be played here
+	Why      bool               `json:"why"`       // the source knows what led to an event
 }
 
 // Node is one process.
@@ -337,6 +338,7 @@ type Message struct {
 	Kind   string  `json:"kind"` // request, answer, transport
 	Fate   string  `json:"fate"` // arrived, lost, on its way
 	Bytes  int     `json:"bytes"`
+	Why    bool    `json:"why,omitempty"` // it is in the chain that was asked for
 }
 
 // Event is one line of the page's list of events.

@@ -27,6 +27,7 @@
 // A file uses what later files declare.
 //
 //   - drive.go: time is moved.
+//   - why.go: what led to an election or a violation.
 //   - world.go: the cluster in its bubble.
 //   - pace.go: speed, pause and steps.
 //   - start.go: what determines a run.

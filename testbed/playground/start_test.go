@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/testbed/console"
+	"conclave/testbed/scenario"
+	"conclave/testbed/simulated"
 )
 
 func TestParseStart_ReadsWhatStringHasWritten(t *testing.T) {
@@ -22,6 +24,16 @@ func TestParseStart_ReadsWhatStringHasWritten(t *testing.T) {
 	got, err := ParseStart(text)
 	require.NoError(t, err)
 	assert.Equal(t, s, got)
+}
+
+// What a failed storm prints is the fragment of an address.
+func TestParseStart_ReadsTheStormOfTheSimulator(t *testing.T) {
+	text, ok := strings.CutPrefix(simulated.Living(scenario.Storm(12, nil)), "#living=")
+	require.True(t, ok)
+	s, err := ParseStart(text)
+	require.NoError(t, err)
+	assert.Equal(t, []Act{{7 * time.Second, console.Request{Do: "storm", Value: "12"}}}, s.Acts)
+	assert.Equal(t, uint64(12), s.Seed)
 }
 
 func TestParseStart_RefusesWhatIsNoStart(t *testing.T) {

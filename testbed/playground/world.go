@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"testing/synctest"
 	"time"
@@ -18,16 +17,16 @@ import (
 	"conclave/testbed/console/live"
 	"conclave/testbed/simulated"
 	"conclave/testbed/simulated/simnet"
-	"conclave/testbed/simulated/wiretap"
 )
 
 const (
-	quantum     = time.Millisecond      // by which time moves; it ends at a multiple of it
-	fineQuantum = 10 * time.Microsecond // the same of a step to the next message
-	entriesKept = 60_000                // of the history that is checked
-	closeWithin = time.Minute
-	checkShare  = 20 // of the time, one part is used for checks
-	leaseOf     = testbed.DefaultLease
+	quantum      = time.Millisecond      // by which time moves; it ends at a multiple of it
+	fineQuantum  = 10 * time.Microsecond // the same of a step to the next message
+	entriesKept  = 60_000                // of the history that is checked
+	messagesKept = 20_000                // for Why
+	closeWithin  = time.Minute
+	checkShare   = 20 // of the time, one part is used for checks
+	leaseOf      = testbed.DefaultLease
 )
 
 // World is a console.Source: a cluster in a bubble, whose virtual time the caller moves.
@@ -74,21 +73,21 @@ type inside struct {
 	w       *World
 	cluster *simulated.Cluster
 	source  *live.Source
+	passed  *simulated.Recording // the newest messages
 	began   time.Time
 	next    int           // of World.acts: the first that is not done
 	fine    time.Duration // until then a quantum is a fineQuantum
 
 	mu    sync.Mutex // guards the rest
-	names *wiretap.Tap
-	heard string // the last message since it was asked for
-	led   string // the last election, in the same way
+	heard int        // how many messages there were when a goal was asked for
+	led   string     // the last election since then
 }
 
 // play is the bubble's first goroutine.
 func (w *World) play(hub *console.Hub) error {
 	simulated.SeedBubble(w.start.Seed)
-	b := &inside{w: w, began: time.Now(), names: wiretap.New()}
-	b.cluster = simulated.New(simulated.Options{Tap: b.sent})
+	b := &inside{w: w, began: time.Now(), passed: &simulated.Recording{Without: watcher, Keep: messagesKept}}
+	b.cluster = simulated.New(simulated.Options{Tap: w.tap, Recording: b.passed})
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	size := testbed.Size{Seed: w.start.Seed, Metas: w.start.Metas, Sessions: w.start.Sessions, Datas: w.start.Datas, Lease: leaseOf}.WithDefaults()
@@ -139,31 +138,6 @@ func (b *inside) claim(c trace.Claim) {
 	b.source.Claim(c)
 }
 
-// sent names what is sent. The network calls it.
-func (b *inside) sent(s simnet.Sent) {
-	if b.w.tap != nil {
-		b.w.tap(s)
-	}
-	from, _, _ := strings.Cut(s.From, ":")
-	to, _, _ := strings.Cut(s.To, ":")
-	if from == watcher || to == watcher {
-		return
-	}
-	what := s.What
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if s.What == "" {
-		for _, m := range b.names.Sent(s.From, s.To, s.Data) {
-			what = strings.TrimSpace(what + " " + m.What())
-		}
-	} else {
-		b.names.Ended(s.From, s.To, s.What)
-	}
-	if what != "" {
-		b.heard = fmt.Sprintf("%s to %s: %s", from, to, what)
-	}
-}
-
 // now returns the virtual time since the start.
 func (b *inside) now() time.Duration { return time.Since(b.began) }
 
@@ -184,7 +158,8 @@ func (w *World) in(job func(*inside)) bool {
 // what is done then does not depend on how time was moved until then.
 func (b *inside) advance(to time.Duration, goal Goal) (reached string) {
 	b.mu.Lock()
-	b.heard, b.led = "", ""
+	b.heard, _ = b.passed.Newest()
+	b.led = ""
 	b.mu.Unlock()
 	for b.perform(); reached == "" && b.now() < to; reached = b.reached(goal) {
 		by := quantum - b.now()%quantum
@@ -252,7 +227,9 @@ func (b *inside) reached(goal Goal) string {
 	defer b.mu.Unlock()
 	switch goal {
 	case Message:
-		return b.heard
+		if n, what := b.passed.Newest(); n > b.heard {
+			return what
+		}
 	case Election:
 		return b.led
 	case Violation:

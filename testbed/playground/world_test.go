@@ -137,6 +137,11 @@ func TestAct_KillOfTheLeaderLeadsToTheNextTerm(t *testing.T) {
 	assert.Contains(t, says, "It leads term 1: another meta takes over as term 2.")
 	require.NoError(t, r.Act(t.Context(), kill))
 	assert.Contains(t, r.to(t, Election), "leads term 2")
+	links, err := r.Why(t.Context(), console.Request{})
+	require.NoError(t, err)
+	assert.Regexp(t, `^meta-\d becomes the leader of term 2$`, links[0].What)
+	assert.Equal(t, "done to the cluster: kill "+kill.Node, links[len(links)-1].What)
+	assert.InDelta(t, 8*time.Second, links[len(links)-1].At, float64(10*time.Millisecond))
 	assert.Contains(t, r.to(t, Violation), "no violation within")
 	assert.Contains(t, r.Pace().Start, "1~8*kill*meta-")
 	assert.Error(t, r.Act(t.Context(), console.Request{Do: "step"}))
@@ -150,6 +155,10 @@ func TestStep_StopsAtABrokenPromise(t *testing.T) {
 		b.claim(trace.Claim{Kind: trace.Led, Node: conclave.NodeID{Name: "meta-9", Incarnation: "i"}, Term: 1, Until: time.Now().Add(time.Minute)})
 	}))
 	assert.Regexp(t, `^\d+\.?\d* s: I\d+: .*meta-9`, r.to(t, Violation))
+	links, err := r.Why(t.Context(), console.Request{})
+	require.NoError(t, err)
+	assert.Contains(t, links[0].What, "meta-9")
+	assert.Equal(t, "meta-9 becomes the leader of term 1; nothing reached it at that instant", links[1].What)
 }
 
 // TestOneStartOneState plays a run with acts and steps, and then its start.

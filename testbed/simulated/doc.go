@@ -40,7 +40,8 @@
 //
 //	make sim                    a hundred storms in two processes
 //	make sim SEEDS=10000        that number of storms
-//	make sim SEED=17            one storm, with its log and its history; shrunk if it fails
+//	make sim SEED=17            one storm, with its log and its history; if it fails: what led to it, the earliest fault without which
+//	                            it does not, and the shortest scenario that does
 //	make sim SCENARIO=f16       a built-in scenario
 //	make sim SEED=17 RECORD=17.rec   records it: every message, state, fault and event (package journal)
 //	make sim SHRINK=0           a hundred storms; failures are not shrunk

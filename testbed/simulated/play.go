@@ -2,6 +2,7 @@ package simulated
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"runtime"
 	"runtime/debug"
@@ -34,6 +35,14 @@ func Play(t *testing.T, s scenario.Scenario, o Options) (*scenario.Result, error
 		result, err = scenario.Play(context.Background(), s, cluster)
 	})
 	return result, err
+}
+
+// Living returns the fragment of the playground's address at which a browser plays the
+// storm of a scenario (playground.Start): the same faults on as many nodes, but with the
+// clients and the settings of the living cluster, so that it may end otherwise.
+func Living(s scenario.Scenario) string {
+	c := s.Cluster
+	return fmt.Sprintf("#living=%d*%d*%d*%d~7*storm***%[1]d", c.Seed, c.Metas, c.Sessions, c.Datas) // by 7 s it serves
 }
 
 // Transcript writes the history, one line for each entry, in order.

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"io"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"conclave/testbed"
+	"conclave/testbed/check"
 	"conclave/testbed/console/journal"
 	"conclave/testbed/scenario"
 	"conclave/testbed/simulated/simnet"
@@ -22,10 +24,16 @@ import (
 // memory until the scenario has ended, because a write to a file would let the
 // runtime choose another order.
 type Recording struct {
+	Without string // a host whose messages are not recorded
+	Keep    int    // 0: everything is kept; otherwise this many messages, the newest, or twice as many, and no states
+
 	// The network calls with its lock held, which guards these fields.
 	tap      *wiretap.Tap
 	messages []sent
-	segments []int // the index in messages, plus one, of the last message in each segment
+	older    []sent
+	skipped  uint64 // segments before the first one of messages
+	total    int    // messages, those that are not kept too
+	segments []int  // the index in messages, plus one, of the last message in each segment
 	chained  func(simnet.Sent)
 
 	ended atomic.Bool // the cluster is being closed, which is no part of it
@@ -61,10 +69,13 @@ func (r *Recording) sent(s simnet.Sent) {
 	if r.chained != nil {
 		r.chained(s)
 	}
-	if r.ended.Load() {
+	if r.ended.Load() || s.Segment < r.skipped || r.Without != "" && (host(s.From) == r.Without || host(s.To) == r.Without) {
 		return
 	}
-	for uint64(len(r.segments)) <= s.Segment {
+	if r.Keep > 0 && len(r.messages) >= r.Keep {
+		r.older, r.messages, r.segments, r.skipped = r.messages, nil, nil, s.Segment
+	}
+	for uint64(len(r.segments)) <= s.Segment-r.skipped {
 		r.segments = append(r.segments, 0)
 	}
 	now := time.Now()
@@ -83,26 +94,41 @@ func (r *Recording) sent(s simnet.Sent) {
 
 // add adds a message, or a part of one that was sent at this instant.
 func (r *Recording) add(s simnet.Sent, now time.Time, m wiretap.Message) {
-	for i := r.segments[s.Segment]; i > 0; i = r.messages[i-1].before {
+	for i := r.segments[s.Segment-r.skipped]; i > 0; i = r.messages[i-1].before {
 		if same := &r.messages[i-1]; same.SameConversation(m) {
 			same.Add(m)
 			return
 		}
 	}
-	from, _, _ := strings.Cut(s.From, ":")
-	to, _, _ := strings.Cut(s.To, ":")
-	r.messages = append(r.messages, sent{Message: m, from: from, to: to, at: now, before: r.segments[s.Segment]})
-	r.segments[s.Segment] = len(r.messages)
+	r.messages = append(r.messages, sent{Message: m, from: host(s.From), to: host(s.To), at: now, before: r.segments[s.Segment-r.skipped]})
+	r.total++
+	r.segments[s.Segment-r.skipped] = len(r.messages)
+}
+
+// host returns the host of an address.
+func host(address string) string {
+	name, _, _ := strings.Cut(address, ":")
+	return name
+}
+
+// Newest returns how many messages were recorded, and the newest one as text. Nothing is
+// sent meanwhile.
+func (r *Recording) Newest() (total int, what string) {
+	if n := len(r.messages); n > 0 {
+		m := r.messages[n-1]
+		what = m.from + " to " + m.to + ": " + m.What()
+	}
+	return r.total, what
 }
 
 // fate records what became of a segment. Of a segment that is served in pieces the
 // last one counts.
 func (r *Recording) fate(segment uint64, arrived bool) {
-	if r.ended.Load() {
+	if r.ended.Load() || segment < r.skipped || segment-r.skipped >= uint64(len(r.segments)) {
 		return
 	}
 	now := time.Now()
-	for i := r.segments[segment]; i > 0; i = r.messages[i-1].before {
+	for i := r.segments[segment-r.skipped]; i > 0; i = r.messages[i-1].before {
 		m := &r.messages[i-1]
 		m.took, m.fate = now.Sub(m.at), journal.Lost
 		if arrived {
@@ -115,7 +141,7 @@ func (r *Recording) fate(segment uint64, arrived bool) {
 func (r *Recording) observe(s testbed.Snapshot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if n := len(r.states); n > 0 && looksSame(r.states[n-1].state, s) {
+	if n := len(r.states); r.Keep > 0 || n > 0 && looksSame(r.states[n-1].state, s) {
 		return
 	}
 	r.states = append(r.states, seen{time.Now(), s})
@@ -137,13 +163,23 @@ func (r *Recording) Write(to io.Writer, result *scenario.Result) error {
 	if err != nil {
 		return err
 	}
+	for _, x := range r.Records(h) {
+		if err := w.Write(x); err != nil {
+			return err
+		}
+	}
+	return w.Close(journal.Result{Failures: result.Failures, Verdicts: result.Verdicts})
+}
+
+// Records returns what was recorded until the end of a history, with its entries, in the
+// order of the times.
+func (r *Recording) Records(h *check.History) []journal.Record {
 	since := func(at time.Time) time.Duration { return at.Sub(h.Began) }
-	end := h.End()
 	records := make([]journal.Record, 0, len(h.Entries)+len(r.messages)+len(r.states))
 	for i, e := range h.Entries {
 		records = append(records, journal.Record{At: e.At, Entry: &h.Entries[i]})
 	}
-	for _, m := range r.messages {
+	for _, m := range slices.Concat(r.older, r.messages) {
 		records = append(records, journal.Record{At: since(m.at), Message: &journal.Message{
 			From: m.from, To: m.to, Conn: m.Conn, What: m.What(), Kind: m.Kind, Bytes: m.Bytes, Fate: m.fate, Took: m.took,
 		}})
@@ -152,13 +188,5 @@ func (r *Recording) Write(to io.Writer, result *scenario.Result) error {
 		records = append(records, journal.Record{At: since(s.at), State: &r.states[i].state})
 	}
 	slices.SortStableFunc(records, func(a, b journal.Record) int { return cmp.Compare(a.At, b.At) })
-	for _, x := range records {
-		if x.At > end {
-			break
-		}
-		if err := w.Write(x); err != nil {
-			return err
-		}
-	}
-	return w.Close(journal.Result{Failures: result.Failures, Verdicts: result.Verdicts})
+	return records[:sort.Search(len(records), func(i int) bool { return records[i].At > h.End() })]
 }

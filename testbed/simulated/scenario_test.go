@@ -67,7 +67,9 @@ func TestStories(t *testing.T) {
 			s, err := load(name)
 			require.NoError(t, err)
 			s.Cluster.Seed = max(1, *seed)
-			playAndCheck(t, s)
+			if r := playAndCheck(t, s); t.Failed() && *tell {
+				because(t, r)
+			}
 		})
 	}
 }

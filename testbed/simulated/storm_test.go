@@ -1,10 +1,12 @@
 package simulated_test
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/internal/long"
+	"conclave/testbed/check"
+	"conclave/testbed/console/journal"
 	"conclave/testbed/scenario"
 	"conclave/testbed/simulated"
 )
@@ -20,7 +24,7 @@ var (
 	seeds  = flag.Int("seeds", 0, "number of storms, with the seeds from -seed on")
 	queue  = flag.String("queue", "", "a file with which several processes share the seeds, or the scenarios: each one is played once")
 	sumTo  = flag.String("sum", "", "write the sums to this file: played, failed, virtual seconds, seconds")
-	shrink = flag.Int("shrink", 40, "most plays to search for a shorter scenario of a failing seed")
+	shrink = flag.Int("shrink", 40, "most plays to search for the earliest fault that a failing seed needs, and for a shorter scenario")
 )
 
 // TestStorms plays the storms of consecutive seeds. No invariant may be
@@ -57,9 +61,11 @@ func TestStorms(t *testing.T) {
 			if t.Failed() {
 				// Printed at once: go test prints a test's log only when all
 				// have ended.
-				fmt.Printf("storm %d failed: %s; play it again: %s\n", s, kinds(r), command(r.Scenario))
+				fmt.Printf("storm %d failed: %s; play it again: %s; its faults in the playground: %s\n", s, kinds(r), command(r.Scenario), simulated.Living(r.Scenario))
 			}
 			if t.Failed() && *shrink > 0 {
+				because(t, r)
+				earliest(t, r)
 				shorten(t, r)
 			}
 		})
@@ -68,6 +74,9 @@ func TestStorms(t *testing.T) {
 	if *sumTo != "" {
 		text := fmt.Sprintf("%d %d %.0f %.1f\n", sum.played, sum.failed, sum.virtual.Seconds(), time.Since(sum.began).Seconds())
 		require.NoError(t, os.WriteFile(*sumTo, []byte(text), 0o644))
+	}
+	if n == 1 {
+		fmt.Println("the same faults in the playground, on its living cluster:", simulated.Living(scenario.Storm(from, nil)))
 	}
 	fmt.Printf("storms: %s, %.2f CPU seconds each\n", sum, (cpu()-sum.busy).Seconds()/float64(max(1, sum.played)))
 }
@@ -123,18 +132,66 @@ func (y tally) String() string {
 		y.played, y.from, y.failed, y.virtual.Hours(), took.Seconds(), y.virtual.Hours()/max(took.Minutes(), 1e-9))
 }
 
-// shorten searches for the fewest faults with which the seed still fails, and
-// logs that scenario.
-func shorten(t *testing.T, r *scenario.Result) {
-	left, first := *shrink, kinds(r)
-	short := scenario.Shrink(r.Scenario, func(s scenario.Scenario) bool {
+// because logs what led to the first violation of each kind in a run, which is played
+// again and recorded for that.
+func because(t *testing.T, r *scenario.Result) {
+	var recording simulated.Recording
+	again, err := simulated.Play(t, r.Scenario, simulated.Options{Recording: &recording})
+	require.NoError(t, err)
+	records := recording.Records(again.History)
+	for _, v := range again.Verdicts {
+		if len(v.Violations) == 0 {
+			continue
+		}
+		first := slices.MinFunc(v.Violations, func(a, b check.Violation) int { return cmp.Compare(a.At, b.At) })
+		var lines strings.Builder
+		for _, l := range journal.WhyBroken(records, again.History.Began, v.ID, first) {
+			fmt.Fprintf(&lines, "\n%s", l)
+		}
+		t.Logf("what led to it, as far as the simulator knows, the newest first (journal.Why has the rule):%s", &lines)
+	}
+}
+
+// earliest logs the first fault without which the same seed does not fail in this way.
+func earliest(t *testing.T, r *scenario.Result) {
+	fails := failsAgain(t, r)
+	for i, l := range r.Scenario.Lines {
+		if l.Step == nil {
+			continue
+		}
+		without := r.Scenario
+		without.Lines = slices.Delete(slices.Clone(without.Lines), i, i+1)
+		if left, ok := fails(without); left < 0 {
+			break
+		} else if !ok {
+			t.Logf("the earliest fault without which the same seed does not fail in this way: %.3f s %s", l.At.Seconds(), l.Step)
+			return
+		}
+	}
+	t.Logf("with any single fault left out the same seed still fails in this way, as far as %d plays show", *shrink)
+}
+
+// failsAgain returns a function that plays a scenario and reports whether it fails as r did,
+// and how many plays are left; with less than none it was not played.
+func failsAgain(t *testing.T, r *scenario.Result) func(scenario.Scenario) (left int, fails bool) {
+	left := *shrink
+	first, _, _ := strings.Cut(kinds(r), " ")
+	return func(s scenario.Scenario) (int, bool) {
 		if left--; left < 0 {
-			return false
+			return left, false
 		}
 		again, err := simulated.Play(t, s, simulated.Options{})
 		require.NoError(t, err)
-		return kinds(again) != "" && strings.HasPrefix(kinds(again), first[:min(len(first), 3)])
-	})
+		kind, _, _ := strings.Cut(kinds(again), " ")
+		return left, kind == first
+	}
+}
+
+// shorten searches for the fewest faults with which the seed still fails, and
+// logs that scenario.
+func shorten(t *testing.T, r *scenario.Result) {
+	again := failsAgain(t, r)
+	short := scenario.Shrink(r.Scenario, func(s scenario.Scenario) bool { _, fails := again(s); return fails })
 	t.Logf("the shortest scenario that still fails in this way (%d of %d faults):\n%s", len(short.Lines), len(r.Scenario.Lines), short)
 }
 

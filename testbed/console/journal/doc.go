@@ -20,5 +20,6 @@
 // A file uses what later files declare.
 //
 //   - file.go: a file is written and read.
+//   - why.go: what led to a record.
 //   - record.go: what is recorded.
 package journal

@@ -11,7 +11,9 @@ import (
 
 	"conclave/meta/metaclient"
 	"conclave/testbed"
+	"conclave/testbed/check"
 	"conclave/testbed/console"
+	"conclave/testbed/console/journal"
 	"conclave/testbed/outside"
 	"conclave/wire"
 )
@@ -152,6 +154,19 @@ func (s *Source) Explain(ctx context.Context, r console.Request) (string, error)
 		return text + s.effect(ctx, a), nil
 	}
 	return text + s.consequence(a), nil
+}
+
+// Why implements console.Source. What passes between processes is not known.
+func (s *Source) Why(context.Context, console.Request) ([]journal.Link, error) {
+	return nil, errors.New("what led to it is known of a simulated cluster and of a recording")
+}
+
+// History returns what was recorded for the checkers until now; nil before the first check.
+func (s *Source) History() (h *check.History) {
+	if rec := s.record.current(); rec != nil {
+		h, _ = rec.SoFar(s.record.traced, nil)
+	}
+	return h
 }
 
 // effect returns what the leader says about a command that it is not to do.

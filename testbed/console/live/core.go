@@ -7,9 +7,11 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"conclave/internal/signal"
 	"conclave/testbed"
+	"conclave/testbed/check"
 	"conclave/testbed/console"
 )
 
@@ -94,6 +96,14 @@ func (s *Source) Broken() *console.Broken {
 	s.record.mu.Lock()
 	defer s.record.mu.Unlock()
 	return s.record.broken
+}
+
+// Violation returns the first violation, at its time since a moment; "": there is none.
+func (s *Source) Violation(since time.Time) (id string, v check.Violation) {
+	if b := s.Broken(); b != nil {
+		id, v = b.ID, check.Violation{At: time.UnixMilli(b.At + 1).Sub(since), What: b.What, Evidence: b.Evidence} // whole milliseconds are known
+	}
+	return id, v
 }
 
 // add adds an event, which is shown with the next look.

@@ -10,13 +10,14 @@ import * as actions from './actions.js';
 import * as play from './play.js';
 import * as playback from './playback.js';
 import * as sequence from './sequence.js';
+import * as why from './why.js';
 import {events as listen} from './transport.js';
 
 const maps = ['nodes', 'clients', 'links', 'slots', 'terms', 'believed', 'promises', 'points', 'outcomes'];
 /** cleared are the other parts, which a snapshot leaves out when there is nothing. */
 const cleared = ['offers', 'play', 'load', 'broken', 'checking', 'watching'];
 /** parts show something each; a page that has more adds its own. */
-export const parts = [map, slots, terms, promises, plot, events, actions, play, playback, sequence];
+export const parts = [map, slots, terms, promises, plot, events, actions, play, playback, sequence, why];
 
 /** state is what the server shows; entries of maps are replaced, never changed. */
 const state = {};

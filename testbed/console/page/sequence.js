@@ -1,11 +1,12 @@
 // The messages between chosen hosts, as a sequence diagram: a lane for each host, a row for each message.
 import {$, draw, hide, keyed, make, set, text} from './dom.js';
 import {send} from './actions.js';
+import {ask} from './why.js';
 
 const top = 30, row = 24, first = 88;
 const lanes = new Map(), labels = new Map(), rows = new Map(), boxes = new Map(), others = new Map();
 const main = /^(client|session|data|meta)-|^db$/;
-let state, body, heads, names, cover, width = 700, newest = 0;
+let state, body, heads, names, cover, width = 700, newest = 0, oldest;
 
 export function init(s) {
   state = s;
@@ -45,6 +46,12 @@ async function choose() {
   text($('sequence-says'), answer.error ? 'Choose two hosts or more.' : '');
 }
 
+/** asks makes a message one whose causes a click shows. */
+function asks(id, g) {
+  g.addEventListener('click', () => ask(id));
+  return g;
+}
+
 function render() {
   const p = state?.playback;
   if (!p || state.mode !== 'recording') return;
@@ -59,11 +66,11 @@ function render() {
   keyed(names, hosts, () => draw('text', {'text-anchor': 'middle', y: 14, class: 'name'}), (el, h) => { text(el, h); set(el, 'x', x(h)); }, labels);
   text($('sequence-sum'), list.length ? `the last ${list.length} before ${(p.atMs / 1000).toFixed(3)} s` : 'no message yet');
   const at = new Map(list.map((m, i) => [String(m.id), i]));
-  keyed(body, [...at.keys()], () => draw('g', {}, draw('text', {class: 'at', x: first - 14, 'text-anchor': 'end'}), draw('line'), draw('path', {class: 'lost'}), draw('text', {class: 'what', 'text-anchor': 'middle'}), draw('title')), (g, id) => {
+  keyed(body, [...at.keys()], id => asks(id, draw('g', {}, draw('text', {class: 'at', x: first - 14, 'text-anchor': 'end'}), draw('line'), draw('path', {class: 'lost'}), draw('text', {class: 'what', 'text-anchor': 'middle'}), draw('title'))), (g, id) => {
     const i = at.get(id), m = list[i], y = top + row * i + 14;
     const a = x(m.from), b = x(m.to), side = b > a ? 1 : -1, whole = m.fate === 'arrived';
     const end = whole ? b - side * 2 : a + (b - a) * 0.7;
-    set(g, 'class', `${m.kind} ${m.fate.replaceAll(' ', '-')}`);
+    set(g, 'class', `${m.kind} ${m.fate.replaceAll(' ', '-')}${m.why ? ' why' : ''}`);
     set(g, 'data-message', m.what);
     text(g.children[0], (m.sentMs / 1000).toFixed(5)); set(g.children[0], 'y', y + 4);
     const line = g.children[1];
@@ -73,5 +80,7 @@ function render() {
     text(g.children[4], `${m.from} to ${m.to}: ${m.what}, ${m.bytes} bytes, sent ${m.sentMs.toFixed(3)} ms, ${m.fate === 'arrived' ? `arrived ${(m.gotMs - m.sentMs).toFixed(3)} ms later` : m.fate}`);
   }, rows);
   const last = list.length ? list[list.length - 1].id : 0;
-  if (last !== newest) { newest = last; const box = $('diagram').parentElement; box.scrollTop = box.scrollHeight; }
+  const box = $('diagram').parentElement, chain = list.findIndex(m => m.why);
+  if (last !== newest) { newest = last; box.scrollTop = box.scrollHeight; }
+  if (list[chain]?.id !== oldest) { oldest = list[chain]?.id; if (chain >= 0) box.scrollTop = row * chain; }
 }

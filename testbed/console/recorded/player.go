@@ -165,6 +165,31 @@ func (p *Player) Explain(_ context.Context, r console.Request) (string, error) {
 	return "Changes what is shown of the recording: " + r.Do + " " + r.Value, nil
 }
 
+// Why implements console.Source: of the records before the position. The diagram shows the
+// messages of the chain.
+func (p *Player) Why(_ context.Context, r console.Request) ([]journal.Link, error) {
+	defer p.changed.Set()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	links := p.v.why(p.p, r.Value)
+	if len(links) == 0 {
+		return nil, fmt.Errorf("nothing has happened yet")
+	}
+	p.p.why, p.p.whyAt = map[int]bool{}, p.p.n
+	hosts := slices.Clone(p.p.between)
+	for _, l := range links {
+		for _, n := range []int{l.Record, l.Asked} {
+			if n >= 0 && p.v.Records[n].Message != nil {
+				p.p.why[n] = true
+				hosts = append(hosts, p.v.Records[n].Message.From, p.v.Records[n].Message.To)
+			}
+		}
+	}
+	slices.SortFunc(hosts, compareHosts)
+	p.p.between = slices.Compact(hosts)
+	return links, nil
+}
+
 // Act implements console.Source.
 func (p *Player) Act(_ context.Context, r console.Request) error {
 	defer p.changed.Set()

@@ -135,6 +135,34 @@ func (s shown) state() (out struct {
 	return out
 }
 
+func TestPlayer_ShowsWhatLedToIt(t *testing.T) {
+	play(t, true, func(s shown) {
+		ask := func(of string) (out []string) {
+			links, err := s.p.Why(t.Context(), console.Request{Value: of})
+			require.NoError(t, err)
+			for _, l := range links {
+				out = append(out, l.What)
+			}
+			return out
+		}
+		_, err := s.p.Why(t.Context(), console.Request{Value: "999"})
+		require.Error(t, err)
+		assert.Equal(t, []string{"I1: two leaders", "done to the cluster: pause session-1"}, ask(""), "it stands at a violation, which no entry shows")
+		s.act("seek", "1300")
+		assert.Contains(t, ask("")[0], "meta-2 becomes the leader of term 2")
+		messages := s.state().Messages
+		won := messages[len(messages)-1]
+		s.act("between", "client-1,session-1")
+		assert.Equal(t, []string{"meta-2 asks db: SQL win witness; nothing reached it at that instant"}, ask(fmt.Sprint(won.ID)))
+		now := s.state()
+		assert.True(t, now.Why)
+		assert.Equal(t, []string{"client-1", "session-1", "meta-2", "db"}, now.Playback.Between)
+		chained := slices.DeleteFunc(now.Messages, func(m console.Message) bool { return !m.Why })
+		require.Len(t, chained, 1)
+		assert.Equal(t, "SQL win witness", chained[0].What)
+	})
+}
+
 func TestPlayer_StepsAndSeeks(t *testing.T) {
 	play(t, false, func(s shown) {
 		now := s.state()

@@ -28,6 +28,8 @@ type position struct {
 	at        time.Duration // the time of the page; that of the last record, or later
 	between   []string      // the hosts of the sequence diagram
 	transport bool          // its messages of the transport too
+	why       map[int]bool  // messages of a chain, which are emphasized
+	whyAt     int           // n when it was asked for
 }
 
 // view makes the states of a recording.
@@ -107,7 +109,7 @@ func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 func (v *view) state(p position) console.State {
 	v.scene = v.scene.to(p.n)
 	s := console.State{
-		Mode: "recording", Title: "recording of " + v.Name, Now: p.at.Milliseconds(), Marks: v.marks,
+		Mode: "recording", Why: true, Title: "recording of " + v.Name, Now: p.at.Milliseconds(), Marks: v.marks,
 		Nodes: map[string]console.Node{}, Clients: v.clients(), Links: maps.Clone(v.scene.links), Messages: v.messages(p),
 	}
 	if now := v.scene.snapshot; now != nil {
@@ -229,13 +231,30 @@ func (v *view) events(from, to, most int) (out []console.Event) {
 
 // messages returns the last messages between the hosts of the diagram.
 func (v *view) messages(p position) (out []console.Message) {
-	for n := p.n - 1; n >= 0 && len(out) < messagesShown; n-- {
-		if r := v.Records[n]; p.shows(r) {
+	for n := p.n - 1; n >= 0 && (len(out) < messagesShown || p.n == p.whyAt); n-- {
+		if r := v.Records[n]; p.shows(r) && len(out) < messagesShown || p.why[n] { // those of the chain may be older
 			out = append(out, messageOf(n, r, p.at))
+			out[len(out)-1].Why = p.why[n]
 		}
 	}
 	slices.Reverse(out)
 	return out
+}
+
+// why returns what led to the record of a number; "": to a violation at the position, or else
+// to the last event or message that is shown.
+func (v *view) why(p position, of string) []journal.Link {
+	n, err := strconv.Atoi(of)
+	for _, b := range v.broken {
+		if err != nil && b.n == p.n-1 {
+			return journal.WhyBroken(v.Records, v.Began, b.id, b.Violation)
+		}
+	}
+	if err != nil {
+		for n = p.n - 1; n >= 0 && !isEvent(v.Records[n].Entry) && !p.shows(v.Records[n]); n-- {
+		}
+	}
+	return journal.Why(v.Records[:p.n], v.Began, n)
 }
 
 // shows reports whether a record is a message of the sequence diagram.

@@ -14,7 +14,7 @@ import (
 // Handler answers a request of one path with what is encoded as JSON.
 type Handler func(ctx context.Context, body []byte) (any, error)
 
-// Server answers a page: v1/stream, v1/rights, v1/explain and v1/act for the source that
+// Server answers a page: v1/stream, v1/rights, v1/explain, v1/why and v1/act for the source that
 // it shows, and the paths of its handlers. Show may be called at any time.
 type Server struct {
 	hub      *console.Hub
@@ -101,6 +101,9 @@ func (s *Server) answer(ctx context.Context, m Message) (any, error) {
 	case "POST v1/explain":
 		says, err := source.Explain(ctx, q)
 		return map[string]string{"says": says}, err
+	case "POST v1/why":
+		links, err := source.Why(ctx, q)
+		return map[string]any{"links": links}, err
 	case "POST v1/act":
 		return map[string]bool{"ok": true}, source.Act(ctx, q)
 	}

@@ -12,6 +12,7 @@ import (
 
 	_ "conclave/internal/bubble"
 	"conclave/testbed/console"
+	"conclave/testbed/console/journal"
 	"conclave/testbed/playground/glue"
 )
 
@@ -33,6 +34,10 @@ func (s source) Acts() console.Acts { return s.acts }
 
 func (s source) Explain(_ context.Context, r console.Request) (string, error) {
 	return "would " + r.Do, nil
+}
+
+func (s source) Why(_ context.Context, r console.Request) ([]journal.Link, error) {
+	return []journal.Link{{What: "because of " + r.Value}}, nil
 }
 
 func (s source) Act(_ context.Context, r console.Request) error {
@@ -92,6 +97,7 @@ func TestServer_AnswersAsTheConsoleDoes(t *testing.T) {
 		}{
 			{"GET", "v1/rights", "", 200, `{"act":true}`},
 			{"POST", "v1/explain", `{"do":"kill"}`, 200, `{"says":"would kill"}`},
+			{"POST", "v1/why", `{"do":"why","value":"7"}`, 200, `{"links":[{"record":0,"asked":0,"at":0,"what":"because of 7"}]}`},
 			{"POST", "v1/act", `{"do":"play"}`, 200, `{"ok":true}`},
 			{"POST", "v1/act", `{"do":"kill"}`, 400, `{"error":{"message":"it is killed already"}}`},
 			{"POST", "v1/act", `{"with":"kill"}`, 400, `{"error":{"message":"decode the request: json: unknown field \"with\""}}`},
