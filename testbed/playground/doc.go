@@ -28,6 +28,7 @@
 //
 //   - drive.go: time is moved.
 //   - world.go: the cluster in its bubble.
+//   - guard.go: acts for a start that breaks a promise.
 //   - pace.go: speed, pause and steps.
 //   - start.go: what determines a run.
 package playground
