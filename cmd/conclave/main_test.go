@@ -33,6 +33,9 @@ func TestMain(m *testing.M) {
 		if buildDir != "" {
 			os.RemoveAll(buildDir)
 		}
+		if playgroundDir != "" {
+			os.RemoveAll(playgroundDir)
+		}
 		os.Exit(code)
 	}))
 }

@@ -53,6 +53,15 @@ func TestPlayground_Living(t *testing.T) {
 	s.js(`document.querySelector('[data-living-step=message]').click()`)
 	s.until(`/^[0-9.]+ s: \S+ to \S+: ./.test(document.getElementById('living-reached').textContent)`)
 	pause(false)
+
+	// A page that is not seen rests. On a phone everything is there.
+	seen := func(yes bool) {
+		s.js(`Object.defineProperty(document, 'hidden', {value: %t, configurable: true}); document.dispatchEvent(new Event('visibilitychange'))`, !yes)
+		s.until(fmt.Sprintf(`document.getElementById('living-pause').dataset.paused === '%t'`, !yes))
+	}
+	seen(false)
+	seen(true)
+	s.narrow()
 	s.playsAStorm()
 	pause(true)
 	assert.Equal(t, "0", s.text("broken"))

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -16,16 +17,25 @@ import (
 	"conclave/testbed/playground/page"
 )
 
+// playgroundDir is removed by TestMain.
+var playgroundDir string
+
+var buildPlayground = sync.OnceValues(func() (out []byte, err error) {
+	if playgroundDir, err = os.MkdirTemp("", "conclave-playground-"); err != nil {
+		return nil, err
+	}
+	cmd := exec.Command("go", "run", "./testbed/playground/build", "-o", playgroundDir)
+	cmd.Dir = "../.."
+	return cmd.CombinedOutput()
+})
+
 // builtPlayground returns a folder that was made as make playground makes it.
 func builtPlayground(t *testing.T) string {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "playground")
-	cmd := exec.Command("go", "run", "./testbed/playground/build", "-o", dir)
-	cmd.Dir = "../.."
-	out, err := cmd.CombinedOutput()
+	out, err := buildPlayground()
 	require.NoError(t, err, string(out))
 	t.Logf("%s", out)
-	return dir
+	return playgroundDir
 }
 
 const (
@@ -39,6 +49,18 @@ func (s *screen) opens(recording string) {
 	s.until(fmt.Sprintf(`document.getElementById('title').textContent === 'recording of %s' && document.getElementById('play-pause').dataset.paused === 'false'`, recording))
 	from := eval[float64](s, position)
 	s.until(fmt.Sprintf(`%s > %f`, position, from))
+}
+
+// narrow checks that on a phone the page is not scrolled sideways, and all buttons can be reached.
+func (s *screen) narrow() {
+	s.t.Helper()
+	s.fits(390)
+	s.run(chromedp.EmulateViewport(390, 844, chromedp.EmulateScale(1)))
+	assert.Empty(s.t, eval[[]string](s, `[...document.querySelectorAll('button, select, input, a')].filter(e => e.checkVisibility() && !e.closest('.scroll, .skip')).filter(e => {
+		const r = e.getBoundingClientRect();
+		return r.left < 0 || r.right > 390 || !r.width;
+	}).map(e => e.id || e.outerHTML)`))
+	s.run(chromedp.ResetViewport())
 }
 
 // TestPlayground opens the folder from a plain host of static files, as a person does who has
@@ -99,7 +121,7 @@ func TestPlayground(t *testing.T) {
 	other.run(chromedp.EmulateViewport(390, 844, chromedp.EmulateScale(1)), chromedp.Navigate("about:blank"), chromedp.Navigate(address+"#%")) // half of an escape
 	other.opens("leader-killed")
 	other.until(`document.getElementById('term').textContent === '2'`)
-	assert.LessOrEqual(t, eval[int](other, `document.documentElement.scrollWidth`), 390)
+	other.narrow()
 	assert.Empty(t, eval[[]string](s, `performance.getEntriesByType('resource').map(e => e.name).filter(n => !n.startsWith(location.origin + '/some/folder/'))`))
 	assert.Empty(t, s.errors(), "errors in the browser's console")
 	assert.Empty(t, other.errors(), "errors in the browser's console")
@@ -108,7 +130,7 @@ func TestPlayground(t *testing.T) {
 // TestPlayground_SaysWhyNothingIsPlayed opens it in a browser that has no WebAssembly.
 func TestPlayground_SaysWhyNothingIsPlayed(t *testing.T) {
 	chromium(t)
-	files, err := page.Files()
+	files, err := page.Files(os.DirFS("../.."))
 	require.NoError(t, err)
 	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := filepath.Base(r.URL.Path)
@@ -130,6 +152,38 @@ func TestPlayground_SaysWhyNothingIsPlayed(t *testing.T) {
 	s := newScreen(t)
 	s.run(chromedp.Navigate(host.URL))
 	s.until(`document.getElementById('link').textContent.includes('this browser is too old')`)
+}
+
+// TestPlayground_KeepsTheRecordings opens it in a browser that has no WebAssembly for the cluster, as
+// one without memory.
+func TestPlayground_KeepsTheRecordings(t *testing.T) {
+	chromium(t)
+	dir := builtPlayground(t)
+	files := http.FileServer(http.Dir(dir))
+	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/wasm_exec.js" {
+			w.Header().Set("Content-Type", "text/javascript")
+			_, _ = w.Write([]byte("if (self.location.search === '?living') self.WebAssembly = undefined;\n"))
+			text, err := os.ReadFile(filepath.Join(dir, "wasm_exec.js"))
+			assert.NoError(t, err)
+			_, _ = w.Write(text)
+			return
+		}
+		files.ServeHTTP(w, r)
+	}))
+	defer host.Close()
+	s := newScreen(t)
+	s.run(chromedp.Navigate(host.URL + "/#tour=2"))
+	s.opens("leader-killed")
+	for _, button := range []string{"living-start", "tour-do"} {
+		s.js(`document.getElementById(%q).click()`, button)
+		s.until(`document.getElementById('living-says').textContent.includes('this browser is too old: it needs WebAssembly')`)
+		s.opens("leader-killed")
+	}
+	assert.Contains(t, s.text("tour-says"), "No cluster runs here")
+	s.js(`document.getElementById('tour-play').click()`)
+	assert.Contains(t, s.saw(2), "leads term 2")
+	assert.Empty(t, s.errors(), "errors in the browser's console")
 }
 
 func TestPlaygroundCommand_ServesWithStrictHeaders(t *testing.T) {

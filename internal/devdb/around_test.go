@@ -57,3 +57,12 @@ func TestAround_RefusedStatementIsNotExecuted(t *testing.T) {
 	assert.ErrorContains(t, err, "Error 1366 (HY000): refused")
 	assert.Equal(t, 0, one[int](t, db, "SELECT COUNT(*) FROM shelf"))
 }
+
+func TestRewrite_AnotherTextIsExecuted(t *testing.T) {
+	s, _ := serve(t, devdb.Config{Rewrite: func(query string) string { return strings.TrimSuffix(query, " WHERE n = 7") }})
+	db := open(t, s)
+	run(t, db, "CREATE TABLE shelf (id int PRIMARY KEY, n int)")
+	run(t, db, "INSERT INTO shelf VALUES (1, 1)")
+	run(t, db, "UPDATE shelf SET n = 2 WHERE n = 7")
+	assert.Equal(t, 2, one[int](t, db, "SELECT n FROM shelf"))
+}

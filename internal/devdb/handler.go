@@ -82,12 +82,14 @@ func (h *handler) ComInitDB(conn *mysql.Conn, name string) error {
 }
 
 func (h *handler) ComQuery(ctx context.Context, conn *mysql.Conn, query string, send mysql.ResultSpoolFn) error {
+	query = h.server.cfg.Rewrite(query)
 	return h.execute(conn, query, send, func(keep mysql.ResultSpoolFn) error {
 		return h.engine.ComQuery(ctx, conn, query, keep)
 	})
 }
 
 func (h *handler) ComMultiQuery(ctx context.Context, conn *mysql.Conn, query string, send mysql.ResultSpoolFn) (rest string, err error) {
+	query = h.server.cfg.Rewrite(query)
 	err = h.execute(conn, query, send, func(keep mysql.ResultSpoolFn) error {
 		rest, err = h.engine.ComMultiQuery(ctx, conn, query, keep)
 		return err

@@ -58,6 +58,9 @@ type Config struct {
 	// statement is executed even if its connection breaks. If it returns an
 	// error, that is the answer, and the statement is not executed.
 	Around func(from net.Addr, query string) (done func(changed uint64, err error), refusal error)
+	// Rewrite, if set, returns the text that is executed instead of a query's. It is for
+	// simulations of a statement without one of its predicates.
+	Rewrite func(query string) string
 	// Logger is optional.
 	Logger hclog.Logger
 }
@@ -71,6 +74,9 @@ func (c Config) withDefaults() Config {
 	c.Database = cmp.Or(c.Database, "conclave")
 	c.User = cmp.Or(c.User, "root")
 	c.LockWait = cmp.Or(c.LockWait, 3*time.Second)
+	if c.Rewrite == nil {
+		c.Rewrite = func(query string) string { return query }
+	}
 	if c.Logger == nil {
 		c.Logger = hclog.NewNullLogger()
 	}

@@ -41,6 +41,7 @@ type World struct {
 	wake   signal.Signal     // for drive
 	tap    func(simnet.Sent) // nil, but in tests, like idle
 	idle   func()            // called when time stands still until something is asked for
+	guards guards            // while one is out, no check is left out
 
 	mu     sync.Mutex // guards the rest
 	source *live.Source
@@ -87,7 +88,8 @@ type inside struct {
 func (w *World) play(hub *console.Hub) error {
 	simulated.SeedBubble(w.start.Seed)
 	b := &inside{w: w, began: time.Now(), passed: &simulated.Recording{Without: watcher, Keep: messagesKept}}
-	b.cluster = simulated.New(simulated.Options{Tap: w.tap, Recording: b.passed})
+	w.guards.gate = trace.NewGate(b.claim)
+	b.cluster = simulated.New(simulated.Options{Tap: w.tap, Recording: b.passed, Rewrite: w.guards.rewrite})
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	size := testbed.Size{Seed: w.start.Seed, Metas: w.start.Metas, Sessions: w.start.Sessions, Datas: w.start.Datas, Lease: leaseOf}.WithDefaults()
@@ -99,7 +101,7 @@ func (w *World) play(hub *console.Hub) error {
 	})
 	taken := sync.OnceFunc(func() { close(w.over) })
 	defer taken()
-	if err := b.cluster.Open(ctx, size, trace.NewGate(b.claim)); err != nil {
+	if err := b.cluster.Open(ctx, size, w.guards.gate); err != nil {
 		return err
 	}
 	transport := &http.Transport{DialContext: b.cluster.Dial(watcher)}
@@ -193,10 +195,21 @@ func (b *inside) perform() {
 		case a.Do == step:
 			b.fine, _ = parseSeconds(a.Value) // 0 if it is wrong
 		default:
-			_ = b.source.Act(context.Background(), a.Request) // as when it was done first, it may be refused
+			_ = b.act(context.Background(), a.Request) // as when it was done first, it may be refused
 			synctest.Wait()
 		}
 	}
+}
+
+// act does what a viewer or the start asks for; the node "leader" is the one that leads then.
+func (b *inside) act(ctx context.Context, r console.Request) error {
+	if r.Node == "leader" {
+		r.Node = b.cluster.Observe(ctx).Leader
+	}
+	if ours, err := b.w.guards.act(r); ours {
+		return err
+	}
+	return b.source.Act(ctx, r)
 }
 
 // note adds an act that is being done to those of the start. What was to be done later is
@@ -258,7 +271,7 @@ func (w *World) check() {
 	var next time.Time
 	for c := range w.checks {
 		w.mu.Lock()
-		must := c.must || w.goal == Violation
+		must := c.must || w.goal == Violation || w.guards.out.Load()
 		w.mu.Unlock()
 		if began := time.Now(); must || began.After(next) {
 			c.run()
@@ -295,7 +308,7 @@ func (w *World) Act(ctx context.Context, r console.Request) (err error) {
 	}
 	ran := w.in(func(b *inside) {
 		b.note(Act{b.now(), r})
-		err = b.source.Act(ctx, r)
+		err = b.act(ctx, r)
 		synctest.Wait()
 	})
 	if !ran {

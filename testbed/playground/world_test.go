@@ -161,6 +161,25 @@ func TestStep_StopsAtABrokenPromise(t *testing.T) {
 	assert.Equal(t, "meta-9 becomes the leader of term 1; nothing reached it at that instant", links[1].What)
 }
 
+// guardOut is the start of the tour's last step. A write of the leader waits at the database
+// while the leader is frozen; another node leads, and the write is executed.
+const guardOut = "%s~8*hold*leader*landing*12~8*kill*data-1~13*freeze*leader~13*hold*meta-1*writing*9~13*hold*meta-2*writing*9~13*hold*meta-3*writing*9~24"
+
+func TestWithout_WriteThatAsksNoOwnerBreaksAPromise(t *testing.T) {
+	r := run(t, fmt.Sprintf(guardOut, "1~6*without***write"))
+	require.True(t, r.in(func(b *inside) {
+		broken := b.source.Broken()
+		require.NotNil(t, broken)
+		assert.Regexp(t, `^I3 a write of meta-\d to 1\.\d is executed while "meta-\d" owns the lock row, in term 2$`, broken.ID+" "+broken.What)
+	}))
+	r.end()
+	r = run(t, fmt.Sprintf(guardOut, "1"))
+	assert.Contains(t, r.to(t, Violation), "no violation")
+	for _, wrong := range []console.Request{{Do: "without", Value: "lunch"}, {Do: "hold", Node: "meta-1", Peer: "lunch", Value: "1"}, {Do: "hold", Node: "meta-1", Peer: "landing", Value: "x"}} {
+		assert.Error(t, r.Act(t.Context(), wrong))
+	}
+}
+
 // TestOneStartOneState plays a run with acts and steps, and then its start.
 func TestOneStartOneState(t *testing.T) {
 	if !simulated.OneTrace {

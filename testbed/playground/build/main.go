@@ -99,7 +99,7 @@ func mayReplace(out string) error {
 
 // pages writes the page, and what starts a Go program in a browser.
 func pages(out string) error {
-	files, err := page.Files()
+	files, err := page.Files(os.DirFS("."))
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,8 @@ func pages(out string) error {
 		return err
 	}
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(out, name), text, 0o644); err != nil { //nolint:gosec // for everyone
+		name = filepath.Join(out, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, text, 0o644)); err != nil { //nolint:gosec // for everyone
 			return err
 		}
 	}

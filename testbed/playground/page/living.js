@@ -6,51 +6,74 @@ import {get, post, use} from './transport.js';
 
 /** running is true while the page's source is a cluster. */
 export let running = false;
-let pace = {}, timer = 0, hidden = false;
+let pace = {}, timer = 0, hidden = false, run = 0;
 
-/** begin starts a cluster of a start, see testbed/playground/start.go. */
-async function begin(start) {
+/** change makes a program the source. A page that has stopped at a violation goes on. */
+function change(program) {
+  run++;
+  clearInterval(timer);
+  pace = {};
+  use(new Worker(`worker.js?${program}`));
+  if (!$('violation').hidden && !$('go-on').parentElement.hidden) $('go-on').click();
+  sessionStorage.removeItem('seen');
+}
+
+/** begin starts a cluster of a start, see testbed/playground/start.go. It returns what went wrong. */
+export async function begin(start) {
   running = true;
   address.set({recording: '', at: '', record: '', living: start});
   text($('living-says'), 'loading and starting; the recording has ended');
-  use(new Worker('worker.js?living'));
-  const answer = await post('v1/start', start);
-  if (answer.error) {
-    text($('living-says'), `No cluster runs here: ${answer.error.message} Choose a recording.`);
-    return;
-  }
+  $('recording').selectedIndex = -1; // so that each can be chosen
+  text($('recording-about'), '');
+  change('living');
+  const mine = run, answer = await post('v1/start', start);
+  if (mine !== run) return 'Another one was started.';
+  if (answer.error) return fail(answer.error);
   text($('living-start'), 'Start another one');
   hide($('living-pace'), false);
   actions.rights();
   show(answer);
-  clearInterval(timer);
-  timer = setInterval(async () => show(await get('v1/pace')), 500);
+  timer = setInterval(async () => { const now = await get('v1/pace'); if (mine === run) show(now); }, 500);
 }
 
-/** leave makes recordings the source again. */
+/** fail makes recordings the source again, and says why. */
+function fail(error) {
+  $('recording').dispatchEvent(new Event('change')); // calls leave
+  const why = `No cluster runs here: ${error.message} The recordings are there.`;
+  text($('living-says'), why);
+  return why;
+}
+
+/** leave makes recordings the source again, and reports whether they were not. */
 export function leave() {
-  if (!running) return;
+  if (!running) return false;
   running = false;
-  clearInterval(timer);
   hide($('living-pace'), true);
   address.set({living: ''});
-  use(new Worker('worker.js?player'));
+  text($('living-says'), '');
+  change('player');
   actions.rights();
+  return true;
 }
+
+/** guardless reports whether the cluster had a guard taken out. */
+export const guardless = () => !!pace.start?.includes('*without*');
 
 function show(answer) {
   if (!running) return;
-  if (answer.error) return text($('living-says'), answer.error.message);
+  if (answer.error) return fail(answer.error);
   if (answer.start !== pace.start) address.set({living: answer.start});
   pace = answer;
   text($('living-at'), `${(pace.atMs / 1000).toFixed(pace.paused ? 6 : 1)} s`);
   text($('living-pause'), pace.paused ? 'Continue' : 'Pause');
   set($('living-pause'), 'data-paused', pace.paused && !pace.step && !pace.replays);
+  $('living-speed').value = String(pace.speed);
   text($('living-reached'), pace.reached || '');
-  text($('living-says'), pace.replays ? 'playing what the address says' : pace.step ? `on the way to the next ${pace.step}` : `${pace.heapMiB} MiB of memory`);
+  text($('living-says'), `${pace.replays ? 'playing what the address says' : pace.step ? `on the way to the next ${pace.step}` : `${pace.heapMiB} MiB of memory`}${guardless() ? '; a guard is taken out' : ''}`);
 }
 
-const move = async change => show(await post('v1/pace', change));
+/** move changes how time moves. */
+export const move = async change => show(await post('v1/pace', change));
 
 $('living-start').addEventListener('click', () => begin($('living-seed').value));
 $('living-pause').addEventListener('click', () => move({paused: !pace.paused}));

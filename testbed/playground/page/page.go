@@ -2,6 +2,7 @@
 // source is a worker here, and a few of its own.
 //
 //   - worker.js: runs a Go program that answers the page.
+//   - tour.js, tour.html: the guided tour.
 //   - playground.js, chooser.html, playground.css: the choice of a recording.
 //   - living.js, living.html: the living cluster.
 //   - scenarios/: what is recorded, by package build.
@@ -9,15 +10,19 @@ package page
 
 import (
 	"embed"
+	"errors"
 	"fmt"
+	"html"
 	"io/fs"
 	"maps"
+	"net/url"
+	"regexp"
 	"strings"
 
 	"conclave/testbed/console"
 )
 
-//go:embed worker.js playground.js living.js playground.css chooser.html living.html
+//go:embed *.js *.css *.html
 var own embed.FS
 
 // policy lets the page load its own files and run its own WebAssembly, and nothing else. The
@@ -29,8 +34,8 @@ const policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker
 // around it, so this is not in the document.
 const Policy = policy + "; frame-ancestors 'none'"
 
-// Files returns the files of the page by their names.
-func Files() (map[string][]byte, error) {
+// Files returns the files of the page by their names. source is the root of the project.
+func Files(source fs.FS) (map[string][]byte, error) {
 	out, err := read(console.Page())
 	if err != nil {
 		return nil, err
@@ -40,13 +45,17 @@ func Files() (map[string][]byte, error) {
 		return nil, err
 	}
 	maps.Copy(out, more)
+	tour, err := linked(string(out["tour.html"]), source, out)
+	if err != nil {
+		return nil, err
+	}
 	index := string(out["index.html"])
 	for _, change := range [][2]string{
 		{`<html lang="en">`, `<html lang="en" data-mode="recording" data-worker="worker.js?player">`},
 		{`<meta charset="utf-8">`, `<meta charset="utf-8">` + "\n" + `<meta http-equiv="Content-Security-Policy" content="` + policy + `">`},
 		{`<title>Conclave console</title>`, `<title>Conclave playground</title>`},
-		{`<script type="module" src="main.js">`, `<link rel="stylesheet" href="playground.css">` + "\n" + `<script type="module" async src="transport.js"></script>` + "\n" + `<script type="module" src="playground.js">`},
-		{"</header>\n", "</header>\n" + string(out["chooser.html"]) + string(out["living.html"])},
+		{`<script type="module" src="main.js">`, `<link rel="stylesheet" href="playground.css">` + "\n" + `<script type="module" async src="transport.js"></script>` + "\n" + `<script type="module" src="tour.js">`},
+		{"</header>\n", "</header>\n" + tour + string(out["chooser.html"]) + string(out["living.html"])},
 	} {
 		if n := strings.Count(index, change[0]); n != 1 {
 			return nil, fmt.Errorf("the console's index.html has %q %d times, want once", change[0], n)
@@ -54,9 +63,36 @@ func Files() (map[string][]byte, error) {
 		index = strings.Replace(index, change[0], change[1], 1)
 	}
 	out["index.html"] = []byte(index)
-	delete(out, "chooser.html")
-	delete(out, "living.html")
+	for _, part := range []string{"tour.html", "chooser.html", "living.html"} {
+		delete(out, part)
+	}
 	return out, nil
+}
+
+// code matches a line of the source in the tour; struck through is one that is taken out.
+var code = regexp.MustCompile(`<code data-in="([^"]+)">((?:<s>)?([^<]+)(?:</s>)?)</code>`)
+
+// linked adds to each line of code in the tour a link to it in a copy of its file, in the
+// folder source of the page. It fails if the file does not have the line, or has it twice.
+func linked(tour string, source fs.FS, out map[string][]byte) (_ string, err error) {
+	tour = code.ReplaceAllStringFunc(tour, func(s string) string {
+		m := code.FindStringSubmatch(s)
+		file, line := m[1], html.UnescapeString(m[3])
+		text, cause := fs.ReadFile(source, file)
+		number, times := 0, 0
+		for i, l := range strings.Split(string(text), "\n") {
+			if strings.TrimSpace(l) == line {
+				number, times = i+1, times+1
+			}
+		}
+		if times != 1 {
+			err = errors.Join(err, cause, fmt.Errorf("the tour: %s has %q in %d lines, want one", file, line, times))
+		}
+		out["source/"+file+".txt"] = text
+		return fmt.Sprintf(`<code>%s</code> <a href="source/%s.txt#:~:text=%s" target="_blank" rel="noopener">%s:%d</a>`,
+			m[2], file, strings.NewReplacer("+", "%20", "-", "%2D").Replace(url.QueryEscape(line)), file, number)
+	})
+	return tour, err
 }
 
 func read(from fs.FS) (map[string][]byte, error) {

@@ -5,7 +5,7 @@ import * as living from './living.js';
 import {parts} from './main.js';
 import {post} from './transport.js';
 
-let shown = '', position = {}, busy = false, again = false, timer = 0;
+let shown = '', position = {}, opening = null, again = false, timer = 0;
 
 /** load shows the recording of the address: at its moment, or else from its beginning. It returns what went wrong. */
 async function load() {
@@ -28,25 +28,35 @@ async function load() {
   return '';
 }
 
-/** open is load, one at a time; what was chosen meanwhile is shown after it. */
-async function open() {
+/** open is load, one at a time; what was chosen meanwhile is shown after it. It returns what went wrong. */
+function open() {
   again = true;
-  if (busy) return;
-  for (busy = true; again;) {
-    again = false;
-    text($('recording-says'), await load().catch(e => `The recording cannot be loaded: ${e.message}`));
-  }
-  busy = false;
+  return opening ||= (async () => {
+    let error = '';
+    while (again) {
+      again = false;
+      text($('recording-says'), error = await load().catch(e => `The recording cannot be loaded: ${e.message}`));
+    }
+    opening = null;
+    return error;
+  })();
 }
 
-$('recording').addEventListener('change', () => { if (living.running) { shown = ''; living.leave(); } address.set({recording: $('recording').value, at: '', record: ''}); open(); });
+/** choose plays a recording from its beginning, in place of a cluster too. It returns what went wrong. */
+export function choose(recording) {
+  if (living.leave()) shown = '';
+  address.set({recording, at: '', record: ''});
+  return open();
+}
+
+$('recording').addEventListener('change', () => choose($('recording').value));
 addEventListener('hashchange', () => { if (address.get('recording') && !living.running) open(); });
 
 /** The address follows the position, not more often than browsers permit. */
 parts.push({show(s, changed) {
-  if (busy || living.running || !shown || !s.playback || !changed.has('playback')) return;
+  if (opening || living.running || !shown || !s.playback || !changed.has('playback')) return;
   position = {at: String(Number((s.playback.atMs / 1000).toFixed(9))), record: String(s.playback.record)};
-  timer ||= setTimeout(() => { timer = 0; if (!busy && !living.running) address.set({recording: shown, ...position}); }, 500);
+  timer ||= setTimeout(() => { timer = 0; if (!opening && !living.running) address.set({recording: shown, ...position}); }, 500);
 }});
 
 if (!living.running) open();

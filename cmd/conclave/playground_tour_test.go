@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+)
+
+// saw waits until the step of the tour that is shown says what was seen.
+func (s *screen) saw(step int) string {
+	s.t.Helper()
+	s.patience(fmt.Sprintf(`!document.querySelector('[data-step="%d"] .saw').hidden && document.getElementById('tour-says').textContent.includes('Now: ')`, step))
+	return s.text("tour-says")
+}
+
+// TestPlayground_Tour takes the tour, first by the recordings, then in a living cluster.
+func TestPlayground_Tour(t *testing.T) {
+	chromium(t)
+	host := httptest.NewServer(http.FileServer(http.Dir(builtPlayground(t))))
+	defer host.Close()
+	s := newScreen(t)
+	s.run(chromedp.Navigate(host.URL))
+	s.opens("leader-killed")
+	click := func(id string) { s.js(`document.getElementById(%q).click()`, id) }
+	next := func(step int) {
+		click("tour-next")
+		s.until(fmt.Sprintf(`!document.querySelector('[data-step="%d"]').hidden && location.hash.includes('tour=%d')`, step, step))
+	}
+
+	// Every line of code is where its link leads to.
+	for _, link := range eval[[]string](s, `[...document.querySelectorAll('#tour .code a')].map(a => a.href)`) {
+		assert.True(t, eval[bool](s, fmt.Sprintf(`fetch(%q).then(r => r.ok)`, link)), link)
+	}
+	for i, term := range []string{1: "2", 2: "2", 3: "2", 4: "1", 5: "1", 6: "", 7: "2"} {
+		if term == "" {
+			continue
+		}
+		s.js(`location.hash = 'tour=%d'`, i)
+		s.until(fmt.Sprintf(`!document.querySelector('[data-step="%d"]').hidden`, i))
+		click("tour-play")
+		assert.Contains(t, s.saw(i), "leads term "+term, "step %d", i)
+	}
+	s.until(`!document.getElementById('violation').hidden`)
+
+	// The same in a living cluster.
+	s.js(`location.hash = 'tour=1'`)
+	for i := 1; i < 7; i++ {
+		term := s.number("term")
+		click("tour-do")
+		says := s.saw(i)
+		t.Log(i, says)
+		assert.Contains(t, says, " 0 broken.")
+		if i < 4 && i > 1 {
+			assert.Contains(t, says, fmt.Sprintf("leads term %d; missing: 0", term+1))
+		}
+		if i == 6 {
+			assert.Contains(t, says, "storm-3 passed.")
+		}
+		next(i + 1)
+	}
+	click("tour-do")
+	assert.Contains(t, s.saw(7), " 1 broken.")
+	s.until(`document.getElementById('violation-what').textContent.startsWith('I3: a write of meta-')`)
+	s.until(`document.getElementById('living-pause').dataset.paused === 'true'`)
+	s.narrow()
+
+	// Somebody else sees the same, and a cluster without a missing guard after it.
+	other := newScreen(t)
+	other.run(chromedp.Navigate(eval[string](s, `location.href`)))
+	other.patience(`document.getElementById('violation-what').textContent === '` + s.text("violation-what") + `'`)
+	other.until(`!document.querySelector('[data-step="7"]').hidden`)
+	other.js(`location.hash = 'tour=2'`)
+	other.until(`!document.querySelector('[data-step="2"]').hidden`)
+	other.js(`document.getElementById('tour-do').click()`)
+	assert.Contains(t, other.saw(2), " 0 broken.")
+	assert.Empty(t, other.errors(), "errors in the browser's console")
+	assert.Empty(t, s.errors(), "errors in the browser's console")
+}
