@@ -41,6 +41,8 @@
 //
 // # The states of a node
 //
+// The usual ways; the table in state.go has all.
+//
 //	            JoinElection
 //	Observing <--------------> Following <-------------------- term closed --+
 //	    ^           Quit           |                                         |
@@ -92,11 +94,14 @@
 //	elector.Config{
 //		Lead: func(ctx context.Context, term elector.Term) error {
 //			for {
-//				// ... wait for work, or for ctx
-//				if _, leading := e.Leading(); !leading {
-//					continue // suspended or ended: do nothing now
+//				select {
+//				case <-ctx.Done(): // the term has ended: Lead must return
+//					return nil
+//				case <-work:
 //				}
-//				// ... act, under term.Number
+//				if _, leading := e.Leading(); leading { // not while suspended
+//					// ... act, under term.Number
+//				}
 //			}
 //		},
 //	}
