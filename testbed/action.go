@@ -17,7 +17,8 @@ const Database = "db"
 // Verb is a kind of Action.
 type Verb string
 
-// The acts. A is Action.Node, B is Action.Peer; an empty B means all other hosts.
+// The acts. A is Action.Node, B is Action.Peer; an empty B means all other hosts. Of
+// Switch they are the key and the value.
 const (
 	// Processes. A is a node, Database, or (Kill only) a client.
 	Kill   Verb = "kill"   // kill -9: the kernel closes its connections
@@ -69,7 +70,7 @@ const (
 	Allow    Verb = "allow"    // A is removed from the blacklist
 	Freeze   Verb = "freeze"   // the switch arrange is turned off
 	Unfreeze Verb = "unfreeze" // and on again
-	Switch   Verb = "switch"   // the switch A is set to B
+	Switch   Verb = "switch"   // the switch whose key is A is set to B
 
 	// AnnounceStop announces to A that the whole cluster stops, as `conclave
 	// down` does: a meta passes it to the leader, which informs every node; any
