@@ -48,10 +48,10 @@ type migrations struct {
 //	 asking: every session that must answer has answered ---------+
 //	         a fenced diff
 //
-// Late is FinishTimeout, 300 ms, after the grant for finishing and applying
-// together, and after the request for collecting. From asking it may return to
-// finishing, for DiffTimeout; see needsSource. Collecting is left out without
-// another live holder, and after the source was asked again.
+// Late is after FinishTimeout, 300 ms, for finishing and applying together, and
+// again for collecting. From asking it may return to finishing, for DiffTimeout;
+// see needsSource. Collecting is left out without another live holder, and after
+// the source was asked again.
 type migration struct {
 	r     *replica
 	row   slot.Slot // the grant
@@ -75,7 +75,7 @@ type migration struct {
 	answered    map[conclave.NodeID]bool // sessions whose diff is complete
 	firstAnswer time.Time                // when the first session answered
 	absent      map[conclave.NodeID]bool // not on the list, not connected, and did not answer
-	pushed      int64                    // the highest version that a session has pushed, or that a client of it claims to have
+	pushed      int64                    // the highest version that a session has pushed, or that a client of it claims to have, however high
 	warned      time.Time                // when the sessions that are waited for were last logged
 }
 
@@ -175,9 +175,7 @@ func (s *migrations) advance(m *migration, now time.Time) time.Time {
 			return time.Time{}
 		}
 		m.taken = true
-		// What the sessions answered before was replaced by the feed: they are asked
-		// once more, after the source.
-		s.leaveSource(m, "the source's copy is older than what sessions answered")
+		s.leaveSource(m, "the source's copy is older than what sessions answered") // its feed has replaced that: they answer again
 	}
 	late := !now.Before(m.deadline)
 	switch m.phase {
@@ -373,7 +371,6 @@ func (s *migrations) serve(m *migration, now time.Time) {
 	if incomplete {
 		r.store.MarkIncomplete(marked)
 	}
-	// What a client claims to have seen does not lead beyond the versions of this epoch.
 	r.store.Serve(max(r.base, m.end.GetCounter(), min(m.pushed, r.base+conclave.VersionBase)), marked, now)
 	serving := trace.Claim{Kind: trace.Serving, Slot: r.id, Epoch: r.epoch, Base: r.copyEpoch, Version: r.store.Counter(), Count: len(m.answered), Flag: bySource}
 	if r.store.Incomplete(now) > 0 {

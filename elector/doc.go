@@ -41,8 +41,6 @@
 //
 // # The states of a node
 //
-// The usual ways; the table in state.go has all.
-//
 //	            JoinElection
 //	Observing <--------------> Following <-------------------- term closed --+
 //	    ^           Quit           |                                         |
@@ -61,10 +59,11 @@
 //	       (it was handed over;   renews the term)
 //	       otherwise: Following)
 //
-// [Elector.State] returns the present [State]. A term is closed when Lead has
-// returned and the term has been handed over or is lost. A node that has handed
-// its term over abstains: it observes until it learns of a new leader, for two
-// leases at most, or until JoinElection if it has quit.
+// These are the usual ways; the table in state.go has all. [Elector.State] returns
+// the present one. A term is closed when Lead has returned and the term has been
+// handed over or is lost. A node that has handed its term over abstains: it
+// observes until it learns of a new leader, for two leases at most, or until
+// JoinElection if it has quit.
 //
 // A suspended leader still leads: the term is its own and the context of Lead is
 // alive. But the connection that holds its witness broke, so a follower may be

@@ -77,8 +77,7 @@ func (e *Elector) round(ctx context.Context) {
 		s.last = next
 		begun = e.begin(next, until)
 	default:
-		// This term is never led. The next round finds this node in the store and
-		// wins the term after it.
+		// Never led: the next round finds this node in the store and wins the next.
 		why := "this node only observes"
 		switch {
 		case next.Number <= s.neverAgain:

@@ -376,8 +376,7 @@ func (j *joins) streamEnded(st *stream) {
 // is evicted earlier only on evidence: it was dialed before, and its address
 // refuses two dials, 100 ms apart, or another incarnation of it answers there.
 // Silence or an unrelated node at the address proves nothing; a name that no
-// longer resolves counts only after a refusal. Two of the four tries may fail
-// otherwise, as while a process dies.
+// longer resolves counts only after a refusal. Two of four tries may be silent.
 func (j *joins) examineSuspect(m wire.Member) {
 	refused := 0
 	for try := 0; try < 4 && j.roster.isSuspect(m.Node); try++ {

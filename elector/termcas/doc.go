@@ -19,8 +19,7 @@
 //  2. If the row names this node but the node does not lead that term, it never
 //     leads it: the term was left, or the answer to the win was lost and the read
 //     after it did not show the nonce. Win the next term from itself: at once, or
-//     once the row was observed for its lease if it has a lower term than this
-//     node has seen elsewhere and not led (the store was set back).
+//     after the row's lease if a higher term than the row's was seen elsewhere.
 //
 //  3. Wait for the witness (observers do not): on a connection of its own, the
 //     node asks the server which connection holds the leader's lock. If it is the
@@ -55,8 +54,8 @@
 //  6. Compare and swap: one UPDATE that names owner, term and nonce as read, the
 //     lock that is held, and the reason to compete. The term becomes
 //     GREATEST(term, highest seen) + 1. If it changes one row, the candidate has
-//     won. If it changes none and the row is as before, a proxy may alter
-//     statements: without a lock to publish it is sent once more, but not for c.
+//     won. If it changes none and the row is as before, it is sent once more
+//     without a lock to publish, since a proxy may alter statements (not for c).
 //
 //  7. After a win, lead; then release the old leader's lock, which wakes the other
 //     waiters and makes them wait for the new lock, and record the election. After
