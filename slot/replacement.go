@@ -57,10 +57,10 @@ func (a *planner) heardCopy(s Slot) (n conclave.NodeID, why string) {
 }
 
 // bestCopy returns the holder with the best complete copy of s, or the zero
-// NodeID if no copy is complete. Candidates are those of the newest leader epoch that
-// lag at most MaxLagMs, a second, behind the least. Positions come from the nodes' last heartbeats,
-// which were not sent at the same moment, so whether a node may lead comes first:
-// the chosen one takes the furthest copy of the other live holders (data/source.go).
+// NodeID if no copy is complete. It is one of the newest leader epoch that lags at
+// most MaxLagMs, a second, behind the least. Positions come from the nodes' last
+// heartbeats, which were not sent at the same moment, so whether a node may lead
+// comes first: it takes the furthest copy of the other live holders (data/source.go).
 func (a *planner) bestCopy(s Slot, holders []conclave.NodeID) conclave.NodeID {
 	var newest conclave.Epoch // older leaderships do not count
 	for _, n := range holders {

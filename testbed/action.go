@@ -17,8 +17,7 @@ const Database = "db"
 // Verb is a kind of Action.
 type Verb string
 
-// The acts. A is Action.Node, B is Action.Peer; an empty B means all other hosts. Of
-// Switch they are the key and the value.
+// The acts. A is Action.Node, B is Action.Peer; an empty B means all other hosts.
 const (
 	// Processes. A is a node, Database, or (Kill only) a client.
 	Kill   Verb = "kill"   // kill -9: the kernel closes its connections
@@ -70,7 +69,7 @@ const (
 	Allow    Verb = "allow"    // A is removed from the blacklist
 	Freeze   Verb = "freeze"   // the switch arrange is turned off
 	Unfreeze Verb = "unfreeze" // and on again
-	Switch   Verb = "switch"   // the switch whose key is A is set to B
+	Switch   Verb = "switch"   // the switch whose key is A is set to the value B
 
 	// AnnounceStop announces to A that the whole cluster stops, as `conclave
 	// down` does: a meta passes it to the leader, which informs every node; any
