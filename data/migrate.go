@@ -39,16 +39,19 @@ type migrations struct {
 //
 //	             Finish answered            position reached
 //	finishing ------------------> applying ------------------> (serve)
-//	    |  refused, or 300 ms    ^   |  300 ms                    ^
+//	    |  refused, or late      ^   |  late                      ^
 //	    v    a holder has the rest   v                            |
 //	collecting: the other live holders are asked. A migration     |
 //	    |       without a source, after a crash, begins here      |
-//	    | all have answered, or 300 ms                            |
+//	    | all have answered, or late                              |
 //	    v                                                         |
-//	 asking: all sessions that must have answered a fenced diff --+
+//	 asking: every session that must answer has answered ---------+
+//	         a fenced diff
 //
-// From asking it may return to finishing; see needsSource. Collecting is left out
-// without another live holder, and after the source was asked again.
+// Late is after FinishTimeout, 300 ms, for finishing and applying together, and
+// again for collecting. From asking it may return to finishing, for DiffTimeout;
+// see needsSource. Collecting is left out without another live holder, and after
+// the source was asked again.
 type migration struct {
 	r     *replica
 	row   slot.Slot // the grant
@@ -72,7 +75,7 @@ type migration struct {
 	answered    map[conclave.NodeID]bool // sessions whose diff is complete
 	firstAnswer time.Time                // when the first session answered
 	absent      map[conclave.NodeID]bool // not on the list, not connected, and did not answer
-	pushed      int64                    // the highest version that a session has pushed, or that a client of it claims to have
+	pushed      int64                    // the highest version that a session has pushed, or that a client of it claims to have, however high
 	warned      time.Time                // when the sessions that are waited for were last logged
 }
 
@@ -172,7 +175,7 @@ func (s *migrations) advance(m *migration, now time.Time) time.Time {
 			return time.Time{}
 		}
 		m.taken = true
-		s.leaveSource(m, "the source's copy is older than what sessions answered") // that comes last
+		s.leaveSource(m, "the source's copy is older than what sessions answered") // its feed has replaced that: they answer again
 	}
 	late := !now.Before(m.deadline)
 	switch m.phase {
@@ -266,9 +269,9 @@ func (m *migration) lacks(sessions []conclave.NodeID) bool {
 // serve: the sessions on the member list, those that are connected, and the
 // owners of copies here. The member list is never older than the table, because
 // a state is always passed on as a whole. An owner that is neither on the list
-// nor connected is asked once, if its address was ever known; it does not
-// block, and its copies stay for their grace. A session that was given up
-// (owners.go) does not block either. A slot without a copy also waits for
+// nor connected is asked once, if its address was ever known: the slot waits for
+// that attempt only, and its copies stay for their grace. A session that was given
+// up (owners.go) is not waited for. A slot without a copy also waits for
 // the lost sessions, for a node lease at most.
 func (s *migrations) unanswered(m *migration, now time.Time) []conclave.NodeID {
 	var out []conclave.NodeID
@@ -294,7 +297,7 @@ func (s *migrations) unanswered(m *migration, now time.Time) []conclave.NodeID {
 
 // givenUp reports whether a migration continues without a session.
 func (s *migrations) givenUp(m *migration, n conclave.NodeID, now time.Time) bool {
-	if s.leaderSilent() {
+	if s.leaderSilent() { // this node may be the one that is cut off
 		return false
 	}
 	at := s.givenUpAt(m, n, now)

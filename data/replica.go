@@ -55,7 +55,7 @@ func (rs *replicas) report(lag func(conclave.NodeID) time.Duration, now time.Tim
 }
 
 // replica is one slot on this node: its copies, and what may be done with them
-// (SlotState in the article). Handlers and streams take its lock briefly, to
+// (SlotState in article 002). Handlers and streams take its lock briefly, to
 // read or to change something; only the state loop (slots.go) changes its
 // state.
 type replica struct {
@@ -68,7 +68,8 @@ type replica struct {
 	mu sync.Mutex // guards the fields below; only the locks of feeds, owners and the differ's queues are taken inside it; never held across I/O
 
 	// state is what this node reports about the slot; "" if it has no place in
-	// it. epoch is the leader epoch of Migrating, Serving or Finished.
+	// it. epoch is the leader epoch of Migrating, Serving or Finished, or of the last
+	// of them.
 	state slot.ReportState
 	epoch conclave.Epoch
 	store *store.Store // nil if there is no copy
@@ -163,7 +164,7 @@ func (r *replica) enter(state slot.ReportState, epoch conclave.Epoch) {
 	}
 }
 
-// finish ends reads and writes for good and keeps the copy. mu is held.
+// finish ends reads and writes at this epoch and keeps the copy. mu is held.
 func (r *replica) finish() {
 	if r.state != slot.Serving {
 		return

@@ -131,14 +131,14 @@ func (s *slots) step(row slot.Slot, r *replica, now time.Time) {
 		}
 		return
 	}
-	if was := s.follower(row, r, now); was == slot.Serving {
+	if was := s.ledElsewhere(row, r, now); was == slot.Serving {
 		s.config.Logger.Info("another node leads the slot", "slot", r.id, "leader", row.Leader.Name, "epoch", row.LeaderEpoch, "phase", row.Phase)
 	}
 }
 
-// follower applies a row that another node leads. It returns the replica's
+// ledElsewhere applies a row that another node leads. It returns the replica's
 // previous state.
-func (s *slots) follower(row slot.Slot, r *replica, now time.Time) (was slot.ReportState) {
+func (s *slots) ledElsewhere(row slot.Slot, r *replica, now time.Time) (was slot.ReportState) {
 	me := s.config.Node
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -108,7 +108,7 @@ func (s *migrations) finished(m *migration, answer *wirev1.FinishedSlot, err err
 		s.leaveSource(m, "the source did not finish: "+err.Error())
 	case answer.GetAccess() != wirev1.Access_ACCESS_ACCEPT || wire.EpochIn(answer.GetSourceEpoch()) != m.sourceEpoch:
 		s.leaveSource(m, "the source does not have the copy that this node follows")
-		m.source = conclave.NodeID{} // it is not asked again
+		m.source = conclave.NodeID{} // only now, so that its copy is not asked for either
 	default:
 		m.phase, m.end, m.ended = applying, answer, time.Now()
 	}

@@ -64,7 +64,7 @@ type Stats struct {
 	Rounds   uint64 // rounds played
 	Failed   uint64 // rounds without an answer from the store
 	Won      uint64 // terms won and led
-	Refused  uint64 // terms won too late to be led
+	Refused  uint64 // terms that the store gave this node and it did not lead
 	Ended    uint64 // leaderships that have ended, for any reason
 	Alive    uint64 // calls of ConfirmLeading that returned true
 	Promised uint64 // calls of ConfirmLeading that returned false

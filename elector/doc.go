@@ -59,10 +59,11 @@
 //	       (it was handed over;   renews the term)
 //	       otherwise: Following)
 //
-// [Elector.State] returns the present [State]. A term is closed when Lead has
-// returned and the term has been handed over or is lost. A node that has handed
-// its term over abstains: it observes until it learns of a new leader, for two
-// leases at most, or until JoinElection if it has quit.
+// These are the usual ways; the table in state.go has all. [Elector.State] returns
+// the present one. A term is closed when Lead has returned and the term has been
+// handed over or is lost. A node that has handed its term over abstains: it
+// observes until it learns of a new leader, for two leases at most, or until
+// JoinElection if it has quit.
 //
 // A suspended leader still leads: the term is its own and the context of Lead is
 // alive. But the connection that holds its witness broke, so a follower may be
@@ -92,11 +93,14 @@
 //	elector.Config{
 //		Lead: func(ctx context.Context, term elector.Term) error {
 //			for {
-//				// ... wait for work, or for ctx
-//				if _, leading := e.Leading(); !leading {
-//					continue // suspended or ended: do nothing now
+//				select {
+//				case <-ctx.Done(): // the term has ended: Lead must return
+//					return nil
+//				case <-work:
 //				}
-//				// ... act, under term.Number
+//				if _, leading := e.Leading(); leading { // not while suspended
+//					// ... act, under term.Number
+//				}
 //			}
 //		},
 //	}

@@ -41,8 +41,8 @@ func (e *Elector) extend(l *leadership, beat uint64, until time.Time) {
 
 // launch starts Lead in its own goroutine and records the election. Lead waits for
 // the record only if the term's previous leader is not known, which the history may
-// tell: no leader acts on it, and each act has a fence of its own.
-// The record is tried once, since the first renewal waits for it.
+// tell. A leader does not need the record to act, since each act has a fence of its
+// own. The record is tried once, because the first renewal waits for it.
 func (e *Elector) launch(ctx context.Context, l *leadership) {
 	recordFirst := l.term.Previous.IsZero()
 	if recordFirst {

@@ -77,13 +77,18 @@ func (e *Elector) round(ctx context.Context) {
 		s.last = next
 		begun = e.begin(next, until)
 	default:
-		// The node has promised the term away, has quit, or the answer came too
-		// late: this term is never led. The next round finds this node in the
-		// store and wins the term after it.
+		// Never led: the next round finds this node in the store and wins the next.
+		why := "this node only observes"
+		switch {
+		case next.Number <= s.neverAgain:
+			why = "it was left or promised away before"
+		case !inTime:
+			why = "the answer came too late"
+		}
 		s.neverAgain = max(s.neverAgain, next.Number)
 		s.again = true
 		s.stats.Refused++
-		e.note(e.log.Info, "won a term too late to lead it", "term", next.Number)
+		e.note(e.log.Info, "won a term that is not led", "term", next.Number, "why", why)
 	}
 	e.unlock()
 

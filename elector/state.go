@@ -53,7 +53,8 @@ const (
 	closesTerm                     // the term is handed over or lost, and Lead has returned
 )
 
-// String returns the event as the diagram of the package comment has it.
+// String returns the event for logs, in the words of the package comment's diagram
+// where that has it.
 func (ev event) String() string {
 	return [...]string{
 		"JoinElection", "Quit", "Resign", "abstains", "abstention ends", "won", "renewed", "term lost",
@@ -75,7 +76,7 @@ var transitions = [...][6]State{
 	asksToResign:      {same, same, Resigning, Resigning, same, same},
 	abstains:          {same, Observing, same, same, same, same},
 	abstentionEnds:    {Following, same, same, same, same, same},
-	wins:              {same, Leading, never, never, never, same}, // an abstention that ended during the round leaves an observer
+	wins:              {same, Leading, never, never, never, same}, // Abstain may make it an observer during the round
 	renews:            {never, never, same, same, same, same},
 	losesTerm:         {same, same, WindingDown, WindingDown, WindingDown, same},
 	losesWitness:      {same, same, Suspended, same, same, same},

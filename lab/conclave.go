@@ -103,9 +103,9 @@ func (env *environment) joined(strategy elector.Strategy, err error, statement s
 // direct uses no proxy of the environment, and a connection for each request.
 var direct = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// askLeader asks at a leader's port whether it leads a term. A refused
-// connection counts as the answer no.
-func askLeader(ctx context.Context, address string, term uint64, lock string) (alive, answered bool) {
+// askLeader asks at a leader's port whether it leads a term. After a refused dial
+// it is known that it does not.
+func askLeader(ctx context.Context, address string, term uint64, lock string) (alive, known bool) {
 	query := url.Values{"term": {strconv.FormatUint(term, 10)}, "lock": {lock}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/?"+query.Encode(), nil)
 	if err != nil {

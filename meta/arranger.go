@@ -88,8 +88,8 @@ func (a *arranger) round(ctx context.Context) (next time.Time, err error) {
 			next = earliest(next, expiry)
 		}
 	}
-	// A row that cannot be written does not stop the other steps. Only a failed
-	// freeze skips arrange.
+	// A row that the database refuses does not stop the other steps. But if protection
+	// could not be written, no slot moves.
 	var unwritten error
 	step := func(due time.Time, err error) (goOn bool) {
 		next, unwritten = earliest(next, due), errors.Join(unwritten, err)

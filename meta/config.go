@@ -44,8 +44,8 @@ var _ Database = (*conclavesql.DB)(nil)
 
 // AskWitness asks the meta at address whether it still leads the recorded term,
 // as a follower that acquired the leader's lock must (elector/termcas,
-// Config.Ask). A refused dial is an answer: no process listens there.
-type AskWitness func(ctx context.Context, address string, term uint64, lock string) (alive, answered bool)
+// Config.Ask). A refused dial makes it known that no process listens there.
+type AskWitness func(ctx context.Context, address string, term uint64, lock string) (alive, known bool)
 
 // Config configures a Server. Node, Strategy, Store and History are required;
 // DefaultConfig has the rest. Metas may include this meta; the lock of the

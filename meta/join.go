@@ -20,10 +20,10 @@ import (
 // joinStream is one Join call on the leader's side.
 type joinStream = connect.BidiStream[wirev1.JoinRequest, wirev1.JoinResponse]
 
-// identifyTimeout is how long a node may take to answer with its identity;
-// admitTimeout is the same before it is a member. It is longer, since a node
-// that is only slow would be refused, and shorter than two beats, after which
-// the node would try another meta.
+// identifyTimeout is how long a node may take to answer with its identity.
+// admitTimeout is the same for a node that is not a member yet: longer, because a
+// node that is only slow must not be refused, but less than the two beats after
+// which it tries another meta.
 const (
 	identifyTimeout = 500 * time.Millisecond
 	admitTimeout    = 1500 * time.Millisecond
@@ -376,7 +376,7 @@ func (j *joins) streamEnded(st *stream) {
 // is evicted earlier only on evidence: it was dialed before, and its address
 // refuses two dials, 100 ms apart, or another incarnation of it answers there.
 // Silence or an unrelated node at the address proves nothing; a name that no
-// longer resolves counts only after a refusal.
+// longer resolves counts only after a refusal. Two of four tries may be silent.
 func (j *joins) examineSuspect(m wire.Member) {
 	refused := 0
 	for try := 0; try < 4 && j.roster.isSuspect(m.Node); try++ {

@@ -31,9 +31,8 @@ type arranger struct {
 	watch protection
 	// quits are the metas that were granted to quit the election in this term.
 	quits map[conclave.NodeID]bool
-	// staleStop: this process knew no state of the cluster when it began to
-	// lead, so a stop of the cluster that is recorded was announced in an
-	// earlier run of the metas.
+	// staleStop: this process had received no state when it began to lead, so it has
+	// just started, and a stop that the database records was announced before.
 	staleStop   bool
 	lastContact time.Time // when a session or data node last sent a beat, or did not need to
 	switched    time.Time // when the last table that begins hand-overs was written; zero: none was
@@ -81,7 +80,7 @@ func newArranger(t *tenure, nonces *rand.Rand) *arranger {
 
 // ask runs a command in the arranger and returns its error.
 func (a *arranger) ask(ctx context.Context, do func(ctx context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*a.config.NodeLease)
+	ctx, cancel := context.WithTimeout(ctx, 2*a.config.NodeLease) // a warm-up takes one at most
 	defer cancel()
 	c := command{do: do, done: make(chan error, 1)}
 	select {
@@ -201,8 +200,7 @@ func (a *arranger) settle(ctx context.Context, old, next conclavesql.State) (con
 	}
 }
 
-// awaitRight waits until this node leads and trusts itself, or ctx ends: while the
-// leadership is suspended.
+// awaitRight waits while the leadership is suspended, until ctx ends with the term.
 func (a *arranger) awaitRight(ctx context.Context) error {
 	for {
 		if _, ok := a.elector.Leading(); ok {

@@ -228,7 +228,7 @@ func (c *calls) fetchState(ctx context.Context, address string) (*wirev1.State, 
 // askWitness is AskWitness over the wire. It dials a connection of its own
 // first: a pooled one to a killed process fails in ways that prove nothing,
 // while a refused dial proves that no process listens.
-func (c *calls) askWitness(ctx context.Context, address string, term uint64, lock string) (alive, answered bool) {
+func (c *calls) askWitness(ctx context.Context, address string, term uint64, lock string) (alive, known bool) {
 	conn, err := c.network.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return false, wire.Refused(err)

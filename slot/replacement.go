@@ -14,8 +14,8 @@ func (a *planner) replacement(s Slot) (n conclave.NodeID, why string) {
 	if a.in.Frozen && restarted.IsZero() {
 		return conclave.NodeID{}, "" // a leader that is only missing may still serve
 	}
-	// 1. A complete copy in the row. That of a forbidden node only if no allowed node
-	// has one: drain hands the slot on as soon as the node serves.
+	// 1. A complete copy in the row (see bestCopy). That of a forbidden node only if no
+	// allowed node has one as current: drain hands the slot on as soon as it serves.
 	holders := those(s.Holders()[1:], a.up)
 	if best := a.bestCopy(s, holders); !best.IsZero() {
 		if a.forbidden[best.Name] {
@@ -57,9 +57,10 @@ func (a *planner) heardCopy(s Slot) (n conclave.NodeID, why string) {
 }
 
 // bestCopy returns the holder with the best complete copy of s, or the zero
-// NodeID if no copy is complete. Positions come from the nodes' last heartbeats,
-// which were not sent at the same moment, so whether a node may lead comes first:
-// the chosen one takes the furthest copy of the other live holders (data/source.go).
+// NodeID if no copy is complete. It is one of the newest leader epoch that lags at
+// most MaxLagMs, a second, behind the least. Positions come from the nodes' last
+// heartbeats, which were not sent at the same moment, so whether a node may lead
+// comes first: it takes the furthest copy of the other live holders (data/source.go).
 func (a *planner) bestCopy(s Slot, holders []conclave.NodeID) conclave.NodeID {
 	var newest conclave.Epoch // older leaderships do not count
 	for _, n := range holders {

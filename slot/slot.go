@@ -17,7 +17,7 @@ const (
 	Stable    Phase = "stable"    // Leader serves at LeaderEpoch
 	Preparing Phase = "preparing" // Leader serves; Successor follows it and reports its lag
 	Switching Phase = "switching" // Leader is the successor: takes writes, asks Source to finish, then serves
-	Crash     Phase = "crash"     // the old leader was lost: Leader compares with the sessions, then serves
+	Crash     Phase = "crash"     // the old leader is dead, or no session hears it: Leader compares with the sessions, then serves
 )
 
 // Slot is one row of the table: the leader, its leader epoch, and the nodes

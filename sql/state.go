@@ -66,8 +66,7 @@ const (
 	// Written: the row has the new state. Publish it.
 	Written
 	// Unwritten: the row has the old state. Write again, from the same old state;
-	// at most one of the two writes is applied. From Write it comes with
-	// ErrStatement: the statement was not sent.
+	// at most one of the two writes is applied.
 	Unwritten
 	// Conflict: the fence holds but the row is not as read, because an earlier
 	// write of this node was applied late. Read, adopt the row, decide again.
@@ -142,8 +141,9 @@ func (s *StateStore) read(ctx context.Context) (map[Kind]State, error) {
 
 // Write replaces old by next, under the fence: one statement that joins the
 // lock row. It takes Body, Seq and Nonce from next, Kind from old and Term from
-// the fence. The error is non-nil with Unknown and Unwritten. After ErrStatement
-// the outcome is Unknown as well, until Settle has read that nothing has changed.
+// the fence. Unwritten comes with an ErrStatement of this side: the body cannot be
+// sent. Unknown comes with every other error, also with the server's ErrStatement,
+// until Settle has read that nothing has changed.
 func (s *StateStore) Write(ctx context.Context, fence Fence, old, next State) (Outcome, error) {
 	if !utf8.ValidString(next.Body) {
 		return Unwritten, fmt.Errorf("write %s: %w: the body is not UTF-8", old.Kind, ErrStatement)

@@ -69,7 +69,7 @@ const (
 	Allow    Verb = "allow"    // A is removed from the blacklist
 	Freeze   Verb = "freeze"   // the switch arrange is turned off
 	Unfreeze Verb = "unfreeze" // and on again
-	Switch   Verb = "switch"   // the switch A is set to B
+	Switch   Verb = "switch"   // the switch whose key is A is set to the value B
 
 	// AnnounceStop announces to A that the whole cluster stops, as `conclave
 	// down` does: a meta passes it to the leader, which informs every node; any

@@ -23,7 +23,7 @@ type Fence struct {
 }
 
 // Admit accepts a command of the given term, or refuses it with CodeStaleEpoch
-// and the highest term seen. An implausibly high term is refused with
+// and the highest term seen, as an epoch without a sequence. An implausibly high term is refused with
 // CodeBadRequest and not remembered.
 func (f *Fence) Admit(term uint64) error {
 	f.mu.Lock()

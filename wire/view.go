@@ -70,8 +70,8 @@ func (v *View) Changed() <-chan struct{} { return v.changed.Next() }
 // epoch.
 func (v *View) Refused() uint64 { return v.refused.Load() }
 
-// Set replaces the whole state. The leader calls it with the state that it has
-// written.
+// Set replaces the whole state, whatever its epochs: the leader calls it with the
+// rows as the database has them, also if those were restored and are older.
 func (v *View) Set(s State) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -79,8 +79,8 @@ func (v *View) Set(s State) {
 }
 
 // Apply accepts the kinds that are newer, ignores one without an epoch, and reports
-// whether there were any. The error is ErrBehind if a table delta did not apply, or wraps
-// slot.ErrInvalid if the table is invalid; the other kinds are accepted in
+// whether it accepted any. The error is ErrBehind if a table delta did not apply, or
+// wraps slot.ErrInvalid if the table is invalid; the other kinds are accepted in
 // either case.
 func (v *View) Apply(in *wirev1.State) (bool, error) {
 	v.mu.Lock()

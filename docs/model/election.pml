@@ -675,9 +675,8 @@ inline wait_for_witness() {
 }
 
 /* 4c. Ask at the leader's port: elector.ConfirmLeading. A node that leads the term
-   and trusts itself answers that it is alive, and reacquires its witness if the
-   lock was its own; the answer that it has stopped is a promise. No answer counts
-   as stopped. */
+   and trusts itself confirms it, and reacquires its witness if the lock was its own;
+   any other promises never to lead it. No answer confirms nothing. */
 inline ask(WHOM) {
 	if
 	:: dead[WHOM] -> printf("M%d: M%d's port refuses\n", ID, WHOM + 1)
@@ -687,7 +686,7 @@ inline ask(WHOM) {
 	:: !dead[WHOM] ->
 		if
 		:: n[WHOM].term == n[i].r.term && n[WHOM].trust > 0 ->
-			printf("M%d: M%d answers that it is alive\n", ID, WHOM + 1);
+			printf("M%d: M%d confirms its term\n", ID, WHOM + 1);
 #ifndef NO_DOUBT
 			if :: n[WHOM].lock == n[i].awaits -> n[WHOM].lost = true :: else fi;
 #endif
@@ -695,7 +694,7 @@ inline ask(WHOM) {
 			close_conn();
 			reason = 0
 		:: else ->
-			printf("M%d: M%d promises that it has stopped leading term %d\n", ID, WHOM + 1, n[i].r.term);
+			printf("M%d: M%d promises never to lead term %d\n", ID, WHOM + 1, n[i].r.term);
 			promised[WHOM] = max(promised[WHOM], n[i].r.term);
 #ifndef NO_PROMISE
 			n[WHOM].left = max(n[WHOM].left, n[i].r.term);

@@ -37,13 +37,12 @@ type Config struct {
 
 	// Takeover is what may end another node's term. Default Witness.
 	Takeover Takeover
-	// Ask asks the leader of term, at its address, whether it is alive and trusts
-	// itself (see elector.Elector.ConfirmLeading); ctx ends after 100 ms. alive is
-	// false if the leader has promised never to lead that term again, if the dial
-	// was refused, or if there was no answer in time; answered distinguishes these
-	// for the log. If Ask is nil, no leader ever answers, and the witness alone
-	// decides.
-	Ask func(ctx context.Context, address string, term uint64, lock string) (alive, answered bool)
+	// Ask asks the leader of term, at its address, to confirm that it leads it
+	// (see elector.Elector.ConfirmLeading); ctx ends after 100 ms. alive is false
+	// if the leader has promised never to lead that term again, if the dial was
+	// refused, or if neither is known in time; known is for the log. If Ask is nil,
+	// no leader ever confirms, and the witness alone decides.
+	Ask func(ctx context.Context, address string, term uint64, lock string) (alive, known bool)
 
 	Rand   *rand.Rand   // for nonces and jitter; nil draws a seed from the system
 	Logger *slog.Logger // nil discards the log lines

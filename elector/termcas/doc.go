@@ -17,8 +17,9 @@
 //     (term, beat) has been seen, from reads or from pushed beats.
 //
 //  2. If the row names this node but the node does not lead that term, it never
-//     leads it: the answer to the win was lost, or the term was left. Win the next
-//     term from itself, at once.
+//     leads it: the term was left, or the answer to the win was lost and the read
+//     after it did not show the nonce. Win the next term from itself: at once, or
+//     after the row's lease if a higher term than the row's was seen elsewhere.
 //
 //  3. Wait for the witness (observers do not): on a connection of its own, the
 //     node asks the server which connection holds the leader's lock. If it is the
@@ -30,18 +31,19 @@
 //
 //  4. A candidate may compete if it finds
 //
-//     a. the row resigned, or without an owner;
+//     a. the row resigned, or without an owner: at once, or after its lease as in
+//     rule 2;
 //
 //     b. the lease expired: this (term, beat) was observed for the row's lease, and
 //     the database reports that it has run out; or it was observed for three
 //     leases, whatever the database's clock says;
 //
 //     c. that it has acquired the leader's lock, on the connection of the evidence,
-//     and the leader's port, when asked, refuses the connection or answers
-//     "stopped". "Stopped" is a promise. If the answer is "alive", the candidate
-//     releases the lock and looks again, and the leader reacquires its witness.
-//     100 ms without an answer count as stopped. With Takeover Lease, and on
-//     Galera, all of c is off, and perceived leaderships never overlap.
+//     and nothing at the leader's port confirms the term within 100 ms: the dial
+//     is refused, no answer comes, or the answer is the promise never to lead it.
+//     If the leader confirms, the candidate releases the lock and looks again, and
+//     the leader reacquires its witness. With Takeover Lease, and on Galera, all of
+//     c is off, and perceived leaderships never overlap.
 //
 //  5. Prepare: draw a nonce, and take the named lock "cv:"+nonce on the same
 //     connection. No other node can know that name before the winner publishes it,
@@ -49,16 +51,18 @@
 //     refuses named locks, or where the binary log would repeat the statement as
 //     text on a replica.
 //
-//  6. Compare and swap: one UPDATE that names what was read, what is held, and the
-//     reason to compete. The term becomes GREATEST(term, highest seen) + 1. If it
-//     changes one row, the candidate has won.
+//  6. Compare and swap: one UPDATE that names owner, term and nonce as read, the
+//     lock that is held, and the reason to compete. The term becomes
+//     GREATEST(term, highest seen) + 1. If it changes one row, the candidate has
+//     won. If it changes none and the row is as before, it is sent once more
+//     without a lock to publish, since a proxy may alter statements (not for c).
 //
-//  7. After a win, release the old leader's lock at once, which wakes the other
-//     waiters and makes them wait for the new lock; lead; record the election.
-//     After a loss, release everything and wait for the winner's witness. Without
-//     an answer the outcome is unknown: close the connection and read the row. If
-//     it has this nonce, renew on a new connection and lead; otherwise rule 2
-//     applies to whatever is executed later.
+//  7. After a win, lead; then release the old leader's lock, which wakes the other
+//     waiters and makes them wait for the new lock, and record the election. After
+//     a loss, release everything and wait for the winner's witness. Without an
+//     answer the outcome is unknown: close the connection and read the row. If it
+//     has this nonce, renew on a new connection and lead; otherwise rule 2 applies
+//     to whatever is executed later.
 //
 // # Renewal
 //

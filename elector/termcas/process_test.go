@@ -78,7 +78,7 @@ func candidate() {
 }
 
 // askByHTTP asks at a candidate's port.
-func askByHTTP(ctx context.Context, address string, term uint64, lock string) (alive, answered bool) {
+func askByHTTP(ctx context.Context, address string, term uint64, lock string) (alive, known bool) {
 	query := url.Values{"term": {strconv.FormatUint(term, 10)}, "lock": {lock}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/?"+query.Encode(), nil)
 	if err != nil {

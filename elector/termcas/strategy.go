@@ -96,7 +96,7 @@ func New(cfg Config) (*Strategy, error) {
 		return nil, fmt.Errorf("termcas: %w", err)
 	}
 	if cfg.Ask == nil {
-		cfg.Ask = func(context.Context, string, uint64, string) (alive, answered bool) { return false, false }
+		cfg.Ask = func(context.Context, string, uint64, string) (alive, known bool) { return false, false }
 	}
 	if cfg.Rand == nil {
 		cfg.Rand = random.New()
@@ -183,7 +183,7 @@ func (s *Strategy) follow(ctx context.Context, me elector.Candidate, row row, la
 	why := reasonToCompete(me, row, last)
 	// 4c. If this node has the leader's lock, is the leader alive?
 	if why == reasonNone && s.hasLockOfLeader(me, row) {
-		if s.leaderAnswers(ctx, row) {
+		if s.leaderConfirms(ctx, row) {
 			s.returnLock(ctx, me)
 		} else {
 			why = reasonKilled

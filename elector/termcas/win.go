@@ -17,8 +17,8 @@ const (
 	reasonNone    reason = iota // it may not
 	reasonVacant                // 4a: resigned, or no owner
 	reasonOwnName               // 2: the row names this node, which does not lead
-	reasonExpired               // 4b: observed for a lease, and the database agrees
-	reasonOverdue               // 4b: observed for three leases, whatever the database's clock says
+	reasonExpired               // 4b, its first case: observed for a lease, and the database agrees
+	reasonOverdue               // 4b, its second: observed for three leases, whatever the database's clock says
 	reasonKilled                // 4c: this node has the leader's lock, and the leader's port does not confirm it
 )
 
@@ -45,7 +45,7 @@ func reasonToCompete(me elector.Candidate, r row, last elector.Term) reason {
 		return reasonOwnName
 	case r.vacant() && (!behind || observed >= r.lease):
 		return reasonVacant
-	case mine || r.vacant():
+	case mine || r.vacant(): // set back, for less than a lease so far
 		return reasonNone
 	case observed >= r.lease && r.age >= r.lease:
 		return reasonExpired
@@ -214,8 +214,9 @@ func (s *Strategy) won(c *witnessConn, lock string, w *win) elector.Term {
 }
 
 // releaseOldLock releases the old leader's lock, which wakes the other waiters; they
-// then wait for this node's lock. It is called once the node leads, unless the
-// history has no leader before it: the statements of the others would delay it.
+// then wait for this node's lock. It is called once the node leads, because the
+// statements of the others would delay that; before it if this node does not know
+// the previous leader, which Record looks up (elector.Elector.launch).
 func (s *Strategy) releaseOldLock(ctx context.Context) {
 	h := s.held.Load()
 	if h == nil || h.old == "" || h.conn.lost.Load() {

@@ -160,13 +160,13 @@ func (s *Strategy) hasLockOfLeader(me elector.Candidate, r row) bool {
 	return another && s.waiting != nil && s.waiting.isFor(r) && s.waiting.obtained()
 }
 
-// leaderAnswers asks at the port of the leader whose lock this node has acquired,
-// and reports whether the leader is alive (rule 4c).
-func (s *Strategy) leaderAnswers(ctx context.Context, r row) bool {
+// leaderConfirms asks at the port of the leader whose lock this node has acquired,
+// and reports whether the leader confirms its term (rule 4c).
+func (s *Strategy) leaderConfirms(ctx context.Context, r row) bool {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	alive, answered := s.cfg.Ask(ctx, r.address, r.number, s.waiting.lock)
-	s.log.Info("acquired the leader's lock", "term", r.number, "leader", r.owner, "answered", answered, "alive", alive)
+	alive, known := s.cfg.Ask(ctx, r.address, r.number, s.waiting.lock)
+	s.log.Info("acquired the leader's lock", "term", r.number, "leader", r.owner, "known", known, "alive", alive)
 	return alive
 }
 

@@ -1,7 +1,9 @@
--- A new leader takes over all decisions of the terms before, unchanged: from
--- now on all kinds carry its term. This is one statement, so that a single
--- write seals the terms. It may be repeated, since a sealed row no longer
--- matches. The predicates:
+-- After this a read that shows the seal is current: nothing of an older term
+-- can be written any more, on whichever server the read before it was. (That an
+-- old leader's write changes nothing is due to the fence, not to this.) The
+-- decisions stay as they are, and all kinds carry the new leader's term. It is
+-- one statement, and may be repeated: a sealed row matches no more. The
+-- predicates:
 --   l.owner, l.term          the lock row shows that I lead this term (see
 --                            write.sql)
 --   s.term < mine            the rows that I have not sealed or written yet

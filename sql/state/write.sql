@@ -4,10 +4,11 @@
 --                            they lead, but at most one can write. The join
 --                            locks the lock row, so an election and this write
 --                            wait for each other. The lock row comes first in
---                            the join and is locked first. With the decision
---                            first, as MariaDB reads it, a write, a seal and a
---                            renewal could wait for each other in a circle,
---                            which costs one of them its connection.
+--                            the join and is locked first. No server promises
+--                            that; TestStatements_DoNotDeadlockEachOther checks
+--                            it on each. With the decision first, a write, a
+--                            seal and a renewal deadlocked on MariaDB, which
+--                            costs one of them its connection.
 --   s.term, s.seq            the decision that I replace, as I read it: nothing
 --                            was written since, not even by a write of mine
 --                            whose answer was lost.

@@ -13,9 +13,9 @@ import (
 
 // I6, I7, I10, I11 and I13: what clients see, and what sessions accept as read.
 var clientCheckers = []checker{
-	{"I6", "what live clients publish is readable once the cluster is at rest, and of a client that has died lists show nothing", readableOnceQuiet},
+	{"I6", "once the cluster is at rest, what live clients publish is readable, and lists show nothing of clients that have died", readableOnceQuiet},
 	{"I7", "no empty or shrunken push while the publishers live", nothingMissing},
-	{"I10", "after the healing: a leader within one lease; even slots and full lists within ten seconds more; lists later only after a loss of all copies and sessions (by a session grace), and where the push guard holds them (until its time has ended; never for one client that was lost alone)", progressMade},
+	{"I10", "after the faults are healed: a leader within one lease, even slots and full lists within ten seconds more; lists later only if all copies and sessions were lost, or the push guard holds them", progressMade},
 	{"I11", "versions rise per subscriber", versionsRise},
 	{"I13", "what a session has read of a slot never goes back", neverUnread},
 }

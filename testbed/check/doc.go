@@ -18,7 +18,7 @@
 // it must accept (forge_test.go).
 //
 //	I1..I13  the invariants of ARCHITECTURE.md
-//	L1..L17  the rules that make the Java original lossless
+//	L1..L17  the rules without which the Java original would lose registrations
 //	L18      at one position of a feed the follower's copy equals the leader's
 //	L19      an operator's commands leave a cluster that serves and has a leader
 //	L20      a granted slot is served in time, whichever session cannot be dialled

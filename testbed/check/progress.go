@@ -10,8 +10,9 @@ import (
 )
 
 // progressMade checks that what is expected after the healing becomes true in
-// time. A list that the push guard may hold back (mayHold) counts as missing
-// only when the guard's time has ended.
+// time: a list a session grace later if all copies and sessions were lost. A list
+// that the push guard may hold back (mayHold), which it never does for one client
+// that was lost alone, counts as missing only when the guard's time has ended.
 func progressMade(h *History, v *Verdict) {
 	var guard guarded
 	h.ops(func(i int, at time.Duration, o Op) {

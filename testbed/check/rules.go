@@ -12,8 +12,8 @@ import (
 	"conclave/testbed"
 )
 
-// L1 to L17 are the rules that make the Java original lossless, as far as a history
-// shows them; L18 to L22 are Conclave's own. The comments of the functions, some of which
+// L1 to L17 are the rules without which the Java original would lose registrations in
+// operation, as far as a history shows them; L18 to L22 are Conclave's own. The comments of the functions, some of which
 // are in registrations.go, operator.go and slots.go, say which part of a rule is checked.
 var ruleCheckers = []checker{
 	{"L1", "sessions are the source of truth", storedWasAccepted},

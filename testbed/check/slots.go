@@ -15,7 +15,7 @@ import (
 // I5, I8, I9 and I12: which node has which slot.
 var slotCheckers = []checker{
 	{"I5", "a slot has one leader per leader epoch, and its epochs only rise", oneLeaderPerEpoch},
-	{"I8", "a blacklisted node is granted a slot only if it has the last complete copy, and hands it over", noneForbidden},
+	{"I8", "a blacklisted node is granted a slot only if no allowed one has a complete copy as current, and hands it on", noneForbidden},
 	{"I9", "a slot that may not serve answers no read", readsOnlyServed},
 	{"I12", "two slot tables coexist for a bounded time", tablesConverge},
 }
@@ -234,15 +234,16 @@ func complete(c trace.Claim) bool {
 	return false
 }
 
-// I8: a node on the blacklist gets the slot of a dead leader only if it has the
-// last complete copy, and hands it over.
+// I8: a node on the blacklist gets the slot of a dead leader only if it has a complete
+// copy, and no allowed node has one of the same leader epoch, or a newer one, that is
+// at most slot.MaxLagMs behind it. It hands the slot on.
 func noneForbidden(h *History, v *Verdict) {
 	lists, grants := h.blacklists(), h.grants()
 	copies, _ := h.copies()
-	holder := map[int]conclave.NodeID{}
+	leader := map[int]conclave.NodeID{}
 	for n, g := range grants {
-		was, known := holder[g.v.Slot]
-		holder[g.v.Slot] = g.v.Peer
+		was, known := leader[g.v.Slot]
+		leader[g.v.Slot] = g.v.Peer
 		in := len(lists)
 		for in > 0 && g.v.Base.Less(lists[in-1].epoch) {
 			in--

@@ -27,8 +27,9 @@ const meta, session, data = conclave.RoleMeta, conclave.RoleSession, conclave.Ro
 var anyNode = []conclave.Role{meta, session, data}
 
 // routes are all requests that a node answers: "METHOD path" as the router has it, or
-// the procedure of a Connect service. A request that is not in it needs the right of an
-// operator, and a node whose router has such a path does not start (CheckRoutes).
+// the procedure of a Connect service. A node whose router has a path without an entry
+// does not start (CheckRoutes); a procedure without one needs the right of an operator,
+// so that nodes are refused.
 //
 // What needs no token carries no values and changes nothing: probes, metrics, the
 // version, and the identity of a node, which a leader asks for at an address that
@@ -107,7 +108,7 @@ func CheckRoutes(h http.Handler) error {
 			return err
 		}
 		methods, err := route.GetMethods()
-		if err != nil { // a service: what has no entry is refused
+		if err != nil { // a service: its procedures are not known here
 			for key := range routes {
 				if strings.HasPrefix(key, template) {
 					return nil

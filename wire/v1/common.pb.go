@@ -32,7 +32,7 @@ const (
 	Access_ACCESS_ACCEPT      Access = 1 // served at the requested epoch
 	Access_ACCESS_MOVED       Access = 2 // not led here
 	Access_ACCESS_MIGRATING   Access = 3 // led here, but reads are not answered yet
-	Access_ACCESS_MISMATCH    Access = 4 // led here at another leader epoch
+	Access_ACCESS_MISMATCH    Access = 4 // led here at another leader epoch, or an older request of the session than one accepted
 )
 
 // Enum value maps for Access.

@@ -20,8 +20,8 @@ var clusterGuards = []guard{
 	{name: "a lock is won with another's witness", by: on("f03"), test: test("./sql", "TestWinWitness_OnlyOnHoldersConnection"), patch: patch{
 		"sql/lock/win_witness.sql", "  AND IS_USED_LOCK(?) = CONNECTION_ID()\n", "  AND ? <> ''\n"}},
 	{name: "the leader's port is not asked", by: on("the-port-is-asked"), patch: patch{
-		"elector/termcas/strategy.go", "if s.leaderAnswers(ctx, row) {", "if row.owner == \"\" {"}},
-	{name: "\"stopped\" is no promise", by: on("stopped-is-a-promise@3"), patch: patch{
+		"elector/termcas/strategy.go", "if s.leaderConfirms(ctx, row) {", "if row.owner == \"\" {"}},
+	{name: "a promised term is led", by: on("stopped-is-a-promise@3"), patch: patch{
 		"elector/observe.go", "s.neverAgain = max(s.neverAgain, term)", "s.neverAgain = max(s.neverAgain, 0)"}},
 	{name: "trust without end + trust's timer does nothing", by: on("f07"), patch: patch{
 		"elector/elector.go", "if e.shared.stateAt(time.Now(), suspended) != Leading {", "if l := e.shared.lead; suspended || l == nil || l.ended != nil {"}, more: []patch{{
