@@ -132,8 +132,7 @@ func (d *differ) work(ctx context.Context, session conclave.NodeID) {
 			if err == nil || ctx.Err() != nil || !j.awaited {
 				break
 			}
-			d.noteFailure(ctx, j.session, err)
-			if !d.isAwaited(j, err) {
+			if gone := d.noteFailure(ctx, j.session, err); !d.isAwaited(j, gone) {
 				err = fmt.Errorf("%w: %w", errNotAwaited, err)
 				break
 			}
@@ -151,8 +150,11 @@ func (d *differ) work(ctx context.Context, session conclave.NodeID) {
 
 // noteFailure records why a session did not answer. To distinguish a failed
 // dial from silence it dials once more, because a call may end before its dial
-// does.
-func (d *differ) noteFailure(ctx context.Context, session conclave.NodeID, err error) {
+// does. gone reports whether the session has shown that it cannot answer: its address
+// refused the dial or could not be dialled at all, or another incarnation has taken its
+// place. A dial that nothing answered in time shows nothing.
+func (d *differ) noteFailure(ctx context.Context, session conclave.NodeID, err error) (gone bool) {
+	gone = errors.Is(err, errNotThatOwner)
 	dialled := !wire.DialFailed(err)
 	if address := d.owners.address(session); dialled && address != "" {
 		err = d.dial(ctx, address)
@@ -163,6 +165,7 @@ func (d *differ) noteFailure(ctx context.Context, session conclave.NodeID, err e
 	if ctx.Err() == nil {
 		d.owners.attempt(session, dialled, false, time.Now())
 	}
+	return gone || !dialled && !wire.DialTimedOut(err)
 }
 
 // requeue puts an awaited diff that failed at the end of the queue and returns the
@@ -201,14 +204,13 @@ func (d *differ) next(session conclave.NodeID) (j diffJob, ok bool) {
 }
 
 // isAwaited reports whether a migration still waits for that session, whose last
-// attempt ended with err. A session that need not answer is not asked again once
-// it has shown that it cannot: it could not be dialled, or another incarnation
-// has taken its place.
-func (d *differ) isAwaited(j diffJob, err error) bool {
+// attempt failed. A session that need not answer is not asked again once it is gone
+// (noteFailure).
+func (d *differ) isAwaited(j diffJob, gone bool) bool {
 	j.r.mu.Lock()
 	migrating := j.r.state == slot.Migrating && j.r.epoch == j.epoch
 	j.r.mu.Unlock()
-	return migrating && (d.owners.alive(j.session) || time.Now().Before(j.until) && !errors.Is(err, errNotThatOwner) && !d.owners.isRefused(j.session))
+	return migrating && (d.owners.alive(j.session) || time.Now().Before(j.until) && !gone)
 }
 
 // compare is one diff: first the digest, then the summary, and again while the

@@ -314,15 +314,6 @@ func (o *owners) noteGivenUp(sessions []conclave.NodeID) {
 	}
 }
 
-// isRefused reports whether the last attempt to ask a session was a failed
-// dial.
-func (o *owners) isRefused(n conclave.NodeID) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	p := o.known[n]
-	return p != nil && !p.undialled.IsZero()
-}
-
 // Everything that is visible outside of this node is made in sorted order, so
 // that a run in a bubble can be repeated.
 func sortedNodes[V any](m map[conclave.NodeID]V) []conclave.NodeID {

@@ -93,7 +93,7 @@
 //     would empty or halve a list are held back; but first the clients have one more
 //     lease to come back: that many deaths at once are evidence against this session
 //     (docs/adr/0071). One client is never that many.
-//   - This session does not hear most data nodes, although they live: they get nothing
+//   - Most data nodes do not answer this session, although they live: they get nothing
 //     new, and remove its copies after the session grace. Before that it asks its
 //     clients to move, takes no new ones, and its /readyz is 503 (spread.go,
 //     docs/adr/0117). If no other session takes them, as after a power cut, they stay.

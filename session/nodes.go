@@ -41,7 +41,10 @@ type dataNode struct {
 	reads   signal.Signal // a topic may be due for reading
 	open    chan struct{} // closed when the first message of its feed has arrived
 	cancel  context.CancelFunc
-	silent  time.Time // since when its feed cannot be opened; zero: it is open; guarded by nodes.mu
+
+	// Guarded by nodes.mu; zero: not so.
+	silent     time.Time // since when its feed cannot be opened
+	unanswered time.Time // since when, with no dial refused: that is an answer of its host
 }
 
 func newNodes() *nodes {
@@ -79,12 +82,13 @@ func (ns *nodes) set(wanted map[string]bool) (ended, begun []*dataNode) {
 	return ended, begun
 }
 
-// hear records that a data node's feed is open, or that it has ended or could not be
+// hear records that a data node's feed is open (nil), or why it has ended or could not be
 // opened. Once one node is heard, the silence of the others counts from now if no
 // node was heard before: this session was cut off.
-func (ns *nodes) hear(n *dataNode, open bool) {
+func (ns *nodes) hear(n *dataNode, err error) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
+	open := err == nil
 	alone := open
 	for _, other := range ns.byAddress {
 		alone = alone && !other.silent.IsZero()
@@ -97,6 +101,30 @@ func (ns *nodes) hear(n *dataNode, open bool) {
 	if open {
 		n.silent = time.Time{}
 	}
+	switch {
+	case open || wire.Refused(err):
+		n.unanswered = time.Time{}
+	case n.unanswered.IsZero():
+		n.unanswered = time.Now()
+	}
+}
+
+// joined records that a data node, or another incarnation of it, is on the member list.
+// What was not answered before does not count.
+func (ns *nodes) joined(address string) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	if n := ns.byAddress[address]; n != nil && !n.unanswered.IsZero() {
+		n.unanswered = time.Now()
+	}
+}
+
+// answers reports whether the data node at an address has answered within a time.
+func (ns *nodes) answers(address string, limit time.Duration) bool {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	n := ns.byAddress[address]
+	return n == nil || n.unanswered.IsZero() || time.Since(n.unanswered) <= limit
 }
 
 // unheard returns the addresses of the data nodes whose feeds could not be opened

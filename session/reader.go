@@ -1,8 +1,10 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -157,7 +159,7 @@ func (f *feeds) run(ctx context.Context, n *dataNode, random *rand.Rand) {
 	wait := time.Duration(0)
 	for {
 		received, err := f.watch(ctx, n)
-		f.nodes.hear(n, false)
+		f.nodes.hear(n, cmp.Or(err, io.EOF))
 		if ctx.Err() != nil {
 			return
 		}
@@ -201,7 +203,7 @@ func (f *feeds) watch(ctx context.Context, n *dataNode) (received bool, err erro
 		messages.Set()
 		if !received {
 			received = true
-			f.nodes.hear(n, true)
+			f.nodes.hear(n, nil)
 			select {
 			case <-n.open:
 			default:

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"runtime"
-	"slices"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -140,19 +139,24 @@ func (s *Server) routes(string) (http.Handler, error) {
 	return r, nil
 }
 
-// isCutOff reports whether most of the data nodes on the member list have not been heard
-// for a node lease, although they live: a dead one leaves the list, unless the meta leader
-// has lost so many at once that it protects them. A leader that is silent says nothing
-// about them.
+// isCutOff reports whether most of the data nodes on the member list have not answered for
+// a beat after their feeds ended, although they live: a dead one leaves the list by then. A
+// leader that is silent says nothing about them: then the slots' leaders count, too, which
+// may be all that the last list has left.
 func (s *Server) isCutOff() bool {
-	unheard, state := s.unheard(), s.view.State()
-	members, silent := state.Members.Of(conclave.RoleData), 0
-	for _, m := range members {
-		if slices.Contains(unheard, m.Address) {
+	nodes, silent := map[string]bool{}, 0
+	if s.LeaderSilent() {
+		nodes = s.nodes.wanted()
+	}
+	for _, m := range s.view.State().Members.Of(conclave.RoleData) {
+		nodes[m.Address] = true
+	}
+	for address := range nodes {
+		if !s.nodes.answers(address, s.config.Beat) {
 			silent++
 		}
 	}
-	return 2*silent > len(members) && (!state.Freeze.Frozen || s.LeaderSilent())
+	return 2*silent > len(nodes)
 }
 
 // unheard returns the data nodes that each beat reports. The meta leader finds a

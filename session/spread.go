@@ -43,8 +43,8 @@ const (
 // nodes get nothing new of theirs, and remove the rest when the session grace has
 // ended. It cannot know whether another session is better off, after a power cut for
 // instance. So it asks one client in spreadShare each second, and all of them once
-// one of these has moved: a client does so when data has everything from the other
-// session. The first ones have announced no linger, which ends with a move.
+// one of these has reset its stream, as a client does that has moved: data has everything
+// from the other session. The first ones have announced no linger, which ends with a move.
 type spread struct {
 	node     conclave.NodeID
 	beat     time.Duration
@@ -120,7 +120,7 @@ func (s *spread) round(b *balance, now time.Time) {
 func (s *spread) evacuate(b *balance, now time.Time) {
 	open, count := s.clients.snapshot(), 0
 	b.plan(open, nil, now)
-	addresses, _ := s.drain.openSessions(s.view.State(), true)
+	addresses := s.drain.refuges(s.view.State())
 	if len(addresses) == 0 {
 		return // the state has changed since drain.update
 	}

@@ -3,9 +3,11 @@ package session
 import (
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -253,6 +255,36 @@ func TestEvacuate_WithoutAnAddressAsksNobody(t *testing.T) {
 	})
 }
 
+// A data node answers no more once its feed could not be opened for the limit, whatever
+// others do, unless its host refuses the dial or another incarnation has joined.
+func TestNodes_AnswersUntilTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ns, refused := newNodes(), fmt.Errorf("dial: %w", syscall.ECONNREFUSED)
+		_, begun := ns.set(map[string]bool{"a": true, "b": true})
+		answering := func() string { return fmt.Sprint(ns.answers("a", time.Second), ns.answers("b", time.Second)) }
+		wait := func() { time.Sleep(time.Second + time.Nanosecond) }
+		wait()
+		assert.Equal(t, "true true", answering(), "no feed has failed")
+		ns.hear(begun[0], refused)
+		ns.hear(begun[1], io.EOF)
+		wait()
+		assert.Equal(t, "true false", answering())
+		ns.hear(begun[0], io.EOF) // its host is silent from now on
+		assert.Equal(t, "true false", answering())
+		wait()
+		assert.Equal(t, "false false", answering())
+		ns.hear(begun[0], nil)
+		assert.Equal(t, "true false", answering(), "that one is heard says nothing of the others")
+		ns.joined("b")
+		ns.joined("unknown")
+		assert.Equal(t, "true true", answering())
+		wait()
+		assert.Equal(t, "true false", answering())
+		ns.hear(begun[1], refused)
+		assert.Equal(t, "true true", answering())
+	})
+}
+
 // A data node is not heard once its feed could not be opened for the limit.
 func TestNodes_UnheardForTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -261,20 +293,20 @@ func TestNodes_UnheardForTheLimit(t *testing.T) {
 		unheard := func() string { return fmt.Sprint(ns.unheard(time.Second)) }
 		time.Sleep(time.Hour)
 		assert.Equal(t, "[]", unheard(), "no feed has failed")
-		ns.hear(begun[0], false)
+		ns.hear(begun[0], io.EOF)
 		time.Sleep(time.Second)
-		ns.hear(begun[0], false)
+		ns.hear(begun[0], io.EOF)
 		assert.Equal(t, "[]", unheard())
 		time.Sleep(time.Nanosecond)
 		assert.Equal(t, "[a]", unheard())
-		ns.hear(begun[1], false)
+		ns.hear(begun[1], io.EOF)
 		time.Sleep(2 * time.Second)
 		assert.Equal(t, "[a b]", unheard())
-		ns.hear(begun[0], true)
+		ns.hear(begun[0], nil)
 		assert.Equal(t, "[]", unheard(), "this session was cut off: the silence of the others counts from now")
 		time.Sleep(2 * time.Second)
 		assert.Equal(t, "[b]", unheard())
-		ns.hear(begun[1], true)
+		ns.hear(begun[1], nil)
 		assert.Equal(t, "[]", unheard())
 	})
 }

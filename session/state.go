@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -31,6 +32,7 @@ type state struct {
 	// lead a slot in the last table: without the latter a session would lose its routes
 	// when members are removed while the table is frozen.
 	addresses map[conclave.NodeID]string
+	members   wire.Members // of the last state
 }
 
 func (s *state) run(ctx context.Context) {
@@ -68,7 +70,11 @@ func (s *state) find(st wire.State) {
 	}
 	for _, m := range st.Members.List {
 		next[m.Node] = m.Address
+		if !s.members.Has(m.Node) {
+			s.nodes.joined(m.Address)
+		}
 	}
+	s.members = st.Members
 	s.addresses = next
 }
 
@@ -201,9 +207,12 @@ func (d *drain) reported() (opened, marked bool) {
 // sessions: each of them then serves as the last one.
 func (d *drain) advertise() {
 	d.mu.Lock()
-	leaves := d.shouldDrain() || d.leaving == evacuates
+	leaves, cut := d.shouldDrain(), d.leaving == evacuates
 	d.mu.Unlock()
 	out, _ := d.openSessions(d.view.State(), leaves)
+	if cut {
+		out = d.refuges(d.view.State())
+	}
 	d.clients.advertise(out)
 }
 
@@ -228,6 +237,21 @@ func (d *drain) openSessions(state wire.State, leaves bool) (addresses []string,
 		return all, false
 	}
 	return staying, others
+}
+
+// refuges returns the addresses to which a session that is cut off sends its clients. Its
+// list may be old: if no other session on it takes clients, those that drain, and those that
+// were lost, may do so by now.
+func (d *drain) refuges(state wire.State) (addresses []string) {
+	if open, others := d.openSessions(state, true); others {
+		return open
+	}
+	for _, m := range slices.Concat(state.Members.Of(conclave.RoleSession), state.Members.Lost) {
+		if m.Node != d.node {
+			addresses = append(addresses, m.Address)
+		}
+	}
+	return addresses
 }
 
 // shouldDrain reports whether this session should drain; mu is held.
@@ -255,7 +279,7 @@ func (d *drain) update() drainState {
 	leaves := d.shouldDrain()
 	_, others := d.openSessions(state, leaves)
 	switch {
-	case !leaves && d.opened && len(state.Members.Of(conclave.RoleSession)) > 1 && d.cutOff():
+	case !leaves && d.opened && len(d.refuges(state)) > 0 && d.cutOff():
 		d.leaving = evacuates
 	case !leaves:
 		d.leaving = stays

@@ -192,7 +192,9 @@ func TestEvacuate_AllMoveOnceOneHasMoved(t *testing.T) {
 		require.Greater(t, here, 2, "clients begin at the first of their sessions")
 		c.net.Cut("session-1", "data-1")
 		c.net.Cut("session-1", "data-2")
+		cut := time.Now()
 		c.eventually("one has moved", func() bool { return len(c.list(two.Address(), "/v1/clients")) > there })
+		assert.Less(t, time.Since(cut), 6*time.Second, "a beat after its feeds ended")
 		time.Sleep(time.Second + time.Millisecond)
 		assert.Len(t, c.list(two.Address(), "/v1/clients"), 8)
 		status, reasons := c.get(one.Address(), "/readyz")
@@ -201,6 +203,56 @@ func TestEvacuate_AllMoveOnceOneHasMoved(t *testing.T) {
 		c.net.Heal("session-1", "data-1")
 		c.eventually("clients are taken again", func() bool { status, _ := c.get(one.Address(), "/readyz"); return status == 200 })
 	})
+}
+
+// The only data node, or most of them, die: no session is cut off by that. Sessions keep their
+// clients and take new ones, also while no meta leader can take the dead off the member list.
+func TestEvacuate_DeadDataNodesAreNoCut(t *testing.T) {
+	isolate := func(c *cluster, from string, others ...string) {
+		for _, to := range others {
+			c.net.Cut(from, to)
+			c.net.Cut(to, from)
+		}
+	}
+	for name, test := range map[string]struct {
+		datas int
+		fail  func(c *cluster)
+	}{
+		"the only process": {1, func(c *cluster) { kill(c, c.datas["data-1"]) }},
+		"two of three":     {3, func(c *cluster) { kill(c, c.datas["data-1"]); kill(c, c.datas["data-2"]) }},
+		"the only host":    {1, func(c *cluster) { isolate(c, "data-1", "meta-1", "session-1", "session-2") }},
+		"the leader, too": {1, func(c *cluster) {
+			isolate(c, "meta-1", "session-1", "session-2")
+			kill(c, c.datas["data-1"])
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, test.datas, 2, func(t *testing.T, c *cluster) {
+				c.fill(4, "svc", "session-1", "session-2")
+				at := func(session string) int { return len(c.list(c.sessions[session].server.Address(), "/v1/clients")) }
+				one, two := at("session-1"), at("session-2")
+				test.fail(c)
+				for i := range 300 {
+					switch i {
+					case 100:
+						c.client("late", "session-2")
+					case 200: // a node that is silent no more is listed before its feed is open
+						for _, host := range []string{"session-1", "session-2", "meta-1"} {
+							c.net.Heal("data-1", host)
+							c.net.Heal(host, "data-1")
+						}
+					}
+					time.Sleep(100 * time.Millisecond)
+					for _, s := range c.sessions {
+						status, why := c.get(s.server.Address(), "/readyz")
+						require.Equal(t, 200, status, "%s: %s", s.name, why)
+					}
+				}
+				assert.Equal(t, one, at("session-1"), "none was asked to move")
+				assert.Equal(t, two+1, at("session-2"), "new ones are taken")
+			})
+		})
+	}
 }
 
 // The cluster is stopping: the drain is skipped.

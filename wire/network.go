@@ -75,6 +75,12 @@ func DialFailed(err error) bool {
 	return ok && e.Op == "dial"
 }
 
+// DialTimedOut reports whether err is a dial that was not answered in time.
+func DialTimedOut(err error) bool {
+	e, ok := errors.AsType[*net.OpError](err)
+	return ok && e.Op == "dial" && e.Timeout()
+}
+
 // Unnamed reports whether err is a dial to a name that does not resolve. Docker
 // and Kubernetes remove a container's name shortly after its process has ended.
 // By itself this proves nothing, since a node that is disconnected from the
