@@ -28,7 +28,7 @@ LINT_VERSION     := v2.15.0
 SBOM_VERSION     := v1.10.0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo play pictures test-browser soak eight test test-slow test-race test-all test-long test-hostile test-real test-containers test-compose test-replicated test-zookeeper sim diagram mutate check up down lint generate bench fuzz cover clean
+.PHONY: help build demo play pictures test-browser soak eight test test-slow test-race cross test-all test-long test-hostile test-real test-containers test-compose test-replicated test-zookeeper sim diagram mutate check up down lint generate bench fuzz cover clean
 .PHONY: need-docker image image-source compose-up compose-demo compose-down
 
 help: ## list the targets
@@ -112,7 +112,11 @@ test-race: ## all tests that need only Go under the race detector, but for a few
 REAL := ./internal/mysqltest/ ./testbed/containers/ ./sql/... ./elector/ ./elector/termcas/ ./elector/fence/ ./lab/ ./lab/oversell/ ./lab/article000/... ./lab/article001/... ./lab/article003/...
 test-all: test test-race test-long test-hostile test-browser test-real test-zookeeper test-containers ## those, the slow suites, the page in a browser, and the tests on real servers in containers: MySQL, MariaDB, ZooKeeper; lists what it skipped (REQUIRE_DOCKER=1: fails); hours
 
-test-long: ## the suites that take minutes each: those of test-slow, stories, storms, one seed one trace, fuzz, soak, all programs for macOS, the tree under another path
+cross: ## build for Windows what applications import, and for macOS also the programs, without the embedded database
+	GOOS=windows $(GO) build ./client ./elector ./elector/termcas ./elector/fence
+	GOOS=darwin GOARCH=arm64 $(GO) build ./client ./elector ./elector/termcas ./elector/fence ./cmd/conclave ./cmd/meta ./cmd/session ./cmd/data
+
+test-long: cross ## the suites that take minutes each: those of test-slow, stories, storms, one seed one trace, fuzz, soak, all programs for macOS, the tree under another path
 	GOOS=darwin GOARCH=arm64 $(GO) build ./...
 	TEST_ALL=1 $(GO) test -count=1 ./internal/archtest ./internal/devdb ./meta ./session
 	@$(MAKE) --no-print-directory test-slow SLOW_PACKAGES='$(filter-out ./internal/archtest ./meta ./session,$(SLOW_PACKAGES))'

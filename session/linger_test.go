@@ -114,6 +114,28 @@ func TestLinger_OutlivesASessionThatStops(t *testing.T) {
 	})
 }
 
+// What a client with a linger has left at a session that is killed stays for at least
+// the session grace, and goes then: no other session knows of the linger.
+func TestLinger_SessionThatIsKilledLeavesTheGrace(t *testing.T) {
+	bubble(t, 1, 2, func(t *testing.T, c *cluster) {
+		grace := session.DefaultConfig().SessionGrace
+		sub := c.watch(c.client("reader", "session-2"), "svc")
+		writer, leave := c.lingering("writer", time.Hour, "session-1")
+		c.published(writer, "svc", "a")
+		c.eventually("it is seen", sub.shows("a"))
+		leave()
+		time.Sleep(10 * time.Second)
+		kill(c, c.sessions["session-1"])
+		killed := time.Now()
+
+		time.Sleep(grace)
+		assert.Len(t, c.stored("svc"), 1)
+		c.eventually("data removes it", func() bool { return len(c.stored("svc")) == 0 })
+		c.eventually("the push guard lets it go", sub.shows())
+		assert.Less(t, time.Since(killed), 3*grace)
+	})
+}
+
 // A session that stops says what it could not hand over.
 func TestLinger_NoSessionTakesIt(t *testing.T) {
 	bubble(t, 1, 1, func(t *testing.T, c *cluster) {

@@ -372,9 +372,9 @@ func devdbPath() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(bin, "devdb")
-	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("program \"devdb\" is not in %s: build it with `make build`, or use a MySQL server", bin)
+	path, err := supervisor.FindProgram(bin, "devdb")
+	if err != nil {
+		return "", fmt.Errorf("%w, or use a MySQL server", err)
 	}
 	return path, nil
 }

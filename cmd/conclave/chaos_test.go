@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -239,47 +240,60 @@ func TestChaosPlay_KeepsFailureWhenCleanUpIsInterrupted(t *testing.T) {
 	assert.False(t, keep)
 }
 
-// `conclave chaos run NAME | head -2` ends as with Ctrl-C: no process and no folder is
-// left.
+// `conclave chaos run NAME | head -2` ends as with Ctrl-C, as do demo and soak: no process
+// and no folder is left.
 func TestRun_ReaderOfTheOutputEnds(t *testing.T) {
 	if testing.Short() {
 		t.Log("short: without real processes")
 		return
 	}
 	realPrograms(t)
-	t.Setenv("TMPDIR", t.TempDir())
 	self, err := os.Executable()
 	require.NoError(t, err)
-	cmd := exec.CommandContext(t.Context(), self, "chaos", "run", "f16")
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	lines := bufio.NewReader(out)
-	for range 2 { // the second is printed when the processes have been started
-		_, err := lines.ReadString('\n')
-		require.NoError(t, err)
-	}
-	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), "conclave-chaos-*", "cluster"))
-	require.NoError(t, err)
-	require.Len(t, dirs, 1)
-	h, err := supervisor.Open(dirs[0])
-	require.NoError(t, err)
-	rows, err := h.Rows()
-	require.NoError(t, err)
-	require.NoError(t, out.Close())
+	for args, says := range map[string]string{
+		"chaos run f16": "left nothing behind",
+		"demo":          "left nothing behind",
+		"soak":          "", // its report cannot be written, which is no message
+	} {
+		t.Run(args, func(t *testing.T) {
+			t.Setenv("TMPDIR", t.TempDir())
+			cmd := exec.CommandContext(t.Context(), self, strings.Fields(args)...)
+			var stderr bytes.Buffer
+			cmd.Stderr = &stderr
+			out, err := cmd.StdoutPipe()
+			require.NoError(t, err)
+			require.NoError(t, cmd.Start())
+			var rows []supervisor.Process
+			for lines := bufio.NewScanner(out); len(rows) == 0 && lines.Scan(); {
+				dirs, err := filepath.Glob(filepath.Join(os.TempDir(), "conclave-*", "cluster"))
+				require.NoError(t, err)
+				if len(dirs) == 0 {
+					continue
+				}
+				h, err := supervisor.Open(dirs[0])
+				if err != nil {
+					continue // it is being made
+				}
+				rows, err = h.Rows()
+				require.NoError(t, err)
+				if slices.ContainsFunc(rows, func(p supervisor.Process) bool { return p.PID == 0 }) {
+					rows = nil // not all have been started
+				}
+			}
+			require.NotEmpty(t, rows)
+			require.NoError(t, out.Close())
 
-	var exit *exec.ExitError
-	require.ErrorAs(t, cmd.Wait(), &exit)
-	assert.Equal(t, exitPipe, exit.ExitCode(), stderr.String())
-	assert.Contains(t, stderr.String(), "left nothing behind")
-	left, err := os.ReadDir(os.TempDir())
-	require.NoError(t, err)
-	assert.Empty(t, left)
-	for _, p := range rows {
-		require.NotZero(t, p.PID, p.Name)
-		assert.Error(t, syscall.Kill(p.PID, 0), "%s is still running", p.Name)
+			var exit *exec.ExitError
+			require.ErrorAs(t, cmd.Wait(), &exit)
+			assert.Equal(t, exitPipe, exit.ExitCode(), stderr.String())
+			assert.Contains(t, stderr.String(), says)
+			left, err := os.ReadDir(os.TempDir())
+			require.NoError(t, err)
+			assert.Empty(t, left)
+			for _, p := range rows {
+				assert.Error(t, syscall.Kill(p.PID, 0), "%s is still running", p.Name)
+			}
+		})
 	}
 }
 

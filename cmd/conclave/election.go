@@ -20,6 +20,8 @@ func (a *app) leaderCommand() *cobra.Command {
 	var after uint64
 	cmd := &cobra.Command{
 		Use: "leader", Short: "Show the meta leader", Args: want(),
+		Long: `Show the meta leader. For how long it has led, with --json since when, is by its own
+clock; AT of "election list" is by the database's, and differs by milliseconds or more.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			leader, err := a.awaitLeader(cmd.Context(), after, wait)
 			if err != nil {

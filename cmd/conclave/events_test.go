@@ -54,6 +54,7 @@ func TestEvents_ADrainIsOneLineForEachNode(t *testing.T) {
 		_, rows, _ := strings.Cut("\n"+r.stdout, "TEXT\n") // below the head, with --json all
 		return strings.Split(strings.TrimSpace(cmp.Or(rows, r.stdout)), "\n")
 	}
+	assert.Regexp(t, `^TIME +NODE +TERM +TYPE +TEXT\n`, tool(t, "--meta", meta, "events").stdout)
 	all := lines()
 	require.Len(t, all, 3, all)
 	assert.Contains(t, all[0], "leader.elected")

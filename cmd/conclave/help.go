@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,6 +25,21 @@ func (a *app) refuseUnknownTopics(root *cobra.Command) {
 		show(cmd, args)
 		return nil
 	}
+}
+
+// showPlainFlags makes help show a flag without a value as it is used: pflag adds
+// "[=true|false]" to it.
+func showPlainFlags(root *cobra.Command) {
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		var text bytes.Buffer
+		out := root.OutOrStdout()
+		root.SetOut(&text)
+		help(cmd, args)
+		root.SetOut(out)
+		const ofBool = "[=true|false]"
+		_, _ = io.WriteString(out, strings.ReplaceAll(text.String(), ofBool, strings.Repeat(" ", len(ofBool))))
+	})
 }
 
 // addGlobals adds the flags that many commands have. They may stand before the

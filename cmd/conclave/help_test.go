@@ -184,6 +184,14 @@ func TestHelp_OfAnUnknownCommandIsAnError(t *testing.T) {
 	assert.Contains(t, r.stdout, "conclave blacklist remove NAME")
 }
 
+func TestHelp_ShowsFlagsAsTheyAreUsed(t *testing.T) {
+	for _, args := range [][]string{{"--help"}, {"help", "up"}, {"up", "--help"}, {"help", "blacklist", "add"}} {
+		text := tool(t, args...).stdout
+		assert.NotContains(t, text, "true|false", args)
+		assert.Regexp(t, `(?m)^      --json {10,}print JSON`, text, args)
+	}
+}
+
 func TestHelp_GroupsShowNoFlagsOfTheirOwn(t *testing.T) {
 	for _, group := range []string{"blacklist", "scenario", "switch", "config", "chaos"} {
 		assert.NotContains(t, tool(t, group, "--help").stdout, "conclave "+group+" [flags]")

@@ -38,7 +38,8 @@ func (a *app) root() *cobra.Command {
 subscribe, inject faults and measure.
 
 Exit codes: 0 success; 1 failure, also if the cluster has no node, slot or value of that
-name; 2 invalid usage, which is wrong on every cluster; 3 no leader; 4 timeout.`,
+name; 2 invalid usage, which is wrong on every cluster, such as an unknown flag or
+scenario; 3 no leader; 4 timeout.`,
 		Version:       version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -84,6 +85,7 @@ name; 2 invalid usage, which is wrong on every cluster; 3 no leader; 4 timeout.`
 	root.SetHelpCommandGroupID("tool")
 	root.SetCompletionCommandGroupID("tool")
 	a.refuseUnknownTopics(root)
+	showPlainFlags(root)
 	addExamples(root)
 	return root
 }

@@ -82,6 +82,7 @@ func TestDescribe_FindsByNameClientAndAddress(t *testing.T) {
 	assert.Equal(t, [2]int{1, 0}, count("192.168.0.2:80"), "of a value")
 
 	r := tool(t, "--meta", meta, "describe", "shop.cart")
+	assert.Regexp(t, `^DATAID +PUBLISHER +ADDRESS +SESSION +SLOT +REVISION +STORED +VALUES\n`, r.stdout)
 	assert.Regexp(t, `shop\.cart +app +10\.0\.0\.1:5001 +session-1 +7 +3 +yes +192\.168\.0\.1:80`, r.stdout)
 	assert.Regexp(t, `shop\.cart +reader +10\.0\.0\.2:5002 +session-2 +9 +2 values`, r.stdout)
 	r = tool(t, "--meta", meta, "describe", "nothing")

@@ -2,7 +2,10 @@ package archtest
 
 import (
 	"bytes"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -136,6 +139,22 @@ func TestForeignImports(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Requests between nodes and of operators carry tokens, so none goes through a proxy of
+// the environment, as those of net/http's own client do.
+func TestRequests_UseNoProxyOfTheEnvironment(t *testing.T) {
+	ofHTTP := regexp.MustCompile(`\bhttp\.(DefaultClient|DefaultTransport|ProxyFromEnvironment|(Get|Head|Post|PostForm)\()`)
+	read := 0
+	for _, file := range tree(t) {
+		if strings.HasSuffix(file, ".go") && !strings.HasSuffix(file, "_test.go") {
+			text, err := os.ReadFile(filepath.Join(root, file))
+			require.NoError(t, err)
+			read++
+			assert.Empty(t, ofHTTP.FindString(string(text)), file)
+		}
+	}
+	assert.Greater(t, read, 300)
 }
 
 // TestBubbles_HaveOneProcessorUnderTheRaceDetector checks that whatever uses

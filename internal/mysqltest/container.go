@@ -143,11 +143,12 @@ func runAs(kind Kind, alone bool) (*container, error) {
 	if err != nil {
 		return nil, err
 	}
-	command := []string{"mysqld", "--ssl-ca=/tmp/tls/ca.pem", "--ssl-cert=/tmp/tls/cert.pem", "--ssl-key=/tmp/tls/key.pem"}
-	if alone {
+	command, script := []string{"mysqld", "--ssl-ca=/tmp/tls/ca.pem", "--ssl-cert=/tmp/tls/cert.pem", "--ssl-key=/tmp/tls/key.pem"}, again
+	if alone { // MySQL keeps to a skip-name-resolve in its file, whatever its command says
+		script = "sed -i /skip-name-resolve/d /etc/my.cnf\n" + again
 		command = append(command, "--skip-name-resolve=OFF", "--host-cache-size=128")
 	}
-	if err := c.start(kind, again, secured[:], append(command, options[kind]...)); err != nil {
+	if err := c.start(kind, script, secured[:], append(command, options[kind]...)); err != nil {
 		return nil, err
 	}
 	if err := c.connect(); err != nil {

@@ -1,13 +1,22 @@
 package metaclient_test
 
 import (
+	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"conclave/meta/metaclient"
 	"conclave/wire"
 )
+
+// The requests of an operator carry a token, which a proxy would learn.
+func TestAdmin_UsesNoProxyOfTheEnvironment(t *testing.T) {
+	transport := metaclient.NewAdmin(metaclient.AdminConfig{}).HTTP.Transport
+	require.IsType(t, &http.Transport{}, transport, "nil is http.DefaultTransport, which asks the environment")
+	assert.Nil(t, transport.(*http.Transport).Proxy)
+}
 
 // A name that leads to another path is refused before anything is sent: a router
 // removes its dots, and the request becomes another one.

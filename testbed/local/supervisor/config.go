@@ -158,9 +158,18 @@ func (c Config) programs() error {
 		name string
 		is   bool
 	}{{"meta", true}, {"session", c.Sessions > 0}, {"data", c.Datas > 0}, {"devdb", c.DB == Embedded}} {
-		if _, err := os.Stat(filepath.Join(c.Bin, need.name)); need.is && err != nil {
-			return fmt.Errorf("program %q is not in %s: build it with `make build`", need.name, c.Bin)
+		if _, err := FindProgram(c.Bin, need.name); need.is && err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// FindProgram returns the path of a program in the folder of all of them.
+func FindProgram(bin, name string) (path string, err error) {
+	path = filepath.Join(bin, name)
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("program %q is not in %s: conclave, meta, session, data and devdb belong together, build them with `make build`", name, bin)
+	}
+	return path, nil
 }
