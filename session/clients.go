@@ -115,8 +115,8 @@ func (c *clients) refusal(client string) error {
 	return c.whyNot(client)
 }
 
-// cutOff is why a session that does not hear most data nodes refuses clients.
-const cutOff = "it does not hear most data nodes"
+// cutOff is why a session that is cut off (Server.isCutOff) refuses clients.
+const cutOff = "it is cut off from most data nodes, or was removed from the member list"
 
 // whyNot is refusal with the lock held. A session that is cut off takes back its
 // own clients, which may find no other one, also those that only subscribe.

@@ -320,6 +320,15 @@ func (m *fakeMeta) reject(err error) {
 	m.refuse = err
 }
 
+// remove takes a node off the member list for good, whatever it sends.
+func (m *fakeMeta) remove(name string) {
+	m.mu.Lock()
+	m.gone[m.members[name].Node.String()] = true
+	delete(m.members, name)
+	m.mu.Unlock()
+	m.arrange()
+}
+
 // hideSessions leaves sessions off the member list.
 func (m *fakeMeta) hideSessions(on bool) {
 	m.mu.Lock()

@@ -142,13 +142,17 @@ func (s *Server) routes(string) (http.Handler, error) {
 // isCutOff reports whether most of the data nodes on the member list have not answered for
 // a beat after their feeds ended, although they live: a dead one leaves the list by then. A
 // leader that is silent says nothing about them: then the slots' leaders count, too, which
-// may be all that the last list has left.
+// may be all that the last list has left. If that list has other sessions and not this one,
+// it is cut off whoever answers: data nodes remove its copies.
 func (s *Server) isCutOff() bool {
-	nodes, silent := map[string]bool{}, 0
+	nodes, silent, members := map[string]bool{}, 0, s.view.State().Members
 	if s.LeaderSilent() {
+		if !members.Has(s.config.Node) && len(members.Of(conclave.RoleSession)) > 0 {
+			return true
+		}
 		nodes = s.nodes.wanted()
 	}
-	for _, m := range s.view.State().Members.Of(conclave.RoleData) {
+	for _, m := range members.Of(conclave.RoleData) {
 		nodes[m.Address] = true
 	}
 	for address := range nodes {

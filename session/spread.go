@@ -186,7 +186,7 @@ func (s *spread) choose(b *balance, open []*connection, n int) []*connection {
 type balance struct {
 	since time.Time            // since when this session has had too many clients; zero: it has not
 	asked map[*connection]move // clients that were asked less than spreadMoving ago
-	moved bool                 // one of these that evacuate asked has moved; while this session does not hear most data nodes
+	moved bool                 // one of these that evacuate asked has moved; while this session is cut off
 	stays func(*connection)    // is called for a client that was asked and has stayed
 	rand  *rand.Rand
 }
@@ -195,7 +195,7 @@ type balance struct {
 type move struct {
 	to     string // address
 	at     time.Time
-	cutOff bool // because this session does not hear most data nodes
+	cutOff bool // because this session is cut off
 }
 
 // plan returns an address for each client that is to move now. A client that was asked

@@ -116,7 +116,7 @@ const (
 	stays      drainState = iota // takes clients
 	drains                       // takes no clients, and asks its own to move
 	servesLast                   // should drain, and serves because no other session takes clients
-	evacuates                    // does not hear most data nodes: takes no new clients, and asks its own to move while that succeeds
+	evacuates                    // is cut off: takes no new clients, and asks its own to move while that succeeds
 )
 
 // drain decides whether this session takes clients, and whether its own are
@@ -127,7 +127,7 @@ type drain struct {
 	clients *clients
 	events  *serve.Events
 	log     hclog.Logger
-	cutOff  func() bool // this session does not hear most data nodes, see Server.isCutOff
+	cutOff  func() bool // see Server.isCutOff
 
 	mu          sync.Mutex // guards the rest
 	opened      bool       // clients have been taken
@@ -303,7 +303,7 @@ func (d *drain) update() drainState {
 		d.log.Info("taking clients again")
 	case evacuates:
 		d.events.Add(wire.Event{Type: "session.cutoff", Text: cutOff + ": clients are asked to move"})
-		d.log.Warn("most data nodes are not heard: clients are asked to move, and new ones refused")
+		d.log.Warn("cut off from most data nodes, or removed from the member list: clients are asked to move, and new ones refused")
 	case servesLast:
 		d.events.Add(wire.Event{Type: "session.last", Text: "the last session: serves until another takes clients", Data: map[string]any{"reason": reason}})
 		d.log.Warn("no other session takes clients: serving until one does", "should drain because", reason)

@@ -199,9 +199,25 @@ func TestEvacuate_AllMoveOnceOneHasMoved(t *testing.T) {
 		assert.Len(t, c.list(two.Address(), "/v1/clients"), 8)
 		status, reasons := c.get(one.Address(), "/readyz")
 		assert.Equal(t, 503, status)
-		assert.Contains(t, reasons, "it does not hear most data nodes")
+		assert.Contains(t, reasons, "it is cut off")
 		c.net.Heal("session-1", "data-1")
 		c.eventually("clients are taken again", func() bool { status, _ := c.get(one.Address(), "/readyz"); return status == 200 })
+	})
+}
+
+// The meta leader has removed a session, and is silent since: data nodes remove what its
+// clients have registered, though they answer it.
+func TestEvacuate_RemovedSessionThatHearsNoLeader(t *testing.T) {
+	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
+		c.fill(4, "svc", "session-1", "session-2")
+		one, two := c.sessions["session-1"].server, c.sessions["session-2"].server
+		require.NotEmpty(t, c.list(one.Address(), "/v1/clients"))
+		c.meta.remove("session-1")
+		time.Sleep(2 * time.Second)
+		require.NotEmpty(t, c.list(one.Address(), "/v1/clients"), "it still hears the leader, which may take it back")
+		c.net.Cut("meta-1", "session-1")
+		c.net.Cut("session-1", "meta-1")
+		c.eventually("all clients are at session-2", func() bool { return len(c.list(two.Address(), "/v1/clients")) == 4 })
 	})
 }
 
