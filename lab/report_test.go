@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -76,9 +77,29 @@ func TestReport_WriteHTML(t *testing.T) {
 	assert.Contains(t, html, "1 of 1: never")
 	assert.Contains(t, html, `<circle cx="210" cy="10" r="4"><title>freno: 10 ms`, "the scale begins at a power of ten")
 	assert.Contains(t, html, `<circle cx="570" cy="10" r="4"><title>freno: 100 ms`, "and is logarithmic")
-	assert.NotContains(t, html, "NaN")
 	for _, outside := range []string{"<script", "src=", "href=", "url(", "http:", "https:"} {
 		assert.NotContains(t, html, outside)
+	}
+}
+
+// A time of zero or below it, which a logarithm does not have, is at the left end.
+func TestPlot_MarksAreOnTheScale(t *testing.T) {
+	for name, samples := range map[string][]float64{
+		"none": nil, "zeros": {0, 0}, "equal": {10, 10}, "negative": {-1, 5}, "only negative": {-1}, "all kinds": {-1, 0, 0.1, 10, 99999},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := Report{Rows: []Row{{Cells: []Cell{{Fault: Kill, Samples: samples}}}}}.plot(Kill)
+			require.Len(t, p.Rows[0].Dots, len(samples))
+			require.GreaterOrEqual(t, len(p.Ticks), 2)
+			for _, m := range slices.Concat(p.Ticks, p.Rows[0].Dots) {
+				assert.True(t, m.X >= plotLeft && m.X <= plotRight, "%s at %v", m.Text, m.X) // NaN is not
+			}
+			for i, ms := range samples {
+				if ms <= 0 {
+					assert.EqualValues(t, plotLeft, p.Rows[0].Dots[i].X)
+				}
+			}
+		})
 	}
 }
 

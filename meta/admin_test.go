@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -31,6 +32,11 @@ func TestAdmin_ListsHavePages(t *testing.T) {
 				}
 			}
 		}
+		last := c.term()
+		c.eventually(20*time.Second, func() bool { // a leader records its election after it has begun to lead
+			all, err := c.admin.Elections(c.t.Context())
+			return err == nil && len(all) > 0 && all[0].Term == last
+		})
 		get := func(m *metaNode, path string) (rows []any, next string, status int) {
 			res, err := c.peers.HTTP().Get("http://" + m.Address() + path)
 			require.NoError(t, err)

@@ -134,35 +134,6 @@ func (t *tenure) metas() []*wirev1.Member {
 	return out
 }
 
-// evidence is what the beats of a warm-up report about a slot table that the
-// database does not have, because it was restored from a backup.
-type evidence struct {
-	mu      sync.Mutex     // guards the rest
-	table   conclave.Epoch // the highest that any node holds
-	address string         // of the node that holds it
-}
-
-func (e *evidence) see(table conclave.Epoch, address string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.table.Less(table) {
-		e.table, e.address = table, address
-	}
-}
-
-func (e *evidence) highest() (conclave.Epoch, string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.table, e.address
-}
-
-// forget drops the evidence; later beats may report it again.
-func (e *evidence) forget() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.table, e.address = conclave.Epoch{}, ""
-}
-
 // targets returns all nodes to which a new leader announces itself: the
 // members that this node knew as a follower, and all metas.
 func (t *tenure) targets() []wire.Member {

@@ -240,3 +240,32 @@ func (a *arranger) adopt(ctx context.Context, epoch conclave.Epoch, address stri
 	a.reportMoves(moves, "the database was restored")
 	return nil
 }
+
+// evidence is what the beats of a warm-up report about a slot table that the
+// database does not have, because it was restored from a backup.
+type evidence struct {
+	mu      sync.Mutex     // guards the rest
+	table   conclave.Epoch // the highest that any node holds
+	address string         // of the node that holds it
+}
+
+func (e *evidence) see(table conclave.Epoch, address string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.table.Less(table) {
+		e.table, e.address = table, address
+	}
+}
+
+func (e *evidence) highest() (conclave.Epoch, string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.table, e.address
+}
+
+// forget drops the evidence; later beats may report it again.
+func (e *evidence) forget() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.table, e.address = conclave.Epoch{}, ""
+}

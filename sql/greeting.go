@@ -71,7 +71,7 @@ func (g *greeter) connect(ctx context.Context, network, addr string, step time.D
 		cancel()
 		switch silence, mine := g.settle(addr, c, began); {
 		case silence > 0:
-			return nil, fmt.Errorf("%s accepts connections and has greeted none for %.0f s: %w", addr, silence.Seconds(), cmp.Or(ctx.Err(), context.DeadlineExceeded))
+			return nil, fmt.Errorf("%s accepts connections and has greeted none for %.0f s: %w", addr, silence.Seconds(), cmp.Or(context.Cause(ctx), context.DeadlineExceeded))
 		case !mine:
 			continue
 		case c.err != nil:

@@ -3,6 +3,7 @@ package sql
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -41,15 +42,16 @@ func limitOf(ctx context.Context) *limit {
 	return l
 }
 
-// end releases the limit. It returns err, or context.DeadlineExceeded if the limit
-// was what ended the statement, or the driver's timeout of a read, which is as long.
+// end releases the limit. It returns err, which is a context.DeadlineExceeded if the
+// limit was what ended the statement, or the driver's timeout of a read, which is as
+// long.
 func (l *limit) end(err error) error {
 	l.timer.Stop()
 	cause := context.Cause(l.ctx)
 	l.cancel(nil)
 	if errors.Is(err, context.Canceled) && errors.Is(cause, context.DeadlineExceeded) ||
 		errors.Is(err, mysql.ErrInvalidConn) && l.took() >= l.of {
-		return context.DeadlineExceeded
+		return fmt.Errorf("%w: %s", context.DeadlineExceeded, err)
 	}
 	return err
 }

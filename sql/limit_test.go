@@ -35,6 +35,20 @@ func TestConnect_TakesLongerThanAStatementMay(t *testing.T) {
 	})
 }
 
+// The limit of an answer cancels the dial; the error says what the server did not do.
+func TestPin_ServerThatNeverGreetsIsNamed(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	const answer = 100 * time.Millisecond
+	db := openWith(t, "root@tcp("+listener.Addr().String()+")/conclave", conclavesql.Options{Deadline: answer, Connect: time.Minute})
+	_, err = db.Pin(t.Context(), nil)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, err, conclavesql.ErrUnavailable)
+	assert.ErrorContains(t, err, listener.Addr().String()+" accepts connections and has greeted none for")
+	assert.NotContains(t, err.Error(), "canceled")
+}
+
 // slowConn delays what is read.
 type slowConn struct {
 	net.Conn

@@ -162,11 +162,8 @@ type Client interface {
 // Publication is one registration of a client. The SDK's Publication implements
 // it.
 type Publication interface {
-	ID() string
-	Version() int64
 	Update(values []string) error
 	Withdraw() error
-	Accepted(ctx context.Context) error
 	Stored(ctx context.Context) error
 }
 

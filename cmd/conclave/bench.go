@@ -114,7 +114,7 @@ func (a *app) bench(ctx context.Context, cfg bench.Config, file string) (err err
 	}
 	err = errors.Join(err, a.show(figures, figures.Write))
 	if file != "" {
-		err = errors.Join(err, writePage(file, figures.WriteJSON))
+		err = errors.Join(err, writeReport(file, figures))
 	}
 	return err
 }

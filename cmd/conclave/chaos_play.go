@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"conclave/testbed"
-	"conclave/testbed/check"
 	"conclave/testbed/containers"
 	"conclave/testbed/local"
 	"conclave/testbed/local/supervisor"
@@ -169,8 +168,7 @@ func (s *runStage) hasLogs() bool {
 	return err == nil && len(files) > 0
 }
 
-// record writes the history of a run in which an invariant did not hold, and
-// pages about what is not linearizable.
+// record writes the history of a run in which an invariant did not hold.
 func (s *runStage) record(r *scenario.Result) (err error) {
 	if r == nil || r.History == nil {
 		return nil
@@ -185,7 +183,7 @@ func (s *runStage) record(r *scenario.Result) (err error) {
 	for _, e := range r.History.Entries {
 		fmt.Fprintln(w, e)
 	}
-	return errors.Join(w.Flush(), check.Visualize(s.dir, r.Verdicts))
+	return w.Flush()
 }
 
 // stageConfig describes the cluster of a run.

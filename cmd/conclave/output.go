@@ -41,6 +41,15 @@ func writePage(file string, write func(io.Writer) error) (err error) {
 	return write(f)
 }
 
+// writeReport creates a file with a report as an indented document.
+func writeReport(file string, report any) error {
+	return writePage(file, func(w io.Writer) error {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(report)
+	})
+}
+
 // show prints v as JSON with --json, and otherwise what human writes.
 func (a *app) show(v any, human func(w io.Writer)) error {
 	if a.asJSON {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -174,12 +173,7 @@ func (a *app) soak(ctx context.Context, o soakOptions) error {
 // soakReport prints the report and writes it to the file of --report.
 func (a *app) soakReport(r *soak.Report, o soakOptions) error {
 	if o.report != "" {
-		err := writePage(o.report, func(w io.Writer) error {
-			out := json.NewEncoder(w)
-			out.SetIndent("", "  ")
-			return out.Encode(r)
-		})
-		if err != nil {
+		if err := writeReport(o.report, r); err != nil {
 			return err
 		}
 	}

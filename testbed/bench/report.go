@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"runtime"
@@ -102,13 +101,6 @@ func (r Report) Write(w io.Writer) {
 	}
 	fmt.Fprintf(w, "\n%s, %d CPUs, %s, conclave %s, %s; took %s\n", r.Machine.OS, r.Machine.CPUs, r.Machine.Go, r.Version,
 		r.At.Format(time.RFC3339), (time.Duration(r.TookMs) * time.Millisecond).Round(time.Second))
-}
-
-// WriteJSON writes the report as one document.
-func (r Report) WriteJSON(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(r)
 }
 
 // number formats a number with the digits that matter.

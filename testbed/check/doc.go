@@ -28,9 +28,6 @@
 //	P1       the lock row is a linearizable register with compare-and-swap (porcupine)
 //	P2       each subscriber sees each registration as its publisher wrote it, possibly late
 //
-// If P1 or P2 does not hold, [Visualize] writes a page on which the operations
-// can be looked at, with the longest orders that explain some of them.
-//
 // What each of them checks in detail, and what excuses it, is the comment of its
 // function; limits.go has the times in which values may be missing or old.
 //

@@ -20,7 +20,7 @@ type Figure struct {
 	P50   time.Duration   `json:"p50,omitempty"`
 	P99   time.Duration   `json:"p99,omitempty"`
 	Max   time.Duration   `json:"max,omitempty"`
-	Times []time.Duration `json:"-"` // all of them, in order, so that runs can be added
+	Times []time.Duration `json:"-"` // all of them, in order
 }
 
 // String returns the figure as one line of text.
@@ -99,22 +99,6 @@ func (f Figure) with(times []time.Duration) Figure {
 		f.P50, f.P99, f.Max = sorted[(n-1)/2], sorted[(99*n+99)/100-1], sorted[n-1]
 	}
 	return f
-}
-
-// Add adds the figures of another run of the same scenario to these.
-func Add(to, more []Figure) []Figure {
-	for _, m := range more {
-		i := slices.IndexFunc(to, func(f Figure) bool { return f.Name == m.Name })
-		switch {
-		case i < 0:
-			to = append(to, m)
-		case gauges[m.Name].count != nil:
-			to[i].N += m.N
-		default:
-			to[i] = to[i].with(slices.Concat(to[i].Times, m.Times))
-		}
-	}
-	return to
 }
 
 // Since returns the figures of one scenario without what was in them earlier in

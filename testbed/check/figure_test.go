@@ -49,18 +49,6 @@ func TestFigures_MeasureForgedHistories(t *testing.T) {
 	assert.Equal(t, 1, figure(t, f, "empty").N)
 }
 
-// The figures of several runs are added: times are collected, counts are
-// summed.
-func TestAdd_CollectsTimesAndSumsCounts(t *testing.T) {
-	a := []check.Figure{{Name: "elections", N: 2}, {Name: "push", N: 1, Times: []time.Duration{time.Second}}}
-	b := []check.Figure{{Name: "elections", N: 3}, {Name: "push", N: 2, Times: []time.Duration{2 * time.Second, 3 * time.Second}}}
-	sum := check.Add(check.Add(nil, a), b)
-	assert.Equal(t, 5, sum[0].N)
-	assert.Equal(t, 3, sum[1].N)
-	assert.Equal(t, 2*time.Second, sum[1].P50)
-	assert.Equal(t, 3*time.Second, sum[1].Max)
-}
-
 // The time to progress counts from the healing, however long ago the last fault
 // was.
 func TestFigures_HealedCountsFromHealing(t *testing.T) {

@@ -1,12 +1,8 @@
 package check
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -83,79 +79,7 @@ var lockModel = porcupine.NondeterministicModel{
 		}
 		return []any{row}
 	},
-	Equal:             func(a, b any) bool { return a == b },
-	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%s: %s", input, output) },
-	DescribeState:     func(state any) string { return fmt.Sprint(state) },
-}
-
-// The following texts are for readers of the visualization.
-
-func (r lockRow) String() string {
-	if !r.known {
-		return "not known yet"
-	}
-	return fmt.Sprintf("%s, term %d, beat %d", cmp.Or(r.owner.Name, "no owner"), r.term, r.beat)
-}
-
-func (o lockOp) String() string {
-	switch o.Kind {
-	case trace.Looking:
-		return o.Node.Name + " reads"
-	case trace.Swapping:
-		return fmt.Sprintf("%s wins term %d from (%s)", o.Node.Name, o.Epoch.Term, rowOf(trace.Claim(o)))
-	}
-	return fmt.Sprintf("%s, %s (%s)", o.Node.Name, o.Kind, rowOf(trace.Claim(o)))
-}
-
-func (a lockAnswer) String() string {
-	switch {
-	case a.lost:
-		return "the answer was lost"
-	case a.row.known:
-		return fmt.Sprintf("%d changed; the row: %s", a.changed, a.row)
-	}
-	return fmt.Sprintf("%d changed", a.changed)
-}
-
-// linear checks one history of operations. If it is not linearizable, it returns
-// a function that writes porcupine's page about it.
-func linear(model porcupine.Model, ops []porcupine.Operation) (porcupine.CheckResult, func(io.Writer) error) {
-	result := porcupine.CheckOperationsTimeout(model, ops, linearLimit)
-	if result != porcupine.Illegal {
-		return result, nil
-	}
-	return result, func(w io.Writer) error {
-		_, info := porcupine.CheckOperationsVerbose(model, ops, linearLimit)
-		return porcupine.Visualize(model, info, w)
-	}
-}
-
-// Visualize writes porcupine's page for each violation of what must be
-// linearizable, as P1.html, P2-2.html and so on, into a folder. The violation
-// names its page from then on.
-func Visualize(dir string, verdicts []Verdict) error {
-	for _, v := range verdicts {
-		for i := range v.Violations {
-			x := &v.Violations[i]
-			if x.visualize == nil {
-				continue
-			}
-			name := v.ID + ".html"
-			if i > 0 {
-				name = fmt.Sprintf("%s-%d.html", v.ID, i+1)
-			}
-			var page bytes.Buffer
-			if err := x.visualize(&page); err != nil {
-				return fmt.Errorf("visualize %s: %w", v.ID, err)
-			}
-			if err := os.WriteFile(filepath.Join(dir, name), page.Bytes(), 0o644); err != nil {
-				return err
-			}
-			x.What += "; see " + filepath.Join(dir, name)
-			x.visualize = nil
-		}
-	}
-	return nil
+	Equal: func(a, b any) bool { return a == b },
 }
 
 // certain reports whether the statement's predicate names only owner, term and
@@ -191,9 +115,9 @@ func lockRowLinear(h *History, v *Verdict) {
 	if v.Checks == 0 {
 		return
 	}
-	switch result, visualize := linear(lockModel.ToModel(), ops); result {
+	switch porcupine.CheckOperationsTimeout(lockModel.ToModel(), ops, linearLimit) {
 	case porcupine.Illegal:
-		v.Violations = append(v.Violations, Violation{At: h.End(), visualize: visualize, What: fmt.Sprintf("no order of %d statements explains what each of them changed and read", len(ops))})
+		v.Violations = append(v.Violations, Violation{At: h.End(), What: fmt.Sprintf("no order of %d statements explains what each of them changed and read", len(ops))})
 	case porcupine.Unknown:
 		v.show("not decided within %s", linearLimit)
 	}
@@ -250,15 +174,6 @@ var regModel = porcupine.Model{
 		}
 		return op.value == now, now
 	},
-	DescribeOperation: func(input, _ any) string { return input.(regOp).String() },
-	DescribeState:     func(state any) string { return fmt.Sprint("value ", state) },
-}
-
-func (o regOp) String() string {
-	if o.write {
-		return fmt.Sprint("the publisher writes value ", o.value)
-	}
-	return fmt.Sprint("the subscriber sees value ", o.value)
 }
 
 // registrationsLinear checks that each subscriber sees the values of each registration in
@@ -294,8 +209,8 @@ func registrationsLinear(h *History, v *Verdict) {
 	for _, k := range pairs {
 		v.Checks += len(reads[k])
 		ops := slices.Concat(writes[k.tag], reads[k])
-		if result, visualize := linear(regModel, ops); result == porcupine.Illegal && len(v.Violations) < maxViolations {
-			v.Violations = append(v.Violations, Violation{At: h.End(), visualize: visualize, What: fmt.Sprintf("no order explains how %s saw %s change, as %d values", k.client, k.tag, len(reads[k]))})
+		if porcupine.CheckOperationsTimeout(regModel, ops, linearLimit) == porcupine.Illegal && len(v.Violations) < maxViolations {
+			v.Violations = append(v.Violations, Violation{At: h.End(), What: fmt.Sprintf("no order explains how %s saw %s change, as %d values", k.client, k.tag, len(reads[k]))})
 		}
 	}
 }

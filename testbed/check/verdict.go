@@ -3,7 +3,6 @@ package check
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"time"
 
@@ -32,8 +31,6 @@ type Violation struct {
 	At       time.Duration `json:"at"`
 	What     string        `json:"what"`
 	Evidence []string      `json:"evidence"`
-
-	visualize func(w io.Writer) error // writes a page about it, if there is one; see Visualize
 }
 
 // violation is a Violation in JSON, with its time in milliseconds.

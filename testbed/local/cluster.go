@@ -108,7 +108,7 @@ func (d *Cluster) size(c testbed.Size) testbed.Size {
 
 // Open starts the processes, unless they are running already.
 func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
-	d.view = &outside.View{Nodes: d.listening, HTTP: outside.HTTP(nil, d.settings), Token: d.Token}
+	d.view = &outside.View{Nodes: d.Addresses, HTTP: outside.HTTP(nil, d.settings), Token: d.Token}
 	if d.nodes != nil {
 		d.token = d.nodes.Token()
 		return nil
@@ -178,8 +178,6 @@ func (d *Cluster) detour(name, listens string) (advertised, from string, err err
 
 // listening returns the nodes' own addresses. What is observed from outside
 // must not depend on the network that is being broken.
-func (d *Cluster) listening() map[string]string { return listening(d.nodes) }
-
 func listening(nodes *supervisor.Handle) map[string]string {
 	out := map[string]string{}
 	rows, err := nodes.Rows()
@@ -296,7 +294,7 @@ func (t *twin) kill() {
 
 // Addresses returns the nodes' own HTTP addresses by name. Faults of the
 // network do not affect them.
-func (d *Cluster) Addresses() map[string]string { return d.listening() }
+func (d *Cluster) Addresses() map[string]string { return listening(d.nodes) }
 
 // Dial connects to one of Addresses.
 func (d *Cluster) Dial(ctx context.Context, network, address string) (net.Conn, error) {

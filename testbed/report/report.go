@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	_ "embed"
-	"encoding/json"
 	"fmt"
 	"html/template"
 	"io"
@@ -180,13 +179,6 @@ func seenLeaders(h *check.History, add func(host, what, short string, from, to t
 		}
 	}
 	flush(h.End())
-}
-
-// WriteJSON writes the report as one document.
-func (r Report) WriteJSON(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(r)
 }
 
 //go:embed report.html

@@ -107,9 +107,6 @@ var conditions = map[string]condition{
 	}},
 	"down": {who: true, about: "WHO has ended", holds: upOrDown(false)},
 	"up":   {who: true, about: "WHO runs", holds: upOrDown(true)},
-	"table of": {count: true, about: "the slot table is of a term of at least COUNT", holds: func(_ *player, e *Expectation, now testbed.Snapshot) (bool, string) {
-		return now.Table.Epoch.Term >= uint64(e.Count), now.Table.Epoch.String()
-	}},
 }
 
 // About describes what is expected, for people.

@@ -190,11 +190,8 @@ type fakePublication struct {
 	id, dataID string
 }
 
-func (p *fakePublication) ID() string                     { return p.id }
-func (p *fakePublication) Version() int64                 { return 1 }
-func (p *fakePublication) Accepted(context.Context) error { return nil }
-func (p *fakePublication) Stored(context.Context) error   { return nil }
-func (p *fakePublication) Withdraw() error                { return p.Update(nil) }
+func (p *fakePublication) Stored(context.Context) error { return nil }
+func (p *fakePublication) Withdraw() error              { return p.Update(nil) }
 func (p *fakePublication) Update(values []string) error {
 	p.b.mu.Lock()
 	if p.b.data[p.dataID] == nil {

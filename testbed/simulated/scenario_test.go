@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/internal/long"
-	"conclave/testbed/check"
 	"conclave/testbed/scenario"
 	"conclave/testbed/simulated"
 )
@@ -125,7 +124,6 @@ func playAndCheck(t *testing.T, s scenario.Scenario) *scenario.Result {
 		require.NoError(t, err)
 		defer f.Close()
 		require.NoError(t, simulated.Transcript(f, r))
-		require.NoError(t, check.Visualize(*record, r.Verdicts))
 	}
 	for _, p := range r.Problems() {
 		assert.Fail(t, p)
