@@ -158,7 +158,7 @@ func nothingMissing(h *History, v *Verdict) {
 	ended := map[string][]span{}      // tags withdrawn
 	h.ops(func(i int, at time.Duration, o Op) {
 		if o.Kind == OpWithdraw {
-			ended[o.ID] = []span{{h.lingersUntil(at, o.Linger), h.End()}}
+			ended[o.ID] = []span{{h.lingersUntil(at, o), h.End()}}
 			return
 		}
 		k := sub{o.Client, o.Name}
@@ -258,7 +258,7 @@ func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span, loss
 		}
 	}, func(at time.Duration, o Op) {
 		if o.Kind == OpWithdraw {
-			ended[o.ID] = []span{{h.lingersUntil(at, o.Linger), h.End()}}
+			ended[o.ID] = []span{{h.lingersUntil(at, o), h.End()}}
 		} else {
 			connected[o.Client] = o.Values
 		}

@@ -3,6 +3,7 @@ package check
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -68,12 +69,13 @@ func (h *History) deadAreGone(v *Verdict) {
 
 // lingersUntil returns until when lists must show what a client has left with a linger:
 // until that has ended, also if one node stops meanwhile. After any other fault at most
-// a session grace, from the fault or from when the client would have noticed it.
-func (h *History) lingersUntil(at, linger time.Duration) time.Duration {
-	if linger == 0 {
+// a session grace, from the fault or from when the client would have noticed it, and
+// not once a session has been lost, and then each copy of its slot.
+func (h *History) lingersUntil(at time.Duration, o Op) time.Duration {
+	if o.Linger == 0 {
 		return at
 	}
-	until, count := at+linger, 0
+	until, count, linger := at+o.Linger, 0, o.Linger
 	for host, spans := range h.faultSpans() {
 		for _, s := range spans {
 			if !strings.HasPrefix(host, "client-") && s.from <= at+linger && s.to >= at-ClientLease {
@@ -85,6 +87,13 @@ func (h *History) lingersUntil(at, linger time.Duration) time.Duration {
 	if count == 1 && h.faultSpans(testbed.Stop).any(at-ClientLease, at+linger, h.Cluster.Nodes()...) {
 		return at + linger
 	}
+	slot, _ := h.slotOf(o.Name)
+	lost := h.faultSpans(testbed.Kill, testbed.Stop, testbed.Pause)
+	h.servedFromSessions(func(served time.Duration, id, session string, _ time.Duration, _ bool) {
+		if id == strconv.Itoa(slot) && served >= at && lost.any(at-ClientLease, served, session) {
+			until = min(until, served)
+		}
+	})
 	return until
 }
 
