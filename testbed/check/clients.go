@@ -120,9 +120,6 @@ func (h *History) absences() map[string][]span {
 	return out
 }
 
-// blip bounds how long a port is closed in a blip.
-const blip = 300 * time.Millisecond
-
 // blipped reports whether all that failed between two times, and for a session grace
 // before, is that one session was paused, connections were reset, and ports were closed
 // for a moment. A client finds a session that answers soon then.
@@ -137,7 +134,7 @@ func (h *History) blipped(from, to time.Duration) bool {
 		}
 		return n
 	}
-	blips := count(blip, testbed.Reset, testbed.ClosePort)
+	blips := count(300*time.Millisecond, testbed.Reset, testbed.ClosePort)
 	return h.Cluster.Sessions > 1 && blips > 0 && count(h.End(), testbed.Pause) == 1 && count(h.End()) == blips+1
 }
 

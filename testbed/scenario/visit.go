@@ -82,18 +82,7 @@ func (l *Traffic) guest(ctx context.Context, w *worker) {
 	if w.linger > 0 { // it counts if its session has the last change as stored
 		end, way = l.change, 2
 	}
-	switch way {
-	case 0:
-		l.kill(w.name)
-		if c, can := w.client.(killable); can {
-			c.Kill()
-			return
-		}
-	case 1:
-		// It is not known whether the good-bye arrives, so the registrations
-		// count as those of a killed client.
-		l.kill(w.name)
-	default:
+	if way > 1 { // else it is not known whether a good-bye arrives: the registrations count as those of a killed client
 		for _, o := range w.pubs {
 			for stored := end(ctx, w, o); !stored; stored = l.await(ctx, w, o) {
 				if ctx.Err() != nil || o.pub == nil {
@@ -101,10 +90,10 @@ func (l *Traffic) guest(ctx context.Context, w *worker) {
 				}
 			}
 		}
-		l.kill(w.name)
 	}
-	if w.linger > 0 {
-		w.client.(killable).Kill()
+	l.kill(w.name)
+	if c, can := w.client.(killable); can && (way == 0 || w.linger > 0) {
+		c.Kill()
 		return
 	}
 	l.leave(ctx, w)
