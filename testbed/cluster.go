@@ -203,6 +203,10 @@ type Capabilities struct {
 	// and detached ones. Only the simulated cluster can read them.
 	SlotCopies func() []SlotCopy
 
+	// Lingering starts a client as Client does. It announces a linger, and Kill ends
+	// it in order with that. Nil: clients cannot linger here.
+	Lingering func(name string, linger time.Duration) (Client, error)
+
 	// Usage returns what the processors of the hosts with a budget had to do
 	// since the last call, sorted by host. Nil: a node cannot have a budget here.
 	Usage func() []Usage
@@ -219,6 +223,9 @@ func (c *Capabilities) Allows(s Step) error {
 
 // HasBudgets reports whether nodes can have budgets.
 func (c *Capabilities) HasBudgets() bool { return c == nil || c.Can == nil || c.Usage != nil }
+
+// Lingers reports whether clients can have a linger.
+func (c *Capabilities) Lingers() bool { return c == nil || c.Can == nil || c.Lingering != nil }
 
 // Fit returns the cluster to expect for a wanted one.
 func (c *Capabilities) Fit(wanted Size) Size {

@@ -93,7 +93,7 @@ func (h *History) absences() map[string][]span {
 		for _, o := range outages {
 			absent -= max(0, min(to, o.to+reconnectLimit)-max(from, o.from))
 		}
-		if absent >= ClientLease-time.Second {
+		if absent >= ClientLease-time.Second && !h.blipped(from, to) {
 			out[client] = append(out[client], span{from, to})
 		}
 	}
@@ -111,11 +111,31 @@ func (h *History) absences() map[string][]span {
 		note(client, from, h.End())
 	}
 	for host, spans := range h.faultSpans() {
-		if strings.HasPrefix(host, "client-") {
-			out[host] = append(out[host], spans...)
+		for _, s := range spans {
+			if strings.HasPrefix(host, "client-") && !h.blipped(s.from, s.to+ClientLease) {
+				out[host] = append(out[host], s)
+			}
 		}
 	}
 	return out
+}
+
+// blipped reports whether all that failed between two times, and for a session grace
+// before, is that one session was paused, connections were reset, and ports were closed
+// for a moment. A client finds a session that answers soon then.
+func (h *History) blipped(from, to time.Duration) bool {
+	count := func(longest time.Duration, verbs ...testbed.Verb) (n int) {
+		for _, spans := range h.faultSpans(verbs...) {
+			for _, s := range spans {
+				if s.from <= to && s.to >= from-SessionGrace && s.to-s.from <= longest {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	blips := count(300*time.Millisecond, testbed.Reset, testbed.ClosePort)
+	return h.Cluster.Sessions > 1 && blips > 0 && count(h.End(), testbed.Pause) == 1 && count(h.End()) == blips+1
 }
 
 // nothingMissing checks that each push contains every registration that the
@@ -132,10 +152,10 @@ func nothingMissing(h *History, v *Verdict) {
 	h.laterVersionsHave(v, absences, losses, forgotten)
 	type sub struct{ client, name string }
 	knows := map[sub]map[string]int{} // tags seen -> the push that showed it
-	ended := map[string]bool{}        // tags withdrawn
+	ended := map[string][]span{}      // tags withdrawn
 	h.ops(func(i int, at time.Duration, o Op) {
 		if o.Kind == OpWithdraw {
-			ended[o.ID] = true
+			ended[o.ID] = []span{{h.lingersUntil(at, o), h.End()}}
 			return
 		}
 		k := sub{o.Client, o.Name}
@@ -148,7 +168,7 @@ func nothingMissing(h *History, v *Verdict) {
 		if during(forgotten[o.Name], at, at) {
 			live := 0
 			for tag := range knows[k] {
-				if !ended[tag] {
+				if !during(ended[tag], at, at) {
 					live++
 				}
 			}
@@ -159,7 +179,7 @@ func nothingMissing(h *History, v *Verdict) {
 		for _, tag := range slices.Sorted(maps.Keys(knows[k])) {
 			seen := knows[k][tag]
 			client, _, _ := strings.Cut(tag, "/")
-			if _, still := now[tag]; still || ended[tag] || excused(absences, client, h.Entries[seen].At, at) {
+			if _, still := now[tag]; still || during(ended[tag], at, at) || excused(absences, client, h.Entries[seen].At, at) {
 				v.Checks++
 				continue
 			}
@@ -181,11 +201,11 @@ type version struct {
 // which no more is expected. The other ops of the given kinds go to other. Each slot
 // has one counter, which only rises, so the pushes of one datum to all subscribers can
 // be compared by their versions.
-func (h *History) pushes(f func(i int, at time.Duration, o Op, now map[string]bool, shown map[string]version), other func(o Op), kinds ...OpKind) {
+func (h *History) pushes(f func(i int, at time.Duration, o Op, now map[string]bool, shown map[string]version), other func(at time.Duration, o Op), kinds ...OpKind) {
 	of := map[string]map[string]version{} // by datum and tag
 	h.ops(func(i int, at time.Duration, o Op) {
 		if o.Kind != OpPush {
-			other(o)
+			other(at, o)
 			return
 		}
 		if of[o.Name] == nil {
@@ -209,7 +229,7 @@ func (h *History) pushes(f func(i int, at time.Duration, o Op, now map[string]bo
 // laterVersionsHave checks that every version of a datum contains the registrations
 // that a lower one has shown to any subscriber.
 func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span, losses []span, forgotten map[string][]span) {
-	ended := map[string]bool{}
+	ended := map[string][]span{}
 	given := map[[2]string]bool{} // subscriptions that have received a list
 	missed, connected := h.unreached(), map[string][]string{}
 	h.pushes(func(i int, at time.Duration, o Op, now map[string]bool, seen map[string]version) {
@@ -219,7 +239,7 @@ func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span, loss
 			t := seen[tag]
 			client, _, _ := strings.Cut(tag, "/")
 			switch {
-			case ended[tag]:
+			case during(ended[tag], at, at):
 				delete(seen, tag)
 			case (len(now) > 0 || !first) && (during(losses, at, at) || during(forgotten[o.Name], at, at)):
 				v.Checks++
@@ -233,9 +253,9 @@ func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span, loss
 				v.check(false, h, at, []int{t.i, i}, "%s is pushed %s at version %d without %s, which version %d has and which is live", o.Client, o.Name, o.Version, tag, t.number)
 			}
 		}
-	}, func(o Op) {
+	}, func(at time.Duration, o Op) {
 		if o.Kind == OpWithdraw {
-			ended[o.ID] = true
+			ended[o.ID] = []span{{h.lingersUntil(at, o), h.End()}}
 		} else {
 			connected[o.Client] = o.Values
 		}

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"time"
 
+	"conclave"
 	"conclave/internal/trace"
+	"conclave/slot"
 	"conclave/testbed"
 	"conclave/testbed/check"
 )
@@ -59,6 +61,34 @@ var registrationsForgeries = map[string]forgery{
 		func(f *forger) {
 			push(f, "c", 5, "client-1/1#1", "client-2/2#1").op(check.Op{Client: "client-2", Kind: check.OpWithdraw, Name: "s", ID: "client-2/2"})
 			push(f, "c", 6, "client-1/1#1")
+		},
+	},
+	"I6 after a linger": {
+		func(f *forger) {
+			departs(f.pause(16 * time.Second)).pause(22600 * time.Millisecond).op(stored("client-1/3"))
+		},
+		func(f *forger) { departs(f.pause(16 * time.Second)).pause(22 * time.Second).op(stored("client-1/3")) },
+	},
+	"I7 within a linger": {
+		func(f *forger) { push(departs(f).pause(19*time.Second), "client-2", 6, "client-1/3#1") },
+		func(f *forger) { push(departs(f).pause(21*time.Second), "client-2", 6, "client-1/3#1") },
+	},
+	"I7 within a linger while the session stops": {
+		func(f *forger) { push(departs(f, testbed.Stop).pause(18*time.Second), "client-2", 6, "client-1/3#1") },
+		func(f *forger) { push(departs(f, testbed.Kill).pause(18*time.Second), "client-2", 6, "client-1/3#1") },
+	},
+	"I7 within a linger and the grace of a lost session": {
+		func(f *forger) { push(departs(f, testbed.Kill).pause(13*time.Second), "client-2", 6, "client-1/3#1") },
+		func(f *forger) { push(departs(f, testbed.Kill).pause(15*time.Second), "client-2", 6, "client-1/3#1") },
+	},
+	"I7 within a linger after the loss of all copies": { // the session still has it, unless it was lost before
+		func(f *forger) { push(servedWithout(departs(f)), "client-2", 6, "client-1/3#1") },
+		func(f *forger) { push(servedWithout(departs(f, testbed.Kill)), "client-2", 6, "client-1/3#1") },
+	},
+	"I7 after a blip beside a paused session": { // with another fault its client may have been away
+		func(f *forger) { blip(f.pause(16 * time.Second)) },
+		func(f *forger) {
+			blip(f.pause(16 * time.Second).fault(testbed.Action{Verb: testbed.Kill, Node: "data-1"}))
 		},
 	},
 	"I10": {
@@ -378,6 +408,35 @@ func died(f *forger, client string) *forger {
 func guestDiesInAnOutage(f *forger) *forger {
 	f.fault(testbed.Action{Verb: testbed.Kill, Node: testbed.Database})
 	return guestsDie(f, 2).pause(50 * time.Second).fault(testbed.Action{Verb: testbed.Start, Node: testbed.Database})
+}
+
+// departs: client-2 is pushed a registration of a release, which leaves with a linger of
+// 20 s, and one of client-1. A second later something happens to session-1.
+func departs(f *forger, verbs ...testbed.Verb) *forger {
+	for _, tag := range []string{"release-1/1", "client-1/3"} {
+		f.op(check.Op{Client: tag[:len(tag)-2], Kind: check.OpPublish, Name: "s", ID: tag, Version: 1})
+	}
+	push(f, "client-2", 5, "release-1/1#1", "client-1/3#1")
+	f.op(check.Op{Client: "release-1", Kind: check.OpWithdraw, Name: "s", ID: "release-1/1", Linger: 20 * time.Second})
+	for _, verb := range verbs {
+		f.pause(time.Second).fault(testbed.Action{Verb: verb, Node: "session-1"})
+	}
+	return f
+}
+
+// servedWithout: a data node serves the slot without a copy five seconds later.
+func servedWithout(f *forger) *forger {
+	id, _ := conclave.NewDataInfoID("s", "", "")
+	return f.pause(5*time.Second).claim("data-3", trace.Claim{Kind: trace.Serving, Slot: slot.Of(id.String(), f.h.Cluster.Slots), Key: trace.Incomplete})
+}
+
+// blip: session-2 is paused, and client-1, whose connection is reset, has no session for
+// so long that a list lacks it.
+func blip(f *forger) {
+	push(f.connected("client-1", "session-1@1"), "client-2", 5, "client-1/1#1", "client-2/2#1")
+	f.fault(testbed.Action{Verb: testbed.Pause, Node: "session-2"}).pause(10 * time.Second)
+	f.fault(testbed.Action{Verb: testbed.Reset, Node: "client-1", Peer: "session-1"}).connected("client-1").pause(6 * time.Second)
+	push(f, "client-2", 6, "client-2/2#1").pause(2*time.Second).connected("client-1", "session-1@1")
 }
 
 // isKilled is clientDies by a fault that the history names.

@@ -48,11 +48,12 @@ type Fault struct {
 type Op struct {
 	Client  string
 	Kind    OpKind
-	Name    string   // the dataId, for most kinds
-	ID      string   // of the registration; of the subscriber, for pushes
-	Version int64    // of the registration, or of the datum pushed
-	Values  []string // published, seen, or wanted
-	Err     error    `json:"-"`
+	Name    string        // the dataId, for most kinds
+	ID      string        // of the registration; of the subscriber, for pushes
+	Version int64         // of the registration, or of the datum pushed
+	Values  []string      // published, seen, or wanted
+	Linger  time.Duration // of OpWithdraw: for so long its values are shown, because the client has left with a linger
+	Err     error         `json:"-"`
 }
 
 // OpKind is a kind of Op.
@@ -348,6 +349,9 @@ func (e Entry) What() string {
 		}
 		if o.Kind != OpStored {
 			out += " [" + strings.Join(o.Values, " ") + "]"
+		}
+		if o.Linger > 0 {
+			out += fmt.Sprintf(" lingers %s", o.Linger)
 		}
 		if o.Err != nil {
 			out += ": " + o.Err.Error()

@@ -102,7 +102,7 @@ func (h *History) withdrawnForAll(v *Verdict) {
 				gone[tag] = version{o.Version, at, i}
 			}
 		}
-	}, func(o Op) { withdrawn[o.ID] = withdrawn[o.ID] || o.Version > 0 }, OpWithdraw)
+	}, func(_ time.Duration, o Op) { withdrawn[o.ID] = withdrawn[o.ID] || o.Version > 0 }, OpWithdraw)
 }
 
 // L7: a subscriber sees the values of one registration in the order in which

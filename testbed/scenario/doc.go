@@ -17,7 +17,7 @@
 //	lease 3s
 //	only in the bubble                     where a machine would be too small
 //	budget session 20us a message 10ns a byte queue 1000000
-//	clients 4 names 8 publishers 3 bytes 100 every 300ms replace 2s guests 3s readers 4s bulk 100
+//	clients 4 names 8 publishers 3 bytes 100 every 300ms replace 2s guests 3s readers 4s rolling 5s bulk 100
 //	at 2s slow leader from db by 300ms jitter 50ms for 2lease
 //	at 3s kill it for 5s
 //	at 3s expect new leader within lease+1s
@@ -74,7 +74,9 @@
 // "guests D" another client arrives about every D and publishes; a few seconds
 // later it withdraws and leaves, leaves without withdrawing, or is killed. With
 // "readers D" a client arrives that subscribes to everything, has its first
-// lists recorded, and leaves. Both connect to any session. With "bulk N" each
+// lists recorded, and leaves. Both connect to any session. With "rolling D" an
+// application is updated about every D: its client leaves with a linger, and another
+// one registers within that (only simulated clients). With "bulk N" each
 // client that stays also has N registrations that never change and that no client
 // reads: it replays them when it reconnects.
 //
@@ -103,7 +105,9 @@
 // grace; drains while a node is paused; commands of an operator at any moment;
 // clients that withdraw and leave while copies are lost. In every fourth storm the
 // database refuses statements for a while. About every seventh cuts a session off
-// from everything but its clients, or a data node from all sessions. Every eighth storm of the
+// from everything but its clients, or a data node from all sessions. In every sixth an
+// application is updated all the time; another sixth resets a client's connections
+// while a session is paused. Every eighth storm of the
 // simulator also gives its nodes budgets, and ends with a burst of 10 to 100 times
 // what the sessions serve, for L23 and L24. Shrink reduces a
 // failing scenario until no step can be removed.

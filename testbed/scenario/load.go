@@ -64,6 +64,7 @@ type worker struct {
 	rand   *rand.Rand
 	gone   chan struct{} // closed when it is killed
 	leave  func()        // asks a guest to leave now
+	linger time.Duration // with which it ends
 	once   sync.Once
 	dead   bool // killed, or it has left; guarded by the Traffic's mutex
 }
@@ -112,6 +113,7 @@ func (l *Traffic) Begin(ctx context.Context) error {
 	}
 	l.working.Go(func() { l.visits(ctx, l.of.Guests, "guest", l.guest) })
 	l.working.Go(func() { l.visits(ctx, l.of.Readers, check.Reader, l.read) })
+	l.working.Go(func() { l.visits(ctx, l.of.Rolling, "release", l.guest) })
 	return nil
 }
 
@@ -216,10 +218,8 @@ func (l *Traffic) value(o *registration) string {
 	return fmt.Sprintf("%s#%0*d", o.tag, max(1, l.of.Bytes-len(o.tag)-1), o.count)
 }
 
-func (l *Traffic) change(ctx context.Context, w *worker, o *registration) {
-	if l.update(w, o) {
-		l.await(ctx, w, o)
-	}
+func (l *Traffic) change(ctx context.Context, w *worker, o *registration) (stored bool) {
+	return l.update(w, o) && l.await(ctx, w, o)
 }
 
 // update changes the value of a registration, and reports whether the client has
@@ -295,26 +295,19 @@ func (l *Traffic) forget(tag string) {
 // kill ends a client's work: from now on its registrations may be seen or not.
 func (l *Traffic) kill(name string) {
 	l.mu.Lock()
-	w := l.clients[name]
-	if w == nil {
-		w = l.guests[name]
-	}
+	w := cmp.Or(l.clients[name], l.guests[name], &worker{gone: make(chan struct{})})
 	for _, tag := range slices.Sorted(maps.Keys(l.live)) {
 		if strings.HasPrefix(tag, name+"/") {
 			delete(l.live, tag)
 			l.ending[tag] = true
-			l.rec.Op(check.Op{Client: name, Kind: check.OpWithdraw, Name: l.names[tag], ID: tag})
+			l.rec.Op(check.Op{Client: name, Kind: check.OpWithdraw, Name: l.names[tag], ID: tag, Linger: w.linger})
 		}
 	}
 	delete(l.clients, name)
 	delete(l.guests, name)
-	if w != nil {
-		w.dead = true
-	}
+	w.dead = true
 	l.mu.Unlock()
-	if w != nil {
-		w.once.Do(func() { close(w.gone) })
-	}
+	w.once.Do(func() { close(w.gone) })
 }
 
 // wants returns what live clients publish under a name now, sorted.

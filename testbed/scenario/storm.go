@@ -79,6 +79,15 @@ func Storm(seed uint64, on *testbed.Capabilities) Scenario {
 	if b.IntN(8) == 0 && on.HasBudgets() {
 		b.load()
 	}
+	// Nor have they updates or blips with these.
+	b.Rand = rand.New(rand.NewPCG(seed, 0x5eab))
+	if b.IntN(6) == 0 && on.Lingers() {
+		s.Load.Rolling = b.between(2*time.Second, 6*time.Second)
+	}
+	b.Rand = rand.New(rand.NewPCG(seed, 0x5ece))
+	if b.IntN(6) == 0 && !b.limited && s.Cluster.Budgets == (testbed.Budgets{}) {
+		b.blip()
+	}
 	s.sort()
 	return s.withDefaults()
 }

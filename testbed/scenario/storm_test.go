@@ -224,3 +224,28 @@ func TestStorm_CutsNodesOff(t *testing.T) {
 		assert.True(t, drawn[what], "no storm has ever cut %s", what)
 	}
 }
+
+// Every sixth storm updates an application, and every sixth that may resets a client's
+// connections while a session is paused, when nothing else has failed for a session
+// grace.
+func TestStorm_UpdatesAndBlips(t *testing.T) {
+	updated, blips := 0, 0
+	for seed := range uint64(300) {
+		s := scenario.Storm(seed, nil)
+		assert.Zero(t, scenario.Storm(seed, without(testbed.Hold)).Load.Rolling, "clients linger in the simulator only")
+		if s.Load.Rolling > 0 {
+			updated++
+		}
+		last := s.Lines[len(s.Lines)-1]
+		if last.Step.Verb != testbed.Reset || !strings.HasPrefix(string(last.Step.Who), "client-") {
+			continue
+		}
+		blips++
+		for _, line := range s.Lines {
+			among := line.At+line.Step.For < last.At-check.SessionGrace-8*time.Second
+			assert.True(t, among || line.Step.Verb == testbed.Reset || line.Step.Verb == testbed.ClosePort || line.Step.Verb == testbed.Pause, "seed %d: %s", seed, line)
+		}
+	}
+	assert.InDelta(t, 300/6, updated, 15)
+	assert.InDelta(t, 300/8, blips, 15)
+}

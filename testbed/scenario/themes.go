@@ -285,6 +285,27 @@ func (b *stormBuilder) clientDies() {
 	b.s.Until = at + 4*time.Second
 }
 
+// blip pauses a session after the faults of the storm, when nothing else has failed for
+// a session grace. Its clients have moved when the connections of one are reset, and
+// mostly no session can be dialled for 100 ms: I7 demands that it is back soon.
+func (b *stormBuilder) blip() {
+	sessions, healed := b.names("session"), b.s.Until
+	paused := healed + check.SessionGrace + 7*time.Second
+	at := paused + b.between(8*time.Second, 14*time.Second)
+	b.s.Until = at + 12*time.Second
+	b.add(healed, testbed.Step{Verb: testbed.HealAll})
+	b.do(paused, testbed.Pause, sessions[0], b.s.Until-paused-time.Second)
+	closed, client := b.IntN(4) > 0, b.any("client")
+	for i, session := range sessions {
+		if closed {
+			b.do(at, testbed.ClosePort, session, 100*time.Millisecond)
+		}
+		if i > 0 {
+			b.add(at, testbed.Step{Verb: testbed.Reset, Who: client, Whom: session})
+		}
+	}
+}
+
 // refusals are errors with which a database refuses statements: for what they
 // contain, for now, and as it is being stopped.
 var refusals = []int{1064, 1153, 1366, 1406, 1021, 1040, 1205, 1213, 1290, 1836, 1053, 1317}

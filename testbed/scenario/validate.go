@@ -83,6 +83,9 @@ func (s Scenario) Refusals(g *testbed.Capabilities) []string {
 	if s.Cluster.Budgets != (testbed.Budgets{}) && g.Usage == nil {
 		why[errBudgets] = true
 	}
+	if s.Load.Rolling > 0 && g.Lingering == nil {
+		why["clients with a linger (only simulated ones)"] = true
+	}
 	want, have := s.Cluster, g.Fit(s.Cluster)
 	if want.Metas != have.Metas || want.Sessions != have.Sessions || want.Datas != have.Datas {
 		why[fmt.Sprintf("a cluster of %d metas, %d sessions and %d data nodes", want.Metas, want.Sessions, want.Datas)] = true

@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"conclave/internal/sleep"
+	"conclave/testbed"
 )
 
 // Clients that do not stay. A guest publishes and ends a few seconds later; a
-// reader subscribes to everything, receives its first lists, and leaves. Both
+// reader subscribes to everything, receives its first lists, and leaves. A release
+// is a guest that leaves with a linger, within which the next one arrives. All
 // connect at any moment, also when no session answers.
 
 // killable is a Client that can be killed: it ends without a good-bye.
@@ -30,7 +32,12 @@ func (l *Traffic) visits(ctx context.Context, pause time.Duration, kind string, 
 		if l.changes.Acquire(ctx, 1) != nil { // visit gives it back
 			return
 		}
-		c, err := l.cluster.Client(w.name)
+		start := l.cluster.Client
+		if kind == "release" {
+			w.linger = []time.Duration{6 * time.Second, 10 * time.Second, time.Minute}[r.IntN(3)]
+			start = func(name string) (testbed.Client, error) { return l.cluster.Capabilities().Lingering(name, w.linger) }
+		}
+		c, err := start(w.name)
 		if err != nil {
 			l.changes.Release(1)
 			return // the cluster has been closed
@@ -71,26 +78,23 @@ func (l *Traffic) guest(ctx context.Context, w *worker) {
 		return // its registrations stay, and are read at the end
 	}
 	defer l.changes.Release(1)
-	switch w.rand.IntN(5) {
-	case 0:
-		l.kill(w.name)
-		if c, can := w.client.(killable); can {
-			c.Kill()
-			return
-		}
-	case 1:
-		// It is not known whether the good-bye arrives, so the registrations
-		// count as those of a killed client.
-		l.kill(w.name)
-	default:
+	end, way := l.withdraw, w.rand.IntN(5)
+	if w.linger > 0 { // it counts if its session has the last change as stored
+		end, way = l.change, 2
+	}
+	if way > 1 { // else it is not known whether a good-bye arrives: the registrations count as those of a killed client
 		for _, o := range w.pubs {
-			for stored := l.withdraw(ctx, w, o); !stored; stored = l.await(ctx, w, o) {
+			for stored := end(ctx, w, o); !stored; stored = l.await(ctx, w, o) {
 				if ctx.Err() != nil || o.pub == nil {
 					return
 				}
 			}
 		}
-		l.kill(w.name)
+	}
+	l.kill(w.name)
+	if c, can := w.client.(killable); can && (way == 0 || w.linger > 0) {
+		c.Kill()
+		return
 	}
 	l.leave(ctx, w)
 }

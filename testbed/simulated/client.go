@@ -2,6 +2,7 @@ package simulated
 
 import (
 	"slices"
+	"time"
 
 	"conclave/client"
 	"conclave/internal/logging"
@@ -10,11 +11,13 @@ import (
 )
 
 // Client starts a client on its own host, which knows every session.
-func (c *Cluster) Client(name string) (testbed.Client, error) {
+func (c *Cluster) Client(name string) (testbed.Client, error) { return c.lingering(name, 0) }
+
+func (c *Cluster) lingering(name string, linger time.Duration) (testbed.Client, error) {
 	c.applyStanding(name)
 	c.net.Budget(name, simnet.Budget(c.size.Budgets.OfHost(name)))
 	return c.clients.Start(client.Config{
-		Name: name, Sessions: addresses("session", c.size.Sessions, sessionPort), Network: c.net.Host(name), Rand: c.stream(name), Logger: logging.Slog(c.logger(name)),
+		Name: name, Linger: linger, Sessions: addresses("session", c.size.Sessions, sessionPort), Network: c.net.Host(name), Rand: c.stream(name), Logger: logging.Slog(c.logger(name)),
 	}, func() { c.net.Kill(name) }) // closes the connections that it left open
 }
 
