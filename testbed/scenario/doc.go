@@ -106,7 +106,7 @@
 // clients that withdraw and leave while copies are lost. In every fourth storm the
 // database refuses statements for a while. About every seventh cuts a session off
 // from everything but its clients, or a data node from all sessions. In every sixth an
-// application is updated all the time; another sixth resets a client's connections
+// application is updated all the time; about every eighth resets a client's connections
 // while a session is paused. Every eighth storm of the
 // simulator also gives its nodes budgets, and ends with a burst of 10 to 100 times
 // what the sessions serve, for L23 and L24. Shrink reduces a
