@@ -44,7 +44,7 @@ type dataNode struct {
 
 	// Guarded by nodes.mu; zero: not so.
 	silent     time.Time // since when its feed cannot be opened
-	unanswered time.Time // since when, with no dial refused: that is an answer of its host
+	unanswered time.Time // since when its host has not even refused a dial
 }
 
 func newNodes() *nodes {
@@ -114,17 +114,24 @@ func (ns *nodes) hear(n *dataNode, err error) {
 func (ns *nodes) joined(address string) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
-	if n := ns.byAddress[address]; n != nil && !n.unanswered.IsZero() {
-		n.unanswered = time.Now()
+	if n := ns.byAddress[address]; n != nil {
+		for _, since := range []*time.Time{&n.silent, &n.unanswered} {
+			if !since.IsZero() {
+				*since = time.Now()
+			}
+		}
 	}
 }
 
-// answers reports whether the data node at an address has answered within a time.
-func (ns *nodes) answers(address string, limit time.Duration) bool {
+// answers reports whether the data node at an address has answered within a time. That its
+// host refuses dials is an answer for another time, in which a dead node leaves the list; a
+// firewall refuses for longer.
+func (ns *nodes) answers(address string, limit, refused time.Duration) bool {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
 	n := ns.byAddress[address]
-	return n == nil || n.unanswered.IsZero() || time.Since(n.unanswered) <= limit
+	within := func(since time.Time, limit time.Duration) bool { return since.IsZero() || time.Since(since) <= limit }
+	return n == nil || within(n.unanswered, limit) && within(n.silent, refused)
 }
 
 // unheard returns the addresses of the data nodes whose feeds could not be opened

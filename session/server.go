@@ -140,10 +140,11 @@ func (s *Server) routes(string) (http.Handler, error) {
 }
 
 // isCutOff reports whether most of the data nodes on the member list have not answered for
-// a beat after their feeds ended, although they live: a dead one leaves the list by then. A
-// leader that is silent says nothing about them: then the slots' leaders count, too, which
-// may be all that the last list has left. If that list has other sessions and not this one,
-// it is cut off whoever answers: data nodes remove its copies.
+// a beat after their feeds ended, although they live: a dead one leaves the list by then, or
+// up to two seconds later if its host went silent with it. A leader that is silent says
+// nothing about them: then the slots' leaders count, too, which may be all that the last list
+// has left. If that list has other sessions and not this one, it is cut off whoever answers:
+// data nodes remove its copies.
 func (s *Server) isCutOff() bool {
 	nodes, silent, members := map[string]bool{}, 0, s.view.State().Members
 	if s.LeaderSilent() {
@@ -156,7 +157,7 @@ func (s *Server) isCutOff() bool {
 		nodes[m.Address] = true
 	}
 	for address := range nodes {
-		if !s.nodes.answers(address, s.config.Beat) {
+		if !s.nodes.answers(address, s.config.Beat, 2*s.meta.NodeLease()) {
 			silent++
 		}
 	}

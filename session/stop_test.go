@@ -237,10 +237,6 @@ func TestEvacuate_DeadDataNodesAreNoCut(t *testing.T) {
 		"the only process": {1, func(c *cluster) { kill(c, c.datas["data-1"]) }},
 		"two of three":     {3, func(c *cluster) { kill(c, c.datas["data-1"]); kill(c, c.datas["data-2"]) }},
 		"the only host":    {1, func(c *cluster) { isolate(c, "data-1", "meta-1", "session-1", "session-2") }},
-		"the leader, too": {1, func(c *cluster) {
-			isolate(c, "meta-1", "session-1", "session-2")
-			kill(c, c.datas["data-1"])
-		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, test.datas, 2, func(t *testing.T, c *cluster) {

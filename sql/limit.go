@@ -51,7 +51,7 @@ func (l *limit) end(err error) error {
 	l.cancel(nil)
 	if errors.Is(err, context.Canceled) && errors.Is(cause, context.DeadlineExceeded) ||
 		errors.Is(err, mysql.ErrInvalidConn) && l.took() >= l.of {
-		return fmt.Errorf("%w: %s", context.DeadlineExceeded, err)
+		return fmt.Errorf("%w: %s", context.DeadlineExceeded, err.Error())
 	}
 	return err
 }
