@@ -261,7 +261,9 @@ func TestNodes_AnswersUntilTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ns, refused := newNodes(), fmt.Errorf("dial: %w", syscall.ECONNREFUSED)
 		_, begun := ns.set(map[string]bool{"a": true, "b": true})
-		answering := func() string { return fmt.Sprint(ns.answers("a", time.Second, time.Minute), ns.answers("b", time.Second, time.Minute)) }
+		answering := func() string {
+			return fmt.Sprint(ns.answers("a", time.Second, time.Minute), ns.answers("b", time.Second, time.Minute))
+		}
 		wait := func() { time.Sleep(time.Second + time.Nanosecond) }
 		wait()
 		assert.Equal(t, "true true", answering(), "no feed has failed")
