@@ -18,14 +18,14 @@ const steps = [
   {recording: 'leader-frozen', seen: 12, act: s => ({do: 'freeze', node: s.leader}), then: 'thaw'},
   {recording: 'power-cut', seen: 8, act: s => ({do: 'kill', node: first(s, 'session')})},
   {recording: 'drain', seen: 7, act: s => ({do: 'drain', node: first(s, 'data')})},
-  {act: () => ({do: 'storm', value: $('tour-seed').value})},
+  {act: () => ({do: 'storm', value: $('tour-seed').value.replace(/^0+(?=\d)/, '')})},
   {recording: 'guard-out', stops: 'violation', start: late},
 ];
 const pages = [...document.querySelectorAll('#tour article')], waiting = new Set();
 let state, at = 0, turn = 0, fast = false;
 
-/** until waits for a state; it waits for ever if the reader goes to another step. */
-const until = seen => new Promise(done => waiting.add({turn, seen, done}));
+/** waits returns what waits for a state in this turn: for ever if the reader goes to another step, or chooses another source. */
+const waits = turn => seen => new Promise(done => waiting.add({turn, seen, done}));
 
 parts.push({show(s) {
   state = s;
@@ -64,7 +64,7 @@ function label() {
 const visit = n => { address.set({tour: n ? String(n) : ''}); go(n); };
 
 /** show takes the reader to what happens, or back, where the window has no room for both. */
-const show = el => { if (matchMedia('(max-width: 900px)').matches) el.scrollIntoView(); };
+const show = el => { if (matchMedia('(max-width: 1099px)').matches) el.scrollIntoView(); };
 
 /** step does what f does, and then says what was seen. */
 async function step(f) {
@@ -72,7 +72,7 @@ async function step(f) {
   hide(page.querySelector('.saw'), true);
   text($('tour-says'), 'Watch.');
   show(document.querySelector('main'));
-  const error = await f(steps[at - 1]);
+  const error = await f(steps[at - 1], waits(mine));
   if (mine !== turn) return;
   label();
   hide(page.querySelector('.saw'), !!error);
@@ -82,7 +82,7 @@ async function step(f) {
   show($('tour'));
 }
 
-async function play({recording, seen, stops}) {
+async function play({recording, seen, stops}, until) {
   const error = await choose(recording);
   if (error) return error;
   const at = s => s.title === `recording of ${recording}` && s.playback ? s.playback.atMs / 1000 : NaN;
@@ -96,8 +96,8 @@ async function play({recording, seen, stops}) {
 }
 
 /** act does a step to the living cluster, after what was broken before is healed. */
-async function act({act, then, start}) {
-  const fresh = start || !living.running || living.guardless(), error = fresh && await living.begin(start || $('living-seed').value);
+async function act({act, then, start}, until) {
+  const fresh = start || !living.running || living.guardless() || state.broken, error = fresh && await living.begin(start || $('living-seed').value);
   if (error) return error;
   if (start) return await until(s => s.broken);
   await living.move(fast ? {paused: false, speed: 1} : {paused: false});
@@ -133,5 +133,9 @@ $('tour-next').addEventListener('click', () => visit(at + 1));
 $('tour-play').addEventListener('click', () => step(play));
 $('tour-do').addEventListener('click', () => step(act));
 const linked = () => { const n = Number(address.get('tour')); return steps[n - 1] ? n : 0; };
+// Another source: what a step waits for does not come any more.
+const restart = () => { if (at) go(at); };
+$('recording').addEventListener('change', e => { if (e.isTrusted) restart(); }); // not when a cluster that fails brings the recording back
+$('living-start').addEventListener('click', restart);
 addEventListener('hashchange', () => { if (linked() !== at) go(linked()); });
 go(location.hash.length > 1 ? linked() : 1);
