@@ -320,9 +320,9 @@ func (s *migrations) givenUpAt(m *migration, n conclave.NodeID, now time.Time) t
 // A session that is off the member list may be alive: its lease ends while it is
 // cut off from the meta leader alone. A slot with a copy lacks nothing of it. A
 // slot without a copy has only what sessions answer, so it asks the lost
-// sessions as well, and waits until each has answered, a dial has failed
-// other than by silence, another incarnation has answered at its address, or a node lease has passed
-// since the grant.
+// sessions as well, and waits until each has answered, a dial has failed other than
+// by silence, another incarnation has answered at its address, or a node lease has
+// passed since the grant.
 func (s *migrations) lostUntil(m *migration) time.Time {
 	m.r.mu.Lock()
 	defer m.r.mu.Unlock()

@@ -39,12 +39,12 @@ const (
 // The numbers of the other sessions' clients come with the leader's beats. A
 // client that is asked loses nothing: see Client.moveFrom in package client.
 //
-// A session that does not hear most data nodes asks its clients to move, too: data
-// nodes get nothing new of theirs, and remove the rest when the session grace has
-// ended. It cannot know whether another session is better off, after a power cut for
-// instance. So it asks one client in spreadShare each second, and all of them once
-// one of these has reset its stream, as a client does that has moved: data has everything
-// from the other session. The first ones have announced no linger, which ends with a move.
+// A session that is cut off asks its clients to move, too: data nodes get nothing new of
+// theirs, and remove the rest when the session grace has ended. It cannot know whether
+// another session is better off, after a power cut for instance. So it asks one client in
+// spreadShare each second, and all of them once one of these has reset its stream, as a
+// client does that has moved: data has everything from the other session. The first ones
+// have announced no linger, which ends with a move.
 type spread struct {
 	node     conclave.NodeID
 	beat     time.Duration

@@ -23,8 +23,8 @@ type Fence struct {
 }
 
 // Admit accepts a command of the given term, or refuses it with CodeStaleEpoch
-// and the highest term seen, as an epoch without a sequence. An implausibly high term is refused with
-// CodeBadRequest and not remembered.
+// and the highest term seen, as an epoch without a sequence. An implausibly high
+// term is refused with CodeBadRequest and not remembered.
 func (f *Fence) Admit(term uint64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

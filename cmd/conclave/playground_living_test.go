@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -15,12 +13,7 @@ import (
 // TestPlayground_Living starts the cluster in the page, breaks it as a person does, and
 // opens the address of a moment in a second browser.
 func TestPlayground_Living(t *testing.T) {
-	chromium(t)
-	host := httptest.NewServer(http.FileServer(http.Dir(builtPlayground(t))))
-	defer host.Close()
-	s := newScreen(t)
-	s.run(chromedp.Navigate(host.URL))
-	s.opens("leader-killed")
+	s := playground(t)
 	assert.Regexp(t, `loads \d+\.\d MB`, s.text("living-start"))
 	began := time.Now()
 	s.js(`document.getElementById('living-start').click()`)

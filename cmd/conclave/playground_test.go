@@ -51,6 +51,19 @@ func (s *screen) opens(recording string) {
 	s.until(fmt.Sprintf(`%s > %f`, position, from))
 }
 
+// playground opens the page, until its first recording moves. The test is skipped or fails
+// without a browser.
+func playground(t *testing.T) *screen {
+	t.Helper()
+	chromium(t)
+	host := httptest.NewServer(http.FileServer(http.Dir(builtPlayground(t))))
+	t.Cleanup(host.Close)
+	s := newScreen(t)
+	s.run(chromedp.Navigate(host.URL))
+	s.opens("leader-killed")
+	return s
+}
+
 // narrow checks that on a phone the page is not scrolled sideways, and all buttons can be reached.
 func (s *screen) narrow() {
 	s.t.Helper()

@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -19,12 +17,7 @@ func (s *screen) saw(step int) string {
 
 // TestPlayground_Tour takes the tour, first by the recordings, then in a living cluster.
 func TestPlayground_Tour(t *testing.T) {
-	chromium(t)
-	host := httptest.NewServer(http.FileServer(http.Dir(builtPlayground(t))))
-	defer host.Close()
-	s := newScreen(t)
-	s.run(chromedp.Navigate(host.URL))
-	s.opens("leader-killed")
+	s := playground(t)
 	click := func(id string) { s.js(`document.getElementById(%q).click()`, id) }
 	next := func(step int) {
 		click("tour-next")

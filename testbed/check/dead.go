@@ -99,8 +99,9 @@ func (h *History) lingersUntil(at time.Duration, o Op) time.Duration {
 
 // goneFrom returns from when no list may show the registrations of a client that
 // died at a given time, when its linger ended if it had left with one. If nothing else
-// had failed for a session grace before it left that is soon, or, if others died at about that time, when the push guard no longer holds any list
-// (heldUntil). Otherwise the time is counted from the last fault.
+// had failed for a session grace before it left that is soon, or, if others died at about
+// that time, when the push guard no longer holds any list (heldUntil). Otherwise the time
+// is counted from the last fault.
 func (h *History) goneFrom(client string, left, died time.Duration) time.Duration {
 	var nodes []span
 	for host, spans := range h.faultSpans() {

@@ -12,9 +12,10 @@ import (
 	"conclave/testbed"
 )
 
-// L1 to L17 are the rules without which the Java original would lose registrations in
-// operation, as far as a history shows them; L18 to L22 are Conclave's own. The comments of the functions, some of which
-// are in registrations.go, operator.go and slots.go, say which part of a rule is checked.
+// L1 to L17 are the rules without which the Java original would lose registrations, as far
+// as a history shows them; L18 to L22 are Conclave's own. Which part of a rule is checked
+// is in the comments of the functions, some of which are in registrations.go, operator.go
+// and slots.go.
 var ruleCheckers = []checker{
 	{"L1", "sessions are the source of truth", storedWasAccepted},
 	{"L2", "no slot is served before the sessions have answered, or its source's copy is complete", servedAfterHearing},

@@ -85,17 +85,9 @@ func NewServer(c Config) *Server {
 	viewers := serve.NewPlaces(maxViewers, addressViewers)
 	mux.Handle("GET /v1/stream", s.watched(viewers.Handler(http.HandlerFunc(s.stream)).ServeHTTP))
 	mux.Handle("GET /v1/rights", s.watched(s.rights))
-	mux.Handle("POST /v1/explain", s.watched(s.asked(func(ctx context.Context, q Request) (any, error) {
-		says, err := c.Source.Explain(ctx, q)
-		return map[string]string{"says": says}, err
-	})))
-	mux.Handle("POST /v1/why", s.watched(s.asked(func(ctx context.Context, q Request) (any, error) {
-		links, err := c.Source.Why(ctx, q)
-		return map[string]any{"links": links}, err
-	})))
-	mux.Handle("POST /v1/act", s.watched(s.asked(func(ctx context.Context, q Request) (any, error) {
-		return map[string]bool{"ok": true}, c.Source.Act(ctx, q)
-	})))
+	for path, answer := range Answers {
+		mux.Handle("POST /"+path, s.watched(s.asked(func(ctx context.Context, q Request) (any, error) { return answer(ctx, c.Source, q) })))
+	}
 	mux.Handle("GET /", s.watched(http.FileServerFS(Page()).ServeHTTP))
 	s.Handler = serve.RefuseForeignPages(secured(mux), c.Hosts...)
 	return s

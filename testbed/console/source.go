@@ -41,3 +41,18 @@ type Request struct {
 	Peer  string `json:"peer,omitempty"`  // cut: from which other one
 	Value string `json:"value,omitempty"` // a scenario, a seed, a position
 }
+
+// Answers are the answers of a source to what a page posts, by path.
+var Answers = map[string]func(ctx context.Context, s Source, r Request) (any, error){
+	"v1/explain": func(ctx context.Context, s Source, r Request) (any, error) {
+		says, err := s.Explain(ctx, r)
+		return map[string]string{"says": says}, err
+	},
+	"v1/why": func(ctx context.Context, s Source, r Request) (any, error) {
+		links, err := s.Why(ctx, r)
+		return map[string]any{"links": links}, err
+	},
+	"v1/act": func(ctx context.Context, s Source, r Request) (any, error) {
+		return map[string]bool{"ok": true}, s.Act(ctx, r)
+	},
+}

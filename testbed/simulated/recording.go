@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"io"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -188,5 +187,6 @@ func (r *Recording) Records(h *check.History) []journal.Record {
 		records = append(records, journal.Record{At: since(s.at), State: &r.states[i].state})
 	}
 	slices.SortStableFunc(records, func(a, b journal.Record) int { return cmp.Compare(a.At, b.At) })
-	return records[:sort.Search(len(records), func(i int) bool { return records[i].At > h.End() })]
+	end := h.End()
+	return slices.DeleteFunc(records, func(x journal.Record) bool { return x.At > end })
 }

@@ -25,8 +25,7 @@ func (c *Cluster) interceptStatement(from net.Addr, query string) (done func(cha
 	if of == "" || c.gate == nil {
 		return nil, nil
 	}
-	host, _, _ := strings.Cut(from.String(), ":")
-	claim := trace.Claim{Node: conclave.NodeID{Name: host}, Kind: trace.Landing, Subject: of}
+	claim := trace.Claim{Node: conclave.NodeID{Name: host(from.String())}, Kind: trace.Landing, Subject: of}
 	if m := rows.FindAllStringSubmatch(query, -1); len(m) > 0 && (of == "write" || of == "seal") {
 		last := m[len(m)-1] // the body, which precedes it, may contain the same text
 		claim.Epoch.Term, _ = strconv.ParseUint(last[1], 10, 64)

@@ -14,8 +14,8 @@ import (
 // Handler answers a request of one path with what is encoded as JSON.
 type Handler func(ctx context.Context, body []byte) (any, error)
 
-// Server answers a page: v1/stream, v1/rights, v1/explain, v1/why and v1/act for the source that
-// it shows, and the paths of its handlers. Show may be called at any time.
+// Server answers a page: v1/stream, v1/rights and console.Answers for the source that it
+// shows, and the paths of its handlers. Show may be called at any time.
 type Server struct {
 	hub      *console.Hub
 	handlers map[string]Handler
@@ -97,15 +97,8 @@ func (s *Server) answer(ctx context.Context, m Message) (any, error) {
 	} else if err := in.Decode(&q); err != nil {
 		return nil, fmt.Errorf("decode the request: %w", err)
 	}
-	switch what {
-	case "POST v1/explain":
-		says, err := source.Explain(ctx, q)
-		return map[string]string{"says": says}, err
-	case "POST v1/why":
-		links, err := source.Why(ctx, q)
-		return map[string]any{"links": links}, err
-	case "POST v1/act":
-		return map[string]bool{"ok": true}, source.Act(ctx, q)
+	if answer := console.Answers[m.Path]; answer != nil && m.Method == "POST" {
+		return answer(ctx, source, q)
 	}
 	return nil, fmt.Errorf("%s: there is no such path", what)
 }

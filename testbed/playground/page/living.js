@@ -6,7 +6,10 @@ import {get, post, use} from './transport.js';
 
 /** running is true while the page's source is a cluster. */
 export let running = false;
-let pace = {}, timer = 0, hidden = false, run = 0;
+let pace = {}, timer = 0, hidden = false, run = 0, instead;
+
+/** otherwise sets what is called to leave a cluster that cannot run. */
+export const otherwise = f => { instead = f; };
 
 /** change makes a program the source. A page that has stopped at a violation goes on. */
 function change(program) {
@@ -38,7 +41,7 @@ export async function begin(start) {
 
 /** fail makes recordings the source again, and says why. */
 function fail(error) {
-  $('recording').dispatchEvent(new Event('change')); // calls leave
+  instead();
   const why = `No cluster runs here: ${error.message} The recordings are there.`;
   text($('living-says'), why);
   return why;

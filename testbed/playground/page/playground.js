@@ -42,7 +42,7 @@ function open() {
   })();
 }
 
-/** choose plays a recording from its beginning, in place of a cluster too. It returns what went wrong. */
+/** choose plays a recording from its beginning, '' the first, in place of a cluster too. It returns what went wrong. */
 export function choose(recording) {
   if (living.leave()) shown = '';
   address.set({recording, at: '', record: ''});
@@ -50,6 +50,7 @@ export function choose(recording) {
 }
 
 $('recording').addEventListener('change', () => choose($('recording').value));
+living.otherwise(() => choose(''));
 addEventListener('hashchange', () => { if (address.get('recording') && !living.running) open(); });
 
 /** The address follows the position, not more often than browsers permit. */

@@ -135,7 +135,7 @@ $('tour-do').addEventListener('click', () => step(act));
 const linked = () => { const n = Number(address.get('tour')); return steps[n - 1] ? n : 0; };
 // Another source: what a step waits for does not come any more.
 const restart = () => { if (at) go(at); };
-$('recording').addEventListener('change', e => { if (e.isTrusted) restart(); }); // not when a cluster that fails brings the recording back
+$('recording').addEventListener('change', restart);
 $('living-start').addEventListener('click', restart);
 addEventListener('hashchange', () => { if (linked() !== at) go(linked()); });
 go(location.hash.length > 1 ? linked() : 1);
