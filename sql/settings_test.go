@@ -46,6 +46,7 @@ func underHostileSettings(t *testing.T, s *mysqltest.Server) (dsn string) {
 	s.Exec(t, "CREATE USER 'plain'@'%' IDENTIFIED BY 'plain'")
 	t.Cleanup(func() { s.Exec(t, "DROP USER 'plain'@'%'") })
 	s.Exec(t, "GRANT ALL ON "+config.DBName+".* TO 'plain'@'%'")
+	t.Cleanup(s.Reconnect)
 	root := plain(t, s, "")
 	for name, value := range hostile {
 		if name == "sql_mode" && s.Kind == mysqltest.MariaDB {

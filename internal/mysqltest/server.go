@@ -134,6 +134,14 @@ func (s *Server) try(statement string, args ...any) error {
 	return err
 }
 
+// Reconnect ends the administrator's idle connections. A connection has the variables that
+// were global when it was opened: with autocommit = 0, the next test would see nothing of
+// what Exec has written on another.
+func (s *Server) Reconnect() {
+	s.root.SetMaxIdleConns(0)
+	s.root.SetMaxIdleConns(2) // the default
+}
+
 // NeedsContainer skips a test that pauses or restarts the server, or changes its
 // settings, if the server is the embedded one.
 func (s *Server) NeedsContainer(t testing.TB) {
