@@ -23,10 +23,7 @@ type Report struct {
 
 // Row is one way's result.
 type Row struct {
-	Name    string `json:"name"`
-	About   string `json:"about"`
-	Article string `json:"article,omitempty"`
-	Claim   Claim  `json:"claim"`
+	Way
 
 	Buyers   int     `json:"buyers"`
 	Sold     int     `json:"sold"`     // buyers whose purchase succeeded, as far as they know
@@ -47,7 +44,7 @@ type Row struct {
 // check compares the outcome with the expected one. Buyers, Sold, Orders and
 // Left must be set.
 func (r *Row) check(way Way, items int) {
-	r.Name, r.About, r.Article, r.Claim = way.Name, way.About, way.Article, way.Claim
+	r.Way = way
 	r.Oversold = max(0, r.Orders-items)
 	r.Lost = r.Orders - (items - r.Left)
 	wrong := ""

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"conclave/lab/article004/zklatch/memtree"
 )
 
 // Config configures a run. DSN is required.
@@ -42,8 +40,6 @@ type Config struct {
 	AfterRead func(ctx context.Context, way string, buyer int)
 	// Progress gets a line for each way. It may be nil.
 	Progress io.Writer
-
-	onTree func(*memtree.Server) // gets the tree in memory before it is used; nil except in tests
 }
 
 // DefaultConfig returns the article's shop, with buyers that think faster.

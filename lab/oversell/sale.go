@@ -215,8 +215,12 @@ func (s *sale) buy(ctx context.Context, w *worker, n int, h hold) (err error) {
 	case !good:
 		s.note(func() { s.row.Refused++ })
 		return nil
-	case paused: // the worst moment: after the check and before the write
-		if err := s.freeze(ctx, w); err != nil {
+	case paused:
+		// The worst moment: after the check and before the write. Nothing refreshes
+		// the lock any more, so that the others get their turns when its lease has
+		// expired. It continues when they have bought half the items.
+		w.pause()
+		if err := meet(ctx, s.frozen, s.wake); err != nil {
 			return err
 		}
 	}
@@ -234,8 +238,8 @@ func (s *sale) buy(ctx context.Context, w *worker, n int, h hold) (err error) {
 		s.row.Sold++
 		sold = s.row.Sold
 	})
-	if s.way.Paused && !paused && sold == s.half() {
-		return s.wakeUp(ctx)
+	if s.way.Paused && !paused && sold == max(1, s.cfg.Items/2) { // its write comes between two purchases
+		return meet(ctx, s.wake, s.woken)
 	}
 	return nil
 }
@@ -258,22 +262,6 @@ func (s *sale) think(ctx context.Context, n int) error {
 	}
 	return nil
 }
-
-// half returns after how many purchases of the others the frozen buyer
-// continues.
-func (s *sale) half() int { return max(1, s.cfg.Items/2) }
-
-// freeze freezes buyer 0 and its process between its check and its write, until
-// the others have bought half the items: nothing refreshes its lock any more. The
-// others get their turns only because its lease expires.
-func (s *sale) freeze(ctx context.Context, w *worker) error {
-	w.pause()
-	return meet(ctx, s.frozen, s.wake)
-}
-
-// wakeUp lets the frozen buyer continue and waits for it, so that its write
-// comes between two purchases of the others.
-func (s *sale) wakeUp(ctx context.Context) error { return meet(ctx, s.wake, s.woken) }
 
 // meet announces one event and waits for another. Because it does not sleep, the
 // outcome is the same each time.

@@ -29,14 +29,12 @@ func openTree(lock func(c *zklatch.Client, path string) treeLock) func(context.C
 	return func(_ context.Context, s *sale) error {
 		address := s.cfg.ZooKeeper
 		if address == "" {
-			server, inMemory, stop, err := memtree.Start()
+			_, inMemory, stop, err := memtree.Start()
 			if err != nil {
 				return err
 			}
+			address = inMemory
 			s.stops = append(s.stops, stop)
-			if address = inMemory; s.cfg.onTree != nil {
-				s.cfg.onTree(server)
-			}
 		}
 		var clients []*zklatch.Client
 		for _, w := range s.workers {

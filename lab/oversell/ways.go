@@ -17,13 +17,13 @@ const (
 
 // Way is one way to make the buyers take turns.
 type Way struct {
-	Name    string
-	About   string
-	Article string // the number of the article that describes it, or ""
-	Claim   Claim
+	Name    string `json:"name"`
+	About   string `json:"about"`
+	Article string `json:"article,omitempty"` // the number of the article that describes it, or ""
+	Claim   Claim  `json:"claim"`
 	// Paused freezes the first buyer between its check and its write until its
 	// lease has expired and others have bought half the items.
-	Paused bool
+	Paused bool `json:"-"`
 
 	// few is the maximum number of buyers, for the reason why; 0 if there is none.
 	few int

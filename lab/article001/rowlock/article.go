@@ -37,13 +37,13 @@ type Registry struct {
 
 	mu        sync.Mutex        // guards the fields below; never held across I/O
 	locks     map[string]*entry // by key (lockHoldMap in article 001)
-	ephemeral map[string]int64  // the ids of this process's ephemeral values, by key
+	ephemeral map[string]*entry // this process's ephemeral values, by key
 	listeners []listener
 }
 
-// entry is one lock in the map of held locks.
+// entry is one lock in the map of held locks, or one ephemeral value.
 type entry struct {
-	ready    chan struct{} // closed when the row was inserted, or the attempt has failed
+	ready    chan struct{} // of a lock: closed when the row was inserted, or the attempt has failed
 	id       int64         // of the row; this and the field below are guarded by Registry.mu
 	acquired bool          // the row was inserted
 }
@@ -59,7 +59,7 @@ func NewRegistry(cfg RegistryConfig) (*Registry, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Registry{cfg: cfg, locks: map[string]*entry{}, ephemeral: map[string]int64{}}, nil
+	return &Registry{cfg: cfg, locks: map[string]*entry{}, ephemeral: map[string]*entry{}}, nil
 }
 
 // MigrateArticle creates the article's tables.
@@ -189,31 +189,36 @@ func (r *Registry) Release(ctx context.Context, key string) error {
 	return nil
 }
 
-// refreshLocks is the task of the locks (LockTermRefreshTask in article 001). A process
-// that holds no lock returns before the cleaning; because of this fault a dead holder's
-// lock is never freed.
+// refreshLocks is the task of the locks (LockTermRefreshTask in article 001).
 func (r *Registry) refreshLocks(ctx context.Context) error {
-	ids := r.heldIDs()
+	return r.refresh(ctx, r.locks, statement("article_refresh"), statement("article_clean"))
+}
+
+// refresh writes this process's time into the rows of its entries, and deletes all rows
+// that have expired. A process that has none returns before the cleaning; because of this
+// fault a dead process's rows stay for ever.
+func (r *Registry) refresh(ctx context.Context, entries map[string]*entry, refresh, clean string) error {
+	ids := r.ids(entries)
 	if len(ids) == 0 {
 		return nil
 	}
 	for _, id := range ids {
-		if _, err := r.cfg.DB.Exec(ctx, statement("article_refresh"), r.now(), id); err != nil {
-			return fmt.Errorf("refresh lock row %d: %w", id, err)
+		if _, err := r.cfg.DB.Exec(ctx, refresh, r.now(), id); err != nil {
+			return fmt.Errorf("refresh row %d: %w", id, err)
 		}
 	}
-	if _, err := r.cfg.DB.Exec(ctx, statement("article_clean"), r.expired()); err != nil {
-		return fmt.Errorf("clean expired locks: %w", err)
+	if _, err := r.cfg.DB.Exec(ctx, clean, r.expired()); err != nil {
+		return fmt.Errorf("clean expired rows: %w", err)
 	}
 	return nil
 }
 
-// heldIDs returns the ids of the rows in the map, in the order of their keys.
-func (r *Registry) heldIDs() (ids []int64) {
+// ids returns the ids of the rows that exist, in the order of their keys.
+func (r *Registry) ids(entries map[string]*entry) (ids []int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, key := range slices.Sorted(maps.Keys(r.locks)) {
-		if e := r.locks[key]; e.acquired {
+	for _, key := range slices.Sorted(maps.Keys(entries)) {
+		if e := entries[key]; e.acquired {
 			ids = append(ids, e.id)
 		}
 	}

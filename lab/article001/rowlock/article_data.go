@@ -43,7 +43,7 @@ func (r *Registry) Put(ctx context.Context, key, value string) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ephemeral[key] = id
+	r.ephemeral[key] = &entry{id: id, acquired: true}
 	return nil
 }
 
@@ -56,27 +56,9 @@ func (r *Registry) Subscribe(prefix string, notify func(Event)) {
 	r.listeners = append(r.listeners, listener{prefix, notify})
 }
 
-// refreshData is the task of the ephemeral values. It has the same fault as
-// refreshLocks.
+// refreshData is the task of the ephemeral values.
 func (r *Registry) refreshData(ctx context.Context) error {
-	r.mu.Lock()
-	var ids []int64
-	for _, key := range slices.Sorted(maps.Keys(r.ephemeral)) {
-		ids = append(ids, r.ephemeral[key])
-	}
-	r.mu.Unlock()
-	if len(ids) == 0 {
-		return nil
-	}
-	for _, id := range ids {
-		if _, err := r.cfg.DB.Exec(ctx, statement("article_data_refresh"), r.now(), id); err != nil {
-			return fmt.Errorf("refresh value %d: %w", id, err)
-		}
-	}
-	if _, err := r.cfg.DB.Exec(ctx, statement("article_data_clean"), r.expired()); err != nil {
-		return fmt.Errorf("clean expired values: %w", err)
-	}
-	return nil
+	return r.refresh(ctx, r.ephemeral, statement("article_data_refresh"), statement("article_data_clean"))
 }
 
 // datum is a value as the subscriptions see it.

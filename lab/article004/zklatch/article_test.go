@@ -346,7 +346,7 @@ func TestArticleRevocationIsByAgreement(t *testing.T) {
 				close(asked)
 			})
 			require.NoError(t, m.Acquire(b.limited()))
-			participants, err := asker.Mutex(b.path+"/lock", nil).Participants(b.limited())
+			participants, err := asker.Participants(b.limited(), b.path+"/lock")
 			require.NoError(t, err)
 			require.Len(t, participants, 1)
 			assert.Equal(t, "holder", string(participants[0].Data))

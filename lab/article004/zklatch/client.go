@@ -158,22 +158,12 @@ func (c *Client) Woken() uint64 { return c.woken.Load() }
 
 // Close ends the session, which deletes its nodes, stops the deletions that are still
 // pending, and joins the Client's goroutines. Close or release the recipes before.
-func (c *Client) Close() { c.end(false) }
-
-// Crash drops the connection without ending the session, as the kernel of a killed
-// process does: the servers keep the session until its timeout.
-func (c *Client) Crash() { c.end(true) }
-
-func (c *Client) end(crash bool) {
+func (c *Client) Close() {
 	c.once.Do(func() {
 		c.mu.Lock()
 		c.closed = true
-		conn := c.conn
 		c.mu.Unlock()
 		c.stop()
-		if crash && conn != nil {
-			conn.Close()
-		}
 		c.zk.Close()
 	})
 	<-c.ended

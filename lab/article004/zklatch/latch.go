@@ -50,7 +50,7 @@ const latchKind = "-latch-"
 // Latch returns a candidate named id for the leadership at a path.
 func (c *Client) Latch(path, id string) *Latch {
 	return &Latch{
-		queue: queue{c: c, dir: path, kind: latchKind, kinds: []string{latchKind}, data: []byte(id), before: oneAtATime},
+		queue: queue{c: c, dir: path, kind: latchKind, data: []byte(id), before: oneAtATime},
 		loop:  c.loop(),
 	}
 }
@@ -113,11 +113,6 @@ func (l *Latch) Await(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-}
-
-// Participants returns the candidates in order; the first leads.
-func (l *Latch) Participants(ctx context.Context) ([]Participant, error) {
-	return l.queue.participants(ctx)
 }
 
 // lead records the session by whose node the latch leads, or 0, and notifies the listeners

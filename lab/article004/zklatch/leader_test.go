@@ -73,11 +73,11 @@ func TestArticleThereIsOneLeaderAndItsLossIsNoticed(t *testing.T) {
 			for _, other := range list[i+1:] {
 				assert.False(t, other.HasLeadership(), "there is one leader")
 			}
-			participants, err := list[3].Participants(b.limited())
+			participants, err := list[3].user.Participants(b.limited(), b.path+"/leader")
 			require.NoError(t, err)
 			assert.Equal(t, fmt.Sprint("c", i+1), string(participants[0].Data), "the first in the queue leads first")
 			if i < 3 {
-				c.user.Crash()
+				c.user.cable.Cut() // as the kernel of a killed process does
 			}
 		}
 	})
@@ -158,7 +158,7 @@ func TestArticleAReconnectComparesTheOwner(t *testing.T) {
 		everywhere(t, func(t *testing.T, b *bench) {
 			list := b.candidates(2)
 			require.NoError(t, list[0].Await(b.limited()))
-			first, err := list[0].Participants(b.limited())
+			first, err := list[0].user.Participants(b.limited(), b.path+"/leader")
 			require.NoError(t, err)
 			node := strings.TrimPrefix(first[0].Path, b.path+"/leader/")
 			mend := list[0].user.cut()
@@ -168,7 +168,7 @@ func TestArticleAReconnectComparesTheOwner(t *testing.T) {
 			b.until("it to stand behind", func() bool { return len(b.names(list[1].user, "/leader")) == 2 })
 			assert.Equal(t, []string{"is leader", "not leader"}, list[0].log.all())
 			assert.NotContains(t, b.names(list[1].user, "/leader"), node, "with a new node")
-			participants, err := list[1].Participants(b.limited())
+			participants, err := list[1].user.Participants(b.limited(), b.path+"/leader")
 			require.NoError(t, err)
 			assert.Equal(t, "c2", string(participants[0].Data))
 		})
@@ -265,7 +265,7 @@ func (b *bench) selector(id string, requeue bool) turn {
 	require.NoError(b.t, s.Start())
 	b.t.Cleanup(s.Close)
 	b.until("it to stand in the line", func() bool {
-		list, err := s.Participants(b.limited())
+		list, err := s.user.Participants(b.limited(), b.path+"/selector")
 		return err == nil && slices.ContainsFunc(list, func(p zklatch.Participant) bool { return string(p.Data) == id })
 	})
 	return s
@@ -292,7 +292,7 @@ func TestArticleASelectorLeadsByTurns(t *testing.T) {
 		next(b, again.began) // AutoRequeue, without another candidate
 
 		b.until("the first one's turn to be over", once.Requeue)
-		b.until("it to wait", func() bool { list, _ := once.Participants(b.limited()); return len(list) == 2 })
+		b.until("it to wait", func() bool { list, _ := once.user.Participants(b.limited(), b.path+"/selector"); return len(list) == 2 })
 		again.enough <- struct{}{}
 		next(b, once.began)
 		once.Close()

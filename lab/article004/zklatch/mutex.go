@@ -23,23 +23,22 @@ var (
 type Mutex struct {
 	queue queue
 
-	mu           sync.Mutex // guards the fields below
-	place        place
-	count        int
-	revoke       func(*Mutex) // nil if not revocable
-	stopWatching func()       // ends the watch for revocation requests; nil if there is none
+	mu     sync.Mutex // guards the fields below
+	place  place
+	count  int
+	revoke func(*Mutex) // nil if not revocable
 }
 
 // The kind of a mutex's nodes.
 const lockKind = "-lock-"
 
-// Mutex returns a handle of the lock at a path. data is what Participants shows of it.
+// Mutex returns a handle of the lock at a path. data is what Client.Participants shows of it.
 func (c *Client) Mutex(path string, data []byte) *Mutex {
-	return c.mutex(path, lockKind, []string{lockKind}, data, oneAtATime)
+	return c.mutex(path, lockKind, data, oneAtATime)
 }
 
-func (c *Client) mutex(path, kind string, kinds []string, data []byte, before rule) *Mutex {
-	return &Mutex{queue: queue{c: c, dir: path, kind: kind, kinds: kinds, data: data, before: before}}
+func (c *Client) mutex(path, kind string, data []byte, before rule) *Mutex {
+	return &Mutex{queue: queue{c: c, dir: path, kind: kind, data: data, before: before}}
 }
 
 // Acquire waits until this handle holds the lock. It returns ErrRetryRefused if the
@@ -90,15 +89,9 @@ func (m *Mutex) Release(ctx context.Context) error {
 		return fmt.Errorf("release %s: %w", m.queue.dir, ErrNotHeld)
 	}
 	m.count--
-	p, last, stopWatching := m.place, m.count == 0, m.stopWatching
-	if last {
-		m.stopWatching = nil
-	}
+	p, last := m.place, m.count == 0
 	m.mu.Unlock()
 	if last {
-		if stopWatching != nil {
-			stopWatching()
-		}
 		m.queue.leave(ctx, p)
 	}
 	return nil
@@ -138,10 +131,4 @@ func (m *Mutex) Holding(parent context.Context) (ctx context.Context, cancel fun
 		end(context.Canceled)
 		group.Wait()
 	}
-}
-
-// Participants returns the holder of the lock, then the waiters in order
-// (getParticipantNodes in article 004).
-func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
-	return m.queue.participants(ctx)
 }

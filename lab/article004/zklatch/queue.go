@@ -25,8 +25,7 @@ var ErrPlaceLost = fmt.Errorf("the place is lost: %w", ErrNoNode)
 type queue struct {
 	c      *Client
 	dir    string
-	kind   string   // of the own node: the part of its name between id and number
-	kinds  []string // of the nodes in this queue; other nodes are ignored
+	kind   string // the part of the own node's name between id and number
 	data   []byte
 	before rule
 }
@@ -134,25 +133,20 @@ func (q queue) find(ctx context.Context, id string) (path string, err error) {
 	return path, err
 }
 
-// look returns the names of the queue's nodes in order (getSortedChildren in article
-// 004).
-func (q queue) look(ctx context.Context) ([]string, error) {
-	names, err := q.c.Children(ctx, q.dir)
-	if err != nil {
-		return nil, err
-	}
-	names = slices.DeleteFunc(names, func(name string) bool {
-		return !slices.ContainsFunc(q.kinds, func(kind string) bool { return strings.Contains(name, kind) })
-	})
+// look returns the names of the nodes in the queue dir in order; other nodes are ignored
+// (getSortedChildren in article 004).
+func (c *Client) look(ctx context.Context, dir string) ([]string, error) {
+	names, err := c.Children(ctx, dir)
+	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, protected) })
 	slices.SortFunc(names, byNumber)
-	return names, nil
+	return names, err
 }
 
 // step reads the queue once, and reports whether p may proceed. If not, it returns the
 // watch on the node before it; without a watch, read again.
 // (validateOurIndex in article 004 is its check that p is still there.)
 func (q queue) step(ctx context.Context, p place) (mayGo bool, events <-chan zk.Event, err error) {
-	names, err := q.look(ctx)
+	names, err := q.c.look(ctx, q.dir)
 	if err != nil && !errors.Is(err, ErrNoNode) {
 		return false, nil, err
 	}
@@ -221,26 +215,27 @@ type Participant struct {
 	Data []byte // of its client
 }
 
-// participants returns the nodes in order.
-func (q queue) participants(ctx context.Context) (list []Participant, err error) {
+// Participants returns the holder of a lock or the leader at a path, then the waiters in
+// order (getParticipantNodes in article 004).
+func (c *Client) Participants(ctx context.Context, path string) (list []Participant, err error) {
 	err = untilAnswered(func() error {
 		list = nil
-		names, err := q.look(ctx)
+		names, err := c.look(ctx, path)
 		for _, name := range names {
-			path := q.dir + "/" + name
-			data, _, err := q.c.Get(ctx, path)
+			node := path + "/" + name
+			data, _, err := c.Get(ctx, node)
 			if errors.Is(err, ErrNoNode) {
 				continue // deleted meanwhile
 			}
 			if err != nil {
 				return err
 			}
-			list = append(list, Participant{Path: path, Data: data})
+			list = append(list, Participant{Path: node, Data: data})
 		}
 		return err
 	})
 	if err != nil && !errors.Is(err, ErrNoNode) { // the queue was never used
-		return nil, fmt.Errorf("list %s: %w", q.dir, err)
+		return nil, fmt.Errorf("list %s: %w", path, err)
 	}
 	return list, nil
 }

@@ -26,9 +26,8 @@ var ErrUpgrade = errors.New("a reader cannot become a writer: release the read l
 
 // ReadWrite returns a handle of the lock at a path.
 func (c *Client) ReadWrite(path string, data []byte) *ReadWrite {
-	kinds := []string{readKind, writeKind}
-	rw := &ReadWrite{write: c.mutex(path, writeKind, kinds, data, oneAtATime)}
-	rw.read = c.mutex(path, readKind, kinds, data, rw.mayRead)
+	rw := &ReadWrite{write: c.mutex(path, writeKind, data, oneAtATime)}
+	rw.read = c.mutex(path, readKind, data, rw.mayRead)
 	return rw
 }
 

@@ -20,7 +20,7 @@ func (m *Mutex) MakeRevocable(asked func(*Mutex)) {
 	m.revoke = asked
 }
 
-// AttemptRevoke asks the holder with the node at path, which Participants returns, to
+// AttemptRevoke asks the holder with the node at path, which Client.Participants returns, to
 // release the lock (attemptRevoke in article 004). The holder may ignore it. It returns
 // ErrNoNode if the node is not in the queue any more.
 func (c *Client) AttemptRevoke(ctx context.Context, path string) error {
@@ -34,32 +34,37 @@ func (c *Client) AttemptRevoke(ctx context.Context, path string) error {
 	return nil
 }
 
-// watchForRevocation watches the own node while the lock is held.
+// watchForRevocation watches the own node until it is deleted.
 func (m *Mutex) watchForRevocation() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.revoke == nil {
 		return
 	}
-	asked, path := m.revoke, m.place.path()
-	ctx, stopWatching := context.WithCancel(m.queue.c.ctx)
-	m.stopWatching = stopWatching // Client.Close joins the goroutine
+	asked, held := m.revoke, m.place
 	m.queue.c.background(func() {
-		if m.queue.c.waitForRequest(ctx, path) {
+		if m.queue.c.waitForRequest(held.path()) && m.holds(held) {
 			asked(m)
 		}
 	})
 }
 
+// holds reports whether the lock is held by this place.
+func (m *Mutex) holds(p place) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.count > 0 && m.place == p
+}
+
 // waitForRequest waits until a client asks for the node at path. It returns false if
-// the hold ends first.
-func (c *Client) waitForRequest(ctx context.Context, path string) bool {
+// the node is deleted first, or the Client is closed.
+func (c *Client) waitForRequest(path string) bool {
 	for {
 		_, changed := c.Session()
-		data, _, events, err := c.GetW(ctx, path)
+		data, _, events, err := c.GetW(c.ctx, path)
 		switch {
 		case err == nil && bytes.Equal(data, revokeData):
-			return ctx.Err() == nil
+			return true
 		case errors.Is(err, ErrConnectionLost):
 			continue
 		case err != nil:
@@ -68,7 +73,7 @@ func (c *Client) waitForRequest(ctx context.Context, path string) bool {
 		select {
 		case <-events:
 		case <-changed: // an event may have been missed
-		case <-ctx.Done():
+		case <-c.ctx.Done():
 			return false
 		}
 	}

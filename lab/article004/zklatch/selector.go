@@ -3,7 +3,6 @@ package zklatch
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"conclave/internal/signal"
@@ -33,8 +32,6 @@ type Selector struct {
 
 	requeue signal.Signal
 
-	leading atomic.Bool // TakeLeadership runs
-
 	mu     sync.Mutex // guards the field below
 	queued bool       // in the queue, or about to enter it
 }
@@ -63,13 +60,8 @@ func (s *Selector) Requeue() bool {
 	return true
 }
 
-// HasLeadership reports whether TakeLeadership runs and may act.
-func (s *Selector) HasLeadership() bool { return s.leading.Load() && s.mutex.Held() }
-
-// Participants returns the candidates in order; the first leads.
-func (s *Selector) Participants(ctx context.Context) ([]Participant, error) {
-	return s.mutex.Participants(ctx)
-}
+// HasLeadership reports whether this selector leads, and TakeLeadership may act.
+func (s *Selector) HasLeadership() bool { return s.mutex.Held() }
 
 // run leads once after the other (doWorkLoop in article 004).
 func (s *Selector) run() {
@@ -104,7 +96,5 @@ func (s *Selector) turn() error {
 	}()
 	ctx, cancel := s.mutex.Holding(s.loop.ctx)
 	defer cancel()
-	s.leading.Store(true)
-	defer s.leading.Store(false)
 	return s.cfg.TakeLeadership(ctx)
 }

@@ -20,7 +20,7 @@ const leaseKind = "-lease-"
 
 // SemaphoreMutex returns a handle of the lock at a path.
 func (c *Client) SemaphoreMutex(path string) *SemaphoreMutex {
-	return &SemaphoreMutex{queue: queue{c: c, dir: path, kind: leaseKind, kinds: []string{leaseKind}, before: oneAtATime}}
+	return &SemaphoreMutex{queue: queue{c: c, dir: path, kind: leaseKind, before: oneAtATime}}
 }
 
 // Acquire waits for the lock, also if this handle holds it.

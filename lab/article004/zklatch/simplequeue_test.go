@@ -169,7 +169,8 @@ func TestSimpleDistributedQueue_Waits(t *testing.T) {
 		require.NoError(t, q.Offer(b.limited(), nil))
 		_, err := q.Take(b.limited())
 		require.NoError(t, err)
-		assert.True(t, b.server.IsContainer(b.path+"/below"))
 		assert.Empty(t, b.server.Sweep(), "an item that was taken late must not be another of the same name")
+		require.NoError(t, u.Delete(b.limited(), b.path+"/below/queue", zklatch.AnyVersion))
+		assert.Equal(t, []string{b.path + "/below"}, b.server.Sweep(), "its parent is a container")
 	})
 }

@@ -49,15 +49,6 @@ func (d *decoder) strings() (list []string) {
 	return list
 }
 
-// acl skips an access list: there are no restrictions here.
-func (d *decoder) acl() {
-	for n := d.int(); n > 0 && d.err == nil; n-- {
-		d.int()
-		d.string()
-		d.string()
-	}
-}
-
 // encoder writes a packet, with space for its length in front.
 type encoder []byte
 
@@ -76,19 +67,12 @@ func (e *encoder) names(n *node) {
 	}
 }
 
-// stat writes a node's Stat. Times are not kept here.
+// stat writes a node's Stat.
 func (e *encoder) stat(n *node) {
-	e.long(n.czxid)
-	e.long(n.mzxid)
-	e.long(0) // time of creation
-	e.long(0) // time of the last write
-	e.int(n.version)
-	e.int(2*n.made - int32(len(n.children))) // changes of the children
-	e.int(0)                                 // changes of the access list
-	e.long(n.owner)                          // 0 for containers, too
-	e.int(int32(len(n.data)))
-	e.int(int32(len(n.children)))
-	e.long(n.pzxid)
+	s := n.Stat
+	s.DataLength, s.NumChildren = int32(len(n.data)), int32(len(n.children))
+	s.Cversion = 2*n.made - s.NumChildren
+	*e, _ = binary.Append(*e, binary.BigEndian, s) // cannot fail: each field has a size
 }
 
 // packet returns the packet with its length.

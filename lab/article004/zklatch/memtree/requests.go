@@ -47,8 +47,8 @@ func (s *Server) execute(ses *session, op int32, path string, d *decoder, reply 
 		return s.rewatch(ses, d)
 	case opCreate, opCreateContainer:
 		data := d.bytes()
-		d.acl()
-		kind := d.int() // one of the client's flags
+		d.b = d.b[max(0, len(d.b)-4):] // behind the access list: there are no restrictions here
+		kind := d.int()                // one of the client's flags
 		switch {
 		case d.err != nil:
 			return d.err
@@ -109,11 +109,11 @@ func (s *Server) rewatch(ses *session, d *decoder) error {
 		switch {
 		case err != nil:
 			ses.event(eventDeleted, path)
-		case i < len(nodes) && n.mzxid > seen:
+		case i < len(nodes) && n.Mzxid > seen:
 			ses.event(eventChanged, path)
 		case i < len(nodes):
 			watch(&n.watches, ses)
-		case n.pzxid > seen:
+		case n.Pzxid > seen:
 			ses.event(eventChildren, path)
 		default:
 			watch(&n.below, ses)

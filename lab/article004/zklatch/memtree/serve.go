@@ -1,6 +1,7 @@
 package memtree
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"io"
@@ -44,38 +45,23 @@ func Start() (s *Server, address string, stop func(), err error) {
 // Serve answers clients until ctx ends, and joins its goroutines. Sessions remain until
 // their timeouts.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
-	stop := context.AfterFunc(ctx, func() { listener.Close() })
-	defer stop()
+	ctx, cancel := context.WithCancel(ctx)
+	context.AfterFunc(ctx, func() { listener.Close() })
 	var group sync.WaitGroup
 	defer group.Wait()
-	defer s.hangUpAll()
+	defer cancel()
 	for {
 		accepted, err := listener.Accept()
 		if err != nil {
-			listener.Close()
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			return err
+			return cmp.Or(ctx.Err(), err)
 		}
 		w := &conn{server: s, conn: accepted, more: signal.New()}
-		s.mu.Lock()
-		s.conns[w] = true
-		s.mu.Unlock()
 		group.Go(w.write)
 		group.Go(func() {
+			defer context.AfterFunc(ctx, func() { accepted.Close() })()
 			w.read()
 			w.end()
 		})
-	}
-}
-
-// hangUpAll closes all connections.
-func (s *Server) hangUpAll() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for w := range s.conns {
-		w.hangUp()
 	}
 }
 
@@ -91,7 +77,6 @@ func (w *conn) end() {
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()
 	w.hangUp()
-	delete(w.server.conns, w)
 	if w.ses != nil && w.ses.conn == w {
 		w.ses.conn = nil
 		w.server.unwatch(w.ses)

@@ -60,7 +60,7 @@ func (s *Server) expire(ses *session) {
 	ses.timer.Stop()
 	s.unwatch(ses)
 	for _, path := range slices.Sorted(maps.Keys(s.nodes)) {
-		if s.nodes[path].owner == ses.id {
+		if s.nodes[path].EphemeralOwner == ses.id {
 			_ = s.remove(path, anyVersion) // cannot fail: it exists and has no children
 		}
 	}

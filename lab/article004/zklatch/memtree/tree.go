@@ -21,7 +21,6 @@ type Server struct {
 	nodes    map[string]*node // by path
 	sessions map[int64]*session
 	ids      int64
-	conns    map[*conn]bool
 }
 
 // New returns a server with an empty tree.
@@ -30,19 +29,14 @@ func New() *Server {
 		nodes:    map[string]*node{"/": {path: "/", children: map[string]bool{}}},
 		sessions: map[int64]*session{},
 		ids:      0x1000,
-		conns:    map[*conn]bool{},
 	}
 }
 
 // node is one node of the tree.
 type node struct {
+	zk.Stat  // without its times, and without what follows from the fields below
 	path     string
 	data     []byte
-	version  int32           // how often it was written
-	owner    int64           // the session that it ends with; 0: none
-	czxid    int64           // the transaction that created it
-	mzxid    int64           // the last transaction that wrote it
-	pzxid    int64           // the last transaction that added or removed a child
 	made     int32           // children ever created: the number of the next one
 	children map[string]bool // their names
 
@@ -58,14 +52,6 @@ func (s *Server) Watches() (n int) {
 		n += len(at.watches) + len(at.below)
 	}
 	return n
-}
-
-// IsContainer reports whether there is a container at path. Clients cannot ask that.
-func (s *Server) IsContainer(path string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n, err := s.find(path)
-	return err == nil && n.container
 }
 
 // Sweep deletes the containers that have had a child and have none now, and returns
@@ -103,7 +89,7 @@ func (s *Server) find(path string) (*node, error) {
 // check returns the node at path if it has that version; mu is held.
 func (s *Server) check(path string, version int32) (*node, error) {
 	n, err := s.find(path)
-	if err == nil && version != anyVersion && version != n.version {
+	if err == nil && version != anyVersion && version != n.Version {
 		return nil, zk.ErrBadVersion
 	}
 	return n, err
@@ -115,7 +101,7 @@ func (s *Server) create(owner *session, at string, data []byte, kind int32) (str
 	if err != nil {
 		return "", err
 	}
-	if parent.owner != 0 {
+	if parent.EphemeralOwner != 0 {
 		return "", fmt.Errorf("%s ends with a session and can have no children", parent.path)
 	}
 	if kind == zk.FlagEphemeralSequential || kind == zk.FlagSequence {
@@ -130,9 +116,9 @@ func (s *Server) create(owner *session, at string, data []byte, kind int32) (str
 	s.zxid++
 	parent.made++
 	n := &node{path: at, data: slices.Clone(data), children: map[string]bool{},
-		czxid: s.zxid, mzxid: s.zxid, container: kind == zk.FlagContainer}
+		Stat: zk.Stat{Czxid: s.zxid, Mzxid: s.zxid}, container: kind == zk.FlagContainer}
 	if kind == zk.FlagEphemeral || kind == zk.FlagEphemeralSequential {
-		n.owner = owner.id
+		n.EphemeralOwner = owner.id
 	}
 	s.nodes[at] = n
 	parent.children[path.Base(at)] = true
@@ -163,7 +149,7 @@ func (s *Server) remove(at string, version int32) error {
 
 // altered records that a child was added to n or removed; mu is held.
 func (s *Server) altered(n *node) {
-	n.pzxid = s.zxid
+	n.Pzxid = s.zxid
 	notify(&n.below, eventChildren, n.path)
 }
 
@@ -175,8 +161,8 @@ func (s *Server) write(path string, data []byte, version int32) (*node, error) {
 	}
 	s.zxid++
 	n.data = slices.Clone(data)
-	n.version++
-	n.mzxid = s.zxid
+	n.Version++
+	n.Mzxid = s.zxid
 	notify(&n.watches, eventChanged, path)
 	return n, nil
 }
