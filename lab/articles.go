@@ -149,7 +149,10 @@ func (env *environment) article(run func(context.Context) error, leads func() bo
 		}
 		return release(ctx)
 	})
-	c.leading = func() (uint64, bool) { return 0, leads() }
+	c.leading = func() (uint64, bool) {
+		number, ok := env.perceived.leading()
+		return number, ok && leads()
+	}
 	c.cost = func() (statements, turns uint64) { // a turn of a waiting loop has one statement
 		n := env.db.Statements()
 		return n, n

@@ -210,9 +210,6 @@ func (env *environment) writeWhileLeading(ctx context.Context, c candidate) {
 		case <-env.perceived.began.C():
 		}
 		number, ok := c.leading()
-		if ok && number == 0 {
-			number, ok = env.perceived.beganAt()
-		}
 		if !ok {
 			continue
 		}

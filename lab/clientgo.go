@@ -16,7 +16,7 @@ var clientGoRule = Rule{
 	Own:      Times{Lease: 15 * time.Second, Beat: 2 * time.Second, Check: 2 * time.Second},
 	migrate:  tables("", statement("lease_table")),
 	start: func(env *environment) (candidate, error) {
-		return env.loop(&clientGo{env: env, deadline: env.Times.Lease * 2 / 3}), nil
+		return env.loop(&clientGo{env: env, deadline: env.Times.Lease * 2 / 3}, 0), nil
 	},
 }
 
@@ -29,8 +29,7 @@ type clientGo struct {
 	seen          object    // observedRecord
 	seenAt        time.Time // observedTime, by this process's clock
 	leading       bool
-	renewing      bool      // a renewal has begun and has not succeeded
-	renewingSince time.Time // when it began
+	renewingSince time.Time // when a renewal began that has not succeeded; zero if none has
 }
 
 // object is the content of a Lease.
@@ -52,16 +51,16 @@ func (c *clientGo) turn(ctx context.Context) time.Duration {
 		}
 		return period + rand.N(period*12/10)
 	}
-	if !c.renewing {
-		c.renewing, c.renewingSince = true, time.Now()
+	if c.renewingSince.IsZero() {
+		c.renewingSince = time.Now()
 	}
 	if c.acquireOrRenew(ctx) {
-		c.renewing = false
+		c.renewingSince = time.Time{}
 		return period
 	}
 	left := time.Until(c.renewingSince.Add(c.deadline))
 	if left <= 0 {
-		c.leading, c.renewing = false, false
+		c.leading, c.renewingSince = false, time.Time{}
 		c.env.perceived.leave("renew deadline")
 		return period
 	}

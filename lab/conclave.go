@@ -116,12 +116,9 @@ func askLeader(ctx context.Context, address string, term uint64, lock string) (a
 		return false, errors.Is(err, syscall.ECONNREFUSED)
 	}
 	defer reply.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(reply.Body, 16))
-	if err != nil {
-		return false, false
-	}
-	answer := string(body)
-	return answer == "true", answer == "true" || answer == "false"
+	body, _ := io.ReadAll(io.LimitReader(reply.Body, 16)) // if it is cut off it does not parse
+	alive, err = strconv.ParseBool(string(body))
+	return alive, err == nil
 }
 
 // elector returns a candidate that runs an elector with a strategy. The elector's trace

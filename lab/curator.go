@@ -33,7 +33,10 @@ var curatorRule = Rule{
 			client.Close()
 			return nil
 		})
-		c.leading = func() (uint64, bool) { return 0, latch.HasLeadership() }
+		c.leading = func() (uint64, bool) {
+			number, ok := env.perceived.leading()
+			return number, ok && latch.HasLeadership()
+		}
 		c.cost = func() (statements, turns uint64) { // the latch sleeps until a watch fires: a change is a turn
 			return client.Requests(), env.turns.Load()
 		}

@@ -41,12 +41,8 @@
 //
 // # What is measured
 //
-// The report explains its columns. An overlap ([Overlap]) is the time in which two running
-// processes believed that they lead; a stopped process has no effect until it continues.
-// Whether a write is stale is decided in the statement that writes, because the database
-// orders all of them (sql/write.sql). A leadership that began while another process led into
-// which no fault was injected has deposed it, or won the election a second time
-// ([Depositions]).
+// The report explains its columns. Whether a write is stale is decided in the statement
+// that writes, because the database orders all of them (sql/write.sql).
 //
 // # The rules
 //
@@ -57,12 +53,7 @@
 // their own. A rule whose candidates bring their own fault (article-003-late) is
 // observed for four leases, without trials. A rule that counts in whole seconds
 // does so here, too.
-//
-// The articles' elections and locks are packages of their own: article000/sofaloop
-// (the original's loop), article001/rowlock, article003/versioncas and
-// article004/zklatch. Each has the article's form, with its faults, and, where
-// there are faults to repair, a repaired one: of article 003 a strategy for package
-// elector, of article 001 a mutex. (Article 002 has no election.)
+// The articles' own forms are in packages below this one (docs/articles.md).
 //
 // # What is not true to life
 //

@@ -26,43 +26,34 @@ type Config struct {
 	Database  string // its name in the report
 	ZooKeeper string // host:port of a real one; if empty, one in memory that speaks ZooKeeper's protocol
 
-	Rules  []Rule        // default: all
-	Lease  time.Duration // of all rules whose lease can be set. Default 1 s
+	Rules  []Rule
+	Lease  time.Duration // of all rules whose lease can be set
 	Own    bool          // each rule runs with its own defaults instead
-	Repeat int           // the maximum number of faults of each kind. Default 10
-	Limit  time.Duration // the time after which no fault begins. Default 160 s
-	Calm   time.Duration // how long each election is measured before its first fault. Default 3 s
-	Act    time.Duration // between two writes of a leader. Default 20 ms
-	AtOnce int           // rules that run at the same time, not counting those whose lease is fixed. Default 7
+	Repeat int           // the maximum number of faults of each kind
+	Limit  time.Duration // the time after which no fault begins
+	Calm   time.Duration // how long each election is measured before its first fault
+	Act    time.Duration // between two writes of a leader
+	AtOnce int           // rules that run at the same time, not counting those whose lease is fixed
 
 	// Spawn returns a command, not yet started, that runs Candidate on its
 	// standard input and output.
 	Spawn    func() *exec.Cmd
 	Version  string
-	Progress io.Writer // gets a line for each rule; may be nil
+	Progress io.Writer // gets a line for each rule
 
 	successorTimeout time.Duration // 0 for the default; see group.successorTimeout
 }
 
-func (c Config) withDefaults() Config {
-	c.Lease = cmp.Or(c.Lease, time.Second)
-	c.Limit = cmp.Or(c.Limit, 160*time.Second)
-	c.Calm = cmp.Or(c.Calm, 3*time.Second)
-	c.Act = cmp.Or(c.Act, 20*time.Millisecond)
-	c.Repeat = cmp.Or(c.Repeat, 10)
-	c.AtOnce = cmp.Or(c.AtOnce, 7)
-	if len(c.Rules) == 0 {
-		c.Rules = Rules()
+// DefaultConfig returns a run of all rules, without DSN and Spawn.
+func DefaultConfig() Config {
+	return Config{
+		Rules: Rules(), Lease: time.Second, Repeat: 10, Limit: 160 * time.Second, Calm: 3 * time.Second, Act: 20 * time.Millisecond, AtOnce: 7,
+		Progress: io.Discard,
 	}
-	if c.Progress == nil {
-		c.Progress = io.Discard
-	}
-	return c
 }
 
 // Validate reports the first invalid field.
 func (c Config) Validate() error {
-	c = c.withDefaults()
 	switch {
 	case c.Spawn == nil:
 		return errors.New("lab: Spawn is missing")
@@ -106,7 +97,6 @@ func Elections(ctx context.Context, cfg Config) (Report, error) {
 	if err := cfg.Validate(); err != nil {
 		return Report{}, err
 	}
-	cfg = cfg.withDefaults()
 	l, err := newLaboratory(ctx, cfg)
 	if err != nil {
 		return Report{}, err

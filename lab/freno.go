@@ -15,7 +15,7 @@ var frenoRule = Rule{
 	Own:      Times{Lease: 5 * time.Second, Beat: time.Second, Check: time.Second},
 	migrate:  tables("", statement("freno_table")),
 	start: func(env *environment) (candidate, error) {
-		return env.loop(&freno{env: env, lease: seconds(env.Times.Lease), keeps: true}), nil
+		return env.loop(&freno{env: env, lease: seconds(env.Times.Lease), keeps: true}, 0), nil
 	},
 }
 
@@ -26,7 +26,7 @@ var orchestratorRule = Rule{
 	Own:      Times{Lease: 5 * time.Second, Beat: time.Second, Check: time.Second},
 	migrate:  tables("", statement("freno_table")),
 	start: func(env *environment) (candidate, error) {
-		return env.loop(&freno{env: env, lease: seconds(env.Times.Lease)}), nil
+		return env.loop(&freno{env: env, lease: seconds(env.Times.Lease)}, 0), nil
 	},
 }
 

@@ -42,15 +42,9 @@ type peer interface {
 	release(ctx context.Context)
 }
 
-// notified is a peer that is notified when a leader resigns.
-type notified interface {
-	// resignationDelay returns how long to wait, after a notification, before
-	// the next turn.
-	resignationDelay() time.Duration
-}
-
-// loop returns a candidate that runs the loop of a peer.
-func (env *environment) loop(p peer) candidate {
+// loop returns a candidate that runs the loop of a peer. If the peer is notified when a
+// leader resigns, its next turn is at a random time within notified after that.
+func (env *environment) loop(p peer, notified time.Duration) candidate {
 	wake := signal.New() // another candidate has resigned
 	c := env.loops(func(ctx context.Context) {
 		// The first turn is delayed at random, because real nodes do not start at
@@ -63,8 +57,8 @@ func (env *environment) loop(p peer) candidate {
 				return
 			case <-timer.C:
 			case <-wake.C():
-				if n, ok := p.(notified); ok {
-					timer.Reset(n.resignationDelay())
+				if notified > 0 {
+					timer.Reset(rand.N(notified))
 				}
 				continue
 			}

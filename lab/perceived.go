@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -56,17 +57,10 @@ func (p *perceivedLeadership) leave(why string) {
 	}
 }
 
-// leading is the check that a leader makes before each write.
+// leading is the check that a leader makes before each write. If the rule has no number,
+// the time when the leadership began orders it.
 func (p *perceivedLeadership) leading() (number uint64, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.number, p.on && (p.until.IsZero() || time.Now().Before(p.until))
-}
-
-// beganAt returns when the leadership began, which orders those of rules without a
-// number.
-func (p *perceivedLeadership) beganAt() (at uint64, ok bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return uint64(p.at), p.on
+	return cmp.Or(p.number, uint64(p.at)), p.on && (p.until.IsZero() || time.Now().Before(p.until))
 }

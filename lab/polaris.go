@@ -12,7 +12,7 @@ var polarisRule = Rule{
 	Own:      Times{Lease: 10 * time.Second, Beat: 2 * time.Second, Check: 2 * time.Second},
 	migrate:  tables(statement("polaris_seed"), statement("polaris_table")),
 	start: func(env *environment) (candidate, error) {
-		return env.loop(&polaris{env: env, lease: seconds(env.Times.Lease)}), nil
+		return env.loop(&polaris{env: env, lease: seconds(env.Times.Lease)}, 0), nil
 	},
 }
 
@@ -48,10 +48,7 @@ func (p *polaris) tick(ctx context.Context) {
 		return
 	}
 	if age <= p.lease {
-		if leader == p.env.Name { // the row names this node, and its lease has not expired
-			p.become(leader)
-		}
-		if p.leader != leader {
+		if leader == p.env.Name || leader != p.leader {
 			p.become(leader)
 		}
 		return

@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"os"
 	"os/exec"
 	"testing"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/internal/faultnet"
-	"conclave/internal/mysqltest"
 )
 
 // A busy process answers late: its answer to an old query is not taken for the
@@ -61,7 +59,8 @@ func TestGroup_RestartAll(t *testing.T) {
 // With several hosts in the DSN each has a proxy, and a candidate is cut off from all of
 // them.
 func TestLaboratory_EachHostOfTheDSNHasAProxy(t *testing.T) {
-	cfg := Config{DSN: "u:p@tcp(db1,db2:3307)/d?tls=skip-verify", Spawn: func() *exec.Cmd { return nil }}.withDefaults()
+	cfg := DefaultConfig()
+	cfg.DSN, cfg.Spawn = "u:p@tcp(db1,db2:3307)/d?tls=skip-verify", func() *exec.Cmd { return nil }
 	require.NoError(t, cfg.Validate())
 	l := &laboratory{cfg: cfg, net: faultnet.New()}
 	defer l.net.Close()
@@ -80,17 +79,16 @@ func TestElections_InterruptedRunReportsPartialResults(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	started := 0
-	report, err := Elections(ctx, Config{
-		DSN: mysqltest.NewEmbedded(t).DSN, Rules: []Rule{leaseRule, versionRule}, Lease: 3 * time.Second, AtOnce: 1, Calm: time.Millisecond,
-		Spawn: func() *exec.Cmd { // of one rule at a time
-			if started++; started == candidates+2 {
-				cancel() // the second fault has ended, and is not yet counted
-			}
-			cmd := exec.Command(os.Args[0])
-			cmd.Env = append(os.Environ(), asCandidate+"=1")
-			return cmd
-		},
-	})
+	cfg := testConfig(t, leaseRule, versionRule)
+	cfg.Repeat, cfg.AtOnce, cfg.Calm = 10, 1, time.Millisecond
+	spawn := cfg.Spawn
+	cfg.Spawn = func() *exec.Cmd { // of one rule at a time
+		if started++; started == candidates+2 {
+			cancel() // the second fault has ended, and is not yet counted
+		}
+		return spawn()
+	}
+	report, err := Elections(ctx, cfg)
 	require.ErrorIs(t, err, context.Canceled)
 	assert.True(t, report.Interrupted)
 	assert.Equal(t, candidates+2, started)

@@ -33,16 +33,14 @@ type Report struct {
 
 // Row is the result of one rule.
 type Row struct {
-	Rule     string   `json:"rule"`
-	From     string   `json:"from"`
-	About    string   `json:"about"`
-	Weakness string   `json:"weakness,omitempty"`
-	LeaseMs  float64  `json:"leaseMs"`
-	BeatMs   float64  `json:"beatMs"`
-	CheckMs  float64  `json:"checkMs"`
-	Own      Defaults `json:"own"`
-	Fixed    bool     `json:"fixed"` // its lease cannot be set
-	Alone    bool     `json:"alone"` // no other rule ran at the same time
+	Rule     string `json:"rule"`
+	From     string `json:"from"`
+	About    string `json:"about"`
+	Weakness string `json:"weakness,omitempty"`
+	TimesMs
+	Own   TimesMs `json:"own"`   // those that the rule's own project uses
+	Fixed bool    `json:"fixed"` // its lease cannot be set
+	Alone bool    `json:"alone"` // no other rule ran at the same time
 
 	StatementsPerSecond *float64 `json:"statementsPerSecond"` // of all candidates, while there is no fault; null if not known
 	TurnsPerSecond      *float64 `json:"turnsPerSecond"`      // likewise
@@ -58,8 +56,8 @@ type Row struct {
 	Fences    bool `json:"fences"`    // promises that no stale guarded write takes effect
 }
 
-// Defaults are the times that a rule's own project uses.
-type Defaults struct {
+// TimesMs are Times in milliseconds.
+type TimesMs struct {
 	LeaseMs float64 `json:"leaseMs"`
 	BeatMs  float64 `json:"beatMs"`
 	CheckMs float64 `json:"checkMs"`
@@ -95,8 +93,7 @@ func round(v float64) float64 { return math.Round(v*100) / 100 }
 func newRow(r Rule, t Times) Row {
 	return Row{
 		Rule: r.Name, From: r.From, About: r.About, Weakness: r.Weakness,
-		LeaseMs: ms(t.Lease), BeatMs: ms(t.Beat), CheckMs: ms(t.Check),
-		Own:   Defaults{ms(r.Own.Lease), ms(r.Own.Beat), ms(r.Own.Check)},
+		TimesMs: TimesMs{ms(t.Lease), ms(t.Beat), ms(t.Check)}, Own: TimesMs{ms(r.Own.Lease), ms(r.Own.Beat), ms(r.Own.Check)},
 		Fixed: r.Fixed, Alone: r.Alone, Exclusive: r.Exclusive, Fences: r.Fences,
 		Cells: []Cell{},
 	}
@@ -196,8 +193,7 @@ func known(v *float64) string {
 	return number(*v)
 }
 
-// String returns the time without a leader as min/p50/max, or as
-// min/p50/p99/max if there are enough samples.
+// String returns the time without a leader as min/p50/max.
 func (c Cell) String() string {
 	v := c.Leaderless
 	switch {
@@ -206,11 +202,7 @@ func (c Cell) String() string {
 	case v.N == 0:
 		return fmt.Sprintf("never (%d of %d)", c.Never, c.N)
 	}
-	text := number(v.Min) + "/" + number(v.P50)
-	if v.P99 != nil {
-		text += "/" + number(*v.P99)
-	}
-	text += "/" + number(v.Max)
+	text := number(v.Min) + "/" + number(v.P50) + "/" + number(v.Max)
 	if c.Never > 0 {
 		text += fmt.Sprintf(" (%d never)", c.Never)
 	}
@@ -233,7 +225,7 @@ type table struct {
 
 // tables returns the report's tables, which have a row for each rule.
 func (r Report) tables() []table {
-	takeover := table{"From the fault until another process leads, in ms: min/p50/max (with 100 samples or more min/p50/p99/max)",
+	takeover := table{"From the fault until another process leads, in ms: min/p50/max",
 		[][]string{{"RULE", "LEASE", "N", "KILL -9", "TERM", "PAUSE", "PARTITION"}}}
 	cost := table{"Cost, and the effects of two leaders",
 		[][]string{{"RULE", "STATEMENTS/S", "PER TAKEOVER", "WAKE-UPS", "OVERLAP MS", "STALE WRITES", "GUARDED", "REFUSED", "UNASKED", "DEPOSED", "WON TWICE"}}}
@@ -306,7 +298,7 @@ func (r Report) notes() []string {
 
 // columns explains the columns, below every report.
 var columns = []string{
-	"N: faults of each kind. LEASE*: cannot be set. With fewer than 100 samples there is no p99: it would be the maximum.",
+	"N: faults of each kind. LEASE*: cannot be set.",
 	"PER TAKEOVER, WAKE-UPS: statements and loop turns of the waiting candidates, from kill -9 until one led; the median. ZooKeeper's pings are not counted.",
 	"OVERLAP: the longest time in which two running processes believed that they lead; +: it lasted until the old leader was killed. The time in which a process is stopped does not count.",
 	"STALE WRITES: unguarded writes that took effect after a newer leader's first write. GUARDED: the same of the writes that are guarded by the rule's number; REFUSED: guarded writes that were refused; -: the rule guards no writes.",
@@ -356,17 +348,8 @@ func (r Row) overlap() string {
 var page string
 
 var pageTemplate = template.Must(template.New("lab").Funcs(template.FuncMap{
-	"number": number,
-	"faults": Faults,
-	"plot":   Report.plot,
-	"title":  func(f Fault) string { return titles[f] },
-	"notes":  Report.notes, "preface": Report.preface, "tables": Report.tables,
+	"number": number, "notes": Report.notes, "preface": Report.preface, "tables": Report.tables,
 }).Parse(page))
-
-var titles = map[Fault]string{
-	Kill: "Killed (SIGKILL)", Term: "Stopped gracefully (SIGTERM)",
-	Pause: "Paused (SIGSTOP)", Partition: "Cut off from its store",
-}
 
 // WriteHTML writes the report as one HTML page without external resources.
 func (r Report) WriteHTML(w io.Writer) error { return pageTemplate.Execute(w, r) }

@@ -13,7 +13,7 @@ var riverRule = Rule{
 	Own:      Times{Lease: 15 * time.Second, Beat: 5 * time.Second, Check: 5 * time.Second},
 	migrate:  tables("", statement("river_table")),
 	start: func(env *environment) (candidate, error) {
-		return env.loop(&river{env: env, second: env.Times.Lease / 15}), nil
+		return env.loop(&river{env: env, second: env.Times.Lease / 15}, 50*time.Millisecond), nil
 	},
 }
 
@@ -78,10 +78,6 @@ func (r *river) lost(why string) {
 	r.term = 0
 	r.env.perceived.leave(why)
 }
-
-// resignationDelay is random, so that the notified nodes do not all try at
-// once.
-func (r *river) resignationDelay() time.Duration { return rand.N(50 * time.Millisecond) }
 
 // release deletes the row and notifies the other nodes.
 func (r *river) release(ctx context.Context) {

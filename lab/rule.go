@@ -3,14 +3,11 @@ package lab
 import (
 	"context"
 	"embed"
-	"slices"
 	"time"
 
 	conclavesql "conclave/sql"
 )
 
-// files holds the statements, one in each file, under the rule of package sql.
-//
 //go:embed sql/*.sql
 var files embed.FS
 
@@ -76,12 +73,12 @@ func Rules() []Rule {
 
 // RuleNamed returns the rule with a name; ok is false if there is none.
 func RuleNamed(name string) (rule Rule, ok bool) {
-	rules := Rules()
-	i := slices.IndexFunc(rules, func(r Rule) bool { return r.Name == name })
-	if i < 0 {
-		return Rule{}, false
+	for _, r := range Rules() {
+		if r.Name == name {
+			return r, true
+		}
 	}
-	return rules[i], true
+	return Rule{}, false
 }
 
 // candidate takes part in an election.
@@ -92,8 +89,7 @@ type candidate struct {
 	// stop leaves the election gracefully, as the rule does, and ends run.
 	stop func(ctx context.Context) error
 	// leading reports whether the candidate believes that it leads; a leader
-	// checks it before each write. number orders the leaderships; it is 0 if
-	// the rule has no such number.
+	// checks it before each write. number orders the leaderships.
 	leading func() (number uint64, ok bool)
 	// wake notifies the candidate that another one has resigned.
 	wake func()

@@ -36,18 +36,24 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// testConfig returns a run on the embedded server. Its lease is long, because the machine
+// may be busy; the tests do not check how long anything took.
+func testConfig(t *testing.T, rules ...Rule) Config {
+	cfg := DefaultConfig()
+	cfg.DSN, cfg.Rules, cfg.Lease, cfg.Repeat = mysqltest.NewEmbedded(t).DSN, rules, 3*time.Second, 1
+	cfg.Spawn = func() *exec.Cmd {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), asCandidate+"=1")
+		return cmd
+	}
+	return cfg
+}
+
 // newTestGroup returns a laboratory on the embedded server and a group in it
-// that runs a rule. Its lease is long, because the machine may be busy; the
-// tests do not check how long anything took.
+// that runs a rule.
 func newTestGroup(t *testing.T, rule Rule) (*laboratory, *group) {
-	cfg := Config{
-		DSN: mysqltest.NewEmbedded(t).DSN, Rules: []Rule{rule}, Lease: 3 * time.Second, Repeat: 1, successorTimeout: time.Minute,
-		Spawn: func() *exec.Cmd {
-			cmd := exec.Command(os.Args[0])
-			cmd.Env = append(os.Environ(), asCandidate+"=1")
-			return cmd
-		},
-	}.withDefaults()
+	cfg := testConfig(t, rule)
+	cfg.successorTimeout = time.Minute
 	require.NoError(t, cfg.Validate())
 	l, err := newLaboratory(t.Context(), cfg)
 	require.NoError(t, err)

@@ -31,7 +31,7 @@ type labElections struct {
 }
 
 func (a *app) labElectionsCommand() *cobra.Command {
-	var o labElections
+	o := labElections{cfg: lab.DefaultConfig()}
 	cmd := &cobra.Command{
 		Use: "elections", Short: fmt.Sprintf("Compare %d election rules under the same faults", len(lab.Rules())), Args: want(),
 		Long: `Run Conclave's strategies, the articles' own forms and the rules of other projects, each
@@ -52,12 +52,12 @@ with 1.`,
 	f.StringVar(&o.html, "html", "", "write the report to this file as one HTML page")
 	f.StringSliceVar(&o.rules, "rules", nil, "run only these rules: "+strings.Join(ruleNames(), ","))
 	completeFlag(cmd, "rules", ruleNames()...)
-	f.DurationVar(&o.cfg.Lease, "lease", time.Second, "lease of all rules that have one")
+	f.DurationVar(&o.cfg.Lease, "lease", o.cfg.Lease, "lease of all rules that have one")
 	f.BoolVar(&o.cfg.Own, "own", false, "run each rule with its own defaults (set --limit to an hour)")
-	f.IntVar(&o.cfg.Repeat, "repeat", 10, "maximum number of faults of each kind")
-	f.DurationVar(&o.cfg.Limit, "limit", 160*time.Second, "time after which no fault begins; each rule gets at least one of each kind")
-	f.DurationVar(&o.cfg.Act, "act", 20*time.Millisecond, "interval of the writes of a perceived leader")
-	f.IntVar(&o.cfg.AtOnce, "at-once", 7, "number of rules that run at the same time")
+	f.IntVar(&o.cfg.Repeat, "repeat", o.cfg.Repeat, "maximum number of faults of each kind")
+	f.DurationVar(&o.cfg.Limit, "limit", o.cfg.Limit, "time after which no fault begins; each rule gets at least one of each kind")
+	f.DurationVar(&o.cfg.Act, "act", o.cfg.Act, "interval of the writes of a perceived leader")
+	f.IntVar(&o.cfg.AtOnce, "at-once", o.cfg.AtOnce, "number of rules that run at the same time")
 	return cmd
 }
 
@@ -69,6 +69,9 @@ func ruleNames() (names []string) {
 }
 
 func (a *app) labElections(ctx context.Context, o labElections) (err error) {
+	if len(o.rules) > 0 {
+		o.cfg.Rules = nil
+	}
 	for _, name := range o.rules {
 		rule, ok := lab.RuleNamed(name)
 		if !ok {

@@ -110,5 +110,5 @@ func TestLabElections(t *testing.T) {
 	}
 	page, err := os.ReadFile(file)
 	require.NoError(t, err)
-	assert.Contains(t, string(page), "<svg ")
+	assert.Contains(t, string(page), "All promises were kept")
 }

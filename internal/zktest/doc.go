@@ -21,9 +21,4 @@
 // is missing and how to provide it. With REQUIRE_DOCKER=1 the test fails
 // instead. If a server that ZOOKEEPER_ADDR names does not answer, the test
 // always fails.
-//
-// # Cleaning up
-//
-// When Main returns, nothing is left. The container of a test binary that was
-// killed ends after half an hour.
 package zktest

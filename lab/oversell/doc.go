@@ -12,9 +12,7 @@
 // as in a real product. The buyers are goroutines of several workers. A worker
 // stands for a process: it has its own connections, sessions and owner name.
 //
-// [Ways] has the ways and what each is expected to do. Elections (articles 000 and 003)
-// are not among them: their leaders lead for long, and package elector/fence has what
-// refuses the write of an old one.
+// [Ways] has the ways and what each is expected to do.
 //
 // # The frozen holder
 //

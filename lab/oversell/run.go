@@ -32,19 +32,17 @@ type Config struct {
 	ZooKeeper string
 	// Only names the ways to run. If it is empty, all are run.
 	Only []string
-	// Limit is the maximum time of one way. Default two minutes.
-	Limit time.Duration
 
 	// AfterRead is called by each buyer after it has read the stock. It may
 	// block: tests let all buyers read before one writes.
 	AfterRead func(ctx context.Context, way string, buyer int)
-	// Progress gets a line for each way. It may be nil.
+	// Progress gets a line for each way.
 	Progress io.Writer
 }
 
 // DefaultConfig returns the article's shop, with buyers that think faster.
 func DefaultConfig() Config {
-	return Config{Buyers: 1500, Items: 100, Workers: 6, Think: 20 * time.Millisecond, Seed: 1}
+	return Config{Buyers: 1500, Items: 100, Workers: 6, Think: 20 * time.Millisecond, Seed: 1, Progress: io.Discard}
 }
 
 // ErrConfig is wrapped by the errors of Validate.
@@ -65,8 +63,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("%w: thinking time %v (want 0 to 10s)", ErrConfig, c.Think)
 	}
 	for _, name := range c.Only {
-		if !slices.ContainsFunc(Ways(), func(w Way) bool { return w.Name == name }) {
-			return fmt.Errorf("%w: unknown way %q (want %s)", ErrConfig, name, strings.Join(names(), ", "))
+		if known := names(); !slices.Contains(known, name) {
+			return fmt.Errorf("%w: unknown way %q (want %s)", ErrConfig, name, strings.Join(known, ", "))
 		}
 	}
 	return nil
@@ -78,12 +76,6 @@ func (c Config) Validate() error {
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	if err := cfg.Validate(); err != nil {
 		return Report{}, err
-	}
-	if cfg.Limit == 0 {
-		cfg.Limit = 2 * time.Minute
-	}
-	if cfg.Progress == nil {
-		cfg.Progress = io.Discard
 	}
 	began := time.Now()
 	report := Report{
@@ -109,12 +101,12 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	return report, nil
 }
 
-// errSlow reports that a way took longer than Config.Limit.
-var errSlow = errors.New("the way takes too long")
+// wayLimit is the maximum time of one way.
+const wayLimit = 2 * time.Minute
 
 // runWay runs one way in a new shop, and deletes the shop's rows afterwards.
 func runWay(ctx context.Context, cfg Config, way Way, goods string) (row Row, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, cfg.Limit, fmt.Errorf("%w: more than %v", errSlow, cfg.Limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, wayLimit, fmt.Errorf("the way takes too long: more than %v", wayLimit))
 	defer cancel()
 	s, err := openSale(ctx, cfg, way, goods)
 	defer func() { err = errors.Join(err, s.close(ctx)) }()

@@ -17,19 +17,10 @@
 // check. Each has a forged history that it must reject, and a similar one that
 // it must accept (forge_test.go).
 //
-//	I1..I13  the invariants of ARCHITECTURE.md
-//	L1..L17  the rules without which the Java original would lose registrations
-//	L18      at one position of a feed the follower's copy equals the leader's
-//	L19      an operator's commands leave a cluster that serves and has a leader
-//	L20      a granted slot is served in time, whichever session cannot be dialled
-//	L21      the slot of a dead leader goes to a complete copy if there is one
-//	L22      as long as one session is left, every change of a client is stored
-//	L23, L24 a burst of load leaves nothing behind: no metastable failure
-//	P1       the lock row is a linearizable register with compare-and-swap (porcupine)
-//	P2       each subscriber sees each registration as its publisher wrote it, possibly late
-//
-// What each of them checks in detail, and what excuses it, is the comment of its
-// function; limits.go has the times in which values may be missing or old.
+// I1 to I13 are the invariants of ARCHITECTURE.md, L1 to L24 the rules, and P1 and P2 what
+// must be linearizable; the lists are in rules.go, burst.go, slots.go, linear.go,
+// election.go and clients.go. What each checks in detail, and what excuses it, is the
+// comment of its function; limits.go has the times in which values may be missing or old.
 //
 // A history that joins a run (History.Joined) begins where another one has ended. No
 // checker concludes from the absence of an entry there if it could be from before.

@@ -210,7 +210,7 @@ func sortedEpochs[V any](m map[conclave.Epoch]V) []conclave.Epoch {
 
 // L15: at the end every node that still runs uses the same table.
 func allCatchUp(h *History, v *Verdict) {
-	last, newest := h.tables()
+	last, newest, since := h.tables()
 	started := map[string]time.Duration{}
 	h.faults(func(_ int, at time.Duration, x Fault) {
 		if x.Verb == testbed.Start && x.Err == nil {
@@ -225,7 +225,7 @@ func allCatchUp(h *History, v *Verdict) {
 		// A table that was written within the last lease may not have arrived
 		// yet, and a node that was started within it may not have joined yet.
 		at, restarted := started[name]
-		if h.End()-h.firstTook(newest) < h.Cluster.Lease || restarted && h.End()-at < h.Cluster.Lease {
+		if h.End()-since < h.Cluster.Lease || restarted && h.End()-at < h.Cluster.Lease {
 			v.Checks++
 			continue
 		}
@@ -234,13 +234,13 @@ func allCatchUp(h *History, v *Verdict) {
 }
 
 // tables returns the table that each node that runs took last, and the newest that
-// any node took.
-func (h *History) tables() (last map[string]seenAt[trace.Claim], newest conclave.Epoch) {
-	last = map[string]seenAt[trace.Claim]{}
-	h.events(func(i int, _ time.Duration, c trace.Claim) {
+// any node took, and when the first did.
+func (h *History) tables() (last map[string]seenAt[trace.Claim], newest conclave.Epoch, since time.Duration) {
+	last, since = map[string]seenAt[trace.Claim]{}, h.End()
+	h.events(func(i int, at time.Duration, c trace.Claim) {
 		last[c.Node.Name] = seenAt[trace.Claim]{c, i}
 		if newest.Less(c.Epoch) {
-			newest = c.Epoch
+			newest, since = c.Epoch, at
 		}
 	}, trace.Took)
 	var up []string
@@ -250,27 +250,18 @@ func (h *History) tables() (last map[string]seenAt[trace.Claim], newest conclave
 		}
 	}
 	maps.DeleteFunc(last, func(name string, _ seenAt[trace.Claim]) bool { return !slices.Contains(up, name) })
-	return last, newest
+	return last, newest, since
 }
 
 // Behind reports whether a node that runs uses an older table than another one.
 func (h *History) Behind() bool {
-	last, newest := h.tables()
+	last, newest, _ := h.tables()
 	for _, l := range last {
 		if l.v.Epoch != newest {
 			return true
 		}
 	}
 	return false
-}
-
-func (h *History) firstTook(epoch conclave.Epoch) time.Duration {
-	for _, e := range h.Entries {
-		if e.Event != nil && e.Event.Kind == trace.Took && e.Event.Epoch == epoch {
-			return e.At
-		}
-	}
-	return h.End()
 }
 
 // L16: while faults affect only metas and the database, every change of a

@@ -29,28 +29,9 @@
 //
 // # Its weaknesses
 //
-// Each has a test:
-//
-//   - Two leaders by clock skew. A leader compares the time of its last renewal,
-//     which is the database's, with its own wall clock. If that clock is behind
-//     by S, the leader believes that it leads for half a lease and S after its
-//     last renewal. The others wait for the lease and up to two seconds. With
-//     20 s, two nodes lead if S is more than about 11 s and the old leader does
-//     not reach the database (skew_test.go has for how long). Nothing that they
-//     do carries the term, which never leaves SQL.
-//   - No leader by clock skew. A node whose clock is ahead by half a lease wins,
-//     never believes that it leads, and so never renews.
-//   - Half of the lease without a leader: a leader that reaches no database stops
-//     after 10 s, and is replaced after 21 to 22 s. The follower finds the lock
-//     expired after 20 s, in milliseconds, and competes each second in vain
-//     until the statement agrees, in whole seconds.
-//   - A call to SQL that hangs ends no leadership: the callback that would report
-//     it comes after the call.
-//   - The owner has no incarnation. A restarted node finds its own row, and
-//     leads the same term again with an empty memory.
-//   - Two leaders of one term, if an operator calls forceRefresh.
-//   - Nothing is given back: a leader that stops is replaced as if it had
-//     crashed.
+// docs/articles.md has them, each with its test: two leaders, or none, by clock skew, half
+// of a lease without a leader, a call to SQL that hangs, an owner without an incarnation.
+// docs/lab.md has for how long two lead (skew_test.go).
 //
 // # Files, in reading order
 //

@@ -13,14 +13,8 @@
 //	release   delete the row, then remove it from the map; if the row cannot be
 //	          deleted it stays in the map, and release can be retried.
 //
-// docs/articles.md has its faults, each with its test. The worst:
-//
-//   - A process that holds no lock does not clean up. When the only holder dies, its row
-//     stays for ever, and all others wait for ever.
-//   - The times are the clocks of the processes: a fast one deletes rows of live holders.
-//   - The map is filled once per key and not checked again: a second thread of the same
-//     process is let in beside the first, and a holder whose row was deleted still
-//     believes that it holds the lock.
+// docs/articles.md has its faults, each with its test: dead holders' rows that stay, clocks
+// of several processes, threads that share a lock.
 //
 // # The repaired mutex
 //

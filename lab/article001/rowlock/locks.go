@@ -31,23 +31,6 @@ type LocksConfig struct {
 	Refresh time.Duration
 }
 
-// withDefaults returns c with its defaults, or an error if it is invalid.
-func (c LocksConfig) withDefaults() (LocksConfig, error) {
-	c.Lease = cmp.Or(c.Lease, 6*time.Second)
-	c.Refresh = cmp.Or(c.Refresh, c.Lease/3)
-	switch {
-	case c.DB == nil:
-		return c, errors.New("rowlock: DB is missing")
-	case c.Owner.Name == "" || c.Owner.Incarnation == "":
-		return c, fmt.Errorf("rowlock: Owner %q: want a name and an incarnation", c.Owner)
-	case c.Lease < 200*time.Millisecond:
-		return c, fmt.Errorf("rowlock: Lease %v must be at least 200ms", c.Lease)
-	case c.Refresh <= 0 || c.Refresh > c.Lease/3:
-		return c, fmt.Errorf("rowlock: Refresh %v must be positive and at most a third of Lease %v", c.Refresh, c.Lease)
-	}
-	return c, nil
-}
-
 // trust is how long after a refresh was sent the holder may act: less than its lease.
 func (c LocksConfig) trust() time.Duration { return c.Lease - max(50*time.Millisecond, c.Lease/50) }
 
@@ -65,9 +48,17 @@ type Locks struct {
 // NewLocks returns Locks, or an error if the configuration is invalid. The table must
 // exist (see Migrate), and Run must run for locks to be refreshed.
 func NewLocks(cfg LocksConfig) (*Locks, error) {
-	cfg, err := cfg.withDefaults()
-	if err != nil {
-		return nil, err
+	cfg.Lease = cmp.Or(cfg.Lease, 6*time.Second)
+	cfg.Refresh = cmp.Or(cfg.Refresh, cfg.Lease/3)
+	switch {
+	case cfg.DB == nil:
+		return nil, errors.New("rowlock: DB is missing")
+	case cfg.Owner.Name == "" || cfg.Owner.Incarnation == "":
+		return nil, fmt.Errorf("rowlock: Owner %q: want a name and an incarnation", cfg.Owner)
+	case cfg.Lease < 200*time.Millisecond:
+		return nil, fmt.Errorf("rowlock: Lease %v must be at least 200ms", cfg.Lease)
+	case cfg.Refresh <= 0 || cfg.Refresh > cfg.Lease/3:
+		return nil, fmt.Errorf("rowlock: Refresh %v must be positive and at most a third of Lease %v", cfg.Refresh, cfg.Lease)
 	}
 	return &Locks{cfg: cfg, table: rows{cfg.DB}, held: map[string]*Lock{}, gates: map[string]chan struct{}{}}, nil
 }

@@ -10,8 +10,6 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// files holds the statements, one in each file, under the rule of package sql.
-//
 //go:embed sql/*.sql
 var files embed.FS
 

@@ -24,18 +24,9 @@
 // the transaction's snapshot; only a commit that fails after a swap, with the flag
 // set already, cannot happen here.
 //
-// docs/articles.md has its weaknesses, each with its test; late_test.go plays from a seed
-// those of nodes that are late, and `conclave lab elections` on processes. The worst:
-//
-//   - Two followers win in a row, or a living leader is deposed: a re-election swaps from
-//     the version that it reads, not from the one that was found too old.
-//   - After a re-election the winner remembers version 1 while the row holds more, so
-//     that its first tick matches nothing: it steps down, the next check finds no
-//     tick, a node re-elects, and so on. After the first leader's death no node leads
-//     for long.
-//   - The tick's age is the reader's wall clock minus the database's, in whole seconds,
-//     and the time-out is the tick's period: a fast clock or a late tick deposes a
-//     healthy leader.
+// docs/articles.md has its weaknesses, each with its test: two winners in a row, living
+// leaders that are deposed, winners that remember the wrong version. late_test.go plays
+// from a seed those of nodes that are late, and `conclave lab elections` on processes.
 //
 // # The repaired form
 //

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -227,14 +226,9 @@ func (c *Client) repeat(what string, deletion func() error) {
 // its name.
 func (c *Client) discard(dir, id string) {
 	c.repeat("delete "+id+" in "+dir, func() error {
-		names, err := c.Children(c.ctx, dir)
-		for _, name := range names {
-			if err == nil && strings.Contains(name, id) {
-				err = c.Delete(c.ctx, dir+"/"+name, AnyVersion)
-			}
-			if errors.Is(err, ErrNoNode) {
-				err = nil
-			}
+		path, err := c.find(c.ctx, dir, id)
+		if err == nil && path != "" {
+			err = c.Delete(c.ctx, path, AnyVersion)
 		}
 		return err
 	})

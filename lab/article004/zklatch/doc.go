@@ -30,16 +30,9 @@
 //     something has changed, not what (internalLockLoop in article 004).
 //  5. If ctx has ended, delete the node, in the background until it is deleted.
 //
-// A [RetryPolicy] limits how often 1 begins again (allowRetry in article 004); by default
-// nothing but ctx does. The parents of a queue are containers, which the servers delete
-// when they are empty: if that happens in 1, it begins again.
-//
-// [Mutex] (InterProcessMutex; reentrant, its owner is the handle), [SemaphoreMutex] (not
-// reentrant), [ReadWrite] and [Latch] (LeaderLatch) differ in their rule and in the
-// owner. [Selector] (LeaderSelector) is built on Mutex. Revocation is a request in the
-// holder's node, which the holder may ignore ([Mutex.MakeRevocable],
-// [Client.AttemptRevoke]). [SimpleDistributedQueue] keeps its items in persistent
-// sequential nodes.
+// A [RetryPolicy] limits how often 1 begins again; by default nothing but ctx does.
+// [Mutex], [SemaphoreMutex], [ReadWrite] and [Latch] differ in their rule and in the
+// owner. [Selector] is built on Mutex.
 //
 // # How long a holder may rely on its hold
 //
@@ -52,14 +45,9 @@
 //   - It stops relying on its hold a margin before the timeout from then, and at once
 //     when the connection breaks ([Mutex.Holding], [Latch.HasLeadership], the Selector's
 //     context).
-//   - go-zookeeper does not report what is needed for this: its state "disconnected"
-//     comes two thirds of a timeout after the last packet was received, whenever the
-//     request for it was sent, and it reports neither when its pings were answered nor the
-//     granted timeout. So [Client] makes requests of its own, and reads the timeout from
-//     the server's first answer.
-//
-// On a reconnect a Latch compares the owner of its node with its session. If they are
-// the same, it continues at its place; otherwise it starts again with a new node.
+//   - go-zookeeper reports neither when its pings were answered nor the granted timeout. So
+//     [Client] makes requests of its own, and reads the timeout from the server's first
+//     answer.
 //
 // # What is not guaranteed
 //

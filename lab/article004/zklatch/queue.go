@@ -102,7 +102,7 @@ func (q queue) enter(ctx context.Context) (place, error) {
 		case errors.Is(err, ErrSessionExpired): // nothing was created
 			continue
 		case errors.Is(err, ErrConnectionLost): // a node with this id is ours
-			path, err = q.find(ctx, p.id)
+			path, err = q.c.find(ctx, q.dir, p.id)
 		}
 		if err == nil && path != "" {
 			// Read its owner: the node may have been created by the session before this one.
@@ -119,13 +119,13 @@ func (q queue) enter(ctx context.Context) (place, error) {
 	}
 }
 
-// find looks for a node by its id. It returns an empty path if there is none.
-func (q queue) find(ctx context.Context, id string) (path string, err error) {
+// find looks for a node of a queue by its id. It returns an empty path if there is none.
+func (c *Client) find(ctx context.Context, dir, id string) (path string, err error) {
 	err = untilAnswered(func() error {
-		names, err := q.c.Children(ctx, q.dir)
+		names, err := c.Children(ctx, dir)
 		for _, name := range names {
 			if strings.Contains(name, id) {
-				path = q.dir + "/" + name
+				path = dir + "/" + name
 			}
 		}
 		return err

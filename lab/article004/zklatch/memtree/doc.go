@@ -20,9 +20,4 @@
 // Replicas, access lists and the secrets of sessions, watches on missing nodes, nodes with
 // a time to live, and transactions. It answers them with an error. The tree is lost when
 // the server ends.
-//
-// # Faults
-//
-//	Server.Around                     a request or its answer is lost, or something happens before
-//	Server.Expire                     a session ends early
 package memtree
