@@ -145,6 +145,20 @@ func (a *app) blacklistCommand() *cobra.Command {
 	return group("blacklist", "Exclude servers from the cluster and readmit them", list, add, remove)
 }
 
+// protectionCommand ends what `slots` shows when many data nodes were lost at once.
+func (a *app) protectionCommand() *cobra.Command {
+	return group("protection", "End protection, in which no slot moves", &cobra.Command{
+		Use: "end", Short: "End protection by hand, so that slots move again", Args: want(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			err := a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error { return admin.EndProtection(ctx) })
+			if err != nil {
+				return err
+			}
+			return a.show(map[string]bool{"protected": false}, func(w io.Writer) { line(w, "protection has ended: slots move again") })
+		},
+	})
+}
+
 func writeBlacklist(w io.Writer, entries []metaclient.BlacklistInfo) {
 	if len(entries) == 0 {
 		fmt.Fprintln(w, "the blacklist is empty")

@@ -17,7 +17,7 @@
 //   - processes.go: ps, start, kill, logs, and db, the embedded database by itself
 //   - drain.go: roll and drain
 //   - election.go: leader, and election list, resign, observe, join
-//   - cluster.go: slots, nodes, blacklist, switch, config
+//   - cluster.go: slots, nodes, blacklist, protection, switch, config
 //   - events.go: the events of all nodes, merged
 //   - console.go: console, and the cluster of `up --console`
 //   - console_compose.go: the console of a cluster in containers

@@ -123,6 +123,8 @@ conclave blacklist list`,
 conclave blacklist add data-1 --reason 'disk is failing'
 conclave blacklist add data-1 --dry-run`,
 	"blacklist remove": "conclave blacklist remove data-1",
+	"protection":       "conclave protection end",
+	"protection end":   "conclave protection end",
 	"drain": `
 conclave drain data-1                     hand over all its slots while it serves
 conclave blacklist remove data-1          let it have slots again`,

@@ -79,3 +79,12 @@ func TestOperatorCommands_ForceAndDryRun(t *testing.T) {
 		}
 	}
 }
+
+func TestProtectionEnd_AsksTheMetas(t *testing.T) {
+	meta := fakeMeta(t, map[string]any{"DELETE /v1/protection": http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})})
+	assert.Equal(t, result{stdout: "protection has ended: slots move again\n"}, tool(t, "protection", "end", "--meta", meta))
+	assert.JSONEq(t, `{"protected": false}`, tool(t, "protection", "end", "--json", "--meta", meta).stdout)
+	r := tool(t, "protection", "end", "--meta", fakeMeta(t, map[string]any{"DELETE /v1/protection": wire.Errorf(wire.CodeUnavailable, "not now")}))
+	assert.Equal(t, exitFailed, r.code)
+	assert.Contains(t, r.stderr, "not now")
+}
