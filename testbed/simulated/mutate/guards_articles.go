@@ -282,7 +282,8 @@ var articleGuards = []guard{
 	{name: "004: a silent close notifies", test: test("./lab/article004/zklatch", "TestArticleCloseIsSilentOrNotifies"), patch: patch{
 		"lab/article004/zklatch/latch.go", "if led && ending == Notifying {", "if led {"}},
 	{name: "004: hasLeadership does not look at the clock", test: test("./lab/article004/zklatch", "TestArticleASilentServerEndsTheLeadershipByOurClock"), patch: patch{
-		"lab/article004/zklatch/client.go", "return s.ID == id && s.Connected() && time.Now().Before(s.trustedUntil())", "return s.ID == id && s.Connected()"}},
+		"lab/article004/zklatch/client.go", "return s.ID == id && s.Connected() && time.Now().Before(s.trustedUntil())", "return s.ID == id && s.Connected()"}, more: []patch{{
+		"lab/article004/zklatch/client.go", "case <-time.After(time.Until(s.trustedUntil())):", "case <-time.After(time.Hour):"}}},
 	{name: "004: a reconnect always resets", test: test("./lab/article004/zklatch", "TestArticleAReconnectComparesTheOwner"), patch: patch{
 		"lab/article004/zklatch/latch.go", "whileReliable(ctx, began, l.place.session, events) {\n\t\t\treturn nil", "whileReliable(ctx, began, l.place.session, events) {\n\t\t\treturn ErrPlaceLost"}},
 	{name: "004: a node of an older session counts", test: test("./lab/article004/zklatch", "TestArticleANodeOfAnOlderSessionDoesNotCount"), patch: patch{
