@@ -42,7 +42,11 @@ func (d *dolphin) run(ctx context.Context) {
 	}
 	var group sync.WaitGroup
 	group.Go(func() { d.heartbeat(ctx) })
-	group.Go(func() { d.every(ctx, d.env.Times.Check, d.purge) })
+	group.Go(func() {
+		for sleep.For(ctx, d.env.Times.Check) == nil {
+			d.purge(ctx)
+		}
+	})
 	group.Go(func() { d.acquire(ctx) })
 	group.Wait()
 }
@@ -73,7 +77,7 @@ func (d *dolphin) acquire(ctx context.Context) {
 func (d *dolphin) heartbeat(ctx context.Context) {
 	success := time.Now()
 	suspended := false
-	d.every(ctx, d.env.Times.Beat, func(ctx context.Context) {
+	for sleep.For(ctx, d.env.Times.Beat) == nil {
 		now := time.Now()
 		n, err := d.env.db.Exec(ctx, statement("dolphin_beat"), now.UnixMilli(), d.env.Lab, d.name())
 		switch {
@@ -88,7 +92,7 @@ func (d *dolphin) heartbeat(ctx context.Context) {
 				success, suspended = now, false
 			}
 		}
-	})
+	}
 }
 
 // purge deletes the clients that seem dead, because the time of their last
@@ -124,14 +128,6 @@ func (d *dolphin) purge(ctx context.Context) {
 func (d *dolphin) holder(ctx context.Context) (id int64, client string, err error) {
 	err = d.env.db.QueryRow(ctx, statement("dolphin_holder"), []any{d.env.Lab}, &id, &client)
 	return id, client, err
-}
-
-// every runs a task again and again, with a pause before each run, until ctx
-// ends.
-func (d *dolphin) every(ctx context.Context, pause time.Duration, task func(context.Context)) {
-	for sleep.For(ctx, pause) == nil {
-		task(ctx)
-	}
 }
 
 // release releases the lock and deregisters the client.

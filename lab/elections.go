@@ -263,7 +263,11 @@ func (l *laboratory) runRule(ctx context.Context, rule Rule, until time.Time) (r
 	var trials []trial
 	defer func() { row.sum(trials) }() // also those before an error
 	longest := time.Duration(0)
-	for n := range l.cfg.Repeat * len(rule.faults()) {
+	repeat := l.cfg.Repeat * len(Faults())
+	if rule.Faultless {
+		repeat = 0
+	}
+	for n := range repeat {
 		if n >= len(Faults()) && !time.Now().Add(longest).Before(until) {
 			break
 		}

@@ -54,14 +54,6 @@ func (r Rule) times(lease time.Duration) Times {
 	return Times{Lease: lease, Beat: scale(r.Own.Beat), Check: scale(r.Own.Check)}
 }
 
-// faults returns the faults that are injected into the rule's leaders.
-func (r Rule) faults() []Fault {
-	if r.Faultless {
-		return nil
-	}
-	return Faults()
-}
-
 // Rules returns all rules, in the order of the report.
 func Rules() []Rule {
 	return []Rule{

@@ -42,8 +42,7 @@
 //     database and the machine.
 //   - A way with leases may fail if the machine stalls for a lease, as the
 //     paused ways show. Except for the frozen process, leases are 15 s.
-//   - The database is not left as it was: the tables stay. The run's own rows of
-//     the shop are deleted.
+//   - The tables of the database stay. The run's own rows of the shop are deleted.
 //
 // # When a part dies
 //

@@ -106,7 +106,7 @@ func TestArticleRepairedJumpOfTheDatabasesClock(t *testing.T) {
 		<-old.Lost()
 		assert.False(t, old.Held(), "the old holder notices at its next refresh")
 
-		waiter.kill() // before, because its last refresh may be at this instant
+		waiter.kill()                                                                                        // before, because its last refresh may be at this instant
 		_, err = w.DB.Exec(t.Context(), "UPDATE row_lock SET refreshed = DATE_ADD(NOW(3), INTERVAL 1 HOUR)") // set back: ages are negative
 		require.NoError(t, err)
 		began := time.Now()

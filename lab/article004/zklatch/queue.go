@@ -55,12 +55,11 @@ func oneAtATime(names []string, at int) (watch string, mayGo bool) {
 // protected is the prefix of a name with an id.
 const protected = "_c_"
 
-// numberOf returns a name's last ten digits. (They overflow after 2^31 nodes under one
-// parent, as in ZooKeeper.)
-func numberOf(name string) string { return name[max(0, len(name)-10):] }
-
-// byNumber compares two names by their numbers.
-func byNumber(a, b string) int { return cmp.Compare(numberOf(a), numberOf(b)) }
+// byNumber compares two names by their numbers, the last ten digits. (They overflow after
+// 2^31 nodes under one parent, as in ZooKeeper.)
+func byNumber(a, b string) int {
+	return cmp.Compare(a[max(0, len(a)-10):], b[max(0, len(b)-10):])
+}
 
 // stand takes a place and waits until it may proceed. If the place is lost with its
 // session, or the queue was deleted while the place was taken, it starts again, as long

@@ -259,7 +259,7 @@ var articleGuards = []guard{
 	{name: "004: each waiter watches the first", test: test("./lab/article004/zklatch", "TestArticleOneWaiterIsWokenAndNotTheHerd"), patch: patch{
 		"lab/article004/zklatch/queue.go", "return names[at-1], false", "return names[0], false"}},
 	{name: "004: the queue is in the order of ids", test: test("./lab/article004/zklatch", "TestArticleFair"), patch: patch{
-		"lab/article004/zklatch/queue.go", "return cmp.Compare(numberOf(a), numberOf(b))", "return cmp.Compare(a, b)"}},
+		"lab/article004/zklatch/queue.go", "return cmp.Compare(a[max(0, len(a)-10):], b[max(0, len(b)-10):])", "return cmp.Compare(a, b)"}},
 	{name: "004: the first release releases", test: test("./lab/article004/zklatch", "TestArticleReentrantWithACount"), patch: patch{
 		"lab/article004/zklatch/mutex.go", "p, last := m.place, m.count == 0", "p, last := m.place, true"}},
 	{name: "004: a created node is not looked for after a lost reply", test: test("./lab/article004/zklatch", "TestArticleALostReplyOfACreateIsRecognised"), patch: patch{
