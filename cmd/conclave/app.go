@@ -165,7 +165,7 @@ func (a *app) running() (*supervisor.Handle, error) {
 // metas.
 func (a *app) metaAddresses() ([]string, error) {
 	if len(a.metas) > 0 {
-		return a.metas, checkAddresses("--meta", a.metas)
+		return a.metas, checkAddresses("--meta", a.metas...)
 	}
 	h, err := a.running()
 	if err != nil {
@@ -222,9 +222,13 @@ func (a *app) nodeAddresses(ctx context.Context, roles ...string) (out []nodeAdd
 }
 
 // checkAddresses returns a usageError if one of a flag's addresses cannot be one.
-func checkAddresses(flag string, addresses []string) error {
+func checkAddresses(flag string, addresses ...string) error {
 	for _, address := range addresses {
-		if _, _, err := net.SplitHostPort(address); err != nil {
+		_, port, err := net.SplitHostPort(address)
+		if err == nil {
+			_, err = net.LookupPort("tcp", port)
+		}
+		if err != nil {
 			return usageError{fmt.Errorf("%s %q: want HOST:PORT", flag, address)}
 		}
 	}
@@ -236,7 +240,7 @@ func (a *app) sessionAddresses(ctx context.Context) (out []nodeAddress, err erro
 	if len(a.sessionsAt) == 0 {
 		return a.nodeAddresses(ctx, "session")
 	}
-	if err := checkAddresses("--session", a.sessionsAt); err != nil {
+	if err := checkAddresses("--session", a.sessionsAt...); err != nil {
 		return nil, err
 	}
 	for _, address := range a.sessionsAt {

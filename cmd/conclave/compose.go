@@ -16,6 +16,7 @@ import (
 	"conclave/client"
 	"conclave/testbed"
 	"conclave/testbed/containers"
+	"conclave/testbed/outside"
 )
 
 // clusterOptions are the flags of a new cluster for one run: --on, --tls, and those for
@@ -82,7 +83,7 @@ func containersConfig(dir, logs string, o clusterOptions) (containers.Config, *p
 
 // start starts the nodes and returns when all are ready. If that fails it ends the
 // project.
-func (p *project) start(ctx context.Context, c testbed.Size, nodes []string, file string) (*containers.Project, containers.Access, error) {
+func (p *project) start(ctx context.Context, c testbed.Size, nodes []string, file string) (*containers.Project, outside.Access, error) {
 	p.services = append([]string{testbed.Database}, nodes...)
 	access, err := p.create(ctx, c, nodes, file)
 	if err != nil {
@@ -91,7 +92,7 @@ func (p *project) start(ctx context.Context, c testbed.Size, nodes []string, fil
 	return p.Project, access, err
 }
 
-func (p *project) create(ctx context.Context, c testbed.Size, nodes []string, file string) (access containers.Access, err error) {
+func (p *project) create(ctx context.Context, c testbed.Size, nodes []string, file string) (access outside.Access, err error) {
 	o := p.options
 	if err := containers.Available(ctx); err != nil {
 		return access, err
@@ -195,7 +196,7 @@ func databaseImage(ctx context.Context, dir, kind string) (string, error) {
 
 // composeAccess returns the token that the project's containers created at their
 // first start, and, if they use TLS, the certificates of clients.
-func composeAccess(dir string, secured bool) (access containers.Access, err error) {
+func composeAccess(dir string, secured bool) (access outside.Access, err error) {
 	token, err := os.ReadFile(filepath.Join(composeSecrets(dir), tokenSecret))
 	if err != nil {
 		return access, fmt.Errorf("read token of the cluster: %w", err)

@@ -56,7 +56,7 @@ forwards and backwards, message by message.`,
 			case act && len(a.metas) > 0:
 				return usageError{errors.New("--allow-actions needs the cluster in --dir, or --on compose: it cannot kill processes of another machine")}
 			}
-			if err := checkAddress("--listen", listen); err != nil {
+			if err := checkAddresses("--listen", listen); err != nil {
 				return err
 			}
 			ctx := cmd.Context()
@@ -170,21 +170,9 @@ func (a *app) liveSource(act bool) (*live.Source, error) {
 	return live.New(cfg), nil
 }
 
-// checkAddress returns a usageError if a flag has no address.
-func checkAddress(flag, address string) error {
-	_, port, err := net.SplitHostPort(address)
-	if err == nil {
-		_, err = net.LookupPort("tcp", port)
-	}
-	if err != nil {
-		return usageError{fmt.Errorf("%s %q: want HOST:PORT", flag, address)}
-	}
-	return nil
-}
-
 // listenConsole listens at the address of a flag.
 func listenConsole(ctx context.Context, flag, address string) (net.Listener, error) {
-	if err := checkAddress(flag, address); err != nil {
+	if err := checkAddresses(flag, address); err != nil {
 		return nil, err
 	}
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)

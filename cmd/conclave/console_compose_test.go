@@ -136,7 +136,7 @@ func TestComposeUp_ConsoleWatches(t *testing.T) {
 	var page string
 	for _, c := range all {
 		if c.Service == "console" {
-			page = "http://" + c.Address() + "/"
+			page = "http://" + c.Ports["9700"] + "/"
 		}
 	}
 	if page == "" && os.Getenv("REQUIRE_DOCKER") == "" {

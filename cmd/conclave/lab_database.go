@@ -25,8 +25,8 @@ func checkLab(ctx context.Context, db, zookeeper string) error {
 		return err
 	}
 	if zookeeper != "" {
-		if _, _, err := net.SplitHostPort(zookeeper); err != nil {
-			return usageError{fmt.Errorf("--zookeeper %q: want HOST:PORT", zookeeper)}
+		if err := checkAddresses("--zookeeper", zookeeper); err != nil {
+			return err
 		}
 		conn, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", zookeeper) // its client tries again and again and does not report why
 		if err != nil {

@@ -90,6 +90,8 @@ func TestUsageError_ExitsWithTwoAndOneLine(t *testing.T) {
 		`"7" for "--signal" flag: want -9, -15, -STOP`:    {"kill", "meta-1", "-7"},
 		`"chief" for "--role" flag: want meta`:            {"--meta", "127.0.0.1:1", "nodes", "--role", "chief"},
 		`--meta "nowhere": want HOST:PORT`:                {"--meta", "nowhere", "leader"},
+		`--meta "a:nowhere": want HOST:PORT`:              {"--meta", "a:nowhere", "leader"},
+		`--zookeeper "z": want HOST:PORT`:                 {"lab", "oversell", "--zookeeper", "z"},
 		`--session "nowhere": want HOST:PORT`:             {"publish", "--session", "nowhere", "a=b"},
 		`--session "there": want HOST:PORT`:               {"services", "--session", "there"},
 		"--count is -1: want 0 or more":                   {"subscribe", "x", "--count", "-1"},

@@ -52,7 +52,7 @@ listens on a loopback address only.`,
 
 // checkLoopback returns a usageError if a flag has another address than one of loopback.
 func checkLoopback(flag, address string) error {
-	if err := checkAddress(flag, address); err != nil {
+	if err := checkAddresses(flag, address); err != nil {
 		return err
 	}
 	host, _, _ := net.SplitHostPort(address)

@@ -40,7 +40,7 @@ func (f *registryFlags) check(dataID string) error {
 // local cluster, even if no meta answers, or those that the metas list.
 func (a *app) sessions() (func(context.Context) ([]string, error), error) {
 	a.takeTokenOfSessions()
-	err := checkAddresses("--session", a.sessionsAt)
+	err := checkAddresses("--session", a.sessionsAt...)
 	if len(a.sessionsAt) == 0 { // the addresses that metas list may not be reachable from here
 		_, err = a.metaAddresses()
 	}

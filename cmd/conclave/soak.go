@@ -167,17 +167,11 @@ func (a *app) soak(ctx context.Context, o soakOptions) error {
 	} else {
 		err = errors.Join(err, os.RemoveAll(stage.dir))
 	}
-	return errors.Join(a.soakReport(report, o), soakResult(report, err, interrupted))
-}
-
-// soakReport prints the report and writes it to the file of --report.
-func (a *app) soakReport(r *soak.Report, o soakOptions) error {
+	var written error
 	if o.report != "" {
-		if err := writeReport(o.report, r); err != nil {
-			return err
-		}
+		written = writeReport(o.report, report)
 	}
-	return a.show(r, r.Write)
+	return errors.Join(written, a.show(report, report.Write), soakResult(report, err, interrupted))
 }
 
 // soakResult returns the error with which the tool ends.

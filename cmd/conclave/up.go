@@ -142,9 +142,7 @@ func (a *app) upHere(ctx context.Context, cfg supervisor.Config) error {
 			return errors.Join(err, <-ended)
 		}
 		if !a.asJSON {
-			if cfg.Token == "" && cfg.OwnTokens {
-				a.showAppToken(cfg.Dir)
-			}
+			a.showAppToken(cfg)
 			fmt.Fprintf(a.stdout, "\nThe cluster is running. Try %s, %s, %s. Ctrl-C stops it.\n", a.hint("kill leader"), a.hint("election list"), a.hint("events -f"))
 		}
 	}
@@ -250,15 +248,15 @@ func (a *app) upDetached(ctx context.Context, cfg supervisor.Config) error {
 	if err := a.showStarted(ctx, h); err != nil {
 		return err
 	}
-	if !a.asJSON && cfg.Token == "" && cfg.OwnTokens {
-		a.showAppToken(h.Dir())
-	}
+	a.showAppToken(cfg)
 	return nil
 }
 
-// showAppToken prints how an application gets its token.
-func (a *app) showAppToken(dir string) {
-	fmt.Fprintf(a.stdout, "\nApplications need a token: export CONCLAVE_TOKEN=$(cat %s)\n", quoted(supervisor.AppTokenPath(dir)))
+// showAppToken prints how an application gets its token, if the cluster has drawn some.
+func (a *app) showAppToken(cfg supervisor.Config) {
+	if !a.asJSON && cfg.Token == "" && cfg.OwnTokens {
+		fmt.Fprintf(a.stdout, "\nApplications need a token: export CONCLAVE_TOKEN=$(cat %s)\n", quoted(supervisor.AppTokenPath(cfg.Dir)))
+	}
 }
 
 // awaitReady waits until every process is ready, or those named, for readyWait, and shows

@@ -22,6 +22,7 @@ import (
 	"conclave/internal/trace"
 	"conclave/testbed"
 	"conclave/testbed/containers"
+	"conclave/testbed/outside"
 	"conclave/testbed/scenario"
 )
 
@@ -63,9 +64,9 @@ func driver(t *testing.T, events ...string) (d *containers.Cluster, docker strin
 	require.NoError(t, err)
 	d = containers.New(containers.Config{
 		Dir: t.TempDir(),
-		Start: func(_ context.Context, _ testbed.Size, _ []string, file string) (*containers.Project, containers.Access, error) {
+		Start: func(_ context.Context, _ testbed.Size, _ []string, file string) (*containers.Project, outside.Access, error) {
 			assert.FileExists(t, file)
-			return project, containers.Access{}, nil
+			return project, outside.Access{}, nil
 		},
 		End: func(context.Context) error { return nil },
 	})
@@ -199,8 +200,8 @@ func TestSecure_UsesCertificatesThatOpenHasFound(t *testing.T) {
 	defer server.Close()
 	d := containers.New(containers.Config{
 		Dir: t.TempDir(), End: func(context.Context) error { return nil },
-		Start: func(context.Context, testbed.Size, []string, string) (*containers.Project, containers.Access, error) {
-			return nil, containers.Access{TLS: func() *tls.Config {
+		Start: func(context.Context, testbed.Size, []string, string) (*containers.Project, outside.Access, error) {
+			return nil, outside.Access{TLS: func() *tls.Config {
 				return server.Client().Transport.(*http.Transport).TLSClientConfig
 			}}, errors.New("not today")
 		},
@@ -222,12 +223,12 @@ func TestOpen_WritesOverlayAndTracesAreRead(t *testing.T) {
 		}
 	}, nodes []string, d *containers.Cluster) {
 		d = containers.New(containers.Config{Dir: dir, End: func(context.Context) error { return nil },
-			Start: func(_ context.Context, _ testbed.Size, got []string, file string) (*containers.Project, containers.Access, error) {
+			Start: func(_ context.Context, _ testbed.Size, got []string, file string) (*containers.Project, outside.Access, error) {
 				nodes = got
 				text, err := os.ReadFile(file)
 				require.NoError(t, err)
 				require.NoError(t, json.Unmarshal(text, &doc))
-				return nil, containers.Access{}, errors.New("not today")
+				return nil, outside.Access{}, errors.New("not today")
 			}})
 		require.ErrorContains(t, d.Open(t.Context(), c, nil), "not today")
 		return doc, nodes, d

@@ -2,7 +2,6 @@ package containers
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -19,13 +18,12 @@ import (
 	"conclave/internal/trace"
 	"conclave/testbed"
 	"conclave/testbed/outside"
-	"conclave/wire"
 )
 
 // Attach returns a cluster of the containers of a project that is up. Its size is that
 // of the project. Close ends the cuts that were made here, which no other process
 // knows, and leaves the project as it is otherwise.
-func Attach(ctx context.Context, p *Project, access Access) (*Cluster, error) {
+func Attach(ctx context.Context, p *Project, access outside.Access) (*Cluster, error) {
 	d := New(Config{End: func(context.Context) error { return nil }})
 	d.project, d.access, d.found = p, access, true
 	all, err := p.Find(ctx)
@@ -76,7 +74,7 @@ func (d *Cluster) States() (map[string]Container, error) {
 type Config struct {
 	// Start starts these nodes of the project, with the named compose file
 	// added to the project's own. It returns when every node answers.
-	Start func(ctx context.Context, c testbed.Size, nodes []string, file string) (*Project, Access, error)
+	Start func(ctx context.Context, c testbed.Size, nodes []string, file string) (*Project, outside.Access, error)
 	// End ends the project.
 	End func(ctx context.Context) error
 	// Dir is a folder of this machine into which the nodes write their trace
@@ -89,31 +87,11 @@ type Config struct {
 	NoEvents bool
 }
 
-// Access is how the nodes of a project are reached.
-type Access struct {
-	Token string             // the operator's
-	TLS   func() *tls.Config // of clients; nil without TLS
-}
-
-// HTTP returns a client that uses the certificates of clients, if there are some, and
-// a new connection for each request.
-func (a Access) HTTP(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Client {
-	return outside.HTTP(dial, a.settings)
-}
-
-// settings returns the settings of a new connection, or nil without TLS.
-func (a Access) settings() *tls.Config {
-	if a.TLS == nil {
-		return nil
-	}
-	return a.TLS()
-}
-
 // Cluster is a testbed.Cluster of containers.
 type Cluster struct {
 	cfg     Config
 	project *Project
-	access  Access
+	access  outside.Access
 	view    *outside.View
 
 	nodes  []string // services
@@ -336,10 +314,9 @@ func (d *Cluster) AwaitReady(ctx context.Context) error {
 	return d.project.AwaitReady(ctx, d.access.HTTP(nil), d.nodes...)
 }
 
-// Secure returns a transport that uses the cluster's certificates, if it has some. They
-// may be known only when the cluster is open.
+// Secure returns a transport that uses the cluster's certificates, if it has some.
 func (d *Cluster) Secure(t *http.Transport) http.RoundTripper {
-	return wire.SecureTransport(t, func() *tls.Config { return d.access.settings() })
+	return d.access.Secure(t)
 }
 
 // Token returns the operator's token.

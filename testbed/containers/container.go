@@ -180,16 +180,6 @@ func reachable(ip string) string {
 	return ip
 }
 
-// Address returns the address at which this machine reaches a service. A node
-// publishes one port.
-func (c Container) Address() string {
-	ports := slices.Sorted(maps.Keys(c.Ports))
-	if len(ports) == 0 {
-		return ""
-	}
-	return c.Ports[ports[0]]
-}
-
 // Logs returns what a service has written since a moment (the zero time: ever),
 // with both streams in one and the engine's time before each line.
 func (p *Project) Logs(ctx context.Context, service string, since time.Time) (string, error) {

@@ -224,28 +224,21 @@ func (n *Narrator) Close(ctx context.Context) error {
 		return n.RealCluster.Close(ctx)
 	}
 	n.begin("STOP", "the clients leave; then the cluster stops: sessions, data nodes, metas, database")
-	err := n.leave(ctx)
+	left := n.leave(ctx)
 	began := time.Now()
-	if serr := n.RealCluster.Stop(ctx); err == nil {
-		err = serr
-	}
+	stopped := n.RealCluster.Stop(ctx)
 	took := time.Since(began)
-	all, perr := n.Processes(ctx)
-	if err == nil {
-		err = perr
-	}
+	all, err := n.Processes(ctx)
+	err = errors.Join(left, stopped, err)
 	for _, p := range all {
-		if err == nil && (p.Running || p.Code != 0 || p.Signal != "") {
-			err = fmt.Errorf("%s did not stop: running %t, exit code %d %s", p.Name, p.Running, p.Code, p.Signal)
+		if p.Running || p.Code != 0 || p.Signal != "" {
+			err = errors.Join(err, fmt.Errorf("%s did not stop: running %t, exit code %d %s", p.Name, p.Running, p.Code, p.Signal))
 		}
 	}
 	if err == nil {
 		n.figure("all processes ended in", ms(took), "each with exit code 0")
 	}
-	if cerr := n.RealCluster.Close(ctx); err == nil {
-		err = cerr
-	}
-	return err
+	return errors.Join(err, n.RealCluster.Close(ctx))
 }
 
 // spread formats how many slots each data node leads.

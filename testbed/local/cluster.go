@@ -3,7 +3,6 @@ package local
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -54,8 +53,7 @@ type Cluster struct {
 	cluster *supervisor.Cluster
 	nodes   *supervisor.Handle
 	ended   chan error
-	tls     func() *tls.Config // of clients; nil without TLS
-	token   string             // the operator's
+	access  outside.Access
 
 	doing    sync.Mutex     // held by Do: one action at a time, apart from an operator's commands
 	stopping map[string]int // pids of nodes that were asked to stop; only Do uses it
@@ -89,7 +87,7 @@ func Attach(nodes *supervisor.Handle, dir string) (*Cluster, error) {
 	d := New(Config{Dir: dir, Direct: true})
 	if folder := nodes.TLSDir(); folder != "" {
 		var err error
-		if d.tls, err = client.TLSFolder(folder, nil); err != nil {
+		if d.access.TLS, err = client.TLSFolder(folder, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -108,9 +106,9 @@ func (d *Cluster) size(c testbed.Size) testbed.Size {
 
 // Open starts the processes, unless they are running already.
 func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
-	d.view = &outside.View{Nodes: d.Addresses, HTTP: outside.HTTP(nil, d.settings), Token: d.Token}
+	d.view = &outside.View{Nodes: d.Addresses, HTTP: d.access.HTTP(nil), Token: d.Token}
 	if d.nodes != nil {
-		d.token = d.nodes.Token()
+		d.access.Token = d.nodes.Token()
 		return nil
 	}
 	cfg := supervisor.DefaultConfig()
@@ -132,9 +130,9 @@ func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
 		return err
 	}
 	d.nodes = d.cluster.Handle()
-	d.token = d.nodes.Token()
+	d.access.Token = d.nodes.Token()
 	if d.cfg.TLS { // issued by New
-		if d.tls, err = client.TLSFolder(d.nodes.TLSDir(), nil); err != nil {
+		if d.access.TLS, err = client.TLSFolder(d.nodes.TLSDir(), nil); err != nil {
 			return err
 		}
 	}
@@ -148,19 +146,11 @@ func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
 
 // Secure returns a transport that uses the cluster's certificates, if it has some.
 func (d *Cluster) Secure(t *http.Transport) http.RoundTripper {
-	return wire.SecureTransport(t, d.settings)
-}
-
-// settings returns the settings of a new connection, or nil without TLS.
-func (d *Cluster) settings() *tls.Config {
-	if d.tls == nil {
-		return nil
-	}
-	return d.tls()
+	return d.access.Secure(t)
 }
 
 // Token returns the operator's token, "" if the cluster has none.
-func (d *Cluster) Token() string { return d.token }
+func (d *Cluster) Token() string { return d.access.Token }
 
 // detour puts a proxy in front of a process. It returns the address to
 // advertise and the address from which the process is to dial.
@@ -235,7 +225,7 @@ func (d *Cluster) ClientConfig(host string) (client.Config, error) {
 		}
 	}
 	slices.Sort(sessions)
-	return client.Config{Name: host, Sessions: sessions, Network: network, Token: d.Token(), TLSFrom: d.tls}, nil
+	return client.Config{Name: host, Sessions: sessions, Network: network, Token: d.Token(), TLSFrom: d.access.TLS}, nil
 }
 
 // Events reads the nodes' trace files. The times can be compared because all

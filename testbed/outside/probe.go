@@ -25,6 +25,31 @@ func HTTP(dial func(ctx context.Context, network, address string) (net.Conn, err
 	return &http.Client{Transport: wire.SecureTransport(t, settings)}
 }
 
+// Access is how the nodes of a cluster are reached. Its fields may be set after HTTP and
+// Secure were called, before the first request.
+type Access struct {
+	Token string             // the operator's
+	TLS   func() *tls.Config // of clients; nil without TLS
+}
+
+// HTTP is the function HTTP with the certificates of clients, if there are some.
+func (a *Access) HTTP(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Client {
+	return HTTP(dial, a.settings)
+}
+
+// Secure returns a transport that uses the certificates of clients, if there are some.
+func (a *Access) Secure(t *http.Transport) http.RoundTripper {
+	return wire.SecureTransport(t, a.settings)
+}
+
+// settings returns the settings of a new connection, or nil without TLS.
+func (a *Access) settings() *tls.Config {
+	if a.TLS == nil {
+		return nil
+	}
+	return a.TLS()
+}
+
 // Condition is what a node reports about itself.
 type Condition struct {
 	Ready       bool

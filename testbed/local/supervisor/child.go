@@ -23,13 +23,13 @@ type child struct {
 	saved   func() error // saves the cluster's state; run calls it after each change
 
 	starts   chan chan error // requests to run to start the process
-	stopping chan struct{}   // closed by the cluster: no process is started any more
+	stopping <-chan struct{} // closed by the cluster: no process is started any more
 
 	mu  sync.Mutex // guards rec
 	rec record
 }
 
-func newChild(s spec, cfg Config, stopping chan struct{}, saved func() error) *child {
+func newChild(s spec, cfg Config, stopping <-chan struct{}, saved func() error) *child {
 	return &child{
 		spec: s, dir: cfg.Dir, restart: cfg.Restart, log: cfg.Logger.Named(s.Name), saved: saved,
 		starts: make(chan chan error), stopping: stopping,

@@ -44,11 +44,11 @@ type Cluster struct {
 	children []*child
 	self     processID
 
-	started  chan struct{} // closed by Run when each process was started once or could not be
-	stopping chan struct{} // closed once, when the stop begins
-	hurry    chan struct{} // closed once, when all running processes are to be killed
-	stopOnce sync.Once     // closes stopping
-	nowOnce  sync.Once     // closes hurry
+	started   chan struct{}      // closed by Run when each process was started once or could not be
+	stopping  context.Context    // ends when the stop begins
+	hurry     context.Context    // ends when all running processes are to be killed
+	beginStop context.CancelFunc // ends stopping
+	killAll   context.CancelFunc // ends hurry
 
 	saving   sync.Mutex // serialises the writes of cluster.json; only other writers wait for it
 	failed   string     // why the cluster could not be started, or stopped; guarded by saving
@@ -89,9 +89,10 @@ func New(cfg Config) (*Cluster, error) {
 	}
 	c := &Cluster{
 		cfg: cfg, lock: lock, claims: newClaims(cfg.Dir),
-		started: make(chan struct{}), stopping: make(chan struct{}),
-		hurry: make(chan struct{}),
+		started: make(chan struct{}),
 	}
+	c.stopping, c.beginStop = context.WithCancel(context.Background())
+	c.hurry, c.killAll = context.WithCancel(context.Background())
 	if err := c.prepare(); err != nil {
 		c.claims.release()
 		lock.Close()
@@ -121,7 +122,7 @@ func (c *Cluster) prepare() error {
 	}
 	c.dsn = dsn
 	for _, s := range specs {
-		c.children = append(c.children, newChild(s, c.cfg, c.stopping, c.save))
+		c.children = append(c.children, newChild(s, c.cfg, c.stopping.Done(), c.save))
 	}
 	c.self = identify(os.Getpid())
 	if c.listener, err = listenControl(c.cfg.Dir); err != nil {
@@ -174,7 +175,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 	err := c.startAll(ctx)
 	close(c.started)
 	select {
-	case <-c.stopping:
+	case <-c.stopping.Done():
 		err = nil // a process that was not started because of the stop is not a failure
 	default:
 		if err != nil {
@@ -187,7 +188,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		c.Stop(false)
-	case <-c.stopping:
+	case <-c.stopping.Done():
 	}
 	err = errors.Join(err, c.stopAll())
 	closeControl(control)
@@ -208,7 +209,7 @@ func (c *Cluster) runFolderWatch() {
 	for {
 		select {
 		case <-tick.C:
-		case <-c.stopping:
+		case <-c.stopping.Done():
 			return
 		}
 		there, err := os.Stat(c.lock.Name())
@@ -242,24 +243,10 @@ func (c *Cluster) startAll(ctx context.Context) error {
 // stopAll stops the running processes. A Stop(true) during a graceful stop
 // makes it kill them.
 func (c *Cluster) stopAll() error {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	var watch sync.WaitGroup
-	watch.Go(func() {
-		select {
-		case <-c.hurry:
-			cancel()
-		case <-ctx.Done():
-		}
-	})
-	defer watch.Wait()
-	defer cancel()
-	select {
-	case <-c.hurry:
+	if c.hurry.Err() != nil {
 		return stop(context.Background(), c.records(), c.cfg, true)
-	default:
-		return stop(ctx, c.records(), c.cfg, false)
 	}
+	return stop(c.hurry, c.records(), c.cfg, false)
 }
 
 // Stop begins to stop the cluster and returns at once. The stop is graceful, or
@@ -267,9 +254,9 @@ func (c *Cluster) stopAll() error {
 // graceful stop that is in progress.
 func (c *Cluster) Stop(now bool) {
 	if now {
-		c.nowOnce.Do(func() { close(c.hurry) })
+		c.killAll()
 	}
-	c.stopOnce.Do(func() { close(c.stopping) })
+	c.beginStop()
 }
 
 // Started returns a channel that is closed when each process was started once
@@ -366,19 +353,10 @@ func migrate(ctx context.Context, dsn string, waiting func(time.Duration, error)
 func (c *Cluster) migrated(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ended := make(chan error, 1)
-	go func() { // joined below
-		ended <- c.cfg.Migrate(ctx, c.dsn, func(waited time.Duration, why error) {
-			if waited > 0 { // its own database needs a moment
-				c.cfg.Logger.Warn("the database is not there yet", "waited", waited, "error", why)
-			}
-		})
-	}()
-	select {
-	case err := <-ended:
-		return err
-	case <-c.stopping:
-		cancel()
-		return <-ended
-	}
+	defer context.AfterFunc(c.stopping, cancel)()
+	return c.cfg.Migrate(ctx, c.dsn, func(waited time.Duration, why error) {
+		if waited > 0 { // its own database needs a moment
+			c.cfg.Logger.Warn("the database is not there yet", "waited", waited, "error", why)
+		}
+	})
 }

@@ -343,20 +343,15 @@ func tokenArgs(cfg Config) ([]string, error) {
 	return nil, nil
 }
 
-// newTokens returns the lines of new tokens, one for each right.
-func newTokens() (lines string) {
-	for r := rights.Operator; r >= rights.Read; r-- {
-		lines += fmt.Sprintln(r, "local", rand.Text())
-	}
-	return lines
-}
-
 // drawTokens writes the tokens of a new cluster. Those that a folder has stay as
 // they are, so that applications keep theirs over a restart.
 func drawTokens(dir string) error {
 	tokens, err := rights.ReadFile(TokensPath(dir))
 	if errors.Is(err, fs.ErrNotExist) {
-		text := "# The tokens of this cluster, RIGHT NAME TOKEN: see SECURITY.md. A change is noticed within seconds.\n" + newTokens()
+		text := "# The tokens of this cluster, RIGHT NAME TOKEN: see SECURITY.md. A change is noticed within seconds.\n"
+		for r := rights.Operator; r >= rights.Read; r-- {
+			text += fmt.Sprintln(r, "local", rand.Text())
+		}
 		if err := writeAside(TokensPath(dir), []byte(text)); err != nil {
 			return err
 		}
