@@ -172,10 +172,14 @@ func TestWithout_WriteThatAsksNoOwnerBreaksAPromise(t *testing.T) {
 		require.NotNil(t, broken)
 		assert.Regexp(t, `^I3 a write of meta-\d to 1\.\d is executed while "meta-\d" owns the lock row, in term 2$`, broken.ID+" "+broken.What)
 	}))
+	links, err := r.Why(t.Context(), console.Request{})
+	require.NoError(t, err)
+	assert.Equal(t, 20*time.Second, links[0].At, "when the hold ended, to the nanosecond")
+	assert.Regexp(t, `^\[   20.000s I3: a write [^]]* release meta-\d at landing [^]]* 8.000s done to the cluster: hold meta-\d at landing\]$`, fmt.Sprint(links))
 	r.end()
 	r = run(t, fmt.Sprintf(guardOut, "1"))
 	assert.Contains(t, r.to(t, Violation), "no violation")
-	for _, wrong := range []console.Request{{Do: "without", Value: "lunch"}, {Do: "hold", Node: "meta-1", Peer: "lunch", Value: "1"}, {Do: "hold", Node: "meta-1", Peer: "landing", Value: "x"}} {
+	for _, wrong := range []console.Request{{Do: "without", Value: "lunch"}, {Do: "hold", Node: "meta-1", Peer: "lunch", Value: "1"}, {Do: "hold", Node: "meta-1", Peer: "landing", Value: "x"}, {Do: "hold", Node: "lunch", Peer: "landing", Value: "1"}} {
 		assert.Error(t, r.Act(t.Context(), wrong))
 	}
 }

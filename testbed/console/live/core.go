@@ -100,8 +100,10 @@ func (s *Source) Broken() *console.Broken {
 
 // Violation returns the first violation, at its time since a moment; "": there is none.
 func (s *Source) Violation(since time.Time) (id string, v check.Violation) {
-	if b := s.Broken(); b != nil {
-		id, v = b.ID, check.Violation{At: time.UnixMilli(b.At + 1).Sub(since), What: b.What, Evidence: b.Evidence} // whole milliseconds are known
+	s.record.mu.Lock()
+	defer s.record.mu.Unlock()
+	if b := s.record.broken; b != nil {
+		id, v = b.ID, check.Violation{At: s.record.brokenAt.Sub(since), What: b.What, Evidence: b.Evidence}
 	}
 	return id, v
 }
