@@ -158,7 +158,7 @@ func TestStep_StopsAtABrokenPromise(t *testing.T) {
 	links, err := r.Why(t.Context(), console.Request{})
 	require.NoError(t, err)
 	assert.Contains(t, links[0].What, "meta-9")
-	assert.Equal(t, "meta-9 becomes the leader of term 1; nothing reached it at that instant", links[1].What)
+	assert.Equal(t, "meta-9 becomes the leader of term 1; nothing reached meta-9 at that instant", links[1].What)
 }
 
 // guardOut is the start of the tour's last step. A write of the leader waits at the database

@@ -153,7 +153,7 @@ func TestPlayer_ShowsWhatLedToIt(t *testing.T) {
 		messages := s.state().Messages
 		won := messages[len(messages)-1]
 		s.act("between", "client-1,session-1")
-		assert.Equal(t, []string{"meta-2 asks db: SQL win witness; nothing reached it at that instant"}, ask(fmt.Sprint(won.ID)))
+		assert.Equal(t, []string{"meta-2 asks db: SQL win witness; nothing reached meta-2 at that instant"}, ask(fmt.Sprint(won.ID)))
 		now := s.state()
 		assert.True(t, now.Why)
 		assert.Equal(t, []string{"client-1", "session-1", "meta-2", "db"}, now.Playback.Between)
