@@ -184,6 +184,14 @@ func TestWithout_WriteThatAsksNoOwnerBreaksAPromise(t *testing.T) {
 	}
 }
 
+// A scenario that fails while every promise holds: no meta may take over in it.
+func TestWhy_OfAScenarioThatFails(t *testing.T) {
+	r := run(t, "1~7*hold*meta-1*swapping*30~7*hold*meta-2*swapping*30~7*hold*meta-3*swapping*30~7*scenario***f01-kill-the-leader~62")
+	links, err := r.Why(t.Context(), console.Request{})
+	require.NoError(t, err)
+	assert.Regexp(t, `^\[ *\d+\.\d+s f01-kill-the-leader: line \d+: expect new leader [^]]* done to the cluster: `, fmt.Sprint(links))
+}
+
 // TestOneStartOneState plays a run with acts and steps, and then its start.
 func TestOneStartOneState(t *testing.T) {
 	if !simulated.OneTrace {

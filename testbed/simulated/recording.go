@@ -191,7 +191,7 @@ func (r *Recording) Write(to io.Writer, result *scenario.Result) error {
 			return err
 		}
 	}
-	return w.Close(journal.Result{Failures: result.Failures, Verdicts: result.Verdicts})
+	return w.Close(journal.Result{Failures: result.Failures, FailedAt: result.FailedAt, Verdicts: result.Verdicts})
 }
 
 // Records returns what was recorded until the end of a history, with its entries, in the

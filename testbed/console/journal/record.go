@@ -59,6 +59,7 @@ const (
 
 // Result is how the run ended.
 type Result struct {
-	Failures []string // expectations that were not met, and actions that failed
+	Failures []string      // expectations that were not met, and actions that failed
+	FailedAt time.Duration // when the first of them did
 	Verdicts []check.Verdict
 }

@@ -60,7 +60,8 @@ func Why(records []Record, began time.Time, n int) []Link {
 	return newSearch(records, began, records[n].At).walk(nil, []int{n})
 }
 
-// WhyBroken is Why for a violation, which is the first link.
+// WhyBroken is Why for a violation, or for what failed otherwise; it is the first link. If no
+// entry shows it, the newest fault in effect led to it, or else the last act.
 func WhyBroken(records []Record, began time.Time, id string, v check.Violation) []Link {
 	s, from := newSearch(records, began, v.At), []int(nil)
 	for n, r := range s.records {
@@ -68,10 +69,17 @@ func WhyBroken(records []Record, began time.Time, id string, v check.Violation) 
 			from = append(from, n)
 		}
 	}
+	what := id + ": " + v.What
 	if len(from) == 0 {
 		from = s.fault(len(s.records), v.At, func(testbed.Action) bool { return true })
 	}
-	return s.walk([]Link{{Record: -1, Asked: -1, At: v.At, What: id + ": " + v.What, kept: true}}, from[max(0, len(from)-3):])
+	if len(from) == 0 {
+		from = s.last(len(s.records), s.faults, func(int) bool { return true })
+	}
+	if len(from) == 0 {
+		what += "; nothing was done before it"
+	}
+	return s.walk([]Link{{Record: -1, Asked: -1, At: v.At, What: what, kept: true}}, from[max(0, len(from)-3):])
 }
 
 // place is a host at an instant.

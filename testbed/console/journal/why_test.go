@@ -97,6 +97,10 @@ func TestWhyBroken_LeadsToWhatWasHeldAndToTheHold(t *testing.T) {
 
 	links = journal.WhyBroken(r.records, beginning, "L1", check.Violation{At: 2 * time.Second, What: "no entry shows it"})
 	assert.Equal(t, []string{"L1: no entry shows it", "done to the cluster: hold meta-1 at landing"}, told(t, links))
+	links = journal.WhyBroken(r.records[len(r.records)-2:], beginning, "L1", check.Violation{At: 9 * time.Second, What: "every fault has ended"})
+	assert.Equal(t, []string{"L1: every fault has ended", "done to the cluster: release meta-1 at landing"}, told(t, links))
+	links = journal.WhyBroken(nil, beginning, "L1", check.Violation{What: "by itself"})
+	assert.Equal(t, []string{"L1: by itself; nothing was done before it"}, told(t, links))
 }
 
 func TestWhy_IsBoundedAndKeepsItsBeginning(t *testing.T) {

@@ -282,6 +282,7 @@ func (s *Source) spawn(f func(ctx context.Context)) error {
 		return errors.New("the console is not running")
 	}
 	ctx := s.work
+	s.failed = failure{}
 	s.running.Go(func() { f(ctx) })
 	return nil
 }

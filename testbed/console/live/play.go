@@ -195,6 +195,9 @@ func (p *playing) play(ctx context.Context, of scenario.Scenario, number int) {
 			}
 		default:
 			shown.Result = result.Problems()
+			if len(result.Failures) > 0 {
+				p.of.failed = failure{result.History.Began.Add(result.FailedAt), of.Name, result.Failures[0]} // show holds of.mu
+			}
 		}
 	})
 }

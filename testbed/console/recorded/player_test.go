@@ -163,6 +163,18 @@ func TestPlayer_ShowsWhatLedToIt(t *testing.T) {
 	})
 }
 
+func TestPlayer_ShowsWhatLedToAFailureWithoutAViolation(t *testing.T) {
+	records, result := failover(false)
+	result.Failures, result.FailedAt = []string{"line 4: expect full within 1s: 3 are missing"}, 2500*time.Millisecond
+	p := player(t, records, result)
+	require.NoError(t, p.Act(t.Context(), console.Request{Do: "seek", Value: "3000"}))
+	links, err := p.Why(t.Context(), console.Request{})
+	require.NoError(t, err)
+	require.Len(t, links, 2)
+	assert.Equal(t, "    2.500s failover: line 4: expect full within 1s: 3 are missing", links[0].String())
+	assert.Equal(t, "done to the cluster: pause session-1", links[1].What, "which lasts")
+}
+
 func TestPlayer_StepsAndSeeks(t *testing.T) {
 	play(t, false, func(s shown) {
 		now := s.state()
