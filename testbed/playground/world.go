@@ -64,7 +64,7 @@ func New(start Start, bubble func(func())) *World {
 		Events []console.Event
 	}{})
 	return &World{
-		start: start, bubble: bubble, jobs: make(chan func(*inside)), over: make(chan struct{}), checks: make(chan check), done: make(chan struct{}),
+		start: start, bubble: bubble, guards: guards{holds: map[testbed.Action]int{}}, jobs: make(chan func(*inside)), over: make(chan struct{}), checks: make(chan check), done: make(chan struct{}),
 		wake: signal.New(), acts: start.Acts, pace: Pace{Speed: 1},
 	}
 }
@@ -75,6 +75,7 @@ type inside struct {
 	cluster *simulated.Cluster
 	source  *live.Source
 	passed  *simulated.Recording // the newest messages
+	nodes   []string
 	began   time.Time
 	next    int           // of World.acts: the first that is not done
 	fine    time.Duration // until then a quantum is a fineQuantum
@@ -88,11 +89,11 @@ type inside struct {
 func (w *World) play(hub *console.Hub) error {
 	simulated.SeedBubble(w.start.Seed)
 	b := &inside{w: w, began: time.Now(), passed: &simulated.Recording{Without: watcher, Keep: messagesKept}}
-	w.guards.gate = trace.NewGate(b.claim)
 	b.cluster = simulated.New(simulated.Options{Tap: w.tap, Recording: b.passed, Rewrite: w.guards.rewrite})
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	size := testbed.Size{Seed: w.start.Seed, Metas: w.start.Metas, Sessions: w.start.Sessions, Datas: w.start.Datas, Lease: leaseOf}.WithDefaults()
+	b.nodes = size.Nodes()
 	web := &http.Client{}
 	b.source = live.New(live.Config{
 		Title: fmt.Sprintf("a cluster in this page, seed %d", w.start.Seed), HTTP: web, Cluster: b.cluster, Ends: true, Claims: true, Aside: w.aside, Entries: entriesKept,
@@ -101,7 +102,7 @@ func (w *World) play(hub *console.Hub) error {
 	})
 	taken := sync.OnceFunc(func() { close(w.over) })
 	defer taken()
-	if err := b.cluster.Open(ctx, size, w.guards.gate); err != nil {
+	if err := b.cluster.Open(ctx, size, trace.NewGate(b.claim)); err != nil {
 		return err
 	}
 	transport := &http.Transport{DialContext: b.cluster.Dial(watcher)}
@@ -206,7 +207,7 @@ func (b *inside) act(ctx context.Context, r console.Request) error {
 	if r.Node == "leader" {
 		r.Node = b.cluster.Observe(ctx).Leader
 	}
-	if ours, err := b.w.guards.act(r); ours {
+	if ours, err := b.w.guards.act(r, b.nodes, b.source.Do); ours {
 		return err
 	}
 	return b.source.Act(ctx, r)

@@ -158,7 +158,7 @@ func TestStep_StopsAtABrokenPromise(t *testing.T) {
 	links, err := r.Why(t.Context(), console.Request{})
 	require.NoError(t, err)
 	assert.Contains(t, links[0].What, "meta-9")
-	assert.Equal(t, "meta-9 becomes the leader of term 1; nothing reached it at that instant", links[1].What)
+	assert.Equal(t, "meta-9 becomes the leader of term 1; nothing reached meta-9 at that instant", links[1].What)
 }
 
 // guardOut is the start of the tour's last step. A write of the leader waits at the database
@@ -172,12 +172,24 @@ func TestWithout_WriteThatAsksNoOwnerBreaksAPromise(t *testing.T) {
 		require.NotNil(t, broken)
 		assert.Regexp(t, `^I3 a write of meta-\d to 1\.\d is executed while "meta-\d" owns the lock row, in term 2$`, broken.ID+" "+broken.What)
 	}))
+	links, err := r.Why(t.Context(), console.Request{})
+	require.NoError(t, err)
+	assert.Equal(t, 20*time.Second, links[0].At, "when the hold ended, to the nanosecond")
+	assert.Regexp(t, `^\[   20.000s I3: a write [^]]* release meta-\d at landing [^]]* 8.000s done to the cluster: hold meta-\d at landing\]$`, fmt.Sprint(links))
 	r.end()
 	r = run(t, fmt.Sprintf(guardOut, "1"))
 	assert.Contains(t, r.to(t, Violation), "no violation")
-	for _, wrong := range []console.Request{{Do: "without", Value: "lunch"}, {Do: "hold", Node: "meta-1", Peer: "lunch", Value: "1"}, {Do: "hold", Node: "meta-1", Peer: "landing", Value: "x"}} {
+	for _, wrong := range []console.Request{{Do: "without", Value: "lunch"}, {Do: "hold", Node: "meta-1", Peer: "lunch", Value: "1"}, {Do: "hold", Node: "meta-1", Peer: "landing", Value: "x"}, {Do: "hold", Node: "lunch", Peer: "landing", Value: "1"}} {
 		assert.Error(t, r.Act(t.Context(), wrong))
 	}
+}
+
+// A scenario that fails while every promise holds: no meta may take over in it.
+func TestWhy_OfAScenarioThatFails(t *testing.T) {
+	r := run(t, "1~7*hold*meta-1*swapping*30~7*hold*meta-2*swapping*30~7*hold*meta-3*swapping*30~7*scenario***f01-kill-the-leader~62")
+	links, err := r.Why(t.Context(), console.Request{})
+	require.NoError(t, err)
+	assert.Regexp(t, `^\[ *\d+\.\d+s f01-kill-the-leader: line \d+: expect new leader [^]]* done to the cluster: `, fmt.Sprint(links))
 }
 
 // TestOneStartOneState plays a run with acts and steps, and then its start.

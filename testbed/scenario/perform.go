@@ -85,7 +85,7 @@ func (p *player) perform(ctx context.Context, d testbed.Step) error {
 func (p *player) noTarget(d testbed.Step, peer testbed.Selector) {
 	p.rec.Fault(check.Fault{Action: testbed.Action{Verb: d.Verb, Node: string(d.Who), Peer: string(peer)}, Err: errNoTarget})
 	if len(p.s.Scenes) > 0 { // a scene shows nothing without it
-		p.failures = append(p.failures, fmt.Sprintf("%s: %v", d, errNoTarget))
+		p.fail("%s: %v", d, errNoTarget)
 	}
 }
 
@@ -102,7 +102,7 @@ func (p *player) actAtOnce(ctx context.Context, acts []testbed.Action, mustRefus
 	}
 	operators.Wait()
 	if mustRefuse && !slices.ContainsFunc(errs, func(err error) bool { return p.isRefusal(err) || wire.CodeOf(err) == wire.CodeNoLeader }) {
-		p.failures = append(p.failures, fmt.Sprintf("%s and %d more at once: want a refusal, got %v", acts[0], len(acts)-1, errs))
+		p.fail("%s and %d more at once: want a refusal, got %v", acts[0], len(acts)-1, errs)
 	}
 	for i, a := range acts {
 		if err := p.done(ctx, a, began, errs[i], last); err != nil {
@@ -162,17 +162,17 @@ func (p *player) done(ctx context.Context, a testbed.Action, began time.Time, er
 		if p.isRefusal(err) {
 			return nil
 		}
-		p.failures = append(p.failures, fmt.Sprintf("%s: want a refusal, got %v", a, err))
+		p.fail("%s: want a refusal, got %v", a, err)
 	}
 	if a.MustAccept && err != nil {
-		p.failures = append(p.failures, fmt.Sprintf("%s: %v", a, err))
+		p.fail("%s: %v", a, err)
 	}
 	if err != nil {
 		if errors.Is(err, testbed.ErrUnsupported) || ctx.Err() != nil {
 			return fmt.Errorf("%s: %w", a, err)
 		}
 		if !a.Verb.IsCommand() { // without the fault the scenario shows nothing
-			p.failures = append(p.failures, fmt.Sprintf("%s: %v", a, err))
+			p.fail("%s: %v", a, err)
 			return nil
 		}
 		if a.EndsFault() {
@@ -268,6 +268,6 @@ func (p *player) undoCommand(ctx context.Context, a testbed.Action) {
 	}
 	p.rec.Fault(check.Fault{Action: a, Undo: true, Err: err})
 	if err != nil && ctx.Err() == nil {
-		p.failures = append(p.failures, fmt.Sprintf("%s, after all faults were healed: %v", a, err))
+		p.fail("%s, after all faults were healed: %v", a, err)
 	}
 }

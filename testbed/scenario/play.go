@@ -17,9 +17,10 @@ import (
 // Result is the outcome of one run.
 type Result struct {
 	Scenario Scenario
-	Skipped  string   // why it was not played; "" if it was
-	Failures []string // expectations that were not met, and actions that failed
-	Late     []string // those of Failures that were not met within their time: too slow, not wrong
+	Skipped  string        // why it was not played; "" if it was
+	Failures []string      // expectations that were not met, and actions that failed
+	FailedAt time.Duration // when the first of them did, since the scenario began
+	Late     []string      // those of Failures that were not met within their time: too slow, not wrong
 	History  *check.History
 	Verdicts []check.Verdict
 	Figures  []check.Figure
@@ -68,7 +69,7 @@ func Play(ctx context.Context, s Scenario, d testbed.Cluster, narrators ...Narra
 	}
 	r.History = rec.History(p.can.Events || hasEvents)
 	if err == nil { // before the cluster is closed, which may fail
-		r.Failures, r.Late = p.failures, p.late
+		r.Failures, r.FailedAt, r.Late = p.failures, p.failedAt, p.late
 		r.Verdicts = check.Run(r.History)
 		r.Figures = check.Figures(r.History, s.Figures)
 	}
@@ -300,7 +301,7 @@ func (p *player) sample(ctx context.Context) testbed.Snapshot {
 	p.open = slices.DeleteFunc(p.open, func(o *openExpectation) bool {
 		done, failure := p.evaluate(o, now)
 		if failure != nil && !o.progress {
-			p.failures = append(p.failures, failure.Error())
+			p.fail("%w", failure)
 			if o.For == 0 {
 				p.late = append(p.late, failure.Error())
 			}
@@ -323,6 +324,14 @@ func (p *player) sample(ctx context.Context) testbed.Snapshot {
 		return true
 	})
 	return now
+}
+
+// fail notes an expectation that was not met, or an action that failed.
+func (p *player) fail(format string, values ...any) {
+	if len(p.failures) == 0 {
+		p.failedAt = time.Since(p.start)
+	}
+	p.failures = append(p.failures, fmt.Errorf(format, values...).Error())
 }
 
 func same(a, b check.Observation) bool {

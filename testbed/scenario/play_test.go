@@ -304,6 +304,7 @@ until 5s`)
 	require.Len(t, r.Failures, 1)
 	assert.Equal(t, "line 4: expect new leader within 2s: no node leads", r.Failures[0])
 	assert.Equal(t, r.Failures, r.Late)
+	assert.InDelta(t, 3*time.Second, r.FailedAt, float64(20*time.Millisecond))
 
 	r = play(t, &fakeCluster{noSuccessor: true}, "at 1s kill leader for 1s\nat 1s expect same leader for 3s")
 	require.Len(t, r.Failures, 1)

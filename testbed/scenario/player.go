@@ -37,6 +37,7 @@ type player struct {
 	members  []string               // nodes that had joined, once a burst has begun
 	compared int64                  // pairs of copies compared since the last OpCompared
 	failures []string
+	failedAt time.Duration
 	late     []string
 	acted    acted
 }

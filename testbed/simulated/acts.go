@@ -41,6 +41,10 @@ func (c *Cluster) Do(ctx context.Context, a testbed.Action) error {
 		c.net.Pause(a.Node)
 	case testbed.Resume:
 		c.net.Resume(a.Node)
+	case testbed.Hold: // a scenario's player holds by itself
+		c.gate.Hold(a.Node, a.Point)
+	case testbed.Release:
+		c.gate.Release(a.Node, a.Point)
 	case testbed.Skew:
 		c.mu.Lock()
 		c.clocks[a.Node] = a.By

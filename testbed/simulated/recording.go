@@ -3,6 +3,7 @@ package simulated
 import (
 	"cmp"
 	"io"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -29,10 +30,9 @@ type Recording struct {
 	// The network calls with its lock held, which guards these fields.
 	tap      *wiretap.Tap
 	messages []sent
-	older    []sent
-	skipped  uint64 // segments before the first one of messages
-	total    int    // messages, those that are not kept too
-	segments []int  // the index in messages, plus one, of the last message in each segment
+	dropped  int    // messages before the first one of them
+	segments []int  // the number of the last message in each segment, from 1
+	skipped  uint64 // segments before the first one of them
 	chained  func(simnet.Sent)
 
 	ended atomic.Bool // the cluster is being closed, which is no part of it
@@ -46,7 +46,7 @@ type sent struct {
 	wiretap.Message
 	from, to string
 	at       time.Time
-	before   int // the message before it in its segment, as in Recording.segments
+	before   int // the number of the one before it in its segment; 0: there is none
 	fate     journal.Fate
 	took     time.Duration
 }
@@ -68,13 +68,13 @@ func (r *Recording) sent(s simnet.Sent) {
 	if r.chained != nil {
 		r.chained(s)
 	}
-	if r.ended.Load() || s.Segment < r.skipped || r.Without != "" && (host(s.From) == r.Without || host(s.To) == r.Without) {
+	if r.ended.Load() || r.Without != "" && (host(s.From) == r.Without || host(s.To) == r.Without) {
 		return
 	}
-	if r.Keep > 0 && len(r.messages) >= r.Keep {
-		r.older, r.messages, r.segments, r.skipped = r.messages, nil, nil, s.Segment
+	if r.Keep > 0 && len(r.messages) >= 2*r.Keep {
+		r.drop()
 	}
-	for uint64(len(r.segments)) <= s.Segment-r.skipped {
+	for r.skipped+uint64(len(r.segments)) <= s.Segment {
 		r.segments = append(r.segments, 0)
 	}
 	now := time.Now()
@@ -93,15 +93,40 @@ func (r *Recording) sent(s simnet.Sent) {
 
 // add adds a message, or a part of one that was sent at this instant.
 func (r *Recording) add(s simnet.Sent, now time.Time, m wiretap.Message) {
-	for i := r.segments[s.Segment-r.skipped]; i > 0; i = r.messages[i-1].before {
-		if same := &r.messages[i-1]; same.SameConversation(m) {
+	for same := range r.in(s.Segment) {
+		if same.SameConversation(m) {
 			same.Add(m)
 			return
 		}
 	}
-	r.messages = append(r.messages, sent{Message: m, from: host(s.From), to: host(s.To), at: now, before: r.segments[s.Segment-r.skipped]})
-	r.total++
-	r.segments[s.Segment-r.skipped] = len(r.messages)
+	r.messages = append(r.messages, sent{Message: m, from: host(s.From), to: host(s.To), at: now})
+	if s.Segment >= r.skipped {
+		last := &r.segments[s.Segment-r.skipped]
+		*last, r.messages[len(r.messages)-1].before = r.dropped+len(r.messages), *last
+	}
+}
+
+// in are the messages of a segment, the last one first.
+func (r *Recording) in(segment uint64) iter.Seq[*sent] {
+	return func(yield func(*sent) bool) {
+		if segment < r.skipped || segment-r.skipped >= uint64(len(r.segments)) {
+			return
+		}
+		for n := r.segments[segment-r.skipped]; n > r.dropped; {
+			m := &r.messages[n-r.dropped-1]
+			if n = m.before; !yield(m) {
+				return
+			}
+		}
+	}
+}
+
+// drop drops the older half of the messages, and the segments before the first one that has
+// others.
+func (r *Recording) drop() {
+	r.messages, r.dropped = slices.Clone(r.messages[r.Keep:]), r.dropped+r.Keep
+	n := max(0, slices.IndexFunc(r.segments, func(last int) bool { return last > r.dropped }))
+	r.segments, r.skipped = slices.Clone(r.segments[n:]), r.skipped+uint64(n)
 }
 
 // host returns the host of an address.
@@ -117,18 +142,17 @@ func (r *Recording) Newest() (total int, what string) {
 		m := r.messages[n-1]
 		what = m.from + " to " + m.to + ": " + m.What()
 	}
-	return r.total, what
+	return r.dropped + len(r.messages), what
 }
 
 // fate records what became of a segment. Of a segment that is served in pieces the
 // last one counts.
 func (r *Recording) fate(segment uint64, arrived bool) {
-	if r.ended.Load() || segment < r.skipped || segment-r.skipped >= uint64(len(r.segments)) {
+	if r.ended.Load() {
 		return
 	}
 	now := time.Now()
-	for i := r.segments[segment-r.skipped]; i > 0; i = r.messages[i-1].before {
-		m := &r.messages[i-1]
+	for m := range r.in(segment) {
 		m.took, m.fate = now.Sub(m.at), journal.Lost
 		if arrived {
 			m.fate = journal.Arrived
@@ -167,7 +191,7 @@ func (r *Recording) Write(to io.Writer, result *scenario.Result) error {
 			return err
 		}
 	}
-	return w.Close(journal.Result{Failures: result.Failures, Verdicts: result.Verdicts})
+	return w.Close(journal.Result{Failures: result.Failures, FailedAt: result.FailedAt, Verdicts: result.Verdicts})
 }
 
 // Records returns what was recorded until the end of a history, with its entries, in the
@@ -178,9 +202,9 @@ func (r *Recording) Records(h *check.History) []journal.Record {
 	for i, e := range h.Entries {
 		records = append(records, journal.Record{At: e.At, Entry: &h.Entries[i]})
 	}
-	for _, m := range slices.Concat(r.older, r.messages) {
+	for _, m := range r.messages {
 		records = append(records, journal.Record{At: since(m.at), Message: &journal.Message{
-			From: m.from, To: m.to, Conn: m.Conn, What: m.What(), Kind: m.Kind, Bytes: m.Bytes, Fate: m.fate, Took: m.took,
+			From: m.from, To: m.to, Conn: m.Conn, Stream: m.Stream, What: m.What(), Kind: m.Kind, Bytes: m.Bytes, Fate: m.fate, Took: m.took,
 		}})
 	}
 	for i, s := range r.states {

@@ -2,6 +2,7 @@ package simulated_test
 
 import (
 	"bytes"
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -14,6 +15,8 @@ import (
 	"conclave/testbed/console/journal"
 	"conclave/testbed/scenario"
 	"conclave/testbed/simulated"
+	"conclave/testbed/simulated/simnet"
+	"conclave/testbed/simulated/wiretap"
 )
 
 // recorded plays a scenario and reads its recording.
@@ -64,6 +67,26 @@ func TestRecording_HasTheWholeRun(t *testing.T) {
 			leaders[x.State.Leader] = true
 		}
 	}
+	answers, wrong := 0, 0
+	for n, x := range r.Records {
+		if x.Message == nil || x.Message.Kind != journal.Answer || x.At > 0 { // many calls on one connection are made when the nodes start
+			continue
+		}
+		request := n - 1
+		for ; request >= 0; request-- {
+			q := r.Records[request]
+			if m := q.Message; m != nil && m.Kind == journal.Request && m.Conn == x.Message.Conn && m.Stream == x.Message.Stream && q.At+m.Took <= x.At {
+				break // the last one of the call that had arrived
+			}
+		}
+		if asked := journal.Why(r.Records, r.Began, n)[0].Asked; asked >= 0 { // otherwise a decision, or a statement, led to it
+			if answers++; asked != request {
+				wrong++
+			}
+		}
+	}
+	assert.Greater(t, answers, 100)
+	assert.Zero(t, wrong, "requests of %d answers", answers)
 	var want []string
 	for _, e := range result.History.Entries {
 		want = append(want, e.String())
@@ -84,6 +107,47 @@ func TestRecording_HasTheWholeRun(t *testing.T) {
 	again, err := scenario.Parse(r.Name, r.Text)
 	require.NoError(t, err, "the scenario can be played again")
 	assert.Len(t, again.Lines, len(s.Lines))
+}
+
+// TestRecording_OfTheNewestReadsEveryByte compares it with a tap that never drops anything: a
+// connection of which bytes are missed cannot be read any more.
+func TestRecording_OfTheNewestReadsEveryByte(t *testing.T) {
+	s, err := scenario.Parse("newest", "clients 2 names 2 every 50ms\nuntil 3s")
+	require.NoError(t, err)
+	s.Cluster.Seed = 1
+	const kept = 100
+	recording, tap := &simulated.Recording{Keep: kept}, wiretap.New()
+	type part struct {
+		segment      uint64
+		conn         int
+		stream       uint32
+		answer, call string
+	}
+	all, differed := map[part]bool{}, 0
+	r, err := simulated.Play(t, s, simulated.Options{Recording: recording, Tap: func(x simnet.Sent) {
+		if total, _ := recording.Newest(); differed == 0 && total != len(all) {
+			differed = total
+		}
+		messages := tap.Sent(x.From, x.To, x.Data)
+		if x.What != "" {
+			messages = append(messages, tap.Ended(x.From, x.To, x.What))
+		}
+		for _, m := range messages {
+			all[part{x.Segment, m.Conn, m.Stream, fmt.Sprint(m.Kind), m.Call}] = true
+		}
+	}})
+	require.NoError(t, err)
+	total, _ := recording.Newest()
+	assert.Greater(t, total, 20*kept)
+	assert.Equal(t, total, differed, "they differ when the cluster is closed, and not before")
+	sent := 0
+	for _, x := range recording.Records(r.History) {
+		if x.Message != nil {
+			sent++
+		}
+	}
+	assert.GreaterOrEqual(t, sent, kept)
+	assert.LessOrEqual(t, sent, 2*kept)
 }
 
 // The checkers find in a recording what they found in the run.

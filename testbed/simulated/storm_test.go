@@ -132,14 +132,18 @@ func (y tally) String() string {
 		y.played, y.from, y.failed, y.virtual.Hours(), took.Seconds(), y.virtual.Hours()/max(took.Minutes(), 1e-9))
 }
 
-// because logs what led to the first violation of each kind in a run, which is played
-// again and recorded for that.
+// because logs what led to the first violation of each kind in a run, and to what failed
+// otherwise. The run is played again and recorded for that.
 func because(t *testing.T, r *scenario.Result) {
 	var recording simulated.Recording
 	again, err := simulated.Play(t, r.Scenario, simulated.Options{Recording: &recording})
 	require.NoError(t, err)
 	records := recording.Records(again.History)
-	for _, v := range again.Verdicts {
+	verdicts := again.Verdicts
+	if len(again.Failures) > 0 {
+		verdicts = append(verdicts, check.Verdict{ID: again.Scenario.Name, Violations: []check.Violation{{At: again.FailedAt, What: again.Failures[0]}}})
+	}
+	for _, v := range verdicts {
 		if len(v.Violations) == 0 {
 			continue
 		}

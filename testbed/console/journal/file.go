@@ -16,7 +16,7 @@ import (
 
 // version is that of the format; it is raised with every change. A file of another
 // one is refused.
-const version = 4
+const version = 5
 
 // head is the first line.
 type head struct {

@@ -171,15 +171,16 @@ func TestOpen_SaysWhatIsWrong(t *testing.T) {
 		{"empty", nil, "not a recording of conclave"},
 		{"another file", []byte(strings.Repeat("at 1s kill leader\n", 10)), "not a recording of conclave"},
 		{"another file in gzip", zipped(t, "at 1s kill leader\n"), "not a recording of conclave"},
-		{"another version", zipped(t, `{"recording": 65}`), "its format is version 65; this program reads version 4"},
+		{"the version before", zipped(t, `{"recording": 4}`), "its format is version 4; this program reads version 5"},
+		{"another version", zipped(t, `{"recording": 65}`), "its format is version 65; this program reads version 5"},
 		{"cut short", good[:len(good)/2], "cut short"},
 		{"cut short by its sum", good[:len(good)-3], "cut short"},
-		{"without an end", zipped(t, `{"recording": 4}`+"\n"+`{"at": 1, "message": {}}`), "cut short"},
+		{"without an end", zipped(t, `{"recording": 5}`+"\n"+`{"at": 1, "message": {}}`), "cut short"},
 		{"damaged", damaged, "damaged"},
 		{"with a wrong sum", wrongSum, "it is damaged: its checksum is wrong"},
 		{"of the version before", []byte("conclave recording\n\x01\x02{}"), "not a recording of conclave"},
-		{"not in order", zipped(t, `{"recording": 4}`+"\n"+`{"at": 1, "message": {}} {"at": 0, "message": {}} {"result": {}}`), "record 1: it has nothing, or is not in order"},
-		{"nothing", zipped(t, `{"recording": 4}`+"\n"+`{"at": 1} {"result": {}}`), "record 0: it has nothing"},
+		{"not in order", zipped(t, `{"recording": 5}`+"\n"+`{"at": 1, "message": {}} {"at": 0, "message": {}} {"result": {}}`), "record 1: it has nothing, or is not in order"},
+		{"nothing", zipped(t, `{"recording": 5}`+"\n"+`{"at": 1} {"result": {}}`), "record 0: it has nothing"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := open(c.file)
@@ -234,7 +235,7 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("no space") }
 func FuzzOpen(f *testing.F) {
 	f.Add(written(f, sample(50), journal.Result{}))
 	f.Add(written(f, nil, journal.Result{Verdicts: []check.Verdict{{ID: "I1", Violations: []check.Violation{{What: "x"}}}}}))
-	f.Add(zipped(f, `{"recording": 4} {"at": 1, "op": {"Kind": "push"}} {"result": {}}`))
+	f.Add(zipped(f, `{"recording": 5} {"at": 1, "op": {"Kind": "push"}} {"result": {}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := open(b)
 		if err != nil {

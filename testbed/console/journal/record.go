@@ -29,6 +29,7 @@ type Record struct {
 type Message struct {
 	From, To string // hosts
 	Conn     int    // the connection, numbered from 1 in the order of their first messages
+	Stream   uint32 // the call on it, of HTTP/2
 	What     string // the procedure or the kind of statement, and what the message has
 	Kind     MessageKind
 	Bytes    int
@@ -58,6 +59,7 @@ const (
 
 // Result is how the run ended.
 type Result struct {
-	Failures []string // expectations that were not met, and actions that failed
+	Failures []string      // expectations that were not met, and actions that failed
+	FailedAt time.Duration // when the first of them did
 	Verdicts []check.Verdict
 }

@@ -60,7 +60,8 @@ func Why(records []Record, began time.Time, n int) []Link {
 	return newSearch(records, began, records[n].At).walk(nil, []int{n})
 }
 
-// WhyBroken is Why for a violation, which is the first link.
+// WhyBroken is Why for a violation, or for what failed otherwise; it is the first link. If no
+// entry shows it, the newest fault in effect led to it, or else the last act.
 func WhyBroken(records []Record, began time.Time, id string, v check.Violation) []Link {
 	s, from := newSearch(records, began, v.At), []int(nil)
 	for n, r := range s.records {
@@ -68,10 +69,17 @@ func WhyBroken(records []Record, began time.Time, id string, v check.Violation) 
 			from = append(from, n)
 		}
 	}
+	what := id + ": " + v.What
 	if len(from) == 0 {
 		from = s.fault(len(s.records), v.At, func(testbed.Action) bool { return true })
 	}
-	return s.walk([]Link{{Record: -1, Asked: -1, At: v.At, What: id + ": " + v.What, kept: true}}, from[max(0, len(from)-3):])
+	if len(from) == 0 {
+		from = s.last(len(s.records), s.faults, func(int) bool { return true })
+	}
+	if len(from) == 0 {
+		what += "; nothing was done before it"
+	}
+	return s.walk([]Link{{Record: -1, Asked: -1, At: v.At, What: what, kept: true}}, from[max(0, len(from)-3):])
 }
 
 // place is a host at an instant.
@@ -145,15 +153,15 @@ func (s *search) walk(links []Link, from []int) []Link {
 		n := slices.Max(left)
 		left = slices.DeleteFunc(left, func(x int) bool { return x == n })
 		m, e, first := s.records[n].Message, s.records[n].Entry, slices.Contains(from, n)
-		causes, asked := s.causes(n), -1
-		if m != nil && m.Kind == Answer && len(causes) == 1 && s.asks(causes[0], m) {
-			asked = causes[0]
+		causes, asked, began := s.causes(n), -1, n
+		if len(causes) == 1 && s.asks(causes[0], n) {
+			asked, began = causes[0], causes[0]
 			causes = s.causes(asked)
 		} else if !first && e != nil && e.Event != nil && e.Event.Kind == trace.Extended {
 			causes = nil // each renewal is the cause of the next one
 		}
 		if m == nil || first || !setsUp(m) {
-			links = append(links, Link{n, asked, s.records[n].At, s.says(n, len(causes) == 0), first || len(causes) == 0 && e != nil && e.Fault != nil})
+			links = append(links, Link{n, asked, s.records[n].At, s.says(n, began, len(causes) == 0), first || len(causes) == 0 && e != nil && e.Fault != nil})
 		}
 		add(causes)
 	}
@@ -185,7 +193,7 @@ func (s *search) causes(n int) []int {
 	case host == "":
 		return s.last(n, s.faults, func(int) bool { return true })
 	}
-	always, answers := func(int) bool { return true }, func(c int) bool { return m != nil && m.Kind == Answer && s.asks(c, m) }
+	always, answers := func(int) bool { return true }, func(c int) bool { return s.asks(c, n) }
 	for _, found := range [][]int{
 		s.last(len(s.records), s.faults, func(f int) bool { // an act is recorded when it is done, after what it does
 			a := s.records[f].Entry.Fault
@@ -231,11 +239,14 @@ func (s *search) last(n int, of []int, fits func(int) bool) []int {
 	return nil
 }
 
-// asks reports whether a record is the request that an answer answers.
-func (s *search) asks(n int, answer *Message) bool {
-	m := s.records[n].Message
-	call, _, _ := strings.Cut(answer.What, ": ")
-	return m != nil && m.Kind == Request && m.Conn == answer.Conn && m.From == answer.To && strings.HasPrefix(m.What+": ", call+": ")
+// asks reports whether a record is a request that an answer answers.
+func (s *search) asks(n, answer int) bool {
+	m, a := s.records[n].Message, s.records[answer].Message
+	if m == nil || a == nil || m.Kind != Request || a.Kind != Answer || m.Conn != a.Conn || m.Stream != a.Stream || m.From != a.To {
+		return false
+	}
+	call, _, _ := strings.Cut(a.What, ": ")
+	return m.Fate == Arrived && s.records[n].At+m.Took <= s.records[answer].At && strings.HasPrefix(m.What+": ", call+": ")
 }
 
 // ended returns what an act has ended; nil: it ends nothing.
@@ -288,8 +299,8 @@ func (s *search) trust(n int, host string) []int {
 	return nil
 }
 
-// says returns a record as a sentence.
-func (s *search) says(n int, last bool) (out string) {
+// says returns a record as a sentence. first: nothing led to where its link begins.
+func (s *search) says(n, began int, first bool) (out string) {
 	switch m, e := s.records[n].Message, s.records[n].Entry; {
 	case m != nil:
 		out = fmt.Sprintf("%s %s %s: %s", m.From, []string{"asks", "answers", "sends"}[m.Kind%3], m.To, m.What)
@@ -313,8 +324,11 @@ func (s *search) says(n int, last bool) (out string) {
 	default:
 		out = e.What()
 	}
-	if last {
-		out += "; nothing reached it at that instant"
+	switch host := hostOf(s.records[began]); {
+	case first && host == "":
+		out += "; nothing was done before it"
+	case first:
+		out += "; nothing reached " + host + " at that instant"
 	}
 	return out
 }

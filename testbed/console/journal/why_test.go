@@ -89,7 +89,7 @@ func TestWhyBroken_LeadsToWhatWasHeldAndToTheHold(t *testing.T) {
 	links := journal.WhyBroken(r.records, beginning, "I3", v)
 	assert.Equal(t, []string{
 		"I3: a late write", "meta-1 has the database execute the write table of term 0", "done to the cluster: release meta-1 at landing",
-		"meta-2 has the database execute the win of term 2; nothing reached it at that instant", "meta-1 has the database hold the write table of term 0",
+		"meta-2 has the database execute the win of term 2; nothing reached db at that instant", "meta-1 has the database hold the write table of term 0",
 		"meta-1 asks db: SQL write", "meta-1 believes to lead, and decides to write table of term 0", "done to the cluster: hold meta-1 at landing",
 		"data-1 sends meta-1: connection: closed", "done to the cluster: kill data-1",
 	}, told(t, links))
@@ -97,6 +97,10 @@ func TestWhyBroken_LeadsToWhatWasHeldAndToTheHold(t *testing.T) {
 
 	links = journal.WhyBroken(r.records, beginning, "L1", check.Violation{At: 2 * time.Second, What: "no entry shows it"})
 	assert.Equal(t, []string{"L1: no entry shows it", "done to the cluster: hold meta-1 at landing"}, told(t, links))
+	links = journal.WhyBroken(r.records[len(r.records)-2:], beginning, "L1", check.Violation{At: 9 * time.Second, What: "every fault has ended"})
+	assert.Equal(t, []string{"L1: every fault has ended", "done to the cluster: release meta-1 at landing"}, told(t, links))
+	links = journal.WhyBroken(nil, beginning, "L1", check.Violation{What: "by itself"})
+	assert.Equal(t, []string{"L1: by itself; nothing was done before it"}, told(t, links))
 }
 
 func TestWhy_IsBoundedAndKeepsItsBeginning(t *testing.T) {
@@ -117,7 +121,13 @@ func TestWhy_IsBoundedAndKeepsItsBeginning(t *testing.T) {
 func TestWhy_OfWhatHasNoCause(t *testing.T) {
 	r := &run{}
 	n := r.sent(5, "data-1", "data-2", "Fetch", journal.Request)
-	assert.Equal(t, []string{"data-1 asks data-2: Fetch; nothing reached it at that instant"}, told(t, journal.Why(r.records, beginning, n)))
+	assert.Equal(t, []string{"data-1 asks data-2: Fetch; nothing reached data-1 at that instant"}, told(t, journal.Why(r.records, beginning, n)))
+	answer := r.sent(6, "data-2", "data-1", "Fetch: 1 slot", journal.Answer)
+	links := journal.Why(r.records, beginning, answer)
+	assert.Equal(t, []string{"data-2 answers data-1: Fetch: 1 slot; nothing reached data-1 at that instant"}, told(t, links), "of the request, which is in the same link")
+	assert.Equal(t, n, links[0].Asked)
+	found := r.add(6, journal.Record{Entry: &check.Entry{Op: &check.Op{Kind: check.OpProgress, Name: "leader"}}})
+	assert.Regexp(t, "; nothing was done before it$", told(t, journal.Why(r.records, beginning, found))[0])
 	kill := r.act(6, testbed.Kill, "data-1", "")
 	assert.Equal(t, []string{"done to the cluster: kill data-1"}, told(t, journal.Why(r.records, beginning, kill)))
 	assert.Empty(t, journal.Why(r.records, beginning, 99))

@@ -266,7 +266,7 @@ func (s *Source) Act(_ context.Context, r console.Request) error {
 		return err
 	}
 	fault := !a.EndsFault() && !a.Verb.IsCommand()
-	return s.begin(strings.TrimSpace(r.Do+" "+r.Node+" "+r.Peer), fault, func(ctx context.Context) error { return s.perform(ctx, a) })
+	return s.begin(strings.TrimSpace(r.Do+" "+r.Node+" "+r.Peer), fault, func(ctx context.Context) error { return s.Do(ctx, a) })
 }
 
 // begin begins an action whose outcome is shown.
@@ -282,12 +282,13 @@ func (s *Source) spawn(f func(ctx context.Context)) error {
 		return errors.New("the console is not running")
 	}
 	ctx := s.work
+	s.failed = failure{}
 	s.running.Go(func() { f(ctx) })
 	return nil
 }
 
-// perform carries out an action, and records it.
-func (s *Source) perform(ctx context.Context, a testbed.Action) error {
+// Do carries out an action, whether it is offered or not, and records it.
+func (s *Source) Do(ctx context.Context, a testbed.Action) error {
 	began := time.Now()
 	err := s.cfg.Cluster.Do(ctx, a)
 	at := began
@@ -373,7 +374,7 @@ func (s *Source) heal(ctx context.Context) error {
 	})
 	var errs []error
 	for _, a := range undo {
-		errs = append(errs, s.perform(ctx, a))
+		errs = append(errs, s.Do(ctx, a))
 	}
 	return errors.Join(errs...)
 }

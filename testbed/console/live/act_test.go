@@ -105,7 +105,7 @@ func TestPerform_ReconnectEndsCutsFromSingleNodes(t *testing.T) {
 		{Verb: testbed.Cut, Node: "meta-1", Peer: "db"}, {Verb: testbed.Cut, Node: "meta-2", Peer: "meta-1"}, {Verb: testbed.Cut, Node: "meta-2", Peer: "db"},
 		{Verb: testbed.Mend, Node: "meta-1"},
 	} {
-		require.NoError(t, s.perform(t.Context(), a))
+		require.NoError(t, s.Do(t.Context(), a))
 	}
 	assert.Equal(t, []testbed.Action{{Verb: testbed.Cut, Node: "meta-2", Peer: "db"}}, s.active.List())
 }
@@ -135,7 +135,7 @@ func TestHeal_MendsBeforeItStarts(t *testing.T) {
 		for _, a := range []testbed.Action{
 			{Verb: testbed.Forbid, Node: "data-1"}, {Verb: testbed.Kill, Node: "db"}, {Verb: testbed.Pause, Node: "meta-1"}, {Verb: testbed.Cut, Node: "meta-1", Peer: "db"},
 		} {
-			require.NoError(t, s.perform(t.Context(), a))
+			require.NoError(t, s.Do(t.Context(), a))
 		}
 		assert.False(t, s.quiet(), "faults last")
 		c.done = nil
@@ -155,7 +155,7 @@ func TestHealStopped_AlsoWhenTheConsoleEnds(t *testing.T) {
 	s := source(c)
 	ctx, cancel := context.WithCancel(t.Context())
 	s.work = ctx
-	require.NoError(t, s.perform(ctx, testbed.Action{Verb: testbed.Pause, Node: "meta-1"}))
+	require.NoError(t, s.Do(ctx, testbed.Action{Verb: testbed.Pause, Node: "meta-1"}))
 	cancel()
 	c.done = nil
 	s.healStopped()
@@ -164,7 +164,7 @@ func TestHealStopped_AlsoWhenTheConsoleEnds(t *testing.T) {
 	assert.Empty(t, s.active.List())
 	assert.NoError(t, s.left)
 
-	require.NoError(t, s.perform(t.Context(), testbed.Action{Verb: testbed.Pause, Node: "meta-1"}))
+	require.NoError(t, s.Do(t.Context(), testbed.Action{Verb: testbed.Pause, Node: "meta-1"}))
 	c.refuses = errors.New("no such process")
 	s.healStopped()
 	assert.ErrorContains(t, s.left, "heal what the scenario has left: no such process")
@@ -175,7 +175,7 @@ func TestHeal_GoesOnWhenTheConsoleEnds(t *testing.T) {
 	c := &cluster{}
 	s := source(c)
 	ctx, cancel := context.WithCancel(t.Context())
-	require.NoError(t, s.perform(ctx, testbed.Action{Verb: testbed.Pause, Node: "meta-1"}))
+	require.NoError(t, s.Do(ctx, testbed.Action{Verb: testbed.Pause, Node: "meta-1"}))
 	cancel()
 	assert.NoError(t, s.heal(ctx))
 	assert.Empty(t, s.active.List())

@@ -70,9 +70,16 @@ type Source struct {
 	play     *console.Play
 	stop     context.CancelFunc // ends the scenario; nil: none is played
 	played   int
+	failed   failure // of the last scenario, until something is done after it
 	seen     *sight
 	ended    bool
 	left     error // why what a scenario has left was not healed at the end
+}
+
+// failure is the first expectation of a scenario that was not met.
+type failure struct {
+	at       time.Time
+	of, what string
 }
 
 var _ console.Source = (*Source)(nil)
@@ -98,10 +105,18 @@ func (s *Source) Broken() *console.Broken {
 	return s.record.broken
 }
 
-// Violation returns the first violation, at its time since a moment; "": there is none.
+// Violation returns the first violation, or else what has failed in the scenario that was
+// played last, at its time since a moment; "": there is none.
 func (s *Source) Violation(since time.Time) (id string, v check.Violation) {
-	if b := s.Broken(); b != nil {
-		id, v = b.ID, check.Violation{At: time.UnixMilli(b.At + 1).Sub(since), What: b.What, Evidence: b.Evidence} // whole milliseconds are known
+	s.mu.Lock()
+	failed := s.failed
+	s.mu.Unlock()
+	s.record.mu.Lock()
+	defer s.record.mu.Unlock()
+	if b := s.record.broken; b == nil {
+		id, v = failed.of, check.Violation{At: failed.at.Sub(since), What: failed.what}
+	} else {
+		id, v = b.ID, check.Violation{At: s.record.brokenAt.Sub(since), What: b.What, Evidence: b.Evidence}
 	}
 	return id, v
 }

@@ -173,7 +173,7 @@ func (s *Source) group(number int) string { return fmt.Sprintf("client-%s-s%d.",
 
 func (p *playing) play(ctx context.Context, of scenario.Scenario, number int) {
 	group := newScoped(p.of.cfg.Cluster, p.of.group(number))
-	group.can, group.do, group.until = p.of.capabilities(), p.of.perform, ctx
+	group.can, group.do, group.until = p.of.capabilities(), p.of.Do, ctx
 	group.can.Events = false
 	result, err := scenario.Play(ctx, of, group, p)
 	if ctx.Err() != nil || err != nil { // the player heals what it has done, unless it was ended
@@ -195,6 +195,9 @@ func (p *playing) play(ctx context.Context, of scenario.Scenario, number int) {
 			}
 		default:
 			shown.Result = result.Problems()
+			if len(result.Failures) > 0 {
+				p.of.failed = failure{result.History.Began.Add(result.FailedAt), of.Name, result.Failures[0]} // show holds of.mu
+			}
 		}
 	})
 }

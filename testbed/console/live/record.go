@@ -55,6 +55,7 @@ type record struct {
 	closed   map[string]console.Promise // of histories that have ended
 	promises map[string]console.Promise
 	broken   *console.Broken
+	brokenAt time.Time
 	checking *console.Checking
 	failed   error // why there are no clients
 }
@@ -185,8 +186,9 @@ func (r *record) checkUntil(rec *check.Recorder, began, ended, now time.Time) {
 		}
 		all[v.ID] = p
 		for _, x := range v.Violations {
-			if at := h.Began.Add(x.At).UnixMilli(); r.broken == nil || at < r.broken.At {
-				r.broken = &console.Broken{At: at, ID: v.ID, What: x.What, Evidence: x.Evidence, Before: entriesBefore(h, x.At)}
+			if at := h.Began.Add(x.At); r.broken == nil || at.Before(r.brokenAt) {
+				r.brokenAt = at
+				r.broken = &console.Broken{At: at.UnixMilli(), ID: v.ID, What: x.What, Evidence: x.Evidence, Before: entriesBefore(h, x.At)}
 			}
 		}
 	}

@@ -153,7 +153,7 @@ func TestPlayer_ShowsWhatLedToIt(t *testing.T) {
 		messages := s.state().Messages
 		won := messages[len(messages)-1]
 		s.act("between", "client-1,session-1")
-		assert.Equal(t, []string{"meta-2 asks db: SQL win witness; nothing reached it at that instant"}, ask(fmt.Sprint(won.ID)))
+		assert.Equal(t, []string{"meta-2 asks db: SQL win witness; nothing reached meta-2 at that instant"}, ask(fmt.Sprint(won.ID)))
 		now := s.state()
 		assert.True(t, now.Why)
 		assert.Equal(t, []string{"client-1", "session-1", "meta-2", "db"}, now.Playback.Between)
@@ -161,6 +161,18 @@ func TestPlayer_ShowsWhatLedToIt(t *testing.T) {
 		require.Len(t, chained, 1)
 		assert.Equal(t, "SQL win witness", chained[0].What)
 	})
+}
+
+func TestPlayer_ShowsWhatLedToAFailureWithoutAViolation(t *testing.T) {
+	records, result := failover(false)
+	result.Failures, result.FailedAt = []string{"line 4: expect full within 1s: 3 are missing"}, 2500*time.Millisecond
+	p := player(t, records, result)
+	require.NoError(t, p.Act(t.Context(), console.Request{Do: "seek", Value: "3000"}))
+	links, err := p.Why(t.Context(), console.Request{})
+	require.NoError(t, err)
+	require.Len(t, links, 2)
+	assert.Equal(t, "    2.500s failover: line 4: expect full within 1s: 3 are missing", links[0].String())
+	assert.Equal(t, "done to the cluster: pause session-1", links[1].What, "which lasts")
 }
 
 func TestPlayer_StepsAndSeeks(t *testing.T) {

@@ -241,14 +241,17 @@ func (v *view) messages(p position) (out []console.Message) {
 	return out
 }
 
-// why returns what led to the record of a number; "": to a violation at the position, or else
-// to the last event or message that is shown.
+// why returns what led to the record of a number; "": to a violation at the position, at the
+// end to what failed without one, or else to the last event or message that is shown.
 func (v *view) why(p position, of string) []journal.Link {
 	n, err := strconv.Atoi(of)
 	for _, b := range v.broken {
 		if err != nil && b.n == p.n-1 {
 			return journal.WhyBroken(v.Records, v.Began, b.id, b.Violation)
 		}
+	}
+	if failed := v.Result.Failures; err != nil && len(failed) > 0 && len(v.broken) == 0 && p.n >= len(v.Records) {
+		return journal.WhyBroken(v.Records, v.Began, v.Name, check.Violation{At: v.Result.FailedAt, What: failed[0]})
 	}
 	if err != nil {
 		for n = p.n - 1; n >= 0 && !isEvent(v.Records[n].Entry) && !p.shows(v.Records[n]); n-- {
