@@ -22,7 +22,11 @@ func TestPlayground_Tour(t *testing.T) {
 	next := func(step int) {
 		click("tour-next")
 		s.until(fmt.Sprintf(`!document.querySelector('[data-step="%d"]').hidden && location.hash.includes('tour=%d')`, step, step))
+		assert.Equal(t, fmt.Sprint(step), eval[string](s, `document.activeElement.closest('article').dataset.step`), "its heading has the focus")
 	}
+	s.run(chromedp.Reload())
+	s.opens("leader-killed")
+	s.until(`!document.querySelector('[data-step="1"]').hidden`)
 
 	// Every line of code is where its link leads to.
 	for _, link := range eval[[]string](s, `[...document.querySelectorAll('#tour .code a')].map(a => a.href)`) {
@@ -38,6 +42,26 @@ func TestPlayground_Tour(t *testing.T) {
 		assert.Contains(t, s.saw(i), "leads term "+term, "step %d", i)
 	}
 	s.until(`!document.getElementById('violation').hidden`)
+
+	// A reader who chooses another recording in the middle of a step is told nothing of that step.
+	s.js(`location.hash = 'tour=5'`)
+	s.until(`!document.querySelector('[data-step="5"]').hidden`)
+	click("tour-play")
+	s.until(`document.getElementById('title').textContent === 'recording of drain'`)
+	s.js(`const chosen = document.getElementById('recording'); chosen.value = 'leader-frozen'; chosen.dispatchEvent(new Event('change'))`)
+	s.opens("leader-frozen")
+	s.until(`document.querySelector('[data-step="5"] .saw').hidden && document.getElementById('tour-says').textContent.startsWith('A recording shows it.')`)
+
+	// Beside the page, or above it, the tour covers nothing.
+	for _, width := range []int64{390, 901, 1000, 1099, 1280} {
+		s.run(chromedp.EmulateViewport(width, 844))
+		assert.True(t, eval[bool](s, `(() => {
+			const a = document.getElementById('tour').getBoundingClientRect(), b = document.querySelector('main').getBoundingClientRect();
+			return a.right <= b.left || b.right <= a.left || a.bottom <= b.top || b.bottom <= a.top;
+		})()`), "%d pixels", width)
+	}
+	s.run(chromedp.ResetViewport())
+	s.js(`document.getElementById('tour-seed').value = '03'`)
 
 	// The same in a living cluster.
 	s.js(`location.hash = 'tour=1'`)
