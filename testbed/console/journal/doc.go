@@ -4,7 +4,7 @@
 //
 // A file is JSON lines in gzip, which a shell can read too:
 //
-//	{"recording":4, "name":...}     what was played: Header
+//	{"recording":5, "name":...}     what was played: Header
 //	{"at":-536000000, "event":...}  the records, in the order of their times
 //	...
 //	{"result":...}                  how the run ended: Result
