@@ -116,7 +116,7 @@ func TestPlayground(t *testing.T) {
 	s.js(`document.getElementById('play-pause').click()`)
 	s.until(`document.getElementById('play-pause').dataset.paused === 'true'`)
 	s.js(`location.hash = 'recording=leader-frozen&at=0.001'`) // wherever it was paused
-	s.until(position + ` < 1`)
+	s.until(position + ` === 0.001`)
 	s.js(`document.querySelector('[data-step="next fault"]').click()`)
 	s.until(`document.querySelector('.node[data-state=suspended]')`)
 	s.js(`document.querySelector('[data-step="next election"]').click()`)
