@@ -65,6 +65,7 @@ func TestPlayground_Tour(t *testing.T) {
 
 	// The same in a living cluster.
 	s.js(`location.hash = 'tour=1'`)
+	s.until(`!document.querySelector('[data-step="1"]').hidden`)
 	for i := 1; i < 7; i++ {
 		term := s.number("term")
 		click("tour-do")
