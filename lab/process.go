@@ -2,7 +2,6 @@ package lab
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,7 +20,6 @@ type process struct {
 	name    string // the candidate's
 	id      string // name@incarnation
 	cmd     *exec.Cmd
-	stderr  bytes.Buffer // complete when the process has ended
 	stdin   io.WriteCloser
 	onEvent func(*process, Event)
 	ended   chan struct{} // closed when the process has ended and onEvent has had its last event
@@ -30,6 +28,7 @@ type process struct {
 	ready   bool
 	cost    Event  // the last answer to a cost query
 	failure string // why it failed, if it said so
+	stderr  []byte // the end of its standard error
 }
 
 // startProcess starts a candidate. onEvent is called for each of its events,
@@ -47,7 +46,7 @@ func startProcess(cmd *exec.Cmd, spec Spec, onEvent func(*process, Event)) (*pro
 	if err != nil {
 		return nil, err
 	}
-	cmd.Stderr = &p.stderr
+	cmd.Stderr = stderrTail{p}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start a candidate: %w", err)
 	}
@@ -57,6 +56,19 @@ func startProcess(cmd *exec.Cmd, spec Spec, onEvent func(*process, Event)) (*pro
 		return nil, fmt.Errorf("send a candidate its spec: %w", err)
 	}
 	return p, nil
+}
+
+// stderrTail keeps the end of a process's standard error.
+type stderrTail struct{ p *process }
+
+func (t stderrTail) Write(b []byte) (int, error) {
+	t.p.mu.Lock()
+	defer t.p.mu.Unlock()
+	t.p.stderr = append(t.p.stderr, b...)
+	if n := len(t.p.stderr); n > 1000 {
+		t.p.stderr = t.p.stderr[n-1000:]
+	}
+	return len(b), nil
 }
 
 // readEvents reads the process's events until its output ends, and then waits
@@ -117,10 +129,10 @@ func (p *process) isReady() bool {
 func (p *process) failureText() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.failure == "" && p.hasEnded() {
-		return p.stderr.String()
+	if p.failure != "" {
+		return p.failure
 	}
-	return p.failure
+	return string(p.stderr)
 }
 
 // The time-outs of a cost query.

@@ -33,6 +33,7 @@
 // A [RetryPolicy] limits how often 1 begins again; by default nothing but ctx does.
 // [Mutex], [SemaphoreMutex], [ReadWrite] and [Latch] differ in their rule and in the
 // owner. [Selector] is built on Mutex.
+// One path is for one recipe: a queue counts the nodes of all.
 //
 // # How long a holder may rely on its hold
 //

@@ -132,7 +132,7 @@ func (c *Client) find(ctx context.Context, dir, id string) (path string, err err
 	return path, err
 }
 
-// look returns the names of the nodes in the queue dir in order; other nodes are ignored
+// look returns the names of the recipes' nodes in dir in order; other nodes are ignored
 // (getSortedChildren in article 004).
 func (c *Client) look(ctx context.Context, dir string) ([]string, error) {
 	names, err := c.Children(ctx, dir)
