@@ -49,6 +49,7 @@ type broken struct {
 	at    time.Time     // when it broke
 	until time.Time     // end of its lease
 	asked bool          // it left because it was asked to move
+	left  bool          // it left in order, with a linger: the end of that is fixed
 	seen  bool          // its end was seen: until is a span after it, and leases.confirm decides
 	span  time.Duration // with seen: closeSpan, or the whole lease after renew
 	again bool          // postpone has given it one more lease
@@ -136,14 +137,15 @@ func (c *clients) release(conn *connection, leaves int, left bool, now time.Time
 	defer c.mu.Unlock()
 	delete(c.open, conn.Owner)
 	delete(c.byNumber, conn.Number)
-	if left && conn.Announced && !conn.asked {
+	left = left && conn.Announced && !conn.asked
+	if left {
 		conn.Linger(now.Add(conn.linger))
 	}
 	if len(c.open) == 0 {
 		close(c.empty)
 	}
 	if leaves > 0 {
-		b := broken{conn: conn, at: now, until: now.Add(conn.linger), asked: conn.asked, ran: c.ran}
+		b := broken{conn: conn, at: now, until: now.Add(conn.linger), asked: conn.asked, left: left, ran: c.ran}
 		if b.seen = conn.closed && !b.expected(); b.seen {
 			b.span = closeSpan(conn.linger, leaves)
 			b.until = now.Add(b.span)
@@ -351,7 +353,7 @@ func (c *clients) sortBroken() {
 }
 
 // addRunTime records that the process has run for a while, and that it was late:
-// the leases of the broken connections end as much later, except announced ones.
+// the leases of the broken connections end as much later, except lingers.
 func (c *clients) addRunTime(ran, late time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -360,7 +362,7 @@ func (c *clients) addRunTime(ran, late time.Duration) {
 		return
 	}
 	for i, b := range c.broken {
-		if !b.conn.Announced {
+		if !b.left {
 			c.broken[i].until = b.until.Add(late)
 		}
 	}
@@ -373,15 +375,16 @@ func (c *clients) addRunTime(ran, late time.Duration) {
 // registrations of dead clients for ever.
 const renewedFor = 3
 
-// renew starts the leases of the broken connections again, except those whose
-// clients had announced a linger and those that have reached renewedFor.
-func (c *clients) renew(now time.Time) {
+// renew starts the leases of the broken connections again, except those that have
+// reached renewedFor, and lingers: their clients do not come back. One that announced
+// a linger but broke off may, and has the client lease for that, as any other.
+func (c *clients) renew(now time.Time, lease time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, b := range c.broken {
-		had := c.ran - b.ran
-		if until := now.Add(b.conn.linger); !b.conn.Announced && had < renewedFor*b.conn.linger && until.After(b.until) {
-			c.broken[i].until, c.broken[i].span = until, b.conn.linger
+		had, span := c.ran-b.ran, min(b.conn.linger, lease)
+		if until := now.Add(span); !b.left && had < renewedFor*span && until.After(b.until) {
+			c.broken[i].until, c.broken[i].span = until, span
 		}
 	}
 	c.sortBroken()

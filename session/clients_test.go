@@ -26,7 +26,7 @@ func TestLeases_AreNotRenewedForEver(t *testing.T) {
 		for ; n < 100; n++ {
 			c.addRunTime(ran, 0)
 			now = now.Add(ran + 3*time.Second)
-			c.renew(now)
+			c.renew(now, linger)
 			if over, _ := c.expired(now.Add(linger - 1)); len(over) > 0 {
 				break
 			}
@@ -55,7 +55,33 @@ func TestAwait_KeepsWhatTheLeaseWasGiven(t *testing.T) {
 	}
 	assert.Equal(t, linger, ends(func(*clients) {}))
 	assert.Equal(t, linger+late, ends(func(c *clients) { c.addRunTime(time.Second, late) }))
-	assert.Equal(t, time.Minute+linger, ends(func(c *clients) { c.renew(begun.Add(time.Minute)) }))
+	assert.Equal(t, time.Minute+linger, ends(func(c *clients) { c.renew(begun.Add(time.Minute), linger) }))
+}
+
+// The end of a linger is fixed. A client that announced one but broke off may come
+// back: it has what any other has, and no more.
+func TestLeases_OnlyALingerThatHasBegunIsFixed(t *testing.T) {
+	const lease, late = 5 * time.Second, 700 * time.Millisecond
+	begun := time.Unix(100, 0)
+	ends := func(linger time.Duration, left, asked bool, given func(c *clients)) time.Duration {
+		c := newClients(15 * time.Second)
+		c.empty = make(chan struct{})
+		c.release(&connection{Owner: &registry.Owner{Announced: true}, linger: linger, asked: asked}, 1, left, begun)
+		given(c)
+		_, next := c.expired(begun)
+		return next.Sub(begun)
+	}
+	isLate := func(c *clients) { c.addRunTime(time.Second, late) }
+	suspended := func(c *clients) { c.renew(begun.Add(time.Minute), lease) }
+	for _, linger := range []time.Duration{lease + time.Second, time.Minute} {
+		assert.Equal(t, linger, ends(linger, true, false, isLate))
+		assert.Equal(t, linger, ends(linger, true, false, suspended))
+		assert.Equal(t, linger+late, ends(linger, false, false, isLate))
+		assert.Equal(t, time.Minute+lease, ends(linger, false, false, suspended))
+		assert.Equal(t, time.Minute+lease, ends(linger, true, true, suspended), "it was asked to move, and may not have arrived")
+	}
+	assert.Equal(t, time.Hour, ends(time.Hour, false, false, suspended))
+	assert.Equal(t, time.Minute+time.Second, ends(time.Second, false, false, suspended))
 }
 
 // A session that is cut off takes back all clients that were here, also one that

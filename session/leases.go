@@ -30,7 +30,8 @@ const (
 // suspended, no client could: when it resumes, the leases start again. If it is
 // only late, because it has no processor, the leases end as much later.
 // Otherwise sessions that were all suspended would, once they resume, remove
-// registrations whose clients are connecting at that moment.
+// registrations whose clients are connecting at that moment. Only the linger of a
+// client that has left ends when it was announced to end.
 type leases struct {
 	config       Config
 	registry     *locked
@@ -55,7 +56,7 @@ func (l *leases) run(ctx context.Context) {
 		l.config.Trace.Claim(trace.Claim{Kind: trace.Leasing})
 		now := time.Now()
 		if late := lateness.Take(now); now.Sub(last) > stalled {
-			l.clients.renew(now)
+			l.clients.renew(now, l.config.ClientLease)
 		} else {
 			l.clients.addRunTime(now.Sub(last)-late, late)
 		}

@@ -92,6 +92,31 @@ func TestSuspendedSession_KeepsClientsThatHaveNoOther(t *testing.T) {
 	})
 }
 
+// A client that announced a linger has not left: its connection broke because the
+// session was suspended, for longer than the linger. It is treated as any other.
+func TestSuspendedSession_KeepsAClientThatAnnouncedALinger(t *testing.T) {
+	bubble(t, 1, 0, func(t *testing.T, c *cluster) {
+		c.gated("session-1")
+		c.settle()
+		sub := c.watch(c.client("reader"), "svc")
+		writer, _ := c.lingering("writer", 6*time.Second, "session-1")
+		pub := c.published(writer, "svc", "a")
+		c.eventually("it is seen", sub.shows("a"))
+
+		thaw, _ := c.suspend("session-1")
+		c.gate.Hold("session-1", trace.Leasing)
+		time.Sleep(20 * time.Second)
+		thaw()
+		c.gate.Free("session-1") // before the client is back
+		for range 60 {
+			assert.Equal(t, []any{"a"}, c.stored("svc"))
+			time.Sleep(time.Second)
+		}
+		neverBelow(t, sub, 1)
+		assert.NoError(t, pub.Err())
+	})
+}
+
 // All copies of a slot are lost when a session resumes whose clients are not
 // back yet. The slot waits for them instead of being read without them.
 func TestSlotWithoutCopies_WaitsForHeldBackRegistrations(t *testing.T) {
