@@ -29,8 +29,8 @@
 // at another session. The orderly end of a request stream is the client's last
 // message: the client uses no other session afterwards, and registrations that it
 // announced to leave behind (a linger) may be published until the linger ends, by
-// another session if this one stops. A client that moves to another session must
-// break its stream off instead.
+// another session if this one stops; its end withdraws them, as a good-bye does. A
+// client that moves to another session must break its stream off instead.
 //
 // # The fence
 //

@@ -79,7 +79,8 @@ func (l *leases) run(ctx context.Context) {
 // every disconnect as proof of death).
 const massShare = 0.3
 
-// expire removes the registrations of connections whose lease has expired. If
+// expire removes the registrations of connections whose lease has expired, and
+// withdraws those of clients that have left as they had announced. If
 // that is a mass of them, the clients get one more lease to come back, once:
 // what looks like the death of many clients at the same moment may be a fault of
 // this session or of its network.
@@ -114,7 +115,11 @@ func (l *leases) expire(expired []broken, now time.Time) {
 		case b.asked, b.seen:
 			why = wirev1.Cause_CAUSE_CLIENT_GONE
 		}
-		n := l.registry.inParts(b.conn.Owner, func(r *registry.Registry, h *registry.Holdings) (int, bool) { return r.Disown(h, why, partAtOnce) })
+		n := 0
+		if b.conn.HasLeft() {
+			n = l.registry.inParts(b.conn.Owner, func(r *registry.Registry, h *registry.Holdings) (int, bool) { return r.Withdraw(h, partAtOnce) })
+		}
+		n += l.registry.inParts(b.conn.Owner, func(r *registry.Registry, h *registry.Holdings) (int, bool) { return r.Disown(h, why, partAtOnce) })
 		if n > 0 {
 			l.expirations.Inc()
 			l.config.Logger.Info("client lease expired", "client", b.conn.Name, "registrations", n, "mass", why == wirev1.Cause_CAUSE_CLIENTS_GONE)

@@ -14,6 +14,7 @@ import (
 	"conclave/client"
 	"conclave/internal/logging"
 	"conclave/session"
+	"conclave/session/registry"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
@@ -64,6 +65,48 @@ func TestLinger_ClientThatMovedIsHeldBack(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		assert.Empty(t, c.stored("svc"))
 		assert.Len(t, sub.all(), seen, "no withdrawn value is visible again")
+	})
+}
+
+// A client with a linger moves from a suspended session to another, changes its value
+// and leaves. Its linger ends, and all copies are lost. When the first session resumes,
+// it may still publish its old copy, which the end of the linger must hide.
+func TestLinger_ItsEndHidesAnOlderCopy(t *testing.T) {
+	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
+		c.gated("session-2")
+		c.settle()
+		sub := c.watch(c.client("reader", "session-1"), "svc")
+		writer, leave := c.lingering("writer", time.Second, "session-2")
+		pub := c.published(writer, "svc", "old")
+		c.eventually("it is seen", sub.shows("old"))
+
+		thaw, wake := c.suspend("session-2")
+		suspended := time.Now()
+		c.eventually("the writer is at session-1", func() bool {
+			on := writer.Connected()
+			return len(on) == 1 && on[0].Name == "session-1"
+		})
+		require.NoError(t, pub.Update([]string{"new"}))
+		c.eventually("the update is seen", sub.shows("new"))
+		require.NoError(t, pub.Stored(t.Context()))
+		leave()
+		c.eventually("its linger has ended", sub.shows())
+		seen := len(sub.all())
+
+		kill(c, c.datas["data-1"])
+		c.startData("data-1")
+		thaw()
+		require.Less(t, time.Since(suspended), registry.FreshFor(session.DefaultConfig().SessionGrace)-2*time.Second, "the old copy may be published")
+		for range 30 {
+			time.Sleep(200 * time.Millisecond)
+			require.Empty(t, c.stored("svc"))
+		}
+		wake()
+		time.Sleep(10 * time.Second)
+		assert.Empty(t, c.stored("svc"))
+		for _, d := range sub.all()[seen:] {
+			assert.Empty(t, d.Values, "no older value is visible again")
+		}
 	})
 }
 

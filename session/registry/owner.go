@@ -93,6 +93,10 @@ func (o *Owner) count(reg *registration, n int) {
 // its request: it uses no other session before until.
 func (o *Owner) Linger(until time.Time) { o.until = until }
 
+// HasLeft reports whether the client has left as it had announced, so that what it
+// registered counts as withdrawn from the end of its linger on.
+func (o *Owner) HasLeft() bool { return !o.until.IsZero() }
+
 // Departed reports whether the linger of a client that has left as it had announced
 // has not ended.
 func (o *Owner) Departed(now time.Time) bool { return now.Before(o.until) }

@@ -135,9 +135,10 @@ func (r *Registry) Messages(h *Holdings, most, bytes int) (out []*wirev1.Publish
 }
 
 // Withdraw turns at most the given number of registrations in h into tombstones,
-// after their client said good-bye. It returns how many it has withdrawn, and whether
-// there are more. Removing this session's copies would not be enough: an older copy
-// at a session that the client has left recently would become visible again.
+// after their client said good-bye, or at the end of its linger. It returns how many it
+// has withdrawn, and whether there are more. Removing this session's copies would not be
+// enough: an older copy at a session that the client has left recently would become
+// visible again, at once or on a data node that has lost all copies.
 func (r *Registry) Withdraw(h *Holdings, most int) (withdrawn int, more bool) {
 	for _, old := range h.next(most) {
 		if old.withdrawn || old.version == conclave.MaxVersion {
