@@ -93,6 +93,7 @@ test: ## the tests that need only Go, but for those of test-slow, each playing a
 	$(if $(RACE),$(TEST_ENV) $(GO) test -vet=off -p 3 -timeout 30m $(RACE) -skip '$(SLOW)' $(RACED_PACKAGES),@true)
 	$(GO) test -vet=off -skip '$(SLOW)' ./internal/archtest
 	cd internal/devdb/goregex && $(GO) test ./...
+	cd client/conclavegrpc && $(GO) test ./...
 
 test-slow: ## the tests of five to thirty seconds each that make test leaves out, and the console's under the race detector
 	$(GO) test -vet=off -timeout 30m -run '$(SLOW)' $(SLOW_PACKAGES)
@@ -236,6 +237,7 @@ compose-down: ## remove its containers, networks and volumes
 
 lint: $(TOOLS)/golangci-lint-$(LINT_VERSION) ## golangci-lint, built once into .tools/
 	$(TOOLS)/golangci-lint-$(LINT_VERSION) run ./...
+	cd client/conclavegrpc && $(TOOLS)/golangci-lint-$(LINT_VERSION) run ./...
 
 generate: $(TOOLS)/generate-$(BUF_VERSION)-$(PROTOC_GO)-$(PROTOC_CONNECT) ## the protocol's Go code, from wire/v1/*.proto
 	PATH='$(TOOLS)':"$$PATH" buf generate

@@ -179,6 +179,7 @@ func TestRename_TreeBuildsUnderAnotherPath(t *testing.T) {
 		command(t, dir, "make", "rename", "MODULE="+module)
 		assert.Equal(t, module, command(t, dir, "go", "list", "-m"))
 		command(t, dir, "go", "list", "-deps", "-test", "./...") // fails if an import is not found
+		command(t, filepath.Join(dir, "client/conclavegrpc"), "go", "list", "-deps", "-test", "./...")
 		assert.Empty(t, command(t, dir, "gofmt", "-l", "."))
 	}
 	assert.Contains(t, command(t, dir, "make", "-n", "build"), "-X example.org/a-registry/internal/cli.version=")
