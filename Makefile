@@ -28,7 +28,7 @@ LINT_VERSION     := v2.15.0
 SBOM_VERSION     := v1.10.0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo play pictures test-browser soak eight test test-slow test-race cross test-all test-long test-hostile test-real test-containers test-compose test-replicated test-zookeeper sim diagram mutate check up down lint generate bench fuzz cover clean
+.PHONY: help build demo play pictures test-browser test-telemetry soak eight test test-slow test-race cross test-all test-long test-hostile test-real test-containers test-compose test-replicated test-zookeeper sim diagram mutate check up down lint generate bench fuzz cover clean
 .PHONY: need-docker image image-source compose-up compose-demo compose-down
 
 help: ## list the targets
@@ -111,7 +111,7 @@ test-race: ## all tests that need only Go under the race detector, but for a few
 # The packages whose tests also run on real servers, one package at a time (AT_ONCE=n: n) because
 # each starts its own servers. Their tests mostly wait, so up to four run at once.
 REAL := ./internal/mysqltest/ ./testbed/containers/ ./sql/... ./elector/ ./elector/termcas/ ./elector/fence/ ./lab/ ./lab/oversell/ ./lab/article000/... ./lab/article001/... ./lab/article003/...
-test-all: test test-race test-long test-hostile test-browser test-real test-zookeeper test-containers ## those, the slow suites, the page in a browser, and the tests on real servers in containers: MySQL, MariaDB, ZooKeeper; lists what it skipped (REQUIRE_DOCKER=1: fails); hours
+test-all: test test-race test-long test-hostile test-browser test-telemetry test-real test-zookeeper test-containers ## those, the slow suites, the page in a browser, Prometheus, and the tests on real servers in containers: MySQL, MariaDB, ZooKeeper; lists what it skipped (REQUIRE_DOCKER=1: fails); hours
 
 cross: ## build for Windows what applications import, and for macOS also the programs, without the embedded database
 	GOOS=windows $(GO) build ./client ./elector ./elector/termcas ./elector/fence
@@ -137,6 +137,9 @@ test-hostile: ## the hostile-client suite, with the race detector in the program
 
 test-browser: ## the test of test-all that needs a browser (chromium); REQUIRE_BROWSER=1: fails without one
 	@$(call on-real-servers,-run '^Test(Console|Playground)' ./cmd/conclave)
+
+test-telemetry: ## the tests of test-all that need Prometheus (Debian's package): dashboard, alerts; REQUIRE_PROMETHEUS=1: fails without it
+	@$(call on-real-servers,-run '^TestTelemetry' ./cmd/conclave)
 
 test-real: ## the tests of test-all that need a real MySQL and MariaDB; SERVERS=mysql,mariadb,group,galera: on some; REAL=PACKAGES: of some; AT_ONCE=n packages
 	@$(call on-real-servers,$(REAL))

@@ -135,7 +135,7 @@ func exportMetrics(m *node.Metrics, r *locked, c *clients) counters {
 		waits:    counter("conclave_session_waits_total", "Messages with new registrations that waited until data had stored earlier ones."),
 		unread:   counter("conclave_session_unread_total", "Connections that were ended because their client left too much unread, or for too long."),
 	}
-	m.Gauge("conclave_session_unsent_bytes", "Changes that data has not stored yet, about.", func() float64 { return float64(with(r, (*registry.Registry).Unsent)) })
+	m.Gauge("conclave_session_unsent_bytes", "Bytes of changes that data has not stored yet, about.", func() float64 { return float64(with(r, (*registry.Registry).Unsent)) })
 	figures := func() registry.Figures { return with(r, (*registry.Registry).Figures) }
 	m.Gauge("conclave_session_clients", "Connected clients.", func() float64 { return float64(c.count()) })
 	m.Gauge("conclave_session_publishers", "Live registrations held.", func() float64 { return float64(with(r, (*registry.Registry).Live)) })
