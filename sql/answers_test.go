@@ -70,6 +70,11 @@ func (c *answering) kill(what string) (n int) {
 	return len(ids)
 }
 
+// disconnect ends the connections of the cluster's user, and returns when it has none.
+func (c *answering) disconnect() {
+	c.until(20*time.Second, "no connection", func() bool { return c.kill("CONNECTION") == 0 })
+}
+
 // repeat does something every tenth of a second until the returned function is called.
 func repeat(do func()) (end func()) {
 	stop, ended := make(chan struct{}), make(chan struct{})
@@ -135,25 +140,25 @@ var serverAnswers = []answer{
 	}, log: "the election's statements wait"},
 	{name: "access denied", begin: func(c *answering) func() {
 		c.exec("ALTER USER 'plain'@'%' IDENTIFIED BY 'another'")
-		c.kill("CONNECTION")
+		c.disconnect()
 		return func() { c.exec("ALTER USER 'plain'@'%' IDENTIFIED BY 'plain'") }
 	}, log: "Access denied"},
 	{name: "too many connections", begin: func(c *answering) func() {
-		var filled []*stdsql.DB
+		c.server.Reconnect() // an idle connection of the administrator's pool would end meanwhile, and make room
 		c.exec("SET GLOBAL max_connections = 12")
-		fill := repeat(func() {
+		var filled []*stdsql.DB
+		c.until(time.Minute, "the test has every connection", func() bool {
 			db, err := stdsql.Open("mysql", c.server.DSN)
 			require.NoError(c.t, err)
-			if db.Ping() != nil {
+			if db.Ping() == nil {
+				filled = append(filled, db)
+			} else {
 				db.Close()
 				c.kill("CONNECTION")
-				return
 			}
-			filled = append(filled, db)
+			return len(filled) == 12 // and root: one more than others can have, which is an administrator's
 		})
-		time.Sleep(2 * time.Second) // until the cluster has no connection any more
 		return func() {
-			fill()
 			for _, db := range filled {
 				db.Close()
 			}
@@ -187,7 +192,7 @@ var answersAlone = []answer{
 			err := attempt(c.config)
 			return err != nil && strings.Contains(err.Error(), "1129")
 		})
-		c.kill("CONNECTION") // those that they have are as good as ever
+		c.disconnect() // those that they have are as good as ever
 		return func() {
 			c.exec("SET GLOBAL max_connect_errors = 100", "SET GLOBAL host_cache_size = 0", "SET GLOBAL host_cache_size = 128")
 		}

@@ -69,10 +69,12 @@ func waiting(t *testing.T, db *conclavesql.DB, words string) {
 }
 
 // All statements of a cluster, at once and in any order: none is ever the
-// victim of a deadlock, because each locks its rows in the same order.
+// victim of a deadlock, because each locks its rows in the same order. (The embedded
+// server plays in virtual time: it executes one statement at a time, and on a slow
+// machine some of them would wait as long as a statement may.)
 func TestStatements_DoNotDeadlockEachOther(t *testing.T) {
-	servers(t, func(t *testing.T, dsn string) {
-		db, lock := migrated(t, dsn)
+	onEach(t, func(t *testing.T, open func(t *testing.T) *conclavesql.DB) {
+		db, lock := migratedOn(t, open(t))
 		fence := elect(t, db, lock, "a@1", 1)
 		store := conclavesql.NewStateStore(db, lock)
 		history := conclavesql.NewHistory(db, lock)
@@ -131,15 +133,15 @@ func TestStatements_DoNotDeadlockEachOther(t *testing.T) {
 // before the row; the winner changes the index after the row. Therefore the
 // statements name the index.)
 func TestSwap_CompetingHaveOneWinnerEach(t *testing.T) {
-	servers(t, func(t *testing.T, dsn string) {
-		_, lock := migrated(t, dsn)
+	onEach(t, func(t *testing.T, open func(t *testing.T) *conclavesql.DB) {
+		_, lock := migratedOn(t, open(t))
 		const candidates, tries = 6, 60
 		var mu sync.Mutex // guards won
 		won := map[uint64]string{}
 		var group sync.WaitGroup
 		for c := range candidates {
 			group.Go(func() {
-				db := open(t, dsn)
+				db := open(t)
 				me := fmt.Sprintf("n%d@1", c)
 				for range tries {
 					var owner string
@@ -164,7 +166,7 @@ func TestSwap_CompetingHaveOneWinnerEach(t *testing.T) {
 		}
 		group.Wait()
 		var term int
-		require.NoError(t, open(t, dsn).QueryRow(t.Context(), "SELECT term FROM distribute_lock", nil, &term))
+		require.NoError(t, open(t).QueryRow(t.Context(), "SELECT term FROM distribute_lock", nil, &term))
 		assert.Len(t, won, term, "each term has a winner that knows it")
 		t.Logf("%d of %d swaps won", term, candidates*tries)
 	})

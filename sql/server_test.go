@@ -4,13 +4,16 @@ import (
 	"net"
 	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	_ "conclave/internal/bubble" // one processor under the race detector
 	"conclave/internal/devdb"
 	"conclave/internal/mysqltest"
 	conclavesql "conclave/sql"
+	"conclave/testbed/simulated/simnet"
 )
 
 func TestMain(m *testing.M) {
@@ -24,6 +27,25 @@ func TestMain(m *testing.M) {
 // servers runs a test on every server.
 func servers(t *testing.T, test func(t *testing.T, dsn string)) {
 	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) { test(t, s.DSN) })
+}
+
+// onEach runs a test on every server; on the embedded one, in a bubble, over a network in
+// memory. open opens the database.
+func onEach(t *testing.T, test func(t *testing.T, open func(t *testing.T) *conclavesql.DB)) {
+	t.Run(string(mysqltest.Embedded), func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			network := simnet.New(1)
+			listener, err := network.Host("db").Listen(t.Context(), "tcp", "db:3306")
+			require.NoError(t, err)
+			dsn := mysqltest.ServeEmbedded(t, devdb.Config{Listener: listener})
+			test(t, func(t *testing.T) *conclavesql.DB {
+				return openWith(t, dsn, conclavesql.Options{Dial: network.Host("clients").DialContext, Deadline: 10 * time.Second})
+			})
+		})
+	})
+	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
+		test(t, func(t *testing.T) *conclavesql.DB { return open(t, s.DSN) })
+	})
 }
 
 // embedded runs an embedded server with its own configuration until the test
@@ -53,7 +75,12 @@ func openWith(t *testing.T, dsn string, opts conclavesql.Options) *conclavesql.D
 // migrated opens a database and creates a lock for the test.
 func migrated(t *testing.T, dsn string) (*conclavesql.DB, conclavesql.Lock) {
 	t.Helper()
-	db := open(t, dsn)
+	return migratedOn(t, open(t, dsn))
+}
+
+// migratedOn creates a lock for the test.
+func migratedOn(t *testing.T, db *conclavesql.DB) (*conclavesql.DB, conclavesql.Lock) {
+	t.Helper()
 	lock := conclavesql.Lock{DataCenter: "test", Name: t.Name()}
 	require.NoError(t, db.Migrate(t.Context(), lock))
 	return db, lock

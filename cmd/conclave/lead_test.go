@@ -96,10 +96,10 @@ func startLead(t *testing.T, dsn, script string, flags ...string) *leadProcess {
 }
 
 // worked returns a script that writes start and stop to the diary and runs
-// until SIGTERM.
+// until SIGTERM. It is ready for that before it writes start.
 func worked(d diary) string {
-	return fmt.Sprintf(`echo start $CONCLAVE_TERM >> %[1]s
-trap 'echo stop $CONCLAVE_TERM >> %[1]s; exit 0' TERM
+	return fmt.Sprintf(`trap 'echo stop $CONCLAVE_TERM >> %[1]s; exit 0' TERM
+echo start $CONCLAVE_TERM >> %[1]s
 while :; do sleep 0.02; done`, d)
 }
 
@@ -257,7 +257,7 @@ func TestLead_KillsBeforeTrustEnds(t *testing.T) {
 	dsn, d := mysqltest.NewEmbedded(t).DSN, newDiary(t)
 	cut, through := newCutter(t, dsn)
 	alive := filepath.Join(t.TempDir(), "alive")
-	first := startLead(t, through, fmt.Sprintf(`echo start >> %[1]s; trap 'echo asked >> %[1]s' TERM; while :; do date +%%s%%N >> %[2]s; sleep 0.01; done`, d, alive), "--lease", "3s")
+	first := startLead(t, through, fmt.Sprintf(`trap 'echo asked >> %[1]s' TERM; echo start >> %[1]s; while :; do date +%%s%%N >> %[2]s; sleep 0.01; done`, d, alive), "--lease", "3s")
 	d.until(t, "start")
 	second := startLead(t, dsn, fmt.Sprintf(`date +%%s%%N > %[1]s.next; echo next $CONCLAVE_TERM >> %[1]s; exec sleep 1000`, d), "--lease", "3s")
 	second.follows(t)

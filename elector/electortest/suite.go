@@ -235,25 +235,28 @@ func cutFromStore(t *testing.T, c *Cluster, only *Node, term elector.Term) {
 }
 
 func trustFromBefore(t *testing.T, c *Cluster, only *Node, _ elector.Term) {
-	slow := 3 * c.world.Lease / 5 // within the lease, so the renewal is only slow
-	judged := func() bool {
-		release := only.Cable.Stall()
-		began := time.Now()
-		timer := time.AfterFunc(slow, release)
-		defer timer.Stop()
-		before := only.Current()
-		c.Until("the slow renewal", func() bool { return only.Current().Beat > before.Beat })
-		waited, remaining := time.Since(began), only.Remaining()
-		_, leading := only.Leading()
-		assert.True(t, leading, "a stall within the lease deposes no leader")
-		if only.Current().Beat != before.Beat+1 {
-			return false // the machine is slow: the next renewal has been answered, too
-		}
-		// The renewal was sent at most a beat after the stall began, and trust counts from then.
-		assert.LessOrEqual(t, remaining, c.world.Lease-(waited-c.world.Lease/3), "a slow answer does not extend trust")
-		return true
-	}
-	c.Until("a look between the slow renewal and the next one", judged)
+	// A renewal is held on its way to the store: it was sent before that. The next one is
+	// held until the test has looked.
+	held, deliver, look := make(chan time.Time, 1), make(chan struct{}), make(chan struct{})
+	release := sync.OnceFunc(func() { close(deliver) })
+	defer release()
+	defer close(look)
+	only.Cable.Before("UPDATE", func() {
+		only.Cable.Before("UPDATE", func() { <-look })
+		held <- time.Now()
+		<-deliver
+	})
+	c.Until("a renewal to be sent", func() bool { return len(held) == 1 })
+	sent, before := <-held, only.Current()
+	slow := time.NewTimer(c.world.Lease / 3) // trust has two beats left, so the renewal is only slow
+	defer slow.Stop()
+	<-slow.C
+	release()
+	c.Until("the slow renewal", func() bool { return only.Current().Beat > before.Beat })
+	waited, remaining := time.Since(sent), only.Remaining()
+	_, leading := only.Leading()
+	assert.True(t, leading, "a stall within the lease deposes no leader")
+	assert.LessOrEqual(t, remaining, c.world.Lease-waited, "a slow answer does not extend trust")
 	assert.Len(t, c.Ledger(), 1)
 }
 
