@@ -10,12 +10,12 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"conclave/internal/join"
 	"conclave/testbed"
 	"conclave/testbed/console"
 	"conclave/testbed/console/journal"
@@ -105,12 +105,10 @@ func (a *app) reachMetas(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, nodeWait)
 	defer cancel()
-	errs := make([]error, len(metas))
-	var asking sync.WaitGroup
-	for i, m := range metas {
-		asking.Go(func() { _, errs[i] = a.getPage(ctx, m, "/healthz", new(any)) })
-	}
-	asking.Wait()
+	errs := join.Map(metas, func(meta string) error {
+		_, err := a.getPage(ctx, meta, "/healthz", new(any))
+		return err
+	})
 	if slices.Contains(errs, nil) {
 		return nil
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"conclave/client"
+	"conclave/internal/join"
 	"conclave/internal/trace"
 	"conclave/testbed"
 	"conclave/testbed/outside"
@@ -333,12 +334,7 @@ func (d *Cluster) Stop(ctx context.Context) error {
 	var err error
 	for _, role := range []string{"session", "data", "meta", testbed.Database} {
 		services := slices.DeleteFunc(append([]string{testbed.Database}, d.nodes...), func(n string) bool { return !strings.HasPrefix(n, role) })
-		errs := make([]error, len(services))
-		var stopping sync.WaitGroup
-		for i, n := range services {
-			stopping.Go(func() { errs[i] = d.project.Stop(ctx, n, stopGrace) })
-		}
-		stopping.Wait()
+		errs := join.Map(services, func(n string) error { return d.project.Stop(ctx, n, stopGrace) })
 		err = errors.Join(append(errs, err)...)
 	}
 	return err

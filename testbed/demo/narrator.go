@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"conclave/internal/join"
 	"conclave/internal/trace"
 	"conclave/testbed"
 	"conclave/testbed/check"
@@ -138,13 +139,7 @@ func (n *Narrator) leave(ctx context.Context) error {
 	all := n.clients
 	n.clients = nil
 	n.mu.Unlock()
-	errs := make([]error, len(all))
-	var leaving sync.WaitGroup
-	for i, c := range all {
-		leaving.Go(func() { errs[i] = c.Close(ctx) })
-	}
-	leaving.Wait()
-	return errors.Join(errs...)
+	return errors.Join(join.Map(all, func(c testbed.Client) error { return c.Close(ctx) })...)
 }
 
 // Begins implements scenario.Narrator.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/internal/join"
 	"conclave/meta/metaclient"
 	"conclave/slot"
 	"conclave/testbed"
@@ -57,22 +58,18 @@ func isMeta(name string) bool { return strings.HasPrefix(name, string(conclave.R
 // leader returns the leader of the highest term that any meta names. Each meta
 // is asked: one that is paused or cut off must not hide what the others know.
 func (v *View) leader(ctx context.Context, nodes map[string]string) (found metaclient.LeaderInfo) {
-	var mu sync.Mutex // guards found
-	var asking sync.WaitGroup
-	for name, address := range nodes {
-		if !isMeta(name) {
-			continue
+	leaders := join.Map(reachable(nodes, ""), func(meta string) metaclient.LeaderInfo {
+		l, err := v.admin(meta).Leader(ctx)
+		if err != nil {
+			return metaclient.LeaderInfo{}
 		}
-		asking.Go(func() {
-			l, err := v.admin(address).Leader(ctx)
-			mu.Lock()
-			defer mu.Unlock()
-			if err == nil && l.Term > found.Term {
-				found = l
-			}
-		})
+		return l
+	})
+	for _, l := range leaders {
+		if l.Term > found.Term {
+			found = l
+		}
 	}
-	asking.Wait()
 	return found
 }
 
