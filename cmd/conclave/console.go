@@ -295,16 +295,11 @@ func (a *app) watchOwn(ctx context.Context, cluster *local.Cluster, cfg supervis
 	watched := make(chan struct{})
 	go func() { // joined below
 		defer close(watched)
-		awaitDown(ctx, h)
+		_ = outside.Until(ctx, 500*time.Millisecond, func() (bool, error) { return h.Supervisor() == 0, nil }) // down, or ctx has ended
 		stop()
 	}()
 	err := a.serveConsole(ctx, ln, nil, source)
 	stop()
 	<-watched
 	return err
-}
-
-// awaitDown waits until the cluster was stopped or ctx ends.
-func awaitDown(ctx context.Context, h *supervisor.Handle) {
-	_ = outside.Until(ctx, 500*time.Millisecond, func() (bool, error) { return h.Supervisor() == 0, nil }) // it ends either way
 }
