@@ -117,8 +117,8 @@ func (v *View) Observe(ctx context.Context) testbed.Snapshot {
 	var mu sync.Mutex // guards sight.Ready and sight.Leads
 	for name, address := range nodes {
 		all.Go(func() {
-			ready := v.ok(ctx, address, "/readyz")
-			leads := isMeta(name) && v.ok(ctx, address, "/leaderz")
+			ready := Status(ctx, v.HTTP, "http://"+address+"/readyz", "") == http.StatusOK
+			leads := isMeta(name) && Status(ctx, v.HTTP, "http://"+address+"/leaderz", "") == http.StatusOK
 			mu.Lock()
 			defer mu.Unlock()
 			if ready {
@@ -153,11 +153,6 @@ func (v *View) Partial(ctx context.Context) int {
 	}
 	all.Wait()
 	return int(sum.Load())
-}
-
-// ok reports whether the node answers a GET of the path with 200.
-func (v *View) ok(ctx context.Context, address, path string) bool {
-	return Status(ctx, v.HTTP, "http://"+address+path, "") == http.StatusOK
 }
 
 // Table converts the slot table of the HTTP API, in which nodes have only
