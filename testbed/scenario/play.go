@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"time"
 
@@ -288,11 +289,10 @@ func (p *player) sample(ctx context.Context) testbed.Snapshot {
 		now.Partial = p.can.Partial(ctx)
 	}
 	s := p.targets.summarize(now)
-	up := s.Up
-	if changed := !slices.Equal(s.Up, p.last.Up); changed || !same(s, p.last) {
+	if !reflect.DeepEqual(s, p.last) {
+		s.Up = slices.Clone(s.Up)
 		p.last = s
-		p.last.Up = slices.Clone(up)
-		p.rec.Observe(p.last)
+		p.rec.Observe(s)
 	}
 	p.load.connections()
 	p.compare(now.Table)
@@ -332,11 +332,6 @@ func (p *player) fail(format string, values ...any) {
 		p.failedAt = time.Since(p.start)
 	}
 	p.failures = append(p.failures, fmt.Errorf(format, values...).Error())
-}
-
-func same(a, b check.Observation) bool {
-	return a.Leader == b.Leader && a.Term == b.Term && a.Leads == b.Leads && a.Epoch == b.Epoch && a.Stable == b.Stable &&
-		a.Even == b.Even && a.Frozen == b.Frozen && a.Unled == b.Unled
 }
 
 // progress expects, once all faults are healed, what a healthy cluster must
