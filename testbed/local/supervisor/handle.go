@@ -110,10 +110,7 @@ func (h *Handle) Command(name string) (program string, args []string, err error)
 
 // Token returns the token with which the cluster is operated, empty if it has none.
 func (h *Handle) Token() string {
-	s, err := load(h.dir)
-	if err != nil {
-		return ""
-	}
+	s, _ := load(h.dir) // of a cluster that is not known it is empty
 	return s.Config.operatorToken(h.dir)
 }
 
@@ -126,10 +123,7 @@ func (h *Handle) Config() (Config, error) {
 // TLSDir returns the folder with the certificates of clients, or "" if the cluster
 // does not use TLS.
 func (h *Handle) TLSDir() string {
-	s, err := load(h.dir)
-	if err != nil {
-		return ""
-	}
+	s, _ := load(h.dir) // of a cluster that is not known it is empty
 	return s.Config.tlsDir(roleClient)
 }
 
