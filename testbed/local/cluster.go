@@ -62,7 +62,7 @@ type Cluster struct {
 
 	mu         sync.Mutex        // guards the rest
 	advertised map[string]string // each host's address, by name
-	twins      []*twin
+	twins      []*exec.Cmd       // second processes with a node's name: each is expected to exit soon; Close kills it otherwise
 }
 
 var _ testbed.RealCluster = (*Cluster)(nil)
@@ -235,7 +235,8 @@ func (d *Cluster) Close(ctx context.Context) error {
 	d.mu.Unlock()
 	d.clients.Kill(d.clients.Names()...)
 	for _, t := range twins {
-		t.kill()
+		_ = t.Process.Kill() // it may have ended already
+		_ = t.Wait()         // its log has the reason
 	}
 	err := d.end(ctx, true)
 	if d.net != nil {
@@ -259,18 +260,6 @@ func (d *Cluster) end(ctx context.Context, now bool) error {
 		d.cluster.Stop(true)
 		return errors.Join(ctx.Err(), <-d.ended)
 	}
-}
-
-// twin is a second process with a node's name. It is expected to exit soon;
-// Close kills it otherwise.
-type twin struct {
-	cmd  *exec.Cmd
-	done chan struct{}
-}
-
-func (t *twin) kill() {
-	_ = t.cmd.Process.Kill() // it may have ended already
-	<-t.done
 }
 
 // Addresses returns the nodes' own HTTP addresses by name. Faults of the

@@ -310,13 +310,7 @@ func (l *Traffic) kill(name string) {
 	w.once.Do(func() { close(w.gone) })
 }
 
-// wants returns what live clients publish under a name now, sorted.
-func (l *Traffic) wants(name string) []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.wanted(name)
-}
-
+// wanted returns what live clients publish under a name now, sorted; mu is held.
 func (l *Traffic) wanted(name string) []string {
 	out := []string{}
 	for tag, value := range l.live {

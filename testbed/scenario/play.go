@@ -74,7 +74,9 @@ func Play(ctx context.Context, s Scenario, d testbed.Cluster, narrators ...Narra
 		r.Verdicts = check.Run(r.History)
 		r.Figures = check.Figures(r.History, s.Figures)
 	}
-	p.releaseAll()
+	for _, n := range s.Cluster.Nodes() {
+		p.gate.Free(n) // of those that are still held
+	}
 	p.load.Wait() // no more clients arrive
 	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
@@ -398,17 +400,10 @@ func (p *player) readAll(ctx context.Context) error {
 	for n := range l.of.Names {
 		name := l.serviceName(n)
 		l.mu.Lock()
-		seen := l.settled(l.last[[2]string{check.Reader, name}])
+		seen, want := l.settled(l.last[[2]string{check.Reader, name}]), l.wanted(name)
 		l.mu.Unlock()
 		p.rec.Op(check.Op{Client: check.Reader, Kind: check.OpRead, Name: name, Values: seen})
-		p.rec.Op(check.Op{Kind: check.OpWant, Name: name, Values: p.load.wants(name)})
+		p.rec.Op(check.Op{Kind: check.OpWant, Name: name, Values: want})
 	}
 	return nil
-}
-
-// releaseAll releases every node that is still held.
-func (p *player) releaseAll() {
-	for _, n := range p.s.Cluster.Nodes() {
-		p.gate.Free(n)
-	}
 }

@@ -210,7 +210,10 @@ func (h *Handle) Kill(ctx context.Context, name string, sig syscall.Signal) erro
 	if !s.supervised() {
 		return nil
 	}
-	return h.awaitNoted(ctx, r)
+	return outside.Until(ctx, 2*time.Millisecond, func() (bool, error) {
+		_, now, err := h.record(name)
+		return now.State != stateRunning || now.processID != r.processID, err
+	})
 }
 
 // signal sends a signal to one process and returns the record of that process.
@@ -229,15 +232,6 @@ func (h *Handle) signal(name string, sig syscall.Signal) (state, record, error) 
 		return s, r, fmt.Errorf("signal %s (pid %d): %w", name, r.PID, err)
 	}
 	return s, r, nil
-}
-
-// awaitNoted waits until the supervisor has recorded that the process has
-// ended.
-func (h *Handle) awaitNoted(ctx context.Context, was record) error {
-	return outside.Until(ctx, 2*time.Millisecond, func() (bool, error) {
-		_, now, err := h.record(was.Name)
-		return now.State != stateRunning || now.processID != was.processID, err
-	})
 }
 
 // AwaitEnd waits until the process with this name and pid has ended, and
