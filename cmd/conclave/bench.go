@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	_ "github.com/go-sql-driver/mysql" // to read the database's statement counter
 	"github.com/spf13/cobra"
 
 	"conclave/testbed"
@@ -169,15 +167,7 @@ func questions(ctx context.Context, h *supervisor.Handle) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	db, err := sql.Open("mysql", strings.TrimSpace(string(dsn))+"?interpolateParams=true&timeout=2s")
-	if err != nil {
-		return 0, err
-	}
-	defer db.Close()
 	var name string
 	var n uint64
-	if err := db.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'Questions'").Scan(&name, &n); err != nil {
-		return 0, fmt.Errorf("read the number of statements: %w", err)
-	}
-	return n, nil
+	return n, askDatabase(ctx, strings.TrimSpace(string(dsn)), "SHOW GLOBAL STATUS LIKE 'Questions'", &name, &n)
 }

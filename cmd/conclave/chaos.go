@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -164,7 +165,7 @@ of them can run. Exit with 2 at the first error; it names the line.`,
 			return a.show(all, func(w io.Writer) {
 				for _, i := range all {
 					fmt.Fprintf(w, "%s is valid: %s and %s in %s; it runs on %s\n", i.Name, plural(i.Actions, "action"), plural(i.Expectations, "expectation"), ms(i.TakesMs), strings.Join(i.On, ", "))
-					for _, on := range sortedKeys(i.Needs) {
+					for _, on := range slices.Sorted(maps.Keys(i.Needs)) {
 						fmt.Fprintf(w, "  not on %s, for it needs: %s\n", on, strings.Join(i.Needs[on], ", "))
 					}
 				}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"conclave/testbed"
@@ -112,7 +111,7 @@ func (a *app) playChaos(ctx context.Context, name string, attach bool, o chaosOp
 		}
 		return nil, fmt.Errorf("%s cannot run on %s (missing there: %s); play it with %s", s.Name, o.on, strings.Join(why, ", "), strings.Join(commands, " or "))
 	}
-	fmt.Fprintf(out, "%s, seed %d, on %s: %s\n", s.Name, s.Cluster.Seed, o.on, firstSentence(s.About))
+	fmt.Fprintf(out, "%s, seed %d, on %s: %s\n", s.Name, s.Cluster.Seed, o.on, scenario.FirstSentence(s.About))
 	var r *scenario.Result
 	timeline := scenario.NewTimeline(stage.cluster, out)
 	r, keep, err = stage.play(ctx, s, timeline, stderr, timeline)
@@ -169,21 +168,18 @@ func (s *runStage) hasLogs() bool {
 }
 
 // record writes the history of a run in which an invariant did not hold.
-func (s *runStage) record(r *scenario.Result) (err error) {
+func (s *runStage) record(r *scenario.Result) error {
 	if r == nil || r.History == nil {
 		return nil
 	}
-	f, err := os.Create(filepath.Join(s.dir, "history.txt"))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	w := bufio.NewWriter(f)
-	fmt.Fprintf(w, "%s\n", r.Scenario)
-	for _, e := range r.History.Entries {
-		fmt.Fprintln(w, e)
-	}
-	return w.Flush()
+	return writePage(filepath.Join(s.dir, "history.txt"), func(to io.Writer) error {
+		w := bufio.NewWriter(to)
+		fmt.Fprintf(w, "%s\n", r.Scenario)
+		for _, e := range r.History.Entries {
+			fmt.Fprintln(w, e)
+		}
+		return w.Flush()
+	})
 }
 
 // stageConfig describes the cluster of a run.
@@ -241,24 +237,13 @@ func (a *app) newStage(o stageConfig) (*runStage, error) {
 	return s, nil
 }
 
-// firstSentence returns the first sentence of a comment in one line.
-func firstSentence(s string) string {
-	s = strings.Join(strings.Fields(s), " ")
-	if end := sentenceEnd.FindStringIndex(s); end != nil {
-		return s[:end[0]+1]
-	}
-	return s
-}
-
-var sentenceEnd = regexp.MustCompile(`[.!?]( |$)`)
-
 // summary returns the first sentence of a comment, and the second one if the
 // first is too short to show what happens.
 func summary(about string) string {
 	text := strings.Join(strings.Fields(about), " ")
-	first := firstSentence(text)
+	first := scenario.FirstSentence(text)
 	if rest := strings.TrimSpace(strings.TrimPrefix(text, first)); len(first) < 60 && rest != "" {
-		return first + " " + firstSentence(rest)
+		return first + " " + scenario.FirstSentence(rest)
 	}
 	return first
 }

@@ -109,7 +109,7 @@ func TestFirstSentence(t *testing.T) {
 		"no stop\nat all": "no stop at all",
 		"":                "",
 	} {
-		assert.Equal(t, want, firstSentence(about))
+		assert.Equal(t, want, scenario.FirstSentence(about))
 	}
 }
 

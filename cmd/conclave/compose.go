@@ -201,7 +201,7 @@ func composeAccess(dir string, secured bool) (access outside.Access, err error) 
 	if err != nil {
 		return access, fmt.Errorf("read token of the cluster: %w", err)
 	}
-	access.Token = strings.TrimSpace(string(token))
+	access.Operator = strings.TrimSpace(string(token))
 	if secured {
 		access.TLS, err = client.TLSFolder(composeCertificates(dir), nil)
 	}

@@ -10,12 +10,12 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"conclave/internal/join"
 	"conclave/testbed"
 	"conclave/testbed/console"
 	"conclave/testbed/console/journal"
@@ -105,12 +105,10 @@ func (a *app) reachMetas(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, nodeWait)
 	defer cancel()
-	errs := make([]error, len(metas))
-	var asking sync.WaitGroup
-	for i, m := range metas {
-		asking.Go(func() { _, errs[i] = a.getPage(ctx, m, "/healthz", new(any)) })
-	}
-	asking.Wait()
+	errs := join.Map(metas, func(meta string) error {
+		_, err := a.getPage(ctx, meta, "/healthz", new(any))
+		return err
+	})
 	if slices.Contains(errs, nil) {
 		return nil
 	}
@@ -297,16 +295,11 @@ func (a *app) watchOwn(ctx context.Context, cluster *local.Cluster, cfg supervis
 	watched := make(chan struct{})
 	go func() { // joined below
 		defer close(watched)
-		awaitDown(ctx, h)
+		_ = outside.Until(ctx, 500*time.Millisecond, func() (bool, error) { return h.Supervisor() == 0, nil }) // down, or ctx has ended
 		stop()
 	}()
 	err := a.serveConsole(ctx, ln, nil, source)
 	stop()
 	<-watched
 	return err
-}
-
-// awaitDown waits until the cluster was stopped or ctx ends.
-func awaitDown(ctx context.Context, h *supervisor.Handle) {
-	_ = outside.Until(ctx, 500*time.Millisecond, func() (bool, error) { return h.Supervisor() == 0, nil }) // it ends either way
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"conclave/internal/sleep"
 	"conclave/testbed/outside"
 	"conclave/wire"
 )
@@ -139,25 +138,18 @@ func (a *app) eventSources(ctx context.Context) (out, known []string, err error)
 	return slices.Compact(out), known, nil
 }
 
-// source is one node while its events are followed.
-type source struct {
-	address string
-	life    string // incarnation
-	last    uint64 // id of its last event that was read
-}
-
 // pastEvents returns the events that all nodes keep, sorted by time, and how
 // far each node was read. It ignores nodes that do not answer within nodeWait,
 // unless none does.
-func (a *app) pastEvents(ctx context.Context, nodes []string) ([]wire.Event, []*source, error) {
+func (a *app) pastEvents(ctx context.Context, nodes []string) ([]wire.Event, []*outside.Stream, error) {
 	ctx, cancel := context.WithTimeout(ctx, nodeWait)
 	defer cancel()
 	var all sync.WaitGroup
-	events, errs, seen := make([][]wire.Event, len(nodes)), make([]error, len(nodes)), make([]*source, len(nodes))
+	events, errs, seen := make([][]wire.Event, len(nodes)), make([]error, len(nodes)), make([]*outside.Stream, len(nodes))
 	for i, address := range nodes {
-		seen[i] = &source{address: address}
+		seen[i] = &outside.Stream{Address: address, Within: time.Second}
 		all.Go(func() {
-			errs[i] = a.readEvents(ctx, seen[i], false, func(e wire.Event) error {
+			errs[i] = seen[i].Read(ctx, a.http, a.tokenFor(address), false, func(e wire.Event) error {
 				events[i] = append(events[i], e)
 				return nil
 			})
@@ -165,9 +157,9 @@ func (a *app) pastEvents(ctx context.Context, nodes []string) ([]wire.Event, []*
 	}
 	all.Wait()
 	var merged []wire.Event
-	var once []*source // a node that is known by two addresses is read once
+	var once []*outside.Stream // a node that is known by two addresses is read once
 	for i, n := range seen {
-		if n.life == "" || !slices.ContainsFunc(once, func(o *source) bool { return o.life == n.life }) {
+		if n.Life == "" || !slices.ContainsFunc(once, func(o *outside.Stream) bool { return o.Life == n.Life }) {
 			once, merged = append(once, n), append(merged, events[i]...)
 		}
 	}
@@ -183,12 +175,21 @@ const gatherFor = 300 * time.Millisecond
 
 // followEvents prints the nodes' new events until ctx ends. It connects again
 // to nodes that were down, and starts at the first event of a restarted node.
-func (a *app) followEvents(ctx context.Context, nodes []*source, f *eventFilter, out *eventPrinter) error {
+func (a *app) followEvents(ctx context.Context, nodes []*outside.Stream, f *eventFilter, out *eventPrinter) error {
 	events := make(chan wire.Event)
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	for _, n := range nodes {
-		all.Go(func() { a.followNode(ctx, n, events) })
+		all.Go(func() {
+			n.Follow(ctx, a.http, a.tokenFor, func(e wire.Event) error {
+				select {
+				case events <- e:
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			})
+		})
 	}
 	defer all.Wait()
 	defer cancel()
@@ -215,35 +216,6 @@ func (a *app) followEvents(ctx context.Context, nodes []*source, f *eventFilter,
 func sortedByTime(events []wire.Event) []wire.Event {
 	slices.SortStableFunc(events, func(x, y wire.Event) int { return cmp.Or(x.At.Compare(y.At), strings.Compare(x.Node, y.Node)) })
 	return events
-}
-
-func (a *app) followNode(ctx context.Context, n *source, events chan<- wire.Event) {
-	for ctx.Err() == nil {
-		_ = a.readEvents(ctx, n, true, func(e wire.Event) error { // after any error the stream is opened again
-			select {
-			case events <- e:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		})
-		_ = sleep.For(ctx, 200*time.Millisecond) // the loop asks whether ctx has ended
-	}
-}
-
-// readEvents calls each with the events of a node that were not read yet: of another
-// incarnation all.
-func (a *app) readEvents(ctx context.Context, n *source, follow bool, each func(wire.Event) error) error {
-	asking, cancel := context.WithTimeout(ctx, time.Second)
-	node, _ := outside.Probe(asking, a.http, n.address) // "" if none answers
-	cancel()
-	if node.Incarnation != n.life && node.Incarnation != "" {
-		n.life, n.last = node.Incarnation, 0
-	}
-	return wire.ReadEvents(ctx, a.http, n.address, a.tokenFor(n.address), n.last, follow, func(e wire.Event) error {
-		n.last = e.ID
-		return each(e)
-	})
 }
 
 // eventPrinter prints events, many of a kind as one line.

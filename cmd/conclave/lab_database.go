@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	conclavesql "conclave/sql"
 	"conclave/testbed/local/supervisor"
 )
 
@@ -37,10 +38,13 @@ func checkLab(ctx context.Context, db, zookeeper string) error {
 	return nil
 }
 
-// labDatabase returns the database of --db: an existing server, or an embedded
-// one that it starts. name is its name in reports, empty for an existing
-// server.
-func (a *app) labDatabase(ctx context.Context, db string) (dsn, name string, end func() error, err error) {
+// labDatabase checks the flags of both labs, and returns the database of --db: an
+// existing server, or an embedded one that it starts. name is its name in reports, empty
+// for an existing server.
+func (a *app) labDatabase(ctx context.Context, db, zookeeper string) (dsn, name string, end func() error, err error) {
+	if err := checkLab(ctx, db, zookeeper); err != nil {
+		return "", "", nil, err
+	}
 	if db != supervisor.Embedded {
 		return db, "", func() error { return nil }, nil
 	}
@@ -83,4 +87,19 @@ func (a *app) labDatabase(ctx context.Context, db string) (dsn, name string, end
 		return "", "", nil, errors.Join(errors.New("embedded database did not start"), end())
 	}
 	return dsn, "embedded (devdb, in memory)", end, nil
+}
+
+// askDatabase reads the row that a query returns from a database.
+func askDatabase(ctx context.Context, dsn, query string, row ...any) error {
+	db, err := conclavesql.OpenPool(dsn, nil)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := db.QueryRowContext(ctx, query).Scan(row...); err != nil {
+		return fmt.Errorf("ask the database (%s): %w", query, err)
+	}
+	return nil
 }

@@ -8,12 +8,10 @@ import (
 	"os/exec"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"conclave/lab"
-	conclavesql "conclave/sql"
 	"conclave/testbed/local/supervisor"
 )
 
@@ -95,19 +93,16 @@ func (a *app) labElections(ctx context.Context, o labElections) (err error) {
 	if err := o.cfg.Validate(); err != nil {
 		return usageError{err}
 	}
-	if err := checkLab(ctx, o.db, o.zookeeper); err != nil {
-		return err
-	}
-	dsn, name, end, err := a.labDatabase(ctx, o.db)
-	if err != nil {
+	var end func() error
+	if o.cfg.DSN, o.cfg.Database, end, err = a.labDatabase(ctx, o.db, o.zookeeper); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	if o.cfg.DSN, o.cfg.Database = dsn, name; name == "" {
-		if o.cfg.Database, err = serverVersion(ctx, dsn); ctx.Err() != nil {
+	if o.cfg.Database == "" {
+		if err := askDatabase(ctx, o.cfg.DSN, "SELECT VERSION()", &o.cfg.Database); ctx.Err() != nil {
 			return errLabInterrupted
 		} else if err != nil {
-			return err
+			return fmt.Errorf("--db: %w", err)
 		}
 	}
 	report, err := lab.Elections(ctx, o.cfg)
@@ -133,21 +128,6 @@ func (a *app) labElections(ctx context.Context, o labElections) (err error) {
 		return errors.New(strings.Join(broken, "; "))
 	}
 	return nil
-}
-
-// serverVersion returns the version of a server.
-func serverVersion(ctx context.Context, dsn string) (version string, err error) {
-	db, err := conclavesql.OpenPool(dsn, nil)
-	if err != nil {
-		return "", err
-	}
-	defer db.Close()
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	if err := db.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version); err != nil {
-		return "", fmt.Errorf("read the version of the database of --db: %w", err)
-	}
-	return version, nil
 }
 
 // labCandidateCommand is the process of one candidate, started by `lab

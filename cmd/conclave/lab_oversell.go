@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -47,15 +49,12 @@ func (a *app) oversell(ctx context.Context, cfg oversell.Config, db, html string
 	if err := cfg.Validate(); err != nil { // before a database is started
 		return usageError{err}
 	}
-	if err := checkLab(ctx, db, cfg.ZooKeeper); err != nil {
-		return err
-	}
-	dsn, name, end, err := a.labDatabase(ctx, db)
-	if err != nil {
+	var end func() error
+	if cfg.DSN, cfg.Database, end, err = a.labDatabase(ctx, db, cfg.ZooKeeper); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	cfg.DSN, cfg.Database = dsn, cmp.Or(name, "a MySQL server")
+	cfg.Database = cmp.Or(cfg.Database, "a MySQL server")
 	report, err := oversell.Run(ctx, cfg)
 	if len(report.Ways) > 0 {
 		err = errors.Join(err, a.show(report, func(w io.Writer) { writeOversell(w, report) }))
@@ -89,7 +88,7 @@ func writeOversell(w io.Writer, r oversell.Report) {
 	}
 	t.write(w)
 	fmt.Fprintln(w)
-	for _, note := range sortedKeys(notes) {
+	for _, note := range slices.Sorted(maps.Keys(notes)) {
 		fmt.Fprintln(w, note)
 	}
 	fmt.Fprintf(w, "%d items; thinking time up to %d ms; %s; ZooKeeper %s; %s in total.\n", r.Items, r.ThinkMs, r.Database, r.Tree, ms(r.TookMs))

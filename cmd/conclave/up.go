@@ -169,23 +169,16 @@ const stopping = "stopping the cluster; a second Ctrl-C kills what is still runn
 // hurryOnSignal kills the remaining processes at the second signal. The first
 // one has ended ctx, which it logs.
 func hurryOnSignal(ctx context.Context, c *supervisor.Cluster, log hclog.Logger) (stop func()) {
-	again := make(chan os.Signal, 1)
-	done := make(chan struct{})
-	go func() {
-		select {
-		case <-ctx.Done():
-		case <-done:
-			return
-		}
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	forget := context.AfterFunc(ctx, func() {
 		log.Info(stopping)
-		signal.Notify(again, os.Interrupt, syscall.SIGTERM)
-		select {
-		case <-again:
+		again, cancel := signal.NotifyContext(life, os.Interrupt, syscall.SIGTERM)
+		defer cancel()
+		if <-again.Done(); life.Err() == nil {
 			c.Stop(true)
-		case <-done:
 		}
-	}()
-	return func() { signal.Stop(again); close(done) }
+	})
+	return func() { forget(); end() }
 }
 
 // upDetached starts the supervisor as a separate process in its own session and

@@ -30,7 +30,7 @@ const rules = `
 	NONE < internal/stage, internal/sleep, internal/signal, internal/long, internal/cli/clitest;
 	internal/sleep < internal/faultnet, client, internal/node, meta, meta/metaclient, testbed/scenario, testbed/load, testbed/soak, lab, cmd/conclave, lab/article000/sofaloop, lab/article001/rowlock, lab/article003/versioncas, lab/article004/zklatch;
 	internal/signal < internal/faultnet, elector, wire, lab, lab/article004/zklatch, lab/article004/zklatch/memtree;
-	NONE < internal/join < sql, wire, meta;
+	NONE < internal/join < sql, wire, meta, lab/article004/zklatch;
 	NONE < internal/contain < wire/serve, internal/node, meta, session;
 	NONE < internal/random < elector, client, internal/node;
 	NONE < internal/reason < elector, meta;

@@ -89,7 +89,13 @@ func (f *commonFlags) resolve(role conclave.Role, c *node.Config, stderr io.Writ
 		}
 	}
 	limitConnections(c, OpenFiles())
-	return f.loadTLS(role, c)
+	if f.tlsDir != "" {
+		reloaded := reportReload(c.Logger, "the certificates were read again", "the changed certificates cannot be used: the old ones stay")
+		if c.TLS, err = certs.Load(f.tlsDir, role, reloaded); err != nil {
+			return fmt.Errorf("--tls-dir: %w", err)
+		}
+	}
+	return nil
 }
 
 // limitConnections leaves files for connections to other nodes, and places for
@@ -109,18 +115,6 @@ func OpenFiles() int {
 		return 0
 	}
 	return int(min(l.Max, 1<<30))
-}
-
-// loadTLS loads the certificates, if there are any.
-func (f *commonFlags) loadTLS(role conclave.Role, c *node.Config) (err error) {
-	if f.tlsDir == "" {
-		return nil
-	}
-	reloaded := reportReload(c.Logger, "the certificates were read again", "the changed certificates cannot be used: the old ones stay")
-	if c.TLS, err = certs.Load(f.tlsDir, role, reloaded); err != nil {
-		return fmt.Errorf("--tls-dir: %w", err)
-	}
-	return nil
 }
 
 // reportReload returns what logs the reloads of a file.
@@ -162,24 +156,15 @@ func DSN(dsn, file string) (string, error) {
 
 // DSNFile returns the first line of the file that a flag names.
 func DSNFile(flag, file string) (string, error) {
-	dsn, err := firstLine(file)
+	b, err := os.ReadFile(file)
+	dsn, _, _ := strings.Cut(strings.TrimPrefix(string(b), "\ufeff"), "\n") // without a byte order mark
+	if dsn = strings.TrimSpace(dsn); err == nil && dsn == "" {
+		err = fmt.Errorf("the first line of %s is empty", file)
+	}
 	if err != nil {
 		return "", fmt.Errorf("--%s: %w", flag, err)
 	}
 	return dsn, nil
-}
-
-// firstLine returns the first line of a file that holds a secret.
-func firstLine(file string) (string, error) {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return "", err
-	}
-	first, _, _ := strings.Cut(strings.TrimPrefix(string(b), "\ufeff"), "\n") // without a byte order mark
-	if first = strings.TrimSpace(first); first == "" {
-		return "", fmt.Errorf("the first line of %s is empty", file)
-	}
-	return first, nil
 }
 
 // version is set by the Makefile with -ldflags.

@@ -51,13 +51,15 @@ func (h *host) refuse() {
 }
 
 // shut makes the proxy refuse dials until its port is opened again, or ends that.
-func (h *host) shut(closed bool) {
+func (h *host) shut(closed bool) error {
 	h.mu.Lock()
 	h.closed = closed
 	h.mu.Unlock()
 	if closed {
 		h.refuse()
+		return nil
 	}
+	return h.reopen()
 }
 
 // reopen makes a proxy that refuses dials accept connections.

@@ -135,31 +135,19 @@ func (n *Net) LoseNext(from, to string) { n.link(from, to).change(func(f *fault)
 
 // ClosePort makes a host's proxy refuse dials of everyone until OpenPort. Connections
 // stay, and the host goes on dialling others.
-func (n *Net) ClosePort(name string) error {
-	h, err := n.host(name)
-	if err == nil {
-		h.shut(true)
-	}
-	return err
-}
+func (n *Net) ClosePort(name string) error { return n.shut(name, true) }
 
 // OpenPort ends ClosePort.
-func (n *Net) OpenPort(name string) error {
-	h, err := n.host(name)
-	if err != nil {
-		return err
-	}
-	h.shut(false)
-	return h.reopen()
-}
+func (n *Net) OpenPort(name string) error { return n.shut(name, false) }
 
-func (n *Net) host(name string) (*host, error) {
+func (n *Net) shut(name string, closed bool) error {
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	if h := n.hosts[name]; h != nil {
-		return h, nil
+	h := n.hosts[name]
+	n.mu.Unlock()
+	if h == nil {
+		return fmt.Errorf("no such host listens: %s", name)
 	}
-	return nil, fmt.Errorf("no such host listens: %s", name)
+	return h.shut(closed)
 }
 
 // Reset breaks every connection between a and b for both sides.

@@ -8,6 +8,18 @@ import (
 	"conclave/internal/join"
 )
 
+func TestMap_IsInTheOrderOfTheItemsAndAtOnce(t *testing.T) {
+	last := make(chan struct{})
+	assert.Equal(t, []int{1, 4, 9}, join.Map([]int{1, 2, 3}, func(n int) int {
+		if n == 3 {
+			close(last)
+		}
+		<-last
+		return n * n
+	}))
+	assert.Empty(t, join.Map(nil, func(int) int { return 1 }))
+}
+
 func TestGroup_ClosesAfterAllHaveEnded(t *testing.T) {
 	var g join.Group
 	ended, end := 0, make(chan struct{})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -100,15 +101,10 @@ func (r *Replicas) Primary(t testing.TB) *Replica {
 }
 
 // Secondaries returns the others.
-func (r *Replicas) Secondaries(t testing.TB) (others []*Replica) {
+func (r *Replicas) Secondaries(t testing.TB) []*Replica {
 	t.Helper()
 	primary := r.Primary(t)
-	for _, m := range r.Members {
-		if m != primary {
-			others = append(others, m)
-		}
-	}
-	return others
+	return slices.DeleteFunc(slices.Clone(r.Members[:]), func(m *Replica) bool { return m == primary })
 }
 
 // Settle starts the servers that were killed, and waits until all are members. Those

@@ -36,10 +36,10 @@ var measurements = []measurement{
 	{"session-killed-moving", "session killed while slots move", nil, (*run).sessionKilledMoving},
 	{"starts", "start to first push", nil, (*run).starts},
 
-	{"registrations", "registrations", manyRegistrations, (*run).growRegistrations},
+	{"registrations", "registrations", manyRegistrations, counted((*run).store)},
 	{"connections", "clients at once", manyConnections, (*run).growConnections},
-	{"losses", "nodes lost", moreRegistrations, (*run).growLosses},
-	{"overload", "overload", overloads, (*run).growOverload},
+	{"losses", "nodes lost", moreRegistrations, counted((*run).growLosses)},
+	{"overload", "overload", overloads, counted((*run).overload)},
 }
 
 // Names returns the names of the measurements in their order, or of those that Full

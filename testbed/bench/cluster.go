@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -45,14 +46,8 @@ func (c *cluster) adminOf(metas []string) *metaclient.Admin {
 func (c *cluster) close() { c.admin.HTTP.CloseIdleConnections() }
 
 // names returns the names of a role's processes, whether or not they run.
-func (c *cluster) names(role string) (out []string) {
-	for name := range c.Addresses() {
-		if testbed.RoleOf(name) == role {
-			out = append(out, name)
-		}
-	}
-	slices.Sort(out)
-	return out
+func (c *cluster) names(role string) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(c.Addresses())), func(name string) bool { return testbed.RoleOf(name) != role })
 }
 
 // addresses returns the HTTP addresses of a role's processes.

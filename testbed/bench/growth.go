@@ -146,17 +146,20 @@ const (
 	wantedRatio = 0.85
 )
 
-// growRegistrations measures how fast registrations of 100 bytes are stored, and what
-// one costs the cluster.
-func (r *run) growRegistrations(ctx context.Context) error {
-	err := r.store(ctx)
-	r.count(ctx, Limit{})
-	return err
+// counted is a measurement after which count is called.
+func counted(take func(*run, context.Context) error) func(*run, context.Context) error {
+	return func(r *run, ctx context.Context) error {
+		err := take(r, ctx)
+		r.count(ctx, Limit{})
+		return err
+	}
 }
 
 // registered is the prefix of the dataIds of store.
 const registered = "reg"
 
+// store measures how fast registrations of 100 bytes are stored, and what one costs the
+// cluster.
 func (r *run) store(ctx context.Context) error {
 	if err := r.pool.Connect(ctx, r.size.connections); err != nil {
 		return err
@@ -257,7 +260,6 @@ func (r *run) growLosses(ctx context.Context) error {
 		err = r.loseSession(ctx)
 	}
 	r.report(Figure{Name: "missing", What: "pushes without the value", Unit: "pushes", Target: "0"}, load.One(float64(missing.Load())), Limit{Max: 0.5})
-	r.count(ctx, Limit{})
 	return err
 }
 
@@ -346,14 +348,8 @@ const (
 	baseFor  = 5 * time.Second
 )
 
-// growOverload measures the capacity, offers a multiple of it, and then waits until
-// the base load is served as before.
-func (r *run) growOverload(ctx context.Context) error {
-	err := r.overload(ctx)
-	r.count(ctx, Limit{})
-	return err
-}
-
+// overload measures the capacity, offers a multiple of it, and then waits until the base
+// load is served as before.
 func (r *run) overload(ctx context.Context) error {
 	if err := r.pool.Connect(ctx, r.size.connections); err != nil {
 		return err

@@ -226,7 +226,7 @@ func TestStore_ComparesRatesOfAsManyConnections(t *testing.T) {
 		cfg.Only = []string{"registrations"}
 		cfg = cfg.withDefaults()
 		r := &run{Config: cfg, figures: &[]Figure{}, rates: map[int]float64{1: 1e9}}
-		m := measurement{name: "registrations", sizes: manyRegistrations, take: (*run).growRegistrations}
+		m := measurement{name: "registrations", sizes: manyRegistrations, take: counted((*run).store)}
 		for _, s := range []size{{connections: 1, registrations: 2000}, {connections: 20, registrations: 2000}} {
 			require.NoError(t, r.measure(t.Context(), m, s))
 		}

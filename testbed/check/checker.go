@@ -2,15 +2,6 @@ package check
 
 import "slices"
 
-// Checkers returns the ids of all checkers.
-func Checkers() []string {
-	var out []string
-	for _, c := range allCheckers() {
-		out = append(out, c.id)
-	}
-	return out
-}
-
 // allCheckers returns the checkers, subject by subject: the invariants of the
 // election, of slots and of clients, the rules, what a burst leaves behind, and what
 // must be linearizable.

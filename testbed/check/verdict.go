@@ -40,12 +40,10 @@ type violation struct {
 	What     string   `json:"what"`
 }
 
-// MarshalJSON implements json.Marshaler.
 func (v Violation) MarshalJSON() ([]byte, error) {
 	return json.Marshal(violation{float64(v.At) / float64(time.Millisecond), v.Evidence, v.What})
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (v *Violation) UnmarshalJSON(text []byte) error {
 	var in violation
 	err := json.Unmarshal(text, &in)

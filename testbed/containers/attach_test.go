@@ -45,7 +45,7 @@ func attached(t *testing.T) (d *containers.Cluster, docker string) {
 	t.Setenv("PATH", filepath.Dir(docker)+":"+os.Getenv("PATH"))
 	project, err := containers.NewProject(containers.ProjectConfig{Name: "p", Dir: t.TempDir()})
 	require.NoError(t, err)
-	d, err = containers.Attach(t.Context(), project, outside.Access{Token: "secret"})
+	d, err = containers.Attach(t.Context(), project, outside.Access{Operator: "secret"})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, d.Close(context.Background())) })
 	return d, docker

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"conclave/client"
+	"conclave/internal/join"
 	"conclave/internal/trace"
 	"conclave/testbed"
 	"conclave/testbed/outside"
@@ -25,7 +25,7 @@ import (
 // knows, and leaves the project as it is otherwise.
 func Attach(ctx context.Context, p *Project, access outside.Access) (*Cluster, error) {
 	d := New(Config{End: func(context.Context) error { return nil }})
-	d.project, d.access, d.found = p, access, true
+	d.project, d.Access, d.found = p, access, true
 	all, err := p.Find(ctx)
 	if err != nil {
 		return nil, err
@@ -91,8 +91,8 @@ type Config struct {
 type Cluster struct {
 	cfg     Config
 	project *Project
-	access  outside.Access
-	view    *outside.View
+	outside.Access
+	view *outside.View
 
 	nodes  []string // services
 	traces string   // folder of the trace files; "": none is known
@@ -139,7 +139,7 @@ func (d *Cluster) Open(ctx context.Context, c testbed.Size, _ *trace.Gate) error
 	if err != nil {
 		return err
 	}
-	if d.project, d.access, err = d.cfg.Start(ctx, c, d.nodes, file); err != nil {
+	if d.project, d.Access, err = d.cfg.Start(ctx, c, d.nodes, file); err != nil {
 		return err
 	}
 	d.observe()
@@ -150,7 +150,7 @@ func (d *Cluster) Open(ctx context.Context, c testbed.Size, _ *trace.Gate) error
 func (d *Cluster) observe() {
 	d.view = &outside.View{
 		Nodes: d.published,
-		HTTP:  d.access.HTTP(d.Dial),
+		HTTP:  d.HTTP(d.Dial),
 		Token: d.Token,
 	}
 }
@@ -299,7 +299,7 @@ func (d *Cluster) Dial(ctx context.Context, network, address string) (net.Conn, 
 // ClientConfig returns the configuration of a client on this machine that knows
 // every session.
 func (d *Cluster) ClientConfig(name string) (client.Config, error) {
-	c := client.Config{Name: name, Network: d.project.Outside(), Token: d.access.Token, TLSFrom: d.access.TLS}
+	c := client.Config{Name: name, Network: d.project.Outside(), Token: d.Operator, TLSFrom: d.TLS}
 	addresses := d.Addresses()
 	for _, node := range d.nodes {
 		if strings.HasPrefix(node, "session-") {
@@ -311,16 +311,8 @@ func (d *Cluster) ClientConfig(name string) (client.Config, error) {
 
 // AwaitReady waits until every node is ready.
 func (d *Cluster) AwaitReady(ctx context.Context) error {
-	return d.project.AwaitReady(ctx, d.access.HTTP(nil), d.nodes...)
+	return d.project.AwaitReady(ctx, d.HTTP(nil), d.nodes...)
 }
-
-// Secure returns a transport that uses the cluster's certificates, if it has some.
-func (d *Cluster) Secure(t *http.Transport) http.RoundTripper {
-	return d.access.Secure(t)
-}
-
-// Token returns the operator's token.
-func (d *Cluster) Token() string { return d.access.Token }
 
 // stopGrace is how long a container may take to stop.
 const stopGrace = 20 * time.Second
@@ -333,12 +325,7 @@ func (d *Cluster) Stop(ctx context.Context) error {
 	var err error
 	for _, role := range []string{"session", "data", "meta", testbed.Database} {
 		services := slices.DeleteFunc(append([]string{testbed.Database}, d.nodes...), func(n string) bool { return !strings.HasPrefix(n, role) })
-		errs := make([]error, len(services))
-		var stopping sync.WaitGroup
-		for i, n := range services {
-			stopping.Go(func() { errs[i] = d.project.Stop(ctx, n, stopGrace) })
-		}
-		stopping.Wait()
+		errs := join.Map(services, func(n string) error { return d.project.Stop(ctx, n, stopGrace) })
 		err = errors.Join(append(errs, err)...)
 	}
 	return err

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 
+	"conclave/internal/join"
 	"conclave/internal/sleep"
 	"conclave/testbed/outside"
 )
@@ -98,33 +99,21 @@ func (p *Project) AwaitReady(ctx context.Context, via *http.Client, services ...
 func (p *Project) notReady(ctx context.Context, via *http.Client, services []string) []string {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
-	why := make([]string, len(services))
-	var asking sync.WaitGroup
-	for i, s := range services {
+	return slices.DeleteFunc(join.Map(services, func(s string) string {
 		published := p.Published(s)
 		if len(published) == 0 {
-			why[i] = s + " (no port)"
-			continue
+			return s + " (no port)"
 		}
-		asking.Go(func() {
-			switch c, err := outside.Probe(ctx, via, published[0]); {
-			case err != nil:
-				why[i] = s + " (does not answer)"
-			case c.Name != s:
-				why[i] = fmt.Sprintf("%s (%s answers at %s)", s, c.Name, published[0])
-			case !c.Ready:
-				why[i] = s + " (" + c.Why + ")"
-			}
-		})
-	}
-	asking.Wait()
-	var out []string
-	for _, w := range why {
-		if w != "" {
-			out = append(out, w)
+		switch c, err := outside.Probe(ctx, via, published[0]); {
+		case err != nil:
+			return s + " (does not answer)"
+		case c.Name != s:
+			return fmt.Sprintf("%s (%s answers at %s)", s, c.Name, published[0])
+		case !c.Ready:
+			return s + " (" + c.Why + ")"
 		}
-	}
-	return out
+		return ""
+	}), func(why string) bool { return why == "" })
 }
 
 // ended returns an error if one of the containers is not running. It learns the ports

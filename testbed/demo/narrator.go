@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"conclave/internal/join"
 	"conclave/internal/trace"
 	"conclave/testbed"
 	"conclave/testbed/check"
@@ -138,22 +139,14 @@ func (n *Narrator) leave(ctx context.Context) error {
 	all := n.clients
 	n.clients = nil
 	n.mu.Unlock()
-	errs := make([]error, len(all))
-	var leaving sync.WaitGroup
-	for i, c := range all {
-		leaving.Go(func() { errs[i] = c.Close(ctx) })
-	}
-	leaving.Wait()
-	return errors.Join(errs...)
+	return errors.Join(join.Map(all, func(c testbed.Client) error { return c.Close(ctx) })...)
 }
 
-// Begins implements scenario.Narrator.
 func (n *Narrator) Begins(s scenario.Scene) {
 	n.acts, n.last = true, s
 	n.begin(s.Title, strings.Join(strings.Fields(s.About), " "))
 }
 
-// Did implements scenario.Narrator.
 func (n *Narrator) Did(a testbed.Action, err error) {
 	switch {
 	case err != nil:
@@ -163,7 +156,6 @@ func (n *Narrator) Did(a testbed.Action, err error) {
 	}
 }
 
-// Decided implements scenario.Narrator.
 func (n *Narrator) Decided(e scenario.Expectation, now testbed.Snapshot, took time.Duration, failure error) {
 	name, value, note := strings.TrimSpace(e.What+" "+string(e.Who)), ms(took), e.About()
 	switch e.What {

@@ -75,7 +75,10 @@ func (d *Cluster) Do(ctx context.Context, a testbed.Action) error {
 	defer d.doing.Unlock()
 	switch a.Verb {
 	case testbed.Kill:
-		return d.kill(ctx, a.Node)
+		if d.clients.Kill(a.Node) {
+			return nil
+		}
+		return d.signal(ctx, a.Node, syscall.SIGKILL)
 	case testbed.Stop:
 		return d.stop(a.Node)
 	case testbed.Pause:
@@ -126,25 +129,14 @@ func (d *Cluster) between(a testbed.Action, do func(node, peer string)) {
 		do(a.Node, a.Peer)
 		return
 	}
-	for _, peer := range d.hosts() {
+	d.mu.Lock()
+	hosts := slices.AppendSeq(d.clients.Names(), maps.Keys(d.advertised))
+	d.mu.Unlock()
+	for _, peer := range hosts {
 		if peer != a.Node {
 			do(a.Node, peer)
 		}
 	}
-}
-
-// hosts returns the names of all hosts in the network.
-func (d *Cluster) hosts() []string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.AppendSeq(d.clients.Names(), maps.Keys(d.advertised))
-}
-
-func (d *Cluster) kill(ctx context.Context, name string) error {
-	if d.clients.Kill(name) {
-		return nil
-	}
-	return d.signal(ctx, name, syscall.SIGKILL)
 }
 
 // stop asks a node to stop and does not wait until it has ended.
@@ -215,13 +207,8 @@ func (d *Cluster) twin(name string) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	t := &twin{cmd: cmd, done: make(chan struct{})}
-	go func() {
-		defer close(t.done)
-		_ = cmd.Wait() // its log has the reason
-	}()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.twins = append(d.twins, t)
+	d.twins = append(d.twins, cmd)
 	return nil
 }

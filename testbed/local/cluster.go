@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -53,7 +52,7 @@ type Cluster struct {
 	cluster *supervisor.Cluster
 	nodes   *supervisor.Handle
 	ended   chan error
-	access  outside.Access
+	outside.Access
 
 	doing    sync.Mutex     // held by Do: one action at a time, apart from an operator's commands
 	stopping map[string]int // pids of nodes that were asked to stop; only Do uses it
@@ -63,7 +62,7 @@ type Cluster struct {
 
 	mu         sync.Mutex        // guards the rest
 	advertised map[string]string // each host's address, by name
-	twins      []*twin
+	twins      []*exec.Cmd       // second processes with a node's name: each is expected to exit soon; Close kills it otherwise
 }
 
 var _ testbed.RealCluster = (*Cluster)(nil)
@@ -87,7 +86,7 @@ func Attach(nodes *supervisor.Handle, dir string) (*Cluster, error) {
 	d := New(Config{Dir: dir, Direct: true})
 	if folder := nodes.TLSDir(); folder != "" {
 		var err error
-		if d.access.TLS, err = client.TLSFolder(folder, nil); err != nil {
+		if d.TLS, err = client.TLSFolder(folder, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -106,9 +105,9 @@ func (d *Cluster) size(c testbed.Size) testbed.Size {
 
 // Open starts the processes, unless they are running already.
 func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
-	d.view = &outside.View{Nodes: d.Addresses, HTTP: d.access.HTTP(nil), Token: d.Token}
+	d.view = &outside.View{Nodes: d.Addresses, HTTP: d.HTTP(nil), Token: d.Token}
 	if d.nodes != nil {
-		d.access.Token = d.nodes.Token()
+		d.Operator = d.nodes.Token()
 		return nil
 	}
 	cfg := supervisor.DefaultConfig()
@@ -130,9 +129,9 @@ func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
 		return err
 	}
 	d.nodes = d.cluster.Handle()
-	d.access.Token = d.nodes.Token()
+	d.Operator = d.nodes.Token()
 	if d.cfg.TLS { // issued by New
-		if d.access.TLS, err = client.TLSFolder(d.nodes.TLSDir(), nil); err != nil {
+		if d.TLS, err = client.TLSFolder(d.nodes.TLSDir(), nil); err != nil {
 			return err
 		}
 	}
@@ -143,14 +142,6 @@ func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
 	}
 	return nil
 }
-
-// Secure returns a transport that uses the cluster's certificates, if it has some.
-func (d *Cluster) Secure(t *http.Transport) http.RoundTripper {
-	return d.access.Secure(t)
-}
-
-// Token returns the operator's token, "" if the cluster has none.
-func (d *Cluster) Token() string { return d.access.Token }
 
 // detour puts a proxy in front of a process. It returns the address to
 // advertise and the address from which the process is to dial.
@@ -225,7 +216,7 @@ func (d *Cluster) ClientConfig(host string) (client.Config, error) {
 		}
 	}
 	slices.Sort(sessions)
-	return client.Config{Name: host, Sessions: sessions, Network: network, Token: d.Token(), TLSFrom: d.access.TLS}, nil
+	return client.Config{Name: host, Sessions: sessions, Network: network, Token: d.Token(), TLSFrom: d.TLS}, nil
 }
 
 // Events reads the nodes' trace files. The times can be compared because all
@@ -244,7 +235,8 @@ func (d *Cluster) Close(ctx context.Context) error {
 	d.mu.Unlock()
 	d.clients.Kill(d.clients.Names()...)
 	for _, t := range twins {
-		t.kill()
+		_ = t.Process.Kill() // it may have ended already
+		_ = t.Wait()         // its log has the reason
 	}
 	err := d.end(ctx, true)
 	if d.net != nil {
@@ -268,18 +260,6 @@ func (d *Cluster) end(ctx context.Context, now bool) error {
 		d.cluster.Stop(true)
 		return errors.Join(ctx.Err(), <-d.ended)
 	}
-}
-
-// twin is a second process with a node's name. It is expected to exit soon;
-// Close kills it otherwise.
-type twin struct {
-	cmd  *exec.Cmd
-	done chan struct{}
-}
-
-func (t *twin) kill() {
-	_ = t.cmd.Process.Kill() // it may have ended already
-	<-t.done
 }
 
 // Addresses returns the nodes' own HTTP addresses by name. Faults of the

@@ -103,11 +103,11 @@ func (c *Clients) Start(cfg client.Config, closed func()) (testbed.Client, error
 	return started, nil
 }
 
-// Names returns the names that clients have, also of those that were killed.
+// Names returns the names that clients have, also of those that were killed, sorted.
 func (c *Clients) Names() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Collect(maps.Keys(c.byName))
+	return slices.Sorted(maps.Keys(c.byName))
 }
 
 // Kill kills the clients with these names, and reports whether there was one.

@@ -28,9 +28,12 @@ func HTTP(dial func(ctx context.Context, network, address string) (net.Conn, err
 // Access is how the nodes of a cluster are reached. Its fields may be set after HTTP and
 // Secure were called, before the first request.
 type Access struct {
-	Token string             // the operator's
-	TLS   func() *tls.Config // of clients; nil without TLS
+	Operator string             // the operator's token; "": there is none
+	TLS      func() *tls.Config // of clients; nil without TLS
 }
+
+// Token returns the operator's token.
+func (a *Access) Token() string { return a.Operator }
 
 // HTTP is the function HTTP with the certificates of clients, if there are some.
 func (a *Access) HTTP(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Client {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/internal/join"
 	"conclave/meta/metaclient"
 	"conclave/slot"
 	"conclave/testbed"
@@ -57,22 +58,18 @@ func isMeta(name string) bool { return strings.HasPrefix(name, string(conclave.R
 // leader returns the leader of the highest term that any meta names. Each meta
 // is asked: one that is paused or cut off must not hide what the others know.
 func (v *View) leader(ctx context.Context, nodes map[string]string) (found metaclient.LeaderInfo) {
-	var mu sync.Mutex // guards found
-	var asking sync.WaitGroup
-	for name, address := range nodes {
-		if !isMeta(name) {
-			continue
+	leaders := join.Map(reachable(nodes, ""), func(meta string) metaclient.LeaderInfo {
+		l, err := v.admin(meta).Leader(ctx)
+		if err != nil {
+			return metaclient.LeaderInfo{}
 		}
-		asking.Go(func() {
-			l, err := v.admin(address).Leader(ctx)
-			mu.Lock()
-			defer mu.Unlock()
-			if err == nil && l.Term > found.Term {
-				found = l
-			}
-		})
+		return l
+	})
+	for _, l := range leaders {
+		if l.Term > found.Term {
+			found = l
+		}
 	}
-	asking.Wait()
 	return found
 }
 
@@ -120,8 +117,8 @@ func (v *View) Observe(ctx context.Context) testbed.Snapshot {
 	var mu sync.Mutex // guards sight.Ready and sight.Leads
 	for name, address := range nodes {
 		all.Go(func() {
-			ready := v.ok(ctx, address, "/readyz")
-			leads := isMeta(name) && v.ok(ctx, address, "/leaderz")
+			ready := Status(ctx, v.HTTP, "http://"+address+"/readyz", "") == http.StatusOK
+			leads := isMeta(name) && Status(ctx, v.HTTP, "http://"+address+"/leaderz", "") == http.StatusOK
 			mu.Lock()
 			defer mu.Unlock()
 			if ready {
@@ -156,11 +153,6 @@ func (v *View) Partial(ctx context.Context) int {
 	}
 	all.Wait()
 	return int(sum.Load())
-}
-
-// ok reports whether the node answers a GET of the path with 200.
-func (v *View) ok(ctx context.Context, address, path string) bool {
-	return Status(ctx, v.HTTP, "http://"+address+path, "") == http.StatusOK
 }
 
 // Table converts the slot table of the HTTP API, in which nodes have only

@@ -3,7 +3,6 @@ package scenario
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -22,7 +21,7 @@ func (l *Traffic) carry(ctx context.Context) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
-	for _, w := range l.staying() {
+	for _, w := range l.sorted(l.clients) {
 		var pubs []testbed.Publication
 		for i := range l.of.Bulk {
 			p, err := w.client.Publish(limited, fmt.Sprintf("bulk-%d", i+1), []string{w.name})
@@ -40,16 +39,6 @@ func (l *Traffic) carry(ctx context.Context) error {
 	return nil
 }
 
-// staying returns the clients that stay, sorted by name.
-func (l *Traffic) staying() (out []*worker) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(l.clients)) {
-		out = append(out, l.clients[name])
-	}
-	return out
-}
-
 // Burst makes each client that stays also change values, Factor times as often
 // as the scenario says, or make new registrations, until EndBurst or ctx ends. A burst that
 // lasts already is ended.
@@ -59,7 +48,7 @@ func (l *Traffic) Burst(ctx context.Context, a testbed.Action) {
 	l.mu.Lock()
 	l.calm = cancel
 	l.mu.Unlock()
-	for i, w := range l.staying() {
+	for i, w := range l.sorted(l.clients) {
 		if a.Arrivals > 0 {
 			l.working.Go(func() { l.arrive(ctx, w, a.Arrivals) })
 			continue

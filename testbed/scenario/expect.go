@@ -70,22 +70,13 @@ var conditions = map[string]condition{
 		_, difference := p.load.full()
 		return len(p.load.lacking(currentWithin)) == 0, difference
 	}},
-	"without": {who: true, about: "no subscriber sees a registration of WHO", holds: func(p *player, e *Expectation, now testbed.Snapshot) (bool, string) {
-		for _, n := range p.targets.resolve(e.Who, now) {
-			if seen := p.load.shownOf(n); seen != "" {
-				return false, seen
-			}
-		}
-		return true, ""
-	}},
-	"held": {who: true, point: true, about: "WHO waits at the point", holds: func(p *player, e *Expectation, now testbed.Snapshot) (bool, string) {
-		for _, n := range p.targets.resolve(e.Who, now) {
-			if p.gate.Held(n, e.Point) == 0 {
-				return false, fmt.Sprintf("%s is not held at %s", n, e.Point)
-			}
-		}
-		return true, ""
-	}},
+	"without": {who: true, about: "no subscriber sees a registration of WHO", holds: ofEach(func(p *player, _ *Expectation, _ testbed.Snapshot, n string) (bool, string) {
+		seen := p.load.shownOf(n)
+		return seen == "", seen
+	})},
+	"held": {who: true, point: true, about: "WHO waits at the point", holds: ofEach(func(p *player, e *Expectation, _ testbed.Snapshot, n string) (bool, string) {
+		return p.gate.Held(n, e.Point) > 0, fmt.Sprintf("%s is not held at %s", n, e.Point)
+	})},
 	"refused": {count: true, about: "COUNT commands or writes of an older term were refused in the scenario so far", holds: func(p *player, e *Expectation, _ testbed.Snapshot) (bool, string) {
 		n := p.rec.Refused() - p.refused
 		return n >= e.Count, fmt.Sprintf("%d were refused", n)
@@ -105,8 +96,12 @@ var conditions = map[string]condition{
 	"partial": {about: "a slot is served without a session that could not be reached, and is shown as partial", holds: func(_ *player, _ *Expectation, now testbed.Snapshot) (bool, string) {
 		return now.Partial > 0, "no slot is partial"
 	}},
-	"down": {who: true, about: "WHO has ended", holds: upOrDown(false)},
-	"up":   {who: true, about: "WHO runs", holds: upOrDown(true)},
+	"down": {who: true, about: "WHO has ended", holds: ofEach(func(_ *player, _ *Expectation, now testbed.Snapshot, n string) (bool, string) {
+		return !slices.Contains(now.Up, n), n + " runs: true"
+	})},
+	"up": {who: true, about: "WHO runs", holds: ofEach(func(_ *player, _ *Expectation, now testbed.Snapshot, n string) (bool, string) {
+		return slices.Contains(now.Up, n), n + " runs: false"
+	})},
 }
 
 // About describes what is expected, for people.
@@ -114,11 +109,12 @@ func (e Expectation) About() string {
 	return strings.ReplaceAll(conditions[e.What].about, "WHO", string(e.Who))
 }
 
-func upOrDown(up bool) func(*player, *Expectation, testbed.Snapshot) (bool, string) {
+// ofEach is a condition that holds if it does for each node that WHO selects.
+func ofEach(holds func(p *player, e *Expectation, now testbed.Snapshot, node string) (bool, string)) func(*player, *Expectation, testbed.Snapshot) (bool, string) {
 	return func(p *player, e *Expectation, now testbed.Snapshot) (bool, string) {
 		for _, n := range p.targets.resolve(e.Who, now) {
-			if slices.Contains(now.Up, n) != up {
-				return false, fmt.Sprintf("%s runs: %t", n, !up)
+			if ok, why := holds(p, e, now, n); !ok {
+				return false, why
 			}
 		}
 		return true, ""

@@ -4,6 +4,7 @@ import (
 	"embed"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -58,6 +59,17 @@ func short(name string) string {
 	}
 	return "f" + strings.TrimLeft(digits, "0")
 }
+
+// FirstSentence returns the first sentence of a comment in one line.
+func FirstSentence(about string) string {
+	about = strings.Join(strings.Fields(about), " ")
+	if end := sentenceEnd.FindStringIndex(about); end != nil {
+		return about[:end[0]+1]
+	}
+	return about
+}
+
+var sentenceEnd = regexp.MustCompile(`[.!?]( |$)`)
 
 // maxSuggestions is how many names are offered for an unknown one.
 const maxSuggestions = 3

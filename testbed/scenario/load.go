@@ -310,13 +310,7 @@ func (l *Traffic) kill(name string) {
 	w.once.Do(func() { close(w.gone) })
 }
 
-// wants returns what live clients publish under a name now, sorted.
-func (l *Traffic) wants(name string) []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.wanted(name)
-}
-
+// wanted returns what live clients publish under a name now, sorted; mu is held.
 func (l *Traffic) wanted(name string) []string {
 	out := []string{}
 	for tag, value := range l.live {
@@ -482,17 +476,19 @@ func (l *Traffic) sessionsOf(client string) (out []string) {
 	return out
 }
 
+// sorted returns some of its clients, sorted by name.
+func (l *Traffic) sorted(clients map[string]*worker) (out []*worker) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(clients)) {
+		out = append(out, clients[name])
+	}
+	return out
+}
+
 // connections records which sessions know each client, if that has changed.
 func (l *Traffic) connections() {
-	l.mu.Lock()
-	clients := make([]*worker, 0, len(l.clients))
-	for _, all := range []map[string]*worker{l.clients, l.guests} {
-		for _, name := range slices.Sorted(maps.Keys(all)) {
-			clients = append(clients, all[name])
-		}
-	}
-	l.mu.Unlock()
-	for _, w := range clients {
+	for _, w := range append(l.sorted(l.clients), l.sorted(l.guests)...) {
 		var at []string
 		for _, n := range w.client.Connected() {
 			at = append(at, n.String())

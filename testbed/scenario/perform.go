@@ -7,9 +7,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
+	"conclave/internal/join"
 	"conclave/internal/sleep"
 	"conclave/testbed"
 	"conclave/testbed/check"
@@ -95,12 +95,7 @@ func (p *player) noTarget(d testbed.Step, peer testbed.Selector) {
 // command may have ended the leadership.
 func (p *player) actAtOnce(ctx context.Context, acts []testbed.Action, mustRefuse bool, last time.Duration) error {
 	began := time.Now()
-	errs := make([]error, len(acts))
-	var operators sync.WaitGroup
-	for i, a := range acts {
-		operators.Go(func() { errs[i] = p.cluster.Do(ctx, a) })
-	}
-	operators.Wait()
+	errs := join.Map(acts, func(a testbed.Action) error { return p.cluster.Do(ctx, a) })
 	if mustRefuse && !slices.ContainsFunc(errs, func(err error) bool { return p.isRefusal(err) || wire.CodeOf(err) == wire.CodeNoLeader }) {
 		p.fail("%s and %d more at once: want a refusal, got %v", acts[0], len(acts)-1, errs)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"time"
 
@@ -73,7 +74,9 @@ func Play(ctx context.Context, s Scenario, d testbed.Cluster, narrators ...Narra
 		r.Verdicts = check.Run(r.History)
 		r.Figures = check.Figures(r.History, s.Figures)
 	}
-	p.releaseAll()
+	for _, n := range s.Cluster.Nodes() {
+		p.gate.Free(n) // of those that are still held
+	}
 	p.load.Wait() // no more clients arrive
 	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
@@ -288,11 +291,10 @@ func (p *player) sample(ctx context.Context) testbed.Snapshot {
 		now.Partial = p.can.Partial(ctx)
 	}
 	s := p.targets.summarize(now)
-	up := s.Up
-	if changed := !slices.Equal(s.Up, p.last.Up); changed || !same(s, p.last) {
+	if !reflect.DeepEqual(s, p.last) {
+		s.Up = slices.Clone(s.Up)
 		p.last = s
-		p.last.Up = slices.Clone(up)
-		p.rec.Observe(p.last)
+		p.rec.Observe(s)
 	}
 	p.load.connections()
 	p.compare(now.Table)
@@ -332,11 +334,6 @@ func (p *player) fail(format string, values ...any) {
 		p.failedAt = time.Since(p.start)
 	}
 	p.failures = append(p.failures, fmt.Errorf(format, values...).Error())
-}
-
-func same(a, b check.Observation) bool {
-	return a.Leader == b.Leader && a.Term == b.Term && a.Leads == b.Leads && a.Epoch == b.Epoch && a.Stable == b.Stable &&
-		a.Even == b.Even && a.Frozen == b.Frozen && a.Unled == b.Unled
 }
 
 // progress expects, once all faults are healed, what a healthy cluster must
@@ -403,17 +400,10 @@ func (p *player) readAll(ctx context.Context) error {
 	for n := range l.of.Names {
 		name := l.serviceName(n)
 		l.mu.Lock()
-		seen := l.settled(l.last[[2]string{check.Reader, name}])
+		seen, want := l.settled(l.last[[2]string{check.Reader, name}]), l.wanted(name)
 		l.mu.Unlock()
 		p.rec.Op(check.Op{Client: check.Reader, Kind: check.OpRead, Name: name, Values: seen})
-		p.rec.Op(check.Op{Kind: check.OpWant, Name: name, Values: p.load.wants(name)})
+		p.rec.Op(check.Op{Kind: check.OpWant, Name: name, Values: want})
 	}
 	return nil
-}
-
-// releaseAll releases every node that is still held.
-func (p *player) releaseAll() {
-	for _, n := range p.s.Cluster.Nodes() {
-		p.gate.Free(n)
-	}
 }

@@ -31,10 +31,8 @@ func NewTimeline(c testbed.Cluster, out io.Writer) *Timeline { return &Timeline{
 // Begins, Ended and Decided print nothing.
 func (n *Timeline) Begins(Scene) {}
 
-// Ended is a method of Narrator.
 func (n *Timeline) Ended(func() (*check.History, error)) {}
 
-// Decided is a method of Narrator.
 func (n *Timeline) Decided(Expectation, testbed.Snapshot, time.Duration, error) {}
 
 // Did prints an action of the player itself, which is not one of the cluster.

@@ -90,17 +90,6 @@ func (c *Cluster) command(ctx context.Context, name string, a testbed.Action) (e
 // nowhere is an address at which nothing listens.
 const nowhere = "nowhere:1"
 
-// address is where a node listens for others.
-func (c *Cluster) address(name string) string {
-	switch testbed.RoleOf(name) {
-	case "meta":
-		return name + metaPort
-	case "session":
-		return name + sessionPort
-	}
-	return name + dataPort
-}
-
 // partial asks the data nodes for slots that are served without a session.
 func (c *Cluster) partial(ctx context.Context) (n int) {
 	_ = c.operate(ctx, "", func(ctx context.Context, t *metaclient.Admin) error {
@@ -123,7 +112,7 @@ func (c *Cluster) peers(a testbed.Action) []string {
 	if a.Peer != "" {
 		return []string{a.Peer}
 	}
-	all := append(c.hosts(), c.clientNames()...)
+	all := append(c.hosts(), c.clients.Names()...)
 	return slices.DeleteFunc(all, func(name string) bool { return name == a.Node })
 }
 

@@ -21,13 +21,6 @@ func (c *Cluster) lingering(name string, linger time.Duration) (testbed.Client, 
 	}, func() { c.net.Kill(name) }) // closes the connections that it left open
 }
 
-// clientNames returns the names of all clients, sorted.
-func (c *Cluster) clientNames() []string {
-	names := c.clients.Names()
-	slices.Sort(names)
-	return names
-}
-
 // killClients ends clients as kill -9 does, and reports whether there was one.
 func (c *Cluster) killClients(names ...string) bool {
 	for _, name := range names {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -112,12 +113,7 @@ func (c *Cluster) stream(name string) *rand.Rand {
 func (c *Cluster) hosts() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var names []string
-	for name := range c.nodes {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(c.nodes))
 }
 
 // processes returns the last process of each host, sorted by host.
@@ -173,9 +169,9 @@ func (w timestamped) Write(p []byte) (int, error) {
 }
 
 func addresses(role string, n int, port string) []string {
-	var all []string
-	for i := range n {
-		all = append(all, fmt.Sprintf("%s-%d%s", role, i+1, port))
+	all := testbed.Numbered(role, n)
+	for i := range all {
+		all[i] += port
 	}
 	return all
 }

@@ -30,6 +30,17 @@ const (
 	dataPort    = ":9622"
 )
 
+// address is where a node listens for others.
+func (c *Cluster) address(name string) string {
+	switch testbed.RoleOf(name) {
+	case "meta":
+		return name + metaPort
+	case "session":
+		return name + sessionPort
+	}
+	return name + dataPort
+}
+
 // nodeSpec describes a process that is to be started.
 type nodeSpec struct {
 	node    conclave.NodeID

@@ -120,7 +120,7 @@ func (c *Cluster) slotCopies() []testbed.SlotCopy {
 // do since the last call.
 func (c *Cluster) usage() []testbed.Usage {
 	var out []testbed.Usage
-	hosts := append(c.hosts(), c.clientNames()...)
+	hosts := append(c.hosts(), c.clients.Names()...)
 	slices.Sort(hosts)
 	for _, host := range hosts {
 		if c.size.Budgets.OfHost(host) != (testbed.Budget{}) {

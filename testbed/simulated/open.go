@@ -43,7 +43,7 @@ func (c *Cluster) Close(context.Context) error {
 	if c.o.Recording != nil {
 		c.o.Recording.ended.Store(true)
 	}
-	c.killClients(c.clientNames()...)
+	c.killClients(c.clients.Names()...)
 	for _, host := range c.hosts() {
 		c.kill(host)
 	}

@@ -75,5 +75,4 @@ func (c observed) Client(name string) (testbed.Client, error) {
 // unrecorded drops what the clients do: the oracle has observed it.
 type unrecorded struct{}
 
-// Op implements scenario.Recorder.
 func (unrecorded) Op(check.Op) {}

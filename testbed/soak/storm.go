@@ -94,13 +94,10 @@ func outcome(f *check.Fault) string {
 // Open, Close and Events do nothing: the runner opens and closes the cluster.
 func (p *storm) Open(context.Context, testbed.Size, *trace.Gate) error { return nil }
 
-// Close implements testbed.Cluster.
 func (p *storm) Close(context.Context) error { return nil }
 
-// Events implements testbed.Cluster.
 func (p *storm) Events(func(time.Time, trace.Claim)) (had bool, err error) { return false, nil }
 
-// Begins implements scenario.Narrator.
 func (p *storm) Begins(scenario.Scene) {
 	for _, at := range departures(p.lines) {
 		p.leaving.Go(func() {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"conclave/internal/join"
 	"conclave/internal/signal"
 	"conclave/internal/sleep"
 )
@@ -45,8 +46,8 @@ type Client struct {
 	zk    *zk.Conn
 	ctx   context.Context // ends with Close: dials, pings and background work
 	stop  context.CancelFunc
-	ended chan struct{}  // closed when the library's loop has ended
-	group sync.WaitGroup // requests in progress, pings and background work; Close joins them
+	ended chan struct{} // closed when the library's loop has ended
+	group join.Group    // requests in progress, pings and background work; Close joins them
 	once  sync.Once
 
 	requests, woken atomic.Uint64
@@ -170,16 +171,7 @@ func (c *Client) Close() {
 	c.session.ID, c.session.Link = 0, 0
 	c.changed.Notify()
 	c.mu.Unlock()
-	c.group.Wait()
-}
-
-// background runs work in a goroutine that Close joins. After Close it does nothing.
-func (c *Client) background(work func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.closed {
-		c.group.Go(work)
-	}
+	c.group.Close()
 }
 
 // makePath creates the missing nodes of a path. The last is of the given kind, those above
@@ -209,7 +201,7 @@ func (c *Client) makePath(ctx context.Context, path string, last int32) error {
 // node, or until Close: a lost answer must not leave a node that blocks all others until
 // the session ends.
 func (c *Client) repeat(what string, deletion func() error) {
-	c.background(func() {
+	c.group.Go(func() {
 		for pause := time.Duration(0); ; {
 			err := deletion()
 			if err == nil || errors.Is(err, ErrNoNode) || errors.Is(err, ErrClosed) || c.ctx.Err() != nil {

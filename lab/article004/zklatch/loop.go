@@ -3,7 +3,9 @@ package zklatch
 import (
 	"context"
 	"errors"
-	"sync"
+	"sync/atomic"
+
+	"conclave/internal/join"
 )
 
 // ErrStarted is returned when a latch or a selector is started a second time, or
@@ -12,12 +14,10 @@ var ErrStarted = errors.New("already started or closed")
 
 // loop is the goroutine of a latch or a selector.
 type loop struct {
-	ctx  context.Context // ends with end, or with the Client
-	stop context.CancelFunc
-
-	mu      sync.Mutex // guards the field below
-	started bool
-	running sync.WaitGroup
+	ctx     context.Context // ends with end, or with the Client
+	stop    context.CancelFunc
+	started atomic.Bool
+	running join.Group
 }
 
 func (c *Client) loop() *loop {
@@ -28,20 +28,15 @@ func (c *Client) loop() *loop {
 
 // start starts run, which ends with ctx.
 func (l *loop) start(run func()) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.started || l.ctx.Err() != nil {
+	if l.ctx.Err() != nil || l.started.Swap(true) {
 		return ErrStarted
 	}
-	l.started = true
 	l.running.Go(run)
 	return nil
 }
 
 // end ends the goroutine, if there is one, and joins it.
 func (l *loop) end() {
-	l.mu.Lock()
 	l.stop()
-	l.mu.Unlock()
-	l.running.Wait()
+	l.running.Close()
 }

@@ -42,7 +42,7 @@ func (m *Mutex) watchForRevocation() {
 		return
 	}
 	asked, held := m.revoke, m.place
-	m.queue.c.background(func() {
+	m.queue.c.group.Go(func() {
 		if m.queue.c.waitForRequest(held.path()) && m.holds(held) {
 			asked(m)
 		}

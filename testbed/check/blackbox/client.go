@@ -43,7 +43,6 @@ type observed struct {
 	known  *client
 }
 
-// Publish implements testbed.Client.
 func (c observed) Publish(ctx context.Context, dataID string, values []string) (testbed.Publication, error) {
 	id, err := c.oracle.publishing(c.known, dataID, values)
 	if err != nil {
@@ -57,7 +56,6 @@ func (c observed) Publish(ctx context.Context, dataID string, values []string) (
 	return publication{p, c, id, dataID}, nil
 }
 
-// Subscribe implements testbed.Client.
 func (c observed) Subscribe(dataID string, pushed func(conclave.Datum)) error {
 	c.oracle.subscribing(c.known.name, dataID)
 	return c.Client.Subscribe(dataID, func(d conclave.Datum) {
@@ -66,7 +64,6 @@ func (c observed) Subscribe(dataID string, pushed func(conclave.Datum)) error {
 	})
 }
 
-// Close implements testbed.Client.
 func (c observed) Close(ctx context.Context) error {
 	ids := c.oracle.ended(c.known, false)
 	err := c.Client.Close(ctx)
@@ -77,7 +74,6 @@ func (c observed) Close(ctx context.Context) error {
 	return err
 }
 
-// Kill implements Client.
 func (c observed) Kill() {
 	c.oracle.ended(c.known, true)
 	c.Client.Kill()
@@ -89,7 +85,6 @@ type publication struct {
 	id, dataID string
 }
 
-// Update implements testbed.Publication.
 func (p publication) Update(values []string) error {
 	if _, err := p.by.oracle.publishing(p.by.known, p.dataID, values); err != nil {
 		return err
@@ -97,13 +92,11 @@ func (p publication) Update(values []string) error {
 	return p.Publication.Update(values)
 }
 
-// Withdraw implements testbed.Publication.
 func (p publication) Withdraw() error {
 	p.by.oracle.ending(false, p.id)
 	return p.Publication.Withdraw()
 }
 
-// Stored implements testbed.Publication.
 func (p publication) Stored(ctx context.Context) error {
 	newest, ending := p.by.oracle.newest(p.id)
 	err := p.Publication.Stored(ctx)

@@ -15,6 +15,7 @@ import (
 	"conclave/testbed/console"
 	"conclave/testbed/console/journal"
 	"conclave/testbed/outside"
+	"conclave/testbed/scenario"
 	"conclave/wire"
 )
 
@@ -54,7 +55,6 @@ var clusterOffers = []console.Offer{
 	{Do: "scenario-stop", Label: "Stop scenario", Says: "end the scenario and heal its faults", Risk: "heal"},
 }
 
-// Acts implements console.Source.
 func (s *Source) Acts() console.Acts {
 	if s.cfg.Cluster == nil {
 		return console.Nobody
@@ -230,7 +230,7 @@ func (s *Source) explainCluster(r console.Request, o console.Offer) (string, err
 		if err != nil {
 			return "", err
 		}
-		return fmt.Sprintf("%s: %s It has %d lines and takes about %s.", of.Name, summary(of.About), len(of.Lines), of.Until.Round(time.Second)), nil
+		return fmt.Sprintf("%s: %s It has %d lines and takes about %s.", of.Name, scenario.FirstSentence(of.About), len(of.Lines), of.Until.Round(time.Second)), nil
 	case "heal":
 		s.mu.Lock()
 		open := s.active.List()

@@ -39,7 +39,6 @@ type measured struct {
 	meter *meter
 }
 
-// Op implements scenario.Recorder.
 func (m measured) Op(o check.Op) {
 	m.meter.note(o)
 	m.Recorder.Op(o)

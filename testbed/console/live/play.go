@@ -65,15 +65,6 @@ func (s *Source) scenario(r console.Request) (of scenario.Scenario, err error) {
 	return of, nil
 }
 
-// summary returns the first sentence of a text, in one line.
-func summary(text string) string {
-	text = strings.Join(strings.Fields(text), " ")
-	if i := strings.Index(text, ". "); i > 0 {
-		return text[:i+1]
-	}
-	return text
-}
-
 // beginPlay begins a scenario. There is one at a time.
 func (s *Source) beginPlay(r console.Request) error {
 	of, err := s.scenario(r)
@@ -96,7 +87,7 @@ func (s *Source) beginPlay(r console.Request) error {
 	s.mu.Unlock()
 	p := &playing{of: s, began: time.Now()}
 	p.show(func(shown *console.Play) {
-		*shown = console.Play{Name: of.Name, About: summary(of.About), Began: p.began.UnixMilli(), Lasts: of.Until.Milliseconds(), State: "starting", Steps: planned(of)}
+		*shown = console.Play{Name: of.Name, About: scenario.FirstSentence(of.About), Began: p.began.UnixMilli(), Lasts: of.Until.Milliseconds(), State: "starting", Steps: planned(of)}
 	})
 	ended := func() {
 		stop()

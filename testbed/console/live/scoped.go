@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/internal/join"
 	"conclave/internal/trace"
 	"conclave/testbed"
 )
@@ -81,13 +82,7 @@ func (s *scoped) Close(ctx context.Context) (err error) {
 	clients := s.clients
 	s.clients = nil
 	s.mu.Unlock()
-	var all sync.WaitGroup
-	errs := make([]error, len(clients))
-	for i, c := range clients {
-		all.Go(func() { errs[i] = c.Close(ctx) })
-	}
-	all.Wait()
-	return errors.Join(errs...)
+	return errors.Join(join.Map(clients, func(c testbed.Client) error { return c.Close(ctx) })...)
 }
 
 // scopedClient is a client of a group.

@@ -63,7 +63,8 @@ func (s *Source) Run(ctx context.Context, hub *console.Hub) (err error) {
 		for _, p := range seen.processes {
 			if !followed[p.HTTP] {
 				followed[p.HTTP] = true
-				all.Go(func() { s.follow(ctx, p.HTTP) })
+				events := &outside.Stream{Address: p.HTTP, Within: askLimit}
+				all.Go(func() { events.Follow(ctx, s.cfg.HTTP, s.cfg.TokenFor, s.event) })
 			}
 		}
 		state, events := s.state(seen, moves)
@@ -153,34 +154,15 @@ func (s *Source) believe(at time.Time, c trace.Claim) {
 	}
 }
 
-// follow takes the events of the node at an address until ctx ends. It connects again
-// whenever the connection breaks. Another incarnation begins with the first event
-// again, and an id that it does not have yet leads to none.
-func (s *Source) follow(ctx context.Context, address string) {
-	last, life := uint64(0), ""
-	for ctx.Err() == nil {
-		if now := probe(ctx, s.cfg.HTTP, address).Incarnation; now != "" && now != life {
-			life, last = now, 0
-		}
-		_ = wire.ReadEvents(ctx, s.cfg.HTTP, address, s.cfg.TokenFor(address), last, true, func(e wire.Event) error { // after any error it is opened again
-			last = e.ID
-			s.event(e)
-			return nil
-		})
-		if sleep.For(ctx, 200*time.Millisecond) != nil {
-			return
-		}
-	}
-}
-
-// event takes an event of a node.
-func (s *Source) event(e wire.Event) {
+// event takes an event of a node; it does not fail.
+func (s *Source) event(e wire.Event) error {
 	shown := console.Event{At: e.At.UnixMilli(), Node: e.Node, Kind: e.Type, Term: e.Term, Text: e.Text}
 	if n, ok := e.Data["slot"].(float64); ok {
 		id := int(n)
 		shown.Slot = &id
 	}
 	s.add(shown)
+	return nil
 }
 
 // state makes the state of a look, and takes the events that are pending. moves

@@ -52,7 +52,6 @@ func New(r *journal.Recording) *Player {
 	return p
 }
 
-// Run implements console.Source.
 func (p *Player) Run(ctx context.Context, hub *console.Hub) error {
 	shown := -1 // records that are shown
 	tick := time.NewTicker(frame)
@@ -160,7 +159,6 @@ func (p *Player) step(kind string, back bool) error {
 // Acts implements console.Source: every request changes only what is shown.
 func (p *Player) Acts() console.Acts { return console.Everyone }
 
-// Explain implements console.Source.
 func (p *Player) Explain(_ context.Context, r console.Request) (string, error) {
 	return "Changes what is shown of the recording: " + r.Do + " " + r.Value, nil
 }
@@ -190,7 +188,6 @@ func (p *Player) Why(_ context.Context, r console.Request) ([]journal.Link, erro
 	return links, nil
 }
 
-// Act implements console.Source.
 func (p *Player) Act(_ context.Context, r console.Request) error {
 	defer p.changed.Set()
 	return p.do(r)

@@ -110,10 +110,7 @@ func (h *Handle) Command(name string) (program string, args []string, err error)
 
 // Token returns the token with which the cluster is operated, empty if it has none.
 func (h *Handle) Token() string {
-	s, err := load(h.dir)
-	if err != nil {
-		return ""
-	}
+	s, _ := load(h.dir) // of a cluster that is not known it is empty
 	return s.Config.operatorToken(h.dir)
 }
 
@@ -126,10 +123,7 @@ func (h *Handle) Config() (Config, error) {
 // TLSDir returns the folder with the certificates of clients, or "" if the cluster
 // does not use TLS.
 func (h *Handle) TLSDir() string {
-	s, err := load(h.dir)
-	if err != nil {
-		return ""
-	}
+	s, _ := load(h.dir) // of a cluster that is not known it is empty
 	return s.Config.tlsDir(roleClient)
 }
 
@@ -216,7 +210,10 @@ func (h *Handle) Kill(ctx context.Context, name string, sig syscall.Signal) erro
 	if !s.supervised() {
 		return nil
 	}
-	return h.awaitNoted(ctx, r)
+	return outside.Until(ctx, 2*time.Millisecond, func() (bool, error) {
+		_, now, err := h.record(name)
+		return now.State != stateRunning || now.processID != r.processID, err
+	})
 }
 
 // signal sends a signal to one process and returns the record of that process.
@@ -235,15 +232,6 @@ func (h *Handle) signal(name string, sig syscall.Signal) (state, record, error) 
 		return s, r, fmt.Errorf("signal %s (pid %d): %w", name, r.PID, err)
 	}
 	return s, r, nil
-}
-
-// awaitNoted waits until the supervisor has recorded that the process has
-// ended.
-func (h *Handle) awaitNoted(ctx context.Context, was record) error {
-	return outside.Until(ctx, 2*time.Millisecond, func() (bool, error) {
-		_, now, err := h.record(was.Name)
-		return now.State != stateRunning || now.processID != was.processID, err
-	})
 }
 
 // AwaitEnd waits until the process with this name and pid has ended, and

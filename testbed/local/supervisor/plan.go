@@ -140,7 +140,10 @@ func plan(cfg Config, ports *ports) (specs []spec, migrate string, err error) {
 			}
 		}
 		if r.role == roleMeta {
-			metas = strings.Join(advertised(specs), ",")
+			for _, s := range specs[len(specs)-r.n:] {
+				metas += "," + s.advertised()
+			}
+			metas = strings.TrimPrefix(metas, ",")
 		}
 	}
 	return append(specs, clientSpecs(cfg)...), migrate, nil
@@ -193,16 +196,6 @@ func clientSpecs(cfg Config) []spec {
 		add("subscriber", i+1, "subscribe", "demo.echo")
 	}
 	return specs
-}
-
-// advertised returns the advertised addresses of the metas.
-func advertised(specs []spec) (out []string) {
-	for _, s := range specs {
-		if s.Role == roleMeta {
-			out = append(out, s.advertised())
-		}
-	}
-	return out
 }
 
 // detour calls Config.Detour, if it is set.

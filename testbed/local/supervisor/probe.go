@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"conclave/internal/certs"
+	"conclave/internal/join"
 	"conclave/testbed"
 	"conclave/testbed/outside"
 )
@@ -44,12 +45,8 @@ const probeWait = 500 * time.Millisecond
 
 // look asks all processes for their state at the same time.
 func look(ctx context.Context, records []record, cfg Config) []Process {
-	out, via := make([]Process, len(records)), probeClient(cfg)
-	var all sync.WaitGroup
-	for i, r := range records {
-		all.Go(func() { out[i] = lookAt(ctx, r, via) })
-	}
-	all.Wait()
+	via := probeClient(cfg)
+	out := join.Map(records, func(r record) Process { return lookAt(ctx, r, via) })
 	slices.SortFunc(out, func(a, b Process) int { return compareNames(a.Name, b.Name) })
 	return out
 }

@@ -60,7 +60,7 @@ func load(dir string) (state, error) {
 		return s, err
 	}
 	if err := json.Unmarshal(body, &s); err != nil {
-		return s, fmt.Errorf("%s is damaged (%w): remove the folder when none of its processes is running", statePath(dir), err)
+		return state{}, fmt.Errorf("%s is damaged (%w): remove the folder when none of its processes is running", statePath(dir), err)
 	}
 	return s, nil
 }

@@ -12,37 +12,30 @@ func (n *Net) Default(s Shape) {
 	}
 }
 
+// change changes the direction from one host to another.
+func (n *Net) change(from, to string, change func(*link)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	change(n.link(from, to))
+}
+
 // Shape sets the shape of the direction from one host to another, for what is
 // sent from now on.
 func (n *Net) Shape(from, to string, s Shape) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	l := n.link(from, to)
-	l.shape, l.shaped = s, true
+	n.change(from, to, func(l *link) { l.shape, l.shaped = s, true })
 }
 
 // Unshape sets the direction's shape to the default again.
 func (n *Net) Unshape(from, to string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	l := n.link(from, to)
-	l.shape, l.shaped = n.byDefault, false
+	n.change(from, to, func(l *link) { l.shape, l.shaped = n.byDefault, false })
 }
 
 // Cut stops all traffic from one host to another. The other direction is cut
 // separately.
-func (n *Net) Cut(from, to string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.link(from, to).cut = true
-}
+func (n *Net) Cut(from, to string) { n.change(from, to, func(l *link) { l.cut = true }) }
 
 // Heal ends a cut. What was sent during the cut arrives when it is sent again.
-func (n *Net) Heal(from, to string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.link(from, to).cut = false
-}
+func (n *Net) Heal(from, to string) { n.change(from, to, func(l *link) { l.cut = false }) }
 
 // Reset resets both ends of the connections between two hosts.
 func (n *Net) Reset(a, b string) {
@@ -67,11 +60,7 @@ func (n *Net) HalfOpen(a, b string) {
 
 // LoseNext makes the next write from one host to another break its connection
 // instead of being sent: the request was executed, and its answer is lost.
-func (n *Net) LoseNext(from, to string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.link(from, to).loseNext = true
-}
+func (n *Net) LoseNext(from, to string) { n.change(from, to, func(l *link) { l.loseNext = true }) }
 
 // between returns both ends of the connections between two hosts. Net.mu is
 // held.

@@ -1,11 +1,12 @@
 package simnet
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"os"
-	"sort"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -255,12 +256,7 @@ func pause(ctx context.Context, d time.Duration, arrives bool, limit time.Time) 
 
 // forget removes an end from the network's list. Net.mu is held.
 func (n *Net) forget(c *conn) {
-	for i, other := range n.conns {
-		if other == c {
-			n.conns = append(n.conns[:i], n.conns[i+1:]...)
-			return
-		}
-	}
+	n.conns = slices.DeleteFunc(n.conns, func(other *conn) bool { return other == c })
 }
 
 type addr string
@@ -323,7 +319,7 @@ func (n *Net) listenersOf(name string) []*listener {
 			all = append(all, l)
 		}
 	}
-	sort.Slice(all, func(i, j int) bool { return all[i].addr < all[j].addr })
+	slices.SortFunc(all, func(a, b *listener) int { return cmp.Compare(a.addr, b.addr) })
 	return all
 }
 
