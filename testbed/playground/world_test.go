@@ -210,6 +210,7 @@ func TestOneStartOneState(t *testing.T) {
 		for range 3 {
 			r.to(t, Message)
 		}
+		require.NoError(t, r.Act(t.Context(), console.Request{Do: "hold", Node: "leader", Peer: "writing", Value: "0.4"}))
 		drain := console.Request{Do: "drain", Node: "data-1"}
 		_, err := r.Explain(t.Context(), drain)
 		require.NoError(t, err)

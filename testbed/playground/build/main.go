@@ -41,16 +41,10 @@ func build(out string) error {
 	if err := pages(made); err != nil {
 		return err
 	}
-	if _, err := goTool(nil, "run", "./testbed/playground/trim", "-out", trimmed); err != nil {
+	if err := programs(made); err != nil {
 		return err
 	}
-	if err := program(made, "player.wasm.gz", "./testbed/playground/player"); err != nil {
-		return err
-	}
-	if err := living(made); err != nil {
-		return err
-	}
-	if err := recordings(made, work); err != nil {
+	if err := recordings(made); err != nil {
 		return err
 	}
 	if err := errors.Join(os.RemoveAll(out), os.Rename(made, out)); err != nil {
@@ -107,7 +101,7 @@ func sizes(out string) error {
 			return err
 		}
 		all += info.Size()
-		if ext := filepath.Ext(name); ext == ".gz" || ext == ".br" || ext == ".rec" {
+		if info.Size() > 100_000 {
 			fmt.Printf("%9d %s\n", info.Size(), name)
 		}
 		return nil

@@ -20,15 +20,20 @@ const work = "./.tools/playground"
 // trimmed is the folder of the modules that programs are compiled with.
 const trimmed = work + "/trimmed"
 
-// living compiles the simulated cluster: with the trimmed database, and with the overlay by
-// which one start has one state.
-func living(out string) error {
-	overlay := filepath.Join(work, "onetrace")
-	if _, err := goTool(nil, "run", "./testbed/simulated/onetrace", "-out", overlay); err != nil {
+// oneTrace is the overlay by which one seed has one trace, and one start one state.
+const oneTrace = work + "/onetrace/overlay.json"
+
+// programs compiles the player, and the simulated cluster with the trimmed database.
+func programs(out string) error {
+	for name, in := range map[string]string{"playground/trim": trimmed, "simulated/onetrace": filepath.Dir(oneTrace)} {
+		if _, err := goTool(nil, "run", "./testbed/"+name, "-out", in); err != nil {
+			return err
+		}
+	}
+	if err := program(out, "player.wasm.gz", "./testbed/playground/player"); err != nil {
 		return err
 	}
-	return program(out, "living.wasm.br", "./testbed/playground/living",
-		"-overlay", filepath.Join(overlay, "overlay.json"), "-tags", "onetrace", "-gcflags=all=-l") // without inlining it is a tenth smaller
+	return program(out, "living.wasm.br", "./testbed/playground/living", "-overlay", oneTrace, "-tags", "onetrace", "-gcflags=all=-l") // without inlining it is a tenth smaller
 }
 
 // program compiles a package for the worker, and packs it as the name's ending says. flags
