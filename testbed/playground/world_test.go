@@ -189,6 +189,23 @@ func TestWithout_WriteThatAsksNoOwnerBreaksAPromise(t *testing.T) {
 	}
 }
 
+func TestHold_EndsWithItsProcess(t *testing.T) {
+	r := run(t, "1~8")
+	leader := r.leader(t)
+	for _, q := range []console.Request{{Do: "hold", Node: leader, Peer: "renewing", Value: "30"}, {Do: "kill", Node: leader}} {
+		require.NoError(t, r.Act(t.Context(), q))
+	}
+	require.True(t, r.in(func(b *inside) {
+		var done []string
+		for _, e := range b.source.History().Entries {
+			if e.Fault != nil {
+				done = append(done, e.Fault.Action.String())
+			}
+		}
+		assert.Equal(t, []string{"hold " + leader + " at renewing", "kill " + leader, "release " + leader + " at renewing"}, done)
+	}))
+}
+
 // A scenario that fails while every promise holds: no meta may take over in it.
 func TestWhy_OfAScenarioThatFails(t *testing.T) {
 	r := run(t, "1~7*hold*meta-1*swapping*30~7*hold*meta-2*swapping*30~7*hold*meta-3*swapping*30~7*scenario***f01-kill-the-leader~62")
