@@ -61,6 +61,10 @@ const (
 	HoldOne Verb = "hold one" // A waits when it next reaches the point; later calls pass
 	Release Verb = "release"  // A continues
 
+	// Unguard: from now on a write of a leader does not ask who owns the lock row. Only
+	// package simulated can do it, and nothing ends it.
+	Unguard Verb = "take out the guard of writes"
+
 	// Commands of an operator.
 	Resign   Verb = "resign"   // the leader A is asked to hand over
 	Quit     Verb = "quit"     // A becomes an observer

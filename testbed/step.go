@@ -74,6 +74,7 @@ var Forms = []Form{
 	{Forbid, "forbid WHO", ""}, {Allow, "allow WHO", ""}, {Freeze, "freeze", "turns the switch arrange off; the expectation frozen is about protection"}, {Unfreeze, "unfreeze", ""}, {Switch, "switch KEY to VALUE", ""},
 	{Burst, "burst of ARRIVALS", "clients make so many new registrations each, that no client reads"},
 	{Burst, "burst by FACTOR", "clients change values so many times as often"}, {EndBurst, "end burst", ""},
+	{Unguard, "take out the guard of writes", "from then on a write does not ask who owns the lock row"},
 	{AnnounceStop, "announce stop to WHO", ""}, {HealAll, "heal all", ""},
 }
 

@@ -106,10 +106,10 @@ func TestPlayground(t *testing.T) {
 	assert.Equal(t, "1", s.text("broken"))
 	assert.Contains(t, s.text("violation-before"), "led term 2")
 	s.js(`document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 'w', bubbles: true}))`)
-	s.until(`/^5\.000000 s I3: [^]*release meta-2 at landing[^]*kill data-1$/.test(document.getElementById('why-links').textContent)`)
+	s.until(`/^5\.000000 s I3: [^]*release meta-2 at landing[^]*take out the guard of writes$/.test(document.getElementById('why-links').textContent)`)
 	s.until(`document.querySelectorAll('#diagram .why').length >= 2`)
 	s.js(`document.querySelector('#why-links li:last-child button').click()`)
-	s.until(`document.getElementById('position-at').textContent === '1.000 s' && document.querySelectorAll('#why-links li').length === 12`)
+	s.until(`document.getElementById('position-at').textContent === '0.000 s' && document.querySelectorAll('#why-links li').length === 12`)
 
 	// A shared address shows the same moment to somebody else, and goes back with it.
 	choose("leader-frozen")

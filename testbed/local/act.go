@@ -48,7 +48,7 @@ func (d *Cluster) Capabilities() *testbed.Capabilities {
 func (d *Cluster) can(x testbed.Step) error {
 	why := ""
 	switch x.Verb {
-	case testbed.Skew, testbed.Hold, testbed.HoldOne, testbed.Release, testbed.StartWrong:
+	case testbed.Skew, testbed.Hold, testbed.HoldOne, testbed.Release, testbed.StartWrong, testbed.Unguard:
 		return fmt.Errorf("%s: %w", x.Verb, testbed.ErrUnsupported)
 	case testbed.Refuse, testbed.Accept:
 		why = "only the simulated database can be told to"

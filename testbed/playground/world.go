@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"testing/synctest"
 	"time"
@@ -41,7 +42,6 @@ type World struct {
 	wake   signal.Signal     // for drive
 	tap    func(simnet.Sent) // nil, but in tests, like idle
 	idle   func()            // called when time stands still until something is asked for
-	guards guards            // while one is out, no check is left out
 
 	mu     sync.Mutex // guards the rest
 	source *live.Source
@@ -64,7 +64,7 @@ func New(start Start, bubble func(func())) *World {
 		Events []console.Event
 	}{})
 	return &World{
-		start: start, bubble: bubble, guards: guards{holds: map[testbed.Action]int{}}, jobs: make(chan func(*inside)), over: make(chan struct{}), checks: make(chan check), done: make(chan struct{}),
+		start: start, bubble: bubble, jobs: make(chan func(*inside)), over: make(chan struct{}), checks: make(chan check), done: make(chan struct{}),
 		wake: signal.New(), acts: start.Acts, pace: Pace{Speed: 1},
 	}
 }
@@ -89,7 +89,7 @@ type inside struct {
 func (w *World) play(hub *console.Hub) error {
 	simulated.SeedBubble(w.start.Seed)
 	b := &inside{w: w, began: time.Now(), passed: &simulated.Recording{Without: watcher, Keep: messagesKept}}
-	b.cluster = simulated.New(simulated.Options{Tap: w.tap, Recording: b.passed, Rewrite: w.guards.rewrite})
+	b.cluster = simulated.New(simulated.Options{Tap: w.tap, Recording: b.passed})
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	size := testbed.Size{Seed: w.start.Seed, Metas: w.start.Metas, Sessions: w.start.Sessions, Datas: w.start.Datas, Lease: leaseOf}.WithDefaults()
@@ -207,8 +207,11 @@ func (b *inside) act(ctx context.Context, r console.Request) error {
 	if r.Node == "leader" {
 		r.Node = b.cluster.Observe(ctx).Leader
 	}
-	if ours, err := b.w.guards.act(r, b.nodes, b.source.Do); ours {
+	switch a, lasts, err := unoffered(r, b.nodes); {
+	case err != nil:
 		return err
+	case a.Verb != "":
+		return b.source.Inject(a, lasts)
 	}
 	return b.source.Act(ctx, r)
 }
@@ -272,7 +275,7 @@ func (w *World) check() {
 	var next time.Time
 	for c := range w.checks {
 		w.mu.Lock()
-		must := c.must || w.goal == Violation || w.guards.out.Load()
+		must := c.must || w.goal == Violation || slices.ContainsFunc(w.acts, func(a Act) bool { return a.Do == without })
 		w.mu.Unlock()
 		if began := time.Now(); must || began.After(next) {
 			c.run()

@@ -166,7 +166,12 @@ func TestStep_StopsAtABrokenPromise(t *testing.T) {
 const guardOut = "%s~8*hold*leader*landing*12~8*kill*data-1~13*freeze*leader~13*hold*meta-1*writing*9~13*hold*meta-2*writing*9~13*hold*meta-3*writing*9~24"
 
 func TestWithout_WriteThatAsksNoOwnerBreaksAPromise(t *testing.T) {
-	r := run(t, fmt.Sprintf(guardOut, "1~6*without***write"))
+	r := run(t, "1~6")
+	require.NoError(t, r.Act(t.Context(), console.Request{Do: without, Value: "write"}))
+	taken, moment, _ := strings.Cut(r.Pace().Start, "write")
+	require.Equal(t, "~6", moment)
+	r.end()
+	r = run(t, fmt.Sprintf(guardOut, taken+"write")) // the address that the first page had
 	require.True(t, r.in(func(b *inside) {
 		broken := b.source.Broken()
 		require.NotNil(t, broken)
@@ -175,13 +180,30 @@ func TestWithout_WriteThatAsksNoOwnerBreaksAPromise(t *testing.T) {
 	links, err := r.Why(t.Context(), console.Request{})
 	require.NoError(t, err)
 	assert.Equal(t, 20*time.Second, links[0].At, "when the hold ended, to the nanosecond")
-	assert.Regexp(t, `^\[   20.000s I3: a write [^]]* release meta-\d at landing [^]]* 8.000s done to the cluster: hold meta-\d at landing\]$`, fmt.Sprint(links))
+	assert.Regexp(t, `^\[   20.000s I3: a write [^]]* release meta-\d at landing [^]]* 8.000s done to the cluster: hold meta-\d at landing *6.000s done to the cluster: take out the guard of writes\]$`, fmt.Sprint(links))
 	r.end()
 	r = run(t, fmt.Sprintf(guardOut, "1"))
 	assert.Contains(t, r.to(t, Violation), "no violation")
-	for _, wrong := range []console.Request{{Do: "without", Value: "lunch"}, {Do: "hold", Node: "meta-1", Peer: "lunch", Value: "1"}, {Do: "hold", Node: "meta-1", Peer: "landing", Value: "x"}, {Do: "hold", Node: "lunch", Peer: "landing", Value: "1"}} {
+	for _, wrong := range []console.Request{{Do: without, Value: "lunch"}, {Do: "hold", Node: "meta-1", Peer: "lunch", Value: "1"}, {Do: "hold", Node: "meta-1", Peer: "landing", Value: "x"}, {Do: "hold", Node: "lunch", Peer: "landing", Value: "1"}} {
 		assert.Error(t, r.Act(t.Context(), wrong))
 	}
+}
+
+func TestHold_EndsWithItsProcess(t *testing.T) {
+	r := run(t, "1~8")
+	leader := r.leader(t)
+	for _, q := range []console.Request{{Do: "hold", Node: leader, Peer: "renewing", Value: "30"}, {Do: "kill", Node: leader}} {
+		require.NoError(t, r.Act(t.Context(), q))
+	}
+	require.True(t, r.in(func(b *inside) {
+		var done []string
+		for _, e := range b.source.History().Entries {
+			if e.Fault != nil {
+				done = append(done, e.Fault.Action.String())
+			}
+		}
+		assert.Equal(t, []string{"hold " + leader + " at renewing", "kill " + leader, "release " + leader + " at renewing"}, done)
+	}))
 }
 
 // A scenario that fails while every promise holds: no meta may take over in it.
@@ -205,6 +227,7 @@ func TestOneStartOneState(t *testing.T) {
 		for range 3 {
 			r.to(t, Message)
 		}
+		require.NoError(t, r.Act(t.Context(), console.Request{Do: "hold", Node: "leader", Peer: "writing", Value: "0.4"}))
 		drain := console.Request{Do: "drain", Node: "data-1"}
 		_, err := r.Explain(t.Context(), drain)
 		require.NoError(t, err)

@@ -42,7 +42,7 @@ func (p *player) perform(ctx context.Context, d testbed.Step) error {
 		return p.healAll(ctx)
 	}
 	switch d.Verb {
-	case testbed.Freeze, testbed.Unfreeze, testbed.Burst, testbed.EndBurst:
+	case testbed.Freeze, testbed.Unfreeze, testbed.Unguard, testbed.Burst, testbed.EndBurst:
 		return p.act(ctx, testbed.Action{Verb: d.Verb, Factor: d.Factor, Arrivals: d.Arrivals, MustRefuse: d.MustRefuse, MustAccept: d.MustAccept}, d.For)
 	}
 	if len(who) == 0 {

@@ -45,6 +45,8 @@ func (c *Cluster) Do(ctx context.Context, a testbed.Action) error {
 		c.gate.Hold(a.Node, a.Point)
 	case testbed.Release:
 		c.gate.Release(a.Node, a.Point)
+	case testbed.Unguard:
+		c.unguarded.Store(true)
 	case testbed.Skew:
 		c.mu.Lock()
 		c.clocks[a.Node] = a.By

@@ -32,8 +32,6 @@ type Options struct {
 	Timeline io.Writer
 	// Tap, if not nil, is called with everything that is sent.
 	Tap func(simnet.Sent)
-	// Rewrite, if not nil, returns what the database executes instead of a query.
-	Rewrite func(query string) string
 	// Recording, if not nil, gets the messages and states of the cluster.
 	Recording *Recording
 }
@@ -54,6 +52,8 @@ type Cluster struct {
 	net    *simnet.Net
 	tables *devdb.Tables // the database's disk
 	metas  []string
+
+	unguarded atomic.Bool // testbed.Unguard
 
 	clients outside.Clients
 

@@ -70,7 +70,7 @@ func (c *Cluster) server(spec nodeSpec) (server, error) {
 		if err != nil {
 			return nil, err
 		}
-		return devdb.New(devdb.Config{Listener: ln, Tables: c.tables, Now: spec.now, Logger: spec.log, Around: c.interceptStatement, Rewrite: c.o.Rewrite})
+		return devdb.New(devdb.Config{Listener: ln, Tables: c.tables, Now: spec.now, Logger: spec.log, Around: c.interceptStatement, Rewrite: c.rewrite})
 	case "meta":
 		return c.newMeta(spec)
 	case "session":

@@ -51,8 +51,9 @@ func (l Link) String() string { return fmt.Sprintf("%9.3fs %s", l.At.Seconds(), 
 //
 // An act has no cause, but for one that ends a fault: that fault, and of a release also the
 // claim with which the node arrived where it was held. What the player of a scenario
-// finds has the last act as its cause. A violation has the last three entries that show it. Of
-// a chain that is longer its newest links, and the acts with which it began, are returned.
+// finds has the last act as its cause. A violation has the last three entries that show it,
+// and a guard that was taken out. Of a chain that is longer its newest links, and the acts
+// with which it began, are returned.
 func Why(records []Record, began time.Time, n int) []Link {
 	if n < 0 || n >= len(records) {
 		return nil
@@ -79,7 +80,13 @@ func WhyBroken(records []Record, began time.Time, id string, v check.Violation) 
 	if len(from) == 0 {
 		what += "; nothing was done before it"
 	}
-	return s.walk([]Link{{Record: -1, Asked: -1, At: v.At, What: what, kept: true}}, from[max(0, len(from)-3):])
+	from = from[max(0, len(from)-3):]
+	for _, n := range s.faults {
+		if s.records[n].Entry.Fault.Verb == testbed.Unguard {
+			from = append(from, n)
+		}
+	}
+	return s.walk([]Link{{Record: -1, Asked: -1, At: v.At, What: what, kept: true}}, from)
 }
 
 // place is a host at an instant.

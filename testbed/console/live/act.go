@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"conclave/internal/sleep"
+	"conclave/internal/trace"
 	"conclave/meta/metaclient"
 	"conclave/testbed"
 	"conclave/testbed/check"
@@ -269,6 +271,33 @@ func (s *Source) Act(_ context.Context, r console.Request) error {
 	return s.begin(strings.TrimSpace(r.Do+" "+r.Node+" "+r.Peer), fault, func(ctx context.Context) error { return s.Do(ctx, a) })
 }
 
+// Inject begins an action that is not offered and has no outcome. If it lasts, it ends after
+// a while, unless it has been ended before; of two of the same the later end counts.
+func (s *Source) Inject(a testbed.Action, lasts time.Duration) error {
+	return s.spawn(func(ctx context.Context) {
+		key, end := a.Key(), time.Now().Add(lasts)
+		s.mu.Lock()
+		if !s.lasts(key) || end.After(s.ends[key]) {
+			s.ends[key] = end
+		}
+		s.mu.Unlock()
+		if s.Do(ctx, a) != nil || a.Undo().Verb == "" || sleep.For(ctx, lasts) != nil {
+			return
+		}
+		s.mu.Lock()
+		over := s.lasts(key) && !time.Now().Before(s.ends[key])
+		s.mu.Unlock()
+		if over {
+			_ = s.Do(ctx, a.Undo()) // an event shows why it failed
+		}
+	})
+}
+
+// lasts reports whether a fault lasts. The caller holds s.mu.
+func (s *Source) lasts(key string) bool {
+	return slices.ContainsFunc(s.active.List(), func(a testbed.Action) bool { return a.Key() == key })
+}
+
 // begin begins an action whose outcome is shown.
 func (s *Source) begin(what string, fault bool, do func(context.Context) error) error {
 	return s.spawn(func(ctx context.Context) { s.outcome(ctx, what, fault, do) })
@@ -296,9 +325,6 @@ func (s *Source) Do(ctx context.Context, a testbed.Action) error {
 		at = s.can.EffectTime(ctx, a, began)
 	}
 	s.record.fault(at, a, err)
-	if a.Verb == testbed.Mend && a.Peer == "" && err == nil {
-		s.reconnected(a.Node)
-	}
 	e := console.Event{At: at.UnixMilli(), Node: a.Node, Kind: "fault", Text: a.String()}
 	if err != nil {
 		e.Kind, e.Text = "fault.failed", a.String()+": "+err.Error()
@@ -311,23 +337,24 @@ func (s *Source) Do(ctx context.Context, a testbed.Action) error {
 		s.mu.Unlock()
 	}
 	s.add(e)
+	if err == nil {
+		s.endWith(ctx, a)
+	}
 	return err
 }
 
-// reconnected notes that the cuts between a node and single others have ended with
-// that between it and all others.
-func (s *Source) reconnected(node string) {
+// endWith ends the faults that an action has ended as well: of the cuts between a node and
+// all others, those from single ones; of a process, what it was held at.
+func (s *Source) endWith(ctx context.Context, did testbed.Action) {
 	s.mu.Lock()
-	var ended []testbed.Action
-	for _, a := range s.active.List() {
-		if undo := a.Undo(); undo.Verb == testbed.Mend && a.Peer != "" && (a.Node == node || a.Peer == node) {
-			ended = append(ended, undo)
-			s.active.Note(undo)
-		}
-	}
+	open := s.active.List()
 	s.mu.Unlock()
-	for _, undo := range ended {
-		s.record.fault(time.Now(), undo, nil)
+	for _, a := range open {
+		cut := did.Verb == testbed.Mend && did.Peer == "" && a.Undo().Verb == testbed.Mend && a.Peer != "" && (a.Node == did.Node || a.Peer == did.Node)
+		held := did.Verb == testbed.Kill && a.Undo().Verb == testbed.Release && (a.Node == did.Node || did.Node == testbed.Database && a.Point == trace.Landing)
+		if cut || held {
+			_ = s.Do(ctx, a.Undo()) // an event shows why it failed
+		}
 	}
 }
 
@@ -354,7 +381,7 @@ func (s *Source) heal(ctx context.Context) error {
 	s.mu.Lock()
 	open := s.active.List()
 	s.mu.Unlock()
-	order := []testbed.Verb{testbed.Mend, testbed.Resume, testbed.Start, testbed.Allow, testbed.Join}
+	order := []testbed.Verb{testbed.Mend, testbed.Release, testbed.Resume, testbed.Start, testbed.Allow, testbed.Join}
 	seen := s.before()
 	if seen == nil {
 		return errors.New("nothing is known of the cluster yet")

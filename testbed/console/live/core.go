@@ -65,12 +65,13 @@ type Source struct {
 	pending  []console.Event
 	status   status
 	active   testbed.ActiveFaults
+	ends     map[string]time.Time // of those that end by themselves, by key
 	outcomes map[string]console.Outcome
 	acted    int
 	play     *console.Play
 	stop     context.CancelFunc // ends the scenario; nil: none is played
 	played   int
-	failed   failure // of the last scenario, until something is done after it
+	failed   failure // of the last scenario, until a viewer does something after it
 	seen     *sight
 	ended    bool
 	left     error // why what a scenario has left was not healed at the end
@@ -89,7 +90,7 @@ func New(c Config) *Source {
 	if c.TokenFor == nil {
 		c.TokenFor = func(string) string { return "" }
 	}
-	s := &Source{cfg: c, boot: strings.ToLower(rand.Text()[:4]), looker: looker{c.HTTP, c.TokenFor, c.Processes}, meter: newMeter(), again: signal.New(), beliefs: console.Beliefs{}, outcomes: map[string]console.Outcome{}}
+	s := &Source{cfg: c, boot: strings.ToLower(rand.Text()[:4]), looker: looker{c.HTTP, c.TokenFor, c.Processes}, meter: newMeter(), again: signal.New(), beliefs: console.Beliefs{}, outcomes: map[string]console.Outcome{}, ends: map[string]time.Time{}}
 	if c.Cluster != nil {
 		s.can = c.Cluster.Capabilities()
 	}

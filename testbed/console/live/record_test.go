@@ -1,6 +1,9 @@
 package live
 
 import (
+	"context"
+	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -83,4 +86,43 @@ func TestRecordResume_BeginsAnotherHistoryAndAddsUp(t *testing.T) {
 		checked(rec)
 		assert.Equal(t, 1, r.promises["I5"].Broken, "data-1 goes back")
 	})
+}
+
+// A history is bounded, also while faults last. What was cut off was checked, and the page says that it is no longer kept.
+func TestRecord_HistoryIsBounded(t *testing.T) {
+	const limit, perSecond = 200, 50
+	for name, c := range map[string]struct {
+		quiet bool
+		most  int
+	}{"at rest": {true, limit}, "while faults last": {false, 2 * limit}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := New(Config{Cluster: &host{}, HTTP: http.DefaultClient, Claims: true, Entries: limit})
+				s.record.quiet = func() bool { return c.quiet }
+				ctx, cancel := context.WithCancel(t.Context())
+				var running sync.WaitGroup
+				running.Go(func() { s.record.run(ctx) })
+				synctest.Wait()
+				longest, sent := 0, 0
+				for range 120 {
+					for range perSecond {
+						sent++
+						s.Claim(trace.Claim{Node: conclave.NodeID{Name: "data-1", Incarnation: "a"}, Kind: trace.Serving, Slot: 3, Epoch: conclave.Epoch{Term: 7, Seq: uint64(sent)}})
+					}
+					time.Sleep(time.Second)
+					synctest.Wait()
+					longest = max(longest, s.record.current().Len())
+				}
+				cancel()
+				running.Wait()
+				assert.Greater(t, longest, c.most)
+				assert.Less(t, longest, c.most+10*perSecond, "what comes until the next check, and while clients end")
+				var out console.State
+				s.record.show(&out)
+				assert.Contains(t, out.Checking.How, "what was recorded before is checked, and no longer kept")
+				assert.Less(t, out.Checking.Entries, c.most+10*perSecond)
+				assert.Greater(t, out.Promises["I5"].Checks, sent-c.most-10*perSecond, "each entry is checked")
+			})
+		})
+	}
 }

@@ -1,41 +1,16 @@
-// Build makes the playground: a folder of static files that any host can serve. It is run in
-// the root of the project:
-//
-//	go run ./testbed/playground/build -o DIR
-//
-// Two builds of one commit with one version of Go are equal in every byte.
-//
-// # Files, in reading order
-//
-//   - main.go: the folder and its parts.
-//   - living.go: the cluster for the browser.
-//   - recordings.go: scenarios are played by the simulator, and recorded.
 package main
 
 import (
-	"bytes"
-	"compress/gzip"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
-	"github.com/andybalholm/brotli"
-
 	"conclave/testbed/playground/page"
 )
-
-// work is the folder for what is needed on the way, by a name that is the same in each
-// checkout: a program has the names of modules that are replaced.
-const work = "./.tools/playground"
-
-// trimmed is the folder of the modules that programs are compiled with.
-const trimmed = work + "/trimmed"
 
 // marker is a file that only a playground has: a folder without it is not replaced.
 const marker = "wasm_exec.js"
@@ -66,16 +41,10 @@ func build(out string) error {
 	if err := pages(made); err != nil {
 		return err
 	}
-	if _, err := goTool(nil, "run", "./testbed/playground/trim", "-out", trimmed); err != nil {
+	if err := programs(made); err != nil {
 		return err
 	}
-	if err := program(made, "player.wasm.gz", "./testbed/playground/player"); err != nil {
-		return err
-	}
-	if err := living(made); err != nil {
-		return err
-	}
-	if err := recordings(made, work); err != nil {
+	if err := recordings(made); err != nil {
 		return err
 	}
 	if err := errors.Join(os.RemoveAll(out), os.Rename(made, out)); err != nil {
@@ -120,46 +89,6 @@ func pages(out string) error {
 	return nil
 }
 
-// program compiles a package for the worker, and packs it as the name's ending says. flags
-// are those of go build.
-func program(out, name, pkg string, flags ...string) error {
-	file := filepath.Join(work, strings.TrimSuffix(name, filepath.Ext(name)))
-	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-modfile", trimmed + "/wasm.mod", "-o", file}, flags...)
-	if _, err := goTool([]string{"GOOS=js", "GOARCH=wasm", "CGO_ENABLED=0"}, append(args, pkg)...); err != nil {
-		return err
-	}
-	code, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	var packed bytes.Buffer
-	var packer io.WriteCloser = brotli.NewWriterOptions(&packed, brotli.WriterOptions{Quality: 9, LGWin: 24})
-	if filepath.Ext(name) == ".gz" {
-		if packer, err = gzip.NewWriterLevel(&packed, gzip.BestCompression); err != nil {
-			return err
-		}
-	}
-	if _, err := packer.Write(code); err != nil {
-		return err
-	}
-	if err := packer.Close(); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(out, name), packed.Bytes(), 0o644) //nolint:gosec // for everyone
-}
-
-// goTool runs the go command, and returns its output.
-func goTool(env []string, args ...string) (string, error) {
-	cmd := exec.Command("go", args...)
-	var stderr bytes.Buffer
-	cmd.Env, cmd.Stderr = append(os.Environ(), env...), &stderr
-	text, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, stderr.String())
-	}
-	return string(text), nil
-}
-
 // sizes prints what a browser loads.
 func sizes(out string) error {
 	var all int64
@@ -172,7 +101,7 @@ func sizes(out string) error {
 			return err
 		}
 		all += info.Size()
-		if ext := filepath.Ext(name); ext == ".gz" || ext == ".br" || ext == ".rec" {
+		if info.Size() > 100_000 {
 			fmt.Printf("%9d %s\n", info.Size(), name)
 		}
 		return nil

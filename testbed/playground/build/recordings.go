@@ -1,9 +1,7 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,82 +12,30 @@ import (
 // scenarios is where the scenarios of the recordings are, as NAME.txt.
 const scenarios = "testbed/playground/page/scenarios"
 
-// recorded are the recordings, with the guard of testbed/simulated/mutate that is missing in
-// the cluster; "": none is, and every promise holds.
-var recorded = []struct{ name, guard string }{
-	{"leader-killed", ""},
-	{"leader-frozen", ""},
-	{"drain", ""},
-	{"power-cut", ""},
-	{"guard-out", "write without the lock row"},
-}
+// recorded are the recordings. A promise breaks in one of them.
+var recorded = []struct {
+	name   string
+	breaks bool
+}{{"leader-killed", false}, {"leader-frozen", false}, {"drain", false}, {"power-cut", false}, {"guard-out", true}}
 
 // recordings plays the scenarios in virtual time.
-func recordings(out, work string) error {
+func recordings(out string) error {
 	if err := os.Mkdir(filepath.Join(out, "recordings"), 0o755); err != nil { //nolint:gosec // for everyone
 		return err
 	}
-	simulators := map[string]string{} // by the guard that is missing
+	simulator, err := filepath.Abs(filepath.Join(work, "sim.test"))
+	if err != nil {
+		return err
+	}
+	if _, err := goTool([]string{"CGO_ENABLED=0"}, "test", "-trimpath", "-overlay", oneTrace, "-tags", "onetrace", "-c", "-o", simulator, "./testbed/simulated"); err != nil {
+		return err
+	}
 	for _, r := range recorded {
-		if simulators[r.guard] == "" {
-			file, err := simulator(work, r.guard)
-			if err != nil {
-				return err
-			}
-			simulators[r.guard] = file
-		}
-		if err := record(simulators[r.guard], r.name, filepath.Join(out, "recordings", r.name+".rec"), r.guard != ""); err != nil {
+		if err := record(simulator, r.name, filepath.Join(out, "recordings", r.name+".rec"), r.breaks); err != nil {
 			return fmt.Errorf("record %s: %w", r.name, err)
 		}
 	}
 	return nil
-}
-
-// simulator compiles the simulator without a guard, and with the overlay by which one seed
-// gives one trace.
-func simulator(work, guard string) (string, error) {
-	work, err := filepath.Abs(work)
-	if err != nil {
-		return "", err
-	}
-	dir, err := os.MkdirTemp(work, "simulator")
-	if err != nil {
-		return "", err
-	}
-	overlays := [][]string{{"run", "./testbed/simulated/onetrace", "-out"}}
-	if guard != "" {
-		overlays = append(overlays, []string{"run", "./testbed/simulated/mutate", "-only", guard, "-overlay"})
-	}
-	var all struct{ Replace map[string]string }
-	all.Replace = map[string]string{}
-	for i, args := range overlays {
-		part := filepath.Join(dir, fmt.Sprint(i))
-		if err := os.Mkdir(part, 0o700); err != nil {
-			return "", err
-		}
-		if _, err := goTool(nil, append(args, part)...); err != nil {
-			return "", err
-		}
-		text, err := os.ReadFile(filepath.Join(part, "overlay.json"))
-		if err != nil {
-			return "", err
-		}
-		var o struct{ Replace map[string]string }
-		if err := json.Unmarshal(text, &o); err != nil {
-			return "", err
-		}
-		maps.Copy(all.Replace, o.Replace)
-	}
-	text, err := json.Marshal(all)
-	if err != nil {
-		return "", err
-	}
-	overlay, file := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "sim.test")
-	if err := os.WriteFile(overlay, text, 0o600); err != nil {
-		return "", err
-	}
-	_, err = goTool([]string{"CGO_ENABLED=0"}, "test", "-trimpath", "-overlay", overlay, "-tags", "onetrace", "-c", "-o", file, "./testbed/simulated")
-	return file, err
 }
 
 // record plays one scenario into a file, and checks that promises are broken in it, or that

@@ -1,14 +1,12 @@
 //go:build js && wasm
 
-// Living is the simulated cluster in a worker of the playground's page. The page posts a
-// start (playground.ParseStart) to v1/start, once; from then on the worker answers as the
-// console's server does with a live cluster, and v1/pace says and sets how time moves.
 package main
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"runtime/debug"
 	"testing"
@@ -50,33 +48,29 @@ func serve(t *testing.T) {
 			s.Show(ctx, world)
 			return world.Pace(), nil
 		},
-		"GET v1/pace": func(context.Context, []byte) (any, error) {
-			if world == nil {
-				return nil, errNotStarted
-			}
-			return world.Pace(), nil
-		},
-		"POST v1/pace": func(_ context.Context, body []byte) (any, error) {
-			if world == nil {
-				return nil, errNotStarted
-			}
-			p := world.Pace()
-			p.Step = ""
-			err := json.Unmarshal(body, &p)
-			switch {
-			case err != nil:
-			case p.Step != "":
-				err = world.Step(p.Step)
-			default:
-				err = world.SetPace(p.Speed, p.Paused)
-			}
-			return world.Pace(), err
-		},
+		"GET v1/pace":  func(context.Context, []byte) (any, error) { return pace(world, nil) },
+		"POST v1/pace": func(_ context.Context, body []byte) (any, error) { return pace(world, body) },
 	})
 	s.Serve(ctx, glue.Messages())
 }
 
-var (
-	errStarted    = errors.New("a worker runs one cluster: begin another one")
-	errNotStarted = errors.New("no cluster runs yet")
-)
+var errStarted = errors.New("a worker runs one cluster: begin another one")
+
+// pace changes how time moves, if there is a change, and returns how it does.
+func pace(world *playground.World, change []byte) (p playground.Pace, err error) {
+	if world == nil {
+		return p, errors.New("no cluster runs yet")
+	}
+	p = world.Pace()
+	p.Step = ""
+	switch {
+	case change == nil:
+	case json.Unmarshal(change, &p) != nil:
+		err = fmt.Errorf("%q: want a change of the pace", change)
+	case p.Step != "":
+		err = world.Step(p.Step)
+	default:
+		err = world.SetPace(p.Speed, p.Paused)
+	}
+	return world.Pace(), err
+}

@@ -1,11 +1,3 @@
-// Package page has the files of the playground's page: those of the console's page, whose
-// source is a worker here, and a few of its own.
-//
-//   - worker.js: runs a Go program that answers the page.
-//   - tour.js, tour.html: the guided tour.
-//   - playground.js, chooser.html, playground.css: the choice of a recording.
-//   - living.js, living.html: the living cluster.
-//   - scenarios/: what is recorded, by package build.
 package page
 
 import (
@@ -14,7 +6,6 @@ import (
 	"fmt"
 	"html"
 	"io/fs"
-	"maps"
 	"net/url"
 	"regexp"
 	"strings"
@@ -36,15 +27,18 @@ const Policy = policy + "; frame-ancestors 'none'"
 
 // Files returns the files of the page by their names. source is the root of the project.
 func Files(source fs.FS) (map[string][]byte, error) {
-	out, err := read(console.Page())
-	if err != nil {
-		return nil, err
+	out := map[string][]byte{}
+	for _, from := range []fs.FS{console.Page(), own} {
+		entries, err := fs.ReadDir(from, ".")
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			if out[e.Name()], err = fs.ReadFile(from, e.Name()); err != nil {
+				return nil, err
+			}
+		}
 	}
-	more, err := read(own)
-	if err != nil {
-		return nil, err
-	}
-	maps.Copy(out, more)
 	tour, err := linked(string(out["tour.html"]), source, out)
 	if err != nil {
 		return nil, err
@@ -93,18 +87,4 @@ func linked(tour string, source fs.FS, out map[string][]byte) (_ string, err err
 			m[2], file, strings.NewReplacer("+", "%20", "-", "%2D").Replace(url.QueryEscape(line)), file, number)
 	})
 	return tour, err
-}
-
-func read(from fs.FS) (map[string][]byte, error) {
-	out := map[string][]byte{}
-	entries, err := fs.ReadDir(from, ".")
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range entries {
-		if out[e.Name()], err = fs.ReadFile(from, e.Name()); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
 }

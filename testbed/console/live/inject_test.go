@@ -1,0 +1,183 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/internal/trace"
+	"conclave/testbed"
+	"conclave/testbed/check"
+)
+
+// gate is a cluster whose nodes can be held. A kill ends that.
+type gate struct {
+	testbed.Cluster
+
+	mu   sync.Mutex // guards held
+	held map[string]testbed.Action
+}
+
+func (g *gate) Do(_ context.Context, a testbed.Action) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch a.Verb {
+	case testbed.Hold:
+		g.held[a.Key()] = a
+	case testbed.Release:
+		delete(g.held, a.Key())
+	case testbed.Kill:
+		for key, hold := range g.held {
+			if hold.Node == a.Node || a.Node == testbed.Database && hold.Point == trace.Landing {
+				delete(g.held, key)
+			}
+		}
+	}
+	return nil
+}
+
+func (g *gate) Capabilities() *testbed.Capabilities { return &testbed.Capabilities{} }
+
+// holds returns a source that can be acted on, and its cluster.
+func holds(ctx context.Context) (*Source, *gate) {
+	g := &gate{held: map[string]testbed.Action{}}
+	s := New(Config{Cluster: g, HTTP: http.DefaultClient})
+	s.record.rec, s.seen, s.work = check.NewRecorder("test", testbed.Size{}), &sight{}, ctx
+	return s, g
+}
+
+func hold(node string, point trace.Kind) testbed.Action {
+	return testbed.Action{Verb: testbed.Hold, Node: node, Point: point}
+}
+
+// openHolds are the holds of which the history has the beginning and no end. A release of a
+// node that is not held fails the test.
+func (s *Source) openHolds(t *testing.T) []string {
+	open := map[string]bool{}
+	h, _ := s.record.rec.SoFar(false, nil)
+	for _, e := range h.Entries {
+		switch f := e.Fault; {
+		case f == nil:
+		case f.Verb == testbed.Hold:
+			open[f.Key()] = true
+		case f.Verb == testbed.Release:
+			assert.True(t, open[f.Key()], "%s: it is not held", f.Action)
+			delete(open, f.Key())
+		}
+	}
+	return sortedKeys(open)
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	out := []string{}
+	for key := range m {
+		out = append(out, key)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// What lasts, what the history says, and what the cluster does are one, in whatever order
+// holds, their ends, heal and kill come.
+func TestInject_HoldsHealsAndKillsInEveryOrder(t *testing.T) {
+	acts := []struct {
+		what string
+		do   func(s *Source, ctx context.Context) error
+	}{
+		{"hold 3s", func(s *Source, _ context.Context) error { return s.Inject(hold("meta-1", trace.Landing), 3*time.Second) }},
+		{"hold 1s", func(s *Source, _ context.Context) error { return s.Inject(hold("meta-1", trace.Landing), time.Second) }},
+		{"hold another", func(s *Source, _ context.Context) error { return s.Inject(hold("meta-2", trace.Landing), 2*time.Second) }},
+		{"heal", (*Source).heal},
+		{"kill", func(s *Source, ctx context.Context) error { return s.Do(ctx, testbed.Action{Verb: testbed.Kill, Node: "meta-1"}) }},
+		{"kill db", func(s *Source, ctx context.Context) error { return s.Do(ctx, testbed.Action{Verb: testbed.Kill, Node: testbed.Database}) }},
+	}
+	orders := 0
+	var play func(done, left []int)
+	play = func(done, left []int) {
+		for i, n := range left {
+			play(append(slices.Clone(done), n), slices.Delete(slices.Clone(left), i, i+1))
+		}
+		if len(left) > 0 {
+			return
+		}
+		orders++
+		synctest.Test(t, func(t *testing.T) {
+			s, g := holds(t.Context())
+			same := func() {
+				synctest.Wait()
+				active := map[string]bool{}
+				for _, a := range s.active.List() {
+					if a.Verb == testbed.Hold {
+						active[a.Key()] = true
+					}
+				}
+				require.Equal(t, sortedKeys(g.held), sortedKeys(active), "%v", done)
+				require.Equal(t, sortedKeys(g.held), s.openHolds(t), "%v", done)
+			}
+			for _, n := range done {
+				require.NoError(t, acts[n].do(s, t.Context()))
+				same()
+				time.Sleep(700 * time.Millisecond)
+				same()
+			}
+			time.Sleep(3 * time.Second)
+			same()
+			assert.Empty(t, g.held)
+			s.running.Wait()
+		})
+	}
+	play(nil, []int{0, 1, 2, 3, 4, 5})
+	assert.Equal(t, 720, orders)
+}
+
+func TestInject_OfTwoHoldsAtOnePointTheLaterEndCounts(t *testing.T) {
+	for _, c := range []struct {
+		lasts [2]int
+		heals bool
+		ends  time.Duration
+	}{{[2]int{3, 1}, false, 3 * time.Second}, {[2]int{1, 3}, false, 3 * time.Second}, {[2]int{9, 1}, true, time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			s, g := holds(t.Context())
+			began := time.Now()
+			for i, seconds := range c.lasts {
+				if i == 1 && c.heals {
+					require.NoError(t, s.heal(t.Context()))
+				}
+				require.NoError(t, s.Inject(hold("meta-1", trace.Landing), time.Duration(seconds)*time.Second))
+				synctest.Wait()
+			}
+			for len(g.held) > 0 {
+				time.Sleep(time.Millisecond)
+				synctest.Wait()
+			}
+			assert.Equal(t, c.ends, time.Since(began), fmt.Sprint(c))
+			s.running.Wait()
+		})
+	}
+}
+
+// The failure of a scenario is not what led to something that a viewer does after it.
+func TestInject_ClearsTheFailureOfAScenario(t *testing.T) {
+	for _, a := range []testbed.Action{hold("meta-1", trace.Landing), {Verb: testbed.Unguard}} {
+		synctest.Test(t, func(t *testing.T) {
+			s, _ := holds(t.Context())
+			require.NoError(t, s.Inject(hold("meta-1", trace.Writing), time.Second))
+			s.failed = failure{time.Now(), "f01", "no leader"}
+			time.Sleep(2 * time.Second)
+			id, v := s.Violation(time.Now())
+			assert.Equal(t, "f01 no leader", id+" "+v.What, "a hold that ends by itself is no act of a viewer")
+			require.NoError(t, s.Inject(a, time.Second))
+			id, v = s.Violation(time.Now())
+			assert.Empty(t, id+v.What)
+			s.running.Wait()
+		})
+	}
+}
