@@ -14,7 +14,7 @@
 //   - root.go: one call; the commands in their groups
 //   - help.go: the global flags, where they apply, and the examples of each help
 //   - up.go: up and down; the supervisor's own process for --detach
-//   - processes.go: ps, start, kill, logs, and db, the embedded database by itself
+//   - processes.go: ps, start, kill, logs
 //   - drain.go: roll and drain
 //   - election.go: leader, and election list, resign, observe, join
 //   - cluster.go: slots, nodes, blacklist, protection, switch, config
@@ -36,6 +36,7 @@
 //   - lab_oversell.go: the comparison of locks
 //   - lab_database.go: the database of both
 //   - migrate.go: migrate
+//   - roles.go: the programs of a cluster as commands
 //   - lead.go: the election for `lead`, and its command
 //   - lead_linux.go: how the command ends with the tool
 //   - lead_other.go: the same where the kernel cannot help
@@ -52,7 +53,7 @@
 // 2 invalid usage, 4 timeout; and 3, no leader. A name that this cluster does not
 // have is a failure; a name that is wrong on every cluster, as of a scenario or a
 // type of events, is invalid usage. `lead --once` exits with the code of its command,
-// `db` with that of devdb. A call that is ended because the reader of its output has
+// `meta`, `data`, `session`, `devdb` and `db` with those of the programs. A call that is ended because the reader of its output has
 // ended (`conclave demo | head`) exits with 141. An error is one line on standard error, with advice if possible. A
 // violated invariant is a failure.
 //
@@ -95,7 +96,6 @@
 //	lab                   its candidates and its devdb end with their pipes; tables stay in --db
 //	lead                  on Linux the command is killed as well, but not its children:
 //	                      their fenced writes are refused when another node leads
-//	db                    devdb continues
 //	drain                 the node stays on the blacklist, a meta stays an observer: `blacklist
 //	                      remove`, `election join`
 //	roll                  at most one node is down: `start NAME`

@@ -213,6 +213,10 @@ conclave migrate --dsn-file admin.dsn     before metas start with a user of fewe
 	"lead": `
 conclave lead --dsn-file db.dsn --lock nightly -- ./nightly-job
 conclave lead --dsn-file db.dsn --once -- sh -c 'echo term $CONCLAVE_TERM'`,
+	"meta":    "conclave meta --name meta-1 --dsn-file db.dsn",
+	"data":    "conclave data --name data-1 --meta 127.0.0.1:9615",
+	"session": "conclave session --name session-1 --meta 127.0.0.1:9615",
+	"devdb":   "conclave devdb --listen 127.0.0.1:3307 --file db.sql",
 	"db":      "conclave db --listen 127.0.0.1:3307 --file db.sql",
 	"version": "conclave version",
 	"certs": `

@@ -57,6 +57,9 @@ const rules = `
 	conclave < internal/devdb < internal/mysqltest;
 	elector/electortest, sql, internal/mysqltest, testbed/simulated/simnet < elector/electortest/sqlworld;
 	internal/node < internal/cli;
+	meta, elector/termcas, sql, internal/logging < meta/metasql;
+	meta/metasql, internal/cli < meta/metacmd;
+	meta/metasql, data, session, internal/devdb, internal/sleep < internal/inprocess;
 
 	internal/trace, slot, client < testbed < testbed/check < testbed/scenario < testbed/report;
 	testbed/check < testbed/console/journal;
@@ -65,7 +68,7 @@ const rules = `
 	testbed/outside, internal/faultnet, testbed/local/supervisor < testbed/local;
 	testbed/outside < testbed/containers;
 	wire, sql, testbed/console/journal < testbed/simulated/wiretap < testbed/simulated;
-	internal/node, meta, data, session, testbed/scenario, elector/termcas, testbed/simulated/simnet, testbed/outside, internal/devdb, internal/logging < testbed/simulated;
+	internal/inprocess, testbed/scenario, testbed/simulated/simnet, testbed/outside, internal/logging < testbed/simulated;
 	NONE < testbed/simulated/onetrace, testbed/simulated/mutate;
 	testbed/check, testbed/outside < testbed/load < testbed/bench;
 	testbed < testbed/check/blackbox;
@@ -83,10 +86,10 @@ const rules = `
 	testbed/console < testbed/playground/page < cmd/conclave;
 	testbed/playground/page, testbed/console/journal < testbed/playground/build;
 
-	meta, elector/termcas, sql, internal/cli < cmd/meta;
-	data, internal/cli < cmd/data;
-	session, internal/cli < cmd/session;
-	internal/devdb, internal/cli < cmd/devdb;
+	meta/metacmd < cmd/meta, cmd/conclave;
+	data, internal/cli < data/datacmd < cmd/data, cmd/conclave;
+	session, internal/cli < session/sessioncmd < cmd/session, cmd/conclave;
+	internal/devdb < internal/devdb/devdbcmd < cmd/devdb, cmd/conclave;
 	client, meta/metaclient, session/registry, internal/cli, internal/logging, elector/termcas, elector/fence < cmd/conclave;
 	testbed/report, testbed/local, testbed/containers, testbed/soak, testbed/bench, testbed/demo, testbed/console/live < cmd/conclave;
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"conclave/internal/inprocess"
 	"conclave/meta/metaclient"
 	"conclave/testbed"
 	"conclave/testbed/outside"
@@ -92,13 +93,7 @@ const nowhere = "nowhere:1"
 
 // address is where a node listens for others.
 func (c *Cluster) address(name string) string {
-	switch testbed.RoleOf(name) {
-	case "meta":
-		return name + metaPort
-	case "session":
-		return name + sessionPort
-	}
-	return name + dataPort
+	return name + ports[testbed.RoleOf(name)]
 }
 
 // partial asks the data nodes for slots that are served without a session.
@@ -138,8 +133,8 @@ func (c *Cluster) operate(ctx context.Context, name string, do func(context.Cont
 	defer cancel()
 	var metas []string
 	for _, p := range c.processes() {
-		m, ok := p.server.(*metaNode)
-		if ok && c.process(p.host) == p && m.up() && c.net.Awake(p.host) == nil && (name == "" || name == p.host) {
+		m, ok := p.Server.(*inprocess.Meta)
+		if ok && c.process(p.host) == p && up(m) && c.net.Awake(p.host) == nil && (name == "" || name == p.host) {
 			metas = append(metas, p.host+metaPort)
 		}
 	}

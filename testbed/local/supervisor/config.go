@@ -23,7 +23,8 @@ type Config struct {
 	// Dir is the cluster's folder, created if it is missing. A folder holds one
 	// cluster.
 	Dir string `json:"dir"`
-	// Bin is the folder that holds the programs meta, session, data and devdb.
+	// Bin is the folder that holds the programs meta, session, data and devdb, or
+	// conclave alone.
 	Bin string `json:"bin"`
 	// Tool is the path of the program conclave, which runs the clients; needed
 	// only if Clients is above zero.
@@ -158,18 +159,27 @@ func (c Config) programs() error {
 		name string
 		is   bool
 	}{{"meta", true}, {"session", c.Sessions > 0}, {"data", c.Datas > 0}, {"devdb", c.DB == Embedded}} {
-		if _, err := FindProgram(c.Bin, need.name); need.is && err != nil {
+		if _, _, err := FindProgram(c.Bin, need.name); need.is && err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// FindProgram returns the path of a program in the folder of all of them.
-func FindProgram(bin, name string) (path string, err error) {
+// FindProgram returns the path of a program in the folder of all of them, and its first
+// arguments: conclave, which runs each of them as a command, if only that is there.
+func FindProgram(bin, name string) (path string, args []string, err error) {
 	path = filepath.Join(bin, name)
-	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("program %q is not in %s: conclave, meta, session, data and devdb belong together, build them with `make build`", name, bin)
+	if _, err := os.Stat(path); err == nil {
+		return path, nil, nil
 	}
-	return path, nil
+	if tool := filepath.Join(bin, "conclave"); isFile(tool) {
+		return tool, []string{name}, nil
+	}
+	return "", nil, fmt.Errorf("program %q is not in %s, nor is conclave, which can run it: build them with `make build`", name, bin)
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }
