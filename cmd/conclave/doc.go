@@ -1,4 +1,4 @@
-// Conclave is the command-line tool. It starts a local cluster of processes,
+// Conclave is the command-line tool. It starts a local cluster of processes, or inside one,
 // queries and operates any cluster, publishes and subscribes, measures (bench),
 // injects faults and checks invariants (demo, chaos, soak), compares elections
 // (lab), and runs a command only while it leads (lead). `conclave help` lists
@@ -14,6 +14,7 @@
 //   - root.go: one call; the commands in their groups
 //   - help.go: the global flags, where they apply, and the examples of each help
 //   - up.go: up and down; the supervisor's own process for --detach
+//   - dev.go: a cluster inside this process
 //   - processes.go: ps, start, kill, logs
 //   - drain.go: roll and drain
 //   - election.go: leader, and election list, resign, observe, join
@@ -81,6 +82,7 @@
 //
 //	up                    its processes continue without a supervisor; `down` stops them by
 //	                      their pids, `start` and `kill` work meanwhile
+//	dev                   the cluster ends with it
 //	up --detach           the supervisor continues if it has received its configuration
 //	up --console          as up: its processes continue, but the proxies between them end with
 //	                      it, so no node reaches another one: `down`

@@ -76,6 +76,11 @@ conclave up --tls                         with TLS, by certificates of a CA of i
 conclave up --restart 1s                  killed processes come back by themselves
 conclave up --ports 9700                  on ports of your choice, which the folder keeps
 conclave up --db 'u:p@tcp(db:3306)/c'     with a MySQL server of yours`,
+	"dev": `
+conclave dev                              a registry for development in one process, until Ctrl-C
+conclave dev --file registry.sql          its configuration and terms are kept
+conclave dev --size 3,3,2                 3 metas, 3 data nodes and 2 sessions, all in this process
+conclave dev --console=                   without the page`,
 	"down": `
 conclave down
 conclave down --now                       kill -9 instead of a graceful stop`,

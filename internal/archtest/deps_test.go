@@ -88,6 +88,7 @@ const rules = `
 
 	meta/metacmd < cmd/meta, cmd/conclave;
 	data, internal/cli < data/datacmd < cmd/data, cmd/conclave;
+	internal/inprocess < cmd/conclave;
 	session, internal/cli < session/sessioncmd < cmd/session, cmd/conclave;
 	internal/devdb < internal/devdb/devdbcmd < cmd/devdb, cmd/conclave;
 	client, meta/metaclient, session/registry, internal/cli, internal/logging, elector/termcas, elector/fence < cmd/conclave;

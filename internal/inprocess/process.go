@@ -3,7 +3,6 @@ package inprocess
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -15,12 +14,15 @@ const stopWithin = time.Minute
 type Process struct {
 	Server Server
 
-	alive    context.Context // ends when it is killed, or has stopped
-	end      context.CancelFunc
-	done     chan struct{} // closed when Run has returned
-	err      error         // what Run returned; valid after done
-	stopping sync.WaitGroup
-	asked    atomic.Bool
+	alive context.Context // ends when it is killed, or has stopped
+	end   context.CancelFunc
+	done  chan struct{} // closed when Run has returned
+	err   error         // what Run returned; valid after done
+
+	mu       sync.Mutex // guards asked, killed and the start of a stop
+	asked    bool
+	killed   bool
+	stopping sync.WaitGroup // grows only while killed is false
 }
 
 // Start runs a server. ended, if not nil, is called when Run has returned, before Done is
@@ -58,6 +60,9 @@ func (p *Process) Err() error { return p.err }
 // Kill ends the server as kill -9 does, also while it stops, and returns when all its
 // goroutines have ended.
 func (p *Process) Kill() {
+	p.mu.Lock()
+	p.killed = true
+	p.mu.Unlock()
 	p.end()
 	<-p.done
 	p.stopping.Wait()
@@ -66,7 +71,12 @@ func (p *Process) Kill() {
 // Stop begins a graceful stop, as SIGTERM does, and returns at once. It takes at most a
 // minute. late, if not nil, gets the error of one that was not completed.
 func (p *Process) Stop(late func(error)) {
-	p.asked.Store(true)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked = true
+	if p.killed {
+		return
+	}
 	p.stopping.Go(func() {
 		ctx, cancel := context.WithTimeout(p.alive, stopWithin)
 		defer cancel()
@@ -79,4 +89,8 @@ func (p *Process) Stop(late func(error)) {
 }
 
 // Asked reports whether Stop was called.
-func (p *Process) Asked() bool { return p.asked.Load() }
+func (p *Process) Asked() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked
+}

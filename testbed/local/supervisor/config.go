@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/bits"
 	"os"
 	"path/filepath"
@@ -13,6 +14,21 @@ import (
 
 	"conclave/internal/certs"
 )
+
+// Inside starts the servers of nodes, and of the database, inside this process. Their
+// log lines go to log, which is open until the server has ended.
+type Inside interface {
+	Start(name string, log io.Writer) (Server, error)
+}
+
+// Server is a node inside this process. Methods may be called from any goroutine.
+type Server interface {
+	Kill()                 // ends it as SIGKILL does, and returns when it has ended
+	Stop(late func(error)) // begins a graceful stop
+	Asked() bool           // reports whether Stop was called
+	Done() <-chan struct{}
+	Err() error // how it has ended: context.Canceled if it was killed; valid after Done
+}
 
 // Embedded is the Config.DB that starts a devdb beside the cluster.
 const Embedded = "embedded"
@@ -79,6 +95,11 @@ type Config struct {
 	// address from which it dials; an empty result changes nothing. This is how
 	// a network with faults is put between the processes.
 	Detour func(name, listens string) (advertise, dialFrom string, err error) `json:"-"`
+	// Inside, if set, starts the nodes and the database inside this process.
+	Inside Inside `json:"-"`
+	// OneProcess is set by New with Inside: the recorded pid of each node is that of the
+	// supervisor, and only it can start and end nodes.
+	OneProcess bool `json:"oneProcess,omitempty"`
 	// Migrate, if set, is called instead of what brings the schema of the database
 	// up to date before the metas start, for tests without a database.
 	Migrate func(ctx context.Context, dsn string, waiting func(time.Duration, error)) error `json:"-"`
@@ -155,6 +176,9 @@ func (c Config) issueCerts() error {
 // programs returns an error that names the first program that this cluster
 // needs and that is missing.
 func (c Config) programs() error {
+	if c.Inside != nil {
+		return nil
+	}
 	for _, need := range []struct {
 		name string
 		is   bool
@@ -164,6 +188,14 @@ func (c Config) programs() error {
 		}
 	}
 	return nil
+}
+
+// program is FindProgram for the cluster, which needs none for what runs inside.
+func (c Config) program(name string) (path string, args []string, err error) {
+	if c.Inside != nil {
+		return "", nil, nil
+	}
+	return FindProgram(c.Bin, name)
 }
 
 // FindProgram returns the path of a program in the folder of all of them, and its first

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -30,6 +31,19 @@ func (c *Cluster) control() *http.Server {
 		ch, err := c.find(r.PathValue("name"))
 		if err == nil {
 			err = ch.start(r.Context())
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusConflict)
+		}
+	})
+	mux.HandleFunc("POST /end/{name}", func(w http.ResponseWriter, r *http.Request) { // of a node inside this process
+		sig := syscall.SIGTERM
+		if r.URL.Query().Get("now") == "true" {
+			sig = syscall.SIGKILL
+		}
+		ch, err := c.find(r.PathValue("name"))
+		if err == nil && c.cfg.Inside != nil {
+			err = ch.record().signal(sig)
 		}
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusConflict)

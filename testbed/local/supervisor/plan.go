@@ -74,7 +74,7 @@ func plan(cfg Config, ports *ports) (specs []spec, migrate string, err error) {
 			return nil, "", err
 		}
 		db := spec{Name: roleDB, Role: roleDB, Address: address}
-		if db.Program, db.Args, err = FindProgram(cfg.Bin, "devdb"); err != nil {
+		if db.Program, db.Args, err = cfg.program("devdb"); err != nil {
 			return nil, "", err
 		}
 		db.Args = append(db.Args, "--listen", address, "--file", filepath.Join(dir, "db.sql"))
@@ -108,7 +108,7 @@ func plan(cfg Config, ports *ports) (specs []spec, migrate string, err error) {
 		if err != nil {
 			return err
 		}
-		program, args, err := FindProgram(cfg.Bin, role)
+		program, args, err := cfg.program(role)
 		if err != nil {
 			return err
 		}
