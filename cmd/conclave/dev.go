@@ -21,15 +21,9 @@ import (
 	"conclave/testbed/local/supervisor"
 )
 
-// The settings of a cluster in one process. Few slots start sooner, and are as good for
-// the nodes of one process; the first table need not wait long for nodes that start at the
-// same moment.
-const (
-	devSize   = "1,1,1"
-	devSlots  = 16
-	devSettle = 25 * time.Millisecond
-	devGC     = 30 // the collector's target: less memory for more of its time
-)
+// devGC is the collector's target in a cluster in one process: less memory for more of its
+// time.
+const devGC = 30
 
 func (a *app) devCommand() *cobra.Command {
 	cfg := supervisor.DefaultConfig()
@@ -75,7 +69,7 @@ would, and "conclave start NAME" starts it again. What needs processes of their 
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&size, "size", devSize, "number of metas, data nodes and sessions (M,D,S)")
+	f.StringVar(&size, "size", "1,1,1", "number of metas, data nodes and sessions (M,D,S)")
 	f.StringVar(&file, "file", "", "file to keep the database in (default: only in memory)")
 	f.StringVar(&page, "console", consoleAddress, "address of the page, another port if that one is taken; empty: no page")
 	f.IntVar(&cfg.Ports, "ports", 0, "first port of the cluster; 9600 gives sessions 9603, metas 9615, data nodes 9622 (default: those that the folder had, or free ones)")
@@ -133,7 +127,7 @@ func (a *app) dev(ctx context.Context, cfg supervisor.Config, file string, page 
 		debug.SetGCPercent(devGC)
 	}
 	nodes := &inside{}
-	cfg.Inside, cfg.Logger, cfg.Slots = nodes, a.logger("supervisor"), devSlots
+	cfg.Inside, cfg.Logger, cfg.Slots = nodes, a.logger("supervisor"), inprocess.Slots
 	cfg.Migrate = func(context.Context, string, func(time.Duration, error)) error { return nil } // its metas do it
 	c, err := supervisor.New(cfg)
 	if err != nil {
@@ -149,7 +143,7 @@ func (a *app) dev(ctx context.Context, cfg supervisor.Config, file string, page 
 			addresses[p.Name] = p.HTTP + p.SQL
 		}
 		return inprocess.New(inprocess.Config{
-			Metas: cfg.Metas, Datas: cfg.Datas, Sessions: cfg.Sessions, Addresses: addresses, File: file, Slots: devSlots, Settle: devSettle, Version: version,
+			Metas: cfg.Metas, Datas: cfg.Datas, Sessions: cfg.Sessions, Addresses: addresses, File: file, Version: version,
 		})
 	})
 	defer func() {

@@ -47,10 +47,12 @@ func TestEmptyMain_RequiresFewModules(t *testing.T) {
 	for _, app := range []struct {
 		imports  []string
 		requires []string // besides this module
+		number   int      // of them, if they are not listed
 	}{
-		{[]string{""}, nil},
-		{[]string{"/client"}, []string{"connectrpc.com/connect", "google.golang.org/protobuf"}},
-		{[]string{"", "/elector", "/elector/termcas", "/elector/fence"}, []string{"filippo.io/edwards25519", "github.com/go-sql-driver/mysql"}},
+		{[]string{""}, nil, 0},
+		{[]string{"/client"}, []string{"connectrpc.com/connect", "google.golang.org/protobuf"}, 0},
+		{[]string{"", "/elector", "/elector/termcas", "/elector/fence"}, []string{"filippo.io/edwards25519", "github.com/go-sql-driver/mysql"}, 0},
+		{[]string{"/client/conclavetest"}, nil, 41}, // with the embedded database
 	} {
 		t.Run(strings.Join(app.imports, " "), func(t *testing.T) {
 			dir := t.TempDir()
@@ -71,6 +73,10 @@ func TestEmptyMain_RequiresFewModules(t *testing.T) {
 			var requires []string
 			for _, r := range mod.Require {
 				requires = append(requires, r.Path)
+			}
+			if app.number > 0 {
+				assert.Len(t, requires, 1+app.number)
+				return
 			}
 			assert.ElementsMatch(t, append([]string{module}, app.requires...), requires)
 		})
@@ -97,7 +103,7 @@ func TestBinaries_LookNoMethodUpByName(t *testing.T) {
 
 // What applications import exports nothing whose type they cannot name.
 func TestPublicPackages_ExportNoInternalType(t *testing.T) {
-	for _, dir := range []string{"", "client", "elector", "elector/termcas", "elector/fence"} {
+	for _, dir := range []string{"", "client", "client/conclavetest", "elector", "elector/termcas", "elector/fence"} {
 		files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
 		require.NoError(t, err)
 		for _, file := range files {

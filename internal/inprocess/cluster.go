@@ -1,6 +1,7 @@
 package inprocess
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"conclave/internal/devdb"
 	"conclave/internal/node"
 	"conclave/internal/random"
+	"conclave/testbed/outside"
 )
 
 // Database is the name of the database among those of the nodes.
@@ -28,14 +30,17 @@ type Config struct {
 	Addresses map[string]string
 	// File keeps the tables of the database over the end of the process; see devdb.Config.
 	File string
-	// Slots is how many slots a table made from nothing has; see meta.Config.
-	Slots int
-	// Settle is how long the first slot table waits for another data node; see
-	// meta.Config.
-	Settle time.Duration
 	// Version is what the nodes say of themselves.
 	Version string
 }
+
+// Slots is how many slots the cluster has: few start sooner, and the nodes of one process
+// gain nothing by more.
+const Slots = 16
+
+// settle is how long the first slot table waits for another data node (meta.Config): all
+// start at the same moment.
+const settle = 25 * time.Millisecond
 
 // Cluster is a cluster on loopback in this process, without tokens. A node that was
 // killed or has stopped can be started again: it is a new incarnation at the same address,
@@ -107,6 +112,15 @@ func (c *Cluster) Addresses(role conclave.Role) (out []string) {
 	return out
 }
 
+// Address returns the address of a node, or of the database; "" if there is none of that
+// name.
+func (c *Cluster) Address(name string) string {
+	if h := c.hosts[name]; h != nil {
+		return h.address
+	}
+	return ""
+}
+
 // Process returns the last process of a node; nil if it was never started.
 func (c *Cluster) Process(name string) *Process {
 	c.mu.Lock()
@@ -156,8 +170,54 @@ func (c *Cluster) server(name string, h *host, log hclog.Logger) (Server, error)
 			Node: conclave.NodeID{Name: name, Incarnation: conclave.NewIncarnation(rng)}, Listen: h.address, Metas: c.Addresses(conclave.RoleMeta),
 			Network: h, Logger: log, Rand: rng, Version: c.config.Version,
 		},
-		Meta: MetaNode{DSN: "root@tcp(" + c.hosts[Database].address + ")/conclave", Slots: c.config.Slots, Settle: c.config.Settle},
+		Meta: MetaNode{DSN: "root@tcp(" + c.hosts[Database].address + ")/conclave", Slots: Slots, Settle: settle},
 	}.New(conclave.Role(role))
+}
+
+// AwaitReady waits until every node that runs is ready, and every one that was started has
+// not failed by itself. If one fails, the error is its own; if ctx ends before, the error
+// names those that are not ready. A node that was killed or stopped is not waited for.
+func (c *Cluster) AwaitReady(ctx context.Context) error {
+	via := outside.HTTP(nil, nil)
+	waiting, err := outside.AwaitReady(ctx, 2*time.Millisecond, func(ctx context.Context) (bool, []string, error) {
+		var waiting []string
+		for _, name := range c.names[1:] {
+			p := c.Process(name)
+			if p == nil {
+				continue
+			}
+			if !p.Running() {
+				if err := p.Err(); err != nil && !p.Asked() && !errors.Is(err, context.Canceled) {
+					return false, nil, fmt.Errorf("%s has ended: %w", name, err)
+				}
+				continue
+			}
+			if n, err := outside.Probe(ctx, via, c.hosts[name].address); err != nil || !n.Ready {
+				waiting = append(waiting, name+": "+cmp.Or(n.Why, "it does not answer"))
+			}
+		}
+		return len(waiting) == 0, waiting, nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w; not ready: %s", err, strings.Join(waiting, ", "))
+	}
+	return nil
+}
+
+// Leader returns the meta that leads and its term; "" if none does.
+func (c *Cluster) Leader() (name string, term uint64) {
+	for _, candidate := range c.names {
+		p := c.Process(candidate)
+		if p == nil || !p.Running() {
+			continue
+		}
+		if m, ok := p.Server.(*Meta); ok && m.Up() {
+			if led, leads := m.Elector().Leading(); leads && led.Number > term {
+				name, term = candidate, led.Number
+			}
+		}
+	}
+	return name, term
 }
 
 // Close kills what runs and returns when it has ended.

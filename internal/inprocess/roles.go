@@ -113,6 +113,16 @@ func (m *Meta) Run(ctx context.Context) error {
 	}
 }
 
+// Up reports whether the meta listens. Before that it has no elector.
+func (m *Meta) Up() bool {
+	select {
+	case <-m.Started():
+		return true
+	default:
+		return false
+	}
+}
+
 func (m *Meta) migrate(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, conclavesql.MigrateTry)
 	defer cancel()

@@ -91,11 +91,6 @@ func (c *Cluster) command(ctx context.Context, name string, a testbed.Action) (e
 // nowhere is an address at which nothing listens.
 const nowhere = "nowhere:1"
 
-// address is where a node listens for others.
-func (c *Cluster) address(name string) string {
-	return name + ports[testbed.RoleOf(name)]
-}
-
 // partial asks the data nodes for slots that are served without a session.
 func (c *Cluster) partial(ctx context.Context) (n int) {
 	_ = c.operate(ctx, "", func(ctx context.Context, t *metaclient.Admin) error {
@@ -134,7 +129,7 @@ func (c *Cluster) operate(ctx context.Context, name string, do func(context.Cont
 	var metas []string
 	for _, p := range c.processes() {
 		m, ok := p.Server.(*inprocess.Meta)
-		if ok && c.process(p.host) == p && up(m) && c.net.Awake(p.host) == nil && (name == "" || name == p.host) {
+		if ok && c.process(p.host) == p && m.Up() && c.net.Awake(p.host) == nil && (name == "" || name == p.host) {
 			metas = append(metas, p.host+metaPort)
 		}
 	}

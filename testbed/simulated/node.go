@@ -70,12 +70,7 @@ func (c *Cluster) server(spec nodeSpec) (inprocess.Server, error) {
 	}.New(conclave.Role(role))
 }
 
-// up reports whether a meta listens. Before that it has no elector.
-func up(m *inprocess.Meta) bool {
-	select {
-	case <-m.Started():
-		return true
-	default:
-		return false
-	}
+// address is where a node listens for others.
+func (c *Cluster) address(name string) string {
+	return name + ports[testbed.RoleOf(name)]
 }

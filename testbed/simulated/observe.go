@@ -47,7 +47,7 @@ func (c *Cluster) Observe(context.Context) testbed.Snapshot {
 			if p.host == testbed.Database || newest.Members.Has(p.node) {
 				out.Ready = append(out.Ready, p.host)
 			}
-		case up(m):
+		case m.Up():
 			if !m.Elector().Current().Leader.IsZero() {
 				out.Ready = append(out.Ready, p.host)
 			}
@@ -138,7 +138,7 @@ func (c *Cluster) meta(host string) *inprocess.Meta {
 	if p == nil {
 		return nil
 	}
-	if m, ok := p.Server.(*inprocess.Meta); ok && up(m) {
+	if m, ok := p.Server.(*inprocess.Meta); ok && m.Up() {
 		return m
 	}
 	return nil

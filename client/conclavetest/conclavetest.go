@@ -1,0 +1,271 @@
+// Package conclavetest is a registry inside a test: the servers of the cluster, with
+// their database, in the process of `go test`.
+//
+//	func TestGreeter(t *testing.T) {
+//		c := conclavetest.Start(t)
+//		greeter := New(c.Addresses()) // the program under test, which is a client
+//		...
+//		c.KillLeader(t)
+//		c.KillSession(t, c.Addresses()[0])
+//		c.Away(t, func() { ... })
+//	}
+//
+// A cluster is ready in some 100 ms. It listens on free ports of loopback, needs no
+// token, and has ended, with all its goroutines, when the test's cleanup has; several may
+// run at once. Time is real: it cannot run in a testing/synctest bubble.
+//
+// # What it costs
+//
+// The database is an embedded MySQL server, go-mysql-server. A module whose tests import
+// this package gets 41 indirect requirements in its go.mod; its programs link none of the
+// database. The first build of such a test takes a minute or two, and each test binary has 80 MB,
+// which are linked in some seconds.
+//
+// The server's library for regular expressions needs half a second at each start of a test
+// binary. This module replaces it by one that needs none, which a go.mod does only for its
+// own module. To have that, too, add the line
+//
+//	replace github.com/dolthub/go-icu-regex => CHECKOUT/internal/devdb/goregex
+package conclavetest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"conclave"
+	"conclave/client"
+	"conclave/internal/inprocess"
+	"conclave/testbed/outside"
+)
+
+// limit is how long a step may take before the test fails: far longer than any does.
+const limit = 30 * time.Second
+
+// Option changes the cluster that Start makes.
+type Option func(*options)
+
+type options struct {
+	config inprocess.Config
+	log    hclog.Logger // nil discards the lines
+}
+
+// Size sets how many nodes of each role the cluster has, 1 to 99. The default is two
+// metas, one data node and two sessions: another meta can lead, and clients have another
+// session.
+func Size(metas, datas, sessions int) Option {
+	return func(o *options) { o.config.Metas, o.config.Datas, o.config.Sessions = metas, datas, sessions }
+}
+
+// Logged writes the log lines of the nodes to the output of the test.
+func Logged(t testing.TB) Option {
+	return func(o *options) {
+		o.log = hclog.New(&hclog.LoggerOptions{Level: hclog.Info, Output: t.Output(), TimeFormat: "05.000"})
+	}
+}
+
+// Cluster is a registry. Its methods are called from the goroutine of the test, because
+// they end it if they fail.
+type Cluster struct {
+	nodes *inprocess.Cluster
+	log   hclog.Logger
+}
+
+// Start returns a cluster that is ready. It ends with the cleanup of the test.
+func Start(t testing.TB, how ...Option) *Cluster {
+	t.Helper()
+	o := options{config: inprocess.Config{Metas: 2, Datas: 1, Sessions: 2}}
+	for _, change := range how {
+		change(&o)
+	}
+	nodes, err := inprocess.New(o.config)
+	if err != nil {
+		t.Fatalf("conclavetest: %v", err)
+	}
+	t.Cleanup(nodes.Close)
+	c := &Cluster{nodes: nodes, log: o.log}
+	c.Restart(t)
+	return c
+}
+
+// Addresses returns the addresses of the sessions, for client.Config.Sessions.
+func (c *Cluster) Addresses() []string { return c.nodes.Addresses(conclave.RoleSession) }
+
+// Client returns a client that runs. With the cleanup of the test it withdraws what it has
+// published. set, if given, changes its configuration.
+func (c *Cluster) Client(t testing.TB, set ...func(*client.Config)) *client.Client {
+	t.Helper()
+	config := client.Config{Sessions: c.Addresses(), Name: t.Name()}
+	for _, f := range set {
+		f(&config)
+	}
+	out, err := client.New(config)
+	if err != nil {
+		t.Fatalf("conclavetest: %v", err)
+	}
+	out.Start()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		defer cancel()
+		if c.down(conclave.RoleSession) == len(c.Addresses()) {
+			cancel() // there is nothing that it could say good-bye to
+		}
+		_ = out.Close(ctx) // an error is of the faults
+	})
+	return out
+}
+
+// Publish publishes values in the name of another program, and returns when the data
+// nodes have them. withdraw withdraws them, and returns when the data nodes have that.
+func (c *Cluster) Publish(t testing.TB, dataID string, values ...string) (withdraw func()) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	p, err := c.Client(t).Publish(ctx, dataID, values)
+	if err == nil {
+		err = p.Stored(ctx)
+	}
+	if err != nil {
+		t.Fatalf("conclavetest: publish %s: %v", dataID, err)
+	}
+	return func() {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		defer cancel()
+		err := p.Withdraw()
+		if err == nil {
+			err = p.Stored(ctx)
+		}
+		if err != nil {
+			t.Fatalf("conclavetest: withdraw %s: %v", dataID, err)
+		}
+	}
+}
+
+// SessionOf returns the address of the session at which a client is registered.
+func (c *Cluster) SessionOf(t testing.TB, of *client.Client) (address string) {
+	t.Helper()
+	c.await(t, fmt.Sprintf("the client %s has no session", of.Name()), func() bool {
+		for _, s := range of.Connected() {
+			address = c.nodes.Address(s.Name)
+		}
+		return address != ""
+	})
+	return address
+}
+
+// KillLeader kills the meta that leads, as kill -9 does, and returns when another one
+// leads. It is down until Restart. If there is no other meta that runs, there is no leader
+// until then, and the next one waits for the lease of the dead one, 3 s.
+func (c *Cluster) KillLeader(t testing.TB) {
+	t.Helper()
+	var name string
+	var term uint64
+	c.await(t, "there is no leader to kill", func() bool {
+		name, term = c.nodes.Leader()
+		return name != ""
+	})
+	c.nodes.Process(name).Kill()
+	if c.down(conclave.RoleMeta) == len(c.nodes.Addresses(conclave.RoleMeta)) {
+		return
+	}
+	c.await(t, "no other meta has become the leader", func() bool {
+		_, next := c.nodes.Leader()
+		return next > term
+	})
+}
+
+// KillSession kills the session at one of Addresses, as kill -9 does: its clients go to
+// another one. It is down until Restart.
+func (c *Cluster) KillSession(t testing.TB, address string) {
+	t.Helper()
+	i := slices.IndexFunc(c.nodes.Names(), func(name string) bool {
+		return strings.HasPrefix(name, "session-") && c.nodes.Address(name) == address
+	})
+	if i < 0 {
+		t.Fatalf("conclavetest: no session has the address %q: want one of %v", address, c.Addresses())
+	}
+	c.nodes.Process(c.nodes.Names()[i]).Kill()
+}
+
+// Away calls during while nothing of the registry runs, its database included, and returns
+// when all is ready again, at the same addresses. Clients then register again.
+func (c *Cluster) Away(t testing.TB, during func()) {
+	t.Helper()
+	c.end(conclave.RoleSession, (*inprocess.Process).Kill)
+	c.end(conclave.RoleData, (*inprocess.Process).Kill)
+	// A leader that resigns leaves no lease to wait for.
+	c.end(conclave.RoleMeta, func(p *inprocess.Process) { p.Stop(nil); <-p.Done(); p.Kill() })
+	c.nodes.Process(inprocess.Database).Kill()
+	during()
+	c.Restart(t)
+}
+
+// Restart starts every node that is down, and returns when all are ready and one leads.
+func (c *Cluster) Restart(t testing.TB) {
+	t.Helper()
+	for _, name := range c.nodes.Names() {
+		if p := c.nodes.Process(name); p != nil && p.Running() {
+			continue
+		}
+		var log hclog.Logger
+		if c.log != nil {
+			log = c.log.Named(name)
+		}
+		if _, err := c.nodes.Start(name, log); err != nil {
+			t.Fatalf("conclavetest: %v", err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	if err := c.nodes.AwaitReady(ctx); err != nil {
+		t.Fatalf("conclavetest: %v", err)
+	}
+	c.await(t, "no meta has become the leader", func() bool {
+		name, _ := c.nodes.Leader()
+		return name != ""
+	})
+}
+
+// end ends the nodes of a role that run.
+func (c *Cluster) end(role conclave.Role, how func(*inprocess.Process)) {
+	for _, p := range c.processes(role) {
+		if p.Running() {
+			how(p)
+		}
+	}
+}
+
+// down returns how many nodes of a role are down.
+func (c *Cluster) down(role conclave.Role) (n int) {
+	for _, p := range c.processes(role) {
+		if !p.Running() {
+			n++
+		}
+	}
+	return n
+}
+
+func (c *Cluster) processes(role conclave.Role) (out []*inprocess.Process) {
+	for _, name := range c.nodes.Names() {
+		if strings.HasPrefix(name, string(role)+"-") {
+			out = append(out, c.nodes.Process(name))
+		}
+	}
+	return out
+}
+
+// await waits until done reports true, and fails the test if it never does.
+func (c *Cluster) await(t testing.TB, otherwise string, done func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	if err := outside.Until(ctx, 2*time.Millisecond, func() (bool, error) { return done(), nil }); err != nil {
+		t.Fatalf("conclavetest: %s", otherwise)
+	}
+}
