@@ -2,13 +2,17 @@ package inprocess
 
 import (
 	"net"
+	"runtime"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"conclave/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -79,4 +83,31 @@ func TestNew_RefusesWhatIsInvalid(t *testing.T) {
 	require.ErrorContains(t, err, "session-1: listen on "+taken.Addr().String())
 	_, err = Node{}.New("client")
 	require.ErrorContains(t, err, "client")
+}
+
+// The port of a node that is down is not given to a socket that asks for any port, and
+// can be listened on again and again.
+func TestReserve_KeepsThePortWhileNothingListens(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("ports are kept on Linux only")
+	}
+	h, err := reserve("")
+	require.NoError(t, err)
+	for range 3 {
+		ln, err := h.Listen(t.Context(), "tcp", h.address)
+		require.NoError(t, err)
+		require.NoError(t, ln.Close())
+		_, err = net.Dial("tcp", h.address)
+		require.True(t, wire.Refused(err), "%v", err)
+	}
+	// Without SO_REUSEADDR, as for a free port, the port is in use.
+	strict := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 0) })
+	}}
+	_, err = strict.Listen(t.Context(), "tcp", h.address)
+	require.ErrorIs(t, err, syscall.EADDRINUSE)
+	h.release()
+	ln, err := strict.Listen(t.Context(), "tcp", h.address)
+	require.NoError(t, err)
+	require.NoError(t, ln.Close())
 }

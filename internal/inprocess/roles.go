@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"conclave"
 	"conclave/data"
 	"conclave/elector/termcas"
@@ -60,7 +62,7 @@ func (n Node) New(role conclave.Role) (Server, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &Meta{m}, nil
+		return &Meta{m, n.Config.WithDefaults().Logger}, nil
 	case conclave.RoleSession:
 		c := session.DefaultConfig()
 		n.common(&c.Config)
@@ -89,25 +91,41 @@ func (n Node) common(c *node.Config) {
 }
 
 // Meta is a meta node that brings the schema of its database up to date itself.
-type Meta struct{ *metasql.Node }
+type Meta struct {
+	*metasql.Node
+	log hclog.Logger
+}
 
-// migrateAgain is the time between two attempts while the database is away.
-const migrateAgain = 50 * time.Millisecond
+// While its schema cannot be migrated, a meta tries every migrateAgain and logs every
+// waitLogged.
+const (
+	migrateAgain = 50 * time.Millisecond
+	waitLogged   = 5 * time.Second
+)
 
-// Run migrates the schema, however long the database is away, and serves. It returns any
-// other error of the migration, such as that of a schema which is newer than this program.
+// Run migrates the schema, however long the database is away, and serves. A schema that
+// is newer than this program ends it.
 func (m *Meta) Run(ctx context.Context) error {
-	for {
-		err := m.migrate(ctx)
-		if err == nil {
-			return m.Node.Run(ctx)
-		}
-		if ctx.Err() == nil && !errors.Is(err, conclavesql.ErrUnavailable) {
-			m.Close()
+	if err := m.prepare(ctx); err != nil {
+		m.Close()
+		return err
+	}
+	return m.Node.Run(ctx)
+}
+
+func (m *Meta) prepare(ctx context.Context) error {
+	for began, logged := time.Now(), (time.Time{}); ; {
+		try, cancel := context.WithTimeout(ctx, conclavesql.MigrateTry)
+		err := m.DB.Migrate(try, m.Lock)
+		cancel()
+		if err == nil || errors.Is(err, conclavesql.ErrSchemaNewer) {
 			return err
 		}
+		if ctx.Err() == nil && time.Since(logged) >= waitLogged {
+			logged = time.Now()
+			m.log.Warn("the database is not there yet", "waited", time.Since(began).Round(time.Second), "error", err)
+		}
 		if err := sleep.For(ctx, migrateAgain); err != nil {
-			m.Close()
 			return err
 		}
 	}
@@ -121,10 +139,4 @@ func (m *Meta) Up() bool {
 	default:
 		return false
 	}
-}
-
-func (m *Meta) migrate(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, conclavesql.MigrateTry)
-	defer cancel()
-	return m.DB.Migrate(ctx, m.Lock)
 }
