@@ -81,6 +81,7 @@ func (c *child) launch() (wait func() record, err error) {
 			return nil, errors.Join(err, out.Close())
 		}
 		rec.processID = identify(os.Getpid())
+		rec.Inside = c.record().Inside + 1
 		wait = func() record { return awaitServer(rec, out) }
 	} else {
 		defer out.Close() // the process has its own descriptor

@@ -149,7 +149,7 @@ func busy(dir string) error {
 func (s state) living() []string {
 	var out []string
 	for _, r := range s.Processes {
-		if r.alive() {
+		if r.State == stateRunning && r.alive() {
 			out = append(out, fmt.Sprintf("%s (pid %d)", r.Name, r.PID))
 		}
 	}

@@ -238,7 +238,7 @@ func (h *Handle) signal(ctx context.Context, name string, sig syscall.Signal) (s
 	switch err := send(sig); {
 	case errors.Is(err, os.ErrProcessDone):
 		return s, r, fmt.Errorf("%w: %s (pid %d) has ended", ErrDown, name, r.PID)
-	case errors.Is(err, ErrOneProcess):
+	case errors.Is(err, ErrOneProcess), errors.Is(err, ErrDown):
 		return s, r, err
 	case err != nil:
 		return s, r, fmt.Errorf("signal %s (pid %d): %w", name, r.PID, err)

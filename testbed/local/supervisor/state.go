@@ -152,6 +152,7 @@ var errLocked = errors.New("the folder is locked")
 type processID struct {
 	PID     int    `json:"pid"`
 	Started string `json:"started,omitempty"` // opaque; compared for equality only
+	Inside  int    `json:"inside,omitempty"`  // of a node inside the process: which of its starts it is
 }
 
 // identify returns the identity of the process that now has the pid.
