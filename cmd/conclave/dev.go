@@ -124,7 +124,7 @@ func (i *inside) Start(name string, log io.Writer) (supervisor.Server, error) {
 // signal or `down`.
 func (a *app) dev(ctx context.Context, cfg supervisor.Config, file string, page net.Listener) error {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(devGC)
+		defer debug.SetGCPercent(debug.SetGCPercent(devGC))
 	}
 	nodes := &inside{}
 	cfg.Inside, cfg.Logger, cfg.Slots = nodes, a.logger("supervisor"), inprocess.Slots

@@ -6,8 +6,12 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,6 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/internal/cli/clitest"
+	conclavesql "conclave/sql"
+	"conclave/testbed/local/supervisor"
 )
 
 // dev is a running `conclave dev`.
@@ -116,6 +122,42 @@ func TestDev_FileKeepsTheState(t *testing.T) {
 	r := tool(t, "--dir", filepath.Join(t.TempDir(), "other"), "dev", "--file", file, "--console=")
 	assert.Equal(t, exitFailed, r.code)
 	assert.Contains(t, r.stderr, "in use by another server")
+}
+
+func TestDev_RefusesADatabaseOfANewerSchema(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "registry.sql")
+	d := startDev(t, "--file", file, "--console=")
+	h, err := supervisor.Open(d.dir)
+	require.NoError(t, err)
+	rows, err := h.Rows()
+	require.NoError(t, err)
+	i := slices.IndexFunc(rows, func(p supervisor.Process) bool { return p.SQL != "" })
+	db, err := conclavesql.Open("root@tcp("+rows[i].SQL+")/conclave", conclavesql.Options{Deadline: time.Minute})
+	require.NoError(t, err)
+	defer db.Close()
+	_, err = db.Exec(t.Context(), "UPDATE schema_version SET version = 4711 WHERE id = 1")
+	require.NoError(t, err)
+	d.stop()
+	require.Zero(t, d.ended())
+
+	r := tool(t, "--dir", d.dir, "dev", "--file", file, "--console=")
+	assert.Equal(t, exitFailed, r.code)
+	assert.Contains(t, r.stderr, "the database has version 4711, this program knows ")
+}
+
+// One signal ends it, also SIGHUP: it has no token file that could be read again.
+func TestDev_SignalsEndIt(t *testing.T) {
+	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+		var out clitest.Output
+		cmd := exec.Command(os.Args[0], "--dir", filepath.Join(t.TempDir(), "dev"), "dev", "--console=")
+		cmd.Env = append(os.Environ(), asTool+"=1")
+		cmd.Stdout, cmd.Stderr = &out, &out
+		require.NoError(t, cmd.Start())
+		t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended
+		require.Eventually(t, func() bool { return strings.Contains(out.String(), "Ctrl-C ends it") }, time.Minute, 5*time.Millisecond, &out)
+		require.NoError(t, cmd.Process.Signal(sig))
+		assert.NoError(t, cmd.Wait(), "%v: %s", sig, &out)
+	}
 }
 
 func TestDev_ShowsItsPage(t *testing.T) {

@@ -222,7 +222,6 @@ conclave lead --dsn-file db.dsn --once -- sh -c 'echo term $CONCLAVE_TERM'`,
 	"data":    "conclave data --name data-1 --meta 127.0.0.1:9615",
 	"session": "conclave session --name session-1 --meta 127.0.0.1:9615",
 	"devdb":   "conclave devdb --listen 127.0.0.1:3307 --file db.sql",
-	"db":      "conclave db --listen 127.0.0.1:3307 --file db.sql",
 	"version": "conclave version",
 	"certs": `
 conclave certs                            for a cluster on this machine, in the folder certs

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"os/signal"
 	"syscall"
 
@@ -20,11 +19,13 @@ func (a *app) roleCommands() []*cobra.Command {
 	process := func(p func() cli.Process) func([]string) int {
 		return func(args []string) int { return cli.Main(p(), args) }
 	}
+	devdb := a.roleCommand("devdb", "Run the embedded MySQL server (the program devdb)", devdbcmd.Main)
+	devdb.Aliases = []string{"db"} // its name before there was a command for each program
 	return []*cobra.Command{
+		devdb,
 		a.roleCommand("meta", "Run a meta node (the program meta)", process(metacmd.Process)),
 		a.roleCommand("data", "Run a data node (the program data)", process(datacmd.Process)),
 		a.roleCommand("session", "Run a session node (the program session)", process(sessioncmd.Process)),
-		a.roleCommand("devdb", "Run the embedded MySQL server (the program devdb)", devdbcmd.Main),
 	}
 }
 
@@ -46,22 +47,5 @@ func (a *app) roleCommand(name, short string, program func(args []string) int) *
 		},
 	}
 	cmd.SetHelpFunc(func(*cobra.Command, []string) { program([]string{"--help"}) })
-	return cmd
-}
-
-// dbCommand is devdb with fewer flags, which ends with the tool.
-func (a *app) dbCommand() *cobra.Command {
-	var listen, file string
-	cmd := &cobra.Command{
-		Use: "db", Short: "Run the embedded MySQL server", Args: want(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if code := devdbcmd.Run(cmd.Context(), []string{"--listen", listen, "--file", file}, os.Stdin, a.stdout, a.stderr); code != exitDone {
-				return exitError{code}
-			}
-			return nil
-		},
-	}
-	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:3306", "address to listen on")
-	cmd.Flags().StringVar(&file, "file", "", "file to keep the tables in (default: only in memory)")
 	return cmd
 }

@@ -4,10 +4,16 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"conclave/internal/cli/clitest"
 )
 
 // The roles have the flags and exit codes of the programs, and none of the tool's own flags.
@@ -22,6 +28,7 @@ func TestRoles_AreThePrograms(t *testing.T) {
 		{[]string{"session", "--nonsense"}, exitUsage, "session: unknown flag: --nonsense"},
 		{[]string{"meta", "--name", "m", "--dsn", "root@tcp(127.0.0.1:1)/x", "--db-wait", "1ms"}, exitTimedOut, "--db-wait 1ms"},
 		{[]string{"devdb", "--listen", "here"}, exitUsage, `--listen "here"`},
+		{[]string{"db", "--listen", "127.0.0.1:0", "--file", "/nowhere/db.sql"}, exitFailed, "/nowhere/db.sql"},
 		{[]string{"data", "--help"}, exitDone, "--repair-all"},
 		{[]string{"--dir", "x", "data"}, exitUsage, "data: unknown flag: --dir"},
 		{[]string{"help", "session"}, exitDone, "--client-lease"},
@@ -41,11 +48,23 @@ func TestRoles_AreThePrograms(t *testing.T) {
 	}
 }
 
-func TestDB_IsTheEmbeddedServer(t *testing.T) {
-	r := tool(t, "db", "--listen", "here")
-	assert.Equal(t, exitUsage, r.code)
-	assert.Contains(t, r.stderr, `--listen "here"`)
-	r = tool(t, "db", "--listen", "127.0.0.1:0", "--file", "/nowhere/db.sql")
-	assert.Equal(t, exitFailed, r.code)
-	assert.Contains(t, r.stderr, "/nowhere/db.sql")
+// SIGHUP makes a role read its token file again, as it does the program; SIGTERM stops it.
+func TestRoles_SignalsAreThePrograms(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tokens")
+	require.NoError(t, os.WriteFile(file, []byte("first\n"), 0o600))
+	var out clitest.Output
+	cmd := exec.Command(os.Args[0], "data", "--name", "data-1", "--meta", "127.0.0.1:1", "--listen", "127.0.0.1:0", "--token-file", file)
+	cmd.Env = append(os.Environ(), asTool+"=1")
+	cmd.Stdout, cmd.Stderr = &out, &out
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended
+	says := func(text string) {
+		t.Helper()
+		require.Eventually(t, func() bool { return strings.Contains(out.String(), text) }, time.Minute, 5*time.Millisecond, &out)
+	}
+	says("answers at")
+	require.NoError(t, cmd.Process.Signal(syscall.SIGHUP))
+	says("the token file was read again")
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	assert.NoError(t, cmd.Wait(), &out)
 }

@@ -82,7 +82,7 @@ scenario; 3 no leader; 4 timeout.`,
 	group("registry", a.publishCommand(), a.subscribeCommand(), a.getCommand(), a.servicesCommand(), a.describeCommand(), a.clientsCommand())
 	group("break", a.demoCommand(), a.playgroundCommand(), a.chaosCommand(), a.scenarioCommand(), a.soakCommand(), a.benchCommand(), a.labCommand())
 	group("roles", a.roleCommands()...)
-	group("tool", a.leadCommand(), a.migrateCommand(), a.dbCommand(), a.certsCommand(), a.versionCommand())
+	group("tool", a.leadCommand(), a.migrateCommand(), a.certsCommand(), a.versionCommand())
 	root.AddCommand(a.superviseCommand(), a.healthCommand(), a.secretsCommand()) // hidden: called by programs and in containers
 	root.SetHelpCommandGroupID("tool")
 	root.SetCompletionCommandGroupID("tool")
