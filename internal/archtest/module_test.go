@@ -64,7 +64,9 @@ func TestEmptyMain_RequiresFewModules(t *testing.T) {
 				main += fmt.Sprintf("import _ %q\n", module+path)
 			}
 			write("main.go", main+"\nfunc main() {}\n")
-			write("go.mod", fmt.Sprintf("module app\n\ngo 1.26.0\n\nrequire %s v0.0.0\n\nreplace %s => %s\n", module, module, repo))
+			// With this module's own replace line, which README asks for: without it, tidy
+			// would download the original, for the tests of what is imported.
+			write("go.mod", fmt.Sprintf("module app\n\ngo 1.26.0\n\nrequire %s v0.0.0\n\nreplace %s => %s\n\nreplace github.com/dolthub/go-icu-regex => %s/internal/devdb/goregex\n", module, module, repo, repo))
 			write("go.sum", string(sums)) // without it, tidy would ask the checksum database
 			command(t, dir, "go", "mod", "tidy")
 
