@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -176,12 +177,11 @@ func (c *Cluster) server(name string, h *host, log hclog.Logger) (Server, error)
 
 // AwaitReady waits until every node that runs is ready, and every one that was started has
 // not failed by itself. If one fails, the error is its own; if ctx ends before, the error
-// names those that are not ready. A node that was killed or stopped is not waited for.
+// names one that is not ready. A node that was killed or stopped is not waited for.
 func (c *Cluster) AwaitReady(ctx context.Context) error {
 	via := outside.HTTP(nil, nil)
 	waiting, err := outside.AwaitReady(ctx, 2*time.Millisecond, func(ctx context.Context) (bool, []string, error) {
-		var waiting []string
-		for _, name := range c.names[1:] {
+		for _, name := range slices.Backward(c.names[1:]) { // metas are ready first
 			p := c.Process(name)
 			if p == nil {
 				continue
@@ -193,10 +193,10 @@ func (c *Cluster) AwaitReady(ctx context.Context) error {
 				continue
 			}
 			if n, err := outside.Probe(ctx, via, c.hosts[name].address); err != nil || !n.Ready {
-				waiting = append(waiting, name+": "+cmp.Or(n.Why, "it does not answer"))
+				return false, []string{name + ": " + cmp.Or(n.Why, "it does not answer")}, nil
 			}
 		}
-		return len(waiting) == 0, waiting, nil
+		return true, nil, nil
 	})
 	if err != nil {
 		return fmt.Errorf("%w; not ready: %s", err, strings.Join(waiting, ", "))
