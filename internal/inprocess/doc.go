@@ -6,7 +6,7 @@
 //	roles.go    a server of each role, also for the simulator (testbed/simulated)
 //	process.go  the life of one server
 //	cluster.go  a whole cluster on loopback, for `conclave dev` and package conclavetest
-//	host.go     the port of one node
+//	host.go     the port of one node, which hold_linux.go keeps while it is down
 //
 // A killed server closes its connections and notifies no other node, as after
 // kill -9. It cannot be suspended, and all servers share one heap and one clock: what
