@@ -121,7 +121,7 @@ func (c *Cluster) Client(t testing.TB, set ...func(*client.Config)) *client.Clie
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		defer cancel()
-		if c.down(conclave.RoleSession) == len(c.Addresses()) {
+		if len(c.running(conclave.RoleSession)) == 0 {
 			cancel() // there is nothing that it could say good-bye to
 		}
 		_ = out.Close(ctx) // an error is of the faults
@@ -136,23 +136,22 @@ func (c *Cluster) Publish(t testing.TB, dataID string, values ...string) (withdr
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	p, err := c.Client(t).Publish(ctx, dataID, values)
-	if err == nil {
-		err = p.Stored(ctx)
-	}
-	if err != nil {
-		t.Fatalf("conclavetest: publish %s: %v", dataID, err)
-	}
-	return func() {
+	stored := func(verb string) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		defer cancel()
-		err := p.Withdraw()
 		if err == nil {
 			err = p.Stored(ctx)
 		}
 		if err != nil {
-			t.Fatalf("conclavetest: withdraw %s: %v", dataID, err)
+			t.Fatalf("conclavetest: %s %s: %v", verb, dataID, err)
 		}
+	}
+	stored("publish")
+	return func() {
+		t.Helper()
+		err = p.Withdraw()
+		stored("withdraw")
 	}
 }
 
@@ -180,7 +179,7 @@ func (c *Cluster) KillLeader(t testing.TB) {
 		return name != ""
 	})
 	c.nodes.Process(name).Kill()
-	if c.down(conclave.RoleMeta) == len(c.nodes.Addresses(conclave.RoleMeta)) {
+	if len(c.running(conclave.RoleMeta)) == 0 {
 		return
 	}
 	c.await(t, "no other meta has become the leader", func() bool {
@@ -206,10 +205,14 @@ func (c *Cluster) KillSession(t testing.TB, address string) {
 // when all is ready again, at the same addresses. Clients then register again.
 func (c *Cluster) Away(t testing.TB, during func()) {
 	t.Helper()
-	c.end(conclave.RoleSession, (*inprocess.Process).Kill)
-	c.end(conclave.RoleData, (*inprocess.Process).Kill)
-	// A leader that resigns leaves no lease to wait for.
-	c.end(conclave.RoleMeta, func(p *inprocess.Process) { p.Stop(nil); <-p.Done(); p.Kill() })
+	for _, p := range append(c.running(conclave.RoleSession), c.running(conclave.RoleData)...) {
+		p.Kill()
+	}
+	for _, p := range c.running(conclave.RoleMeta) {
+		p.Stop(nil) // a leader that resigns leaves no lease to wait for
+		<-p.Done()
+		p.Kill()
+	}
 	c.nodes.Process(inprocess.Database).Kill()
 	during()
 	c.Restart(t)
@@ -241,29 +244,11 @@ func (c *Cluster) Restart(t testing.TB) {
 	})
 }
 
-// end ends the nodes of a role that run.
-func (c *Cluster) end(role conclave.Role, how func(*inprocess.Process)) {
-	for _, p := range c.processes(role) {
-		if p.Running() {
-			how(p)
-		}
-	}
-}
-
-// down returns how many nodes of a role are down.
-func (c *Cluster) down(role conclave.Role) (n int) {
-	for _, p := range c.processes(role) {
-		if !p.Running() {
-			n++
-		}
-	}
-	return n
-}
-
-func (c *Cluster) processes(role conclave.Role) (out []*inprocess.Process) {
+// running returns the nodes of a role that run.
+func (c *Cluster) running(role conclave.Role) (out []*inprocess.Process) {
 	for _, name := range c.nodes.Names() {
-		if strings.HasPrefix(name, string(role)+"-") {
-			out = append(out, c.nodes.Process(name))
+		if p := c.nodes.Process(name); strings.HasPrefix(name, string(role)+"-") && p.Running() {
+			out = append(out, p)
 		}
 	}
 	return out

@@ -149,9 +149,9 @@ func (f *failing) Fatalf(format string, args ...any) {
 func TestFailures_SayWhatIsWrong(t *testing.T) {
 	c := start(t)
 	for want, call := range map[string]func(t testing.TB){
-		"0 data nodes: want 1 to 99":               func(t testing.TB) { Start(t, Size(1, 0, 1)) },
-		`no session has the address "127.0.0.1:1"`: func(t testing.TB) { c.KillSession(t, "127.0.0.1:1") },
-		`publish bad=name`:                         func(t testing.TB) { c.Publish(t, "bad=name", "v") },
+		"0 data nodes and 1 sessions: want 1 to 99 each": func(t testing.TB) { Start(t, Size(1, 0, 1)) },
+		`no session has the address "127.0.0.1:1"`:       func(t testing.TB) { c.KillSession(t, "127.0.0.1:1") },
+		`publish bad=name`:                               func(t testing.TB) { c.Publish(t, "bad=name", "v") },
 	} {
 		f := &failing{TB: t}
 		assert.PanicsWithValue(t, f, func() { call(f) }, want)

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -78,19 +77,11 @@ would, and "conclave start NAME" starts it again. What needs processes of their 
 
 // parseSize returns the numbers of --size.
 func parseSize(text string) (metas, datas, sessions int, err error) {
-	numbers := strings.Split(text, ",")
-	if len(numbers) == 3 {
-		for i, n := range []*int{&metas, &datas, &sessions} {
-			var e error
-			if *n, e = strconv.Atoi(strings.TrimSpace(numbers[i])); e != nil || *n < 1 || *n > 99 {
-				err = errors.New("not one")
-			}
-		}
+	_, err = fmt.Sscanf(text+"\n", "%d,%d,%d\n", &metas, &datas, &sessions)
+	if err != nil || min(metas, datas, sessions) < 1 || max(metas, datas, sessions) > 99 {
+		err = usageError{fmt.Errorf("--size %q: want the numbers of metas, data nodes and sessions, 1 to 99 each, as in 3,3,2", text)}
 	}
-	if len(numbers) != 3 || err != nil {
-		return 0, 0, 0, usageError{fmt.Errorf("--size %q: want the numbers of metas, data nodes and sessions, 1 to 99 each, as in 3,3,2", text)}
-	}
-	return metas, datas, sessions, nil
+	return metas, datas, sessions, err
 }
 
 // listenDev listens for the page: at another port if the default one is taken.
@@ -102,38 +93,14 @@ func listenDev(ctx context.Context, address string, chosen bool) (net.Listener, 
 	return ln, err
 }
 
-// inside starts the nodes in this process (supervisor.Inside). Their cluster is made once,
-// when the supervisor knows the addresses.
-type inside struct {
-	cluster func() (*inprocess.Cluster, error)
-}
-
-func (i *inside) Start(name string, log io.Writer) (supervisor.Server, error) {
-	nodes, err := i.cluster()
-	if err != nil {
-		return nil, err
-	}
-	p, err := nodes.Start(name, hclog.New(&hclog.LoggerOptions{Name: name, Level: hclog.Info, Output: log}))
-	if err != nil {
-		return nil, err
-	}
-	return p, nil
-}
-
 // dev runs a cluster in this process, and its page if there is a listener for it, until a
 // signal or `down`.
 func (a *app) dev(ctx context.Context, cfg supervisor.Config, file string, page net.Listener) error {
 	if os.Getenv("GOGC") == "" {
 		defer debug.SetGCPercent(debug.SetGCPercent(devGC))
 	}
-	nodes := &inside{}
-	cfg.Inside, cfg.Logger, cfg.Slots = nodes, a.logger("supervisor"), inprocess.Slots
-	cfg.Migrate = func(context.Context, string, func(time.Duration, error)) error { return nil } // its metas do it
-	c, err := supervisor.New(cfg)
-	if err != nil {
-		return err
-	}
-	nodes.cluster = sync.OnceValues(func() (*inprocess.Cluster, error) {
+	var c *supervisor.Cluster
+	nodes := sync.OnceValues(func() (*inprocess.Cluster, error) { // made by the first start, when the supervisor knows the addresses
 		addresses := map[string]string{}
 		rows, err := c.Handle().Rows()
 		if err != nil {
@@ -146,8 +113,21 @@ func (a *app) dev(ctx context.Context, cfg supervisor.Config, file string, page 
 			Metas: cfg.Metas, Datas: cfg.Datas, Sessions: cfg.Sessions, Addresses: addresses, File: file, Version: version,
 		})
 	})
+	cfg.Logger, cfg.Slots = a.logger("supervisor"), inprocess.Slots
+	cfg.Inside = func(name string, log io.Writer) (supervisor.Server, error) {
+		all, err := nodes()
+		if err != nil {
+			return nil, err
+		}
+		return all.Start(name, hclog.New(&hclog.LoggerOptions{Name: name, Level: hclog.Info, Output: log}))
+	}
+	cfg.Migrate = func(context.Context, string, func(time.Duration, error)) error { return nil } // its metas do it
+	var err error
+	if c, err = supervisor.New(cfg); err != nil {
+		return err
+	}
 	defer func() {
-		if all, err := nodes.cluster(); err == nil { // made by the first start
+		if all, err := nodes(); err == nil {
 			all.Close()
 		}
 	}()

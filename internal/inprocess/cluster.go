@@ -62,13 +62,8 @@ var ErrRunning = errors.New("it is running")
 // New returns a cluster whose addresses are known, and of which nothing runs. Close must
 // follow.
 func New(c Config) (*Cluster, error) {
-	for _, n := range []struct {
-		role string
-		n    int
-	}{{"meta", c.Metas}, {"data", c.Datas}, {"session", c.Sessions}} {
-		if n.n < 1 || n.n > 99 {
-			return nil, fmt.Errorf("%d %s nodes: want 1 to 99", n.n, n.role)
-		}
+	if min(c.Metas, c.Datas, c.Sessions) < 1 || max(c.Metas, c.Datas, c.Sessions) > 99 {
+		return nil, fmt.Errorf("%d metas, %d data nodes and %d sessions: want 1 to 99 each", c.Metas, c.Datas, c.Sessions)
 	}
 	out := &Cluster{config: c, hosts: map[string]*host{}, processes: map[string]*Process{}}
 	if c.File == "" {

@@ -75,7 +75,7 @@ func TestCluster_AwaitReadyReturnsTheErrorOfAFailedNode(t *testing.T) {
 
 func TestNew_RefusesWhatIsInvalid(t *testing.T) {
 	_, err := New(Config{Metas: 1, Datas: 0, Sessions: 1})
-	require.ErrorContains(t, err, "0 data nodes: want 1 to 99")
+	require.ErrorContains(t, err, "0 data nodes and 1 sessions: want 1 to 99 each")
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer taken.Close()

@@ -20,7 +20,7 @@ import (
 type child struct {
 	spec    spec
 	dir     string
-	inside  Inside // nil: a process
+	inside  func(name string, log io.Writer) (Server, error) // nil: a process
 	restart time.Duration
 	log     hclog.Logger
 	saved   func() error // saves the cluster's state; run calls it after each change
@@ -77,7 +77,7 @@ func (c *child) launch() (wait func() record, err error) {
 	}
 	rec := record{spec: c.spec, State: stateRunning}
 	if c.inside != nil {
-		if rec.server, err = c.inside.Start(c.spec.Name, out); err != nil {
+		if rec.server, err = c.inside(c.spec.Name, out); err != nil {
 			return nil, errors.Join(err, out.Close())
 		}
 		rec.processID = identify(os.Getpid())

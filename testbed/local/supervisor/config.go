@@ -15,12 +15,6 @@ import (
 	"conclave/internal/certs"
 )
 
-// Inside starts the servers of nodes, and of the database, inside this process. Their
-// log lines go to log, which is open until the server has ended.
-type Inside interface {
-	Start(name string, log io.Writer) (Server, error)
-}
-
 // Server is a node inside this process. Methods may be called from any goroutine.
 type Server interface {
 	Kill()                 // ends it as SIGKILL does, and returns when it has ended
@@ -95,8 +89,9 @@ type Config struct {
 	// address from which it dials; an empty result changes nothing. This is how
 	// a network with faults is put between the processes.
 	Detour func(name, listens string) (advertise, dialFrom string, err error) `json:"-"`
-	// Inside, if set, starts the nodes and the database inside this process.
-	Inside Inside `json:"-"`
+	// Inside, if set, starts a node, or the database, inside this process. Its log lines
+	// go to log, which is open until the server has ended.
+	Inside func(name string, log io.Writer) (Server, error) `json:"-"`
 	// OneProcess is set by New with Inside: the recorded pid of each node is that of the
 	// supervisor, and only it can start and end nodes.
 	OneProcess bool `json:"oneProcess,omitempty"`

@@ -37,10 +37,7 @@ func (s *insideServer) Asked() bool {
 	return s.asked
 }
 
-// insideServers starts them.
-type insideServers struct{}
-
-func (insideServers) Start(string, io.Writer) (supervisor.Server, error) {
+func startInside(string, io.Writer) (supervisor.Server, error) {
 	s := &insideServer{done: make(chan struct{})}
 	s.end = sync.OnceFunc(func() { close(s.done) })
 	return s, nil
@@ -49,7 +46,7 @@ func (insideServers) Start(string, io.Writer) (supervisor.Server, error) {
 // Nodes inside one process have one pid, and are told apart.
 func TestInside_SignalsReachOneNode(t *testing.T) {
 	cfg := supervisor.DefaultConfig()
-	cfg.Dir, cfg.AnyPorts, cfg.Migrate, cfg.Inside = t.TempDir(), true, noMigration, insideServers{}
+	cfg.Dir, cfg.AnyPorts, cfg.Migrate, cfg.Inside = t.TempDir(), true, noMigration, startInside
 	c, err := supervisor.New(cfg)
 	require.NoError(t, err)
 	var running sync.WaitGroup
