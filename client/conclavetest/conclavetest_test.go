@@ -2,6 +2,7 @@ package conclavetest
 
 import (
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -118,6 +119,14 @@ func TestClient_SettingsAreTheTests(t *testing.T) {
 	app := c.Client(t, func(o *client.Config) { o.Name, o.Sessions = "greeter", o.Sessions[:1] })
 	assert.Equal(t, "greeter", app.Name())
 	assert.Contains(t, c.Addresses(), c.SessionOf(t, app))
+}
+
+// The process is that of the program under test; internal/devdb tests that its log is left alone.
+func TestStart_LeavesTheCollectorAlone(t *testing.T) {
+	before := debug.SetGCPercent(77)
+	c := start(t)
+	c.KillLeader(t)
+	assert.Equal(t, 77, debug.SetGCPercent(before))
 }
 
 // A client whose sessions are all down when the test ends does not delay it.
