@@ -1,5 +1,5 @@
-# The image from source. Nothing but the programs is in it: no shell, no
-# libraries, no user but an unnamed one, and not the embedded database. `make image` packs programs that were
+# The image from source. Nothing but the programs is in it: no shell, no libraries,
+# no user but an unnamed one. `make image` packs programs that were
 # built on this machine instead (compose/Dockerfile.bin); both builders of
 # Docker, the classic one and BuildKit, read this file alike.
 ARG GO_IMAGE=golang:1.26

@@ -113,7 +113,7 @@ test-race: ## all tests that need only Go under the race detector, but for a few
 REAL := ./internal/mysqltest/ ./testbed/containers/ ./sql/... ./elector/ ./elector/termcas/ ./elector/fence/ ./lab/ ./lab/oversell/ ./lab/article000/... ./lab/article001/... ./lab/article003/...
 test-all: test test-race test-long test-hostile test-browser test-telemetry test-real test-zookeeper test-containers ## those, the slow suites, the page in a browser, Prometheus, and the tests on real servers in containers: MySQL, MariaDB, ZooKeeper; lists what it skipped (REQUIRE_DOCKER=1: fails); hours
 
-cross: ## build for Windows what applications import, and for macOS also the programs, without the embedded database
+cross: ## build for Windows what applications import, and for macOS also the programs but devdb
 	GOOS=windows $(GO) build ./client ./elector ./elector/termcas ./elector/fence
 	GOOS=darwin GOARCH=arm64 $(GO) build ./client ./elector ./elector/termcas ./elector/fence ./cmd/conclave ./cmd/meta ./cmd/session ./cmd/data
 

@@ -370,17 +370,17 @@ func topCommand(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// devdbPath returns the path of the embedded database's program.
-func devdbPath() (string, error) {
+// devdbProgram returns the embedded database's program, and its first arguments.
+func devdbProgram() (path string, args []string, err error) {
 	_, bin, err := toolPath()
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	path, err := supervisor.FindProgram(bin, "devdb")
+	path, args, err = supervisor.FindProgram(bin, "devdb")
 	if err != nil {
-		return "", fmt.Errorf("%w, or use a MySQL server", err)
+		return "", nil, fmt.Errorf("%w, or use a MySQL server", err)
 	}
-	return path, nil
+	return path, args, nil
 }
 
 // readToken sets the token from the flag, the file or the environment.

@@ -177,7 +177,7 @@ func (a *app) reachDatabase(ctx context.Context, dsn string, wait time.Duration)
 // leastLease is the shortest lease of an election.
 const leastLease = 100 * time.Millisecond
 
-// The limits of a meta (meta.Config, and cmd/meta for the profile sofa). The
+// The limits of a meta (meta.Config, and meta/metacmd for the profile sofa). The
 // meta checks them as well, but its error would only be a line in the log of a
 // process that ended.
 const (

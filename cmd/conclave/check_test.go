@@ -239,7 +239,7 @@ func TestMissingPrograms_LeaveNoFolder(t *testing.T) {
 		assert.Equal(t, exitFailed, run(ctx, args, &stdout, &stderr), args)
 		cancel()
 		assert.Contains(t, stderr.String(), `program "meta" is not in`, args)
-		assert.Contains(t, stderr.String(), "conclave, meta, session, data and devdb belong together", args)
+		assert.Contains(t, stderr.String(), "build them with `make build`", args)
 		assert.NotContains(t, stderr.String(), temp, args)
 		left, err := os.ReadDir(temp)
 		require.NoError(t, err)

@@ -1,4 +1,4 @@
-// Conclave is the command-line tool. It starts a local cluster of processes,
+// Conclave is the command-line tool. It starts a local cluster of processes, or inside one,
 // queries and operates any cluster, publishes and subscribes, measures (bench),
 // injects faults and checks invariants (demo, chaos, soak), compares elections
 // (lab), and runs a command only while it leads (lead). `conclave help` lists
@@ -14,7 +14,8 @@
 //   - root.go: one call; the commands in their groups
 //   - help.go: the global flags, where they apply, and the examples of each help
 //   - up.go: up and down; the supervisor's own process for --detach
-//   - processes.go: ps, start, kill, logs, and db, the embedded database by itself
+//   - dev.go: a cluster inside this process
+//   - processes.go: ps, start, kill, logs
 //   - drain.go: roll and drain
 //   - election.go: leader, and election list, resign, observe, join
 //   - cluster.go: slots, nodes, blacklist, protection, switch, config
@@ -36,6 +37,7 @@
 //   - lab_oversell.go: the comparison of locks
 //   - lab_database.go: the database of both
 //   - migrate.go: migrate
+//   - roles.go: the programs of a cluster as commands
 //   - lead.go: the election for `lead`, and its command
 //   - lead_linux.go: how the command ends with the tool
 //   - lead_other.go: the same where the kernel cannot help
@@ -52,7 +54,7 @@
 // 2 invalid usage, 4 timeout; and 3, no leader. A name that this cluster does not
 // have is a failure; a name that is wrong on every cluster, as of a scenario or a
 // type of events, is invalid usage. `lead --once` exits with the code of its command,
-// `db` with that of devdb. A call that is ended because the reader of its output has
+// `meta`, `data`, `session`, `devdb` and `db` with those of the programs. A call that is ended because the reader of its output has
 // ended (`conclave demo | head`) exits with 141. An error is one line on standard error, with advice if possible. A
 // violated invariant is a failure.
 //
@@ -80,6 +82,7 @@
 //
 //	up                    its processes continue without a supervisor; `down` stops them by
 //	                      their pids, `start` and `kill` work meanwhile
+//	dev                   the cluster ends with it
 //	up --detach           the supervisor continues if it has received its configuration
 //	up --console          as up: its processes continue, but the proxies between them end with
 //	                      it, so no node reaches another one: `down`
@@ -95,7 +98,6 @@
 //	lab                   its candidates and its devdb end with their pipes; tables stay in --db
 //	lead                  on Linux the command is killed as well, but not its children:
 //	                      their fenced writes are refused when another node leads
-//	db                    devdb continues
 //	drain                 the node stays on the blacklist, a meta stays an observer: `blacklist
 //	                      remove`, `election join`
 //	roll                  at most one node is down: `start NAME`

@@ -76,6 +76,11 @@ conclave up --tls                         with TLS, by certificates of a CA of i
 conclave up --restart 1s                  killed processes come back by themselves
 conclave up --ports 9700                  on ports of your choice, which the folder keeps
 conclave up --db 'u:p@tcp(db:3306)/c'     with a MySQL server of yours`,
+	"dev": `
+conclave dev                              a registry for development in one process, until Ctrl-C
+conclave dev --file registry.sql          its configuration and terms are kept
+conclave dev --size 3,3,2                 3 metas, 3 data nodes and 2 sessions, all in this process
+conclave dev --console=                   without the page`,
 	"down": `
 conclave down
 conclave down --now                       kill -9 instead of a graceful stop`,
@@ -213,7 +218,10 @@ conclave migrate --dsn-file admin.dsn     before metas start with a user of fewe
 	"lead": `
 conclave lead --dsn-file db.dsn --lock nightly -- ./nightly-job
 conclave lead --dsn-file db.dsn --once -- sh -c 'echo term $CONCLAVE_TERM'`,
-	"db":      "conclave db --listen 127.0.0.1:3307 --file db.sql",
+	"meta":    "conclave meta --name meta-1 --dsn-file db.dsn",
+	"data":    "conclave data --name data-1 --meta 127.0.0.1:9615",
+	"session": "conclave session --name session-1 --meta 127.0.0.1:9615",
+	"devdb":   "conclave devdb --listen 127.0.0.1:3307 --file db.sql",
 	"version": "conclave version",
 	"certs": `
 conclave certs                            for a cluster on this machine, in the folder certs

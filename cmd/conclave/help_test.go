@@ -71,7 +71,7 @@ func TestPages_NameCommandsAndFlags(t *testing.T) {
 		pages = append(pages, found...)
 	}
 	var source []byte
-	for _, pattern := range []string{"../*/*.go", "../../internal/cli/*.go", "../../internal/node/*.go", "../../testbed/simulated/*/*.go"} {
+	for _, pattern := range []string{"../*/*.go", "../../*/*cmd/*.go", "../../internal/cli/*.go", "../../internal/devdb/devdbcmd/*.go", "../../internal/node/*.go", "../../testbed/simulated/*/*.go"} {
 		found, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		for _, file := range found {

@@ -48,11 +48,11 @@ func (a *app) labDatabase(ctx context.Context, db, zookeeper string) (dsn, name 
 	if db != supervisor.Embedded {
 		return db, "", func() error { return nil }, nil
 	}
-	path, err := devdbPath()
+	path, args, err := devdbProgram()
 	if err != nil {
 		return "", "", nil, err
 	}
-	server := exec.CommandContext(context.WithoutCancel(ctx), path, "--listen", "127.0.0.1:0", "--with-parent")
+	server := exec.CommandContext(context.WithoutCancel(ctx), path, append(args, "--listen", "127.0.0.1:0", "--with-parent")...)
 	var complaints bytes.Buffer // copied at its end, because a.stderr has another writer
 	server.Stderr = &complaints
 	// In its own process group, Ctrl-C does not reach it. It ends when end is

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -154,40 +153,4 @@ func (a *app) copyLog(ctx context.Context, f io.Reader, follow bool) error {
 			return err
 		}
 	}
-}
-
-func (a *app) dbCommand() *cobra.Command {
-	var listen, file string
-	cmd := &cobra.Command{
-		Use: "db", Short: "Run the embedded MySQL server (the program devdb)", Args: want(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			path, err := devdbPath()
-			if err != nil {
-				return err
-			}
-			args := []string{"--listen", listen}
-			if file != "" {
-				args = append(args, "--file", file)
-			}
-			devdb := exec.CommandContext(cmd.Context(), path, args...)
-			devdb.Stdout, devdb.Stderr = a.stdout, a.stderr
-			devdb.Cancel = func() error { return devdb.Process.Signal(syscall.SIGTERM) }
-			devdb.WaitDelay = 15 * time.Second
-			// In its own process group it gets one SIGTERM from this tool, and
-			// not a second signal from Ctrl-C.
-			devdb.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-			err = devdb.Run()
-			var exit *exec.ExitError
-			switch {
-			case cmd.Context().Err() != nil && devdb.ProcessState != nil && devdb.ProcessState.Success():
-				return nil
-			case errors.As(err, &exit) && exit.ExitCode() > 0:
-				return exitError{exit.ExitCode()}
-			}
-			return err
-		},
-	}
-	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:3306", "address to listen on")
-	cmd.Flags().StringVar(&file, "file", "", "file to keep the tables in (default: only in memory)")
-	return cmd
 }

@@ -67,6 +67,7 @@ scenario; 3 no leader; 4 timeout.`,
 		&cobra.Group{ID: "cluster", Title: "Any cluster:"},
 		&cobra.Group{ID: "registry", Title: "The registry:"},
 		&cobra.Group{ID: "break", Title: "Break and measure:"},
+		&cobra.Group{ID: "roles", Title: "The programs of a cluster:"},
 		&cobra.Group{ID: "tool", Title: "The tool:"},
 	)
 	group := func(id string, commands ...*cobra.Command) {
@@ -75,12 +76,13 @@ scenario; 3 no leader; 4 timeout.`,
 			root.AddCommand(c)
 		}
 	}
-	group("local", a.upCommand(), a.downCommand(), a.psCommand(), a.startCommand(), a.killCommand(), a.rollCommand(), a.logsCommand())
+	group("local", a.upCommand(), a.devCommand(), a.downCommand(), a.psCommand(), a.startCommand(), a.killCommand(), a.rollCommand(), a.logsCommand())
 	group("cluster", a.leaderCommand(), a.electionCommand(), a.electionsCommand(), a.resignCommand(), a.slotsCommand(), a.nodesCommand(),
 		a.blacklistCommand(), a.protectionCommand(), a.drainCommand(), a.switchCommand(), a.configCommand(), a.eventsCommand(), a.consoleCommand())
 	group("registry", a.publishCommand(), a.subscribeCommand(), a.getCommand(), a.servicesCommand(), a.describeCommand(), a.clientsCommand())
 	group("break", a.demoCommand(), a.playgroundCommand(), a.chaosCommand(), a.scenarioCommand(), a.soakCommand(), a.benchCommand(), a.labCommand())
-	group("tool", a.leadCommand(), a.migrateCommand(), a.dbCommand(), a.certsCommand(), a.versionCommand())
+	group("roles", a.roleCommands()...)
+	group("tool", a.leadCommand(), a.migrateCommand(), a.certsCommand(), a.versionCommand())
 	root.AddCommand(a.superviseCommand(), a.healthCommand(), a.secretsCommand()) // hidden: called by programs and in containers
 	root.SetHelpCommandGroupID("tool")
 	root.SetCompletionCommandGroupID("tool")

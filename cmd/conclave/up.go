@@ -122,9 +122,22 @@ func (a *app) upHere(ctx context.Context, cfg supervisor.Config) error {
 	if err != nil {
 		return err
 	}
+	return a.superviseHere(ctx, c, cfg.Logger, func() error {
+		if err := a.showStarted(ctx, c.Handle()); err != nil || a.asJSON {
+			return err
+		}
+		a.showAppToken(cfg)
+		fmt.Fprintf(a.stdout, "\nThe cluster is running. Try %s, %s, %s. Ctrl-C stops it.\n", a.hint("kill leader"), a.hint("election list"), a.hint("events -f"))
+		return nil
+	})
+}
+
+// superviseHere runs a supervisor in this process until a signal or `down`, and calls
+// started when every node is ready.
+func (a *app) superviseHere(ctx context.Context, c *supervisor.Cluster, log hclog.Logger, started func() error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }() // joined on every return
-	stopWatching := hurryOnSignal(ctx, c, cfg.Logger)
+	stopWatching := hurryOnSignal(ctx, c, log)
 	defer stopWatching()
 
 	ready, cancel := context.WithTimeout(ctx, readyWait)
@@ -132,18 +145,14 @@ func (a *app) upHere(ctx context.Context, cfg supervisor.Config) error {
 	if err := c.Handle().AwaitReady(ready); err != nil && ctx.Err() == nil {
 		c.Stop(true)
 		if stopped := <-ended; stopped != nil {
-			cfg.Logger.Debug("stopped", "error", stopped) // err is the reason for the stop
+			log.Debug("stopped", "error", stopped) // err is the reason for the stop
 		}
 		return err
 	}
 	if ctx.Err() == nil {
-		if err := a.showStarted(ctx, c.Handle()); err != nil {
+		if err := started(); err != nil {
 			c.Stop(false)
 			return errors.Join(err, <-ended)
-		}
-		if !a.asJSON {
-			a.showAppToken(cfg)
-			fmt.Fprintf(a.stdout, "\nThe cluster is running. Try %s, %s, %s. Ctrl-C stops it.\n", a.hint("kill leader"), a.hint("election list"), a.hint("events -f"))
 		}
 	}
 	return <-ended
@@ -326,6 +335,8 @@ func (a *app) downCommand() *cobra.Command {
 			case errors.Is(err, supervisor.ErrNone):
 				fmt.Fprintf(a.stderr, "conclave: no cluster is running in %s\n", a.dir)
 				return nil
+			case err == nil && !a.asJSON && h.OneProcess():
+				fmt.Fprintf(a.stdout, "the cluster in %s stopped in %s\n", a.dir, ms(since(began)))
 			case err == nil && !a.asJSON:
 				fmt.Fprintf(a.stdout, "the cluster in %s stopped in %s; its folder stays, and %s continues its terms\n", a.dir, ms(since(began)), a.hint("up"))
 			}

@@ -57,15 +57,18 @@ const rules = `
 	conclave < internal/devdb < internal/mysqltest;
 	elector/electortest, sql, internal/mysqltest, testbed/simulated/simnet < elector/electortest/sqlworld;
 	internal/node < internal/cli;
+	meta, elector/termcas, sql, internal/logging < meta/metasql;
+	meta/metasql, internal/cli < meta/metacmd;
 
 	internal/trace, slot, client < testbed < testbed/check < testbed/scenario < testbed/report;
 	testbed/check < testbed/console/journal;
 	testbed, meta/metaclient < testbed/outside;
+	meta/metasql, data, session, internal/devdb, internal/sleep, testbed/outside < internal/inprocess;
 	conclave, slot, sql, meta/metaclient, testbed/outside < testbed/local/supervisor;
 	testbed/outside, internal/faultnet, testbed/local/supervisor < testbed/local;
 	testbed/outside < testbed/containers;
 	wire, sql, testbed/console/journal < testbed/simulated/wiretap < testbed/simulated;
-	internal/node, meta, data, session, testbed/scenario, elector/termcas, testbed/simulated/simnet, testbed/outside, internal/devdb, internal/logging < testbed/simulated;
+	internal/inprocess, testbed/scenario, testbed/simulated/simnet, testbed/outside, internal/logging < testbed/simulated;
 	NONE < testbed/simulated/onetrace, testbed/simulated/mutate;
 	testbed/check, testbed/outside < testbed/load < testbed/bench;
 	testbed < testbed/check/blackbox;
@@ -83,10 +86,12 @@ const rules = `
 	testbed/console < testbed/playground/page < cmd/conclave;
 	testbed/playground/page, testbed/console/journal < testbed/playground/build;
 
-	meta, elector/termcas, sql, internal/cli < cmd/meta;
-	data, internal/cli < cmd/data;
-	session, internal/cli < cmd/session;
-	internal/devdb, internal/cli < cmd/devdb;
+	meta/metacmd < cmd/meta, cmd/conclave;
+	data, internal/cli < data/datacmd < cmd/data, cmd/conclave;
+	internal/inprocess < cmd/conclave;
+	internal/inprocess, client < client/conclavetest;
+	session, internal/cli < session/sessioncmd < cmd/session, cmd/conclave;
+	internal/devdb < internal/devdb/devdbcmd < cmd/devdb, cmd/conclave;
 	client, meta/metaclient, session/registry, internal/cli, internal/logging, elector/termcas, elector/fence < cmd/conclave;
 	testbed/report, testbed/local, testbed/containers, testbed/soak, testbed/bench, testbed/demo, testbed/console/live < cmd/conclave;
 
@@ -126,7 +131,7 @@ func TestForeignImports(t *testing.T) {
 		{"database/sql", []string{"sql", "elector/termcas", "lab/article001/rowlock", "elector/fence", "elector/example", "internal/mysqltest", "cmd/conclave", "lab/oversell"}}, // the tool asks the database how much it was asked; the lab's shop is a product
 		{"github.com/spf13/cobra", []string{"internal/cli", "cmd/"}},
 		{"github.com/go-zookeeper/zk", []string{"lab/article004/zklatch"}},
-		{"testing", []string{"internal/zktest", "elector/electortest", "internal/mysqltest", "testbed/simulated", "testbed/playground"}},
+		{"testing", []string{"internal/zktest", "elector/electortest", "internal/mysqltest", "testbed/simulated", "testbed/playground", "client/conclavetest"}},
 		{"github.com/ory/dockertest", []string{"internal/mysqltest"}},
 	} {
 		for pkg, imports := range of {

@@ -51,9 +51,9 @@ type Server interface {
 // time.
 const gcPercent = 50
 
-// Main runs the process with the arguments, environment and signals of the
-// operating system, and exits with the exit code.
-func Main(p Process) {
+// Main runs the process with these arguments and the environment, output and signals
+// of this one, and returns the exit code.
+func Main(p Process, args []string) int {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
@@ -66,11 +66,11 @@ func Main(p Process) {
 		<-signals
 		os.Exit(CodeFailed)
 	}()
-	err := Execute(ctx, p, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
+	err := Execute(ctx, p, args, os.Environ(), os.Stdout, os.Stderr)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %s\n", p.Role, strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
-	os.Exit(Code(err))
+	return Code(err)
 }
 
 // Execute runs the process until it fails, or until ctx ends, which starts its

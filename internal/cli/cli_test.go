@@ -32,9 +32,7 @@ func TestMain(m *testing.M) {
 		s := newServer()
 		s.neverStops = true
 		p := &process{server: s}
-		os.Args = []string{os.Args[0], "--name", "m"}
-		cli.Main(p.spec())
-		return
+		os.Exit(cli.Main(p.spec(), []string{"--name", "m"}))
 	}
 	goleak.VerifyTestMain(m)
 }

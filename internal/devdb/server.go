@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -132,10 +132,25 @@ const (
 	stopped
 )
 
-// silenceEngine disables the engine's own loggers, once and before any server
-// runs. They report every client that disconnects to the process's stderr; this
-// package logs what matters.
+// silenceEngine disables the engine's own lines, once and before any server runs. They
+// report every client that disconnects to the process's stderr; this package logs what
+// matters. The engine has no logger of its own but logrus's, which the program may use:
+// only the formatter of its lines is replaced.
 var silenceEngine sync.Once
+
+// withoutEngine formats no line of the engine.
+type withoutEngine struct{ logrus.Formatter }
+
+func (f withoutEngine) Format(e *logrus.Entry) ([]byte, error) {
+	var callers [16]uintptr // the innermost is this one, then those of logrus
+	frames := runtime.CallersFrames(callers[:runtime.Callers(1, callers[:])])
+	for frame, more := frames.Next(); more; frame, more = frames.Next() {
+		if strings.HasPrefix(frame.Function, "github.com/dolthub/") {
+			return nil, nil
+		}
+	}
+	return f.Formatter.Format(e)
+}
 
 // engineInit is held while a server is created, because the engine fills
 // package variables of its own without a lock.
@@ -151,8 +166,7 @@ func New(cfg Config) (*Server, error) {
 	engineInit.Lock()
 	defer engineInit.Unlock()
 	silenceEngine.Do(func() {
-		logrus.SetOutput(io.Discard)
-		logrus.SetLevel(logrus.PanicLevel)
+		logrus.SetFormatter(withoutEngine{logrus.StandardLogger().Formatter})
 		vtlog.Error = func(...any) {}
 		vtlog.Errorf = func(format string, args ...any) {
 			if strings.Contains(format, "panic") { // the engine recovers and closes the connection

@@ -57,6 +57,9 @@ func (d *Cluster) can(x testbed.Step) error {
 			why = "without proxies between the processes"
 		}
 	}
+	if d.nodes != nil && d.nodes.OneProcess() && slices.Contains([]testbed.Verb{testbed.Pause, testbed.Resume, testbed.Twin}, x.Verb) {
+		why = "all nodes run inside one process"
+	}
 	if why != "" {
 		return fmt.Errorf("%s (%s): %w", x.Verb, why, testbed.ErrUnsupported)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"conclave/internal/inprocess"
 	"conclave/meta/metaclient"
 	"conclave/testbed"
 	"conclave/testbed/outside"
@@ -129,8 +130,8 @@ func (c *Cluster) operate(ctx context.Context, name string, do func(context.Cont
 	defer cancel()
 	var metas []string
 	for _, p := range c.processes() {
-		m, ok := p.server.(*metaNode)
-		if ok && c.process(p.host) == p && m.up() && c.net.Awake(p.host) == nil && (name == "" || name == p.host) {
+		m, ok := p.Server.(*inprocess.Meta)
+		if ok && c.process(p.host) == p && m.Up() && c.net.Awake(p.host) == nil && (name == "" || name == p.host) {
 			metas = append(metas, p.host+metaPort)
 		}
 	}

@@ -1,7 +1,6 @@
 package simulated
 
 import (
-	"context"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -17,6 +16,7 @@ import (
 
 	"conclave"
 	"conclave/internal/devdb"
+	"conclave/internal/inprocess"
 	"conclave/internal/trace"
 	"conclave/testbed"
 	"conclave/testbed/outside"
@@ -69,25 +69,13 @@ type Cluster struct {
 
 var _ testbed.Cluster = (*Cluster)(nil)
 
-// process is a node in the bubble: a server that runs until it is cancelled or
-// has shut down.
+// process is a node in the bubble.
 type process struct {
-	host   string // the node's name, or that of its twin's host
-	node   conclave.NodeID
-	server server
-	alive  context.Context // ends when it is killed, or has stopped
-	cancel context.CancelFunc
-	done   chan struct{} // closed when Run has returned
-	err    error         // what Run returned; valid after done
-	stop   sync.WaitGroup
-	asked  atomic.Bool // to stop gracefully
+	*inprocess.Process
+	host string // the node's name, or that of its twin's host
+	node conclave.NodeID
 
 	advertise string // instead of its own address
-}
-
-type server interface {
-	Run(context.Context) error
-	Shutdown(context.Context) error
 }
 
 // New returns a cluster, which Open starts.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"conclave/data"
+	"conclave/internal/inprocess"
 	"conclave/testbed"
 	"conclave/wire"
 )
@@ -21,7 +22,7 @@ func (c *Cluster) Observe(context.Context) testbed.Snapshot {
 		}
 		out.Up = append(out.Up, p.host)
 		nodes = append(nodes, p)
-		v, ok := p.server.(interface{ View() *wire.View })
+		v, ok := p.Server.(interface{ View() *wire.View })
 		if !ok {
 			continue
 		}
@@ -40,13 +41,13 @@ func (c *Cluster) Observe(context.Context) testbed.Snapshot {
 		}
 	}
 	for _, p := range nodes {
-		m, ok := p.server.(*metaNode)
+		m, ok := p.Server.(*inprocess.Meta)
 		switch {
 		case !ok:
 			if p.host == testbed.Database || newest.Members.Has(p.node) {
 				out.Ready = append(out.Ready, p.host)
 			}
-		case m.up():
+		case m.Up():
 			if !m.Elector().Current().Leader.IsZero() {
 				out.Ready = append(out.Ready, p.host)
 			}
@@ -77,7 +78,7 @@ func (c *Cluster) Statuses() (out []testbed.Status) {
 		}
 		s := testbed.Status{Name: p.host, Role: testbed.RoleOf(p.host), HTTP: c.address(p.host), PID: 1}
 		switch {
-		case c.process(p.host) != p && p.asked.Load():
+		case c.process(p.host) != p && p.Asked():
 			s.PID, s.State = 0, "exited"
 		case c.process(p.host) != p:
 			s.PID, s.State = 0, "killed"
@@ -103,7 +104,7 @@ func (c *Cluster) Dial(host string) func(ctx context.Context, network, address s
 func (c *Cluster) slotCopies() []testbed.SlotCopy {
 	var out []testbed.SlotCopy
 	for _, p := range c.processes() {
-		d, ok := p.server.(*data.Server)
+		d, ok := p.Server.(*data.Server)
 		if !ok || c.process(p.host) != p {
 			continue
 		}
@@ -132,18 +133,18 @@ func (c *Cluster) usage() []testbed.Usage {
 }
 
 // meta returns the named meta if it runs and listens, or nil.
-func (c *Cluster) meta(host string) *metaNode {
+func (c *Cluster) meta(host string) *inprocess.Meta {
 	p := c.process(host)
 	if p == nil {
 		return nil
 	}
-	if m, ok := p.server.(*metaNode); ok && m.up() {
+	if m, ok := p.Server.(*inprocess.Meta); ok && m.Up() {
 		return m
 	}
 	return nil
 }
 
-func leads(m *metaNode) bool {
+func leads(m *inprocess.Meta) bool {
 	_, ok := m.Elector().Leading()
 	return ok
 }

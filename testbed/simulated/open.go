@@ -48,9 +48,9 @@ func (c *Cluster) Close(context.Context) error {
 		c.kill(host)
 	}
 	for _, p := range c.processes() {
-		p.stop.Wait()
-		if p.err != nil && !errors.Is(p.err, context.Canceled) {
-			c.logger(p.host).Info("ended", "error", p.err)
+		p.Kill() // it has ended; its stop may not
+		if err := p.Err(); err != nil && !errors.Is(err, context.Canceled) {
+			c.logger(p.host).Info("ended", "error", err)
 		}
 	}
 	return nil

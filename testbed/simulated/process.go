@@ -1,11 +1,10 @@
 package simulated
 
 import (
-	"context"
 	"fmt"
-	"time"
 
 	"conclave"
+	"conclave/internal/inprocess"
 	"conclave/testbed"
 	"conclave/testbed/simulated/simnet"
 )
@@ -33,13 +32,8 @@ func (c *Cluster) startAt(name, host, advertise string) error {
 	if err != nil {
 		return fmt.Errorf("start %s: %w", host, err)
 	}
-	p := &process{host: host, node: spec.node, server: s, done: make(chan struct{}), advertise: advertise}
-	p.alive, p.cancel = context.WithCancel(context.Background())
-	go func() {
-		defer close(p.done)
-		p.err = s.Run(p.alive)
-		c.net.Kill(host) // an ended process leaves no connections
-	}()
+	p := &process{host: host, node: spec.node, advertise: advertise}
+	p.Process = inprocess.Start(s, func() { c.net.Kill(host) }) // an ended process leaves no connections
 	c.mu.Lock()
 	c.nodes[host] = p
 	c.mu.Unlock()
@@ -51,15 +45,10 @@ func (c *Cluster) process(host string) *process {
 	c.mu.Lock()
 	p := c.nodes[host]
 	c.mu.Unlock()
-	if p == nil {
+	if p == nil || !p.Running() {
 		return nil
 	}
-	select {
-	case <-p.done:
-		return nil
-	default:
-		return p
-	}
+	return p
 }
 
 // kill ends a process as kill -9 does, also one that is stopping: first its
@@ -76,33 +65,22 @@ func (c *Cluster) kill(host string) {
 	if host == testbed.Database {
 		c.freeStatements()
 	}
-	p.cancel()
-	<-p.done
-	p.stop.Wait()
+	p.Kill()
 }
 
 // stop begins the graceful stop of a process, as SIGTERM does, and returns the
-// process or nil. The stop is limited to a minute.
+// process or nil.
 func (c *Cluster) stop(host string) *process {
 	p := c.process(host)
 	if p == nil {
 		return nil
 	}
-	p.asked.Store(true)
-	p.stop.Go(func() {
-		ctx, cancel := context.WithTimeout(p.alive, time.Minute)
-		defer cancel()
-		if err := p.server.Shutdown(ctx); err != nil {
-			c.logger(host).Info("stopped", "error", err)
-		}
-		p.cancel()
-		<-p.done
-	})
+	p.Stop(func(err error) { c.logger(host).Info("stopped", "error", err) })
 	return p
 }
 
 // stopping reports whether a node has been asked to stop and still runs.
 func (c *Cluster) stopping(name string) bool {
 	p := c.process(name)
-	return p != nil && p.asked.Load()
+	return p != nil && p.Asked()
 }

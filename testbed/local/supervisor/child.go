@@ -2,7 +2,9 @@ package supervisor
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"sync"
@@ -18,6 +20,7 @@ import (
 type child struct {
 	spec    spec
 	dir     string
+	inside  func(name string, log io.Writer) (Server, error) // nil: a process
 	restart time.Duration
 	log     hclog.Logger
 	saved   func() error // saves the cluster's state; run calls it after each change
@@ -31,7 +34,7 @@ type child struct {
 
 func newChild(s spec, cfg Config, stopping <-chan struct{}, saved func() error) *child {
 	return &child{
-		spec: s, dir: cfg.Dir, restart: cfg.Restart, log: cfg.Logger.Named(s.Name), saved: saved,
+		spec: s, dir: cfg.Dir, inside: cfg.Inside, restart: cfg.Restart, log: cfg.Logger.Named(s.Name), saved: saved,
 		starts: make(chan chan error), stopping: stopping,
 		rec: record{spec: s, State: stateStarting},
 	}
@@ -50,14 +53,14 @@ func (c *child) run() {
 		case <-c.stopping:
 			return
 		}
-		cmd, err := c.launch()
+		wait, err := c.launch()
 		if answer != nil {
 			answer <- err
 		}
 		if err != nil {
 			c.log.Error("could not be started", "error", err)
 		} else {
-			c.wait(cmd)
+			c.note(wait())
 		}
 		if again = nil; c.restart > 0 {
 			again = time.After(c.restart)
@@ -65,50 +68,83 @@ func (c *child) run() {
 	}
 }
 
-// launch starts the process. When it returns, pid and start time are on disk.
-func (c *child) launch() (*exec.Cmd, error) {
+// launch starts the process, or the server inside this one. When it returns, pid and
+// start time are on disk. The result waits for its end.
+func (c *child) launch() (wait func() record, err error) {
 	out, err := os.OpenFile(LogPath(c.dir, c.spec.Name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	defer out.Close() // the process has its own descriptor
-	cmd := exec.Command(c.spec.Program, c.spec.Args...)
-	cmd.Stdout, cmd.Stderr = out, out
-	// The process gets its own group, so that Ctrl-C at the terminal reaches
-	// only the tool, which then stops the processes in order.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", c.spec.Name, err)
+	rec := record{spec: c.spec, State: stateRunning}
+	if c.inside != nil {
+		if rec.server, err = c.inside(c.spec.Name, out); err != nil {
+			return nil, errors.Join(err, out.Close())
+		}
+		rec.processID = identify(os.Getpid())
+		rec.Inside = c.record().Inside + 1
+		wait = func() record { return awaitServer(rec, out) }
+	} else {
+		defer out.Close() // the process has its own descriptor
+		cmd := exec.Command(c.spec.Program, c.spec.Args...)
+		cmd.Stdout, cmd.Stderr = out, out
+		// The process gets its own group, so that Ctrl-C at the terminal reaches
+		// only the tool, which then stops the processes in order.
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		if err := cmd.Start(); err != nil {
+			return nil, fmt.Errorf("start %s: %w", c.spec.Name, err)
+		}
+		rec.processID = identify(cmd.Process.Pid)
+		wait = func() record { return awaitProcess(cmd, rec) }
 	}
-	id := identify(cmd.Process.Pid)
 	c.mu.Lock()
-	c.rec = record{spec: c.spec, processID: id, State: stateRunning}
+	c.rec = rec
 	c.mu.Unlock()
 	// A stop that began meanwhile has either read the record or is noticed
 	// here.
 	select {
 	case <-c.stopping:
-		_ = cmd.Process.Kill() // fails only if the process has ended
+		_ = rec.signal(syscall.SIGKILL) // fails only if it has ended
 	default:
 	}
 	if err := c.saved(); err != nil {
 		c.log.Warn("could not write the cluster's state", "error", err)
 	}
-	c.log.Debug("started", "pid", id.PID)
-	return cmd, nil
+	c.log.Debug("started", "pid", rec.PID)
+	return wait, nil
 }
 
-// wait waits until the process has ended and records how.
-func (c *child) wait(cmd *exec.Cmd) {
+// awaitProcess waits until a process has ended and returns its record with how.
+func awaitProcess(cmd *exec.Cmd, rec record) record {
 	_ = cmd.Wait() // the process state has the result
 	status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
-	c.mu.Lock()
-	pid := c.rec.PID
-	c.rec.State, c.rec.Code = stateExited, status.ExitStatus()
+	rec.State, rec.Code = stateExited, status.ExitStatus()
 	if status.Signaled() {
-		c.rec.State, c.rec.Code, c.rec.Signal = stateKilled, 0, status.Signal().String()
+		rec.State, rec.Code, rec.Signal = stateKilled, 0, status.Signal().String()
 	}
-	rec := c.rec
+	return rec
+}
+
+// awaitServer is awaitProcess for a server inside this process. It closes its log.
+func awaitServer(rec record, log io.WriteCloser) record {
+	defer log.Close()
+	<-rec.server.Done()
+	rec.server.Kill() // joins the stop that it may have had
+	switch err := rec.server.Err(); {
+	case errors.Is(err, context.Canceled):
+		rec.State, rec.Signal = stateKilled, syscall.SIGKILL.String()
+	case err != nil:
+		rec.State, rec.Code = stateExited, 1
+		_, _ = fmt.Fprintf(log, "%s: %v\n", rec.Name, err) // as the programs do
+	default:
+		rec.State = stateExited
+	}
+	return rec
+}
+
+// note records how the process has ended.
+func (c *child) note(rec record) {
+	c.mu.Lock()
+	c.rec = rec
 	c.mu.Unlock()
 	if err := c.saved(); err != nil {
 		c.log.Warn("could not write the cluster's state", "error", err)
@@ -116,7 +152,7 @@ func (c *child) wait(cmd *exec.Cmd) {
 	select {
 	case <-c.stopping:
 	default:
-		c.log.Info("is down", "pid", pid, "state", rec.State, "code", rec.Code, "signal", rec.Signal)
+		c.log.Info("is down", "pid", rec.PID, "state", rec.State, "code", rec.Code, "signal", rec.Signal)
 	}
 }
 

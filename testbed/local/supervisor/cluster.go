@@ -29,6 +29,8 @@ var (
 	ErrNoProcess = errors.New("no such process")
 	// ErrRunning: the process to start is already running.
 	ErrRunning = errors.New("it is running")
+	// ErrOneProcess: all nodes run inside one process, which cannot suspend one of them.
+	ErrOneProcess = errors.New("runs inside one process with the others and cannot be suspended by itself")
 	// ErrDown: the process to signal is not running.
 	ErrDown = errors.New("it is not running")
 )
@@ -64,6 +66,7 @@ func New(cfg Config) (*Cluster, error) {
 	if cfg.Migrate == nil {
 		cfg.Migrate = migrate
 	}
+	cfg.OneProcess = cfg.Inside != nil
 	if cfg.Logger == nil {
 		cfg.Logger = hclog.NewNullLogger()
 	}
@@ -146,7 +149,7 @@ func busy(dir string) error {
 func (s state) living() []string {
 	var out []string
 	for _, r := range s.Processes {
-		if r.alive() {
+		if r.State == stateRunning && r.alive() {
 			out = append(out, fmt.Sprintf("%s (pid %d)", r.Name, r.PID))
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/bits"
 	"os"
 	"path/filepath"
@@ -14,6 +15,15 @@ import (
 	"conclave/internal/certs"
 )
 
+// Server is a node inside this process. Methods may be called from any goroutine.
+type Server interface {
+	Kill()                 // ends it as SIGKILL does, and returns when it has ended
+	Stop(late func(error)) // begins a graceful stop
+	Asked() bool           // reports whether Stop was called
+	Done() <-chan struct{}
+	Err() error // how it has ended: context.Canceled if it was killed; valid after Done
+}
+
 // Embedded is the Config.DB that starts a devdb beside the cluster.
 const Embedded = "embedded"
 
@@ -23,7 +33,8 @@ type Config struct {
 	// Dir is the cluster's folder, created if it is missing. A folder holds one
 	// cluster.
 	Dir string `json:"dir"`
-	// Bin is the folder that holds the programs meta, session, data and devdb.
+	// Bin is the folder that holds the programs meta, session, data and devdb, or
+	// conclave alone.
 	Bin string `json:"bin"`
 	// Tool is the path of the program conclave, which runs the clients; needed
 	// only if Clients is above zero.
@@ -78,6 +89,12 @@ type Config struct {
 	// address from which it dials; an empty result changes nothing. This is how
 	// a network with faults is put between the processes.
 	Detour func(name, listens string) (advertise, dialFrom string, err error) `json:"-"`
+	// Inside, if set, starts a node, or the database, inside this process. Its log lines
+	// go to log, which is open until the server has ended.
+	Inside func(name string, log io.Writer) (Server, error) `json:"-"`
+	// OneProcess is set by New with Inside: the recorded pid of each node is that of the
+	// supervisor, and only it can start and end nodes.
+	OneProcess bool `json:"oneProcess,omitempty"`
 	// Migrate, if set, is called instead of what brings the schema of the database
 	// up to date before the metas start, for tests without a database.
 	Migrate func(ctx context.Context, dsn string, waiting func(time.Duration, error)) error `json:"-"`
@@ -154,22 +171,42 @@ func (c Config) issueCerts() error {
 // programs returns an error that names the first program that this cluster
 // needs and that is missing.
 func (c Config) programs() error {
+	if c.Inside != nil {
+		return nil
+	}
 	for _, need := range []struct {
 		name string
 		is   bool
 	}{{"meta", true}, {"session", c.Sessions > 0}, {"data", c.Datas > 0}, {"devdb", c.DB == Embedded}} {
-		if _, err := FindProgram(c.Bin, need.name); need.is && err != nil {
+		if _, _, err := FindProgram(c.Bin, need.name); need.is && err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// FindProgram returns the path of a program in the folder of all of them.
-func FindProgram(bin, name string) (path string, err error) {
-	path = filepath.Join(bin, name)
-	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("program %q is not in %s: conclave, meta, session, data and devdb belong together, build them with `make build`", name, bin)
+// program is FindProgram for the cluster, which needs none for what runs inside.
+func (c Config) program(name string) (path string, args []string, err error) {
+	if c.Inside != nil {
+		return "", nil, nil
 	}
-	return path, nil
+	return FindProgram(c.Bin, name)
+}
+
+// FindProgram returns the path of a program in the folder of all of them, and its first
+// arguments: conclave, which runs each of them as a command, if only that is there.
+func FindProgram(bin, name string) (path string, args []string, err error) {
+	path = filepath.Join(bin, name)
+	if _, err := os.Stat(path); err == nil {
+		return path, nil, nil
+	}
+	if tool := filepath.Join(bin, "conclave"); isFile(tool) {
+		return tool, []string{name}, nil
+	}
+	return "", nil, fmt.Errorf("program %q is not in %s, nor is conclave, which can run it: build them with `make build`", name, bin)
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -30,6 +31,21 @@ func (c *Cluster) control() *http.Server {
 		ch, err := c.find(r.PathValue("name"))
 		if err == nil {
 			err = ch.start(r.Context())
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusConflict)
+		}
+	})
+	mux.HandleFunc("POST /end/{name}", func(w http.ResponseWriter, r *http.Request) { // of a node inside this process
+		sig := syscall.SIGTERM
+		if r.URL.Query().Get("now") == "true" {
+			sig = syscall.SIGKILL
+		}
+		ch, err := c.find(r.PathValue("name"))
+		if err == nil && c.cfg.Inside != nil {
+			if err = ch.record().signal(sig); errors.Is(err, os.ErrProcessDone) {
+				err = fmt.Errorf("%w: %s has ended", ErrDown, ch.spec.Name)
+			}
 		}
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusConflict)
@@ -93,15 +109,15 @@ func closeControl(server *http.Server) {
 	}
 }
 
-// answerOf returns the error in an answer, nil if there is none. ErrRunning and
-// ErrNoProcess are known by their texts, with which those of their errors begin.
+// answerOf returns the error in an answer, nil if there is none. ErrRunning,
+// ErrDown and ErrNoProcess are known by their texts, with which those of their errors begin.
 func answerOf(res *http.Response) error {
 	body, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
 	if err != nil || res.StatusCode == http.StatusOK {
 		return err
 	}
 	text := strings.TrimSuffix(string(body), "\n")
-	for _, kind := range []error{ErrRunning, ErrNoProcess} {
+	for _, kind := range []error{ErrRunning, ErrDown, ErrNoProcess} {
 		if rest, is := strings.CutPrefix(text, kind.Error()); is {
 			return fmt.Errorf("%w%s", kind, rest)
 		}

@@ -23,6 +23,10 @@
 // has ended. Two clusters that start at the same moment therefore get different
 // ports.
 //
+// With Config.Inside there are no processes: each node is a server inside the
+// supervisor's own (`conclave dev`), which `start` and `kill` reach through the socket,
+// and which ends with the supervisor.
+//
 // Cluster is the supervisor itself. Handle gives any process access to a
 // cluster. If the supervisor was killed, its processes can still be listed, killed
 // and stopped; only a supervisor starts processes.

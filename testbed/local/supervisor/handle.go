@@ -192,7 +192,7 @@ func (e *NotReadyError) Unwrap() error { return e.Cause }
 // that was read before may be that of a process which was replaced since. It
 // returns ErrDown if the process is not running.
 func (h *Handle) Terminate(name string) (pid int, err error) {
-	_, r, err := h.signal(name, syscall.SIGTERM)
+	_, r, err := h.signal(context.Background(), name, syscall.SIGTERM)
 	return r.PID, err
 }
 
@@ -200,9 +200,12 @@ func (h *Handle) Terminate(name string) (pid int, err error) {
 // has ended and the supervisor, if there is one, has recorded it as killed. It
 // returns ErrDown if the process is not running.
 func (h *Handle) Kill(ctx context.Context, name string, sig syscall.Signal) error {
-	s, r, err := h.signal(name, sig)
+	s, r, err := h.signal(ctx, name, sig)
 	if err != nil || sig != syscall.SIGKILL {
 		return err
+	}
+	if s.Config.OneProcess {
+		return h.awaitNoted(ctx, r)
 	}
 	if err := awaitEnd(ctx, []record{r}, 5*time.Second); err != nil {
 		return err
@@ -210,14 +213,11 @@ func (h *Handle) Kill(ctx context.Context, name string, sig syscall.Signal) erro
 	if !s.supervised() {
 		return nil
 	}
-	return outside.Until(ctx, 2*time.Millisecond, func() (bool, error) {
-		_, now, err := h.record(name)
-		return now.State != stateRunning || now.processID != r.processID, err
-	})
+	return h.awaitNoted(ctx, r)
 }
 
 // signal sends a signal to one process and returns the record of that process.
-func (h *Handle) signal(name string, sig syscall.Signal) (state, record, error) {
+func (h *Handle) signal(ctx context.Context, name string, sig syscall.Signal) (state, record, error) {
 	s, r, err := h.record(name)
 	if err != nil {
 		return s, r, err
@@ -225,13 +225,45 @@ func (h *Handle) signal(name string, sig syscall.Signal) (state, record, error) 
 	if r.State != stateRunning {
 		return s, r, fmt.Errorf("%w: %s is %s", ErrDown, name, r.State)
 	}
-	switch err := r.signal(sig); {
+	send := r.signal
+	if s.Config.OneProcess { // the pid is that of all nodes: the supervisor does it to one of them
+		send = func(sig syscall.Signal) error { return h.askToEnd(ctx, s, name, sig) }
+	}
+	switch err := send(sig); {
 	case errors.Is(err, os.ErrProcessDone):
 		return s, r, fmt.Errorf("%w: %s (pid %d) has ended", ErrDown, name, r.PID)
+	case errors.Is(err, ErrOneProcess), errors.Is(err, ErrDown):
+		return s, r, err
 	case err != nil:
 		return s, r, fmt.Errorf("signal %s (pid %d): %w", name, r.PID, err)
 	}
 	return s, r, nil
+}
+
+// askToEnd makes the supervisor kill or stop a node inside its process.
+func (h *Handle) askToEnd(ctx context.Context, s state, name string, sig syscall.Signal) error {
+	switch {
+	case sig != syscall.SIGKILL && sig != syscall.SIGTERM:
+		return fmt.Errorf("%s %w; end the cluster, and start one of processes with `conclave up`", name, ErrOneProcess)
+	case !s.supervised():
+		return os.ErrProcessDone
+	}
+	return h.ask(ctx, s, fmt.Sprintf("/end/%s?now=%t", name, sig == syscall.SIGKILL))
+}
+
+// OneProcess reports whether all nodes run inside the supervisor's process.
+func (h *Handle) OneProcess() bool {
+	s, err := load(h.dir)
+	return err == nil && s.Config.OneProcess
+}
+
+// awaitNoted waits until the supervisor has recorded that the process has
+// ended.
+func (h *Handle) awaitNoted(ctx context.Context, was record) error {
+	return outside.Until(ctx, 2*time.Millisecond, func() (bool, error) {
+		_, now, err := h.record(was.Name)
+		return now.State != stateRunning || now.processID != was.processID, err
+	})
 }
 
 // AwaitEnd waits until the process with this name and pid has ended, and

@@ -73,10 +73,11 @@ func plan(cfg Config, ports *ports) (specs []spec, migrate string, err error) {
 		if err != nil {
 			return nil, "", err
 		}
-		db := spec{
-			Name: roleDB, Role: roleDB, Program: filepath.Join(cfg.Bin, "devdb"), Address: address,
-			Args: []string{"--listen", address, "--file", filepath.Join(dir, "db.sql")},
+		db := spec{Name: roleDB, Role: roleDB, Address: address}
+		if db.Program, db.Args, err = cfg.program("devdb"); err != nil {
+			return nil, "", err
 		}
+		db.Args = append(db.Args, "--listen", address, "--file", filepath.Join(dir, "db.sql"))
 		if db.Advertised, _, err = cfg.detour(db.Name, address); err != nil {
 			return nil, "", err
 		}
@@ -107,7 +108,11 @@ func plan(cfg Config, ports *ports) (specs []spec, migrate string, err error) {
 		if err != nil {
 			return err
 		}
-		args := append([]string{"--name", name, "--listen", address}, common...)
+		program, args, err := cfg.program(role)
+		if err != nil {
+			return err
+		}
+		args = append(append(args, "--name", name, "--listen", address), common...)
 		if advertise != "" {
 			args = append(args, "--advertise", advertise)
 		}
@@ -121,7 +126,7 @@ func plan(cfg Config, ports *ports) (specs []spec, migrate string, err error) {
 			args = append(args, "--trace", filepath.Join(cfg.Trace, name+".trace"))
 		}
 		specs = append(specs, spec{
-			Name: name, Role: role, Program: filepath.Join(cfg.Bin, role), Args: append(args, more...), Address: address, Advertised: advertise,
+			Name: name, Role: role, Program: program, Args: append(args, more...), Address: address, Advertised: advertise,
 		})
 		return nil
 	}

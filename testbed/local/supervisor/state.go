@@ -22,6 +22,41 @@ type record struct {
 	State  string `json:"state"`            // starting, running, exited, killed
 	Code   int    `json:"code,omitempty"`   // exit code, when exited
 	Signal string `json:"signal,omitempty"` // the signal, when killed
+
+	server Server // in the supervisor that runs it inside; nil for a process
+}
+
+// alive reports whether the process, or the server inside this one, is running.
+func (r record) alive() bool {
+	if r.server == nil {
+		return r.processID.alive()
+	}
+	select {
+	case <-r.server.Done():
+		return false
+	default:
+		return true
+	}
+}
+
+// suspended reports whether the process was stopped with SIGSTOP.
+func (r record) suspended() bool { return r.server == nil && r.processID.suspended() }
+
+// signal sends a signal to the process, or does to the server inside this one what
+// SIGTERM and SIGKILL do.
+func (r record) signal(sig syscall.Signal) error {
+	if r.server == nil {
+		return r.processID.signal(sig)
+	}
+	switch {
+	case !r.alive():
+		return os.ErrProcessDone
+	case sig == syscall.SIGKILL, sig == syscall.SIGTERM && r.server.Asked(): // a second SIGTERM ends a program, too
+		r.server.Kill()
+	case sig == syscall.SIGTERM:
+		r.server.Stop(nil)
+	}
+	return nil
 }
 
 // The recorded states. The state of a running process is not recorded; look
@@ -117,6 +152,7 @@ var errLocked = errors.New("the folder is locked")
 type processID struct {
 	PID     int    `json:"pid"`
 	Started string `json:"started,omitempty"` // opaque; compared for equality only
+	Inside  int    `json:"inside,omitempty"`  // of a node inside the process: which of its starts it is
 }
 
 // identify returns the identity of the process that now has the pid.

@@ -257,6 +257,23 @@ func TestDownNow_CutsShortAGracefulStop(t *testing.T) {
 	assert.False(t, h.Running() && h.Supervisor() != os.Getpid())
 }
 
+func TestFindProgram_OneFileIsEnough(t *testing.T) {
+	bin := t.TempDir()
+	_, _, err := supervisor.FindProgram(bin, "meta")
+	require.ErrorContains(t, err, `program "meta" is not in `+bin)
+	tool, meta := filepath.Join(bin, "conclave"), filepath.Join(bin, "meta")
+	require.NoError(t, os.WriteFile(tool, nil, 0o700))
+	path, args, err := supervisor.FindProgram(bin, "meta")
+	require.NoError(t, err)
+	assert.Equal(t, tool, path)
+	assert.Equal(t, []string{"meta"}, args)
+	require.NoError(t, os.WriteFile(meta, nil, 0o700))
+	path, args, err = supervisor.FindProgram(bin, "meta")
+	require.NoError(t, err)
+	assert.Equal(t, meta, path)
+	assert.Empty(t, args)
+}
+
 func TestNew_FolderInUseIsRefused(t *testing.T) {
 	_, h, _ := up(t, nil)
 	_, err := newCluster(h.Dir(), programs(t))

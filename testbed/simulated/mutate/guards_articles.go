@@ -34,8 +34,8 @@ var articleGuards = []guard{
 		"slot/slot.go", "\t\tsum = -sum\n", "\t\tsum = ^sum\n"}},
 
 	// 000, the profile sofa.
-	{name: "000: sofa with a warm-up of three seconds", test: test("./cmd/meta", "TestProfileSofaHasTheOriginalsTimings"), patch: patch{
-		"cmd/meta/database.go", "c.WarmUp, c.Limits = 30*time.Second", "c.WarmUp, c.Limits = 3*time.Second"}},
+	{name: "000: sofa with a warm-up of three seconds", test: test("./meta/metacmd", "TestProfileSofaHasTheOriginalsTimings"), patch: patch{
+		"meta/metacmd/database.go", "c.WarmUp, c.Limits = 30*time.Second", "c.WarmUp, c.Limits = 3*time.Second"}},
 	{name: "000: sofa's lease of 20 s ends after 20 s", test: test("./elector/termcas", "TestArticleSofaLeaseOf20SecondsIs21"), patch: patch{
 		"sql/lock/sofa_win.sql", "TIMESTAMPDIFF(SECOND, gmt_modified, UTC_TIMESTAMP()) > duration / 1000", "TIMESTAMPDIFF(SECOND, gmt_modified, UTC_TIMESTAMP()) >= duration / 1000"}, more: []patch{{
 		"elector/termcas/sofa.go", "case r.age > r.lease:", "case r.age >= r.lease:"}}},

@@ -1,4 +1,4 @@
-package main
+package sessioncmd
 
 import (
 	"context"
@@ -23,7 +23,7 @@ func TestProcessStartsAndStops(t *testing.T) {
 	var code error
 	var run sync.WaitGroup
 	run.Go(func() {
-		code = cli.Execute(ctx, process(), []string{"--name", "session-1", "--listen", "127.0.0.1:0", "--meta", "127.0.0.1:1"}, nil, &out, &log)
+		code = cli.Execute(ctx, Process(), []string{"--name", "session-1", "--listen", "127.0.0.1:0", "--meta", "127.0.0.1:1"}, nil, &out, &log)
 	})
 	defer run.Wait()
 	defer stop()
@@ -57,7 +57,7 @@ func TestProcess_RefusesInvalidSettings(t *testing.T) {
 		{"--meta 127.0.0.1:1 --listen 0.0.0.0:0", "insecure"},
 	} {
 		var out, log clitest.Output
-		err := cli.Execute(t.Context(), process(), append(strings.Fields(c.args), "--name", "session-1"), nil, &out, &log)
+		err := cli.Execute(t.Context(), Process(), append(strings.Fields(c.args), "--name", "session-1"), nil, &out, &log)
 		assert.Equal(t, cli.CodeUsage, cli.Code(err), "%s: %v", c.args, err)
 		assert.ErrorContains(t, err, c.want)
 	}

@@ -1,4 +1,4 @@
-package main
+package metacmd
 
 import (
 	"context"
@@ -82,7 +82,7 @@ func TestProcess_FromStartToStop(t *testing.T) {
 	out, log := newLines(), newLines()
 	done := make(chan error, 1)
 	go func() {
-		done <- cli.Execute(ctx, process(), []string{"--name", "meta-1", "--listen", "127.0.0.1:0", "--dsn-file", file, "--migrate", "--slots", "16"}, nil, out, log)
+		done <- cli.Execute(ctx, Process(), []string{"--name", "meta-1", "--listen", "127.0.0.1:0", "--dsn-file", file, "--migrate", "--slots", "16"}, nil, out, log)
 	}()
 	address := out.until(t, "meta-1 (meta) answers at ")
 	log.until(t, "leader: warm:")
@@ -120,7 +120,7 @@ func TestProcess_FromStartToStop(t *testing.T) {
 // A meta creates no table unless it has --migrate.
 func TestStart_NeedsAMigratedDatabase(t *testing.T) {
 	out := newLines()
-	err := cli.Execute(t.Context(), process(), []string{"--name", "meta-1", "--listen", "127.0.0.1:0", "--dsn", serveDB(t)}, nil, out, out)
+	err := cli.Execute(t.Context(), Process(), []string{"--name", "meta-1", "--listen", "127.0.0.1:0", "--dsn", serveDB(t)}, nil, out, out)
 	require.ErrorContains(t, err, "conclave migrate")
 	assert.ErrorIs(t, err, conclavesql.ErrSchemaOlder)
 }
@@ -147,7 +147,7 @@ func TestUsage_WrongSettingsAreReported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			out := newLines()
-			err := cli.Execute(t.Context(), process(), append([]string{"--name", "meta-1", "--listen", "127.0.0.1:0"}, c.args...), nil, out, out)
+			err := cli.Execute(t.Context(), Process(), append([]string{"--name", "meta-1", "--listen", "127.0.0.1:0"}, c.args...), nil, out, out)
 			require.ErrorContains(t, err, c.want)
 			assert.Equal(t, c.code, cli.Code(err))
 			assert.NotContains(t, err.Error()+out.String(), "secret")
@@ -160,7 +160,7 @@ func TestStop_EndsTheWaitForTheDatabase(t *testing.T) {
 	out, log := newLines(), newLines()
 	done := make(chan error, 1)
 	go func() {
-		done <- cli.Execute(ctx, process(), []string{"--name", "meta-1", "--listen", "127.0.0.1:0", "--dsn", "root@tcp(127.0.0.1:1)/x"}, nil, out, log)
+		done <- cli.Execute(ctx, Process(), []string{"--name", "meta-1", "--listen", "127.0.0.1:0", "--dsn", "root@tcp(127.0.0.1:1)/x"}, nil, out, log)
 	}()
 	log.until(t, "the database is not there yet")
 	stop()
@@ -179,8 +179,8 @@ func TestProfileSofaHasTheOriginalsTimings(t *testing.T) {
 
 	// A flag that was set has precedence.
 	out, log := newLines(), newLines()
-	err := cli.Execute(t.Context(), process(), []string{"--name", "m", "--dsn", "root@tcp(127.0.0.1:1)/x", "--profile", "sofa", "--beat", "8s"}, nil, out, log)
+	err := cli.Execute(t.Context(), Process(), []string{"--name", "m", "--dsn", "root@tcp(127.0.0.1:1)/x", "--profile", "sofa", "--beat", "8s"}, nil, out, log)
 	require.ErrorContains(t, err, "Lease 20s")
-	err = cli.Execute(t.Context(), process(), []string{"--name", "m", "--dsn", "root@tcp(127.0.0.1:1)/x", "--profile", "sofa", "--lease", "6s", "--beat", "8s"}, nil, out, log)
+	err = cli.Execute(t.Context(), Process(), []string{"--name", "m", "--dsn", "root@tcp(127.0.0.1:1)/x", "--profile", "sofa", "--lease", "6s", "--beat", "8s"}, nil, out, log)
 	require.ErrorContains(t, err, "Lease 6s")
 }

@@ -1,4 +1,4 @@
-package main
+package metacmd
 
 import (
 	"context"
@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/pflag"
 
 	"conclave/elector/termcas"
 	"conclave/internal/cli"
-	"conclave/internal/node"
 	"conclave/meta"
+	"conclave/meta/metasql"
 	"conclave/slot"
 	conclavesql "conclave/sql"
 )
@@ -30,60 +31,29 @@ func (d *database) bind(f *pflag.FlagSet) {
 	f.DurationVar(&d.wait, "db-wait", time.Minute, "how long to wait for the database at the start")
 }
 
-// open waits for the database and checks that its schema is up to date, or makes it
-// so.
-func (d *database) open(ctx context.Context, c node.Config, lock conclavesql.Lock, deadline time.Duration) (*conclavesql.DB, error) {
-	db, err := d.pool(c, conclavesql.Options{Deadline: deadline})
-	if err != nil {
-		return nil, err
-	}
-	prepare := db.CheckWithin
+// prepare waits for the node's database and checks that its schema is up to date, or
+// makes it so.
+func (d *database) prepare(ctx context.Context, n *metasql.Node, log hclog.Logger) error {
+	prepare := n.DB.CheckWithin
 	if d.migrate {
-		prepare = db.MigrateWithin
+		prepare = n.DB.MigrateWithin
 	}
-	err = prepare(ctx, lock, d.wait, func(waited time.Duration, why error) {
-		c.Logger.Warn("the database is not there yet", "database", db.Addr(), "waited", waited, "error", why)
+	err := prepare(ctx, n.Lock, d.wait, func(waited time.Duration, why error) {
+		log.Warn("the database is not there yet", "database", n.DB.Addr(), "waited", waited, "error", why)
 	})
 	switch {
 	case err == nil:
-		for _, advice := range db.Advice() {
-			c.Logger.Warn("a setting of the replicated database should be changed", "advice", advice)
+		for _, advice := range n.DB.Advice() {
+			log.Warn("a setting of the replicated database should be changed", "advice", advice)
 		}
-		return db, nil
 	case errors.Is(err, conclavesql.ErrUnavailable):
-		err = cli.TimedOut(fmt.Errorf("the database at %s was not there within --db-wait %v: %w", db.Addr(), d.wait, err))
+		return cli.TimedOut(fmt.Errorf("the database at %s was not there within --db-wait %v: %w", n.DB.Addr(), d.wait, err))
 	case errors.Is(err, conclavesql.ErrSchemaOlder):
-		err = cli.Failed(fmt.Errorf("%w: run conclave migrate with a user that may create tables, or start with --migrate", err))
+		return cli.Failed(fmt.Errorf("%w: run conclave migrate with a user that may create tables, or start with --migrate", err))
 	case ctx.Err() == nil:
-		err = cli.Failed(err)
+		return cli.Failed(err)
 	}
-	db.Close()
-	return nil, err
-}
-
-// pool returns a pool of connections to the database.
-func (d *database) pool(c node.Config, o conclavesql.Options) (*conclavesql.DB, error) {
-	dsn, err := cli.DSN(d.dsn, d.file)
-	if err != nil {
-		return nil, err
-	}
-	o.Dial = c.Network.DialContext
-	return conclavesql.Open(dsn, o)
-}
-
-// withDatabase closes the pools after the server.
-type withDatabase struct {
-	*meta.Server
-	pools []*conclavesql.DB
-}
-
-func (s *withDatabase) Run(ctx context.Context) error {
-	defer func() {
-		for _, p := range s.pools {
-			p.Close()
-		}
-	}()
-	return s.Server.Run(ctx)
+	return err
 }
 
 // applyProfile changes the defaults of the flags that were not set. The profile

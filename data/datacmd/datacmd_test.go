@@ -1,4 +1,4 @@
-package main
+package datacmd
 
 import (
 	"context"
@@ -23,7 +23,7 @@ func TestProcess_StartsAndStops(t *testing.T) {
 	var code error
 	var run sync.WaitGroup
 	run.Go(func() {
-		code = cli.Execute(ctx, process(), []string{"--name", "data-1", "--listen", "127.0.0.1:0", "--meta", "127.0.0.1:1"}, nil, &out, &log)
+		code = cli.Execute(ctx, Process(), []string{"--name", "data-1", "--listen", "127.0.0.1:0", "--meta", "127.0.0.1:1"}, nil, &out, &log)
 	})
 	defer run.Wait()
 	defer stop()
@@ -56,7 +56,7 @@ func TestProcess_RefusesInvalidFlags(t *testing.T) {
 		{"--meta 127.0.0.1:1 --listen 0.0.0.0:0", "token"},
 	} {
 		var out, log clitest.Output
-		err := cli.Execute(t.Context(), process(), append(strings.Fields(c.args), "--name", "data-1"), nil, &out, &log)
+		err := cli.Execute(t.Context(), Process(), append(strings.Fields(c.args), "--name", "data-1"), nil, &out, &log)
 		assert.Equal(t, cli.CodeUsage, cli.Code(err), "%s: %v", c.args, err)
 		assert.ErrorContains(t, err, c.message)
 	}

@@ -1,4 +1,4 @@
-package main
+package metacmd
 
 import (
 	"net"
@@ -12,9 +12,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"conclave"
 	"conclave/internal/cli"
 	"conclave/internal/node"
-	conclavesql "conclave/sql"
+	"conclave/meta"
+	"conclave/meta/metasql"
 	"conclave/testbed/simulated/simnet"
 )
 
@@ -42,12 +44,14 @@ func TestSilentDatabaseIsGivenUpAfterDBWait(t *testing.T) {
 		defer listener.Close()
 
 		printed := newLines()
-		d := database{dsn: "root@tcp(db:3306)/conclave", wait: time.Minute}
+		d := database{wait: time.Minute}
+		n, err := metasql.New(metasql.Config{DSN: "root@tcp(db:3306)/conclave", Config: meta.Config{Config: node.Config{
+			Node: conclave.NodeID{Name: "meta", Incarnation: "1"}, Listen: "meta:9615", Insecure: true, Network: network.Host("meta"),
+		}}})
+		require.NoError(t, err)
+		defer n.Close()
 		began := time.Now()
-		_, err = d.open(t.Context(), node.Config{
-			Network: network.Host("meta"),
-			Logger:  hclog.New(&hclog.LoggerOptions{Output: printed}),
-		}, conclavesql.DefaultLock(), time.Second/2)
+		err = d.prepare(t.Context(), n, hclog.New(&hclog.LoggerOptions{Output: printed}))
 		assert.ErrorContains(t, err, "was not there within --db-wait 1m0s")
 		assert.Equal(t, cli.CodeTimedOut, cli.Code(err))
 		assert.InDelta(t, 60, time.Since(began).Seconds(), 2)

@@ -1,4 +1,4 @@
-package main
+package devdbcmd
 
 import (
 	"bufio"
@@ -24,8 +24,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if os.Getenv("DEVDB_TEST_MAIN") != "" { // run as the program
-		main()
-		os.Exit(0)
+		os.Exit(Main(os.Args[1:]))
 	}
 	mysql.SetLogger(&mysql.NopLogger{}) // these tests break connections
 	goleak.VerifyTestMain(m)

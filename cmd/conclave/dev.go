@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/cobra"
+
+	"conclave/internal/inprocess"
+	"conclave/testbed/local/supervisor"
+)
+
+// devGC is the collector's target in a cluster in one process: less memory for more of its
+// time.
+const devGC = 30
+
+func (a *app) devCommand() *cobra.Command {
+	cfg := supervisor.DefaultConfig()
+	var size, file, page string
+	cmd := &cobra.Command{
+		Use: "dev", Short: "Run a whole cluster in this process", Args: want(),
+		Long: `Run a registry for development: the database, a meta, a data node and a session inside this
+process, on loopback and without tokens, and a page on which they can be watched. It is
+ready within a second; Ctrl-C ends it. The other commands find it in the folder --dir, as
+they find the cluster of "conclave up".
+
+The registrations are in memory. With --file the database keeps what operators have set
+(switches, configuration, blacklist), the slot table and the terms.
+
+"conclave kill NAME" ends a node inside the process without a word to the others, as kill -9
+would, and "conclave start NAME" starts it again. What needs processes of their own, such as
+"conclave kill NAME -STOP", is refused: use "conclave up".`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if a.token != "" && !a.fromEnv {
+				return usageError{errors.New("dev asks for no token: leave --token and --token-file out, or use `conclave up`")}
+			}
+			var err error
+			if cfg.Metas, cfg.Datas, cfg.Sessions, err = parseSize(size); err != nil {
+				return err
+			}
+			if cfg.Dir, err = filepath.Abs(a.dir); err != nil {
+				return err
+			}
+			if err := cfg.Validate(); err != nil {
+				return err
+			}
+			if h, err := supervisor.Open(cfg.Dir); err == nil && h.TLSDir() != "" && !h.OneProcess() {
+				return fmt.Errorf("the cluster in %s uses TLS, and dev does not: choose another --dir", a.dir)
+			}
+			var ln net.Listener
+			if page != "" {
+				if ln, err = listenDev(cmd.Context(), page, cmd.Flags().Changed("console")); err != nil {
+					return err
+				}
+				defer ln.Close() // the console has closed it, unless it was never started
+			}
+			return a.dev(cmd.Context(), cfg, file, ln)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&size, "size", "1,1,1", "number of metas, data nodes and sessions (M,D,S)")
+	f.StringVar(&file, "file", "", "file to keep the database in (default: only in memory)")
+	f.StringVar(&page, "console", consoleAddress, "address of the page, another port if that one is taken; empty: no page")
+	f.IntVar(&cfg.Ports, "ports", 0, "first port of the cluster; 9600 gives sessions 9603, metas 9615, data nodes 9622 (default: those that the folder had, or free ones)")
+	return cmd
+}
+
+// parseSize returns the numbers of --size.
+func parseSize(text string) (metas, datas, sessions int, err error) {
+	_, err = fmt.Sscanf(text+"\n", "%d,%d,%d\n", &metas, &datas, &sessions)
+	if err != nil || min(metas, datas, sessions) < 1 || max(metas, datas, sessions) > 99 {
+		err = usageError{fmt.Errorf("--size %q: want the numbers of metas, data nodes and sessions, 1 to 99 each, as in 3,3,2", text)}
+	}
+	return metas, datas, sessions, err
+}
+
+// listenDev listens for the page: at another port if the default one is taken.
+func listenDev(ctx context.Context, address string, chosen bool) (net.Listener, error) {
+	ln, err := listenConsole(ctx, "--console", address)
+	if err != nil && !chosen {
+		return listenConsole(ctx, "--console", "127.0.0.1:0")
+	}
+	return ln, err
+}
+
+// dev runs a cluster in this process, and its page if there is a listener for it, until a
+// signal or `down`.
+func (a *app) dev(ctx context.Context, cfg supervisor.Config, file string, page net.Listener) error {
+	if os.Getenv("GOGC") == "" {
+		defer debug.SetGCPercent(debug.SetGCPercent(devGC))
+	}
+	var c *supervisor.Cluster
+	nodes := sync.OnceValues(func() (*inprocess.Cluster, error) { // made by the first start, when the supervisor knows the addresses
+		addresses := map[string]string{}
+		rows, err := c.Handle().Rows()
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range rows {
+			addresses[p.Name] = p.HTTP + p.SQL
+		}
+		return inprocess.New(inprocess.Config{
+			Metas: cfg.Metas, Datas: cfg.Datas, Sessions: cfg.Sessions, Addresses: addresses, File: file, Version: version,
+		})
+	})
+	cfg.Logger, cfg.Slots = a.logger("supervisor"), inprocess.Slots
+	cfg.Inside = func(name string, log io.Writer) (supervisor.Server, error) {
+		all, err := nodes()
+		if err != nil {
+			return nil, err
+		}
+		return all.Start(name, hclog.New(&hclog.LoggerOptions{Name: name, Level: hclog.Info, Output: log}))
+	}
+	cfg.Migrate = func(context.Context, string, func(time.Duration, error)) error { return nil } // its metas do it
+	var err error
+	if c, err = supervisor.New(cfg); err != nil {
+		return err
+	}
+	defer func() {
+		if all, err := nodes(); err == nil {
+			all.Close()
+		}
+	}()
+	var watched sync.WaitGroup
+	defer watched.Wait()
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	return a.superviseHere(ctx, c, cfg.Logger, func() error {
+		debug.FreeOSMemory() // what only the start needed
+		if err := a.showStarted(ctx, c.Handle()); err != nil {
+			return err
+		}
+		if !a.asJSON {
+			sessions, _ := c.Handle().Addresses("session")
+			fmt.Fprintf(a.stdout, "\nThe registry runs in this process; applications connect to %s, without a token. Try %s. Ctrl-C ends it.\n",
+				strings.Join(sessions, ", "), a.hint("publish demo=10.0.0.1:8080 --hold"))
+		}
+		if page != nil {
+			source, err := a.liveSource(false)
+			if err != nil {
+				return err
+			}
+			watched.Go(func() { // the last to print
+				if err := a.serveConsole(ctx, page, nil, source); err != nil {
+					a.warn(failure{Code: "failed", Message: "the page has ended: " + err.Error()})
+				}
+			})
+		}
+		return nil
+	})
+}
