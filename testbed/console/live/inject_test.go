@@ -92,12 +92,20 @@ func TestInject_HoldsHealsAndKillsInEveryOrder(t *testing.T) {
 		what string
 		do   func(s *Source, ctx context.Context) error
 	}{
-		{"hold 3s", func(s *Source, _ context.Context) error { return s.Inject(hold("meta-1", trace.Landing), 3*time.Second) }},
+		{"hold 3s", func(s *Source, _ context.Context) error {
+			return s.Inject(hold("meta-1", trace.Landing), 3*time.Second)
+		}},
 		{"hold 1s", func(s *Source, _ context.Context) error { return s.Inject(hold("meta-1", trace.Landing), time.Second) }},
-		{"hold another", func(s *Source, _ context.Context) error { return s.Inject(hold("meta-2", trace.Landing), 2*time.Second) }},
+		{"hold another", func(s *Source, _ context.Context) error {
+			return s.Inject(hold("meta-2", trace.Landing), 2*time.Second)
+		}},
 		{"heal", (*Source).heal},
-		{"kill", func(s *Source, ctx context.Context) error { return s.Do(ctx, testbed.Action{Verb: testbed.Kill, Node: "meta-1"}) }},
-		{"kill db", func(s *Source, ctx context.Context) error { return s.Do(ctx, testbed.Action{Verb: testbed.Kill, Node: testbed.Database}) }},
+		{"kill", func(s *Source, ctx context.Context) error {
+			return s.Do(ctx, testbed.Action{Verb: testbed.Kill, Node: "meta-1"})
+		}},
+		{"kill db", func(s *Source, ctx context.Context) error {
+			return s.Do(ctx, testbed.Action{Verb: testbed.Kill, Node: testbed.Database})
+		}},
 	}
 	orders := 0
 	var play func(done, left []int)
