@@ -57,14 +57,19 @@ would, and "conclave start NAME" starts it again. What needs processes of their 
 			if h, err := supervisor.Open(cfg.Dir); err == nil && h.TLSDir() != "" && !h.OneProcess() {
 				return fmt.Errorf("the cluster in %s uses TLS, and dev does not: choose another --dir", a.dir)
 			}
-			var ln net.Listener
-			if page != "" {
-				if ln, err = listenDev(cmd.Context(), page, cmd.Flags().Changed("console")); err != nil {
+			listen := func() (net.Listener, error) { return listenDev(cmd.Context(), page) }
+			switch {
+			case page == "":
+				listen = nil
+			case cmd.Flags().Changed("console"):
+				ln, err := listenConsole(cmd.Context(), "--console", page)
+				if err != nil {
 					return err
 				}
 				defer ln.Close() // the console has closed it, unless it was never started
+				listen = func() (net.Listener, error) { return ln, nil }
 			}
-			return a.dev(cmd.Context(), cfg, file, ln)
+			return a.dev(cmd.Context(), cfg, file, listen)
 		},
 	}
 	f := cmd.Flags()
@@ -84,18 +89,19 @@ func parseSize(text string) (metas, datas, sessions int, err error) {
 	return metas, datas, sessions, err
 }
 
-// listenDev listens for the page: at another port if the default one is taken.
-func listenDev(ctx context.Context, address string, chosen bool) (net.Listener, error) {
+// listenDev listens for the page at its default address, at another port if that is taken,
+// maybe by a node of the cluster.
+func listenDev(ctx context.Context, address string) (net.Listener, error) {
 	ln, err := listenConsole(ctx, "--console", address)
-	if err != nil && !chosen {
+	if err != nil {
 		return listenConsole(ctx, "--console", "127.0.0.1:0")
 	}
-	return ln, err
+	return ln, nil
 }
 
-// dev runs a cluster in this process, and its page if there is a listener for it, until a
-// signal or `down`.
-func (a *app) dev(ctx context.Context, cfg supervisor.Config, file string, page net.Listener) error {
+// dev runs a cluster in this process until a signal or `down`. page returns the listener of
+// its page once the nodes have their ports; it is nil if there is none.
+func (a *app) dev(ctx context.Context, cfg supervisor.Config, file string, page func() (net.Listener, error)) error {
 	if os.Getenv("GOGC") == "" {
 		defer debug.SetGCPercent(debug.SetGCPercent(devGC))
 	}
@@ -150,8 +156,12 @@ func (a *app) dev(ctx context.Context, cfg supervisor.Config, file string, page 
 			if err != nil {
 				return err
 			}
+			ln, err := page()
+			if err != nil {
+				return err
+			}
 			watched.Go(func() { // the last to print
-				if err := a.serveConsole(ctx, page, nil, source); err != nil {
+				if err := a.serveConsole(ctx, ln, nil, source); err != nil {
 					a.warn(failure{Code: "failed", Message: "the page has ended: " + err.Error()})
 				}
 			})

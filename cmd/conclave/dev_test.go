@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -201,4 +202,15 @@ func TestDev_RefusesBadInput(t *testing.T) {
 		assert.Contains(t, stderr.String(), c.want, c.args)
 		assert.NotContains(t, stderr.String(), "secret")
 	}
+}
+
+// The page has its port after the nodes have theirs, so that it takes none of them.
+func TestDev_PageLeavesTheNodesTheirPorts(t *testing.T) {
+	_, page, err := net.SplitHostPort(consoleAddress)
+	require.NoError(t, err)
+	first, err := strconv.Atoi(page)
+	require.NoError(t, err)
+	d := startDev(t, "--ports", strconv.Itoa(first-3))
+	assert.Contains(t, d.tool(t, "ps").stdout, "127.0.0.1:"+page, "a session has it")
+	assert.Regexp(t, `http://127\.0\.0\.1:\d+`, d.out.String(), "the page has another one")
 }

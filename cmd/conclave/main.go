@@ -11,6 +11,9 @@ import (
 )
 
 func main() {
+	if len(os.Args) > 1 && roles[os.Args[1]] != nil {
+		os.Exit(roles[os.Args[1]](os.Args[2:]))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	// Without this the first write to a closed pipe would kill the tool, and leave its

@@ -13,24 +13,36 @@ import (
 	"conclave/session/sessioncmd"
 )
 
-// roleCommands are the programs of a cluster as commands of the tool, so that one file
-// is enough: with the same flags, environment, signals and exit codes.
+// roles are the programs of a cluster as commands of the tool, so that one file is enough:
+// with the same flags, environment, signals and exit codes. A program handles its own
+// signals, so main runs it before it prepares the tool.
+var roles = map[string]func(args []string) int{
+	"devdb":   devdbcmd.Main,
+	"db":      devdbcmd.Main, // its name before there was a command for each program
+	"meta":    process(metacmd.Process),
+	"data":    process(datacmd.Process),
+	"session": process(sessioncmd.Process),
+}
+
+func process(p func() cli.Process) func(args []string) int {
+	return func(args []string) int { return cli.Main(p(), args) }
+}
+
 func (a *app) roleCommands() []*cobra.Command {
-	process := func(p func() cli.Process) func([]string) int {
-		return func(args []string) int { return cli.Main(p(), args) }
-	}
-	devdb := a.roleCommand("devdb", "Run the embedded MySQL server (the program devdb)", devdbcmd.Main)
-	devdb.Aliases = []string{"db"} // its name before there was a command for each program
+	devdb := a.roleCommand("devdb", "Run the embedded MySQL server (the program devdb)")
+	devdb.Aliases = []string{"db"}
 	return []*cobra.Command{
 		devdb,
-		a.roleCommand("meta", "Run a meta node (the program meta)", process(metacmd.Process)),
-		a.roleCommand("data", "Run a data node (the program data)", process(datacmd.Process)),
-		a.roleCommand("session", "Run a session node (the program session)", process(sessioncmd.Process)),
+		a.roleCommand("meta", "Run a meta node (the program meta)"),
+		a.roleCommand("data", "Run a data node (the program data)"),
+		a.roleCommand("session", "Run a session node (the program session)"),
 	}
 }
 
-// roleCommand returns a command whose arguments are those of a program.
-func (a *app) roleCommand(name, short string, program func(args []string) int) *cobra.Command {
+// roleCommand returns a command whose arguments are those of a program, for the help and for
+// a call with global flags before its name.
+func (a *app) roleCommand(name, short string) *cobra.Command {
+	program := roles[name]
 	cmd := &cobra.Command{
 		Use: name + " [flags]", Short: short, DisableFlagParsing: true,
 		PersistentPreRunE: func(*cobra.Command, []string) error { // the global flags are not the program's

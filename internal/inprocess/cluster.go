@@ -176,15 +176,15 @@ func (c *Cluster) server(name string, h *host, log hclog.Logger) (Server, error)
 func (c *Cluster) AwaitReady(ctx context.Context) error {
 	via := outside.HTTP(nil, nil)
 	waiting, err := outside.AwaitReady(ctx, 2*time.Millisecond, func(ctx context.Context) (bool, []string, error) {
-		for _, name := range slices.Backward(c.names[1:]) { // metas are ready first
-			p := c.Process(name)
-			if p == nil {
-				continue
-			}
-			if !p.Running() {
+		for _, name := range c.names {
+			if p := c.Process(name); p != nil && !p.Running() {
 				if err := p.Err(); err != nil && !p.Asked() && !errors.Is(err, context.Canceled) {
 					return false, nil, fmt.Errorf("%s has ended: %w", name, err)
 				}
+			}
+		}
+		for _, name := range slices.Backward(c.names[1:]) { // metas are ready first
+			if p := c.Process(name); p == nil || !p.Running() {
 				continue
 			}
 			if n, err := outside.Probe(ctx, via, c.hosts[name].address); err != nil || !n.Ready {

@@ -62,15 +62,23 @@ func TestCluster_AwaitReadyReturnsTheErrorOfAFailedNode(t *testing.T) {
 	require.NoError(t, err)
 	defer c.Close()
 	start(t, c)
-	c.Process("session-1").Kill()
-	require.NoError(t, c.AwaitReady(t.Context()), "a killed node is not waited for")
-	taken, err := net.Listen("tcp", c.hosts["session-1"].address)
-	require.NoError(t, err)
-	defer taken.Close()
-	p, err := c.Start("session-1", nil)
-	require.NoError(t, err)
-	<-p.Done()
-	require.ErrorContains(t, c.AwaitReady(t.Context()), "session-1 has ended: ")
+	for _, name := range []string{"session-1", "meta-1"} { // the last, then the first of the nodes
+		c.Process(name).Kill()
+		if name == "session-1" {
+			require.NoError(t, c.AwaitReady(t.Context()), "a killed node is not waited for")
+		}
+		taken, err := net.Listen("tcp", c.hosts[name].address)
+		require.NoError(t, err)
+		defer taken.Close()
+		p, err := c.Start(name, nil)
+		require.NoError(t, err)
+		<-p.Done()
+		require.ErrorContains(t, c.AwaitReady(t.Context()), name+" has ended: ")
+		require.NoError(t, taken.Close())
+		_, err = c.Start(name, nil)
+		require.NoError(t, err)
+		require.NoError(t, c.AwaitReady(t.Context()))
+	}
 }
 
 func TestNew_RefusesWhatIsInvalid(t *testing.T) {

@@ -197,7 +197,7 @@ func (c Config) program(name string) (path string, args []string, err error) {
 // arguments: conclave, which runs each of them as a command, if only that is there.
 func FindProgram(bin, name string) (path string, args []string, err error) {
 	path = filepath.Join(bin, name)
-	if _, err := os.Stat(path); err == nil {
+	if isFile(path) {
 		return path, nil, nil
 	}
 	if tool := filepath.Join(bin, "conclave"); isFile(tool) {

@@ -336,7 +336,9 @@ func (h *Handle) Down(ctx context.Context, now bool) error {
 			return fmt.Errorf("supervisor (pid %d) does not answer: %w; kill it and all processes with `conclave down --now --dir %s`", s.Supervisor.PID, err, h.dir)
 		}
 		_ = s.Supervisor.signal(syscall.SIGKILL) // fails only if it has ended
-		if err := awaitEnd(ctx, []record{{processID: s.Supervisor}}, 5*time.Second); err != nil {
+		limited, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		if err := h.awaitStopped(limited); err != nil { // its last thread unlocks the folder
 			return err
 		}
 		return h.downByPids(ctx, true)
