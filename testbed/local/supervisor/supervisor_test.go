@@ -517,18 +517,18 @@ func TestPorts_FolderKeepsThem(t *testing.T) {
 		c.Stop(true)
 		require.NoError(t, c.Run(t.Context()))
 	}
-	const base = 28_400
+	const base = 32_100 // above those that clusters of other tests draw, below those that the kernel gives
 	chosen := func(cfg *supervisor.Config) { cfg.Ports = base }
 	c, at, err := start(dir, chosen)
 	require.NoError(t, err)
-	assert.Equal(t, []string{"127.0.0.1:28400", "127.0.0.1:28404", "127.0.0.1:28415", "127.0.0.1:28424"}, []string{at["db"], at["session-2"], at["meta-1"], at["data-3"]})
+	assert.Equal(t, []string{"127.0.0.1:32100", "127.0.0.1:32104", "127.0.0.1:32115", "127.0.0.1:32124"}, []string{at["db"], at["session-2"], at["meta-1"], at["data-3"]})
 	_, _, err = start(other, chosen)
-	assert.EqualError(t, err, fmt.Sprintf("port 28422 of data-1 is in use by the cluster in %q: choose other ports than those from 28400 on with --ports", dir))
+	assert.EqualError(t, err, fmt.Sprintf("port 32122 of data-1 is in use by the cluster in %q: choose other ports than those from 32100 on with --ports", dir))
 	stop(c)
 
 	c, again, err := start(dir, func(cfg *supervisor.Config) { cfg.Datas, cfg.Sessions = 4, 1 })
 	require.NoError(t, err)
-	assert.Equal(t, "127.0.0.1:28425", again["data-4"], "a new one")
+	assert.Equal(t, "127.0.0.1:32125", again["data-4"], "a new one")
 	delete(again, "data-4")
 	delete(at, "session-2")
 	assert.Equal(t, at, again)
@@ -537,7 +537,7 @@ func TestPorts_FolderKeepsThem(t *testing.T) {
 	ln, err := net.Listen("tcp", at["session-1"])
 	require.NoError(t, err)
 	_, _, err = start(dir, nil)
-	assert.ErrorContains(t, err, "port 28403 of session-1 is in use by another program, and clients know the ports that the cluster in "+dir+" has had")
+	assert.ErrorContains(t, err, "port 32103 of session-1 is in use by another program, and clients know the ports that the cluster in "+dir+" has had")
 	require.NoError(t, ln.Close())
 	c, _, err = start(dir, func(cfg *supervisor.Config) { cfg.Ports = base + 100 })
 	require.NoError(t, err)
