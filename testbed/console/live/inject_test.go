@@ -44,6 +44,13 @@ func (g *gate) Do(_ context.Context, a testbed.Action) error {
 	return nil
 }
 
+// keys are those of the holds that last, sorted.
+func (g *gate) keys() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return sortedKeys(g.held)
+}
+
 func (g *gate) Capabilities() *testbed.Capabilities { return &testbed.Capabilities{} }
 
 // holds returns a source that can be acted on, and its cluster.
@@ -127,8 +134,8 @@ func TestInject_HoldsHealsAndKillsInEveryOrder(t *testing.T) {
 						active[a.Key()] = true
 					}
 				}
-				require.Equal(t, sortedKeys(g.held), sortedKeys(active), "%v", done)
-				require.Equal(t, sortedKeys(g.held), s.openHolds(t), "%v", done)
+				require.Equal(t, g.keys(), sortedKeys(active), "%v", done)
+				require.Equal(t, g.keys(), s.openHolds(t), "%v", done)
 			}
 			for _, n := range done {
 				require.NoError(t, acts[n].do(s, t.Context()))
@@ -138,7 +145,7 @@ func TestInject_HoldsHealsAndKillsInEveryOrder(t *testing.T) {
 			}
 			time.Sleep(3 * time.Second)
 			same()
-			assert.Empty(t, g.held)
+			assert.Empty(t, g.keys())
 			s.running.Wait()
 		})
 	}
@@ -162,7 +169,7 @@ func TestInject_OfTwoHoldsAtOnePointTheLaterEndCounts(t *testing.T) {
 				require.NoError(t, s.Inject(hold("meta-1", trace.Landing), time.Duration(seconds)*time.Second))
 				synctest.Wait()
 			}
-			for len(g.held) > 0 {
+			for len(g.keys()) > 0 {
 				time.Sleep(time.Millisecond)
 				synctest.Wait()
 			}
