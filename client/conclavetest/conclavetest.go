@@ -12,10 +12,10 @@
 //
 // A cluster listens on free ports of loopback, needs no token, and has ended, with all
 // its goroutines, when the test's cleanup has; several may run at once. It changes nothing
-// of the process: no signal, no GOGC, no log but that the formatter of logrus's standard
-// logger is wrapped, which leaves out the lines of the embedded server. A node that is down keeps its
-// port (on Linux; elsewhere another program may take it). Time is real: a cluster cannot
-// run in a testing/synctest bubble.
+// of the process: no signal, no GOGC, no log but that formatter and output of logrus's
+// standard logger are wrapped, which leaves out the lines of the embedded server. A node
+// that is down keeps its port (on Linux; elsewhere another program may take it). Time is
+// real: a cluster cannot run in a testing/synctest bubble.
 //
 // # What it costs
 //

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"runtime"
@@ -135,7 +136,7 @@ const (
 // silenceEngine disables the engine's own lines, once and before any server runs. They
 // report every client that disconnects to the process's stderr; this package logs what
 // matters. The engine has no logger of its own but logrus's, which the program may use:
-// only the formatter of its lines is replaced.
+// only its formatter and output are wrapped.
 var silenceEngine sync.Once
 
 // withoutEngine formats no line of the engine.
@@ -150,6 +151,17 @@ func (f withoutEngine) Format(e *logrus.Entry) ([]byte, error) {
 		}
 	}
 	return f.Formatter.Format(e)
+}
+
+// withoutEmpty writes nothing for a line that was not formatted. (In a browser even an
+// empty write leaves the bubble of the simulator.)
+type withoutEmpty struct{ io.Writer }
+
+func (w withoutEmpty) Write(line []byte) (int, error) {
+	if len(line) == 0 {
+		return 0, nil
+	}
+	return w.Writer.Write(line)
 }
 
 // engineInit is held while a server is created, because the engine fills
@@ -167,6 +179,7 @@ func New(cfg Config) (*Server, error) {
 	defer engineInit.Unlock()
 	silenceEngine.Do(func() {
 		logrus.SetFormatter(withoutEngine{logrus.StandardLogger().Formatter})
+		logrus.SetOutput(withoutEmpty{logrus.StandardLogger().Out})
 		vtlog.Error = func(...any) {}
 		vtlog.Errorf = func(format string, args ...any) {
 			if strings.Contains(format, "panic") { // the engine recovers and closes the connection
