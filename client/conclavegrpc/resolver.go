@@ -118,7 +118,7 @@ type names struct {
 	watching sync.WaitGroup
 }
 
-// reportRefusal tells the connection why there is no list yet, if a session has
+// reportRefusal reports to the connection why there is no list yet, if a session has
 // refused the subscription (a token, with client.Config.GiveUp): calls fail with that
 // instead of waiting. Once there is a list, it stays, and the client's log has the rest.
 func (n *names) reportRefusal() {

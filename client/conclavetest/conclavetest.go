@@ -42,7 +42,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +50,7 @@ import (
 	"conclave"
 	"conclave/client"
 	"conclave/internal/inprocess"
+	"conclave/testbed"
 	"conclave/testbed/outside"
 )
 
@@ -194,7 +194,7 @@ func (c *Cluster) KillLeader(t testing.TB) {
 func (c *Cluster) KillSession(t testing.TB, address string) {
 	t.Helper()
 	i := slices.IndexFunc(c.nodes.Names(), func(name string) bool {
-		return strings.HasPrefix(name, "session-") && c.nodes.Address(name) == address
+		return testbed.RoleOf(name) == "session" && c.nodes.Address(name) == address
 	})
 	if i < 0 {
 		t.Fatalf("conclavetest: no session has the address %q: want one of %v", address, c.Addresses())
@@ -214,7 +214,7 @@ func (c *Cluster) Away(t testing.TB, during func()) {
 		<-p.Done()
 		p.Kill()
 	}
-	c.nodes.Process(inprocess.Database).Kill()
+	c.nodes.Process(testbed.Database).Kill()
 	during()
 	c.Restart(t)
 }
@@ -248,7 +248,7 @@ func (c *Cluster) Restart(t testing.TB) {
 // running returns the nodes of a role that run.
 func (c *Cluster) running(role conclave.Role) (out []*inprocess.Process) {
 	for _, name := range c.nodes.Names() {
-		if p := c.nodes.Process(name); strings.HasPrefix(name, string(role)+"-") && p.Running() {
+		if p := c.nodes.Process(name); testbed.RoleOf(name) == string(role) && p.Running() {
 			out = append(out, p)
 		}
 	}

@@ -172,7 +172,7 @@ func (s *runStage) record(r *scenario.Result) error {
 	if r == nil || r.History == nil {
 		return nil
 	}
-	return writePage(filepath.Join(s.dir, "history.txt"), func(to io.Writer) error {
+	return writeFile(filepath.Join(s.dir, "history.txt"), func(to io.Writer) error {
 		w := bufio.NewWriter(to)
 		fmt.Fprintf(w, "%s\n", r.Scenario)
 		for _, e := range r.History.Entries {

@@ -51,7 +51,7 @@ func (a *app) runChaos(ctx context.Context, names []string, attach bool, o chaos
 	all.Wait()
 	err := errors.Join(append(s.broken, s.stopped)...)
 	if o.html != "" && len(s.reports) > 0 {
-		err = errors.Join(err, writePage(o.html, func(w io.Writer) error { return report.WriteHTML(w, s.reports...) }))
+		err = errors.Join(err, writeFile(o.html, func(w io.Writer) error { return report.WriteHTML(w, s.reports...) }))
 	}
 	if len(s.reports) > 0 && o.times*len(names) > 1 && !a.asJSON {
 		s.writeTable(a.stdout)

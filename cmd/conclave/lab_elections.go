@@ -116,7 +116,7 @@ func (a *app) labElections(ctx context.Context, o labElections) (err error) {
 		return err
 	}
 	if o.html != "" {
-		if err := writePage(o.html, report.WriteHTML); err != nil {
+		if err := writeFile(o.html, report.WriteHTML); err != nil {
 			return err
 		}
 	}

@@ -59,7 +59,7 @@ func (a *app) oversell(ctx context.Context, cfg oversell.Config, db, html string
 	if len(report.Ways) > 0 {
 		err = errors.Join(err, a.show(report, func(w io.Writer) { writeOversell(w, report) }))
 		if html != "" {
-			err = errors.Join(err, writePage(html, report.WriteHTML))
+			err = errors.Join(err, writeFile(html, report.WriteHTML))
 		}
 	}
 	if err != nil {

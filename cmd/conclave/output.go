@@ -29,8 +29,8 @@ func (a *app) printJSON(v any) error {
 	return err
 }
 
-// writePage creates a file and writes a report to it.
-func writePage(file string, write func(io.Writer) error) (err error) {
+// writeFile creates a file and writes it.
+func writeFile(file string, write func(io.Writer) error) (err error) {
 	f, err := os.Create(file)
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func writePage(file string, write func(io.Writer) error) (err error) {
 
 // writeReport creates a file with a report as an indented document.
 func writeReport(file string, report any) error {
-	return writePage(file, func(w io.Writer) error {
+	return writeFile(file, func(w io.Writer) error {
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", "  ")
 		return enc.Encode(report)

@@ -16,11 +16,9 @@ import (
 	"conclave/internal/devdb"
 	"conclave/internal/node"
 	"conclave/internal/random"
+	"conclave/testbed"
 	"conclave/testbed/outside"
 )
-
-// Database is the name of the database among those of the nodes.
-const Database = "db"
 
 // Config configures a Cluster.
 type Config struct {
@@ -69,7 +67,7 @@ func New(c Config) (*Cluster, error) {
 	if c.File == "" {
 		out.tables = devdb.NewTables()
 	}
-	out.names = Names(c.Metas, c.Datas, c.Sessions)
+	out.names = slices.Concat([]string{testbed.Database}, testbed.Numbered("meta", c.Metas), testbed.Numbered("data", c.Datas), testbed.Numbered("session", c.Sessions))
 	for _, name := range out.names {
 		h, err := reserve(c.Addresses[name])
 		if err != nil {
@@ -81,27 +79,14 @@ func New(c Config) (*Cluster, error) {
 	return out, nil
 }
 
-// Names returns the names of the database and of the nodes of a cluster of that size.
-func Names(metas, datas, sessions int) []string {
-	names := []string{Database}
-	add := func(role string, n int) {
-		for i := range n {
-			names = append(names, fmt.Sprintf("%s-%d", role, i+1))
-		}
-	}
-	add("meta", metas)
-	add("data", datas)
-	add("session", sessions)
-	return names
-}
-
-// Names returns the names of all nodes and of the database.
+// Names returns the names of the database (testbed.Database) and of all nodes: metas, data
+// nodes, sessions.
 func (c *Cluster) Names() []string { return c.names }
 
 // Addresses returns the addresses of the nodes of a role.
 func (c *Cluster) Addresses(role conclave.Role) (out []string) {
 	for _, name := range c.names {
-		if strings.HasPrefix(name, string(role)+"-") {
+		if testbed.RoleOf(name) == string(role) {
 			out = append(out, c.hosts[name].address)
 		}
 	}
@@ -147,7 +132,7 @@ func (c *Cluster) Start(name string, log hclog.Logger) (*Process, error) {
 
 // server makes the server of a node.
 func (c *Cluster) server(name string, h *host, log hclog.Logger) (Server, error) {
-	if name == Database {
+	if name == testbed.Database {
 		ln, err := h.Listen(context.Background(), "tcp", h.address)
 		if err != nil {
 			return nil, err
@@ -160,14 +145,13 @@ func (c *Cluster) server(name string, h *host, log hclog.Logger) (Server, error)
 		return db, nil
 	}
 	rng := random.New()
-	role, _, _ := strings.Cut(name, "-")
 	return Node{
 		Config: node.Config{
 			Node: conclave.NodeID{Name: name, Incarnation: conclave.NewIncarnation(rng)}, Listen: h.address, Metas: c.Addresses(conclave.RoleMeta),
 			Network: h, Logger: log, Rand: rng, Version: c.config.Version,
 		},
-		Meta: MetaNode{DSN: "root@tcp(" + c.hosts[Database].address + ")/conclave", Slots: Slots, Settle: settle},
-	}.New(conclave.Role(role))
+		Meta: MetaNode{DSN: "root@tcp(" + c.hosts[testbed.Database].address + ")/conclave", Slots: Slots, Settle: settle},
+	}.New(conclave.Role(testbed.RoleOf(name)))
 }
 
 // AwaitReady waits until every node that runs is ready, and every one that was started has

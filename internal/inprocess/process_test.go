@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/internal/cli/clitest"
+	"conclave/testbed"
 )
 
 // server is one whose graceful stop ends when it may.
@@ -98,13 +99,13 @@ func TestMeta_LogsThatItWaitsForItsDatabase(t *testing.T) {
 	defer c.Close()
 	start(t, c)
 	c.Process("meta-1").Kill()
-	c.Process(Database).Kill()
+	c.Process(testbed.Database).Kill()
 	var log clitest.Output
 	p, err := c.Start("meta-1", hclog.New(&hclog.LoggerOptions{Output: &log}))
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return strings.Contains(log.String(), "the database is not there yet") }, time.Minute, time.Millisecond)
 	assert.True(t, p.Running())
-	_, err = c.Start(Database, nil)
+	_, err = c.Start(testbed.Database, nil)
 	require.NoError(t, err)
 	require.NoError(t, c.AwaitReady(t.Context()))
 }
