@@ -26,9 +26,10 @@ PROTOC_GO        := $(shell $(GO) list -m -f '{{.Version}}' google.golang.org/pr
 PROTOC_CONNECT   := $(shell $(GO) list -m -f '{{.Version}}' connectrpc.com/connect 2>/dev/null)
 LINT_VERSION     := v2.15.0
 SBOM_VERSION     := v1.10.0
+NFPM_VERSION     := v2.45.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo play pictures test-browser test-telemetry soak eight test test-slow test-race cross test-all test-long test-hostile test-real test-containers test-compose test-replicated test-zookeeper sim diagram mutate check up down lint generate bench fuzz cover clean
+.PHONY: help build demo play pictures test-browser test-telemetry soak eight test test-slow test-race cross test-all test-long test-hostile test-real test-containers test-compose test-replicated test-zookeeper sim diagram mutate check up down lint generate bench fuzz release test-release cover clean
 .PHONY: need-docker image image-source compose-up compose-demo compose-down
 
 help: ## list the targets
@@ -117,9 +118,10 @@ cross: ## build for Windows what applications import, and for macOS also the pro
 	GOOS=windows $(GO) build ./client ./elector ./elector/termcas ./elector/fence
 	GOOS=darwin GOARCH=arm64 $(GO) build ./client ./elector ./elector/termcas ./elector/fence ./cmd/conclave ./cmd/meta ./cmd/session ./cmd/data
 
-test-long: cross ## the suites that take minutes each: those of test-slow, stories, storms, one seed one trace, fuzz, soak, all programs for macOS, the tree under another path
+test-long: cross ## the suites that take minutes each: those of test-slow, stories, storms, one seed one trace, fuzz, soak, all programs for macOS, the tree under another path, a release twice
 	GOOS=darwin GOARCH=arm64 $(GO) build ./...
 	TEST_ALL=1 $(GO) test -count=1 ./internal/archtest ./internal/devdb ./meta ./session
+	@$(MAKE) --no-print-directory test-release
 	@$(MAKE) --no-print-directory test-slow SLOW_PACKAGES='$(filter-out ./internal/archtest ./meta ./session,$(SLOW_PACKAGES))'
 	$(GO) test -count=1 -run '^TestStories$$' ./testbed/simulated -args -all
 	@for suite in 'sim STORIES=1' 'sim STORIES=1 TRIMMED=1' 'sim SEEDS=2000' 'sim TWICE=20' 'sim RACED=1 SEEDS=50' 'fuzz FUZZTIME=60s' 'soak FOR=5m'; do \
@@ -272,6 +274,19 @@ sbom: $(if $(IMAGE),,build) $(TOOLS)/cyclonedx-gomod-$(SBOM_VERSION) ## lists of
 	  echo "$(BIN)/sbom/$$name.cdx.json: $$(grep -c '"purl"' "$(BIN)/sbom/$$name.cdx.json") modules"; \
 	done
 
+# Of a commit without changes, and of the tag VERSION once there are tags.
+release: $(TOOLS)/cyclonedx-gomod-$(SBOM_VERSION) $(TOOLS)/nfpm-$(NFPM_VERSION) ## what users download, into bin/release/VERSION: VERSION=v0.1.0; archives, Debian packages, lists of modules, checksums
+	@CYCLONEDX='$(TOOLS)/cyclonedx-gomod-$(SBOM_VERSION)' NFPM='$(TOOLS)/nfpm-$(NFPM_VERSION)' \
+	  .ci/release '$(if $(filter command,$(origin VERSION)),$(VERSION))'
+
+# Four programs with the embedded MySQL server, minutes when nothing is compiled: test-long plays
+# it. The clones have no tags, so any version can be tried.
+test-release: ## a release of the last commit, from clones in two folders: the same bytes, and its program works
+	@work=$$(mktemp -d) && trap 'rm -rf "$$work"' EXIT && \
+	for clone in first second/clone; do \
+	  git clone -q --no-tags . "$$work/$$clone" && $(MAKE) --no-print-directory -C "$$work/$$clone" TOOLS='$(TOOLS)' release VERSION=v0.0.0 || exit 1; \
+	done && diff -r "$$work/first/bin/release" "$$work/second/clone/bin/release" && echo 'two clones, one release'
+
 .PHONY: rename
 rename: ## give the module another path: MODULE=github.com/you/conclave
 	@.ci/rename '$(MODULE)'
@@ -305,3 +320,8 @@ $(TOOLS)/generate-$(BUF_VERSION)-$(PROTOC_GO)-$(PROTOC_CONNECT):
 	GOBIN='$(TOOLS)' $(GO) install google.golang.org/protobuf/cmd/protoc-gen-go@$(PROTOC_GO)
 	GOBIN='$(TOOLS)' $(GO) install connectrpc.com/connect/cmd/protoc-gen-connect-go@$(PROTOC_CONNECT)
 	@touch $@
+
+$(TOOLS)/nfpm-$(NFPM_VERSION):
+	@mkdir -p $(TOOLS)
+	GOBIN='$(TOOLS)' $(GO) install github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM_VERSION)
+	@mv '$(TOOLS)/nfpm' $@
