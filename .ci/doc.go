@@ -9,6 +9,8 @@
 //	go-image, mysql-image, zookeeper-image
 //	                  images where no registry can be reached
 //	lib.sh            what these scripts share
+//	release, nfpm.yaml
+//	                  what users download, and its Debian package
 //	rename            gives the module another path
 //
 // # Files, in reading order
