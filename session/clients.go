@@ -2,6 +2,7 @@ package session
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"sync"
@@ -36,12 +37,15 @@ type clients struct {
 	sessions []string        // addresses given to clients
 	next     uint64
 	open     map[*registry.Owner]*connection
-	byNumber map[uint64]*connection // the same
-	broken   []broken               // sorted by the end of their lease
-	removals []removal              // those within the last grace
-	empty    chan struct{}          // closed when open is empty
-	changed  signal.Signal          // broken has grown
-	ran      time.Duration          // how long this process has run, not counting times in which it was suspended
+	polls    map[*registry.Owner]*poll       // requests that wait for lists
+	byNumber map[uint64]*connection          // the same
+	broken   []broken                        // sorted by the end of their lease
+	leased   map[*registry.Owner]*connection // registrants whose lease runs: they are in broken, too, and their requests do not move them there
+	removals []removal                       // those within the last grace
+	empty    chan struct{}                   // closed when open is empty
+	changed  signal.Signal                   // broken has grown
+	ran      time.Duration                   // how long this process has run, not counting times in which it was suspended
+	round    time.Time                       // when the leases were looked at last
 }
 
 type broken struct {
@@ -85,7 +89,7 @@ type removal struct {
 
 func newClients(grace time.Duration) *clients {
 	c := &clients{grace: grace, refusing: "starting", open: map[*registry.Owner]*connection{},
-		byNumber: map[uint64]*connection{}, empty: make(chan struct{}), changed: signal.New()}
+		byNumber: map[uint64]*connection{}, leased: map[*registry.Owner]*connection{}, polls: map[*registry.Owner]*poll{}, round: time.Now(), empty: make(chan struct{}), changed: signal.New()}
 	close(c.empty)
 	return c
 }
@@ -150,9 +154,14 @@ func (c *clients) release(conn *connection, leaves int, left bool, now time.Time
 			b.span = closeSpan(conn.linger, leaves)
 			b.until = now.Add(b.span)
 		}
-		at, _ := slices.BinarySearchFunc(c.broken, b, func(a, b broken) int { return cmp.Or(a.until.Compare(b.until), -1) })
-		c.broken = slices.Insert(c.broken, at, b)
+		c.await(b)
 	}
+}
+
+// await adds a connection whose lease has begun; mu is held.
+func (c *clients) await(b broken) {
+	at, _ := slices.BinarySearchFunc(c.broken, b, func(a, b broken) int { return cmp.Or(a.until.Compare(b.until), -1) })
+	c.broken = slices.Insert(c.broken, at, b)
 }
 
 // find returns the open connection of a client with that number, or nil.
@@ -185,6 +194,8 @@ func (c *clients) push(pushes []registry.Push) {
 	for _, p := range pushes {
 		if conn := c.open[p.To]; conn != nil {
 			conn.out.add(func(o *registry.Outbox) { o.Push(p) })
+		} else if request := c.polls[p.To]; request != nil {
+			request.give(p)
 		}
 	}
 }
@@ -208,8 +219,11 @@ func (c *clients) refused(to *registry.Owner, refusal *wirev1.Refusal) {
 
 func (c *clients) answer(to *registry.Owner, stored []registry.Ack, refused []*wirev1.Refusal) {
 	c.mu.Lock()
-	conn := c.open[to]
+	conn, leased := c.open[to], c.leased[to]
 	c.mu.Unlock()
+	if leased != nil {
+		leased.answered.Notify()
+	}
 	if conn != nil {
 		conn.out.add(func(o *registry.Outbox) { o.Answer(nil, stored, refused) })
 		conn.settled.Set()
@@ -240,6 +254,7 @@ func (c *clients) refuse(why string) {
 func (c *clients) askToMove(reason string) (asked int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.endPolls()
 	for _, conn := range inOrder(c.open) {
 		conn.asked = true
 		conn.out.add(func(o *registry.Outbox) { o.Move, o.MoveTo = reason, "" })
@@ -281,6 +296,13 @@ func (c *clients) advertise(sessions []string) {
 	}
 }
 
+// addresses returns the addresses of the sessions that take clients.
+func (c *clients) addresses() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.sessions)
+}
+
 // none returns a channel that is closed when no client is connected.
 func (c *clients) none() <-chan struct{} {
 	c.mu.Lock()
@@ -304,6 +326,7 @@ func (c *clients) expired(now time.Time) (expired []broken, next time.Time) {
 		n++
 	}
 	expired, c.broken = slices.Clone(c.broken[:n]), c.broken[n:]
+	expired = c.withoutRenewed(expired, now)
 	if len(c.broken) > 0 {
 		next = c.broken[0].until
 	}
@@ -357,7 +380,7 @@ func (c *clients) sortBroken() {
 func (c *clients) addRunTime(ran, late time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ran += ran
+	c.ran, c.round = c.ran+ran, time.Now()
 	if late == 0 {
 		return
 	}
@@ -381,6 +404,7 @@ const renewedFor = 3
 func (c *clients) renew(now time.Time, lease time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.round = time.Now()
 	for i, b := range c.broken {
 		had, span := c.ran-b.ran, min(b.conn.linger, lease)
 		if until := now.Add(span); !b.left && had < renewedFor*span && until.After(b.until) {
@@ -391,16 +415,27 @@ func (c *clients) renew(now time.Time, lease time.Duration) {
 }
 
 // waiting returns the broken connections whose lease still runs, except those
-// whose end was expected.
+// whose end was expected, and registrants that are not late.
 func (c *clients) waiting() (out []broken) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, b := range c.broken {
-		if !b.expected() {
+		if b.conn.leased {
+			b.at, b.asked = b.conn.LastPing(), b.asked || b.conn.asked
+			b.until = later(b.until, b.at.Add(b.conn.linger))
+		}
+		if !b.expected() && !(b.conn.leased && time.Since(b.at) < late(b.conn.linger)) {
 			out = append(out, b)
 		}
 	}
 	return out
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
 }
 
 // removed records that registrations of a client were removed.
@@ -450,6 +485,8 @@ type connection struct {
 	asked           bool                           // asked to move; guarded by clients.mu
 	moved           bool                           // its client reset it without a good-bye, as one does that has moved; set before clients.release
 	closed          bool                           // its end was seen: the client's side closed it soon after a ping; set before clients.release
+	leased          bool                           // it is a registrant: of all this, it has what it owns, since, linger, answered and asked
+	answered        signal.Broadcast               // data has what a registrant has registered, or refuses it
 }
 
 // mayPublish returns why the client may not register, or nil.
@@ -466,3 +503,155 @@ func (c *connection) mayPublish() error {
 
 // clientStream is one Connect call, as the session sees it.
 type clientStream = connect.BidiStream[wirev1.ClientMessage, wirev1.ServerMessage]
+
+// The leases of registrants (registrants.go) are among those of the broken connections.
+
+// renewals is how often one is to be renewed while it runs.
+const renewals = 3
+
+// late returns after which time without a request the client of a registrant counts as
+// lost: it has missed one at least.
+func late(ttl time.Duration) time.Duration { return ttl * (renewals - 1) / renewals }
+
+// lease adds a registrant whose lease begins. The registry's lock is held.
+func (c *clients) lease(conn *connection, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.leased[conn.Owner] = conn
+	c.await(broken{conn: conn, at: now, until: now.Add(conn.linger), ran: c.ran})
+}
+
+// renewLease renews the lease of a registrant, and returns it. It returns nil if that has
+// ended, or had another time to live (0: it stays): then its client comes back as another
+// one, like a client on another connection.
+func (c *clients) renewLease(owner *registry.Owner, ttl time.Duration, now time.Time) *connection {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	conn := c.leased[owner]
+	if conn == nil || ttl != 0 && ttl != conn.linger || !conn.Renew(now, conn.linger) {
+		return nil
+	}
+	conn.asked = false
+	return conn
+}
+
+// leasedBy returns the registrant that is the owner, or nil.
+func (c *clients) leasedBy(owner *registry.Owner) *connection {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.leased[owner]
+}
+
+// expectEnd records that a registrant was refused, so that its end is no evidence of a
+// fault.
+func (c *clients) expectEnd(owner *registry.Owner) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if conn := c.leased[owner]; conn != nil {
+		conn.asked = true
+	}
+}
+
+// refuseRegistrant returns why requests of a client are not taken, or nil: also if this
+// process was suspended until now. What waited in its buffers meanwhile may be older than
+// what its client has done at another session.
+func (c *clients) refuseRegistrant(client string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.whyNot(client); err != nil {
+		return err
+	}
+	if time.Since(c.round) > stalled {
+		return wire.Errorf(wire.CodeUnavailable, "this session was suspended: send the request again")
+	}
+	return nil
+}
+
+// withoutRenewed puts the registrants among the connections whose lease has expired back
+// that were renewed meanwhile, and returns the others; mu is held.
+func (c *clients) withoutRenewed(expired []broken, now time.Time) (out []broken) {
+	for _, b := range expired {
+		if !b.conn.leased {
+			out = append(out, b)
+			continue
+		}
+		last := b.conn.LastPing()
+		if until := last.Add(b.conn.linger); c.leased[b.conn.Owner] != nil && until.After(now) {
+			c.await(broken{conn: b.conn, at: last, until: until, ran: c.ran})
+			continue
+		}
+		delete(c.leased, b.conn.Owner)
+		b.asked = b.conn.asked
+		out = append(out, b)
+	}
+	return out
+}
+
+// poll is a request that waits for lists (polls.go).
+type poll struct {
+	*registry.Owner
+	pushes chan registry.Push // the newest
+	end    chan struct{}      // closed when the session wants its clients to move
+}
+
+// next waits for the next list.
+func (p *poll) next(ctx context.Context) (push registry.Push, err error) {
+	select {
+	case push = <-p.pushes:
+		return push, push.Refusal()
+	default:
+	}
+	select {
+	case push = <-p.pushes:
+		return push, push.Refusal()
+	case <-p.end:
+		return push, wire.Errorf(wire.CodeUnavailable, "this session asks its clients to move to another one")
+	case <-ctx.Done():
+		return push, ctx.Err()
+	}
+}
+
+// ended reports whether the session wants its clients to move.
+func (p *poll) ended() bool {
+	select {
+	case <-p.end:
+		return true
+	default:
+		return false
+	}
+}
+
+// addPoll adds a request that waits for lists, or returns why it is refused.
+func (c *clients) addPoll(p *poll) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.whyNot(p.Client); err != nil {
+		return err
+	}
+	c.polls[p.Owner] = p
+	return nil
+}
+
+func (c *clients) removePoll(p *poll) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.polls, p.Owner)
+}
+
+// give gives a push to the request; it replaces one that was not taken yet. clients.mu is
+// held.
+func (p *poll) give(push registry.Push) {
+	select {
+	case <-p.pushes:
+	default:
+	}
+	p.pushes <- push
+}
+
+// endPolls ends all requests that wait for lists; mu is held.
+func (c *clients) endPolls() {
+	for owner, p := range c.polls {
+		close(p.end)
+		delete(c.polls, owner)
+	}
+}

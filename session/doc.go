@@ -32,6 +32,11 @@
 // another session if this one stops; its end withdraws them, as a good-bye does. A
 // client that moves to another session must break its stream off instead.
 //
+// A client without a stream (registrants.go) is an owner of one registration, whose
+// connection has always just broken: its time to live is the lease, and each of its
+// requests is its coming back. Its versions are its own, as those of any client; one
+// that has none is given the time in microseconds.
+//
 // # The fence
 //
 // A data node that takes over a slot asks every session for its registrations
@@ -125,6 +130,9 @@
 //   - state.go: the loop that applies the cluster's state; are clients taken, or to move?
 //   - admin.go: what operators are shown, and what is measured.
 //   - spread.go: clients move to sessions that have fewer.
+//   - services.go: the paths /v1/services, for programs that send requests and have no stream.
+//   - polls.go: requests that wait for a list are subscriptions.
+//   - registrants.go: registrations by requests, each an owner with a lease.
 //   - stream.go: serves one client's stream: its arrival, its messages, and until when it may be silent.
 //   - subscription.go: subscriptions are taken at a pace, and configuration values are watched.
 //   - publisher.go: registrations are taken, or wait for room, and are answered.

@@ -120,6 +120,7 @@ func (l *leases) expire(expired []broken, now time.Time) {
 			n = l.registry.inParts(b.conn.Owner, func(r *registry.Registry, h *registry.Holdings) (int, bool) { return r.Withdraw(h, partAtOnce) })
 		}
 		n += l.registry.inParts(b.conn.Owner, func(r *registry.Registry, h *registry.Holdings) (int, bool) { return r.Disown(h, why, partAtOnce) })
+		l.registry.do(func(*registry.Registry) { b.conn.End() })
 		if n > 0 {
 			l.expirations.Inc()
 			l.config.Logger.Info("client lease expired", "client", b.conn.Name, "registrations", n, "mass", why == wirev1.Cause_CAUSE_CLIENTS_GONE)

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -85,7 +86,7 @@ func (c *clientService) put(conn *connection, publishers []*wirev1.Publisher) {
 		for _, in := range chunk {
 			err := wire.CheckPublisher(in)
 			if err == nil {
-				err = conn.mayPublish()
+				err = cmp.Or(conn.mayPublish(), notReserved(in.GetId()))
 			}
 			if err != nil {
 				refuse(in.GetId(), err)
@@ -183,6 +184,19 @@ func (m *room) wait(ctx context.Context) error {
 		}
 	}
 	return ctx.Err()
+}
+
+// reserved begins the ids of registrations that are sent by requests.
+const reserved = "request-"
+
+// notReserved returns why a client with a stream may not use a registration id, or nil.
+// Those of registrants can be computed, so they belong to an identity only because no
+// other way leads to them.
+func notReserved(id string) error {
+	if strings.HasPrefix(id, reserved) {
+		return wire.Errorf(wire.CodeForbidden, "registration ids that begin with %q are those of requests", reserved)
+	}
+	return nil
 }
 
 func refusal(id string, err error) *wirev1.Refusal {

@@ -39,6 +39,7 @@ type Server struct {
 	spread   *spread
 	writer   *writer
 	service  *clientService
+	services *services
 }
 
 // New checks the configuration and returns a session. Nothing is opened before
@@ -81,6 +82,11 @@ func (s *Server) connectParts() {
 		arrivals: admit.NewTimed(arrivalPlaces, arrivalLimit), large: admit.New(0, largeSendEach), many: admit.New(max(1, runtime.GOMAXPROCS(0)/2), 0),
 		pace: newPace(), subscriptions: admit.New(intakeAll, intakeEach), watches: watches,
 		wakeWriters: s.nodes.wakeWriters, wakeReaders: s.nodes.wakeReaders, refusals: counters.refusals, unread: counters.unread,
+	}
+	s.services = &services{
+		config: c, intake: admit.New(intakeAll, intakeEach), large: s.service.large, addresses: s.clients.addresses,
+		registrants: &registrants{config: c, registry: s.registry, clients: s.clients, room: room, refusals: counters.refusals, wakeWriters: s.nodes.wakeWriters},
+		polls:       &polls{registry: s.registry, clients: s.clients, pace: s.service.pace, waiting: s.service.subscriptions, wakeReaders: s.nodes.wakeReaders},
 	}
 }
 
@@ -135,7 +141,8 @@ func (s *Server) routes(string) (http.Handler, error) {
 	path, handler := wirev1connect.NewSessionServiceHandler(&sessionService{config: s.config, registry: s.registry, reroute: s.nodes.reroute}, s.HandlerOptions())
 	serve.Mount(r, path, handler)
 	path, handler = wirev1connect.NewClientServiceHandler(s.service, serve.ClientHandlerOptions())
-	serve.Mount(r, path, withRequest(handler, admit.New(intakeAll, intakeEach)))
+	serve.Mount(r, path, withRequest(handler, s.services.intake))
+	s.services.add(r)
 	return r, nil
 }
 

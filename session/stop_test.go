@@ -186,7 +186,7 @@ func TestDrain_OfAllSessionsLeavesThemServing(t *testing.T) {
 // client to move, and all of them once that one has moved.
 func TestEvacuate_AllMoveOnceOneHasMoved(t *testing.T) {
 	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
-		c.fill(8, "svc", "session-1", "session-2")
+		c.fill(16, "svc", "session-1", "session-2")
 		one, two := c.sessions["session-1"].server, c.sessions["session-2"].server
 		here, there := len(c.list(one.Address(), "/v1/clients")), len(c.list(two.Address(), "/v1/clients"))
 		require.Greater(t, here, 2, "clients begin at the first of their sessions")
@@ -196,7 +196,7 @@ func TestEvacuate_AllMoveOnceOneHasMoved(t *testing.T) {
 		c.eventually("one has moved", func() bool { return len(c.list(two.Address(), "/v1/clients")) > there })
 		assert.Less(t, time.Since(cut), 6*time.Second, "a beat after its feeds ended")
 		time.Sleep(time.Second + time.Millisecond)
-		assert.Len(t, c.list(two.Address(), "/v1/clients"), 8)
+		assert.Len(t, c.list(two.Address(), "/v1/clients"), 16)
 		status, reasons := c.get(one.Address(), "/readyz")
 		assert.Equal(t, 503, status)
 		assert.Contains(t, reasons, "it is cut off")

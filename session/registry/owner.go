@@ -44,6 +44,7 @@ type Owner struct {
 	Announced bool   // the client asked for a linger itself: its end is intended
 	Deltas    bool   // the client can apply deltas
 	Parts     bool   // the client can put lists together
+	Takes     int    // bytes that it takes itself, about: charged to it until it has ended
 
 	last     atomic.Pointer[time.Time] // when the last ping of the client arrived; not guarded by the registry's lock
 	until    time.Time                 // of a client that has left as it had announced: the end of its linger
@@ -105,6 +106,7 @@ func (o *Owner) Departed(now time.Time) bool { return now.Before(o.until) }
 func (o *Owner) End() {
 	if o.account != nil && !o.ended {
 		o.account.open--
+		o.charge(-o.Takes)
 	}
 	o.ended = true
 }

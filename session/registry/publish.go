@@ -51,6 +51,16 @@ func (r *Registry) Put(sender *Owner, p *wirev1.Publisher, now time.Time) (store
 	return false, nil
 }
 
+// Find returns what is held under a registration id as it would be sent, its owner, which
+// may be nil, and whether data has it; nil if there is none.
+func (r *Registry) Find(id string) (p *wirev1.Publisher, owner *Owner, stored bool) {
+	reg := r.byID[id]
+	if reg == nil {
+		return nil, nil, false
+	}
+	return reg.message(), reg.owner, !reg.stored.IsZero()
+}
+
 // replace puts reg in the place of old, which may be nil, and queues it.
 func (r *Registry) replace(old, reg *registration, owner *Owner) {
 	if old != nil {

@@ -25,6 +25,23 @@ type Push struct {
 	topic    *topic          // counts what is given to its subscribers
 }
 
+// List returns the list of a push that is no refusal, its name and version, and for how
+// much longer it is marked.
+func (p Push) List() (data conclave.DataInfoID, version int64, l *list.List, unconfirmed time.Duration) {
+	return nameOf(p.datum.message.GetDataInfoId()), p.datum.version(), p.datum.List, p.unconfirmed
+}
+
+// Refusal returns why there is no list, or nil.
+func (p Push) Refusal() error {
+	if p.refusal == nil {
+		return nil
+	}
+	return wire.Errorf(wire.Code(p.refusal.GetCode()), "%s", p.refusal.GetMessage())
+}
+
+// Continues reports whether the subscription has not ended with the refusal.
+func (p Push) Continues() bool { return p.withheld }
+
 // unsent is a list on its way to a subscriber.
 type unsent struct {
 	datum       *datum

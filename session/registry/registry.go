@@ -181,6 +181,7 @@ func (r *Registry) enlist(o *Owner) {
 	}
 	a.open++
 	o.account = a
+	o.charge(o.Takes)
 }
 
 // closeAccounts removes the accounts of addresses that hold nothing here.

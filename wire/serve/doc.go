@@ -2,7 +2,7 @@
 // answer requests. Applications, which only call, do not import it.
 //
 // server.go is the HTTP server of a node's only port, with the paths that all roles
-// serve, and how an error is written as JSON; routes.go is the table of
+// serve; problem.go writes errors as problem details; routes.go is the table of
 // all requests: the right and the roles that each needs, whether it lasts, and whether
 // it is an act; identity.go checks the right, and the role over TLS, reports acts, and
 // refuses what the web pages of others make browsers send; limits.go bounds bodies,

@@ -58,6 +58,12 @@ var routes = map[string]route{
 	"GET /v1/publishers":  {right: rights.Read},
 	"GET /v1/subscribers": {right: rights.Read},
 
+	"PUT /v1/services/{dataId}/registrations/{id}":        {right: rights.Publish},
+	"DELETE /v1/services/{dataId}/registrations/{id}":     {right: rights.Publish},
+	"POST /v1/services/{dataId}/registrations/{id}/renew": {right: rights.Publish, small: true},
+	"GET /v1/services/{dataId}/events":                    {right: rights.Read, lasts: true},
+	"GET /v1/services/{dataId}":                           {right: rights.Read, lasts: true}, // it may wait for a version
+
 	wirev1connect.ClientServiceConnectProcedure: {right: rights.Read, lasts: true}, // registering on it needs publish: see package session
 	wirev1connect.ClientServicePingProcedure:    {right: rights.Read, small: true},
 

@@ -159,7 +159,7 @@ func NewRouter(c RouterConfig) *mux.Router {
 	})
 	r.MethodNotAllowedHandler = http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		e := wire.Errorf(wire.CodeBadRequest, "method %s is not allowed at %s", q.Method, q.URL.Path)
-		writeErrorStatus(w, http.StatusMethodNotAllowed, e)
+		writeErrorStatus(w, http.StatusMethodNotAllowed, e, nil)
 	})
 	return r
 }
@@ -205,25 +205,4 @@ func WriteJSON(w http.ResponseWriter, status int, body any) {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	_ = enc.Encode(body) // an error means that the client has disconnected
-}
-
-// WriteError sends {error:{code, message, details}} with the status of the
-// error's code.
-func WriteError(w http.ResponseWriter, err error) {
-	e, ok := errors.AsType[*wire.Error](err)
-	if !ok {
-		e = wire.Errorf(wire.CodeInternal, "%v", err)
-	}
-	writeErrorStatus(w, e.Status(), e)
-}
-
-func writeErrorStatus(w http.ResponseWriter, status int, e *wire.Error) {
-	details := map[string]any{}
-	if e.Leader != "" {
-		details["leader"], details["address"] = e.Leader, e.Address
-	}
-	if !e.Epoch.IsZero() {
-		details["epoch"] = e.Epoch
-	}
-	WriteJSON(w, status, map[string]any{"error": map[string]any{"code": e.Code, "message": e.Message, "details": details}})
 }

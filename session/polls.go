@@ -1,0 +1,104 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"time"
+
+	"conclave"
+	"conclave/internal/sleep"
+	"conclave/session/registry"
+	"conclave/wire"
+	"conclave/wire/admit"
+	"conclave/wire/rights"
+	"conclave/wire/serve"
+	wirev1 "conclave/wire/v1"
+)
+
+// polls are the requests that wait for lists. Each is a subscription like that of a
+// client with a stream, at the same pace and within the same limits, for as long as the
+// request lasts.
+type polls struct {
+	registry    *locked
+	clients     *clients
+	pace        *pace
+	waiting     *admit.Budget // bytes of those that wait for their turn, by host
+	wakeReaders func()
+}
+
+// seen is what the client of a poll has: what a subscription brings from another
+// session. Its text is the cursor of the version.
+type seen struct {
+	version int64
+	hash    uint64
+	count   uint32
+}
+
+var cursorForm = regexp.MustCompile(`^([0-9]{1,16})-([0-9a-f]{16})-([0-9]{1,9})$`)
+
+// seenOf parses a cursor. "" is that of a client that has nothing.
+func seenOf(text string) (c seen, err error) {
+	if text == "" {
+		return c, nil
+	}
+	parts := cursorForm.FindStringSubmatch(text)
+	if parts == nil {
+		return c, wire.Errorf(wire.CodeBadRequest, "after %.60q is no cursor: send one that this service was answered, or none", text)
+	}
+	c.version, _ = strconv.ParseInt(parts[1], 10, 64)
+	c.hash, _ = strconv.ParseUint(parts[2], 16, 64)
+	count, _ := strconv.ParseUint(parts[3], 10, 32)
+	c.count = uint32(count)
+	return c, nil
+}
+
+func (c seen) String() string { return fmt.Sprintf("%d-%016x-%d", c.version, c.hash, c.count) }
+
+// open subscribes for a request. Call close after it.
+func (s *polls) open(ctx context.Context, r *http.Request, data conclave.DataInfoID, have seen, hold time.Duration) (*poll, error) {
+	identity, _ := rights.Of(r.Context())
+	host := serve.HostOf(r.RemoteAddr)
+	p := &poll{pushes: make(chan registry.Push, 1), end: make(chan struct{}), Owner: &registry.Owner{
+		Client: identity.Name + "@" + host, Name: cut(r.UserAgent(), maxNameBytes), Identity: identity.Name, Address: r.RemoteAddr, Host: host,
+		Parts: true, Takes: ownerBytes,
+	}}
+	if err := s.await(ctx, host); err != nil {
+		return nil, err
+	}
+	if err := s.clients.addPoll(p); err != nil {
+		return nil, err
+	}
+	in := &wirev1.Subscription{Id: "request", DataInfoId: data.String(), Version: have.version, Hash: have.hash, Count: have.count, HoldMs: wire.Ms(hold)}
+	err := with(s.registry, func(reg *registry.Registry) error {
+		pushes, err := reg.Subscribe(p.Owner, in, time.Now())
+		s.clients.push(pushes)
+		return err
+	})
+	if err != nil {
+		s.close(p)
+		return nil, err
+	}
+	s.wakeReaders()
+	return p, nil
+}
+
+// await waits for the turn of a subscription from a host.
+func (s *polls) await(ctx context.Context, host string) error {
+	if !s.waiting.Try(host, ownerBytes) {
+		return wire.Errorf(wire.CodeLimitReached, "too many subscriptions of this address wait")
+	}
+	defer s.waiting.Release(host, ownerBytes)
+	return sleep.For(ctx, s.pace.reserve(host, 1, time.Now()))
+}
+
+// close ends the subscription.
+func (s *polls) close(p *poll) {
+	s.registry.do(func(r *registry.Registry) {
+		r.Release(p.Owner)
+		p.End()
+	})
+	s.clients.removePoll(p)
+}

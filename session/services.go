@@ -1,0 +1,393 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/gorilla/mux"
+
+	"conclave"
+	"conclave/internal/contain"
+	"conclave/session/registry"
+	"conclave/wire"
+	"conclave/wire/admit"
+	"conclave/wire/rights"
+	"conclave/wire/serve"
+)
+
+// services answers the requests below /v1/services, by which programs in any language
+// register, read and watch services without a stream of this protocol (docs/http.md).
+type services struct {
+	config      Config
+	registrants *registrants
+	polls       *polls
+	intake      *admit.Budget // bytes of bodies, by host
+	large       *admit.Budget // bytes of large answers that are being sent, by host
+	addresses   func() []string
+}
+
+// add adds the paths to the router. A name in a path is one segment, in which a slash is
+// %2F, so these paths are matched as they were sent.
+func (s *services) add(r *mux.Router) {
+	r.UseEncodedPath()
+	const registration = "/v1/services/{dataId}/registrations/{id}"
+	for _, x := range []struct {
+		method, path string
+		handle       func(http.ResponseWriter, *http.Request) error
+	}{
+		{http.MethodPut, registration, s.putRegistration},
+		{http.MethodDelete, registration, s.deleteRegistration},
+		{http.MethodPost, registration + "/renew", s.renewRegistration},
+		{http.MethodGet, "/v1/services/{dataId}", s.getService},
+		{http.MethodGet, "/v1/services/{dataId}/events", s.streamService},
+	} {
+		r.Handle(x.path, withRequest(s.answering(x.handle), s.intake)).Methods(x.method)
+	}
+}
+
+// answering answers the error of a handler. A refusal that another session would not
+// give names the others.
+func (s *services) answering(handle func(http.ResponseWriter, *http.Request) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var err error
+		contain.Run(s.config.Logger, func(panicked error) { err = wire.Errorf(wire.CodeInternal, "%v", panicked) }, func() { err = handle(w, r) })
+		var more map[string]any
+		switch wire.CodeOf(err) {
+		case "":
+			if err == nil || r.Context().Err() != nil {
+				return
+			}
+		case wire.CodeUnavailable, wire.CodeLimitReached:
+			w.Header().Set("Retry-After", "1")
+			more = map[string]any{"sessions": s.addresses()}
+		}
+		serve.WriteProblem(w, err, more)
+	})
+}
+
+// registrationIn is the body of a request that registers.
+type registrationIn struct {
+	Values  []string `json:"values"`
+	Version int64    `json:"version"`
+	TTLMs   int64    `json:"ttlMs"`
+}
+
+// registrationOut answers a request for a registration.
+type registrationOut struct {
+	conclave.DataInfoID
+	ID           string   `json:"id"`
+	Version      int64    `json:"version"`
+	Stored       bool     `json:"stored"` // data has it
+	TTLMs        int64    `json:"ttlMs,omitempty"`
+	RenewAfterMs int64    `json:"renewAfterMs,omitempty"`
+	Session      string   `json:"session"`
+	Sessions     []string `json:"sessions"` // the addresses of all that take clients
+}
+
+func (s *services) putRegistration(w http.ResponseWriter, r *http.Request) error {
+	x, err := registrantOf(r)
+	if err != nil {
+		return err
+	}
+	in, err := bodyOf(r)
+	if err != nil {
+		return err
+	}
+	ttl, most := time.Duration(in.TTLMs)*time.Millisecond, registry.FreshFor(s.config.SessionGrace)
+	if in.TTLMs == 0 {
+		ttl = most
+	}
+	if in.TTLMs < 0 || in.TTLMs > wire.Ms(most) || ttl < leastTTL {
+		return wire.Errorf(wire.CodeBadRequest, "ttlMs %d: want %d to %d: two thirds of the session grace, so that no session shows what its client has withdrawn at another one", in.TTLMs, wire.Ms(leastTTL), wire.Ms(most))
+	}
+	if in.Version < 0 {
+		return wire.Errorf(wire.CodeBadRequest, "version %d: want a positive number, or none", in.Version)
+	}
+	if in.Values == nil {
+		return wire.Errorf(wire.CodeBadRequest, `the body has no values: want {"values": ["10.0.0.1:8080"]}`)
+	}
+	out, err := s.registrants.put(r.Context(), x, in.Version, in.Values, ttl)
+	return s.answer(w, x, out, err)
+}
+
+func (s *services) deleteRegistration(w http.ResponseWriter, r *http.Request) error {
+	x, version, err := versionOf(r, false)
+	if err != nil {
+		return err
+	}
+	out, err := s.registrants.withdraw(r.Context(), x, version)
+	out.ttl = 0
+	return s.answer(w, x, out, err)
+}
+
+func (s *services) renewRegistration(w http.ResponseWriter, r *http.Request) error {
+	x, version, err := versionOf(r, true)
+	if err != nil {
+		return err
+	}
+	out, err := s.registrants.renew(r.Context(), x, version)
+	return s.answer(w, x, out, err)
+}
+
+// answer answers that a registration was taken: 200 if data has it, otherwise 202.
+func (s *services) answer(w http.ResponseWriter, x registrant, out registered, err error) error {
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if !out.stored {
+		status = http.StatusAccepted
+	}
+	serve.WriteJSON(w, status, registrationOut{
+		DataInfoID: x.data, ID: x.id, Version: out.version, Stored: out.stored, TTLMs: wire.Ms(out.ttl), RenewAfterMs: wire.Ms(out.ttl / renewals),
+		Session: s.config.Node.Name, Sessions: s.addresses(),
+	})
+	return nil
+}
+
+// registrantOf returns the registration that a request is for.
+func registrantOf(r *http.Request) (x registrant, err error) {
+	if x.data, err = serviceOf(r); err != nil {
+		return x, err
+	}
+	if x.id, err = segment(r, "id"); err != nil {
+		return x, err
+	}
+	if len(x.id) > maxNameBytes || !utf8.ValidString(x.id) || strings.ContainsFunc(x.id, unicode.IsControl) {
+		return x, wire.Errorf(wire.CodeBadRequest, "registration id %.20q: want 1 to %d bytes of UTF-8 without control characters", x.id, maxNameBytes)
+	}
+	identity, _ := rights.Of(r.Context())
+	x.identity, x.address, x.host = identity.Name, r.RemoteAddr, serve.HostOf(r.RemoteAddr)
+	return x, nil
+}
+
+// versionOf returns the registration that a request is for, and ?version=.
+func versionOf(r *http.Request, needed bool) (x registrant, version int64, err error) {
+	if x, err = registrantOf(r); err != nil {
+		return x, 0, err
+	}
+	text := r.URL.Query().Get("version")
+	if text == "" && !needed {
+		return x, 0, nil
+	}
+	if version, err = strconv.ParseInt(text, 10, 64); err != nil || version < 1 || version > conclave.MaxVersion {
+		return x, 0, wire.Errorf(wire.CodeBadRequest, "version %.20q: want the one that the registration was answered", text)
+	}
+	return x, version, nil
+}
+
+// serviceOf returns the name in the path, with ?group= and ?instance=.
+func serviceOf(r *http.Request) (conclave.DataInfoID, error) {
+	dataID, err := segment(r, "dataId")
+	if err != nil {
+		return conclave.DataInfoID{}, err
+	}
+	q := r.URL.Query()
+	data, err := conclave.NewDataInfoID(dataID, q.Get("instance"), q.Get("group"))
+	if err != nil {
+		return data, wire.Errorf(wire.CodeBadRequest, "%v", err)
+	}
+	return data, nil
+}
+
+// segment returns a part of the path as it was before it was escaped.
+func segment(r *http.Request, name string) (string, error) {
+	out, err := url.PathUnescape(mux.Vars(r)[name])
+	if err != nil {
+		return "", wire.Errorf(wire.CodeBadRequest, "%s in the path: %v", name, err)
+	}
+	return out, nil
+}
+
+// mostValues is how many values a body may have: more do not fit into a registration.
+const mostValues = conclave.MaxRequest / 8
+
+// bodyOf reads the body of a request that registers.
+func bodyOf(r *http.Request) (in registrationIn, err error) {
+	body, err := io.ReadAll(r.Body)
+	if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
+		return in, wire.Errorf(wire.CodeTooLarge, "the body has more than %d bytes", large.Limit)
+	}
+	if wire.CodeOf(err) != "" {
+		return in, err
+	}
+	if err != nil {
+		return in, wire.Errorf(wire.CodeBadRequest, "the body did not arrive: %v", err)
+	}
+	if n := strings.Count(string(body), ","); n > mostValues {
+		return in, wire.Errorf(wire.CodeTooLarge, "the body has more than %d values", mostValues)
+	}
+	decoder := json.NewDecoder(strings.NewReader(string(body)))
+	decoder.DisallowUnknownFields()
+	if err = decoder.Decode(&in); err == nil {
+		if _, more := decoder.Token(); !errors.Is(more, io.EOF) {
+			err = errors.New("there is more after it")
+		}
+	}
+	if err != nil {
+		return in, wire.Errorf(wire.CodeBadRequest, `the body is not {"values": [...], "version": N, "ttlMs": N}: %v`, err)
+	}
+	return in, nil
+}
+
+// serviceOut is a service at a version.
+type serviceOut struct {
+	conclave.DataInfoID
+	Version       int64    `json:"version"`
+	Cursor        string   `json:"cursor"` // what ?after= and Last-Event-ID take
+	Values        []string `json:"values"`
+	UnconfirmedMs int64    `json:"unconfirmedMs,omitempty"` // values may be missing that are expected back within this time
+}
+
+// Limits of reads.
+const (
+	readWait   = 5 * time.Second  // for which a read waits for a data node
+	readHold   = time.Second      // for which it waits for values that may be missing
+	pollWait   = 30 * time.Second // for which a request waits for the next version, unless it says so
+	pollMost   = 5 * time.Minute
+	stillThere = 15 * time.Second // between two lines in a stream without events
+)
+
+// getService answers with a service as it is, or, with ?after=CURSOR, when there is
+// another version than that one: 204 if there is none within ?waitMs=.
+func (s *services) getService(w http.ResponseWriter, r *http.Request) error {
+	data, err := serviceOf(r)
+	if err != nil {
+		return err
+	}
+	q := r.URL.Query()
+	have, err := seenOf(q.Get("after"))
+	if err != nil {
+		return err
+	}
+	wait := pollWait
+	switch text := q.Get("waitMs"); {
+	case q.Get("after") == "" && text != "":
+		return wire.Errorf(wire.CodeBadRequest, "waitMs needs after, with the cursor of the version that you have")
+	case text != "":
+		ms, err := strconv.ParseInt(text, 10, 64)
+		if wait = time.Duration(ms) * time.Millisecond; err != nil || ms < 1 || ms > wire.Ms(pollMost) {
+			return wire.Errorf(wire.CodeBadRequest, "waitMs %.20q: want 1 to %d", text, wire.Ms(pollMost))
+		}
+	case q.Get("after") == "":
+		wait = readWait
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), wait)
+	defer cancel()
+	p, err := s.polls.open(ctx, r, data, have, readHold)
+	if err != nil {
+		return s.after(ctx, r, w, q.Get("after") != "", err)
+	}
+	defer s.polls.close(p)
+	push, err := p.next(ctx)
+	if err != nil {
+		return s.after(ctx, r, w, q.Get("after") != "", err)
+	}
+	return s.send(r, w, push, func(out serviceOut) error {
+		serve.WriteJSON(w, http.StatusOK, out)
+		return nil
+	})
+}
+
+// after answers a request whose time has passed.
+func (s *services) after(ctx context.Context, r *http.Request, w http.ResponseWriter, waits bool, err error) error {
+	switch {
+	case r.Context().Err() != nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) || wire.CodeOf(err) != "":
+		return err
+	case waits:
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	return wire.Errorf(wire.CodeUnavailable, "no data node has answered for this service within %s", readWait)
+}
+
+// streamService sends each version of a service as a server-sent event, the first at once
+// unless its cursor is Last-Event-ID (or ?after=).
+func (s *services) streamService(w http.ResponseWriter, r *http.Request) error {
+	data, err := serviceOf(r)
+	if err != nil {
+		return err
+	}
+	have, err := seenOf(cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after")))
+	if err != nil {
+		return err
+	}
+	ctx := r.Context()
+	p, err := s.polls.open(ctx, r, data, have, readHold)
+	if err != nil {
+		return err
+	}
+	defer s.polls.close(p)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	response := http.NewResponseController(w)
+	write := func(text string) error {
+		_ = response.SetWriteDeadline(time.Now().Add(sendLimit))
+		if _, err := io.WriteString(w, text); err != nil {
+			return err
+		}
+		return response.Flush()
+	}
+	for text := ": " + data.DataID + "\n\n"; ; {
+		if write(text) != nil {
+			return nil // the client has disconnected, or does not read
+		}
+		limited, cancel := context.WithTimeout(ctx, stillThere)
+		push, err := p.next(limited)
+		cancel()
+		switch {
+		case ctx.Err() != nil || p.ended():
+			return nil // the client connects again, with the id of the last event
+		case errors.Is(err, context.DeadlineExceeded):
+			text = ": still here\n\n"
+			continue
+		case err != nil:
+			body, _ := json.Marshal(map[string]any{"code": wire.CodeOf(err), "detail": err.Error()}) // of strings
+			if text = fmt.Sprintf("event: problem\ndata: %s\n\n", body); !push.Continues() {
+				_ = write(text) // it is the last
+				return nil
+			}
+			continue
+		}
+		if s.send(r, w, push, func(out serviceOut) error {
+			body, err := json.Marshal(out)
+			if err != nil {
+				return err
+			}
+			return write(fmt.Sprintf("id: %s\nevent: version\ndata: %s\n\n", out.Cursor, body))
+		}) != nil {
+			return nil
+		}
+		text = ""
+	}
+}
+
+// send calls write with a list, in turn with other large ones to the same address. The
+// client has sendLimit to read it.
+func (s *services) send(r *http.Request, w http.ResponseWriter, push registry.Push, write func(serviceOut) error) error {
+	data, version, l, unconfirmed := push.List()
+	if bytes := l.Size(); bytes > largeSend {
+		turn, err := s.large.Wait(r.Context(), serve.HostOf(r.RemoteAddr), bytes)
+		if err != nil {
+			return err
+		}
+		defer turn.Leave()
+	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(sendLimit))
+	out := serviceOut{DataInfoID: data, Version: version, Cursor: seen{version, l.Hash(), uint32(len(l.Values))}.String(), Values: l.Values, UnconfirmedMs: wire.Ms(unconfirmed)}
+	if out.Values == nil {
+		out.Values = []string{}
+	}
+	return write(out)
+}
