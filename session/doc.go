@@ -131,6 +131,7 @@
 //   - admin.go: what operators are shown, and what is measured.
 //   - spread.go: clients move to sessions that have fewer.
 //   - services.go: the paths /v1/services, for programs that send requests and have no stream.
+//   - catalog.go: a list of all services, from the slot leaders.
 //   - polls.go: requests that wait for a list are subscriptions.
 //   - registrants.go: registrations by requests, each an owner with a lease.
 //   - stream.go: serves one client's stream: its arrival, its messages, and until when it may be silent.

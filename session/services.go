@@ -32,6 +32,7 @@ type services struct {
 	config      Config
 	registrants *registrants
 	polls       *polls
+	catalog     *catalog
 	intake      *admit.Budget // bytes of bodies, by host
 	large       *admit.Budget // bytes of large answers that are being sent, by host
 	addresses   func() []string
@@ -49,6 +50,7 @@ func (s *services) add(r *mux.Router) {
 		{http.MethodPut, registration, s.putRegistration},
 		{http.MethodDelete, registration, s.deleteRegistration},
 		{http.MethodPost, registration + "/renew", s.renewRegistration},
+		{http.MethodGet, "/v1/services", s.listServices},
 		{http.MethodGet, "/v1/services/{dataId}", s.getService},
 		{http.MethodGet, "/v1/services/{dataId}/events", s.streamService},
 	} {

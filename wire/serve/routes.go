@@ -62,6 +62,7 @@ var routes = map[string]route{
 	"DELETE /v1/services/{dataId}/registrations/{id}":     {right: rights.Publish},
 	"POST /v1/services/{dataId}/registrations/{id}/renew": {right: rights.Publish, small: true},
 	"GET /v1/services/{dataId}/events":                    {right: rights.Read, lasts: true},
+	"GET /v1/services":                                    {right: rights.Read},
 	"GET /v1/services/{dataId}":                           {right: rights.Read, lasts: true}, // it may wait for a version
 
 	wirev1connect.ClientServiceConnectProcedure: {right: rights.Read, lasts: true}, // registering on it needs publish: see package session
