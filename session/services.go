@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,9 +39,18 @@ type services struct {
 	addresses   func() []string
 }
 
+// openAPI describes these requests (OpenAPI 3.1).
+//
+//go:embed openapi.json
+var openAPI []byte
+
 // add adds the paths to the router. A name in a path is one segment, in which a slash is
 // %2F, so these paths are matched as they were sent.
 func (s *services) add(r *mux.Router) {
+	r.HandleFunc("/v1/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(openAPI) // fails only if the client has disconnected
+	}).Methods(http.MethodGet)
 	r.UseEncodedPath()
 	const registration = "/v1/services/{dataId}/registrations/{id}"
 	for _, x := range []struct {
@@ -275,14 +285,13 @@ func (s *services) getService(w http.ResponseWriter, r *http.Request) error {
 	}
 	wait := pollWait
 	switch text := q.Get("waitMs"); {
-	case q.Get("after") == "" && text != "":
-		return wire.Errorf(wire.CodeBadRequest, "waitMs needs after, with the cursor of the version that you have")
 	case text != "":
 		ms, err := strconv.ParseInt(text, 10, 64)
 		if wait = time.Duration(ms) * time.Millisecond; err != nil || ms < 1 || ms > wire.Ms(pollMost) {
 			return wire.Errorf(wire.CodeBadRequest, "waitMs %.20q: want 1 to %d", text, wire.Ms(pollMost))
 		}
-	case q.Get("after") == "":
+	}
+	if q.Get("after") == "" {
 		wait = readWait
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), wait)

@@ -8,17 +8,24 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/gorillamux"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"conclave"
 	"conclave/session"
 	"conclave/wire"
+	"conclave/wire/serve"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -67,10 +74,68 @@ func (x curl) try(method, session, path, body string) (a answer, err error) {
 	a = answer{status: res.StatusCode, header: res.Header}
 	text, err := io.ReadAll(res.Body)
 	require.NoError(x.c.t, err)
+	x.conforms(res, body, text)
 	if len(text) > 0 {
 		require.NoError(x.c.t, json.Unmarshal(text, &a.doc), "%s", text)
 	}
 	return a, nil
+}
+
+// openAPI is the document that sessions serve.
+var openAPI = sync.OnceValues(func() (routers.Router, error) {
+	doc, err := openapi3.NewLoader().LoadFromFile("openapi.json")
+	if err != nil {
+		return nil, err
+	}
+	if err := doc.Validate(context.Background()); err != nil {
+		return nil, err
+	}
+	return gorillamux.NewRouter(doc)
+})
+
+// conforms checks an answer against the document, and that a request that was carried out
+// is one of the document.
+func (x curl) conforms(res *http.Response, sent string, text []byte) {
+	router, err := openAPI()
+	require.NoError(x.c.t, err)
+	req := res.Request.Clone(x.c.ctx)
+	req.Body = io.NopCloser(strings.NewReader(sent))
+	if sent != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	route, params, err := router.FindRoute(req)
+	if err != nil {
+		assert.GreaterOrEqual(x.c.t, res.StatusCode, 400, "%s %s: %v", req.Method, req.URL, err)
+		return
+	}
+	in := &openapi3filter.RequestValidationInput{Request: req, PathParams: params, Route: route, Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc}}
+	if res.StatusCode < 300 {
+		assert.NoError(x.c.t, openapi3filter.ValidateRequest(x.c.ctx, in))
+	}
+	out := &openapi3filter.ResponseValidationInput{RequestValidationInput: in, Status: res.StatusCode, Header: res.Header, Options: &openapi3filter.Options{IncludeResponseStatus: true}}
+	assert.NoError(x.c.t, openapi3filter.ValidateResponse(x.c.ctx, out.SetBodyBytes(text)), "%s %s: %s", req.Method, req.URL, text)
+}
+
+// Every request of the table is in the document, and no other one; a session serves it
+// without a token.
+func TestOpenAPI_HasEveryPath(t *testing.T) {
+	doc, err := openapi3.NewLoader().LoadFromFile("openapi.json")
+	require.NoError(t, err)
+	require.NoError(t, doc.Validate(t.Context()))
+	var all []string
+	for path, item := range doc.Paths.Map() {
+		for method := range item.Operations() {
+			all = append(all, method+" "+path)
+		}
+	}
+	slices.Sort(all)
+	assert.Equal(t, slices.Sorted(slices.Values(append(serve.Paths("/v1/services"), serve.Paths("/v1/openapi.json")...))), all)
+	bubble(t, 0, 0, func(t *testing.T, c *cluster) {
+		c.startWith(newTokenFile(t), "session-1")
+		a := c.web().do(http.MethodGet, "session-1", "/v1/openapi.json", "")
+		assert.Equal(t, http.StatusOK, a.status)
+		assert.Equal(t, "3.1.0", a.doc["openapi"])
+	})
 }
 
 func (x curl) do(method, session, path, body string) answer {
@@ -332,7 +397,7 @@ func TestServices_BadInputSaysWhatToDo(t *testing.T) {
 			{"DELETE", path + "?version=0", ``, "bad_request", 400},
 			{"DELETE", path + "?version=1", ``, "conflict", 409},
 			{"GET", "/v1/services/svc?after=1", ``, "bad_request", 400},
-			{"GET", "/v1/services/svc?waitMs=5", ``, "bad_request", 400},
+			{"GET", "/v1/services/svc?waitMs=0", ``, "bad_request", 400},
 			{"GET", "/v1/services/svc?after=1-0000000000000001-1&waitMs=x", ``, "bad_request", 400},
 			{"GET", "/v1/services/svc?after=9007199254740991-0000000000000001-1&waitMs=9000", ``, "bad_request", 400},
 			{"GET", "/v1/services/a%00", ``, "bad_request", 400},

@@ -425,7 +425,7 @@ func TestUp_DrawsTokens(t *testing.T) {
 			"PUT /v1/switches/arrange", "DELETE /v1/protection", "POST /v1/leader/resign", "PUT /v1/observers/meta-1", "DELETE /v1/observers/meta-1", "POST /v1/election/quit",
 		},
 		"data":    {"GET /v1/slots", "GET /v1/datums", "GET /v1/stopping", "POST /v1/stopping", "DELETE /v1/stopping", "GET /v1/events"},
-		"session": {"GET /v1/clients", "GET /v1/publishers", "GET /v1/subscribers", "GET /v1/stopping", "POST /v1/stopping", "DELETE /v1/stopping", "GET /v1/events"},
+		"session": {"GET /v1/services", "GET /v1/services/a", "GET /v1/services/a/events", "PUT /v1/services/a/registrations/1", "DELETE /v1/services/a/registrations/1", "POST /v1/services/a/registrations/1/renew", "GET /v1/clients", "GET /v1/publishers", "GET /v1/subscribers", "GET /v1/stopping", "POST /v1/stopping", "DELETE /v1/stopping", "GET /v1/events"},
 	}
 	services := map[string]string{"meta": "MetaService", "data": "DataService", "session": "SessionService"}
 	for _, p := range serve.Procedures() {

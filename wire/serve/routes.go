@@ -42,6 +42,8 @@ var routes = map[string]route{
 	"GET /metrics": {right: rights.Open},
 	"GET /leaderz": {right: rights.Open},
 
+	"GET /v1/openapi.json": {right: rights.Open},
+
 	wirev1connect.NodeServiceHelloProcedure: {right: rights.Open, roles: anyNode},
 
 	"GET /v1/events":      {right: rights.Read, lasts: true},
@@ -136,6 +138,17 @@ func CheckRoutes(h http.Handler) error {
 func Procedures() (out []string) {
 	for key := range routes {
 		if strings.HasPrefix(key, "/") {
+			out = append(out, key)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Paths returns the requests below a path that have a right, "METHOD path", sorted.
+func Paths(below string) (out []string) {
+	for key := range routes {
+		if _, path, ok := strings.Cut(key, " "); ok && strings.HasPrefix(path, below) {
 			out = append(out, key)
 		}
 	}
