@@ -102,9 +102,7 @@ func (c *clients) admit(conn *connection, welcome *wirev1.Welcome) error {
 	if err := c.whyNot(conn.Client); err != nil {
 		return err
 	}
-	if len(c.open) == 0 {
-		c.empty = make(chan struct{})
-	}
+	c.enter()
 	c.next++
 	conn.Number = c.next
 	c.open[conn.Owner], c.byNumber[conn.Number] = conn, conn
@@ -145,9 +143,7 @@ func (c *clients) release(conn *connection, leaves int, left bool, now time.Time
 	if left {
 		conn.Linger(now.Add(conn.linger))
 	}
-	if len(c.open) == 0 {
-		close(c.empty)
-	}
+	c.leave()
 	if leaves > 0 {
 		b := broken{conn: conn, at: now, until: now.Add(conn.linger), asked: conn.asked, left: left, ran: c.ran}
 		if b.seen = conn.closed && !b.expected(); b.seen {
@@ -162,6 +158,20 @@ func (c *clients) release(conn *connection, leaves int, left bool, now time.Time
 func (c *clients) await(b broken) {
 	at, _ := slices.BinarySearchFunc(c.broken, b, func(a, b broken) int { return cmp.Or(a.until.Compare(b.until), -1) })
 	c.broken = slices.Insert(c.broken, at, b)
+}
+
+// enter is called before a client or a request is added, and leave after it was removed;
+// mu is held.
+func (c *clients) enter() {
+	if len(c.open)+len(c.polls) == 0 {
+		c.empty = make(chan struct{})
+	}
+}
+
+func (c *clients) leave() {
+	if len(c.open)+len(c.polls) == 0 {
+		close(c.empty)
+	}
 }
 
 // find returns the open connection of a client with that number, or nil.
@@ -303,7 +313,7 @@ func (c *clients) addresses() []string {
 	return slices.Clone(c.sessions)
 }
 
-// none returns a channel that is closed when no client is connected.
+// none returns a channel that is closed when no client is connected, and no request waits.
 func (c *clients) none() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -528,7 +538,7 @@ func (c *clients) renewLease(owner *registry.Owner, ttl time.Duration, now time.
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	conn := c.leased[owner]
-	if conn == nil || ttl != 0 && ttl != conn.linger || !conn.Renew(now, conn.linger) {
+	if conn == nil || ttl != 0 && ttl != conn.linger || now.Sub(conn.LastPing()) >= conn.linger || !conn.Renew(now, conn.linger) {
 		return nil
 	}
 	conn.asked = false
@@ -567,9 +577,18 @@ func (c *clients) refuseRegistrant(client string) error {
 	return nil
 }
 
+// leasedRound is by how much later the end of a renewed lease may be noticed, so that
+// thousands of registrants do not make as many rounds.
+const leasedRound = 50 * time.Millisecond
+
 // withoutRenewed puts the registrants among the connections whose lease has expired back
 // that were renewed meanwhile, and returns the others; mu is held.
 func (c *clients) withoutRenewed(expired []broken, now time.Time) (out []broken) {
+	defer func() {
+		if len(out) < len(expired) {
+			c.sortBroken()
+		}
+	}()
 	for _, b := range expired {
 		if !b.conn.leased {
 			out = append(out, b)
@@ -577,7 +596,7 @@ func (c *clients) withoutRenewed(expired []broken, now time.Time) (out []broken)
 		}
 		last := b.conn.LastPing()
 		if until := last.Add(b.conn.linger); c.leased[b.conn.Owner] != nil && until.After(now) {
-			c.await(broken{conn: b.conn, at: last, until: until, ran: c.ran})
+			c.broken = append(c.broken, broken{conn: b.conn, at: last, until: until.Truncate(leasedRound).Add(leasedRound), ran: c.ran})
 			continue
 		}
 		delete(c.leased, b.conn.Owner)
@@ -628,6 +647,7 @@ func (c *clients) addPoll(p *poll) error {
 	if err := c.whyNot(p.Client); err != nil {
 		return err
 	}
+	c.enter()
 	c.polls[p.Owner] = p
 	return nil
 }
@@ -636,6 +656,7 @@ func (c *clients) removePoll(p *poll) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.polls, p.Owner)
+	c.leave()
 }
 
 // give gives a push to the request; it replaces one that was not taken yet. clients.mu is
@@ -650,8 +671,9 @@ func (p *poll) give(push registry.Push) {
 
 // endPolls ends all requests that wait for lists; mu is held.
 func (c *clients) endPolls() {
-	for owner, p := range c.polls {
-		close(p.end)
-		delete(c.polls, owner)
+	for _, p := range c.polls {
+		if !p.ended() {
+			close(p.end)
+		}
 	}
 }

@@ -57,7 +57,7 @@ func seenOf(text string) (c seen, err error) {
 
 func (c seen) String() string { return fmt.Sprintf("%d-%016x-%d", c.version, c.hash, c.count) }
 
-// open subscribes for a request. Call close after it.
+// open subscribes for a request, until close is called, after its answer.
 func (s *polls) open(ctx context.Context, r *http.Request, data conclave.DataInfoID, have seen, hold time.Duration) (*poll, error) {
 	identity, _ := rights.Of(r.Context())
 	host := serve.HostOf(r.RemoteAddr)
@@ -78,8 +78,11 @@ func (s *polls) open(ctx context.Context, r *http.Request, data conclave.DataInf
 		return err
 	})
 	if err != nil {
-		s.close(p)
+		s.end(p)
 		return nil, err
+	}
+	if x, ok := r.Context().Value(requestKey{}).(*request); ok {
+		x.poll = p
 	}
 	s.wakeReaders()
 	return p, nil
@@ -94,8 +97,14 @@ func (s *polls) await(ctx context.Context, host string) error {
 	return sleep.For(ctx, s.pace.reserve(host, 1, time.Now()))
 }
 
-// close ends the subscription.
-func (s *polls) close(p *poll) {
+// close ends the subscription of a request, if it has one.
+func (s *polls) close(r *http.Request) {
+	if x, ok := r.Context().Value(requestKey{}).(*request); ok && x.poll != nil {
+		s.end(x.poll)
+	}
+}
+
+func (s *polls) end(p *poll) {
 	s.registry.do(func(r *registry.Registry) {
 		r.Release(p.Owner)
 		p.End()

@@ -175,10 +175,10 @@ func (g *registrants) take(r *registry.Registry, x registrant, ttl time.Duration
 		if p.Version == 0 {
 			p.Version = g.config.Now().UnixMicro()
 		}
-	case p.Withdrawn && have.Withdrawn && have.Version >= p.Version:
-		p.Version = have.Version // it is withdrawn
 	case p.Version == 0:
 		p.Version = max(g.config.Now().UnixMicro(), have.Version+1)
+	case p.Withdrawn && have.Withdrawn && have.Version >= p.Version:
+		p.Version = have.Version // it is withdrawn
 	case p.Version < have.Version:
 		return wire.Errorf(wire.CodeConflict, "registration %q is at version %d, which is above %d", x.id, have.Version, p.Version)
 	case p.Version == have.Version && (have.Withdrawn != p.Withdrawn || !slices.Equal(have.Values, p.Values)):

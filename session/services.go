@@ -72,14 +72,19 @@ func (s *services) add(r *mux.Router) {
 // give names the others.
 func (s *services) answering(handle func(http.ResponseWriter, *http.Request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer s.polls.close(r)
 		var err error
 		contain.Run(s.config.Logger, func(panicked error) { err = wire.Errorf(wire.CodeInternal, "%v", panicked) }, func() { err = handle(w, r) })
 		var more map[string]any
-		switch wire.CodeOf(err) {
-		case "":
-			if err == nil || r.Context().Err() != nil {
-				return
+		if err == nil {
+			return
+		}
+		if wire.CodeOf(err) == "" && r.Context().Err() != nil {
+			if err = context.Cause(r.Context()); wire.CodeOf(err) == "" { // otherwise the token was revoked
+				err = wire.Errorf(wire.CodeUnavailable, "this session ends") // or the client has disconnected
 			}
+		}
+		switch wire.CodeOf(err) {
 		case wire.CodeUnavailable, wire.CodeLimitReached:
 			w.Header().Set("Retry-After", "1")
 			more = map[string]any{"sessions": s.addresses()}
@@ -300,7 +305,6 @@ func (s *services) getService(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return s.after(ctx, r, w, q.Get("after") != "", err)
 	}
-	defer s.polls.close(p)
 	push, err := p.next(ctx)
 	if err != nil {
 		return s.after(ctx, r, w, q.Get("after") != "", err)
@@ -339,7 +343,6 @@ func (s *services) streamService(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	defer s.polls.close(p)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	response := http.NewResponseController(w)

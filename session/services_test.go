@@ -188,7 +188,7 @@ func TestServices_RegisterRenewWithdraw(t *testing.T) {
 		require.Equal(t, http.StatusOK, d.status, "%v", d.doc)
 		assert.Equal(t, true, d.doc["stored"])
 		c.eventually("it is gone", sub.shows())
-		again := web.do(http.MethodDelete, "session-1", registrationPath("svc", "web-1"), "")
+		again := web.do(http.MethodDelete, "session-1", registrationPath("svc", "web-1")+fmt.Sprintf("?version=%d", d.version()-1), "")
 		assert.Equal(t, http.StatusOK, again.status)
 		assert.Equal(t, d.version(), again.version())
 		assert.Equal(t, http.StatusNotFound, web.do(http.MethodPost, "session-1", registrationPath("svc", "web-1")+fmt.Sprintf("/renew?version=%d", b.version()), "").status)
@@ -265,6 +265,13 @@ func TestServices_OtherSessionHidesOlderCopies(t *testing.T) {
 		d = web.do(http.MethodDelete, "session-2", registrationPath("svc", "web-1"), "")
 		require.Equal(t, http.StatusOK, d.status)
 		c.eventually("both are gone", sub.shows())
+		time.Sleep(time.Millisecond)
+		web.put("session-1", "svc", "web-1", "newer")
+		c.eventually("it is back", sub.shows("newer"))
+		time.Sleep(time.Millisecond)
+		d = web.do(http.MethodDelete, "session-2", registrationPath("svc", "web-1"), "") // which has the older tombstone
+		require.Equal(t, http.StatusOK, d.status)
+		c.eventually("all is gone", sub.shows())
 		seen := len(sub.all())
 		time.Sleep(time.Minute)
 		assert.Len(t, sub.all(), seen)
@@ -662,6 +669,27 @@ func TestServices_LongPollIsGuarded(t *testing.T) {
 		} else {
 			assert.Equal(t, http.StatusNoContent, b.status)
 		}
+	})
+}
+
+// What waits ends when its token is revoked.
+func TestServices_WaitsEndWithTheirToken(t *testing.T) {
+	bubble(t, 0, 0, func(t *testing.T, c *cluster) {
+		f := newTokenFile(t)
+		c.startWith(f, "session-1")
+		page := c.web()
+		page.token = "r-token"
+		a := page.do(http.MethodGet, "session-1", "/v1/services/svc", "")
+		answers := make(chan answer, 1)
+		go func() {
+			b, err := page.try(http.MethodGet, "session-1", "/v1/services/svc?waitMs=60000&after="+a.doc["cursor"].(string), "")
+			assert.NoError(t, err)
+			answers <- b
+		}()
+		time.Sleep(time.Second)
+		f.write(strings.Replace(tokenLines, "r-token", "r2-token", 1))
+		b := <-answers
+		assert.Equal(t, http.StatusUnauthorized, b.status, "%v", b.doc)
 	})
 }
 

@@ -50,6 +50,7 @@ type requestKey struct{}
 type request struct {
 	response *http.ResponseController // sets its deadlines
 	body     *incoming
+	poll     *poll // if it waits for a list
 }
 
 // withRequest gives a stream's handler its request.
@@ -57,7 +58,7 @@ func withRequest(next http.Handler, in *admit.Budget) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body := &incoming{ReadCloser: r.Body, intake: in, host: serve.HostOf(r.RemoteAddr)}
 		defer body.handled()
-		r = r.WithContext(context.WithValue(r.Context(), requestKey{}, &request{http.NewResponseController(w), body}))
+		r = r.WithContext(context.WithValue(r.Context(), requestKey{}, &request{response: http.NewResponseController(w), body: body}))
 		r.Body = body
 		next.ServeHTTP(w, r)
 	})
