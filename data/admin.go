@@ -38,7 +38,7 @@ type DatumInfo struct {
 	Slot          int      `json:"slot"`
 	Version       int64    `json:"version"`
 	Publishers    int      `json:"publishers"`
-	Values        []string `json:"values"`
+	Values        []string `json:"values,omitzero"`      // without ?values=false
 	MoreValues    int      `json:"moreValues,omitempty"` // that are not listed, because they are too large
 	UnconfirmedMs int64    `json:"unconfirmedMs,omitempty"`
 }
@@ -101,9 +101,9 @@ func (r *replica) describe(info *SlotInfo) {
 const datumBytes = 4 << 20
 
 // getDatums lists the data that this node serves, of ids that begin with
-// ?prefix=.
+// ?prefix=; with ?values=false without what is registered under them.
 func (s *admin) getDatums(w http.ResponseWriter, req *http.Request) {
-	prefix := req.URL.Query().Get("prefix")
+	prefix, values := req.URL.Query().Get("prefix"), req.URL.Query().Get("values") != "false"
 	serve.WriteList(w, req, serve.List[string, DatumInfo]{
 		Key: func(id string) string { return id },
 		Keys: func(add func(...string)) {
@@ -120,8 +120,12 @@ func (s *admin) getDatums(w http.ResponseWriter, req *http.Request) {
 				if !found || err != nil { // ids are checked before they are stored
 					continue
 				}
-				shown := firstValues(d.Values, datumBytes)
-				out = append(out, DatumInfo{data, r.id, d.Version, d.Publishers, shown, len(d.Values) - len(shown), wire.Ms(d.Unconfirmed)})
+				row := DatumInfo{DataInfoID: data, Slot: r.id, Version: d.Version, Publishers: d.Publishers, UnconfirmedMs: wire.Ms(d.Unconfirmed)}
+				if values {
+					row.Values = append([]string{}, firstValues(d.Values, datumBytes)...)
+					row.MoreValues = len(d.Values) - len(row.Values)
+				}
+				out = append(out, row)
 			}
 			return out
 		},

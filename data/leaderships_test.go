@@ -146,7 +146,7 @@ func (w *leaderships) write(n *leadershipNode, owner conclave.NodeID, id string,
 		w.registered[owner][id] = p
 		b.Puts = []*wirev1.Publisher{p}
 	}
-	access, _ := n.r.write(owner, 0, b, w.now)
+	access, _, _ := n.r.write(owner, 0, b, w.now)
 	require.Equal(w.t, wirev1.Access_ACCESS_ACCEPT, access)
 	if n.id == w.row.Leader && n.r.epoch == w.row.LeaderEpoch {
 		w.written[id] = true

@@ -48,8 +48,8 @@ func (s *service) Write(_ context.Context, req *connect.Request[wirev1.WriteRequ
 	now := time.Now()
 	results := make([]*wirev1.SlotResult, len(replicas))
 	for i, b := range req.Msg.GetBatches() {
-		access, epoch := replicas[i].write(session, req.Msg.GetNumber(), b, now)
-		results[i] = &wirev1.SlotResult{Slot: b.GetSlot(), Access: access, LeaderEpoch: wire.EpochOut(epoch)}
+		access, epoch, hidden := replicas[i].write(session, req.Msg.GetNumber(), b, now)
+		results[i] = &wirev1.SlotResult{Slot: b.GetSlot(), Access: access, LeaderEpoch: wire.EpochOut(epoch), Hidden: hidden}
 		if access == wirev1.Access_ACCESS_ACCEPT {
 			s.notes.metrics.writes.Add(float64(len(b.GetPuts()) + len(b.GetRemovals())))
 		}
@@ -98,16 +98,16 @@ func (s *service) replica(id uint32) (*replica, error) {
 // write applies one batch. It refuses a batch of an older request than one that
 // was accepted: the session may since have withdrawn or replaced what it
 // contains. The session sends what is still valid again, in a new request.
-func (r *replica) write(session conclave.NodeID, number uint64, b *wirev1.SlotBatch, now time.Time) (wirev1.Access, conclave.Epoch) {
+func (r *replica) write(session conclave.NodeID, number uint64, b *wirev1.SlotBatch, now time.Time) (_ wirev1.Access, _ conclave.Epoch, hidden []*wirev1.Hidden) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	access, epoch := r.access(wire.EpochIn(b.GetLeaderEpoch()), true)
 	if access != wirev1.Access_ACCESS_ACCEPT {
-		return access, epoch
+		return access, epoch, nil
 	}
 	if number > 0 {
 		if number < r.numbers[session] {
-			return wirev1.Access_ACCESS_MISMATCH, epoch
+			return wirev1.Access_ACCESS_MISMATCH, epoch, nil
 		}
 		if r.numbers == nil {
 			r.numbers = map[conclave.NodeID]uint64{}
@@ -116,8 +116,12 @@ func (r *replica) write(session conclave.NodeID, number uint64, b *wirev1.SlotBa
 	}
 	for _, p := range b.GetPuts() {
 		c := store.CopyOf(session, p)
-		if !r.store.Write(c, now) {
-			continue // not newer than what is here
+		newer := r.store.Write(c, now)
+		if by := r.store.HiddenBy(c); by > 0 {
+			hidden = append(hidden, &wirev1.Hidden{Id: c.ID, Version: by})
+		}
+		if !newer {
+			continue
 		}
 		r.trace.Claim(trace.Claim{Kind: trace.Stored, Slot: r.id, Epoch: epoch, Peer: session, Subject: c.ID, Key: c.Data, Version: c.Version, Flag: c.Withdrawn})
 	}
@@ -128,7 +132,7 @@ func (r *replica) write(session conclave.NodeID, number uint64, b *wirev1.SlotBa
 	r.repairWith(session)
 	r.wrote(session)
 	r.publish()
-	return access, epoch
+	return access, epoch, hidden
 }
 
 // largestAnswer is the size at which an answer to Fetch is cut; the session

@@ -19,6 +19,7 @@ import (
 	"conclave/session/registry"
 	"conclave/slot"
 	"conclave/wire"
+	"conclave/wire/admit"
 	"conclave/wire/serve"
 )
 
@@ -29,6 +30,7 @@ type catalog struct {
 	token    func(address string) string
 	view     *wire.View
 	registry *locked
+	listings *admit.Budget // pages that are being put together
 }
 
 // serviceRow is a service in a list.
@@ -42,23 +44,31 @@ func (r serviceRow) key() string { return r.String() }
 
 // Limits of a page.
 const (
-	catalogRows  = 1000
-	catalogWait  = 3 * time.Second       // for which it waits until all slots are served
-	catalogPause = 20 * time.Millisecond // between two attempts
+	catalogRows    = 1000
+	catalogAtOnce  = 4                      // pages that are put together at a time
+	catalogWait    = 5 * time.Second        // for which one waits until all slots are served
+	catalogAnswer  = time.Second            // for which it waits for what a data node serves
+	catalogPause   = 250 * time.Millisecond // after the first attempt; each one is twice as long, up to
+	catalogLongest = time.Second
 )
 
 // page returns the services whose dataId begins with prefix, sorted, after the one with
 // a key: limit at most, and whether there are more. A service that has publishers all the
 // time is in one of the pages, whatever moves meanwhile.
 func (c *catalog) page(ctx context.Context, prefix, after string, limit int) (rows []serviceRow, more bool, err error) {
+	if !c.listings.Try("", 1) {
+		return nil, false, wire.Errorf(wire.CodeUnavailable, "%d lists are being put together, which is the limit", catalogAtOnce)
+	}
+	defer c.listings.Release("", 1)
 	ctx, cancel := context.WithTimeout(ctx, catalogWait)
 	defer cancel()
-	for {
+	for pause := time.Duration(0); ; {
 		rows, err = c.ask(ctx, prefix, after, limit+1)
 		if err == nil {
 			break
 		}
-		if sleep.For(ctx, catalogPause) != nil {
+		pause = sleep.Longer(pause, catalogPause, catalogLongest)
+		if sleep.For(ctx, pause) != nil {
 			return nil, false, wire.Errorf(wire.CodeUnavailable, "the list is not complete at present: %v", err)
 		}
 	}
@@ -69,41 +79,63 @@ func (c *catalog) page(ctx context.Context, prefix, after string, limit int) (ro
 
 // ask asks each slot leader for its part of a page. It fails unless each slot was served by
 // the same leader before and after its answer: then the answer has all that is in the slot.
+// While slots are not served, it does not ask for names, which costs data nodes that are
+// taking slots over the most.
 func (c *catalog) ask(ctx context.Context, prefix, after string, limit int) (rows []serviceRow, err error) {
 	leaders := slices.Sorted(maps.Keys(with(c.registry, (*registry.Registry).Leaders)))
-	answers, served := make([][]serviceRow, len(leaders)), make([]map[int]conclave.Epoch, len(leaders))
-	q := url.Values{"prefix": {prefix}, "after": {after}, "limit": {strconv.Itoa(limit)}}
+	before, err := askAll(ctx, leaders, c.serving)
+	if err == nil {
+		err = c.complete(before)
+	}
+	if err != nil {
+		return nil, err
+	}
+	q := url.Values{"prefix": {prefix}, "after": {after}, "limit": {strconv.Itoa(limit)}, "values": {"false"}}
+	answers, err := askAll(ctx, leaders, func(ctx context.Context, address string) (rows []serviceRow, err error) {
+		err = c.get(ctx, address, "/v1/datums?"+q.Encode(), &rows)
+		return rows, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	served, err := askAll(ctx, leaders, c.serving)
+	if err != nil {
+		return nil, err
+	}
+	for i, slots := range served {
+		maps.DeleteFunc(slots, func(id int, epoch conclave.Epoch) bool { return before[i][id] != epoch })
+	}
+	return slices.Concat(answers...), c.complete(served)
+}
+
+// askAll asks all data nodes at the same time, and returns their answers in the order of
+// the addresses.
+func askAll[T any](ctx context.Context, addresses []string, ask func(ctx context.Context, address string) (T, error)) ([]T, error) {
+	out := make([]T, len(addresses))
 	group, ctx := errgroup.WithContext(ctx)
-	for i, address := range leaders {
-		group.Go(func() error {
-			before, err := c.serving(ctx, address)
-			if err == nil {
-				err = c.get(ctx, address, "/v1/datums?"+q.Encode(), &answers[i])
-			}
-			if err == nil {
-				served[i], err = c.serving(ctx, address)
-			}
-			for id, epoch := range served[i] {
-				if before[id] != epoch {
-					delete(served[i], id)
-				}
-			}
+	for i, address := range addresses {
+		group.Go(func() (err error) {
+			out[i], err = ask(ctx, address)
 			return err
 		})
 	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
+	return out, group.Wait()
+}
+
+// complete returns an error that names a slot that is not served, or nil.
+func (c *catalog) complete(served []map[int]conclave.Epoch) error {
 	for id := range c.view.Table().Slots {
 		if !slices.ContainsFunc(served, func(at map[int]conclave.Epoch) bool { _, ok := at[id]; return ok }) {
-			return nil, fmt.Errorf("slot %d is moving", id)
+			return fmt.Errorf("slot %d is moving", id)
 		}
 	}
-	return slices.Concat(answers...), nil
+	return nil
 }
 
 // serving returns the slots that a data node serves, with their leader epochs.
 func (c *catalog) serving(ctx context.Context, address string) (map[int]conclave.Epoch, error) {
+	ctx, cancel := context.WithTimeout(ctx, catalogAnswer)
+	defer cancel()
 	var answer struct {
 		Slots []struct {
 			ID          int

@@ -46,6 +46,7 @@ type clients struct {
 	changed  signal.Signal                   // broken has grown
 	ran      time.Duration                   // how long this process has run, not counting times in which it was suspended
 	round    time.Time                       // when the leases were looked at last
+	resumed  time.Time                       // when that was after a suspension
 }
 
 type broken struct {
@@ -124,7 +125,16 @@ const cutOff = "it is cut off from most data nodes, or was removed from the memb
 // whyNot is refusal with the lock held. A session that is cut off takes back its
 // own clients, which may find no other one, also those that only subscribe.
 func (c *clients) whyNot(client string) error {
-	if c.refusing == "" || c.refusing == cutOff && c.own[client] {
+	if c.refusing == cutOff && c.own[client] {
+		return nil
+	}
+	return c.whyClosed()
+}
+
+// whyClosed returns why no client is taken, or nil; mu is held. Clients that send requests
+// can go to another session with each of them, so none is this session's own.
+func (c *clients) whyClosed() error {
+	if c.refusing == "" {
 		return nil
 	}
 	return wire.Errorf(wire.CodeUnavailable, "this session takes no clients: %s", c.refusing)
@@ -310,7 +320,7 @@ func (c *clients) advertise(sessions []string) {
 func (c *clients) addresses() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clone(c.sessions)
+	return append([]string{}, c.sessions...)
 }
 
 // none returns a channel that is closed when no client is connected, and no request waits.
@@ -414,7 +424,7 @@ const renewedFor = 3
 func (c *clients) renew(now time.Time, lease time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.round = time.Now()
+	c.round, c.resumed = time.Now(), time.Now()
 	for i, b := range c.broken {
 		had, span := c.ran-b.ran, min(b.conn.linger, lease)
 		if until := now.Add(span); !b.left && had < renewedFor*span && until.After(b.until) {
@@ -495,7 +505,8 @@ type connection struct {
 	asked           bool                           // asked to move; guarded by clients.mu
 	moved           bool                           // its client reset it without a good-bye, as one does that has moved; set before clients.release
 	closed          bool                           // its end was seen: the client's side closed it soon after a ping; set before clients.release
-	leased          bool                           // it is a registrant: of all this, it has what it owns, since, linger, answered and asked
+	leased          bool                           // it is a registrant: of all this, it has what it owns, since, linger, asked and the following
+	hiddenBy        int64                          // the version that data has above that of a registrant, or 0; the registry's lock guards it
 	answered        signal.Broadcast               // data has what a registrant has registered, or refuses it
 }
 
@@ -531,18 +542,41 @@ func (c *clients) lease(conn *connection, now time.Time) {
 	c.await(broken{conn: conn, at: now, until: now.Add(conn.linger), ran: c.ran})
 }
 
-// renewLease renews the lease of a registrant, and returns it. It returns nil if that has
-// ended, or had another time to live (0: it stays): then its client comes back as another
-// one, like a client on another connection.
+// renewLease renews the lease of a registrant, with this time to live (0: it stays), and
+// returns it. It returns nil if the lease has ended: then its client comes back as another
+// one, like a client on another connection. The registry's lock is held.
 func (c *clients) renewLease(owner *registry.Owner, ttl time.Duration, now time.Time) *connection {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	conn := c.leased[owner]
-	if conn == nil || ttl != 0 && ttl != conn.linger || now.Sub(conn.LastPing()) >= conn.linger || !conn.Renew(now, conn.linger) {
+	if conn == nil || now.Sub(conn.LastPing()) >= conn.linger || !conn.Renew(now, conn.linger) {
 		return nil
 	}
 	conn.asked = false
+	if before := conn.linger; ttl > 0 {
+		if conn.linger = ttl; ttl < before { // its end would be noticed late
+			at := slices.IndexFunc(c.broken, func(b broken) bool { return b.conn == conn })
+			c.broken[at].until = now.Add(ttl)
+			c.sortBroken()
+		}
+	}
 	return conn
+}
+
+// hidden records what data has answered of registrations that others hide. The registry's
+// lock is held.
+func (c *clients) hidden(r *registry.Registry, by []*wirev1.Hidden) {
+	for _, h := range by {
+		p, owner, _ := r.Find(h.GetId())
+		if conn := c.leasedBy(owner); conn != nil && isHidden(p, h.GetVersion()) {
+			conn.hiddenBy = h.GetVersion()
+		}
+	}
+}
+
+// isHidden reports whether a registration has no effect beside this version of it.
+func isHidden(p *wirev1.Publisher, by int64) bool {
+	return by > p.GetVersion() || p.GetWithdrawn() && by == p.GetVersion()
 }
 
 // leasedBy returns the registrant that is the owner, or nil.
@@ -552,8 +586,8 @@ func (c *clients) leasedBy(owner *registry.Owner) *connection {
 	return c.leased[owner]
 }
 
-// expectEnd records that a registrant was refused, so that its end is no evidence of a
-// fault.
+// expectEnd records that the client of a registrant was sent to another session, so that
+// its end is no evidence of a fault.
 func (c *clients) expectEnd(owner *registry.Owner) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -562,19 +596,18 @@ func (c *clients) expectEnd(owner *registry.Owner) {
 	}
 }
 
-// refuseRegistrant returns why requests of a client are not taken, or nil: also if this
-// process was suspended until now. What waited in its buffers meanwhile may be older than
-// what its client has done at another session.
-func (c *clients) refuseRegistrant(client string) error {
+// refuseRequest returns why requests for registrations are not taken, or nil, and whether
+// their clients are to go to another session. They are not taken for a while after this
+// process was suspended: what waited in its buffers meanwhile may be older than what its
+// client has done at another session. The leases may be looked at before or after that.
+func (c *clients) refuseRequest() (moves bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.whyNot(client); err != nil {
-		return err
+	if time.Since(c.round) > stalled || time.Since(c.resumed) < stalled {
+		return false, wire.Errorf(wire.CodeUnavailable, "this session was suspended: send the request again")
 	}
-	if time.Since(c.round) > stalled {
-		return wire.Errorf(wire.CodeUnavailable, "this session was suspended: send the request again")
-	}
-	return nil
+	err = c.whyClosed()
+	return err != nil, err
 }
 
 // leasedRound is by how much later the end of a renewed lease may be noticed, so that
@@ -644,7 +677,7 @@ func (p *poll) ended() bool {
 func (c *clients) addPoll(p *poll) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.whyNot(p.Client); err != nil {
+	if err := c.whyClosed(); err != nil {
 		return err
 	}
 	c.enter()
@@ -667,6 +700,13 @@ func (p *poll) give(push registry.Push) {
 	default:
 	}
 	p.pushes <- push
+}
+
+// moveRequests ends all requests that wait for lists: their clients go to another session.
+func (c *clients) moveRequests() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.endPolls()
 }
 
 // endPolls ends all requests that wait for lists; mu is held.

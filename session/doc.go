@@ -34,8 +34,10 @@
 //
 // A client without a stream (registrants.go) is an owner of one registration, whose
 // connection has always just broken: its time to live is the lease, and each of its
-// requests is its coming back. Its versions are its own, as those of any client; one
-// that has none is given the time in microseconds.
+// requests is its coming back. Its versions are its own, as those of any client. Data
+// answers a Write with the versions that hide what it has put, so that no registration is
+// reported as stored that no subscriber sees: its client is refused with that version, or
+// given a higher one if it has sent none.
 //
 // # The fence
 //

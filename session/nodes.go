@@ -244,6 +244,7 @@ type receivers interface {
 	push([]registry.Push)
 	stored([]registry.Ack)
 	refused(to *registry.Owner, refusal *wirev1.Refusal)
+	hidden(r *registry.Registry, by []*wirev1.Hidden)
 }
 
 // calls is what the loops of the data nodes share.

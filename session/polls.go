@@ -29,6 +29,9 @@ type polls struct {
 	wakeReaders func()
 }
 
+// readHold is for how long a request waits for values that may be missing.
+const readHold = time.Second
+
 // seen is what the client of a poll has: what a subscription brings from another
 // session. Its text is the cursor of the version.
 type seen struct {
@@ -57,8 +60,17 @@ func seenOf(text string) (c seen, err error) {
 
 func (c seen) String() string { return fmt.Sprintf("%d-%016x-%d", c.version, c.hash, c.count) }
 
+// first subscribes for a request, and returns the first list.
+func (s *polls) first(ctx context.Context, r *http.Request, data conclave.DataInfoID, have seen) (push registry.Push, err error) {
+	p, err := s.open(ctx, r, data, have)
+	if err != nil {
+		return push, err
+	}
+	return p.next(ctx)
+}
+
 // open subscribes for a request, until close is called, after its answer.
-func (s *polls) open(ctx context.Context, r *http.Request, data conclave.DataInfoID, have seen, hold time.Duration) (*poll, error) {
+func (s *polls) open(ctx context.Context, r *http.Request, data conclave.DataInfoID, have seen) (*poll, error) {
 	identity, _ := rights.Of(r.Context())
 	host := serve.HostOf(r.RemoteAddr)
 	p := &poll{pushes: make(chan registry.Push, 1), end: make(chan struct{}), Owner: &registry.Owner{
@@ -69,15 +81,17 @@ func (s *polls) open(ctx context.Context, r *http.Request, data conclave.DataInf
 		return nil, err
 	}
 	if err := s.clients.addPoll(p); err != nil {
+		s.pace.giveBack(host, 1)
 		return nil, err
 	}
-	in := &wirev1.Subscription{Id: "request", DataInfoId: data.String(), Version: have.version, Hash: have.hash, Count: have.count, HoldMs: wire.Ms(hold)}
+	in := &wirev1.Subscription{Id: "request", DataInfoId: data.String(), Version: have.version, Hash: have.hash, Count: have.count, HoldMs: wire.Ms(readHold)}
 	err := with(s.registry, func(reg *registry.Registry) error {
 		pushes, err := reg.Subscribe(p.Owner, in, time.Now())
 		s.clients.push(pushes)
 		return err
 	})
 	if err != nil {
+		s.pace.giveBack(host, 1)
 		s.end(p)
 		return nil, err
 	}
@@ -94,13 +108,30 @@ func (s *polls) await(ctx context.Context, host string) error {
 		return wire.Errorf(wire.CodeLimitReached, "too many subscriptions of this address wait")
 	}
 	defer s.waiting.Release(host, ownerBytes)
-	return sleep.For(ctx, s.pace.reserve(host, 1, time.Now()))
+	err := sleep.For(ctx, s.pace.reserve(host, 1, time.Now()))
+	if err != nil {
+		s.pace.giveBack(host, 1)
+	}
+	return err
+}
+
+// restarts closes a poll that was refused with this error, and reports true, if the reason
+// is a cursor that this cluster cannot have given, as one of before the cluster was created
+// again. The client is then answered as one that has nothing.
+func (s *polls) restarts(r *http.Request, have *seen, err error) bool {
+	if wire.CodeOf(err) != wire.CodeBadRequest || have.version == 0 {
+		return false
+	}
+	s.close(r)
+	*have = seen{}
+	return true
 }
 
 // close ends the subscription of a request, if it has one.
 func (s *polls) close(r *http.Request) {
 	if x, ok := r.Context().Value(requestKey{}).(*request); ok && x.poll != nil {
 		s.end(x.poll)
+		x.poll = nil
 	}
 }
 

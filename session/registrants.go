@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -47,7 +49,7 @@ const (
 	storedWait   = 3 * time.Second // how long an answer waits for data
 	registerWait = 5 * time.Second // how long a new registration waits for room
 	ownerBytes   = 1 << 10         // what a registrant takes beside its registration, about
-	maxSkew      = 24 * time.Hour  // by how much a version may be above the clock
+	maxSkew      = time.Minute     // by how much a version may be above the clock
 )
 
 // registrant names one registration: the identity of the token to whom it belongs, and
@@ -71,15 +73,28 @@ type registered struct {
 	stored  bool
 }
 
+// held is why a version is not taken, or has no effect: the registration has this one.
+type held struct {
+	error
+	version int64
+}
+
+func (h held) Unwrap() error { return h.error }
+
+func heldAt(x registrant, version int64, what string) error {
+	return held{wire.Errorf(wire.CodeConflict, "registration %q is at version %d: %s: send version %d, or none", x.id, version, what, version+1), version}
+}
+
 // put registers values, or renews what is registered: a version that is held already,
-// with the same values, is that registration. With version 0 it chooses a version above
-// what is held. It returns once data has it, or after storedWait.
+// with the same values, is that registration. With version 0 it chooses one above all
+// that this session and data have, if the values are not held already. It returns once
+// data has it, or after storedWait.
 func (g *registrants) put(ctx context.Context, x registrant, version int64, values []string, ttl time.Duration) (registered, error) {
 	return g.send(ctx, x, ttl, &wirev1.Publisher{Version: version, Values: values})
 }
 
 // withdraw leaves a tombstone above the version, also if nothing is held here: another
-// session may have it.
+// session may have it. With version 0 it is above all that this session and data have.
 func (g *registrants) withdraw(ctx context.Context, x registrant, version int64) (registered, error) {
 	if version > 0 {
 		version++
@@ -89,41 +104,49 @@ func (g *registrants) withdraw(ctx context.Context, x registrant, version int64)
 
 // renew renews the lease of a version that is held here. After the end of the lease its
 // client has to register again, since it may have withdrawn at another session what a
-// late request names.
+// late request names. Data is asked each time whether another version hides it.
 func (g *registrants) renew(ctx context.Context, x registrant, version int64) (out registered, err error) {
-	if err := g.refusal(x); err != nil {
+	if err := g.refusal(x, true); err != nil {
 		return out, err
 	}
 	id := x.registrationID()
 	g.registry.do(func(r *registry.Registry) {
+		if err = g.mayTake(ctx); err != nil {
+			return
+		}
 		p, owner, _ := r.Find(id)
 		if p == nil || p.Withdrawn || p.Version != version {
 			err = wire.Errorf(wire.CodeNotFound, "this session does not have version %d of registration %q", version, x.id)
 			return
 		}
-		now := time.Now()
-		conn := g.clients.renewLease(owner, 0, now)
+		conn := g.clients.renewLease(owner, 0, time.Now())
 		if conn == nil {
 			err = wire.Errorf(wire.CodeNotFound, "the lease of registration %q has ended", x.id)
 			return
 		}
 		out.version, out.ttl = version, conn.linger
+		conn.hiddenBy = 0
+		r.Rewrite(id)
 	})
 	if err != nil {
 		return out, err
 	}
-	out.stored, err = g.awaitStored(ctx, id, version)
-	return out, err
+	g.wakeWriters()
+	return g.awaitStored(ctx, x, out)
 }
+
+// mostTries is how often a version is chosen for a request, each above the one that data
+// has named: other requests for the registration may come at the same time.
+const mostTries = 8
 
 // send puts a version of a registration into the session's set. With a ttl of 0 its lease
 // stays as it is.
 func (g *registrants) send(ctx context.Context, x registrant, ttl time.Duration, p *wirev1.Publisher) (out registered, err error) {
-	if err := g.refusal(x); err != nil {
+	if err := g.refusal(x, !p.Withdrawn); err != nil {
 		return out, err
 	}
 	p.Id, p.DataInfoId = x.registrationID(), x.data.String()
-	if err := g.check(p); err != nil {
+	if err := g.check(x, p); err != nil {
 		return out, err
 	}
 	if _, later := g.room.split([]*wirev1.Publisher{p}); len(later) > 0 {
@@ -134,20 +157,31 @@ func (g *registrants) send(ctx context.Context, x registrant, ttl time.Duration,
 			return out, wire.Errorf(wire.CodeUnavailable, "the data nodes have not stored earlier registrations yet")
 		}
 	}
-	g.registry.do(func(r *registry.Registry) { err = g.take(r, x, ttl, p) })
-	if err != nil {
-		g.refusals.Inc()
-		return out, err
+	chosen := p.Version == 0
+	for range mostTries {
+		if chosen {
+			p = &wirev1.Publisher{Id: p.Id, DataInfoId: p.DataInfoId, Values: p.Values, Withdrawn: p.Withdrawn}
+		}
+		g.registry.do(func(r *registry.Registry) { out.ttl, err = g.take(ctx, r, x, ttl, p) })
+		if err != nil {
+			g.refusals.Inc()
+			return out, err
+		}
+		g.wakeWriters()
+		out.version = p.Version
+		if out, err = g.awaitStored(ctx, x, out); !chosen {
+			return out, err
+		}
+		if _, hides := errors.AsType[held](err); !hides {
+			return out, err
+		}
 	}
-	g.wakeWriters()
-	out = registered{version: p.Version, ttl: ttl}
-	out.stored, err = g.awaitStored(ctx, p.Id, p.Version)
-	return out, err
+	return out, wire.Errorf(wire.CodeUnavailable, "others register %q at the same time", x.id)
 }
 
-// check checks what a client sends. A version far above the clock could not be replaced
-// by one that a session chooses.
-func (g *registrants) check(p *wirev1.Publisher) error {
+// check checks what a client sends. A version far above the clock leaves its client no
+// room to go on above it.
+func (g *registrants) check(x registrant, p *wirev1.Publisher) error {
 	chosen := p.Version == 0
 	if chosen {
 		p.Version = 1 // until take chooses it
@@ -155,8 +189,16 @@ func (g *registrants) check(p *wirev1.Publisher) error {
 	if err := wire.CheckPublisher(p); err != nil {
 		return err
 	}
-	if most := g.config.Now().Add(maxSkew).UnixMicro(); p.Version > most {
-		return wire.Errorf(wire.CodeBadRequest, "version %d is above all that a session chooses (%d)", p.Version, most)
+	most := g.config.Now().Add(maxSkew).UnixMicro()
+	g.registry.do(func(r *registry.Registry) { // whose versions may be above this clock
+		have, owner, _ := r.Find(p.Id)
+		most = max(most, have.GetVersion()+1)
+		if conn := g.clients.leasedBy(owner); conn != nil {
+			most = max(most, conn.hiddenBy+1)
+		}
+	})
+	if p.Version > most {
+		return wire.Errorf(wire.CodeBadRequest, "version %d of registration %q: want the time in microseconds, here %d at most, or none", p.Version, x.id, most)
 	}
 	if chosen {
 		p.Version = 0
@@ -164,25 +206,39 @@ func (g *registrants) check(p *wirev1.Publisher) error {
 	return nil
 }
 
-// take registers p, whose version it may have to choose: as the time in microseconds, so
-// that it is above what another session has chosen before, or higher if that is held. The
+// mayTake returns why a request is not carried out now, or nil: it may have waited since
+// refusal. A client that has gone on without the answer may have done other things since.
+// The registry's lock is held.
+func (g *registrants) mayTake(ctx context.Context) error {
+	_, err := g.clients.refuseRequest()
+	return cmp.Or(ctx.Err(), err)
+}
+
+// take registers p, whose version it may have to choose, and returns its time to live. The
 // registry's lock is held.
-func (g *registrants) take(r *registry.Registry, x registrant, ttl time.Duration, p *wirev1.Publisher) error {
+func (g *registrants) take(ctx context.Context, r *registry.Registry, x registrant, ttl time.Duration, p *wirev1.Publisher) (time.Duration, error) {
+	if err := g.mayTake(ctx); err != nil {
+		return 0, err
+	}
 	now := time.Now()
 	have, owner, _ := r.Find(p.Id)
+	hiddenBy := int64(0)
+	if conn := g.clients.leasedBy(owner); conn != nil {
+		hiddenBy = conn.hiddenBy
+	}
+	same := have != nil && have.Withdrawn == p.Withdrawn && slices.Equal(have.Values, p.Values)
 	switch {
-	case have == nil:
-		if p.Version == 0 {
-			p.Version = g.config.Now().UnixMicro()
-		}
+	case p.Version == 0 && same && !isHidden(have, hiddenBy):
+		p.Version = have.Version
 	case p.Version == 0:
-		p.Version = max(g.config.Now().UnixMicro(), have.Version+1)
+		p.Version = max(g.config.Now().UnixMicro(), have.GetVersion()+1, hiddenBy+1)
+	case have == nil:
 	case p.Withdrawn && have.Withdrawn && have.Version >= p.Version:
 		p.Version = have.Version // it is withdrawn
 	case p.Version < have.Version:
-		return wire.Errorf(wire.CodeConflict, "registration %q is at version %d, which is above %d", x.id, have.Version, p.Version)
-	case p.Version == have.Version && (have.Withdrawn != p.Withdrawn || !slices.Equal(have.Values, p.Values)):
-		return wire.Errorf(wire.CodeConflict, "version %d of registration %q has other values", p.Version, x.id)
+		return 0, heldAt(x, max(have.Version, hiddenBy), fmt.Sprintf("that is above %d", p.Version))
+	case p.Version == have.Version && !same:
+		return 0, heldAt(x, max(have.Version, hiddenBy), "it has other values")
 	}
 	conn := g.clients.renewLease(owner, ttl, now)
 	known := conn != nil
@@ -192,55 +248,68 @@ func (g *registrants) take(r *registry.Registry, x registrant, ttl time.Duration
 		}}
 		conn.Renew(now, conn.linger)
 	}
-	if _, err := r.Put(conn.Owner, p, now); err != nil {
+	stored, err := r.Put(conn.Owner, p, now)
+	if err != nil {
 		if !known {
 			conn.End()
 		}
-		return err
+		return 0, err
+	}
+	if conn.hiddenBy = 0; stored {
+		r.Rewrite(p.Id)
 	}
 	if !known {
 		g.clients.lease(conn, now)
 	}
-	return nil
+	return conn.linger, nil
 }
 
-// awaitStored waits until data has a version of a registration, for storedWait.
-func (g *registrants) awaitStored(ctx context.Context, id string, version int64) (stored bool, err error) {
-	limit := time.NewTimer(storedWait)
+// awaitStored waits until data has a version of a registration, for storedWait, but not
+// until the lease is to be renewed. It returns an error if another version hides it.
+func (g *registrants) awaitStored(ctx context.Context, x registrant, out registered) (registered, error) {
+	limit := time.NewTimer(min(storedWait, out.ttl/renewals))
 	defer limit.Stop()
 	for {
 		var answered <-chan struct{}
+		var err error
 		g.registry.do(func(r *registry.Registry) {
-			p, owner, has := r.Find(id)
-			switch conn := g.clients.leasedBy(owner); {
+			p, owner, stored := r.Find(x.registrationID())
+			conn := g.clients.leasedBy(owner)
+			switch {
 			case p == nil:
 				err = wire.Errorf(wire.CodeConflict, "the data nodes refuse the registration, or it was removed meanwhile")
-			case has && p.Version >= version:
-				stored = true
+			case conn != nil && isHidden(p, conn.hiddenBy):
+				err = heldAt(x, conn.hiddenBy, "at another session")
+			case stored && p.Version >= out.version:
+				out.stored = true
 			case conn != nil:
 				answered = conn.answered.Next()
 			}
 		})
-		if stored || err != nil || answered == nil {
-			return stored, err
+		if out.stored || err != nil || answered == nil {
+			return out, err
 		}
 		select {
 		case <-answered:
 		case <-limit.C:
-			return false, nil
+			return out, nil
 		case <-ctx.Done():
-			return false, ctx.Err()
+			return out, ctx.Err()
 		}
 	}
 }
 
-// refusal returns why requests for a registration are not taken, or nil. One that is
-// held here is expected to go then.
-func (g *registrants) refusal(x registrant) error {
-	err := g.clients.refuseRegistrant(x.identity + "@" + x.host)
-	if err != nil {
+// refusal returns why requests for a registration are not taken, or nil. A client that is
+// sent to another session may find none that takes it: while it stays, its lease is
+// renewed.
+func (g *registrants) refusal(x registrant, stays bool) error {
+	moves, err := g.clients.refuseRequest()
+	if moves {
 		g.registry.do(func(r *registry.Registry) {
 			_, owner, _ := r.Find(x.registrationID())
+			if stays {
+				g.clients.renewLease(owner, 0, time.Now())
+			}
 			g.clients.expectEnd(owner)
 		})
 	}

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	_ "embed"
@@ -50,7 +51,7 @@ func (s *services) add(r *mux.Router) {
 	r.HandleFunc("/v1/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(openAPI) // fails only if the client has disconnected
-	}).Methods(http.MethodGet)
+	}).Methods(http.MethodGet, http.MethodHead)
 	r.UseEncodedPath()
 	const registration = "/v1/services/{dataId}/registrations/{id}"
 	for _, x := range []struct {
@@ -64,7 +65,11 @@ func (s *services) add(r *mux.Router) {
 		{http.MethodGet, "/v1/services/{dataId}", s.getService},
 		{http.MethodGet, "/v1/services/{dataId}/events", s.streamService},
 	} {
-		r.Handle(x.path, withRequest(s.answering(x.handle), s.intake)).Methods(x.method)
+		methods := []string{x.method}
+		if x.method == http.MethodGet {
+			methods = append(methods, http.MethodHead)
+		}
+		r.Handle(x.path, withRequest(s.answering(x.handle), s.intake)).Methods(methods...)
 	}
 }
 
@@ -73,6 +78,7 @@ func (s *services) add(r *mux.Router) {
 func (s *services) answering(handle func(http.ResponseWriter, *http.Request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer s.polls.close(r)
+		w.Header().Set("Cache-Control", "no-store")
 		var err error
 		contain.Run(s.config.Logger, func(panicked error) { err = wire.Errorf(wire.CodeInternal, "%v", panicked) }, func() { err = handle(w, r) })
 		var more map[string]any
@@ -88,6 +94,9 @@ func (s *services) answering(handle func(http.ResponseWriter, *http.Request) err
 		case wire.CodeUnavailable, wire.CodeLimitReached:
 			w.Header().Set("Retry-After", "1")
 			more = map[string]any{"sessions": s.addresses()}
+		}
+		if h, ok := errors.AsType[held](err); ok {
+			more = map[string]any{"version": h.version, "remedy": "Send a version above the one that is named, or none."}
 		}
 		serve.WriteProblem(w, err, more)
 	})
@@ -230,8 +239,12 @@ func segment(r *http.Request, name string) (string, error) {
 // mostValues is how many values a body may have: more do not fit into a registration.
 const mostValues = conclave.MaxRequest / 8
 
-// bodyOf reads the body of a request that registers.
+// bodyOf reads the body of a request that registers. Its bytes count for the intake of its
+// address until it is decoded: what the request waits for later holds none of it.
 func bodyOf(r *http.Request) (in registrationIn, err error) {
+	if x, ok := r.Context().Value(requestKey{}).(*request); ok {
+		defer x.body.handled()
+	}
 	body, err := io.ReadAll(r.Body)
 	if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
 		return in, wire.Errorf(wire.CodeTooLarge, "the body has more than %d bytes", large.Limit)
@@ -242,11 +255,10 @@ func bodyOf(r *http.Request) (in registrationIn, err error) {
 	if err != nil {
 		return in, wire.Errorf(wire.CodeBadRequest, "the body did not arrive: %v", err)
 	}
-	if n := strings.Count(string(body), ","); n > mostValues {
+	if n := bytes.Count(body, []byte(",")); n > mostValues {
 		return in, wire.Errorf(wire.CodeTooLarge, "the body has more than %d values", mostValues)
 	}
-	decoder := json.NewDecoder(strings.NewReader(string(body)))
-	decoder.DisallowUnknownFields()
+	decoder := json.NewDecoder(bytes.NewReader(body)) // what it does not know is of a later version of this interface
 	if err = decoder.Decode(&in); err == nil {
 		if _, more := decoder.Token(); !errors.Is(more, io.EOF) {
 			err = errors.New("there is more after it")
@@ -270,7 +282,6 @@ type serviceOut struct {
 // Limits of reads.
 const (
 	readWait   = 5 * time.Second  // for which a read waits for a data node
-	readHold   = time.Second      // for which it waits for values that may be missing
 	pollWait   = 30 * time.Second // for which a request waits for the next version, unless it says so
 	pollMost   = 5 * time.Minute
 	stillThere = 15 * time.Second // between two lines in a stream without events
@@ -301,11 +312,10 @@ func (s *services) getService(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
-	p, err := s.polls.open(ctx, r, data, have, readHold)
-	if err != nil {
-		return s.after(ctx, r, w, q.Get("after") != "", err)
+	push, err := s.polls.first(ctx, r, data, have)
+	if s.polls.restarts(r, &have, err) {
+		push, err = s.polls.first(ctx, r, data, have)
 	}
-	push, err := p.next(ctx)
 	if err != nil {
 		return s.after(ctx, r, w, q.Get("after") != "", err)
 	}
@@ -338,13 +348,18 @@ func (s *services) streamService(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	if r.Method == http.MethodHead {
+		return nil
+	}
 	ctx := r.Context()
-	p, err := s.polls.open(ctx, r, data, have, readHold)
+	p, err := s.polls.open(ctx, r, data, have)
+	if s.polls.restarts(r, &have, err) {
+		p, err = s.polls.open(ctx, r, data, have)
+	}
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-store")
 	response := http.NewResponseController(w)
 	write := func(text string) error {
 		_ = response.SetWriteDeadline(time.Now().Add(sendLimit))
@@ -360,8 +375,14 @@ func (s *services) streamService(w http.ResponseWriter, r *http.Request) error {
 		limited, cancel := context.WithTimeout(ctx, stillThere)
 		push, err := p.next(limited)
 		cancel()
+		if s.polls.restarts(r, &have, err) {
+			if p, err = s.polls.open(ctx, r, data, have); err == nil {
+				text = ""
+				continue
+			}
+		}
 		switch {
-		case ctx.Err() != nil || p.ended():
+		case ctx.Err() != nil || p == nil || p.ended():
 			return nil // the client connects again, with the id of the last event
 		case errors.Is(err, context.DeadlineExceeded):
 			text = ": still here\n\n"
@@ -375,11 +396,12 @@ func (s *services) streamService(w http.ResponseWriter, r *http.Request) error {
 			continue
 		}
 		if s.send(r, w, push, func(out serviceOut) error {
-			body, err := json.Marshal(out)
-			if err != nil {
+			if _, err := fmt.Fprintf(w, "id: %s\nevent: version\ndata: ", out.Cursor); err != nil {
 				return err
 			}
-			return write(fmt.Sprintf("id: %s\nevent: version\ndata: %s\n\n", out.Cursor, body))
+			encoder := json.NewEncoder(w)
+			encoder.SetEscapeHTML(false)
+			return cmp.Or(encoder.Encode(out), write("\n")) // Encode ends the line
 		}) != nil {
 			return nil
 		}
@@ -391,8 +413,8 @@ func (s *services) streamService(w http.ResponseWriter, r *http.Request) error {
 // client has sendLimit to read it.
 func (s *services) send(r *http.Request, w http.ResponseWriter, push registry.Push, write func(serviceOut) error) error {
 	data, version, l, unconfirmed := push.List()
-	if bytes := l.Size(); bytes > largeSend {
-		turn, err := s.large.Wait(r.Context(), serve.HostOf(r.RemoteAddr), bytes)
+	if size := l.Size(); size > largeSend {
+		turn, err := s.large.Wait(r.Context(), serve.HostOf(r.RemoteAddr), size)
 		if err != nil {
 			return err
 		}

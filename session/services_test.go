@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave"
+	"conclave/internal/trace"
 	"conclave/session"
 	"conclave/wire"
 	"conclave/wire/serve"
@@ -278,6 +279,104 @@ func TestServices_OtherSessionHidesOlderCopies(t *testing.T) {
 	})
 }
 
+// Whatever the clocks of two sessions are, a registration that is answered as stored is
+// seen: a version that another one hides is refused, or chosen anew.
+func TestServices_StoredIsNeverHidden(t *testing.T) {
+	path := registrationPath("svc", "web-1")
+	renewed := func(a answer) string { return path + fmt.Sprintf("/renew?version=%d", a.version()) }
+	behind := func(f func(t *testing.T, c *cluster, web curl, sub *history)) func(*testing.T) {
+		return func(t *testing.T) {
+			bubble(t, 2, 0, func(t *testing.T, c *cluster) {
+				for _, name := range []string{"session-1", "session-2"} {
+					c.startSession(name, func(config *session.Config) {
+						if name == "session-2" {
+							config.Now = func() time.Time { return time.Now().Add(-20 * time.Second) }
+						}
+					})
+				}
+				c.settle()
+				f(t, c, c.web(), c.watch(c.client("reader", "session-1"), "svc"))
+			})
+		}
+	}
+	staysSeen := func(t *testing.T, c *cluster, web curl, sub *history, a answer) {
+		t.Helper()
+		require.Equal(t, http.StatusOK, a.status, "%v", a.doc)
+		for range 20 {
+			require.True(t, sub.shows("new")(), "%v", sub.last())
+			time.Sleep(3 * time.Second)
+			b := web.do(http.MethodPost, "session-2", renewed(a), "")
+			require.Equal(t, http.StatusOK, b.status, "%v", b.doc)
+			require.Equal(t, true, b.doc["stored"])
+		}
+	}
+	t.Run("put at both", behind(func(t *testing.T, c *cluster, web curl, sub *history) {
+		a := web.put("session-1", "svc", "web-1", "old")
+		b := web.put("session-2", "svc", "web-1", "new")
+		assert.Greater(t, b.version(), a.version())
+		c.eventually("it is seen", sub.shows("new"))
+		staysSeen(t, c, web, sub, b)
+	}))
+	t.Run("withdrawn at one, put at the other", behind(func(t *testing.T, c *cluster, web curl, sub *history) {
+		web.put("session-2", "svc", "web-1", "new")
+		web.do(http.MethodDelete, "session-1", path, "")
+		c.eventually("it is gone", sub.shows())
+		b := web.put("session-2", "svc", "web-1", "new")
+		c.eventually("it is seen", sub.shows("new"))
+		staysSeen(t, c, web, sub, b)
+	}))
+	t.Run("withdrawn at the one behind", behind(func(t *testing.T, c *cluster, web curl, sub *history) {
+		web.put("session-1", "svc", "web-1", "old")
+		d := web.do(http.MethodDelete, "session-2", path, "")
+		require.Equal(t, true, d.doc["stored"])
+		c.eventually("it is gone", sub.shows())
+	}))
+	t.Run("a late put at the other", behind(func(t *testing.T, c *cluster, web curl, sub *history) {
+		b := web.put("session-2", "svc", "web-1", "new")
+		late := web.put("session-1", "svc", "web-1", "late")
+		for range 7 { // in the end, only a tombstone is left of it
+			time.Sleep(3 * time.Second)
+			x := web.do(http.MethodPut, "session-2", path, fmt.Sprintf(`{"values":["new"],"version":%d}`, b.version()))
+			require.Equal(t, http.StatusConflict, x.status, "%v", x.doc)
+			assert.Equal(t, late.version(), x.version())
+			assert.Contains(t, x.doc["detail"], fmt.Sprint(late.version()+1))
+			x = web.do(http.MethodPost, "session-2", renewed(b), "")
+			require.Equal(t, http.StatusConflict, x.status, "%v", x.doc)
+			assert.Equal(t, late.version(), x.version())
+		}
+		b = web.do(http.MethodPut, "session-2", path, fmt.Sprintf(`{"values":["new"],"version":%d}`, late.version()+1))
+		c.eventually("it is seen", sub.shows("new"))
+		staysSeen(t, c, web, sub, b)
+	}))
+	t.Run("a low version at both", behind(func(t *testing.T, c *cluster, web curl, sub *history) {
+		a := web.put("session-1", "svc", "web-1", "old")
+		for _, at := range []string{"session-1", "session-2"} {
+			x := web.do(http.MethodPut, at, path, fmt.Sprintf(`{"values":["new"],"version":%d}`, a.version()-1))
+			require.Equal(t, http.StatusConflict, x.status, "%v", x.doc)
+			assert.Equal(t, a.version(), x.version())
+			x = web.do(http.MethodDelete, at, path+fmt.Sprintf("?version=%d", a.version()-2), "")
+			require.Equal(t, http.StatusConflict, x.status, "%v", x.doc)
+		}
+		assert.True(t, sub.shows("old")())
+		b := web.do(http.MethodPut, "session-2", path, fmt.Sprintf(`{"values":["new"],"version":%d}`, a.version()+1))
+		c.eventually("it is seen", sub.shows("new"))
+		staysSeen(t, c, web, sub, b)
+	}))
+}
+
+// The same values without a version are the same registration.
+func TestServices_SameValuesAreRenewed(t *testing.T) {
+	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
+		sub, web := c.watch(c.client("reader"), "svc"), c.web()
+		a := web.put("session-1", "svc", "web-1", "a")
+		for range 5 {
+			time.Sleep(8 * time.Second)
+			assert.Equal(t, a.version(), web.put("session-1", "svc", "web-1", "a").version())
+		}
+		assert.True(t, sub.shows("a")())
+	})
+}
+
 // A request that waited in the buffers of a session while its client has withdrawn the
 // registration at another one restores nothing.
 func TestServices_LateRequestsRestoreNothing(t *testing.T) {
@@ -387,6 +486,7 @@ func TestServices_BadInputSaysWhatToDo(t *testing.T) {
 			{"PUT", path, `{"values":["a"],"ttlMs":9223372036854775807}`, "bad_request", 400},
 			{"PUT", path, `{"values":["a"],"version":-1}`, "bad_request", 400},
 			{"PUT", path, `{"values":["a"],"version":9007199254740991}`, "bad_request", 400},
+			{"PUT", path, fmt.Sprintf(`{"values":["a"],"version":%d}`, time.Now().Add(2*time.Minute).UnixMicro()), "bad_request", 400},
 			{"PUT", path, `{"values":["a"],"version":1}`, "conflict", 409},
 			{"PUT", path, fmt.Sprintf(`{"values":["b"],"version":%d}`, a.version()), "conflict", 409},
 			{"PUT", path, `{"values":["` + strings.Repeat("x", conclave.MaxValue+1) + `"]}`, "too_large", 413},
@@ -406,7 +506,6 @@ func TestServices_BadInputSaysWhatToDo(t *testing.T) {
 			{"GET", "/v1/services/svc?after=1", ``, "bad_request", 400},
 			{"GET", "/v1/services/svc?waitMs=0", ``, "bad_request", 400},
 			{"GET", "/v1/services/svc?after=1-0000000000000001-1&waitMs=x", ``, "bad_request", 400},
-			{"GET", "/v1/services/svc?after=9007199254740991-0000000000000001-1&waitMs=9000", ``, "bad_request", 400},
 			{"GET", "/v1/services/a%00", ``, "bad_request", 400},
 			{"GET", "/v1/services/svc?group=a%3Db", ``, "bad_request", 400},
 		} {
@@ -719,6 +818,216 @@ func TestServices_WaitsEndWhenTheSessionStops(t *testing.T) {
 	})
 }
 
+// While its client renews, a registration has one lease, whatever it asks for.
+func TestServices_ChangeOfTTLIsOneLease(t *testing.T) {
+	bubble(t, 1, 0, func(t *testing.T, c *cluster) {
+		c.startSession("session-1", func(config *session.Config) { config.MaxAddressBytes = 20_000 })
+		c.settle()
+		sub, web := c.watch(c.client("reader"), "svc"), c.web()
+		put := func(ttl time.Duration) {
+			t.Helper()
+			a := web.do(http.MethodPut, "session-1", registrationPath("svc", "web-1"), fmt.Sprintf(`{"values":["a"],"ttlMs":%d}`, ttl.Milliseconds()))
+			require.Equal(t, http.StatusOK, a.status, "%v", a.doc)
+			require.EqualValues(t, ttl.Milliseconds(), a.doc["ttlMs"])
+		}
+		for i := range 100 {
+			put(time.Duration(5+i%2) * time.Second)
+		}
+		web.put("session-1", "svc", "web-2", "b") // each lease would count for its address
+		put(10 * time.Second)
+		time.Sleep(8 * time.Second)
+		assert.True(t, slices.Contains(sub.last(), "a"), "a longer one takes effect")
+		start := time.Now()
+		put(2 * time.Second)
+		c.eventually("it is gone", func() bool { return !slices.Contains(sub.last(), "a") })
+		assert.InDelta(t, 2, time.Since(start).Seconds(), 1.1, "a shorter one takes effect")
+	})
+}
+
+// A session that is cut off from the data nodes sends its clients to another one, and what
+// waits there ends. Until a client has found one, its lease is renewed.
+func TestServices_CutOffSessionSendsItsClientsAway(t *testing.T) {
+	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
+		sub, web := c.watch(c.client("reader", "session-2"), "svc"), c.web()
+		a, b := web.put("session-1", "svc", "web-1", "a"), web.put("session-1", "svc", "web-2", "b")
+		c.eventually("they are seen", sub.shows("a", "b"))
+		s := web.stream(t, "session-1", "/v1/services/svc/events", "")
+		s.next()
+		seen := len(sub.all())
+		again := func(session, id, value string, of answer) answer {
+			return web.do(http.MethodPut, session, registrationPath("svc", id), fmt.Sprintf(`{"values":[%q],"version":%d}`, value, of.version()))
+		}
+		c.net.Cut("session-1", "data-1")
+		c.net.Cut("session-1", "data-2")
+		cut := time.Now()
+		refused := answer{}
+		c.eventually("it is refused", func() bool {
+			refused = again("session-1", "web-1", "a", a)
+			if refused.status != http.StatusServiceUnavailable {
+				assert.Equal(t, false, refused.doc["stored"])
+			}
+			return refused.status == http.StatusServiceUnavailable
+		})
+		assert.Less(t, time.Since(cut), 8*time.Second)
+		assert.Equal(t, []any{"session-2:9603"}, refused.doc["sessions"])
+		for open := true; open; {
+			_, open = <-s.events
+		}
+		s.end()
+		require.Equal(t, http.StatusServiceUnavailable, web.do(http.MethodGet, "session-1", "/v1/services/svc", "").status)
+		for range 10 { // one finds the other session, and one does not
+			require.Equal(t, http.StatusOK, again("session-2", "web-1", "a", a).status)
+			require.Equal(t, http.StatusServiceUnavailable, again("session-1", "web-2", "b", b).status)
+			time.Sleep(3 * time.Second)
+		}
+		left := c.list("session-1:9603", "/v1/publishers")
+		assert.Len(t, left, 1, "%v", left)
+		assert.Equal(t, "a", sub.last()[0])
+		for _, d := range sub.all()[seen:] {
+			assert.Contains(t, d.Values, "a")
+		}
+		c.net.Heal("session-1", "data-1")
+		c.net.Heal("session-1", "data-2")
+		c.eventually("it is taken again", func() bool { return again("session-1", "web-2", "b", b).status == http.StatusOK })
+		again("session-2", "web-1", "a", a)
+		c.eventually("both are seen", sub.shows("a", "b"))
+	})
+}
+
+// What waited in the buffers of a session that was suspended is refused, whether its leases
+// are looked at before that or after.
+func TestServices_SuspendedSessionRefusesWhatWaited(t *testing.T) {
+	for name, leasesFirst := range map[string]bool{"leases first": true, "request first": false} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 1, 1, func(t *testing.T, c *cluster) {
+				c.gated("session-2")
+				c.settle()
+				web, path := c.web(), registrationPath("svc", "web-1")
+				a := web.put("session-2", "svc", "web-1", "a")
+				c.gate.Hold("session-2", trace.Leasing)
+				c.net.Pause("session-2")
+				answers := make(chan answer, 2)
+				send := func(method, path, body string) {
+					b, err := web.try(method, "session-2", path, body)
+					assert.NoError(t, err)
+					answers <- b
+				}
+				go send(http.MethodPut, path, `{"values":["late"]}`)
+				go send(http.MethodPost, path+fmt.Sprintf("/renew?version=%d", a.version()), "")
+				time.Sleep(5 * time.Second)
+				if leasesFirst {
+					c.gate.Free("session-2")
+					synctest.Wait()
+				}
+				c.net.Resume("session-2")
+				for range 2 {
+					b := <-answers
+					assert.Equal(t, http.StatusServiceUnavailable, b.status, "%v", b.doc)
+				}
+				c.gate.Free("session-2")
+				c.eventually("requests are taken again", func() bool {
+					b := web.do(http.MethodPut, "session-2", path, `{"values":["a"]}`)
+					return b.status == http.StatusOK && b.version() == a.version()
+				})
+			})
+		})
+	}
+}
+
+// A session that was suspended refuses requests for a while. That their clients fall silent
+// then is evidence of a fault as before.
+func TestServices_SuspensionIsNoReasonToLeave(t *testing.T) {
+	bubble(t, 2, 1, func(t *testing.T, c *cluster) {
+		c.gated("session-2")
+		c.settle()
+		sub := c.watch(c.client("reader", "session-1"), "svc")
+		at := func(i int, a answer) answer {
+			return curl{c: c, host: fmt.Sprint("host-", i)}.do(http.MethodPut, "session-2", registrationPath("svc", fmt.Sprint("web-", i)), fmt.Sprintf(`{"values":["v%d"],"version":%d}`, i, a.version()))
+		}
+		var all []answer
+		for i := range 8 {
+			all = append(all, curl{c: c, host: fmt.Sprint("host-", i)}.put("session-2", "svc", fmt.Sprint("web-", i), fmt.Sprint("v", i)))
+		}
+		c.eventually("they are seen", func() bool { return len(sub.last()) == 8 })
+		c.gate.Hold("session-2", trace.Leasing)
+		c.net.Pause("session-2")
+		time.Sleep(3 * time.Second)
+		c.net.Resume("session-2")
+		for i, a := range all {
+			require.Equal(t, http.StatusServiceUnavailable, at(i, a).status)
+		}
+		c.gate.Free("session-2")
+		time.Sleep(15 * time.Second)
+		for i, a := range all {
+			require.Equal(t, http.StatusOK, at(i, a).status)
+		}
+		time.Sleep(5 * time.Second)
+		full := false
+		for _, d := range sub.all() {
+			full = full || len(d.Values) == 8
+			assert.True(t, !full || len(d.Values) == 8, "%v", sub.all())
+		}
+	})
+}
+
+// A cursor that this cluster cannot have given, as one of before it was created again, is
+// answered with the present list.
+func TestServices_ForeignCursorBeginsAgain(t *testing.T) {
+	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
+		c.published(c.client("writer"), "svc", "a")
+		web := c.web()
+		for _, cursor := range []string{"9007199254740991-0000000000000001-1", "9999999999999999-0000000000000001-1"} {
+			a := web.do(http.MethodGet, "session-1", "/v1/services/svc?waitMs=9000&after="+cursor, "")
+			require.Equal(t, http.StatusOK, a.status, "%v", a.doc)
+			assert.Equal(t, []string{"a"}, a.values())
+			s := web.stream(t, "session-1", "/v1/services/svc/events", cursor)
+			values, id := s.next()
+			assert.Equal(t, []string{"a"}, values)
+			assert.Equal(t, a.doc["cursor"], id)
+			s.end()
+		}
+		c.eventually("nothing is left", func() bool { return len(c.list("session-1:9603", "/v1/subscribers")) == 0 })
+	})
+}
+
+// What HTTP itself asks for: allowed methods, HEAD, the scheme of tokens, no caching.
+func TestServices_PlainHTTP(t *testing.T) {
+	bubble(t, 0, 0, func(t *testing.T, c *cluster) {
+		c.startWith(newTokenFile(t), "session-1")
+		web := c.web()
+		a := web.do(http.MethodGet, "session-1", "/v1/services/svc", "")
+		assert.Equal(t, http.StatusUnauthorized, a.status)
+		assert.Equal(t, "Bearer", a.header.Get("WWW-Authenticate"))
+		web.token = "p-token"
+		for path, allowed := range map[string]string{
+			registrationPath("svc", "a/b"):          "PUT, DELETE",
+			registrationPath("svc", "1") + "/renew": "POST",
+			"/v1/services":                          "GET, HEAD",
+			"/v1/services/" + url.PathEscape("a/b"): "GET, HEAD",
+			"/v1/services/svc/events":               "GET, HEAD",
+		} {
+			res, err := web.request(c.ctx, http.MethodPatch, "session-1", path, "")
+			require.NoError(t, err)
+			res.Body.Close()
+			assert.Equal(t, http.StatusMethodNotAllowed, res.StatusCode, path)
+			assert.Equal(t, allowed, res.Header.Get("Allow"), path)
+		}
+		b := web.put("session-1", "svc", "web-1", "<a&b>")
+		assert.Equal(t, "no-store", b.header.Get("Cache-Control"))
+		for path, kind := range map[string]string{
+			"/v1/openapi.json": "application/json", "/v1/services": "application/json", "/v1/services/svc": "application/json", "/v1/services/svc/events": "text/event-stream",
+		} {
+			res, err := web.request(c.ctx, http.MethodHead, "session-1", path, "")
+			require.NoError(t, err)
+			res.Body.Close()
+			assert.Equal(t, http.StatusOK, res.StatusCode, path)
+			assert.Equal(t, kind, res.Header.Get("Content-Type"), path)
+		}
+		later := web.do(http.MethodPut, "session-1", registrationPath("svc", "web-1"), `{"values":["<a&b>"],"weight":7}`)
+		assert.Equal(t, http.StatusOK, later.status, "a member of a later version: %v", later.doc)
+	})
+}
+
 // names returns the names of all services that begin with a prefix, read in pages.
 func (x curl) names(session, prefix string, limit int, between func()) (names []string) {
 	for path := fmt.Sprintf("/v1/services?prefix=%s&limit=%d", url.QueryEscape(prefix), limit); path != ""; between() {
@@ -773,5 +1082,22 @@ func TestServices_PagesAreComplete(t *testing.T) {
 		kill(c, c.datas["data-1"])
 		kill(c, c.datas["data-2"])
 		assert.Equal(t, http.StatusServiceUnavailable, web.do(http.MethodGet, "session-1", "/v1/services", "").status)
+		start, took := time.Now(), make(chan time.Duration, 6) // a few are put together at a time
+		for range 6 {
+			go func() {
+				a, err := web.try(http.MethodGet, "session-1", "/v1/services", "")
+				assert.NoError(t, err)
+				assert.Equal(t, http.StatusServiceUnavailable, a.status)
+				assert.Equal(t, "1", a.header.Get("Retry-After"))
+				took <- time.Since(start)
+			}()
+		}
+		atOnce := 0
+		for range 6 {
+			if <-took < time.Second {
+				atOnce++
+			}
+		}
+		assert.Equal(t, 2, atOnce)
 	})
 }

@@ -302,6 +302,8 @@ func (d *drain) update() drainState {
 		d.events.Add(wire.Event{Type: "session.open", Text: "takes clients again"})
 		d.log.Info("taking clients again")
 	case evacuates:
+		d.advertise()
+		d.clients.moveRequests()
 		d.events.Add(wire.Event{Type: "session.cutoff", Text: cutOff + ": clients are asked to move"})
 		d.log.Warn("cut off from most data nodes, or removed from the member list: clients are asked to move, and new ones refused")
 	case servesLast:

@@ -184,7 +184,11 @@ func (w *writer) write(ctx context.Context, n *dataNode, req *wirev1.WriteReques
 		}
 		var stored []registry.Ack
 		var counted bool
-		w.registry.do(func(r *registry.Registry) { stored, counted = r.Settle(part, now) })
+		w.registry.do(func(r *registry.Registry) {
+			if stored, counted = r.Settle(part, now); counted {
+				w.clients.hidden(r, result.GetHidden())
+			}
+		})
 		acks = append(acks, stored...)
 		if counted { // otherwise a newer epoch was adopted meanwhile and is tried at once
 			p.succeeded(part.Slot)

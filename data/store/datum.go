@@ -47,6 +47,15 @@ func (r *registration) visible() (values []string, ok bool) {
 	return r.copies[best].values, true
 }
 
+// above returns the version that hides this one, or is seen in spite of a withdrawal, or 0.
+func (r *registration) above(version int64, withdrawn bool) int64 {
+	highest := slices.MaxFunc(r.copies, func(a, b ownerCopy) int { return cmp.Compare(a.version, b.version) }).version
+	if _, seen := r.visible(); withdrawn && seen || !withdrawn && highest > version {
+		return highest
+	}
+	return 0
+}
+
 // of returns the index of an owner's copy, or -1.
 func (r *registration) of(o *ownerSet) int {
 	return slices.IndexFunc(r.copies, func(c ownerCopy) bool { return c.owner == o })

@@ -78,6 +78,14 @@ func (s *Store) Write(c Copy, now time.Time) bool {
 	return s.put(c, now)
 }
 
+// HiddenBy returns the version, live or withdrawn, that hides a copy from subscribers, or 0.
+func (s *Store) HiddenBy(c Copy) int64 {
+	if d, r, at := s.find(c.Key); d != nil && at >= 0 {
+		return r.above(c.Version, c.Withdrawn)
+	}
+	return 0
+}
+
 // noteWrite records that a session has written one of its own copies, or has
 // removed it up to a version.
 func (s *Store) noteWrite(key Key, removed int64) {

@@ -29,6 +29,27 @@ func TestTombstone_HidesLowerCopiesUntilTheyAreGone(t *testing.T) {
 	assert.Empty(t, s.All())
 }
 
+// A put is answered with the version that hides it: a higher one, live or withdrawn. What
+// is withdrawn is hidden by what is seen only.
+func TestHiddenBy_NamesTheHigherVersion(t *testing.T) {
+	s, now := New(time.Second), time.Now()
+	write := func(owner int, version int64, withdrawn bool) int64 {
+		c := CopyOf(testOwners[owner], publisher(testData[0], "r1", version, withdrawn))
+		s.Write(c, now)
+		return s.HiddenBy(c)
+	}
+	assert.Zero(t, write(0, 5, false))
+	assert.Zero(t, write(1, 5, false), "one version has one content")
+	assert.EqualValues(t, 5, write(2, 4, true), "it was withdrawn before it was registered again")
+	assert.EqualValues(t, 5, write(2, 5, true))
+	assert.Zero(t, write(2, 7, true))
+	assert.EqualValues(t, 7, write(0, 6, false))
+	assert.Zero(t, write(1, 6, true), "it is withdrawn")
+	s.Remove(Key{testOwners[2], testData[0], "r1"}, 7, clientGone, now)
+	assert.EqualValues(t, 7, write(0, 6, false), "as what is left of the removed one")
+	assert.Zero(t, write(0, 8, false))
+}
+
 // A follower decides nothing, but keeps no records of deleted copies.
 func TestPrune_FreesDeletedCopies(t *testing.T) {
 	s, now := New(15*time.Second), time.Now()

@@ -61,6 +61,15 @@ func (r *Registry) Find(id string) (p *wirev1.Publisher, owner *Owner, stored bo
 	return reg.message(), reg.owner, !reg.stored.IsZero()
 }
 
+// Rewrite queues what is held under an id again, which is not stored then before data has
+// answered for it once more.
+func (r *Registry) Rewrite(id string) {
+	if reg := r.byID[id]; reg != nil && reg.slot.pending[id] == nil {
+		reg.setStored(conclave.Epoch{})
+		reg.slot.enqueue(putOf(reg, repeated))
+	}
+}
+
 // replace puts reg in the place of old, which may be nil, and queues it.
 func (r *Registry) replace(old, reg *registration, owner *Owner) {
 	if old != nil {

@@ -137,7 +137,7 @@ func limitReads() mux.MiddlewareFunc {
 	places := admit.New(readsAtOnce, 0)
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method != http.MethodGet || !strings.HasPrefix(r.URL.Path, "/v1/") || routeOf(r).lasts {
+			if methodOf(r.Method) != http.MethodGet || !strings.HasPrefix(r.URL.Path, "/v1/") || routeOf(r).lasts {
 				next.ServeHTTP(w, r)
 				return
 			}

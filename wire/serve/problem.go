@@ -56,6 +56,9 @@ func writeErrorStatus(w http.ResponseWriter, status int, e *wire.Error, more map
 		"error": map[string]any{"code": e.Code, "message": e.Message, "details": details},
 	}
 	maps.Copy(problem, more)
+	if status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
 	enc := json.NewEncoder(w)

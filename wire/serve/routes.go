@@ -126,7 +126,7 @@ func CheckRoutes(h http.Handler) error {
 			return fmt.Errorf("no right is set for the service %s: add its procedures to the table", template)
 		}
 		for _, m := range methods {
-			if _, ok := routes[m+" "+template]; !ok {
+			if _, ok := routes[methodOf(m)+" "+template]; !ok {
 				return fmt.Errorf("no right is set for %s %s: add it to the table", m, template)
 			}
 		}
@@ -175,5 +175,14 @@ func keyOf(r *http.Request) string {
 	if err != nil {
 		return ""
 	}
-	return r.Method + " " + template
+	return methodOf(r.Method) + " " + template
+}
+
+// methodOf returns the method under which a request is in the table: HEAD is a GET whose
+// answer has no body.
+func methodOf(method string) string {
+	if method == http.MethodHead {
+		return http.MethodGet
+	}
+	return method
 }

@@ -8,6 +8,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -158,10 +159,24 @@ func NewRouter(c RouterConfig) *mux.Router {
 		WriteError(w, wire.Errorf(wire.CodeNotFound, "no such path: %s", q.URL.Path))
 	})
 	r.MethodNotAllowedHandler = http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		e := wire.Errorf(wire.CodeBadRequest, "method %s is not allowed at %s", q.Method, q.URL.Path)
+		allowed := strings.Join(methodsAt(r, q), ", ")
+		w.Header().Set("Allow", allowed)
+		e := wire.Errorf(wire.CodeBadRequest, "method %s is not allowed at %s: want %s", q.Method, q.URL.Path, allowed)
 		writeErrorStatus(w, http.StatusMethodNotAllowed, e, nil)
 	})
 	return r
+}
+
+// methodsAt returns the methods that the router has for the path of a request.
+func methodsAt(r *mux.Router, q *http.Request) (out []string) {
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPost, http.MethodDelete} {
+		other, match := *q, mux.RouteMatch{}
+		other.Method = method
+		if r.Match(&other, &match) && match.MatchErr == nil {
+			out = append(out, method)
+		}
+	}
+	return out
 }
 
 // Mount adds a Connect service, as returned by its generated constructor, to

@@ -333,6 +333,7 @@ type SlotResult struct {
 	Slot          uint32                 `protobuf:"varint,1,opt,name=slot,proto3" json:"slot,omitempty"`
 	Access        Access                 `protobuf:"varint,2,opt,name=access,proto3,enum=conclave.v1.Access" json:"access,omitempty"`
 	LeaderEpoch   *Epoch                 `protobuf:"bytes,3,opt,name=leader_epoch,json=leaderEpoch,proto3" json:"leader_epoch,omitempty"` // the answering node's
+	Hidden        []*Hidden              `protobuf:"bytes,4,rep,name=hidden,proto3" json:"hidden,omitempty"`                              // puts of the batch of which subscribers see nothing
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -388,6 +389,68 @@ func (x *SlotResult) GetLeaderEpoch() *Epoch {
 	return nil
 }
 
+func (x *SlotResult) GetHidden() []*Hidden {
+	if x != nil {
+		return x.Hidden
+	}
+	return nil
+}
+
+// Hidden names a put that was stored, and that another session's copy hides: the
+// registration has this version there, or was withdrawn at it. A put of a higher
+// version is seen.
+type Hidden struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Version       int64                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Hidden) Reset() {
+	*x = Hidden{}
+	mi := &file_wire_v1_data_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Hidden) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Hidden) ProtoMessage() {}
+
+func (x *Hidden) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_v1_data_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Hidden.ProtoReflect.Descriptor instead.
+func (*Hidden) Descriptor() ([]byte, []int) {
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Hidden) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Hidden) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
 type FetchRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       *Node                  `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
@@ -398,7 +461,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_wire_v1_data_proto_msgTypes[5]
+	mi := &file_wire_v1_data_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -410,7 +473,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[5]
+	mi := &file_wire_v1_data_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -423,7 +486,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{5}
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *FetchRequest) GetSession() *Node {
@@ -451,7 +514,7 @@ type FetchSlot struct {
 
 func (x *FetchSlot) Reset() {
 	*x = FetchSlot{}
-	mi := &file_wire_v1_data_proto_msgTypes[6]
+	mi := &file_wire_v1_data_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -463,7 +526,7 @@ func (x *FetchSlot) String() string {
 func (*FetchSlot) ProtoMessage() {}
 
 func (x *FetchSlot) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[6]
+	mi := &file_wire_v1_data_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -476,7 +539,7 @@ func (x *FetchSlot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchSlot.ProtoReflect.Descriptor instead.
 func (*FetchSlot) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{6}
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *FetchSlot) GetSlot() uint32 {
@@ -519,7 +582,7 @@ type Want struct {
 
 func (x *Want) Reset() {
 	*x = Want{}
-	mi := &file_wire_v1_data_proto_msgTypes[7]
+	mi := &file_wire_v1_data_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -531,7 +594,7 @@ func (x *Want) String() string {
 func (*Want) ProtoMessage() {}
 
 func (x *Want) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[7]
+	mi := &file_wire_v1_data_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -544,7 +607,7 @@ func (x *Want) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Want.ProtoReflect.Descriptor instead.
 func (*Want) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{7}
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Want) GetDataInfoId() string {
@@ -619,7 +682,7 @@ type FetchResponse struct {
 
 func (x *FetchResponse) Reset() {
 	*x = FetchResponse{}
-	mi := &file_wire_v1_data_proto_msgTypes[8]
+	mi := &file_wire_v1_data_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -631,7 +694,7 @@ func (x *FetchResponse) String() string {
 func (*FetchResponse) ProtoMessage() {}
 
 func (x *FetchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[8]
+	mi := &file_wire_v1_data_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -644,7 +707,7 @@ func (x *FetchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResponse.ProtoReflect.Descriptor instead.
 func (*FetchResponse) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{8}
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *FetchResponse) GetSlots() []*FetchedSlot {
@@ -666,7 +729,7 @@ type FetchedSlot struct {
 
 func (x *FetchedSlot) Reset() {
 	*x = FetchedSlot{}
-	mi := &file_wire_v1_data_proto_msgTypes[9]
+	mi := &file_wire_v1_data_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -678,7 +741,7 @@ func (x *FetchedSlot) String() string {
 func (*FetchedSlot) ProtoMessage() {}
 
 func (x *FetchedSlot) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[9]
+	mi := &file_wire_v1_data_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -691,7 +754,7 @@ func (x *FetchedSlot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchedSlot.ProtoReflect.Descriptor instead.
 func (*FetchedSlot) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{9}
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *FetchedSlot) GetSlot() uint32 {
@@ -740,7 +803,7 @@ type Fetched struct {
 
 func (x *Fetched) Reset() {
 	*x = Fetched{}
-	mi := &file_wire_v1_data_proto_msgTypes[10]
+	mi := &file_wire_v1_data_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -752,7 +815,7 @@ func (x *Fetched) String() string {
 func (*Fetched) ProtoMessage() {}
 
 func (x *Fetched) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[10]
+	mi := &file_wire_v1_data_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -765,7 +828,7 @@ func (x *Fetched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fetched.ProtoReflect.Descriptor instead.
 func (*Fetched) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{10}
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Fetched) GetDatum() *Datum {
@@ -847,7 +910,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_wire_v1_data_proto_msgTypes[11]
+	mi := &file_wire_v1_data_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -859,7 +922,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[11]
+	mi := &file_wire_v1_data_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -872,7 +935,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{11}
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WatchRequest) GetSession() *Node {
@@ -892,7 +955,7 @@ type WatchEvent struct {
 
 func (x *WatchEvent) Reset() {
 	*x = WatchEvent{}
-	mi := &file_wire_v1_data_proto_msgTypes[12]
+	mi := &file_wire_v1_data_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -904,7 +967,7 @@ func (x *WatchEvent) String() string {
 func (*WatchEvent) ProtoMessage() {}
 
 func (x *WatchEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[12]
+	mi := &file_wire_v1_data_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -917,7 +980,7 @@ func (x *WatchEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEvent.ProtoReflect.Descriptor instead.
 func (*WatchEvent) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{12}
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WatchEvent) GetChanges() []*SlotChange {
@@ -949,7 +1012,7 @@ type SlotChange struct {
 
 func (x *SlotChange) Reset() {
 	*x = SlotChange{}
-	mi := &file_wire_v1_data_proto_msgTypes[13]
+	mi := &file_wire_v1_data_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -961,7 +1024,7 @@ func (x *SlotChange) String() string {
 func (*SlotChange) ProtoMessage() {}
 
 func (x *SlotChange) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[13]
+	mi := &file_wire_v1_data_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -974,7 +1037,7 @@ func (x *SlotChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotChange.ProtoReflect.Descriptor instead.
 func (*SlotChange) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{13}
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SlotChange) GetSlot() uint32 {
@@ -1040,7 +1103,7 @@ type ReplicateRequest struct {
 
 func (x *ReplicateRequest) Reset() {
 	*x = ReplicateRequest{}
-	mi := &file_wire_v1_data_proto_msgTypes[14]
+	mi := &file_wire_v1_data_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1052,7 +1115,7 @@ func (x *ReplicateRequest) String() string {
 func (*ReplicateRequest) ProtoMessage() {}
 
 func (x *ReplicateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[14]
+	mi := &file_wire_v1_data_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1065,7 +1128,7 @@ func (x *ReplicateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicateRequest.ProtoReflect.Descriptor instead.
 func (*ReplicateRequest) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{14}
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ReplicateRequest) GetFollower() *Node {
@@ -1127,7 +1190,7 @@ type Follow struct {
 
 func (x *Follow) Reset() {
 	*x = Follow{}
-	mi := &file_wire_v1_data_proto_msgTypes[15]
+	mi := &file_wire_v1_data_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1139,7 +1202,7 @@ func (x *Follow) String() string {
 func (*Follow) ProtoMessage() {}
 
 func (x *Follow) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[15]
+	mi := &file_wire_v1_data_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1152,7 +1215,7 @@ func (x *Follow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Follow.ProtoReflect.Descriptor instead.
 func (*Follow) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{15}
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Follow) GetSlot() uint32 {
@@ -1185,7 +1248,7 @@ type Unfollow struct {
 
 func (x *Unfollow) Reset() {
 	*x = Unfollow{}
-	mi := &file_wire_v1_data_proto_msgTypes[16]
+	mi := &file_wire_v1_data_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1197,7 +1260,7 @@ func (x *Unfollow) String() string {
 func (*Unfollow) ProtoMessage() {}
 
 func (x *Unfollow) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[16]
+	mi := &file_wire_v1_data_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1210,7 +1273,7 @@ func (x *Unfollow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unfollow.ProtoReflect.Descriptor instead.
 func (*Unfollow) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{16}
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Unfollow) GetSlot() uint32 {
@@ -1243,7 +1306,7 @@ type ReplicateEvent struct {
 
 func (x *ReplicateEvent) Reset() {
 	*x = ReplicateEvent{}
-	mi := &file_wire_v1_data_proto_msgTypes[17]
+	mi := &file_wire_v1_data_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1255,7 +1318,7 @@ func (x *ReplicateEvent) String() string {
 func (*ReplicateEvent) ProtoMessage() {}
 
 func (x *ReplicateEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[17]
+	mi := &file_wire_v1_data_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1268,7 +1331,7 @@ func (x *ReplicateEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicateEvent.ProtoReflect.Descriptor instead.
 func (*ReplicateEvent) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{17}
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReplicateEvent) GetSlot() uint32 {
@@ -1387,7 +1450,7 @@ type CopiesDigest struct {
 
 func (x *CopiesDigest) Reset() {
 	*x = CopiesDigest{}
-	mi := &file_wire_v1_data_proto_msgTypes[18]
+	mi := &file_wire_v1_data_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1399,7 +1462,7 @@ func (x *CopiesDigest) String() string {
 func (*CopiesDigest) ProtoMessage() {}
 
 func (x *CopiesDigest) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[18]
+	mi := &file_wire_v1_data_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1412,7 +1475,7 @@ func (x *CopiesDigest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopiesDigest.ProtoReflect.Descriptor instead.
 func (*CopiesDigest) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{18}
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CopiesDigest) GetSum() uint64 {
@@ -1440,7 +1503,7 @@ type Copy struct {
 
 func (x *Copy) Reset() {
 	*x = Copy{}
-	mi := &file_wire_v1_data_proto_msgTypes[19]
+	mi := &file_wire_v1_data_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1452,7 +1515,7 @@ func (x *Copy) String() string {
 func (*Copy) ProtoMessage() {}
 
 func (x *Copy) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[19]
+	mi := &file_wire_v1_data_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1465,7 +1528,7 @@ func (x *Copy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Copy.ProtoReflect.Descriptor instead.
 func (*Copy) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{19}
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Copy) GetPublisher() *Publisher {
@@ -1494,7 +1557,7 @@ type CopyRemoval struct {
 
 func (x *CopyRemoval) Reset() {
 	*x = CopyRemoval{}
-	mi := &file_wire_v1_data_proto_msgTypes[20]
+	mi := &file_wire_v1_data_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1506,7 +1569,7 @@ func (x *CopyRemoval) String() string {
 func (*CopyRemoval) ProtoMessage() {}
 
 func (x *CopyRemoval) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[20]
+	mi := &file_wire_v1_data_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1519,7 +1582,7 @@ func (x *CopyRemoval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyRemoval.ProtoReflect.Descriptor instead.
 func (*CopyRemoval) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{20}
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CopyRemoval) GetId() string {
@@ -1560,7 +1623,7 @@ type FinishRequest struct {
 
 func (x *FinishRequest) Reset() {
 	*x = FinishRequest{}
-	mi := &file_wire_v1_data_proto_msgTypes[21]
+	mi := &file_wire_v1_data_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1572,7 +1635,7 @@ func (x *FinishRequest) String() string {
 func (*FinishRequest) ProtoMessage() {}
 
 func (x *FinishRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[21]
+	mi := &file_wire_v1_data_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1585,7 +1648,7 @@ func (x *FinishRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishRequest.ProtoReflect.Descriptor instead.
 func (*FinishRequest) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{21}
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FinishRequest) GetSuccessor() *Node {
@@ -1612,7 +1675,7 @@ type FinishSlot struct {
 
 func (x *FinishSlot) Reset() {
 	*x = FinishSlot{}
-	mi := &file_wire_v1_data_proto_msgTypes[22]
+	mi := &file_wire_v1_data_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1624,7 +1687,7 @@ func (x *FinishSlot) String() string {
 func (*FinishSlot) ProtoMessage() {}
 
 func (x *FinishSlot) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[22]
+	mi := &file_wire_v1_data_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1637,7 +1700,7 @@ func (x *FinishSlot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishSlot.ProtoReflect.Descriptor instead.
 func (*FinishSlot) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{22}
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FinishSlot) GetSlot() uint32 {
@@ -1663,7 +1726,7 @@ type FinishResponse struct {
 
 func (x *FinishResponse) Reset() {
 	*x = FinishResponse{}
-	mi := &file_wire_v1_data_proto_msgTypes[23]
+	mi := &file_wire_v1_data_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1675,7 +1738,7 @@ func (x *FinishResponse) String() string {
 func (*FinishResponse) ProtoMessage() {}
 
 func (x *FinishResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[23]
+	mi := &file_wire_v1_data_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1688,7 +1751,7 @@ func (x *FinishResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishResponse.ProtoReflect.Descriptor instead.
 func (*FinishResponse) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{23}
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FinishResponse) GetSlots() []*FinishedSlot {
@@ -1713,7 +1776,7 @@ type FinishedSlot struct {
 
 func (x *FinishedSlot) Reset() {
 	*x = FinishedSlot{}
-	mi := &file_wire_v1_data_proto_msgTypes[24]
+	mi := &file_wire_v1_data_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1725,7 +1788,7 @@ func (x *FinishedSlot) String() string {
 func (*FinishedSlot) ProtoMessage() {}
 
 func (x *FinishedSlot) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[24]
+	mi := &file_wire_v1_data_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1738,7 +1801,7 @@ func (x *FinishedSlot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishedSlot.ProtoReflect.Descriptor instead.
 func (*FinishedSlot) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{24}
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FinishedSlot) GetAccess() Access {
@@ -1800,7 +1863,7 @@ type CollectRequest struct {
 
 func (x *CollectRequest) Reset() {
 	*x = CollectRequest{}
-	mi := &file_wire_v1_data_proto_msgTypes[25]
+	mi := &file_wire_v1_data_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1812,7 +1875,7 @@ func (x *CollectRequest) String() string {
 func (*CollectRequest) ProtoMessage() {}
 
 func (x *CollectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[25]
+	mi := &file_wire_v1_data_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1825,7 +1888,7 @@ func (x *CollectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectRequest.ProtoReflect.Descriptor instead.
 func (*CollectRequest) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{25}
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CollectRequest) GetLeader() *Node {
@@ -1855,7 +1918,7 @@ type HeldCopy struct {
 
 func (x *HeldCopy) Reset() {
 	*x = HeldCopy{}
-	mi := &file_wire_v1_data_proto_msgTypes[26]
+	mi := &file_wire_v1_data_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1867,7 +1930,7 @@ func (x *HeldCopy) String() string {
 func (*HeldCopy) ProtoMessage() {}
 
 func (x *HeldCopy) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[26]
+	mi := &file_wire_v1_data_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1880,7 +1943,7 @@ func (x *HeldCopy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldCopy.ProtoReflect.Descriptor instead.
 func (*HeldCopy) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{26}
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *HeldCopy) GetSlot() uint32 {
@@ -1932,12 +1995,16 @@ const file_wire_v1_data_proto_rawDesc = "" +
 	"\abatches\x18\x02 \x03(\v2\x16.conclave.v1.SlotBatchR\abatches\x12\x16\n" +
 	"\x06number\x18\x03 \x01(\x04R\x06number\"B\n" +
 	"\rWriteResponse\x121\n" +
-	"\aresults\x18\x01 \x03(\v2\x17.conclave.v1.SlotResultR\aresults\"\x84\x01\n" +
+	"\aresults\x18\x01 \x03(\v2\x17.conclave.v1.SlotResultR\aresults\"\xb1\x01\n" +
 	"\n" +
 	"SlotResult\x12\x12\n" +
 	"\x04slot\x18\x01 \x01(\rR\x04slot\x12+\n" +
 	"\x06access\x18\x02 \x01(\x0e2\x13.conclave.v1.AccessR\x06access\x125\n" +
-	"\fleader_epoch\x18\x03 \x01(\v2\x12.conclave.v1.EpochR\vleaderEpoch\"i\n" +
+	"\fleader_epoch\x18\x03 \x01(\v2\x12.conclave.v1.EpochR\vleaderEpoch\x12+\n" +
+	"\x06hidden\x18\x04 \x03(\v2\x13.conclave.v1.HiddenR\x06hidden\"2\n" +
+	"\x06Hidden\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x03R\aversion\"i\n" +
 	"\fFetchRequest\x12+\n" +
 	"\asession\x18\x01 \x01(\v2\x11.conclave.v1.NodeR\asession\x12,\n" +
 	"\x05slots\x18\x02 \x03(\v2\x16.conclave.v1.FetchSlotR\x05slots\"\x7f\n" +
@@ -2085,7 +2152,7 @@ func file_wire_v1_data_proto_rawDescGZIP() []byte {
 }
 
 var file_wire_v1_data_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_wire_v1_data_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_wire_v1_data_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_wire_v1_data_proto_goTypes = []any{
 	(Cause)(0),               // 0: conclave.v1.Cause
 	(*SlotBatch)(nil),        // 1: conclave.v1.SlotBatch
@@ -2093,101 +2160,103 @@ var file_wire_v1_data_proto_goTypes = []any{
 	(*WriteRequest)(nil),     // 3: conclave.v1.WriteRequest
 	(*WriteResponse)(nil),    // 4: conclave.v1.WriteResponse
 	(*SlotResult)(nil),       // 5: conclave.v1.SlotResult
-	(*FetchRequest)(nil),     // 6: conclave.v1.FetchRequest
-	(*FetchSlot)(nil),        // 7: conclave.v1.FetchSlot
-	(*Want)(nil),             // 8: conclave.v1.Want
-	(*FetchResponse)(nil),    // 9: conclave.v1.FetchResponse
-	(*FetchedSlot)(nil),      // 10: conclave.v1.FetchedSlot
-	(*Fetched)(nil),          // 11: conclave.v1.Fetched
-	(*WatchRequest)(nil),     // 12: conclave.v1.WatchRequest
-	(*WatchEvent)(nil),       // 13: conclave.v1.WatchEvent
-	(*SlotChange)(nil),       // 14: conclave.v1.SlotChange
-	(*ReplicateRequest)(nil), // 15: conclave.v1.ReplicateRequest
-	(*Follow)(nil),           // 16: conclave.v1.Follow
-	(*Unfollow)(nil),         // 17: conclave.v1.Unfollow
-	(*ReplicateEvent)(nil),   // 18: conclave.v1.ReplicateEvent
-	(*CopiesDigest)(nil),     // 19: conclave.v1.CopiesDigest
-	(*Copy)(nil),             // 20: conclave.v1.Copy
-	(*CopyRemoval)(nil),      // 21: conclave.v1.CopyRemoval
-	(*FinishRequest)(nil),    // 22: conclave.v1.FinishRequest
-	(*FinishSlot)(nil),       // 23: conclave.v1.FinishSlot
-	(*FinishResponse)(nil),   // 24: conclave.v1.FinishResponse
-	(*FinishedSlot)(nil),     // 25: conclave.v1.FinishedSlot
-	(*CollectRequest)(nil),   // 26: conclave.v1.CollectRequest
-	(*HeldCopy)(nil),         // 27: conclave.v1.HeldCopy
-	(*Epoch)(nil),            // 28: conclave.v1.Epoch
-	(*Publisher)(nil),        // 29: conclave.v1.Publisher
-	(*Node)(nil),             // 30: conclave.v1.Node
-	(Access)(0),              // 31: conclave.v1.Access
-	(*Datum)(nil),            // 32: conclave.v1.Datum
-	(*Delta)(nil),            // 33: conclave.v1.Delta
-	(*Part)(nil),             // 34: conclave.v1.Part
+	(*Hidden)(nil),           // 6: conclave.v1.Hidden
+	(*FetchRequest)(nil),     // 7: conclave.v1.FetchRequest
+	(*FetchSlot)(nil),        // 8: conclave.v1.FetchSlot
+	(*Want)(nil),             // 9: conclave.v1.Want
+	(*FetchResponse)(nil),    // 10: conclave.v1.FetchResponse
+	(*FetchedSlot)(nil),      // 11: conclave.v1.FetchedSlot
+	(*Fetched)(nil),          // 12: conclave.v1.Fetched
+	(*WatchRequest)(nil),     // 13: conclave.v1.WatchRequest
+	(*WatchEvent)(nil),       // 14: conclave.v1.WatchEvent
+	(*SlotChange)(nil),       // 15: conclave.v1.SlotChange
+	(*ReplicateRequest)(nil), // 16: conclave.v1.ReplicateRequest
+	(*Follow)(nil),           // 17: conclave.v1.Follow
+	(*Unfollow)(nil),         // 18: conclave.v1.Unfollow
+	(*ReplicateEvent)(nil),   // 19: conclave.v1.ReplicateEvent
+	(*CopiesDigest)(nil),     // 20: conclave.v1.CopiesDigest
+	(*Copy)(nil),             // 21: conclave.v1.Copy
+	(*CopyRemoval)(nil),      // 22: conclave.v1.CopyRemoval
+	(*FinishRequest)(nil),    // 23: conclave.v1.FinishRequest
+	(*FinishSlot)(nil),       // 24: conclave.v1.FinishSlot
+	(*FinishResponse)(nil),   // 25: conclave.v1.FinishResponse
+	(*FinishedSlot)(nil),     // 26: conclave.v1.FinishedSlot
+	(*CollectRequest)(nil),   // 27: conclave.v1.CollectRequest
+	(*HeldCopy)(nil),         // 28: conclave.v1.HeldCopy
+	(*Epoch)(nil),            // 29: conclave.v1.Epoch
+	(*Publisher)(nil),        // 30: conclave.v1.Publisher
+	(*Node)(nil),             // 31: conclave.v1.Node
+	(Access)(0),              // 32: conclave.v1.Access
+	(*Datum)(nil),            // 33: conclave.v1.Datum
+	(*Delta)(nil),            // 34: conclave.v1.Delta
+	(*Part)(nil),             // 35: conclave.v1.Part
 }
 var file_wire_v1_data_proto_depIdxs = []int32{
-	28, // 0: conclave.v1.SlotBatch.leader_epoch:type_name -> conclave.v1.Epoch
-	29, // 1: conclave.v1.SlotBatch.puts:type_name -> conclave.v1.Publisher
+	29, // 0: conclave.v1.SlotBatch.leader_epoch:type_name -> conclave.v1.Epoch
+	30, // 1: conclave.v1.SlotBatch.puts:type_name -> conclave.v1.Publisher
 	2,  // 2: conclave.v1.SlotBatch.removals:type_name -> conclave.v1.Removal
 	0,  // 3: conclave.v1.Removal.cause:type_name -> conclave.v1.Cause
-	30, // 4: conclave.v1.WriteRequest.session:type_name -> conclave.v1.Node
+	31, // 4: conclave.v1.WriteRequest.session:type_name -> conclave.v1.Node
 	1,  // 5: conclave.v1.WriteRequest.batches:type_name -> conclave.v1.SlotBatch
 	5,  // 6: conclave.v1.WriteResponse.results:type_name -> conclave.v1.SlotResult
-	31, // 7: conclave.v1.SlotResult.access:type_name -> conclave.v1.Access
-	28, // 8: conclave.v1.SlotResult.leader_epoch:type_name -> conclave.v1.Epoch
-	30, // 9: conclave.v1.FetchRequest.session:type_name -> conclave.v1.Node
-	7,  // 10: conclave.v1.FetchRequest.slots:type_name -> conclave.v1.FetchSlot
-	28, // 11: conclave.v1.FetchSlot.leader_epoch:type_name -> conclave.v1.Epoch
-	8,  // 12: conclave.v1.FetchSlot.wants:type_name -> conclave.v1.Want
-	10, // 13: conclave.v1.FetchResponse.slots:type_name -> conclave.v1.FetchedSlot
-	31, // 14: conclave.v1.FetchedSlot.access:type_name -> conclave.v1.Access
-	28, // 15: conclave.v1.FetchedSlot.leader_epoch:type_name -> conclave.v1.Epoch
-	11, // 16: conclave.v1.FetchedSlot.datums:type_name -> conclave.v1.Fetched
-	32, // 17: conclave.v1.Fetched.datum:type_name -> conclave.v1.Datum
-	33, // 18: conclave.v1.Fetched.delta:type_name -> conclave.v1.Delta
-	34, // 19: conclave.v1.Fetched.part:type_name -> conclave.v1.Part
-	30, // 20: conclave.v1.WatchRequest.session:type_name -> conclave.v1.Node
-	14, // 21: conclave.v1.WatchEvent.changes:type_name -> conclave.v1.SlotChange
-	28, // 22: conclave.v1.SlotChange.leader_epoch:type_name -> conclave.v1.Epoch
-	30, // 23: conclave.v1.ReplicateRequest.follower:type_name -> conclave.v1.Node
-	16, // 24: conclave.v1.ReplicateRequest.follow:type_name -> conclave.v1.Follow
-	17, // 25: conclave.v1.ReplicateRequest.unfollow:type_name -> conclave.v1.Unfollow
-	28, // 26: conclave.v1.Follow.leader_epoch:type_name -> conclave.v1.Epoch
-	28, // 27: conclave.v1.ReplicateEvent.leader_epoch:type_name -> conclave.v1.Epoch
-	31, // 28: conclave.v1.ReplicateEvent.access:type_name -> conclave.v1.Access
-	20, // 29: conclave.v1.ReplicateEvent.copies:type_name -> conclave.v1.Copy
-	21, // 30: conclave.v1.ReplicateEvent.removals:type_name -> conclave.v1.CopyRemoval
-	19, // 31: conclave.v1.ReplicateEvent.digest:type_name -> conclave.v1.CopiesDigest
-	29, // 32: conclave.v1.Copy.publisher:type_name -> conclave.v1.Publisher
-	30, // 33: conclave.v1.Copy.owner:type_name -> conclave.v1.Node
-	30, // 34: conclave.v1.CopyRemoval.owner:type_name -> conclave.v1.Node
-	0,  // 35: conclave.v1.CopyRemoval.cause:type_name -> conclave.v1.Cause
-	30, // 36: conclave.v1.FinishRequest.successor:type_name -> conclave.v1.Node
-	23, // 37: conclave.v1.FinishRequest.slots:type_name -> conclave.v1.FinishSlot
-	28, // 38: conclave.v1.FinishSlot.leader_epoch:type_name -> conclave.v1.Epoch
-	25, // 39: conclave.v1.FinishResponse.slots:type_name -> conclave.v1.FinishedSlot
-	31, // 40: conclave.v1.FinishedSlot.access:type_name -> conclave.v1.Access
-	28, // 41: conclave.v1.FinishedSlot.source_epoch:type_name -> conclave.v1.Epoch
-	30, // 42: conclave.v1.FinishedSlot.partial:type_name -> conclave.v1.Node
-	30, // 43: conclave.v1.CollectRequest.leader:type_name -> conclave.v1.Node
-	27, // 44: conclave.v1.CollectRequest.slots:type_name -> conclave.v1.HeldCopy
-	28, // 45: conclave.v1.HeldCopy.leader_epoch:type_name -> conclave.v1.Epoch
-	28, // 46: conclave.v1.HeldCopy.copy_epoch:type_name -> conclave.v1.Epoch
-	3,  // 47: conclave.v1.DataService.Write:input_type -> conclave.v1.WriteRequest
-	6,  // 48: conclave.v1.DataService.Fetch:input_type -> conclave.v1.FetchRequest
-	12, // 49: conclave.v1.DataService.Watch:input_type -> conclave.v1.WatchRequest
-	15, // 50: conclave.v1.DataService.Replicate:input_type -> conclave.v1.ReplicateRequest
-	22, // 51: conclave.v1.DataService.Finish:input_type -> conclave.v1.FinishRequest
-	26, // 52: conclave.v1.DataService.Collect:input_type -> conclave.v1.CollectRequest
-	4,  // 53: conclave.v1.DataService.Write:output_type -> conclave.v1.WriteResponse
-	9,  // 54: conclave.v1.DataService.Fetch:output_type -> conclave.v1.FetchResponse
-	13, // 55: conclave.v1.DataService.Watch:output_type -> conclave.v1.WatchEvent
-	18, // 56: conclave.v1.DataService.Replicate:output_type -> conclave.v1.ReplicateEvent
-	24, // 57: conclave.v1.DataService.Finish:output_type -> conclave.v1.FinishResponse
-	18, // 58: conclave.v1.DataService.Collect:output_type -> conclave.v1.ReplicateEvent
-	53, // [53:59] is the sub-list for method output_type
-	47, // [47:53] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	32, // 7: conclave.v1.SlotResult.access:type_name -> conclave.v1.Access
+	29, // 8: conclave.v1.SlotResult.leader_epoch:type_name -> conclave.v1.Epoch
+	6,  // 9: conclave.v1.SlotResult.hidden:type_name -> conclave.v1.Hidden
+	31, // 10: conclave.v1.FetchRequest.session:type_name -> conclave.v1.Node
+	8,  // 11: conclave.v1.FetchRequest.slots:type_name -> conclave.v1.FetchSlot
+	29, // 12: conclave.v1.FetchSlot.leader_epoch:type_name -> conclave.v1.Epoch
+	9,  // 13: conclave.v1.FetchSlot.wants:type_name -> conclave.v1.Want
+	11, // 14: conclave.v1.FetchResponse.slots:type_name -> conclave.v1.FetchedSlot
+	32, // 15: conclave.v1.FetchedSlot.access:type_name -> conclave.v1.Access
+	29, // 16: conclave.v1.FetchedSlot.leader_epoch:type_name -> conclave.v1.Epoch
+	12, // 17: conclave.v1.FetchedSlot.datums:type_name -> conclave.v1.Fetched
+	33, // 18: conclave.v1.Fetched.datum:type_name -> conclave.v1.Datum
+	34, // 19: conclave.v1.Fetched.delta:type_name -> conclave.v1.Delta
+	35, // 20: conclave.v1.Fetched.part:type_name -> conclave.v1.Part
+	31, // 21: conclave.v1.WatchRequest.session:type_name -> conclave.v1.Node
+	15, // 22: conclave.v1.WatchEvent.changes:type_name -> conclave.v1.SlotChange
+	29, // 23: conclave.v1.SlotChange.leader_epoch:type_name -> conclave.v1.Epoch
+	31, // 24: conclave.v1.ReplicateRequest.follower:type_name -> conclave.v1.Node
+	17, // 25: conclave.v1.ReplicateRequest.follow:type_name -> conclave.v1.Follow
+	18, // 26: conclave.v1.ReplicateRequest.unfollow:type_name -> conclave.v1.Unfollow
+	29, // 27: conclave.v1.Follow.leader_epoch:type_name -> conclave.v1.Epoch
+	29, // 28: conclave.v1.ReplicateEvent.leader_epoch:type_name -> conclave.v1.Epoch
+	32, // 29: conclave.v1.ReplicateEvent.access:type_name -> conclave.v1.Access
+	21, // 30: conclave.v1.ReplicateEvent.copies:type_name -> conclave.v1.Copy
+	22, // 31: conclave.v1.ReplicateEvent.removals:type_name -> conclave.v1.CopyRemoval
+	20, // 32: conclave.v1.ReplicateEvent.digest:type_name -> conclave.v1.CopiesDigest
+	30, // 33: conclave.v1.Copy.publisher:type_name -> conclave.v1.Publisher
+	31, // 34: conclave.v1.Copy.owner:type_name -> conclave.v1.Node
+	31, // 35: conclave.v1.CopyRemoval.owner:type_name -> conclave.v1.Node
+	0,  // 36: conclave.v1.CopyRemoval.cause:type_name -> conclave.v1.Cause
+	31, // 37: conclave.v1.FinishRequest.successor:type_name -> conclave.v1.Node
+	24, // 38: conclave.v1.FinishRequest.slots:type_name -> conclave.v1.FinishSlot
+	29, // 39: conclave.v1.FinishSlot.leader_epoch:type_name -> conclave.v1.Epoch
+	26, // 40: conclave.v1.FinishResponse.slots:type_name -> conclave.v1.FinishedSlot
+	32, // 41: conclave.v1.FinishedSlot.access:type_name -> conclave.v1.Access
+	29, // 42: conclave.v1.FinishedSlot.source_epoch:type_name -> conclave.v1.Epoch
+	31, // 43: conclave.v1.FinishedSlot.partial:type_name -> conclave.v1.Node
+	31, // 44: conclave.v1.CollectRequest.leader:type_name -> conclave.v1.Node
+	28, // 45: conclave.v1.CollectRequest.slots:type_name -> conclave.v1.HeldCopy
+	29, // 46: conclave.v1.HeldCopy.leader_epoch:type_name -> conclave.v1.Epoch
+	29, // 47: conclave.v1.HeldCopy.copy_epoch:type_name -> conclave.v1.Epoch
+	3,  // 48: conclave.v1.DataService.Write:input_type -> conclave.v1.WriteRequest
+	7,  // 49: conclave.v1.DataService.Fetch:input_type -> conclave.v1.FetchRequest
+	13, // 50: conclave.v1.DataService.Watch:input_type -> conclave.v1.WatchRequest
+	16, // 51: conclave.v1.DataService.Replicate:input_type -> conclave.v1.ReplicateRequest
+	23, // 52: conclave.v1.DataService.Finish:input_type -> conclave.v1.FinishRequest
+	27, // 53: conclave.v1.DataService.Collect:input_type -> conclave.v1.CollectRequest
+	4,  // 54: conclave.v1.DataService.Write:output_type -> conclave.v1.WriteResponse
+	10, // 55: conclave.v1.DataService.Fetch:output_type -> conclave.v1.FetchResponse
+	14, // 56: conclave.v1.DataService.Watch:output_type -> conclave.v1.WatchEvent
+	19, // 57: conclave.v1.DataService.Replicate:output_type -> conclave.v1.ReplicateEvent
+	25, // 58: conclave.v1.DataService.Finish:output_type -> conclave.v1.FinishResponse
+	19, // 59: conclave.v1.DataService.Collect:output_type -> conclave.v1.ReplicateEvent
+	54, // [54:60] is the sub-list for method output_type
+	48, // [48:54] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_wire_v1_data_proto_init() }
@@ -2196,7 +2265,7 @@ func file_wire_v1_data_proto_init() {
 		return
 	}
 	file_wire_v1_common_proto_init()
-	file_wire_v1_data_proto_msgTypes[14].OneofWrappers = []any{
+	file_wire_v1_data_proto_msgTypes[15].OneofWrappers = []any{
 		(*ReplicateRequest_Follow)(nil),
 		(*ReplicateRequest_Unfollow)(nil),
 	}
@@ -2206,7 +2275,7 @@ func file_wire_v1_data_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_wire_v1_data_proto_rawDesc), len(file_wire_v1_data_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   27,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
