@@ -36,11 +36,28 @@ func TestBodies_AreBoundedInBytesAndTime(t *testing.T) {
 			return string(text)
 		}
 		assert.Contains(t, answer(dial("Hello", "Content-Length: 65537", "")), "413 ")
+		for header, body := range map[string]string{
+			"Content-Length: 17000000":   strings.Repeat("x", 17_000_000), // the rest is not read
+			"Content-Length: 8000000":    strings.Repeat("x", 8_000_000),
+			"Transfer-Encoding: chunked": fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", 8_000_000, strings.Repeat("x", 8_000_000)),
+		} {
+			conn := dial("Announce", header, "")
+			for i := range 4 { // slowly
+				time.Sleep(time.Second)
+				_, err := io.WriteString(conn, body[i*len(body)/4:(i+1)*len(body)/4])
+				require.NoError(t, err)
+			}
+			assert.Regexp(t, "^HTTP/1.1 4", answer(conn), "no client is cut off before it reads why: %s", header)
+		}
 		chunk := fmt.Sprintf("%x\r\n%s\r\n", 65537, strings.Repeat("x", 65537))
 		assert.NotContains(t, answer(dial("Hello", "Transfer-Encoding: chunked", chunk+"0\r\n\r\n")), "200 OK")
 		assert.Contains(t, answer(dial("Hello", "Content-Length: 0", "")), "200 OK")
 
 		began := time.Now()
+		assert.Contains(t, answer(dial("Announce", "Content-Length: 8000000\r\nExpect: 100-continue", "")), "413 ")
+		assert.Less(t, time.Since(began), time.Second, "a client that asks is answered before it sends")
+
+		began = time.Now()
 		assert.NotContains(t, answer(dial("Announce", "Content-Length: 100", "\x08")), "200 OK")
 		assert.Equal(t, 10*time.Second, time.Since(began).Round(time.Second))
 	})

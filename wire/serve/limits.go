@@ -26,7 +26,9 @@ const (
 	bodyLimit = 10 * time.Second
 )
 
-// limitBody bounds the bodies of requests that do not last, in bytes and in time.
+// limitBody bounds the bodies of requests that do not last, in bytes and in time. What of a
+// body was not read is discarded, up to largeBody, before the answer is sent: many clients
+// read no answer before they have sent all, and closing the connection would reset it.
 func limitBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		need := routeOf(r)
@@ -41,17 +43,20 @@ func limitBody(next http.Handler) http.Handler {
 		case r.ProtoMajor == 1, !strings.HasPrefix(keyOf(r), "/"): // not between nodes
 			most = conclave.MaxRequest
 		}
+		response, body := http.NewResponseController(w), r.Body
+		_ = response.SetReadDeadline(time.Now().Add(bodyLimit))
 		if r.ContentLength > int64(most) {
 			WriteError(w, wire.Errorf(wire.CodeTooLarge, "the body has %d bytes, the limit is %d", r.ContentLength, most))
-			return
+		} else {
+			r.Body = &limitedBody{
+				ReadCloser: http.MaxBytesReader(w, io.NopCloser(body), int64(most)), // a handler that closes it would keep the rest from being discarded
+				arrived:    sync.OnceFunc(func() { _ = response.SetReadDeadline(time.Time{}) }),
+			}
+			next.ServeHTTP(w, r)
 		}
-		response := http.NewResponseController(w)
-		_ = response.SetReadDeadline(time.Now().Add(bodyLimit))
-		r.Body = &limitedBody{
-			ReadCloser: http.MaxBytesReader(w, r.Body, int64(most)),
-			arrived:    sync.OnceFunc(func() { _ = response.SetReadDeadline(time.Time{}) }),
+		if r.ProtoMajor == 1 && r.Header.Get("Expect") == "" { // such a client waits for the answer
+			_, _ = io.Copy(io.Discard, http.MaxBytesReader(w, body, largeBody))
 		}
-		next.ServeHTTP(w, r)
 	})
 }
 
