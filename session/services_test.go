@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave"
+	"conclave/client"
 	"conclave/internal/trace"
 	"conclave/session"
 	"conclave/wire"
@@ -1050,9 +1051,13 @@ func TestServices_PagesAreComplete(t *testing.T) {
 	bubble(t, 3, 1, func(t *testing.T, c *cluster) {
 		writer, web := c.client("writer"), c.web()
 		var want []string
+		var all []*client.Publication
 		for i := range 60 {
 			want = append(want, fmt.Sprintf("a/%03d ü", i))
-			c.publish(writer, want[i], "x")
+			all = append(all, c.publish(writer, want[i], "x"))
+		}
+		for _, p := range all {
+			require.NoError(t, p.Stored(c.ctx))
 		}
 		other := c.published(writer, "b", "x")
 		nothing := func() {}
