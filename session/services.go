@@ -81,7 +81,6 @@ func (s *services) answering(handle func(http.ResponseWriter, *http.Request) err
 		w.Header().Set("Cache-Control", "no-store")
 		var err error
 		contain.Run(s.config.Logger, func(panicked error) { err = wire.Errorf(wire.CodeInternal, "%v", panicked) }, func() { err = handle(w, r) })
-		var more map[string]any
 		if err == nil {
 			return
 		}
@@ -90,6 +89,7 @@ func (s *services) answering(handle func(http.ResponseWriter, *http.Request) err
 				err = wire.Errorf(wire.CodeUnavailable, "this session ends") // or the client has disconnected
 			}
 		}
+		var more map[string]any
 		switch wire.CodeOf(err) {
 		case wire.CodeUnavailable, wire.CodeLimitReached:
 			w.Header().Set("Retry-After", "1")
@@ -300,8 +300,7 @@ func (s *services) getService(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	wait := pollWait
-	switch text := q.Get("waitMs"); {
-	case text != "":
+	if text := q.Get("waitMs"); text != "" {
 		ms, err := strconv.ParseInt(text, 10, 64)
 		if wait = time.Duration(ms) * time.Millisecond; err != nil || ms < 1 || ms > wire.Ms(pollMost) {
 			return wire.Errorf(wire.CodeBadRequest, "waitMs %.20q: want 1 to %d", text, wire.Ms(pollMost))
