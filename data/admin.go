@@ -101,7 +101,7 @@ func (r *replica) describe(info *SlotInfo) {
 const datumBytes = 4 << 20
 
 // getDatums lists the data that this node serves, of ids that begin with
-// ?prefix=; with ?values=false without what is registered under them.
+// ?prefix=. With ?values=false it leaves the values out.
 func (s *admin) getDatums(w http.ResponseWriter, req *http.Request) {
 	prefix, values := req.URL.Query().Get("prefix"), req.URL.Query().Get("values") != "false"
 	serve.WriteList(w, req, serve.List[string, DatumInfo]{

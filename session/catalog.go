@@ -24,13 +24,13 @@ import (
 )
 
 // catalog lists the services of the cluster, which only the data nodes know: each page
-// is put together from those of all slot leaders.
+// is merged from the answers of all slot leaders.
 type catalog struct {
 	http     *http.Client
 	token    func(address string) string
 	view     *wire.View
 	registry *locked
-	listings *admit.Budget // pages that are being put together
+	listings *admit.Budget // pages that are being merged
 }
 
 // serviceRow is a service in a list.
@@ -45,19 +45,19 @@ func (r serviceRow) key() string { return r.String() }
 // Limits of a page.
 const (
 	catalogRows    = 1000
-	catalogAtOnce  = 4                      // pages that are put together at a time
-	catalogWait    = 5 * time.Second        // for which one waits until all slots are served
-	catalogAnswer  = time.Second            // for which it waits for what a data node serves
-	catalogPause   = 250 * time.Millisecond // after the first attempt; each one is twice as long, up to
-	catalogLongest = time.Second
+	catalogAtOnce  = 4                      // pages that are merged at a time
+	catalogWait    = 5 * time.Second        // how long one waits until all slots are served
+	catalogAnswer  = time.Second            // how long it waits for the slots of one data node
+	catalogPause   = 250 * time.Millisecond // after the first attempt; doubled after each other one
+	catalogLongest = time.Second            // the longest pause
 )
 
-// page returns the services whose dataId begins with prefix, sorted, after the one with
-// a key: limit at most, and whether there are more. A service that has publishers all the
-// time is in one of the pages, whatever moves meanwhile.
+// page returns at most limit of the services whose dataId begins with prefix, sorted,
+// from the first one after a key, and whether there are more. A service that has publishers
+// all the time is in one of the pages, also while slots move.
 func (c *catalog) page(ctx context.Context, prefix, after string, limit int) (rows []serviceRow, more bool, err error) {
 	if !c.listings.Try("", 1) {
-		return nil, false, wire.Errorf(wire.CodeUnavailable, "%d lists are being put together, which is the limit", catalogAtOnce)
+		return nil, false, wire.Errorf(wire.CodeUnavailable, "%d lists are being merged, which is the limit", catalogAtOnce)
 	}
 	defer c.listings.Release("", 1)
 	ctx, cancel := context.WithTimeout(ctx, catalogWait)
@@ -78,9 +78,8 @@ func (c *catalog) page(ctx context.Context, prefix, after string, limit int) (ro
 }
 
 // ask asks each slot leader for its part of a page. It fails unless each slot was served by
-// the same leader before and after its answer: then the answer has all that is in the slot.
-// While slots are not served, it does not ask for names, which costs data nodes that are
-// taking slots over the most.
+// the same leader before and after its answer, which then has all services of the slot.
+// While a slot is not served it asks for no names: data nodes are taking slots over then.
 func (c *catalog) ask(ctx context.Context, prefix, after string, limit int) (rows []serviceRow, err error) {
 	leaders := slices.Sorted(maps.Keys(with(c.registry, (*registry.Registry).Leaders)))
 	before, err := askAll(ctx, leaders, c.serving)
@@ -155,7 +154,7 @@ func (c *catalog) serving(ctx context.Context, address string) (map[int]conclave
 	return out, nil
 }
 
-// get decodes what a data node answers.
+// get decodes the answer of a data node to a request.
 func (c *catalog) get(ctx context.Context, address, path string, into any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"conclave/wire/admit"
 )
 
-// dataNodes answers what a catalog asks data nodes.
+// dataNodes answers the requests of a catalog to data nodes.
 type dataNodes func(*http.Request) any
 
 func (f dataNodes) RoundTrip(r *http.Request) (*http.Response, error) {

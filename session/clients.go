@@ -40,7 +40,7 @@ type clients struct {
 	polls    map[*registry.Owner]*poll       // requests that wait for lists
 	byNumber map[uint64]*connection          // the same
 	broken   []broken                        // sorted by the end of their lease
-	leased   map[*registry.Owner]*connection // registrants whose lease runs: they are in broken, too, and their requests do not move them there
+	leased   map[*registry.Owner]*connection // registrants whose lease runs; they are in broken, too, where a renewal does not move them
 	removals []removal                       // those within the last grace
 	empty    chan struct{}                   // closed when open is empty
 	changed  signal.Signal                   // broken has grown
@@ -505,9 +505,9 @@ type connection struct {
 	asked           bool                           // asked to move; guarded by clients.mu
 	moved           bool                           // its client reset it without a good-bye, as one does that has moved; set before clients.release
 	closed          bool                           // its end was seen: the client's side closed it soon after a ping; set before clients.release
-	leased          bool                           // it is a registrant: of all this, it has what it owns, since, linger, asked and the following
+	leased          bool                           // it is a registrant: of all fields it uses Owner, since, linger, asked and the following two
 	hiddenBy        int64                          // the version that data has above that of a registrant, or 0; the registry's lock guards it
-	answered        signal.Broadcast               // data has what a registrant has registered, or refuses it
+	answered        signal.Broadcast               // data has stored or refused a registrant's registration
 }
 
 // mayPublish returns why the client may not register, or nil.
@@ -563,8 +563,8 @@ func (c *clients) renewLease(owner *registry.Owner, ttl time.Duration, now time.
 	return conn
 }
 
-// hidden records what data has answered of registrations that others hide. The registry's
-// lock is held.
+// hidden records which registrations other versions hide, as data has answered. The
+// registry's lock is held.
 func (c *clients) hidden(r *registry.Registry, by []*wirev1.Hidden) {
 	for _, h := range by {
 		p, owner, _ := r.Find(h.GetId())
@@ -597,9 +597,10 @@ func (c *clients) expectEnd(owner *registry.Owner) {
 }
 
 // refuseRequest returns why requests for registrations are not taken, or nil, and whether
-// their clients are to go to another session. They are not taken for a while after this
-// process was suspended: what waited in its buffers meanwhile may be older than what its
-// client has done at another session. The leases may be looked at before or after that.
+// their clients are to go to another session. For a while after this process was suspended
+// they are not taken: a request that waited in its buffers may be older than others that
+// its client has sent to another session. The round of the leases may run before or after
+// such a request.
 func (c *clients) refuseRequest() (moves bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -32,12 +32,11 @@
 // another session if this one stops; its end withdraws them, as a good-bye does. A
 // client that moves to another session must break its stream off instead.
 //
-// A client without a stream (registrants.go) is an owner of one registration, whose
-// connection has always just broken: its time to live is the lease, and each of its
-// requests is its coming back. Its versions are its own, as those of any client. Data
-// answers a Write with the versions that hide what it has put, so that no registration is
-// reported as stored that no subscriber sees: its client is refused with that version, or
-// given a higher one if it has sent none.
+// A client without a stream (registrants.go) is the owner of one registration, and is
+// treated as if its connection had just broken: its time to live is the lease, and each of
+// its requests is a return. Data answers a Write with the versions that hide a put, so that
+// no registration is reported as stored that no subscriber sees: the request is refused
+// with that version, or a higher one is chosen if it had none.
 //
 // # The fence
 //

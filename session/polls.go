@@ -32,8 +32,8 @@ type polls struct {
 // readHold is for how long a request waits for values that may be missing.
 const readHold = time.Second
 
-// seen is what the client of a poll has: what a subscription brings from another
-// session. Its text is the cursor of the version.
+// seen is the list that the client of a poll has, in the form in which a subscription
+// brings it from another session. Its text is the cursor of the version.
 type seen struct {
 	version int64
 	hash    uint64

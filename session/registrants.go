@@ -19,11 +19,10 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// registrants registers for clients that send requests, and have no stream: each
-// registration is an owner of its own, as if the connection of its client had just
-// broken, and each request for it is its client that comes back. It has the same
-// lease as any broken connection, with its own time to live, and the leases know no
-// difference when it ends.
+// registrants registers for clients that send requests and have no stream. Each
+// registration has an owner of its own, as if the connection of its client had just broken:
+// a request for it is the return of the client, and its time to live is the lease, which
+// ends as that of a broken connection does.
 //
 //	          a request renews it
 //	             +--------+
@@ -33,8 +32,8 @@ import (
 //	  |          +-- its time to live has passed --> removed --+
 //	  +--------------------------------------------------------+
 //
-// A lease is at most as long as a session may publish what it has not heard of
-// (registry.FreshFor).
+// A lease is at most registry.FreshFor: so long may a session publish for a client that
+// may have withdrawn its registration at another session.
 type registrants struct {
 	config      Config
 	registry    *locked
@@ -48,7 +47,7 @@ const (
 	leastTTL     = time.Second
 	storedWait   = 3 * time.Second // how long an answer waits for data
 	registerWait = 5 * time.Second // how long a new registration waits for room
-	ownerBytes   = 1 << 10         // what a registrant takes beside its registration, about
+	ownerBytes   = 1 << 10         // memory of a registrant beside its registration, about
 	maxSkew      = time.Minute     // by how much a version may be above the clock
 )
 
@@ -81,8 +80,8 @@ type held struct {
 
 func (h held) Unwrap() error { return h.error }
 
-func heldAt(x registrant, version int64, what string) error {
-	return held{wire.Errorf(wire.CodeConflict, "registration %q is at version %d: %s: send version %d, or none", x.id, version, what, version+1), version}
+func heldAt(x registrant, version int64, why string) error {
+	return held{wire.Errorf(wire.CodeConflict, "registration %q is at version %d: %s: send version %d, or none", x.id, version, why, version+1), version}
 }
 
 // put registers values, or renews what is registered: a version that is held already,
@@ -103,8 +102,8 @@ func (g *registrants) withdraw(ctx context.Context, x registrant, version int64)
 }
 
 // renew renews the lease of a version that is held here. After the end of the lease its
-// client has to register again, since it may have withdrawn at another session what a
-// late request names. Data is asked each time whether another version hides it.
+// client has to register again: it may have withdrawn that version at another session, and
+// the request may be late. Data is asked each time whether another version hides it.
 func (g *registrants) renew(ctx context.Context, x registrant, version int64) (out registered, err error) {
 	if err := g.refusal(x, true); err != nil {
 		return out, err
@@ -179,8 +178,8 @@ func (g *registrants) send(ctx context.Context, x registrant, ttl time.Duration,
 	return out, wire.Errorf(wire.CodeUnavailable, "others register %q at the same time", x.id)
 }
 
-// check checks what a client sends. A version far above the clock leaves its client no
-// room to go on above it.
+// check returns why a registration is invalid, or nil. A version far above the clock is:
+// its client could not go on above it.
 func (g *registrants) check(x registrant, p *wirev1.Publisher) error {
 	chosen := p.Version == 0
 	if chosen {

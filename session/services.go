@@ -240,7 +240,7 @@ func segment(r *http.Request, name string) (string, error) {
 const mostValues = conclave.MaxRequest / 8
 
 // bodyOf reads the body of a request that registers. Its bytes count for the intake of its
-// address until it is decoded: what the request waits for later holds none of it.
+// address until it is decoded: a request that waits later holds none of it.
 func bodyOf(r *http.Request) (in registrationIn, err error) {
 	if x, ok := r.Context().Value(requestKey{}).(*request); ok {
 		defer x.body.handled()
@@ -258,7 +258,7 @@ func bodyOf(r *http.Request) (in registrationIn, err error) {
 	if n := bytes.Count(body, []byte(",")); n > mostValues {
 		return in, wire.Errorf(wire.CodeTooLarge, "the body has more than %d values", mostValues)
 	}
-	decoder := json.NewDecoder(bytes.NewReader(body)) // what it does not know is of a later version of this interface
+	decoder := json.NewDecoder(bytes.NewReader(body)) // unknown members belong to a later version of this interface
 	if err = decoder.Decode(&in); err == nil {
 		if _, more := decoder.Token(); !errors.Is(more, io.EOF) {
 			err = errors.New("there is more after it")
@@ -274,7 +274,7 @@ func bodyOf(r *http.Request) (in registrationIn, err error) {
 type serviceOut struct {
 	conclave.DataInfoID
 	Version       int64    `json:"version"`
-	Cursor        string   `json:"cursor"` // what ?after= and Last-Event-ID take
+	Cursor        string   `json:"cursor"` // for ?after= and Last-Event-ID
 	Values        []string `json:"values"`
 	UnconfirmedMs int64    `json:"unconfirmedMs,omitempty"` // values may be missing that are expected back within this time
 }
@@ -316,7 +316,7 @@ func (s *services) getService(w http.ResponseWriter, r *http.Request) error {
 		push, err = s.polls.first(ctx, r, data, have)
 	}
 	if err != nil {
-		return s.after(ctx, r, w, q.Get("after") != "", err)
+		return s.ended(ctx, r, w, q.Get("after") != "", err)
 	}
 	return s.send(r, w, push, func(out serviceOut) error {
 		serve.WriteJSON(w, http.StatusOK, out)
@@ -324,8 +324,9 @@ func (s *services) getService(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// after answers a request whose time has passed.
-func (s *services) after(ctx context.Context, r *http.Request, w http.ResponseWriter, waits bool, err error) error {
+// ended answers a request that has failed: 204 if it has waited for its whole time for
+// another version.
+func (s *services) ended(ctx context.Context, r *http.Request, w http.ResponseWriter, waits bool, err error) error {
 	switch {
 	case r.Context().Err() != nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) || wire.CodeOf(err) != "":
 		return err

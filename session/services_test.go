@@ -250,7 +250,7 @@ func TestServices_DeathOfSessionIsNotSeen(t *testing.T) {
 	}
 }
 
-// What a client withdraws, or changes, at another session hides what the first one has.
+// A withdrawal or a change at another session hides the copy of the first one.
 func TestServices_OtherSessionHidesOlderCopies(t *testing.T) {
 	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
 		sub, web := c.watch(c.client("reader", "session-1"), "svc"), c.web()
@@ -281,7 +281,7 @@ func TestServices_OtherSessionHidesOlderCopies(t *testing.T) {
 }
 
 // Whatever the clocks of two sessions are, a registration that is answered as stored is
-// seen: a version that another one hides is refused, or chosen anew.
+// seen: a version that another one hides is refused, or chosen again.
 func TestServices_StoredIsNeverHidden(t *testing.T) {
 	path := registrationPath("svc", "web-1")
 	renewed := func(a answer) string { return path + fmt.Sprintf("/renew?version=%d", a.version()) }
@@ -745,7 +745,7 @@ func TestServices_LongPollMissesNothing(t *testing.T) {
 	})
 }
 
-// The data nodes are lost together with what they had. A program that has the list is
+// The data nodes are lost together with their copies. A program that has the list is
 // not shown less before its publishers are back.
 func TestServices_LongPollIsGuarded(t *testing.T) {
 	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
@@ -772,7 +772,7 @@ func TestServices_LongPollIsGuarded(t *testing.T) {
 	})
 }
 
-// What waits ends when its token is revoked.
+// A request that waits ends when its token is revoked.
 func TestServices_WaitsEndWithTheirToken(t *testing.T) {
 	bubble(t, 0, 0, func(t *testing.T, c *cluster) {
 		f := newTokenFile(t)
@@ -793,7 +793,7 @@ func TestServices_WaitsEndWithTheirToken(t *testing.T) {
 	})
 }
 
-// Programs that wait at a session which stops are told so, and go on at another one.
+// Programs that wait at a session which stops are answered so, and go on at another one.
 func TestServices_WaitsEndWhenTheSessionStops(t *testing.T) {
 	bubble(t, 1, 2, func(t *testing.T, c *cluster) {
 		c.published(c.client("writer", "session-2"), "svc", "a")
@@ -845,8 +845,8 @@ func TestServices_ChangeOfTTLIsOneLease(t *testing.T) {
 	})
 }
 
-// A session that is cut off from the data nodes sends its clients to another one, and what
-// waits there ends. Until a client has found one, its lease is renewed.
+// A session that is cut off from the data nodes sends its clients to another one, and
+// requests that wait there end. Until a client has found one, its lease is renewed.
 func TestServices_CutOffSessionSendsItsClientsAway(t *testing.T) {
 	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
 		sub, web := c.watch(c.client("reader", "session-2"), "svc"), c.web()
@@ -895,8 +895,8 @@ func TestServices_CutOffSessionSendsItsClientsAway(t *testing.T) {
 	})
 }
 
-// What waited in the buffers of a session that was suspended is refused, whether its leases
-// are looked at before that or after.
+// A request that waited in the buffers of a suspended session is refused, whether the round
+// of the leases runs before it or after.
 func TestServices_SuspendedSessionRefusesWhatWaited(t *testing.T) {
 	for name, leasesFirst := range map[string]bool{"leases first": true, "request first": false} {
 		t.Run(name, func(t *testing.T) {
@@ -991,7 +991,7 @@ func TestServices_ForeignCursorBeginsAgain(t *testing.T) {
 	})
 }
 
-// What HTTP itself asks for: allowed methods, HEAD, the scheme of tokens, no caching.
+// The rules of HTTP itself: allowed methods, HEAD, the scheme of tokens, no caching.
 func TestServices_PlainHTTP(t *testing.T) {
 	bubble(t, 0, 0, func(t *testing.T, c *cluster) {
 		c.startWith(newTokenFile(t), "session-1")
@@ -1087,7 +1087,7 @@ func TestServices_PagesAreComplete(t *testing.T) {
 		kill(c, c.datas["data-1"])
 		kill(c, c.datas["data-2"])
 		assert.Equal(t, http.StatusServiceUnavailable, web.do(http.MethodGet, "session-1", "/v1/services", "").status)
-		start, took := time.Now(), make(chan time.Duration, 6) // a few are put together at a time
+		start, took := time.Now(), make(chan time.Duration, 6) // catalogAtOnce are merged at a time
 		for range 6 {
 			go func() {
 				a, err := web.try(http.MethodGet, "session-1", "/v1/services", "")

@@ -22,7 +22,7 @@ import (
 	"conclave/wire"
 )
 
-// printed is what a program prints. It may be read while the program runs.
+// printed is the output of a program. It may be read while the program runs.
 type printed struct {
 	mu   sync.Mutex // guards text
 	text bytes.Buffer

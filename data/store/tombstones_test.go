@@ -29,8 +29,8 @@ func TestTombstone_HidesLowerCopiesUntilTheyAreGone(t *testing.T) {
 	assert.Empty(t, s.All())
 }
 
-// A put is answered with the version that hides it: a higher one, live or withdrawn. What
-// is withdrawn is hidden by what is seen only.
+// A put is answered with the version that hides it: a higher one, live or withdrawn. A
+// withdrawal is hidden only by a value that subscribers see.
 func TestHiddenBy_NamesTheHigherVersion(t *testing.T) {
 	s, now := New(time.Second), time.Now()
 	write := func(owner int, version int64, withdrawn bool) int64 {

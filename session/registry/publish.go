@@ -51,8 +51,8 @@ func (r *Registry) Put(sender *Owner, p *wirev1.Publisher, now time.Time) (store
 	return false, nil
 }
 
-// Find returns what is held under a registration id as it would be sent, its owner, which
-// may be nil, and whether data has it; nil if there is none.
+// Find returns the registration with an id as it would be sent, its owner, which may be
+// nil, and whether data has it. p is nil if there is none.
 func (r *Registry) Find(id string) (p *wirev1.Publisher, owner *Owner, stored bool) {
 	reg := r.byID[id]
 	if reg == nil {
@@ -61,8 +61,8 @@ func (r *Registry) Find(id string) (p *wirev1.Publisher, owner *Owner, stored bo
 	return reg.message(), reg.owner, !reg.stored.IsZero()
 }
 
-// Rewrite queues what is held under an id again, which is not stored then before data has
-// answered for it once more.
+// Rewrite queues a registration again. It is not stored then before data has answered for
+// it once more.
 func (r *Registry) Rewrite(id string) {
 	if reg := r.byID[id]; reg != nil && reg.slot.pending[id] == nil {
 		reg.setStored(conclave.Epoch{})

@@ -26,9 +26,9 @@ const (
 	bodyLimit = 10 * time.Second
 )
 
-// limitBody bounds the bodies of requests that do not last, in bytes and in time. What of a
-// body was not read is discarded, up to largeBody, before the answer is sent: many clients
-// read no answer before they have sent all, and closing the connection would reset it.
+// limitBody bounds the bodies of requests that do not last, in bytes and in time. The
+// rest of a body that was not read is discarded, up to largeBody, before the answer is sent:
+// many clients read no answer before they have sent all, and a reset would discard it.
 func limitBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		need := routeOf(r)

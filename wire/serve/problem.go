@@ -9,14 +9,14 @@ import (
 	"conclave/wire"
 )
 
-// remedies are what the sender of a request can do about an error, by its code.
+// remedies tell the sender of a request how to go on after an error, by its code.
 var remedies = map[wire.Code]string{
 	wire.CodeNotLeader:    "Send the request to the leader that is named.",
 	wire.CodeNoLeader:     "Wait until a meta node leads, and send the request again.",
 	wire.CodeStaleEpoch:   "Read the present state first.",
 	wire.CodeNoSuccessor:  "Start another node first.",
 	wire.CodeUnsafe:       "Add force=true if you want it all the same.",
-	wire.CodeConflict:     "Read what is there now, and decide again.",
+	wire.CodeConflict:     "Read the present state, and decide again.",
 	wire.CodeNotFound:     "Check the path and the names in it.",
 	wire.CodeBadRequest:   "Correct the request: it fails again as it is.",
 	wire.CodeTooLarge:     "Send less in one request.",
