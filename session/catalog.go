@@ -38,6 +38,9 @@ type serviceRow struct {
 	conclave.DataInfoID
 	Version    int64 `json:"version"`
 	Publishers int   `json:"publishers"` // registrations
+
+	Values     []string `json:"values,omitempty"` // if they were asked for
+	MoreValues int      `json:"moreValues,omitempty"`
 }
 
 func (r serviceRow) key() string { return r.String() }
@@ -55,7 +58,7 @@ const (
 // page returns at most limit of the services whose dataId begins with prefix, sorted,
 // from the first one after a key, and whether there are more. A service that has publishers
 // all the time is in one of the pages, also while slots move.
-func (c *catalog) page(ctx context.Context, prefix, after string, limit int) (rows []serviceRow, more bool, err error) {
+func (c *catalog) page(ctx context.Context, prefix, after string, limit int, values bool) (rows []serviceRow, more bool, err error) {
 	if !c.listings.Try("", 1) {
 		return nil, false, wire.Errorf(wire.CodeUnavailable, "%d lists are being merged, which is the limit", catalogAtOnce)
 	}
@@ -63,7 +66,7 @@ func (c *catalog) page(ctx context.Context, prefix, after string, limit int) (ro
 	ctx, cancel := context.WithTimeout(ctx, catalogWait)
 	defer cancel()
 	for pause := time.Duration(0); ; {
-		rows, err = c.ask(ctx, prefix, after, limit+1)
+		rows, err = c.ask(ctx, prefix, after, limit+1, values)
 		if err == nil {
 			break
 		}
@@ -80,7 +83,7 @@ func (c *catalog) page(ctx context.Context, prefix, after string, limit int) (ro
 // ask asks each slot leader for its part of a page. It fails unless each slot was served by
 // the same leader before and after its answer, which then has all services of the slot.
 // While a slot is not served it asks for no names: data nodes are taking slots over then.
-func (c *catalog) ask(ctx context.Context, prefix, after string, limit int) (rows []serviceRow, err error) {
+func (c *catalog) ask(ctx context.Context, prefix, after string, limit int, values bool) (rows []serviceRow, err error) {
 	leaders := slices.Sorted(maps.Keys(with(c.registry, (*registry.Registry).Leaders)))
 	before, err := askAll(ctx, leaders, c.serving)
 	if err == nil {
@@ -89,7 +92,7 @@ func (c *catalog) ask(ctx context.Context, prefix, after string, limit int) (row
 	if err != nil {
 		return nil, err
 	}
-	q := url.Values{"prefix": {prefix}, "after": {after}, "limit": {strconv.Itoa(limit)}, "values": {"false"}}
+	q := url.Values{"prefix": {prefix}, "after": {after}, "limit": {strconv.Itoa(limit)}, "values": {strconv.FormatBool(values)}}
 	answers, err := askAll(ctx, leaders, func(ctx context.Context, address string) (rows []serviceRow, err error) {
 		err = c.get(ctx, address, "/v1/datums?"+q.Encode(), &rows)
 		return rows, err
@@ -187,7 +190,7 @@ func (s *services) listServices(w http.ResponseWriter, r *http.Request) error {
 	if page.Limit > catalogRows {
 		return wire.Errorf(wire.CodeBadRequest, "limit %d: want 1 to %d", page.Limit, catalogRows)
 	}
-	rows, more, err := s.catalog.page(r.Context(), r.URL.Query().Get("prefix"), page.After, cmp.Or(page.Limit, catalogRows))
+	rows, more, err := s.catalog.page(r.Context(), r.URL.Query().Get("prefix"), page.After, cmp.Or(page.Limit, catalogRows), false)
 	if err != nil {
 		return err
 	}

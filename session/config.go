@@ -36,6 +36,11 @@ type Config struct {
 	// another session. Default 10 s.
 	DrainTimeout time.Duration
 
+	// ConsulListen is the address of a port for clients of Consul, and DNSListen of one for
+	// names below service.consul, over TCP and UDP (docs/consul.md); "" is none. A question
+	// of DNS has no token.
+	ConsulListen, DNSListen string
+
 	// MaxSubscriptions and MaxRegistrations are how many of them a client may have
 	// here, and MaxClientBytes how much memory they may take, about. MaxAddressBytes is
 	// how much those of all clients from one address may take. What exceeds a limit is
@@ -79,6 +84,17 @@ func (c Config) Validate() error {
 	if c.ClientLease > registry.FreshFor(c.SessionGrace) {
 		return fmt.Errorf("client lease %s is above two thirds of the session grace %s: a client may be silent for a lease, "+
 			"and its registrations would be held back in between", c.ClientLease, c.SessionGrace)
+	}
+	if c.DNSListen != "" && c.HasTokens() && !c.PublicReads {
+		return fmt.Errorf("DNS at %s answers without a token: set --public-reads, or do not set --dns-listen", c.DNSListen)
+	}
+	for _, address := range []string{c.ConsulListen, c.DNSListen} {
+		if address == "" {
+			continue
+		}
+		if err := c.CheckListen(address); err != nil {
+			return err
+		}
 	}
 	return cmp.Or(c.Config.Validate(conclave.RoleSession), node.Positive(c))
 }

@@ -72,9 +72,15 @@ func (s *polls) first(ctx context.Context, r *http.Request, data conclave.DataIn
 // open subscribes for a request, until close is called, after its answer.
 func (s *polls) open(ctx context.Context, r *http.Request, data conclave.DataInfoID, have seen) (*poll, error) {
 	identity, _ := rights.Of(r.Context())
-	host := serve.HostOf(r.RemoteAddr)
+	return s.openAs(ctx, identity.Name, r.RemoteAddr, r.UserAgent(), data, have)
+}
+
+// openAs is open for a client with an identity, an address and a name. Without a request in
+// ctx, call end after it.
+func (s *polls) openAs(ctx context.Context, identity, address, name string, data conclave.DataInfoID, have seen) (*poll, error) {
+	host := serve.HostOf(address)
 	p := &poll{pushes: make(chan registry.Push, 1), end: make(chan struct{}), Owner: &registry.Owner{
-		Client: identity.Name + "@" + host, Name: cut(r.UserAgent(), maxNameBytes), Identity: identity.Name, Address: r.RemoteAddr, Host: host,
+		Client: identity + "@" + host, Name: cut(name, maxNameBytes), Identity: identity, Address: address, Host: host,
 		Parts: true, Takes: ownerBytes,
 	}}
 	if err := s.await(ctx, host); err != nil {
@@ -95,7 +101,10 @@ func (s *polls) open(ctx context.Context, r *http.Request, data conclave.DataInf
 		s.end(p)
 		return nil, err
 	}
-	if x, ok := r.Context().Value(requestKey{}).(*request); ok {
+	if x, ok := ctx.Value(requestKey{}).(*request); ok {
+		if x.poll != nil {
+			s.end(x.poll) // a request has one
+		}
 		x.poll = p
 	}
 	s.wakeReaders()

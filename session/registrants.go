@@ -134,6 +134,16 @@ func (g *registrants) renew(ctx context.Context, x registrant, version int64) (o
 	return g.awaitStored(ctx, x, out)
 }
 
+// prolong renews the lease of a version that is held here, for a client that has sent
+// nothing.
+func (g *registrants) prolong(x registrant, version int64) {
+	g.registry.do(func(r *registry.Registry) {
+		if p, owner, _ := r.Find(x.registrationID()); p != nil && !p.Withdrawn && p.Version == version {
+			g.clients.renewLease(owner, 0, time.Now())
+		}
+	})
+}
+
 // mostTries is how often a version is chosen for a request, each above the one that data
 // has named: other requests for the registration may come at the same time.
 const mostTries = 8

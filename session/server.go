@@ -99,7 +99,11 @@ func (s *Server) connectParts() {
 // clients; last, off the blacklist.
 func (s *Server) Run(ctx context.Context) error {
 	return s.Base.Run(ctx, 0, s.routes, func(ctx context.Context) error {
-		return s.RunMember(ctx, s.state.run, s.nodes.run, s.leases.run, s.spread.run, s.writer.runAudit, s.runOpening)
+		doors, err := s.openDoors(ctx)
+		if err != nil {
+			return err
+		}
+		return s.RunMember(ctx, append(doors, s.state.run, s.nodes.run, s.leases.run, s.spread.run, s.writer.runAudit, s.runOpening)...)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -44,10 +45,11 @@ type Base struct {
 	ended   context.Context // ends when Run returns
 	end     context.CancelFunc
 
-	address string          // set by Run before started is closed
-	leaving context.Context // ends with EndMembership
-	leave   context.CancelFunc
-	left    chan struct{} // closed when no beat is sent any more
+	address               string // set by Run before started is closed, as are the next two
+	connections, requests *serve.Places
+	leaving               context.Context // ends with EndMembership
+	leave                 context.CancelFunc
+	left                  chan struct{} // closed when no beat is sent any more
 
 	mu       sync.Mutex // guards the rest
 	running  bool       // Run was called
@@ -152,11 +154,7 @@ func (b *Base) Run(ctx context.Context, grace time.Duration, setup func(address 
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", b.config.Listen, err)
 	}
-	connections, requests := b.places()
-	ln = connections.Listener(ln)
-	if b.config.TLS != nil {
-		ln = b.config.TLS.Listener(ln, b.config.ClientCerts)
-	}
+	b.connections, b.requests = b.places()
 	b.address = b.config.Advertise
 	if b.address == "" {
 		b.address = ln.Addr().String()
@@ -171,11 +169,7 @@ func (b *Base) Run(ctx context.Context, grace time.Duration, setup func(address 
 		ln.Close()
 		return err
 	}
-	pings := wire.PingTimeout
-	if b.role == conclave.RoleSession {
-		pings = wire.ClientPingTimeout
-	}
-	server := serve.NewHTTPServer(ln, requests.Handler(contain.Handler(b.Log, handler)), pings)
+	server := b.newServer(ln, handler)
 	defer b.Peers.Close()
 
 	ctx, end := context.WithCancelCause(ctx)
@@ -209,6 +203,44 @@ func (b *Base) Run(ctx context.Context, grace time.Duration, setup func(address 
 	server.Shutdown(last)
 	b.Log.Info("stopped", "node", b.config.Node)
 	return nil
+}
+
+// newServer returns a server on a listener, with the limits and the TLS of the node.
+func (b *Base) newServer(ln net.Listener, handler http.Handler) *serve.HTTPServer {
+	ln = b.connections.Listener(ln)
+	if b.config.TLS != nil {
+		ln = b.config.TLS.Listener(ln, b.config.ClientCerts)
+	}
+	pings := wire.PingTimeout
+	if b.role == conclave.RoleSession {
+		pings = wire.ClientPingTimeout
+	}
+	return serve.NewHTTPServer(ln, b.requests.Handler(contain.Handler(b.Log, handler)), pings)
+}
+
+// Listen opens a port beside the node's own, from within its Run. It is closed with ctx.
+func (b *Base) Listen(ctx context.Context, address string) (net.Listener, error) {
+	ln, err := b.config.Network.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", address, err)
+	}
+	context.AfterFunc(ctx, func() { ln.Close() })
+	return ln, nil
+}
+
+// Serve serves HTTP on such a port until ctx ends, and its requests and connections.
+func (b *Base) Serve(ctx context.Context, ln net.Listener, handler http.Handler) {
+	server := b.newServer(ln, handler)
+	closed := make(chan struct{})
+	context.AfterFunc(ctx, func() {
+		server.Close()
+		close(closed)
+	})
+	if err := server.Serve(); err != nil && ctx.Err() == nil {
+		b.Log.Error("a port is not served any longer", "address", ln.Addr(), "error", err)
+	}
+	<-ctx.Done()
+	<-closed
 }
 
 // places returns the places of the node's connections and requests: twice as many

@@ -120,7 +120,7 @@ func (c Config) Validate(role conclave.Role) error {
 	if c.Node.Incarnation == "" {
 		return fmt.Errorf("node %s has no incarnation", c.Node.Name)
 	}
-	if err := serve.CheckListen(c.Listen, !c.tokens().Open(), c.Insecure); err != nil {
+	if err := c.CheckListen(c.Listen); err != nil {
 		return err
 	}
 	if err := cmp.Or(rights.CheckToken(c.Token), c.validateAdvertise()); err != nil {
@@ -139,6 +139,15 @@ func (c Config) Validate(role conclave.Role) error {
 	}
 	return Positive(c)
 }
+
+// CheckListen returns an error if the node may not listen on an address: beyond loopback
+// without a token, unless it is Insecure.
+func (c Config) CheckListen(address string) error {
+	return serve.CheckListen(address, c.HasTokens(), c.Insecure)
+}
+
+// HasTokens reports whether requests need a token.
+func (c Config) HasTokens() bool { return !c.tokens().Open() }
 
 // tokens returns the tokens that requests need.
 func (c Config) tokens() *rights.Tokens {

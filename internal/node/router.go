@@ -22,10 +22,7 @@ import (
 // called with every leader that announces itself and whose term is not refused;
 // it must not block.
 func (b *Base) Router(ready func() (bool, []string), announced func(term uint64, leader conclave.NodeID, address string)) *mux.Router {
-	r := serve.NewRouter(serve.RouterConfig{
-		Node: b.config.Node, Role: b.role, Version: b.config.Version, Tokens: b.tokens, Address: b.address, PublicReads: b.config.PublicReads, Audit: b.logAct, Hosts: b.hosts(),
-		Metrics: b.Metrics.registry, Events: b.events, Ready: ready,
-	})
+	r := b.PlainRouter(ready)
 	if b.config.Pprof {
 		r.PathPrefix(profilePath).Handler(profiles()).Methods(http.MethodGet)
 	}
@@ -36,6 +33,15 @@ func (b *Base) Router(ready func() (bool, []string), announced func(term uint64,
 	path, h := wirev1connect.NewNodeServiceHandler(service, b.HandlerOptions())
 	serve.Mount(r, path, h)
 	return r
+}
+
+// PlainRouter returns a router that has only what any port answers: it checks tokens,
+// names and bodies, and answers probes. It is for ports beside the node's own.
+func (b *Base) PlainRouter(ready func() (bool, []string)) *mux.Router {
+	return serve.NewRouter(serve.RouterConfig{
+		Node: b.config.Node, Role: b.role, Version: b.config.Version, Tokens: b.tokens, Address: b.address, PublicReads: b.config.PublicReads, Audit: b.logAct, Hosts: b.hosts(),
+		Metrics: b.Metrics.registry, Events: b.events, Ready: ready,
+	})
 }
 
 // logAct writes a line of the audit log.

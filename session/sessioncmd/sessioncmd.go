@@ -32,6 +32,8 @@ func Process() cli.Process {
 			f.Int64Var(&c.MaxAddressBytes, "max-address-bytes", c.MaxAddressBytes, "bytes that those of all clients from one address may take (the clients of one machine, or behind one proxy)")
 			f.Int64Var(&c.MaxOutboxBytes, "max-outbox-bytes", c.MaxOutboxBytes, "bytes of answers that may wait for a client that does not read them, and of old lists that it is sent changes of")
 			f.Int64Var(&c.MaxListBytes, "max-list-bytes", c.MaxListBytes, "bytes of the largest list that is read and pushed, about, as it is in memory; the same value as on the data nodes")
+			f.StringVar(&c.ConsulListen, "consul-listen", "", "HOST:PORT on which clients of Consul are answered (Consul's is 127.0.0.1:8500)")
+			f.StringVar(&c.DNSListen, "dns-listen", "", "HOST:PORT on which NAME.service.consul is answered, over TCP and UDP, without a token (Consul's is 127.0.0.1:8600)")
 			f.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "how long a graceful stop waits for clients to move")
 		},
 		New: func(context.Context) (cli.Server, error) { return session.New(c) },

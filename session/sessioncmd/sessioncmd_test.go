@@ -3,6 +3,8 @@ package sessioncmd
 import (
 	"context"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -46,6 +48,8 @@ func TestProcessStartsAndStops(t *testing.T) {
 
 // Settings that contradict each other are a usage error that names both.
 func TestProcess_RefusesInvalidSettings(t *testing.T) {
+	tokens := filepath.Join(t.TempDir(), "tokens")
+	require.NoError(t, os.WriteFile(tokens, []byte("operator amy s3cret\n"), 0o600))
 	for _, c := range []struct {
 		args string
 		want string
@@ -55,6 +59,10 @@ func TestProcess_RefusesInvalidSettings(t *testing.T) {
 		{"--meta 127.0.0.1:1 --client-lease 20s", "client lease"},
 		{"--meta 127.0.0.1:1 --client-lease 11s", "session grace"},
 		{"--meta 127.0.0.1:1 --listen 0.0.0.0:0", "insecure"},
+		{"--meta 127.0.0.1:1 --consul-listen 0.0.0.0:8500", "insecure"},
+		{"--meta 127.0.0.1:1 --dns-listen 0.0.0.0:8600", "insecure"},
+		{"--meta 127.0.0.1:1 --dns-listen 8600", "HOST:PORT"},
+		{"--meta 127.0.0.1:1 --dns-listen 127.0.0.1:8600 --token-file " + tokens, "public-reads"},
 	} {
 		var out, log clitest.Output
 		err := cli.Execute(t.Context(), Process(), append(strings.Fields(c.args), "--name", "session-1"), nil, &out, &log)

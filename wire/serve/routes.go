@@ -67,6 +67,23 @@ var routes = map[string]route{
 	"GET /v1/services":                                    {right: rights.Read},
 	"GET /v1/services/{dataId}":                           {right: rights.Read, lasts: true}, // it may wait for a version
 
+	// The listener for clients of Consul. Its lists may wait for a change.
+	"GET /v1/agent/self":                                   {right: rights.Read},
+	"GET /v1/agent/services":                               {right: rights.Read},
+	"GET /v1/agent/checks":                                 {right: rights.Read},
+	"GET /v1/health/service/{name}":                        {right: rights.Read, lasts: true},
+	"GET /v1/health/state/{state}":                         {right: rights.Read, lasts: true},
+	"GET /v1/catalog/services":                             {right: rights.Read, lasts: true},
+	"GET /v1/catalog/service/{name}":                       {right: rights.Read, lasts: true},
+	"GET /v1/catalog/nodes":                                {right: rights.Read, lasts: true},
+	"GET /v1/catalog/datacenters":                          {right: rights.Read},
+	"GET /v1/status/leader":                                {right: rights.Read},
+	"GET /v1/status/peers":                                 {right: rights.Read},
+	"PUT /v1/agent/service/register":                       {right: rights.Publish, small: true},
+	"PUT /v1/agent/service/deregister/{id}":                {right: rights.Publish, small: true},
+	"PUT /v1/agent/service/maintenance/{id}":               {right: rights.Publish, small: true},
+	"PUT /v1/agent/check/{act:pass|warn|fail|update}/{id}": {right: rights.Publish, small: true},
+
 	wirev1connect.ClientServiceConnectProcedure: {right: rights.Read, lasts: true}, // registering on it needs publish: see package session
 	wirev1connect.ClientServicePingProcedure:    {right: rights.Read, small: true},
 

@@ -1,0 +1,143 @@
+package session
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"time"
+
+	"conclave"
+	"conclave/session/consul"
+	"conclave/session/registry"
+	"conclave/wire"
+	"conclave/wire/serve"
+)
+
+// openDoors opens the ports for clients of Consul and for DNS that are configured, and
+// returns the loops that serve them.
+func (s *Server) openDoors(ctx context.Context) (loops []func(context.Context), err error) {
+	c := s.config
+	if c.ConsulListen == "" && c.DNSListen == "" {
+		return nil, nil
+	}
+	server := consul.New(consul.Config{
+		Cluster: &consulCluster{s}, Node: c.Node, Address: s.Address, Metas: s.meta.Metas, DataCenter: c.DataCenter, Version: c.Version,
+		Lease: registry.FreshFor(c.SessionGrace), Now: c.Now, Large: s.services.large,
+		Leader: func() string {
+			leader, _ := s.meta.Leader()
+			return leader.Address
+		},
+	})
+	loops = append(loops, server.Run)
+	if c.ConsulListen != "" {
+		router := s.PlainRouter(s.ready)
+		server.Add(router)
+		if err := serve.CheckRoutes(router); err != nil {
+			return nil, err
+		}
+		ln, err := s.Listen(ctx, c.ConsulListen)
+		if err != nil {
+			return nil, err
+		}
+		s.log.Info("clients of Consul are answered", "address", ln.Addr().String())
+		handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			defer s.services.polls.close(r)
+			consul.Handler(router).ServeHTTP(w, r)
+		})
+		loops = append(loops, func(ctx context.Context) { s.Serve(ctx, ln, withRequest(handler, s.services.intake)) })
+	}
+	if c.DNSListen != "" {
+		ln, err := s.Listen(ctx, c.DNSListen)
+		if err != nil {
+			return nil, err
+		}
+		var packets net.PacketConn
+		if network, ok := c.Network.(interface {
+			ListenPacket(ctx context.Context, network, address string) (net.PacketConn, error)
+		}); ok { // the network of the simulator has only streams
+			if packets, err = network.ListenPacket(ctx, "udp", ln.Addr().String()); err != nil {
+				return nil, err
+			}
+		}
+		s.log.Info("DNS is answered", "address", ln.Addr().String())
+		loops = append(loops, func(ctx context.Context) {
+			if err := server.DNS().Serve(ctx, ln, packets); err != nil {
+				s.log.Error("DNS is not answered any longer", "error", err)
+			}
+		})
+	}
+	return loops, nil
+}
+
+// consulCluster is what package consul has of the session: registrations by request,
+// requests that wait, and the list of all services.
+type consulCluster struct{ *Server }
+
+// registrantOf returns the registration of a caller.
+func (consulCluster) registrantOf(c consul.Caller, service, id string) registrant {
+	data, _ := conclave.NewDataInfoID(service, "", "") // a name that package consul has checked
+	return registrant{identity: c.Identity, id: id, data: data, address: c.Address, host: serve.HostOf(c.Address)}
+}
+
+// Register implements consul.Cluster.
+func (s *consulCluster) Register(ctx context.Context, c consul.Caller, service, id, value string, ttl time.Duration) (int64, error) {
+	out, err := s.services.registrants.put(ctx, s.registrantOf(c, service, id), 0, []string{value}, ttl)
+	return out.version, err
+}
+
+// Renew implements consul.Cluster.
+func (s *consulCluster) Renew(ctx context.Context, c consul.Caller, service, id string, version int64) error {
+	_, err := s.services.registrants.renew(ctx, s.registrantOf(c, service, id), version)
+	return err
+}
+
+// Prolong implements consul.Cluster. A session that is cut off from the data nodes is
+// perhaps cut off from its clients, too, which have gone on elsewhere.
+func (s *consulCluster) Prolong(c consul.Caller, service, id string, version int64) {
+	if !s.isCutOff() {
+		s.services.registrants.prolong(s.registrantOf(c, service, id), version)
+	}
+}
+
+// Deregister implements consul.Cluster.
+func (s *consulCluster) Deregister(ctx context.Context, c consul.Caller, service, id string) error {
+	_, err := s.services.registrants.withdraw(ctx, s.registrantOf(c, service, id), 0)
+	return err
+}
+
+// Next implements consul.Cluster. The last subscription of a request lasts until the
+// request is answered, for which a stop waits; a question of DNS has none.
+func (s *consulCluster) Next(ctx context.Context, c consul.Caller, service string, have consul.List) (out consul.List, err error) {
+	x := s.registrantOf(c, service, "")
+	p, err := s.services.polls.openAs(ctx, x.identity, x.address, c.Name, x.data, seen{have.Version, have.Hash, uint32(len(have.Values))})
+	if err != nil {
+		return out, err
+	}
+	if ctx.Value(requestKey{}) == nil {
+		defer s.services.polls.end(p)
+	}
+	push, err := p.next(ctx)
+	if err != nil {
+		return out, err
+	}
+	_, version, list, _ := push.List()
+	return consul.List{Version: version, Hash: list.Hash(), Values: list.Values}, nil
+}
+
+// Services implements consul.Cluster.
+func (s *consulCluster) Services(ctx context.Context, after string) (page []consul.Row, next string, err error) {
+	rows, more, err := s.services.catalog.page(ctx, "", after, catalogRows, true)
+	for _, row := range rows {
+		if row.Instance != conclave.DefaultInstance || row.Group != conclave.DefaultGroup {
+			continue
+		}
+		if row.MoreValues > 0 {
+			return nil, "", wire.Errorf(wire.CodeTooLarge, "the list of %s is too large for one of all services: ask for a service", row.DataID)
+		}
+		page = append(page, consul.Row{Service: row.DataID, Values: row.Values})
+	}
+	if more {
+		next = rows[len(rows)-1].key()
+	}
+	return page, next, err
+}

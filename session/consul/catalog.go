@@ -1,0 +1,149 @@
+package consul
+
+import (
+	"context"
+	"hash/fnv"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"conclave/internal/sleep"
+	"conclave/wire"
+)
+
+// catalog is all services with their instances, as they were read last. It is read for
+// each request that comes, and in pauses while one waits for a change.
+type catalog struct {
+	Config
+	reading singleflight.Group
+
+	mu  sync.Mutex // guards now
+	now snapshot
+}
+
+// snapshot is the catalog as it was read. It does not change.
+type snapshot struct {
+	begun     time.Time
+	took      time.Duration
+	index     uint64 // the time of its last change
+	hash      uint64
+	instances []Instance // in the order of their services
+}
+
+// Limits of readings.
+const (
+	catalogPause = time.Second // between two of them for requests that wait
+	catalogShare = 20          // and so often the time that the last one took
+	catalogMost  = 200_000     // instances
+)
+
+// get returns the catalog as it is now, or, if the query has its index, after its next
+// change or the wait.
+func (c *catalog) get(ctx context.Context, q query) (now snapshot, err error) {
+	limited, cancel := context.WithTimeout(ctx, q.jittered())
+	defer cancel()
+	for age := time.Duration(0); ; {
+		if now, err = c.read(ctx, age); err != nil || now.index != q.index {
+			return now, err
+		}
+		if age = max(catalogPause, catalogShare*now.took); sleep.For(limited, age) != nil {
+			return now, ctx.Err()
+		}
+	}
+}
+
+// read returns the catalog as it is, or was within an age. Requests share a reading.
+func (c *catalog) read(ctx context.Context, age time.Duration) (snapshot, error) {
+	c.mu.Lock()
+	now := c.now
+	c.mu.Unlock()
+	if time.Since(now.begun) < age {
+		return now, nil
+	}
+	out, err, _ := c.reading.Do("", func() (any, error) {
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), readWait) // it is not of this request alone
+		defer cancel()
+		next, err := c.pages(limited)
+		if err != nil {
+			return snapshot{}, err
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if next.index = c.now.index; next.index == 0 || next.hash != c.now.hash {
+			next.index = max(next.index+1, uint64(c.Now().UnixMicro()))
+		}
+		c.now = next
+		return next, nil
+	})
+	return out.(snapshot), err
+}
+
+// pages reads all pages. Any change of a list changes the hash.
+func (c *catalog) pages(ctx context.Context) (out snapshot, err error) {
+	out.begun = time.Now()
+	sum := fnv.New64a()
+	for next := ""; ; {
+		var page []Row
+		if page, next, err = c.Cluster.Services(ctx, next); err != nil {
+			return out, err
+		}
+		for _, row := range page {
+			out.instances = append(out.instances, parseAll(row.Service, row.Values)...)
+			_, _ = sum.Write([]byte(strings.Join(append([]string{row.Service}, row.Values...), "\x00") + "\x01"))
+		}
+		switch {
+		case len(out.instances) > catalogMost:
+			return out, wire.Errorf(wire.CodeTooLarge, "there are more than %d instances: ask for a service", catalogMost)
+		case next == "":
+			out.hash, out.took = sum.Sum64(), time.Since(out.begun)
+			return out, nil
+		}
+	}
+}
+
+func (c *catalog) getServices(r *http.Request, _ Caller, q query) (any, uint64, error) {
+	now, err := c.get(r.Context(), q)
+	out := map[string][]string{} // their tags
+	for _, in := range now.instances {
+		tags := append([]string{}, slices.Concat(out[in.Service], in.Tags)...)
+		slices.Sort(tags)
+		out[in.Service] = slices.Compact(tags)
+	}
+	return out, now.index, err
+}
+
+func (c *catalog) getNodes(r *http.Request, _ Caller, q query) (any, uint64, error) {
+	now, err := c.get(r.Context(), q)
+	out, seen := []object{}, map[string]bool{}
+	for _, in := range now.instances {
+		if !seen[in.Host] {
+			out = append(out, in.node(c.DataCenter, now.index))
+		}
+		seen[in.Host] = true
+	}
+	return out, now.index, err
+}
+
+func (c *catalog) getState(r *http.Request, _ Caller, q query) (any, uint64, error) {
+	state, err := segment(r, "state")
+	if err == nil && state != "any" {
+		state, err = statusOf(state)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	now, err := c.get(r.Context(), q)
+	out := []object{}
+	for _, in := range now.instances {
+		for _, check := range in.checks(now.index) {
+			if state == "any" || check["Status"] == state {
+				out = append(out, check)
+			}
+		}
+	}
+	return out, now.index, err
+}

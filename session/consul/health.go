@@ -1,0 +1,124 @@
+package consul
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"conclave/wire"
+)
+
+// lists reads services. It remembers the last list of each that it has answered, which
+// is what a client has that brings its index: to subscribe with that makes the push guard
+// compare with it, and keeps the index from falling.
+type lists struct {
+	Config
+
+	mu    sync.Mutex // guards the rest
+	known map[string]List
+	bytes int // of what was put into known, about
+}
+
+// knownMost bounds what is remembered, and what that has replaced. Beyond it all is
+// forgotten: then reads start from nothing, once.
+const knownMost = 64 << 20
+
+// get returns the list of a service: at once, or, if the query has the index of the list
+// that there is, the next one, or the same after its wait.
+func (l *lists) get(ctx context.Context, c Caller, service string, q query) (List, error) {
+	have, known := l.recall(service)
+	wait := q.jittered()
+	if !known || q.index != have.index() {
+		now, late, err := l.next(ctx, c, service, List{}, readWait)
+		switch {
+		case late:
+			return now, wire.Errorf(wire.CodeUnavailable, "no data node has answered for this service within %s", readWait)
+		case err != nil:
+			return now, err
+		case now.Version >= have.Version:
+			have = now
+		case now.Hash != have.Hash:
+			q.index, wait = have.index(), readWait // the slot has a leader that has not reached it, and must
+		}
+		if q.index != have.index() {
+			return have, nil // also if it is higher than all that there is: its client starts again
+		}
+	}
+	now, _, err := l.next(ctx, c, service, have, wait)
+	return now, err
+}
+
+// next returns the list after the one that the caller has, or that one if the wait ends
+// before.
+func (l *lists) next(ctx context.Context, c Caller, service string, have List, wait time.Duration) (newer List, late bool, err error) {
+	limited, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	newer, err = l.Cluster.Next(limited, c, service, have)
+	switch {
+	case err == nil:
+		l.remember(service, newer)
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		return have, true, nil
+	case wire.CodeOf(err) == wire.CodeBadRequest: // the cluster has lost all data, and its versions
+		l.forget(service)
+	}
+	return newer, false, err
+}
+
+func (l *lists) recall(service string) (List, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	have, known := l.known[service]
+	return have, known
+}
+
+func (l *lists) remember(service string, list List) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if list.Version < l.known[service].Version {
+		return
+	}
+	if l.bytes += list.bytes(); l.bytes > knownMost {
+		clear(l.known)
+		l.bytes = list.bytes()
+	}
+	l.known[service] = list
+}
+
+func (l *lists) forget(service string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.known, service)
+}
+
+// instances returns the instances of a service that a query selects, and the index.
+func (l *lists) instances(ctx context.Context, c Caller, service string, q query) (out []Instance, index uint64, err error) {
+	if err := checkName(service); err != nil {
+		return nil, 0, err
+	}
+	list, err := l.get(ctx, c, service, q)
+	for _, in := range parseAll(service, list.Values) {
+		if q.selects(in) {
+			out = append(out, in)
+		}
+	}
+	return out, list.index(), err
+}
+
+// list returns a handler that shows each instance of a service as show does.
+func (l *lists) list(show func(in Instance, dataCenter string, index uint64) object) handler {
+	return func(r *http.Request, c Caller, q query) (any, uint64, error) {
+		name, err := segment(r, "name")
+		if err != nil {
+			return nil, 0, err
+		}
+		all, index, err := l.instances(r.Context(), c, name, q)
+		out := []object{}
+		for _, in := range all {
+			out = append(out, show(in, l.DataCenter, index))
+		}
+		return out, index, err
+	}
+}

@@ -1,0 +1,77 @@
+package consul
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"conclave/wire"
+)
+
+// query is what the parameters of a read ask for.
+type query struct {
+	index   uint64        // wait for a higher one; 0: answer at once
+	wait    time.Duration // at most so long, without the jitter
+	tags    []string
+	without []string // statuses
+}
+
+// Of a query that blocks.
+const (
+	waitDefault = 5 * time.Minute
+	waitMost    = 10 * time.Minute
+	waitJitter  = 16 // up to one in so many parts is added
+)
+
+// readWait is how long a read waits for a data node.
+const readWait = 5 * time.Second
+
+// unsupported are the parameters that choose what is not here. To ignore one would
+// answer more than was asked for.
+var unsupported = []string{"filter", "ns", "partition", "peer", "sg", "node-meta", "hash"}
+
+// queryOf reads the parameters of a request. near, stale, consistent, cached, pretty and
+// merge-central-config change nothing: a list has no distances, and is as new as this
+// session knows it.
+func queryOf(r *http.Request, dataCenter string) (q query, err error) {
+	v, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return q, wire.Errorf(wire.CodeBadRequest, "the query is invalid: %v", err)
+	}
+	for _, name := range unsupported {
+		if v.Get(name) != "" {
+			return q, wire.Errorf(wire.CodeBadRequest, "the parameter %q is not supported: leave it out, and choose among what is answered", name)
+		}
+	}
+	if dc := v.Get("dc"); dc != "" && !strings.EqualFold(dc, dataCenter) {
+		return q, wire.Errorf(wire.CodeBadRequest, "no path to datacenter %.64q: this cluster is %q", dc, dataCenter)
+	}
+	if q.index, err = strconv.ParseUint(cmp.Or(v.Get("index"), "0"), 10, 64); err != nil {
+		return q, wire.Errorf(wire.CodeBadRequest, "invalid index %.20q: want the X-Consul-Index of an answer", v.Get("index"))
+	}
+	if q.wait, err = time.ParseDuration(cmp.Or(v.Get("wait"), "0s")); err != nil || q.wait < 0 {
+		return q, wire.Errorf(wire.CodeBadRequest, "invalid wait time %.20q: want a duration, such as 30s", v.Get("wait"))
+	}
+	q.wait = min(cmp.Or(q.wait, waitDefault), waitMost)
+	switch only, err := strconv.ParseBool(cmp.Or(v.Get("passing"), strconv.FormatBool(v.Has("passing")))); {
+	case err != nil:
+		return q, wire.Errorf(wire.CodeBadRequest, "invalid value %.20q of passing: want true or false", v.Get("passing"))
+	case only:
+		q.without = []string{warning, critical}
+	}
+	q.tags = slices.DeleteFunc(v["tag"], func(tag string) bool { return tag == "" })
+	return q, nil
+}
+
+// jittered returns for how long the query waits, so that many do not end at once.
+func (q query) jittered() time.Duration { return q.wait + rand.N(q.wait/waitJitter+1) }
+
+// selects reports whether an instance is asked for.
+func (q query) selects(in Instance) bool {
+	return in.has(q.tags) && !slices.Contains(q.without, in.health())
+}

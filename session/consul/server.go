@@ -1,0 +1,169 @@
+package consul
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"conclave/wire"
+	"conclave/wire/admit"
+	"conclave/wire/rights"
+	"conclave/wire/serve"
+)
+
+// Server answers the requests.
+type Server struct {
+	Config
+	agents  *agents
+	lists   *lists
+	catalog *catalog
+}
+
+// New returns a server that answers once Run runs.
+func New(c Config) *Server {
+	l := &lists{Config: c, known: map[string]List{}}
+	return &Server{Config: c, agents: &agents{Config: c, lists: l, of: map[agent]map[string]*entry{}}, lists: l, catalog: &catalog{Config: c}}
+}
+
+// DNS returns a handler of questions. Anyone who can send one may read.
+func (s *Server) DNS() *DNS { return &DNS{s.Config, s.lists, admit.New(dnsAtOnce, dnsEach)} }
+
+// Run keeps what agents have registered until ctx ends.
+func (s *Server) Run(ctx context.Context) { s.agents.run(ctx) }
+
+// Add adds the paths to a router, which has checked the rights before.
+func (s *Server) Add(r *mux.Router) {
+	r.UseEncodedPath()
+	for route, answer := range map[string]handler{
+		"GET /v1/agent/self":             simple(s.self),
+		"GET /v1/agent/services":         s.agents.getServices,
+		"GET /v1/agent/checks":           s.agents.getChecks,
+		"GET /v1/health/service/{name}":  s.lists.list(Instance.inHealth),
+		"GET /v1/health/state/{state}":   s.catalog.getState,
+		"GET /v1/catalog/services":       s.catalog.getServices,
+		"GET /v1/catalog/service/{name}": s.lists.list(Instance.inCatalog),
+		"GET /v1/catalog/nodes":          s.catalog.getNodes,
+		"GET /v1/catalog/datacenters":    simple(func() any { return []string{s.DataCenter} }),
+		"GET /v1/status/leader":          simple(func() any { return s.Leader() }),
+		"GET /v1/status/peers":           simple(func() any { return append([]string{}, s.Metas()...) }),
+
+		"PUT /v1/agent/service/register":                       s.agents.register,
+		"PUT /v1/agent/service/deregister/{id}":                s.agents.deregister,
+		"PUT /v1/agent/service/maintenance/{id}":               s.agents.maintain,
+		"PUT /v1/agent/check/{act:pass|warn|fail|update}/{id}": s.agents.check,
+	} {
+		method, path, _ := strings.Cut(route, " ")
+		r.Handle(path, s.answering(answer)).Methods(method)
+	}
+	r.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		writeError(w, wire.Errorf(wire.CodeNotFound, "%.128s is not in the part of Consul's API that Conclave has: docs/consul.md lists it", r.URL.Path))
+	})
+}
+
+// Handler returns next for clients of Consul, which send their token in headers or a
+// parameter of their own, and take the status 403 for any token that is refused.
+func Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token := r.Header.Get("X-Consul-Token")
+		if token == "" && r.Header.Get("Authorization") == "" {
+			token = r.URL.Query().Get("token")
+		}
+		wire.SetToken(r.Header, token)
+		next.ServeHTTP(forbidding{w}, r)
+	})
+}
+
+type forbidding struct{ http.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (w forbidding) WriteHeader(status int) {
+	if status == http.StatusUnauthorized {
+		status = http.StatusForbidden
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (w forbidding) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// sendLimit is how long a client may take to read an answer, and largeAnswer from how
+// many bytes on the answers to one address are sent one after the other.
+const (
+	sendLimit   = 30 * time.Second
+	largeAnswer = 256 << 10
+)
+
+// handler answers a request: with a body, nil for none, and an index, 0 for none.
+type handler func(*http.Request, Caller, query) (body any, index uint64, err error)
+
+// answering sends what answer returns.
+func (s *Server) answering(answer handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body any
+		var index uint64
+		identity, _ := rights.Of(r.Context())
+		c := Caller{Identity: identity.Name, Address: r.RemoteAddr, Name: r.UserAgent()}
+		q, err := queryOf(r, s.DataCenter)
+		if err == nil {
+			body, index, err = answer(r, c, q)
+		}
+		var text []byte
+		if err == nil && body != nil {
+			text, err = json.Marshal(body)
+		}
+		if err != nil {
+			if wire.CodeOf(err) == "" && r.Context().Err() != nil {
+				if err = context.Cause(r.Context()); wire.CodeOf(err) == "" { // otherwise the token was revoked
+					err = wire.Errorf(wire.CodeUnavailable, "this session ends") // or the client has disconnected
+				}
+			}
+			writeError(w, err)
+			return
+		}
+		if len(text) > largeAnswer {
+			turn, err := s.Large.Wait(r.Context(), c.host(), len(text))
+			if err != nil {
+				return
+			}
+			defer turn.Leave()
+		}
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(sendLimit)) // of this answer
+		if index > 0 {
+			w.Header().Set("X-Consul-Index", strconv.FormatUint(index, 10))
+			w.Header().Set("X-Consul-KnownLeader", strconv.FormatBool(s.Leader() != ""))
+			w.Header().Set("X-Consul-LastContact", "0")
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(text) // an error means that the client has disconnected
+	})
+}
+
+func writeError(w http.ResponseWriter, err error) {
+	if wire.CodeOf(err) == wire.CodeUnavailable {
+		w.Header().Set("Retry-After", "1")
+		w.Header().Set("Connection", "close") // another session may be behind the same name
+	}
+	serve.WriteError(w, err)
+}
+
+// self shows this session as an agent.
+func (s *Server) self() any {
+	host, port, _ := net.SplitHostPort(s.Address()) // "" before this session listens
+	return object{
+		"Config": object{"Datacenter": s.DataCenter, "NodeName": s.Node.Name, "NodeID": s.Node.Incarnation, "Server": true, "Revision": "", "Version": "conclave " + s.Version},
+		"Member": object{"Name": s.Node.Name, "Addr": host, "Port": json.Number(cmp.Or(port, "0")), "Status": 1, "Tags": object{"role": "conclave-session", "dc": s.DataCenter}},
+		"Meta":   object{},
+	}
+}
+
+// simple returns a handler of what needs no request.
+func simple(value func() any) handler {
+	return func(*http.Request, Caller, query) (any, uint64, error) { return value(), 0, nil }
+}
