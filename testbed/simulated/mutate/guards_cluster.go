@@ -149,6 +149,8 @@ var clusterGuards = []guard{
 		"session/registry/guard.go", "case now.Before(m.incomplete) && s.exceeds(d, m.withdrawn):", "case m.until.IsZero() && s.exceeds(d, m.withdrawn):"}},
 	{name: "lists are compared by length", test: test("./session/registry", "TestGuardHoldsOnlyUnexplainedShrinking"), by: on("another-registers-while-they-are-back"), patch: patch{
 		"session/registry/guard.go", "if len(s.publishers) == 0 {", "if len(s.publishers) >= 0 {"}},
+	{name: "a cursor names no publishers", test: test("./session", "TestCursor_NamesThePublishersOfAShortList"), by: on("storm@89"), patch: patch{
+		"session/polls.go", "if len(l.Publishers) <= mostNamed {", "if len(l.Publishers) < 0 {"}},
 	{name: "registrations of broken connections stay", test: test("./session", "TestClientDiesAndClientCloses"), by: on("storm@1"), patch: patch{
 		"session/clients.go", "if leaves > 0 {", "if leaves < 0 {"}},
 	{name: "an end that was seen is silence", test: test("./session", "TestClientDiesAndClientCloses"), by: on("storm@12"), patch: patch{
