@@ -55,8 +55,8 @@ func filterOf(r *http.Request) registry.Filter {
 	return registry.Filter{DataID: r.URL.Query().Get("dataId"), Match: r.URL.Query().Get("match")}
 }
 
-// getPublishers lists registrations by name and id. With ?brief=true, which is for readers
-// of a reader, each has its hidden id and the first of its values.
+// getPublishers lists registrations by name and id. With ?brief=true, for a console that
+// shows them to others, each has its hidden id and the first of its values.
 func (a *admin) getPublishers(w http.ResponseWriter, r *http.Request) {
 	filter, brief := filterOf(r), r.URL.Query().Get("brief") == "true"
 	who, known := rights.Of(r.Context())

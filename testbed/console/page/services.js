@@ -9,6 +9,8 @@ const group = ([id, was], what) => id && id !== was ? `, ${what} ${id}` : '';
 /** label is a name without the defaults. */
 const label = d => d.dataId + group([d.group, 'DEFAULT_GROUP'], 'group') + group([d.instance, 'DEFAULT_INSTANCE_ID'], 'instance');
 const key = d => [d.dataId, d.instance, d.group].join('#@#');
+/** several is a count with its noun. */
+const several = (n, what) => `${n ? number(n) : 'no'} ${what}${n === 1 ? '' : 's'}`;
 const named = r => r.row.data || r.row;
 const values = r => (r.row.values || []).join(', ') + (r.row.moreValues ? ` and ${number(r.row.moreValues)} more` : '') || 'no value';
 
@@ -18,7 +20,7 @@ const lists = {
   publishers: [['value', values], ['client', r => r.row.client || 'none'], ['address', r => r.row.address || ''], ['session', r => r.node], ['revision', r => r.row.version, true],
     ['stored', r => r.row.withdrawn ? 'withdrawn' : r.row.stored ? 'yes' : 'not yet']],
   subscribers: [['client', r => r.row.client], ['address', r => r.row.address], ['session', r => r.node], ['version', r => r.row.version, true],
-    ['list', r => (r.row.version ? `${number(r.row.values)} values` : 'none yet') + (r.row.held ? ', a newer one is held back' : '')]],
+    ['list', r => (r.row.version ? several(r.row.values, 'value') : 'none yet') + (r.row.held ? ', a newer one is held back' : '')]],
 };
 
 /** pager shows a list page by page. chosen is called with the row of a button, shown after each answer. */
@@ -51,7 +53,7 @@ class Pager {
     this.failed = !!answer.error;
     if (!this.failed) [this.rows, this.next] = [answer.rows || [], answer.next];
     const page = this.pages.length, silent = answer.silent?.length ? `; ${answer.silent.join(', ')} did not answer: what is only there is missing` : '';
-    text(this.says, this.failed ? answer.error.message : `${this.rows.length || 'no'} ${this.list}${this.match ? ` with "${this.match}"` : ''}${page > 1 || this.next ? `, page ${page}${this.next ? '' : ', the last'}` : ''}${silent}`);
+    text(this.says, this.failed ? answer.error.message : `${several(this.rows.length, this.list.slice(0, -1))}${this.match ? ` with "${this.match}"` : ''}${page > 1 || this.next ? `, page ${page}${this.next ? '' : ', the last'}` : ''}${silent}`);
     hide(this.table.parentElement, this.failed && !this.rows.length);
     hide(this.back.parentElement, page === 1 && !this.next);
     this.back.disabled = page === 1;

@@ -1,7 +1,7 @@
 // The way of a value: client, session, slot, data nodes, sessions, subscribers; from top to bottom, so that it fits a phone.
 import {draw as el, natural, set, text} from './dom.js';
 
-const high = 38, gap = 24, most = 3;
+const high = 38, gap = 24, beside = 14, most = 3;
 
 /** few returns the first boxes, and one for the others; more says that there are others than these. */
 const few = (all, more) => all.length > most || more ? [...all.slice(0, most), {name: more ? 'and more' : `${all.length - most} more`}] : all;
@@ -29,8 +29,8 @@ export function draw(svg, state, from, subscribers, more) {
   svg.replaceChildren();
   for (const a of ['viewBox', 'height']) set(svg, a, {viewBox: `0 0 ${width} ${rows.length * (high + gap)}`, height: rows.length * (high + gap)}[a]);
   rows.forEach((boxes, i) => {
-    const wide = Math.min(260, (width - 8 * (boxes.length - 1)) / boxes.length), left = (width - boxes.length * (wide + 8) + 8) / 2;
-    boxes.forEach((b, j) => Object.assign(b, {x: left + j * (wide + 8), y: i * (high + gap) + 1, wide}));
+    const wide = Math.min(260, (width - 2 - beside * (boxes.length - 1)) / boxes.length), left = (width - boxes.length * (wide + beside) + beside) / 2;
+    boxes.forEach((b, j) => Object.assign(b, {x: left + j * (wide + beside), y: i * (high + gap) + 1, wide}));
     const line = (a, b, weak) => svg.append(el('path', {class: weak ? 'weak' : null, d: `M${a.x + a.wide / 2} ${a.y + high}L${b.x + b.wide / 2} ${b.y}`}));
     for (const b of boxes) {
       if (b.side) svg.append(el('path', {class: 'weak', d: `M${boxes[0].x + boxes[0].wide} ${boxes[0].y + high / 2}H${b.x}`}));
@@ -39,7 +39,7 @@ export function draw(svg, state, from, subscribers, more) {
   });
   for (const b of rows.flat()) svg.append(box(b));
   const say = rows.map(boxes => boxes.map(b => b.name + (b.what ? ` (${b.what})` : '')).join(', '));
-  set(svg, 'aria-label', say.length ? `The way of a value: ${say.join('; then ')}` : 'no way');
+  set(svg, 'aria-label', say.length ? `The way of a value: ${say.join('; then ')}` : 'the way of a value');
 }
 
 /** box returns a box with a name and a word for it, cut to its width. */
