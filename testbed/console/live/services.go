@@ -39,12 +39,14 @@ type list[T any] struct {
 	of         string         // the parameter for a name
 	key        func(T) string // by which each node sorts its rows
 	version    func(T) int64  // of several rows with one key the highest is shown; nil: all are
+	strip      func(*T)       // removes what viewers do not need
 }
 
 var services = list[data.DatumInfo]{
 	role: "data", path: "/v1/datums?values=false", of: "prefix",
 	key:     func(d data.DatumInfo) string { return d.String() },
 	version: func(d data.DatumInfo) int64 { return d.Version },
+	strip:   func(*data.DatumInfo) {},
 }
 
 // A client that has moved has its registrations at two sessions for a while.
@@ -52,13 +54,15 @@ var publishers = list[registry.Publisher]{
 	role: "session", path: "/v1/publishers?brief=true", of: "dataId",
 	key:     func(p registry.Publisher) string { return p.Data.String() + "\x00" + p.ID },
 	version: func(p registry.Publisher) int64 { return p.Version },
+	strip:   func(p *registry.Publisher) { p.ClientID = "" },
 }
 
 var subscribers = list[registry.Subscriber]{
-	role: "session", path: "/v1/subscribers?pushes=true", of: "dataId",
+	role: "session", path: "/v1/subscribers", of: "dataId",
 	key: func(s registry.Subscriber) string {
 		return fmt.Sprintf("%s\x00%s\x00%020d", s.DataInfoID, s.ID, s.Connection)
 	},
+	strip: func(s *registry.Subscriber) { s.ClientID, s.Pushes = "", nil },
 }
 
 // List implements console.Source: each page is put together from those of the nodes.
@@ -96,6 +100,7 @@ func page[T any](ctx context.Context, s *Source, l list[T], r console.Request, o
 	q.Set("after", r.After)
 	q.Set("limit", strconv.Itoa(listRows+1))
 	q.Set(l.of, r.Of)
+	q.Set("pushes", strconv.FormatBool(r.Of != ""))
 	nodes := s.nodesOf(l.role)
 	answers := join.Map(nodes, func(p testbed.Status) (rows []T) {
 		ctx, cancel := context.WithTimeout(ctx, listLimit)
@@ -126,7 +131,11 @@ func page[T any](ctx context.Context, s *Source, l list[T], r console.Request, o
 	if n < len(shown) {
 		out.Next = l.key(shown[n-1].Row)
 	}
-	out.Rows = append([]row[T]{}, shown[:n]...)
+	rows := append([]row[T]{}, shown[:n]...)
+	for i := range rows {
+		l.strip(&rows[i].Row)
+	}
+	out.Rows = rows
 	return all, nil
 }
 

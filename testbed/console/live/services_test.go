@@ -144,7 +144,7 @@ func TestList_TenThousandServicesInPages(t *testing.T) {
 func TestList_PublishersAndSubscribersOfSessions(t *testing.T) {
 	nodes := []*lists{{}, {}}
 	for i := range 300 {
-		p := registry.Publisher{Publisher: conclave.Publisher{ID: fmt.Sprint("p", 1000+i), Data: nameOf(i % 2), Version: 1}, Client: fmt.Sprint("client-", i%10)}
+		p := registry.Publisher{Publisher: conclave.Publisher{ID: fmt.Sprint("p", 1000+i), Data: nameOf(i % 2), Version: 1}, Client: fmt.Sprint("client-", i%10), ClientID: "secret"}
 		nodes[0].publishers = append(nodes[0].publishers, p)
 		if i%3 == 0 {
 			p.Version = 2
@@ -152,7 +152,7 @@ func TestList_PublishersAndSubscribersOfSessions(t *testing.T) {
 		}
 		for _, n := range nodes {
 			n.subscribers = append(n.subscribers, registry.Subscriber{
-				DataInfoID: nameOf(7), ID: "same", Connection: uint64(i), Client: fmt.Sprint("client-", i%10),
+				DataInfoID: nameOf(7), ID: "same", Connection: uint64(i), Client: fmt.Sprint("client-", i%10), ClientID: "secret",
 				Pushes: []registry.Pushed{{AtMs: 100, Version: 4, Values: 2, Subscribers: 300}, {AtMs: 200, Version: 5, Values: 3, Subscribers: 300}},
 			})
 		}
@@ -171,7 +171,11 @@ func TestList_PublishersAndSubscribersOfSessions(t *testing.T) {
 	of, _ := pages[registry.Publisher](t, s, console.Request{Do: "publishers", Of: nameOf(1).String(), Value: "client-3"})
 	assert.Len(t, of, 30)
 
+	assert.Empty(t, of[0].Row.ClientID, "with which a client comes back")
+
 	subs, _ := pages[registry.Subscriber](t, s, console.Request{Do: "subscribers"})
+	assert.Empty(t, subs[0].Row.ClientID)
+	assert.Empty(t, subs[0].Row.Pushes)
 	assert.Len(t, subs, 600, "none is left out between two pages")
 	assert.True(t, slices.IsSortedFunc(subs, func(a, b row[registry.Subscriber]) int {
 		return strings.Compare(subscribers.key(a.Row), subscribers.key(b.Row))
