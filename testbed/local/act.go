@@ -18,8 +18,9 @@ import (
 )
 
 // Capabilities describes what is possible on processes that a Cluster has started:
-// all acts except setting clocks, holding nodes at points of their code, starting them
-// at a wrong address, and statements that the database refuses.
+// all actions except setting clocks, holding nodes at points of their code, starting
+// them at a wrong address, taking out the guard of writes, and statements that the
+// database refuses.
 func Capabilities() *testbed.Capabilities {
 	any := &Cluster{net: &faultnet.Net{}}
 	return &testbed.Capabilities{ProcessesEvery: 250 * time.Millisecond, Can: any.can, ByHTTP: any.byHTTP}

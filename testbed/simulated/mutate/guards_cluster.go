@@ -136,7 +136,7 @@ var clusterGuards = []guard{
 
 	// What happens while sessions are dead or suspended.
 	{name: "an outage of all sessions counts against their clients", test: test("./data", "TestOwners_OutageOfAllSessionsRemovesNothing"), by: on("all-sessions-are-killed", "all-sessions-are-killed@2", "all-sessions-are-frozen"), patch: patch{
-		"data/sweep.go", "s.owners.sweep(copies, len(living) == 0 || s.leaderSilent(), now)", "s.owners.sweep(copies, s.leaderSilent(), now)"}},
+		"data/sweep.go", "s.owners.sweep(copies, len(living) == 0 || s.metaLeaderSilent(), now)", "s.owners.sweep(copies, s.metaLeaderSilent(), now)"}},
 	{name: "leases end while their session is suspended", test: test("./session", "TestSuspendedSession_KeepsClientsThatHaveNoOther"), by: on("all-sessions-are-frozen", "all-sessions-are-frozen@2"), patch: patch{
 		"session/leases.go", "if time.Since(now) > stalled {", "if time.Since(now) > 1000*stalled {"}},
 	{name: "leases are not renewed when their session resumes", by: on("all-sessions-are-frozen", "all-sessions-are-frozen@2", "all-sessions-are-frozen@3"), patch: patch{
