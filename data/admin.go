@@ -96,19 +96,20 @@ func (r *replica) describe(info *SlotInfo) {
 	}
 }
 
-// datumBytes is how much of the values of one datum is listed: a row is in memory
-// while it is written.
+// datumBytes is how much of the values of one datum is listed.
 const datumBytes = 4 << 20
 
-// getDatums lists the data that this node serves, of ids that begin with
-// ?prefix=. With ?values=false it leaves the values out.
+// getDatums lists the data that this node serves, of ids that begin with ?prefix=, and
+// that have ?match= in the id or in a value; with ?values=false without what is registered
+// under them.
 func (s *admin) getDatums(w http.ResponseWriter, req *http.Request) {
-	prefix, values := req.URL.Query().Get("prefix"), req.URL.Query().Get("values") != "false"
+	q := req.URL.Query()
+	prefix, match, values := q.Get("prefix"), q.Get("match"), q.Get("values") != "false"
 	serve.WriteList(w, req, serve.List[string, DatumInfo]{
 		Key: func(id string) string { return id },
 		Keys: func(add func(...string)) {
 			for _, r := range s.replicas.all() {
-				add(r.ids(prefix)...)
+				add(r.ids(prefix, match)...)
 			}
 		},
 		Rows: func(ids []string) []DatumInfo {
@@ -122,7 +123,7 @@ func (s *admin) getDatums(w http.ResponseWriter, req *http.Request) {
 				}
 				row := DatumInfo{DataInfoID: data, Slot: r.id, Version: d.Version, Publishers: d.Publishers, UnconfirmedMs: wire.Ms(d.Unconfirmed)}
 				if values {
-					row.Values = append([]string{}, firstValues(d.Values, datumBytes)...)
+					row.Values = append([]string{}, serve.FirstValues(d.Values, datumBytes)...)
 					row.MoreValues = len(d.Values) - len(row.Values)
 				}
 				out = append(out, row)
@@ -132,14 +133,15 @@ func (s *admin) getDatums(w http.ResponseWriter, req *http.Request) {
 	})
 }
 
-// ids returns the ids that are served here and begin with prefix.
-func (r *replica) ids(prefix string) []string {
+// ids returns the ids that are served here, begin with prefix, and have match in the id
+// or in a value.
+func (r *replica) ids(prefix, match string) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.state != slot.Serving {
 		return nil
 	}
-	return r.store.IDs(prefix)
+	return r.store.IDs(prefix, match)
 }
 
 // datum returns what subscribers see of an id, and false if it is not served here.
@@ -150,16 +152,6 @@ func (r *replica) datum(id string, now time.Time) (store.Datum, bool) {
 		return store.Datum{}, false
 	}
 	return r.store.Datum(id, now)
-}
-
-// firstValues returns the values that have at most the given number of bytes.
-func firstValues(values []string, bytes int) []string {
-	for i, v := range values {
-		if bytes -= len(v); bytes < 0 {
-			return values[:i]
-		}
-	}
-	return values
 }
 
 // CopyInfo summarizes the copy of one slot at this node, for tests that compare

@@ -255,6 +255,10 @@ func TestAdmin_ShowsSlotsAndData(t *testing.T) {
 		require.Len(t, data, 1)
 		assert.Equal(t, []string{"v1"}, data[0].Values)
 		assert.Equal(t, "x0", data[0].DataID)
+		for match, n := range map[string]int{"x0": 1, "v1": 1, "DEFAULT_GROUP": 1, "nothing": 0} {
+			assert.Equal(t, http.StatusOK, get(t, c, a, "/v1/datums?prefix=x&match="+match, &data), match)
+			assert.Len(t, data, n, match)
+		}
 		short := []map[string]any{}
 		assert.Equal(t, http.StatusOK, get(t, c, a, "/v1/datums?prefix=x&values=false", &short))
 		require.Len(t, short, 1)

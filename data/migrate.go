@@ -16,18 +16,18 @@ import (
 // migrations are the slots that this node was granted and does not serve yet.
 // They belong to the state loop, which calls everything here.
 type migrations struct {
-	config       Config
-	view         *wire.View
-	owners       *owners
-	differ       *differ
-	feeds        *feeds
-	notes        *notes
-	tasks        *tasks
-	lease        func() time.Duration // how long the cluster waits for a silent node
-	leaderSilent func() bool          // no meta leader has answered for a lease
-	beatNow      func()               // sends the next beat at once
-	beatSoon     func()               // sends one when the hand-overs of a table have had their time
-	data         func(address string) wirev1connect.DataServiceClient
+	config           Config
+	view             *wire.View
+	owners           *owners
+	differ           *differ
+	feeds            *feeds
+	notes            *notes
+	tasks            *tasks
+	lease            func() time.Duration // how long the cluster waits for a silent node
+	metaLeaderSilent func() bool          // no meta leader has answered for a lease
+	beatNow          func()               // sends the next beat at once
+	beatSoon         func()               // sends one when the hand-overs of a table have had their time
+	data             func(address string) wirev1connect.DataServiceClient
 
 	running  map[int]*migration
 	refollow bool // the leaders that copies follow have changed
@@ -297,7 +297,7 @@ func (s *migrations) unanswered(m *migration, now time.Time) []conclave.NodeID {
 
 // givenUp reports whether a migration continues without a session.
 func (s *migrations) givenUp(m *migration, n conclave.NodeID, now time.Time) bool {
-	if s.leaderSilent() { // this node may be the one that is cut off
+	if s.metaLeaderSilent() { // this node may be the one that is cut off
 		return false
 	}
 	at := s.givenUpAt(m, n, now)

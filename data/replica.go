@@ -67,8 +67,8 @@ type replica struct {
 
 	mu sync.Mutex // guards the fields below; only the locks of feeds, owners and the differ's queues are taken inside it; never held across I/O
 
-	// state is what this node reports about the slot; "" if it has no place in
-	// it. epoch is the leader epoch of Migrating, Serving or Finished, or of the last
+	// state is Migrating, Serving or Finished; "" if this node follows the slot or has
+	// no place in it (see report). epoch is the leader epoch of that state, or of the last
 	// of them.
 	state slot.ReportState
 	epoch conclave.Epoch

@@ -83,11 +83,11 @@ func (s *Server) connectParts() {
 	s.slots = &slots{
 		migrations: &migrations{
 			config: s.config, view: s.view, owners: owners, differ: s.differ, feeds: feeds, notes: notes, tasks: tasks,
-			lease: s.meta.NodeLease, leaderSilent: s.LeaderSilent, beatNow: s.meta.Poke, beatSoon: s.meta.PokeSoon, data: s.Peers.Data, running: map[int]*migration{},
+			lease: s.meta.NodeLease, metaLeaderSilent: s.LeaderSilent, beatNow: s.meta.Poke, beatSoon: s.meta.PokeSoon, data: s.Peers.Data, running: map[int]*migration{},
 		},
 		replicas: s.replicas, follow: s.follows.set, leaving: map[int]time.Time{},
 	}
-	s.sweeper = &sweeper{config: s.config, replicas: s.replicas, owners: owners, feeds: feeds, notes: notes, leaderSilent: s.LeaderSilent}
+	s.sweeper = &sweeper{config: s.config, replicas: s.replicas, owners: owners, feeds: feeds, notes: notes, metaLeaderSilent: s.LeaderSilent}
 	s.repairer = &repairer{config: s.config, replicas: s.replicas, owners: owners, differ: s.differ, rand: s.NewRand}
 	s.service = &service{
 		feeder: &feeder{replicas: s.replicas, streams: &feeds.streams, beat: s.config.Beat},

@@ -19,12 +19,12 @@ import (
 // sweeper ends what time ends: the copies of lost sessions, tombstones, and the
 // marks of slots that were served without a session.
 type sweeper struct {
-	config       Config
-	replicas     *replicas
-	owners       *owners
-	feeds        *feeds
-	notes        *notes
-	leaderSilent func() bool // no meta leader has answered for a lease
+	config           Config
+	replicas         *replicas
+	owners           *owners
+	feeds            *feeds
+	notes            *notes
+	metaLeaderSilent func() bool // no meta leader has answered for a lease
 }
 
 // run removes the copies of lost owners and drops tombstones that hide
@@ -72,7 +72,7 @@ func (s *sweeper) run(ctx context.Context) {
 			}
 			r.mu.Unlock()
 		}
-		for _, owner := range s.owners.sweep(copies, len(living) == 0 || s.leaderSilent(), now) {
+		for _, owner := range s.owners.sweep(copies, len(living) == 0 || s.metaLeaderSilent(), now) {
 			s.removeOwner(owner, now)
 		}
 		s.feeds.wake()

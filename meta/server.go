@@ -153,8 +153,8 @@ func (s *Server) ready() (bool, []string) {
 // routes returns the handler of this node's port: the paths of all roles, the
 // admin API, and the Connect services.
 //
-// Every other node forwards to the leader what only the leader answers. Only
-// /leaderz and /v1/election are about the node that is asked.
+// Every other node forwards to the leader what only the leader answers. Of the
+// paths added here, only /leaderz and /v1/election are about the node that is asked.
 func (s *Server) routes(address string) http.Handler {
 	announced := func(term uint64, leader conclave.NodeID, address string) {
 		s.elector.Seen(term) // ends this node's leadership if its term is lower

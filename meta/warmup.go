@@ -182,11 +182,10 @@ func (a *arranger) dialSilent(ctx context.Context) (kept, lost []string) {
 	return kept, lost
 }
 
-// seal is the first write of the term: every kind is taken over under its
-// epoch, so that no earlier chain of writes can continue. If a node holds a
-// newer table than the database, the database was restored: the leader
-// continues from that table, and grants the slots in which the two differ
-// again.
+// seal takes every kind over under the term's epoch, so that no earlier chain of
+// writes can continue. It is the first write of the term, except after a restore of
+// the database: if a node holds a newer table than it, the leader first adopts that
+// table, and grants the slots in which the two differ again.
 func (a *arranger) seal(ctx context.Context) error {
 	seen, address := a.evidence.highest()
 	if seen.Term >= a.fence.Term && a.seq == 0 {

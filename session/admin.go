@@ -44,26 +44,36 @@ func (a *admin) getClients(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// publisherKey is a registration's id, and as what it is shown.
-type publisherKey struct{ shown, id string }
+// publisherKey is the text by which a registration is listed, and its id.
+type publisherKey struct{ text, id string }
 
+// briefBytes is how much of the values of one registration a brief list has.
+const briefBytes = 1 << 10
+
+// filterOf returns what a request asks for: ?dataId= and ?match=.
+func filterOf(r *http.Request) registry.Filter {
+	return registry.Filter{DataID: r.URL.Query().Get("dataId"), Match: r.URL.Query().Get("match")}
+}
+
+// getPublishers lists registrations by name and id. With ?brief=true, for a console that
+// shows them to others, each has its hidden id and the first of its values.
 func (a *admin) getPublishers(w http.ResponseWriter, r *http.Request) {
-	dataID := r.URL.Query().Get("dataId")
+	filter, brief := filterOf(r), r.URL.Query().Get("brief") == "true"
 	who, known := rights.Of(r.Context())
 	show := func(id string) string {
-		if known && !who.May(rights.Node) {
+		if brief || known && !who.May(rights.Node) {
 			return hiddenID(id)
 		}
 		return id
 	}
 	serve.WriteList(w, r, serve.List[publisherKey, registry.Publisher]{
-		Key: func(k publisherKey) string { return k.shown },
+		Key: func(k publisherKey) string { return k.text },
 		Keys: func(add func(...publisherKey)) {
 			a.eachSlot(func(r *registry.Registry, slot int) func() {
-				ids := r.PublisherIDs(slot, dataID)
+				keys := r.PublisherKeys(slot, filter)
 				return func() {
-					for _, id := range ids {
-						add(publisherKey{show(id), id})
+					for _, k := range keys {
+						add(publisherKey{k.Data + "\x00" + show(k.ID), k.ID})
 					}
 				}
 			})
@@ -75,25 +85,33 @@ func (a *admin) getPublishers(w http.ResponseWriter, r *http.Request) {
 			}
 			rows := with(a.registry, func(r *registry.Registry) []registry.Publisher { return r.Publishers(ids) })
 			for i := range rows {
-				rows[i].ID = show(rows[i].ID)
+				p := &rows[i]
+				p.ID = show(p.ID)
+				if brief {
+					all := len(p.Values)
+					p.Values = serve.FirstValues(p.Values, briefBytes)
+					p.More = all - len(p.Values)
+				}
 			}
 			return rows
 		},
 	})
 }
 
+// getSubscribers lists subscriptions; with ?pushes=true each with the last pushes under its
+// name.
 func (a *admin) getSubscribers(w http.ResponseWriter, r *http.Request) {
-	dataID := r.URL.Query().Get("dataId")
+	filter, pushes := filterOf(r), r.URL.Query().Get("pushes") == "true"
 	serve.WriteList(w, r, serve.List[registry.SubscriberKey, registry.Subscriber]{
 		Key: registry.SubscriberKey.Text,
 		Keys: func(add func(...registry.SubscriberKey)) {
 			a.eachSlot(func(r *registry.Registry, slot int) func() {
-				keys := r.SubscriberKeys(slot, dataID)
+				keys := r.SubscriberKeys(slot, filter)
 				return func() { add(keys...) }
 			})
 		},
 		Rows: func(keys []registry.SubscriberKey) []registry.Subscriber {
-			return with(a.registry, func(r *registry.Registry) []registry.Subscriber { return r.Subscribers(keys, time.Now()) })
+			return with(a.registry, func(r *registry.Registry) []registry.Subscriber { return r.Subscribers(keys, pushes, time.Now()) })
 		},
 	})
 }

@@ -643,6 +643,7 @@ func (c *clients) withoutRenewed(expired []broken, now time.Time) (out []broken)
 // poll is a request that waits for lists (polls.go).
 type poll struct {
 	*registry.Owner
+	number int64              // in the order in which they came
 	pushes chan registry.Push // the newest
 	end    chan struct{}      // closed when the session wants its clients to move
 }
@@ -712,7 +713,8 @@ func (c *clients) moveRequests() {
 
 // endPolls ends all requests that wait for lists; mu is held.
 func (c *clients) endPolls() {
-	for _, p := range c.polls {
+	inOrder := slices.SortedFunc(maps.Values(c.polls), func(a, b *poll) int { return cmp.Compare(a.number, b.number) })
+	for _, p := range inOrder {
 		if !p.ended() {
 			close(p.end)
 		}

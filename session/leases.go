@@ -33,13 +33,13 @@ const (
 // registrations whose clients are connecting at that moment. Only the linger of a
 // client that has left ends when it was announced to end.
 type leases struct {
-	config       Config
-	registry     *locked
-	clients      *clients
-	events       *serve.Events
-	leaderSilent func() bool        // no meta leader has answered for a lease
-	expirations  prometheus.Counter // of clients that had registrations
-	wakeWriters  func()
+	config           Config
+	registry         *locked
+	clients          *clients
+	events           *serve.Events
+	metaLeaderSilent func() bool        // no meta leader has answered for a lease
+	expirations      prometheus.Counter // of clients that had registrations
+	wakeWriters      func()
 }
 
 func (l *leases) run(ctx context.Context) {
@@ -160,7 +160,7 @@ func (l *leases) confirm(expired []broken) (due []broken) {
 	for _, conn := range l.clients.snapshot() {
 		back[conn.Client] = true
 	}
-	alone := l.leaderSilent()
+	alone := l.metaLeaderSilent()
 	var kept []broken
 	for _, b := range expired {
 		if b.seen && owns[b.conn] && (alone || unproven[b.conn] || back[b.conn.Client]) {

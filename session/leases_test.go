@@ -57,8 +57,8 @@ func withLeases(t *testing.T, test func(t *testing.T, x *leaseTest)) {
 		x.clients.refuse("")
 		x.leases = &leases{
 			config: config, registry: x.registry, clients: x.clients, events: serve.NewEvents("session-1", time.Now), wakeWriters: func() {},
-			leaderSilent: func() bool { x.judged.Add(1); return x.cutOff.Load() },
-			expirations:  prometheus.NewCounter(prometheus.CounterOpts{}),
+			metaLeaderSilent: func() bool { x.judged.Add(1); return x.cutOff.Load() },
+			expirations:      prometheus.NewCounter(prometheus.CounterOpts{}),
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup

@@ -2,10 +2,13 @@ package session
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/binary"
 	"fmt"
 	"net/http"
 	"regexp"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"conclave"
@@ -13,6 +16,7 @@ import (
 	"conclave/session/registry"
 	"conclave/wire"
 	"conclave/wire/admit"
+	"conclave/wire/list"
 	"conclave/wire/rights"
 	"conclave/wire/serve"
 	wirev1 "conclave/wire/v1"
@@ -27,6 +31,7 @@ type polls struct {
 	pace        *pace
 	waiting     *admit.Budget // bytes of those that wait for their turn, by host
 	wakeReaders func()
+	opened      atomic.Int64
 }
 
 // readHold is for how long a request waits for values that may be missing.
@@ -35,12 +40,26 @@ const readHold = time.Second
 // seen is the list that the client of a poll has, in the form in which a subscription
 // brings it from another session. Its text is the cursor of the version.
 type seen struct {
-	version int64
-	hash    uint64
-	count   uint32
+	version    int64
+	hash       uint64
+	count      uint32
+	publishers []uint32 // of the list, if they are at most mostNamed
 }
 
-var cursorForm = regexp.MustCompile(`^([0-9]{1,16})-([0-9a-f]{16})-([0-9]{1,9})$`)
+// mostNamed is how many publishers a cursor names. After all data nodes and sessions were
+// lost the push guard compares them; of a longer list it knows their number.
+const mostNamed = 256
+
+var cursorForm = regexp.MustCompile(`^([0-9]{1,16})-([0-9a-f]{16})-([0-9]{1,9})(?:-([0-9A-Za-z_-]+))?$`)
+
+// seenIn returns what the client of a push has.
+func seenIn(version int64, l *list.List) seen {
+	c := seen{version: version, hash: l.Hash(), count: uint32(len(l.Values))}
+	if len(l.Publishers) <= mostNamed {
+		c.publishers = l.Publishers
+	}
+	return c
+}
 
 // seenOf parses a cursor. "" is that of a client that has nothing.
 func seenOf(text string) (c seen, err error) {
@@ -55,10 +74,27 @@ func seenOf(text string) (c seen, err error) {
 	c.hash, _ = strconv.ParseUint(parts[2], 16, 64)
 	count, _ := strconv.ParseUint(parts[3], 10, 32)
 	c.count = uint32(count)
+	named, err := base64.RawURLEncoding.DecodeString(parts[4])
+	if err != nil || len(named)%4 != 0 || len(named) > 4*mostNamed {
+		return c, wire.Errorf(wire.CodeBadRequest, "after %.60q is no cursor: a part of it is missing", text)
+	}
+	for ; len(named) > 0; named = named[4:] {
+		c.publishers = append(c.publishers, binary.LittleEndian.Uint32(named))
+	}
 	return c, nil
 }
 
-func (c seen) String() string { return fmt.Sprintf("%d-%016x-%d", c.version, c.hash, c.count) }
+func (c seen) String() string {
+	out := fmt.Sprintf("%d-%016x-%d", c.version, c.hash, c.count)
+	if len(c.publishers) == 0 {
+		return out
+	}
+	var named []byte
+	for _, p := range c.publishers {
+		named = binary.LittleEndian.AppendUint32(named, p)
+	}
+	return out + "-" + base64.RawURLEncoding.EncodeToString(named)
+}
 
 // first subscribes for a request, and returns the first list.
 func (s *polls) first(ctx context.Context, r *http.Request, data conclave.DataInfoID, have seen) (push registry.Push, err error) {
@@ -79,7 +115,7 @@ func (s *polls) open(ctx context.Context, r *http.Request, data conclave.DataInf
 // ctx, call end after it.
 func (s *polls) openAs(ctx context.Context, identity, address, name string, data conclave.DataInfoID, have seen) (*poll, error) {
 	host := serve.HostOf(address)
-	p := &poll{pushes: make(chan registry.Push, 1), end: make(chan struct{}), Owner: &registry.Owner{
+	p := &poll{number: s.opened.Add(1), pushes: make(chan registry.Push, 1), end: make(chan struct{}), Owner: &registry.Owner{
 		Client: identity + "@" + host, Name: cut(name, maxNameBytes), Identity: identity, Address: address, Host: host,
 		Parts: true, Takes: ownerBytes,
 	}}
@@ -90,7 +126,7 @@ func (s *polls) openAs(ctx context.Context, identity, address, name string, data
 		s.pace.giveBack(host, 1)
 		return nil, err
 	}
-	in := &wirev1.Subscription{Id: "request", DataInfoId: data.String(), Version: have.version, Hash: have.hash, Count: have.count, HoldMs: wire.Ms(readHold)}
+	in := &wirev1.Subscription{Id: fmt.Sprint("request-", p.number), DataInfoId: data.String(), Version: have.version, Hash: have.hash, Count: have.count, Publishers: have.publishers, HoldMs: wire.Ms(readHold)}
 	err := with(s.registry, func(reg *registry.Registry) error {
 		pushes, err := reg.Subscribe(p.Owner, in, time.Now())
 		s.clients.push(pushes)

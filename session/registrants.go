@@ -48,8 +48,12 @@ const (
 	storedWait   = 3 * time.Second // how long an answer waits for data
 	registerWait = 5 * time.Second // how long a new registration waits for room
 	ownerBytes   = 1 << 10         // memory of a registrant beside its registration, about
-	maxSkew      = time.Minute     // by how much a version may be above the clock
 )
+
+// mostVersion is the highest version that a client may begin with: in microseconds a time
+// in the next century. It leaves as many above it, to go on. No clock is compared, since
+// that of a session may be wrong.
+const mostVersion = conclave.MaxVersion / 2
 
 // registrant names one registration: the identity of the token to whom it belongs, and
 // an id under which its client keeps it.
@@ -188,8 +192,7 @@ func (g *registrants) send(ctx context.Context, x registrant, ttl time.Duration,
 	return out, wire.Errorf(wire.CodeUnavailable, "others register %q at the same time", x.id)
 }
 
-// check returns why a registration is invalid, or nil. A version far above the clock is:
-// its client could not go on above it.
+// check returns why a registration is invalid, or nil.
 func (g *registrants) check(x registrant, p *wirev1.Publisher) error {
 	chosen := p.Version == 0
 	if chosen {
@@ -198,8 +201,8 @@ func (g *registrants) check(x registrant, p *wirev1.Publisher) error {
 	if err := wire.CheckPublisher(p); err != nil {
 		return err
 	}
-	most := g.config.Now().Add(maxSkew).UnixMicro()
-	g.registry.do(func(r *registry.Registry) { // whose versions may be above this clock
+	most := int64(mostVersion)
+	g.registry.do(func(r *registry.Registry) { // whose versions may have gone on above it
 		have, owner, _ := r.Find(p.Id)
 		most = max(most, have.GetVersion()+1)
 		if conn := g.clients.leasedBy(owner); conn != nil {

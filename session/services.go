@@ -421,7 +421,7 @@ func (s *services) send(r *http.Request, w http.ResponseWriter, push registry.Pu
 		defer turn.Leave()
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(sendLimit))
-	out := serviceOut{DataInfoID: data, Version: version, Cursor: seen{version, l.Hash(), uint32(len(l.Values))}.String(), Values: l.Values, UnconfirmedMs: wire.Ms(unconfirmed)}
+	out := serviceOut{DataInfoID: data, Version: version, Cursor: seenIn(version, l).String(), Values: l.Values, UnconfirmedMs: wire.Ms(unconfirmed)}
 	if out.Values == nil {
 		out.Values = []string{}
 	}

@@ -44,7 +44,7 @@ const (
 // another session is better off, after a power cut for instance. So it asks one client in
 // spreadShare each second, and all of them once one of these has reset its stream, as a
 // client does that has moved: data has everything from the other session. The first ones
-// have announced no linger, which ends with a move.
+// have announced no linger, which ends with a move, if there are such clients.
 type spread struct {
 	node     conclave.NodeID
 	beat     time.Duration
@@ -124,9 +124,10 @@ func (s *spread) evacuate(b *balance, now time.Time) {
 	if len(addresses) == 0 {
 		return // the state has changed since drain.update
 	}
+	linger := !slices.ContainsFunc(open, func(c *connection) bool { return !c.Announced })
 	for _, i := range b.rand.Perm(len(open)) {
 		conn, to := open[i], addresses[b.rand.IntN(len(addresses))]
-		if _, moving := b.asked[conn]; moving || !b.moved && (conn.Announced || count >= max(1, len(open)/spreadShare)) {
+		if _, moving := b.asked[conn]; moving || !b.moved && (conn.Announced && !linger || count >= max(1, len(open)/spreadShare)) {
 			continue
 		}
 		if s.clients.askOneToMove(conn, cutOff, to) {

@@ -158,20 +158,27 @@ func TestBalance_FewOrBalancedClientsStay(t *testing.T) {
 	}
 }
 
+// spreadOf returns the spread of a session that has another one beside it.
+func spreadOf(t *testing.T, x *leaseTest, silent *atomic.Bool) *spread {
+	here, there := conclave.NodeID{Name: "session-1", Incarnation: "x"}, conclave.NodeID{Name: "session-2", Incarnation: "x"}
+	view := wire.NewView()
+	_, err := view.Apply(wire.StateOut(wire.State{Members: wire.Members{Epoch: conclave.Epoch{Term: 1, Seq: 1}, List: []wire.Member{
+		{Node: here, Role: conclave.RoleSession, Address: "a"}, {Node: there, Role: conclave.RoleSession, Address: "b"},
+	}}}, nil))
+	require.NoError(t, err)
+	log := hclog.NewNullLogger()
+	d := &drain{node: here, view: view, clients: x.clients, events: serve.NewEvents("session-1", time.Now), log: log, opened: true, cutOff: silent.Load}
+	return &spread{node: here, view: view, drain: d, clients: x.clients, registry: x.registry, stopping: func() bool { return false }, log: log}
+}
+
 // A session that does not hear most data nodes asks few clients to move, and all of them once
 // one of these has moved. It takes no clients but its own that come back.
 func TestSpread_CutOffSessionAsksAllClientsOnceOneHasLeft(t *testing.T) {
 	withLeases(t, func(t *testing.T, x *leaseTest) {
-		here, there := conclave.NodeID{Name: "session-1", Incarnation: "x"}, conclave.NodeID{Name: "session-2", Incarnation: "x"}
-		view, silent := wire.NewView(), atomic.Bool{}
+		silent := atomic.Bool{}
 		silent.Store(true)
-		_, err := view.Apply(wire.StateOut(wire.State{Members: wire.Members{Epoch: conclave.Epoch{Term: 1, Seq: 1}, List: []wire.Member{
-			{Node: here, Role: conclave.RoleSession, Address: "a"}, {Node: there, Role: conclave.RoleSession, Address: "b"},
-		}}}, nil))
-		require.NoError(t, err)
-		log := hclog.NewNullLogger()
-		d := &drain{node: here, view: view, clients: x.clients, events: serve.NewEvents("session-1", time.Now), log: log, opened: true, cutOff: func() bool { return silent.Load() }}
-		s := &spread{node: here, view: view, drain: d, clients: x.clients, registry: x.registry, stopping: func() bool { return false }, log: log}
+		s := spreadOf(t, x, &silent)
+		d := s.drain
 		open := map[int]*connection{}
 		for i := range 20 {
 			open[i] = x.connect(fmt.Sprint("client-", i))
@@ -221,6 +228,28 @@ func TestSpread_CutOffSessionAsksAllClientsOnceOneHasLeft(t *testing.T) {
 		assert.NoError(t, x.clients.refusal("other"))
 		assert.True(t, d.isOpen())
 		time.Sleep(spreadMoving)
+	})
+}
+
+// A session all of whose clients have a linger asks one of them: nobody else can show that
+// another session is better off (storm 27, whose other clients have no SDK).
+func TestSpread_ClientWithALingerIsAskedIfAllHaveOne(t *testing.T) {
+	withLeases(t, func(t *testing.T, x *leaseTest) {
+		silent := atomic.Bool{}
+		silent.Store(true)
+		s := spreadOf(t, x, &silent)
+		for i := range 3 {
+			x.connect(fmt.Sprint("client-", i)).Announced = true
+		}
+		require.Equal(t, evacuates, s.drain.update())
+		s.evacuate(newCrowd(0, 0).balance, time.Now())
+		asked := 0
+		for _, conn := range x.clients.snapshot() {
+			if conn.asked {
+				asked++
+			}
+		}
+		assert.Equal(t, 1, asked)
 	})
 }
 

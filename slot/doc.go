@@ -20,8 +20,8 @@
 //
 // A table is identified by its epoch: the term of the meta leader that wrote it
 // and a sequence number in that term. Each slot has a leader epoch too, the
-// epoch of the table that made its leader the leader. It changes exactly when the
-// leader does, so it identifies one leadership. Positions in the feed,
+// epoch of the table that granted the slot to its leader. It is new with each
+// grant, so it identifies one leadership. Positions in the feed,
 // acknowledgements, reports and diffs carry the leader epoch that they refer
 // to, and are ignored under any other.
 //

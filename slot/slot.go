@@ -17,7 +17,7 @@ const (
 	Stable    Phase = "stable"    // Leader serves at LeaderEpoch
 	Preparing Phase = "preparing" // Leader serves; Successor follows it and reports its lag
 	Switching Phase = "switching" // Leader is the successor: takes writes, asks Source to finish, then serves
-	Crash     Phase = "crash"     // the old leader is dead, or no session hears it: Leader compares with the sessions, then serves
+	Crash     Phase = "crash"     // the old leader is dead, or most sessions do not hear it: Leader takes the furthest copy, compares with the sessions, then serves
 )
 
 // Slot is one row of the table: the leader, its leader epoch, and the nodes
@@ -26,7 +26,7 @@ type Slot struct {
 	ID          int               `json:"id"`
 	Phase       Phase             `json:"phase"`
 	Leader      conclave.NodeID   `json:"leader"`
-	LeaderEpoch conclave.Epoch    `json:"leaderEpoch"` // changes exactly when Leader changes, incarnation included
+	LeaderEpoch conclave.Epoch    `json:"leaderEpoch"` // new with each grant: when Leader changes, incarnation included, and when Adopt grants the slot again
 	Successor   conclave.NodeID   `json:"successor,omitzero"`
 	Source      conclave.NodeID   `json:"source,omitzero"`      // the old leader; in the row, dead or alive, until the new one serves
 	SourceEpoch conclave.Epoch    `json:"sourceEpoch,omitzero"` // the leader epoch of Source; Finish ends it

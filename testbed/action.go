@@ -17,7 +17,7 @@ const Database = "db"
 // Verb is a kind of Action.
 type Verb string
 
-// The acts. A is Action.Node, B is Action.Peer; an empty B means all other hosts.
+// The verbs. A is Action.Node, B is Action.Peer; an empty B means all other hosts.
 const (
 	// Processes. A is a node, Database, or (Kill only) a client.
 	Kill   Verb = "kill"   // kill -9: the kernel closes its connections
@@ -103,7 +103,7 @@ var Statements = []string{"statements", "writes", "elections", "decisions", "bla
 const HealAll Verb = "heal all"
 
 // Action is one action on one node at one moment. A fault that lasts is ended by
-// an act of its own; the player keeps track of the faults that it has to end.
+// an action of its own; the player keeps track of the faults that it has to end.
 type Action struct {
 	Verb     Verb
 	Node     string // A
@@ -139,7 +139,7 @@ func (v Verb) Undo() Verb { return undo[v] }
 // that is in the history and does not fail the scenario.
 func (v Verb) IsCommand() bool { return slices.Contains(operatorVerbs, v) }
 
-// Undo returns the act that ends a, or an empty one.
+// Undo returns the action that ends a, or an empty one.
 func (a Action) Undo() Action {
 	end := Action{Verb: a.Verb.Undo(), Node: a.Node, Peer: a.Peer, Point: a.Point, Of: a.Of}
 	if a.Verb == Kill && strings.HasPrefix(a.Node, "client-") {
@@ -151,7 +151,7 @@ func (a Action) Undo() Action {
 	return end
 }
 
-// EndsFault reports whether the act ends a fault.
+// EndsFault reports whether the action ends a fault.
 func (a Action) EndsFault() bool {
 	switch a.Verb {
 	case Skew:

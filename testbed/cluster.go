@@ -207,6 +207,10 @@ type Capabilities struct {
 	// it in order with that. Nil: clients cannot linger here.
 	Lingering func(name string, linger time.Duration) (Client, error)
 
+	// ByHTTP starts a client as Client does, but without the SDK. Nil: there are none
+	// here.
+	ByHTTP func(name string) (Client, error)
+
 	// Usage returns what the processors of the hosts with a budget had to do
 	// since the last call, sorted by host. Nil: a node cannot have a budget here.
 	Usage func() []Usage
@@ -226,6 +230,9 @@ func (c *Capabilities) HasBudgets() bool { return c == nil || c.Can == nil || c.
 
 // Lingers reports whether clients can have a linger.
 func (c *Capabilities) Lingers() bool { return c == nil || c.Can == nil || c.Lingering != nil }
+
+// SpeaksHTTP reports whether clients can be without the SDK.
+func (c *Capabilities) SpeaksHTTP() bool { return c == nil || c.Can == nil || c.ByHTTP != nil }
 
 // Fit returns the cluster to expect for a wanted one.
 func (c *Capabilities) Fit(wanted Size) Size {

@@ -136,7 +136,7 @@ func (d Step) String() string {
 	return out
 }
 
-// String returns the act in the words of the language.
+// String returns the action in the words of the language.
 func (a Action) String() string {
 	d := Step{Verb: a.Verb, Who: Selector(a.Node), Whom: Selector(a.Peer), By: a.By, Jitter: a.Jitter, Rate: a.Rate, Point: a.Point, Of: a.Of, Number: a.Number, Factor: a.Factor, Arrivals: a.Arrivals, Force: a.Force, MustRefuse: a.MustRefuse, MustAccept: a.MustAccept}
 	if d.Whom == "" && (a.Verb == Cut || a.Verb == CutOne || a.Verb == Mend) {

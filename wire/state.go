@@ -181,7 +181,7 @@ type kind struct {
 }
 
 // kinds are all kinds. A new one is an entry here, a name in sql.Kinds and a case
-// in decode in meta/bodies.go.
+// in decode in meta/bodies.go (all of it: CONTRIBUTING.md, "An admin call").
 var kinds = []kind{{
 	epoch: func(s *State) conclave.Epoch { return s.Table.Epoch },
 	known: func(e *wirev1.Epochs) **wirev1.Epoch { return &e.Table },

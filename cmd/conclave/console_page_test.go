@@ -30,7 +30,10 @@ func (q quiet) Acts() console.Acts                                         { ret
 func (quiet) Act(context.Context, console.Request) error                   { return nil }
 func (quiet) Explain(context.Context, console.Request) (string, error)     { return "", nil }
 func (quiet) Why(context.Context, console.Request) ([]journal.Link, error) { return nil, nil }
-func (quiet) Run(ctx context.Context, _ *console.Hub) error                { <-ctx.Done(); return nil }
+func (quiet) List(context.Context, console.Request) (console.Listing, error) {
+	return console.Listing{Rows: []any{}}, nil
+}
+func (quiet) Run(ctx context.Context, _ *console.Hub) error { <-ctx.Done(); return nil }
 
 // actedPage is servedPage with a source, as one who may act.
 func actedPage(t *testing.T, first console.State, source console.Source) (*console.Hub, *screen, string) {

@@ -110,6 +110,10 @@ func TestConsole(t *testing.T) {
 	s.cost()
 	s.foreign(watch)
 	s.fits(390)
+	s.js(`document.getElementById('services').scrollIntoView()`)
+	s.until(`document.querySelector('#list tbody button') && !document.getElementById('list').textContent.includes('did not answer')`) // its nodes want a token
+	s.js(`document.querySelector('#list tbody button').click()`)
+	s.until(`document.querySelector('#service-pushes tbody tr') && document.querySelectorAll('#way rect').length >= 6`)
 	assert.Empty(t, s.errors(), "errors in the browser's console")
 }
 

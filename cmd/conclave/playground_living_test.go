@@ -34,6 +34,10 @@ func TestPlayground_Living(t *testing.T) {
 	s.on("data-2", "drain")
 	s.until(`document.querySelector('[data-node=data-2]').textContent.includes('blacklisted')`)
 
+	s.js(`document.getElementById('services').scrollIntoView()`)
+	s.until(`document.getElementById('list').textContent.includes('each question would change the run')`)
+	s.js(`window.scrollTo(0, 0)`)
+
 	// Time stands still, and moves by steps.
 	pause := func(paused bool) {
 		s.js(`document.getElementById('living-pause').click()`)

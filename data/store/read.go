@@ -86,11 +86,16 @@ type Datum struct {
 	Unconfirmed time.Duration // how much longer it is marked, as Answer reports it
 }
 
-// IDs returns the ids that begin with prefix and under which subscribers see
-// something, in no order.
-func (s *Store) IDs(prefix string) (ids []string) {
+// IDs returns the ids that begin with prefix and under which subscribers see something,
+// in no order: those that have match, or a value with it.
+func (s *Store) IDs(prefix, match string) (ids []string) {
+	has := func(v string) bool { return strings.Contains(v, match) }
 	for id, d := range s.data {
-		if strings.HasPrefix(id, prefix) && slices.ContainsFunc(d.regs, func(r *registration) bool { _, ok := r.visible(); return ok }) {
+		named := has(id)
+		if strings.HasPrefix(id, prefix) && slices.ContainsFunc(d.regs, func(r *registration) bool {
+			values, ok := r.visible()
+			return ok && (named || slices.ContainsFunc(values, has))
+		}) {
 			ids = append(ids, id)
 		}
 	}

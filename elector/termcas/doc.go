@@ -19,7 +19,7 @@
 //  2. If the row names this node but the node does not lead that term, it never
 //     leads it: the term was left, or the answer to the win was lost and the read
 //     after it did not show the nonce. Win the next term from itself: at once, or
-//     after the row's lease if a higher term than the row's was seen elsewhere.
+//     after the row's lease if a higher term was seen elsewhere, of another node.
 //
 //  3. Wait for the witness (observers do not): on a connection of its own, the
 //     node asks the server which connection holds the leader's lock. If it is the

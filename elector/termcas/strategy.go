@@ -118,7 +118,7 @@ func New(cfg Config) (*Strategy, error) {
 // or it is time to try again to wait for the witness.
 func (s *Strategy) Wake() <-chan struct{} { return s.wake.C() }
 
-// Suspended reports whether the connection with the held term's witness is lost.
+// Suspended reports whether the held term's witness is lost, or was given to a peer.
 func (s *Strategy) Suspended() bool {
 	h := s.held.Load()
 	return h != nil && h.conn.lost.Load()

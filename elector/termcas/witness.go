@@ -185,8 +185,8 @@ func (s *Strategy) returnLock(ctx context.Context, me elector.Candidate) {
 
 // take takes a new lock as a witness of this node (rule 5), and returns its name and
 // the id of the connection that holds it. It returns an empty name, and no error,
-// if there can be no witness: the server refuses named locks, or the format of its
-// binary log is unknown.
+// if there can be no witness: the takeover is by lease, the server refuses named
+// locks, or the format of its binary log is unknown.
 func (s *Strategy) take(ctx context.Context, me elector.Candidate, c *witnessConn, nonce string) (lock string, connID stdsql.NullInt64, err error) {
 	if s.noWitness || !s.binlogChecked {
 		return "", stdsql.NullInt64{}, nil

@@ -77,7 +77,7 @@ const rules = `
 	NONE < testbed/hostile;
 	testbed/scenario < testbed/demo;
 	wire/serve, testbed/console/journal < testbed/console;
-	testbed/console, testbed/scenario, testbed/outside, internal/sleep < testbed/console/live;
+	data, session, testbed/console, testbed/scenario, testbed/outside, internal/sleep < testbed/console/live;
 	testbed/console, testbed/console/journal < testbed/console/recorded < cmd/conclave;
 	testbed/console/live, testbed/simulated, internal/signal < testbed/playground;
 	NONE < testbed/playground/trim;

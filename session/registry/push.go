@@ -174,6 +174,7 @@ func (r *Registry) offer(pushes []Push, s *subscription, now time.Time) []Push {
 	s.version, s.hash, s.count = d.version(), d.Hash(), d.count()
 	s.share(d)
 	tp.slot.pushed = max(tp.slot.pushed, s.version)
+	tp.pushed(d, now)
 	r.figures.Pushes++
 	r.trace.Claim(trace.Claim{Kind: trace.Pushed, Slot: tp.slot.number, Subject: tp.key, Key: s.id, Version: d.version(), Count: d.count()})
 	return append(pushes, Push{To: s.to, ID: s.id, topic: tp, unsent: unsent{

@@ -32,6 +32,29 @@ type topic struct {
 	asked  []*subscription // for which the read of what is held next has asked the leader to rise; see refuse
 	answer *answer         // of which some parts have come; nil: none
 	large  uint64          // bytes of the list, which are too many to be sent; 0: it is sent
+	pushes []Pushed        // the last ones, pushesKept at most
+}
+
+// Pushed is one version of a list that a session has pushed.
+type Pushed struct {
+	AtMs        int64 `json:"atMs"` // when the first subscriber was given it, in milliseconds of the wall clock
+	Version     int64 `json:"version"`
+	Values      int   `json:"values"`
+	Subscribers int   `json:"subscribers"` // to how many it was given
+}
+
+// pushesKept is how many versions are remembered for operators.
+const pushesKept = 8
+
+// pushed remembers that a subscriber is given d.
+func (tp *topic) pushed(d *datum, now time.Time) {
+	if n := len(tp.pushes); n == 0 || tp.pushes[n-1].Version != d.version() {
+		if n == pushesKept {
+			tp.pushes = slices.Delete(tp.pushes, 0, 1)
+		}
+		tp.pushes = append(tp.pushes, Pushed{AtMs: now.UnixMilli(), Version: d.version(), Values: d.count()})
+	}
+	tp.pushes[len(tp.pushes)-1].Subscribers++
 }
 
 // answer is the answer to a read of a topic, which may come in parts.

@@ -24,9 +24,10 @@ func DeadGone(c testbed.Size) time.Duration {
 
 // deadAreGone checks that no subscriber sees a registration of a client that was
 // killed, or that left without withdrawing it, for longer than goneFrom allows. A
-// linger is time in which a client that has left lives on.
+// linger is time in which a client that has left lives on, and so is the lease of one
+// without a connection.
 func (h *History) deadAreGone(v *Verdict) {
-	died, gone := map[string]span{}, map[string]time.Duration{} // died: from when its client left until its linger ended
+	died, gone := map[string]span{}, map[string]time.Duration{} // died: from when its client left until its linger or lease ended
 	late := func(tag string, at time.Duration) (time.Duration, bool) {
 		since, dead := died[tag]
 		if !dead || at < since.to+soonGone {
@@ -54,7 +55,7 @@ func (h *History) deadAreGone(v *Verdict) {
 			maps.DeleteFunc(lists, func(list string, _ seenAt[Op]) bool { return strings.HasPrefix(list, f.Node+" ") })
 		case o == nil:
 		case o.Kind == OpWithdraw && o.Version == 0:
-			died[o.ID] = span{e.At, e.At + o.Linger}
+			died[o.ID] = span{e.At, e.At + max(o.Linger, o.Lease)}
 			v.Checks++
 		case o.Kind == OpPush && strings.HasPrefix(o.Client, "client-"): // readers leave at any time
 			list := ListName(o.Client, o.Name)

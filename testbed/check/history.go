@@ -53,6 +53,7 @@ type Op struct {
 	Version int64         // of the registration, or of the datum pushed
 	Values  []string      // published, seen, or wanted
 	Linger  time.Duration // of OpWithdraw: for so long its values are shown, because the client has left with a linger
+	Lease   time.Duration // of OpWithdraw: for so long its values may be shown, because no session sees that the client has died
 	Err     error         `json:"-"`
 }
 
@@ -352,6 +353,9 @@ func (e Entry) What() string {
 		}
 		if o.Linger > 0 {
 			out += fmt.Sprintf(" lingers %s", o.Linger)
+		}
+		if o.Lease > 0 {
+			out += fmt.Sprintf(" leased for %s", o.Lease)
 		}
 		if o.Err != nil {
 			out += ": " + o.Err.Error()

@@ -76,7 +76,7 @@ func (g *guarded) note(h *History, at time.Duration, o Op) {
 	case OpWithdraw:
 		delete(g.live[o.Name], o.ID)
 		if o.Version == 0 {
-			g.died[o.ID] = at + o.Linger
+			g.died[o.ID] = at + max(o.Linger, o.Lease)
 		}
 	}
 }

@@ -65,7 +65,7 @@ type Config struct {
 
 // Server serves the page, its stream, and the actions.
 //
-// Watching needs Config.Watch, if it is set: as "?token=" once, which sets a cookie,
+// Watching, which includes the lists, needs Config.Watch, if it is set: as "?token=" once, which sets a cookie,
 // or as a bearer token. Acting needs the cookie of the one-time link, in a POST that
 // no page of another origin has sent; see serve.RefuseForeignPages.
 type Server struct {
@@ -86,7 +86,7 @@ func NewServer(c Config) *Server {
 	mux.Handle("GET /v1/stream", s.watched(viewers.Handler(http.HandlerFunc(s.stream)).ServeHTTP))
 	mux.Handle("GET /v1/rights", s.watched(s.rights))
 	for path, answer := range Answers {
-		mux.Handle("POST /"+path, s.watched(s.asked(func(ctx context.Context, q Request) (any, error) { return answer(ctx, c.Source, q) })))
+		mux.Handle("POST /"+path, s.watched(s.asked(path != ListPath, func(ctx context.Context, q Request) (any, error) { return answer(ctx, c.Source, q) })))
 	}
 	mux.Handle("GET /", s.watched(http.FileServerFS(Page()).ServeHTTP))
 	s.Handler = serve.RefuseForeignPages(secured(mux), c.Hosts...)
@@ -186,11 +186,12 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// request reads the body of a POST, and checks whether the viewer may ask for it.
-func (s *Server) request(w http.ResponseWriter, r *http.Request) (Request, error) {
+// request reads the body of a POST, and checks whether the viewer may ask for it, if that
+// concerns an act.
+func (s *Server) request(w http.ResponseWriter, r *http.Request, act bool) (Request, error) {
 	var q Request
 	acts := s.cfg.Source.Acts()
-	if acts == Nobody {
+	if act && acts == Nobody {
 		return q, wire.Errorf(wire.CodeForbidden, "this console only watches: start it with --allow-actions, or with the cluster")
 	}
 	response := http.NewResponseController(w)
@@ -205,7 +206,7 @@ func (s *Server) request(w http.ResponseWriter, r *http.Request) (Request, error
 	if err := in.Decode(&q); err != nil {
 		return q, wire.Errorf(wire.CodeBadRequest, "decode the request: %v", err)
 	}
-	if acts == Holder && !s.access.mayAct(r) {
+	if act && acts == Holder && !s.access.mayAct(r) {
 		return q, wire.Errorf(wire.CodeForbidden, "acting needs the one-time link that the console has printed")
 	}
 	return q, nil
@@ -213,10 +214,10 @@ func (s *Server) request(w http.ResponseWriter, r *http.Request) (Request, error
 
 // asked answers a POST with what do returns. An error without a code is the
 // request's fault.
-func (s *Server) asked(do func(context.Context, Request) (any, error)) http.HandlerFunc {
+func (s *Server) asked(act bool, do func(context.Context, Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var answer any
-		q, err := s.request(w, r)
+		q, err := s.request(w, r, act)
 		if err == nil {
 			answer, err = do(r.Context(), q)
 		}

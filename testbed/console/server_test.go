@@ -33,6 +33,7 @@ func (a *actor) Run(ctx context.Context, _ *Hub) error {
 
 func (a *actor) Explain(context.Context, Request) (string, error)     { return "it would", nil }
 func (a *actor) Why(context.Context, Request) ([]journal.Link, error) { return nil, nil }
+func (a *actor) List(context.Context, Request) (Listing, error)       { return Listing{}, nil }
 func (a *actor) Acts() Acts                                           { return a.acts }
 func (a *actor) Act(_ context.Context, r Request) error {
 	a.mu.Lock()
@@ -106,6 +107,25 @@ func TestServer_SourceSaysWhoMayAct(t *testing.T) {
 		}
 		server.Close()
 	}
+}
+
+// The lists are for everyone who may watch, and for no one else: with values, addresses and
+// the names of clients they say more than the rest of the page.
+func TestServer_ListsAreForThoseWhoMayWatch(t *testing.T) {
+	const list = `{"do":"services","value":"web"}`
+	for _, acts := range []Acts{Nobody, Holder, Everyone} {
+		server := httptest.NewServer(NewServer(Config{Source: &actor{acts: acts}}))
+		assert.Equal(t, http.StatusOK, post(t, http.DefaultClient, server.URL+"/v1/list", list, nil), "%d", acts)
+		assert.Equal(t, http.StatusForbidden, post(t, http.DefaultClient, server.URL+"/v1/list", list, map[string]string{"Sec-Fetch-Site": "cross-site"}))
+		assert.Equal(t, http.StatusBadRequest, post(t, http.DefaultClient, server.URL+"/v1/list", `{"do":"services","sudo":true}`, nil))
+		server.Close()
+	}
+	server := httptest.NewServer(NewServer(Config{Source: &actor{acts: Holder}, Watch: "secret"}))
+	defer server.Close()
+	assert.Equal(t, http.StatusUnauthorized, post(t, http.DefaultClient, server.URL+"/v1/list", list, nil))
+	assert.Equal(t, http.StatusUnauthorized, post(t, http.DefaultClient, server.URL+"/v1/list", list, map[string]string{"Authorization": "Bearer other"}))
+	assert.Equal(t, http.StatusOK, post(t, http.DefaultClient, server.URL+"/v1/list", list, map[string]string{"Authorization": "Bearer secret"}))
+	assert.Equal(t, http.StatusForbidden, post(t, http.DefaultClient, server.URL+"/v1/act", list, map[string]string{"Authorization": "Bearer secret"}), "who may watch may not act")
 }
 
 // A link that a second person needs, or that something has fetched before its reader.

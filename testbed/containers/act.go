@@ -14,13 +14,13 @@ import (
 // container from a network: a meta from the database's, or a host from all its
 // networks. A mend connects it again in the same way.
 func Capabilities() *testbed.Capabilities {
-	return &testbed.Capabilities{Can: can, Size: size, ProcessesEvery: 2 * time.Second}
+	return &testbed.Capabilities{Can: can, Size: size, ProcessesEvery: 2 * time.Second, ByHTTP: (&Cluster{}).byHTTP}
 }
 
 // Capabilities returns what is possible here.
 func (d *Cluster) Capabilities() *testbed.Capabilities {
 	can := Capabilities()
-	can.Size, can.EffectTime = d.size, d.effectTime
+	can.Size, can.EffectTime, can.ByHTTP = d.size, d.effectTime, d.byHTTP
 	return can
 }
 

@@ -249,6 +249,15 @@ func (d *Cluster) Client(name string) (testbed.Client, error) {
 	return d.clients.Start(cfg, func() {})
 }
 
+// byHTTP is Client, without the SDK.
+func (d *Cluster) byHTTP(name string) (testbed.Client, error) {
+	cfg, err := d.ClientConfig(name)
+	if err != nil {
+		return nil, err
+	}
+	return d.clients.StartHTTP(cfg, func() {})
+}
+
 // Events reads the nodes' trace files. The times can be compared because the
 // containers of one machine have one clock.
 func (d *Cluster) Events(report func(at time.Time, c trace.Claim)) (had bool, err error) {

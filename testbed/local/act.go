@@ -18,10 +18,12 @@ import (
 )
 
 // Capabilities describes what is possible on processes that a Cluster has started:
-// all acts except setting clocks, holding nodes at points of their code, starting them
-// at a wrong address, and statements that the database refuses.
+// all actions except setting clocks, holding nodes at points of their code, starting
+// them at a wrong address, taking out the guard of writes, and statements that the
+// database refuses.
 func Capabilities() *testbed.Capabilities {
-	return &testbed.Capabilities{ProcessesEvery: 250 * time.Millisecond, Can: (&Cluster{net: &faultnet.Net{}}).can}
+	any := &Cluster{net: &faultnet.Net{}}
+	return &testbed.Capabilities{ProcessesEvery: 250 * time.Millisecond, Can: any.can, ByHTTP: any.byHTTP}
 }
 
 // Capabilities returns what is possible here. A cluster that was running already
@@ -29,6 +31,7 @@ func Capabilities() *testbed.Capabilities {
 func (d *Cluster) Capabilities() *testbed.Capabilities {
 	all := &testbed.Capabilities{
 		Can:     d.can,
+		ByHTTP:  d.byHTTP,
 		Partial: func(ctx context.Context) int { return d.view.Partial(ctx) },
 		EffectTime: func(_ context.Context, a testbed.Action, began time.Time) time.Time {
 			if a.Verb == testbed.Kill { // the signal is sent at once; then its end is waited for

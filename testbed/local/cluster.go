@@ -189,11 +189,22 @@ func (d *Cluster) Client(name string) (testbed.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.clients.Start(cfg, func() {
-		if d.net != nil {
-			d.net.Leave(name)
-		}
-	})
+	return d.clients.Start(cfg, func() { d.closed(name) })
+}
+
+// byHTTP is Client, without the SDK.
+func (d *Cluster) byHTTP(name string) (testbed.Client, error) {
+	cfg, err := d.ClientConfig(name)
+	if err != nil {
+		return nil, err
+	}
+	return d.clients.StartHTTP(cfg, func() { d.closed(name) })
+}
+
+func (d *Cluster) closed(client string) {
+	if d.net != nil {
+		d.net.Leave(client)
+	}
 }
 
 // ClientConfig returns the configuration of a client on the named host. The

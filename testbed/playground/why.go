@@ -21,6 +21,11 @@ func (w *World) Why(context.Context, console.Request) (links []journal.Link, err
 	return links, err
 }
 
+// List implements console.Source.
+func (w *World) List(context.Context, console.Request) (console.Listing, error) {
+	return console.Listing{}, errors.New("the nodes of a simulated cluster are not asked for lists: each question would change the run, which could not be repeated by its address then")
+}
+
 func (b *inside) why() []journal.Link {
 	h := b.source.History()
 	if h == nil {

@@ -89,7 +89,7 @@ func (l *Traffic) serviceName(i int) string { return fmt.Sprintf("%sservice-%d",
 func (l *Traffic) Begin(ctx context.Context) error {
 	for i := range l.of.Clients {
 		name := fmt.Sprintf("client-%s%d", l.of.Group, i+1)
-		c, err := l.cluster.Client(name)
+		c, err := l.start(name, i+1)
 		if err != nil {
 			return fmt.Errorf("start %s: %w", name, err)
 		}
@@ -115,6 +115,14 @@ func (l *Traffic) Begin(ctx context.Context) error {
 	l.working.Go(func() { l.visits(ctx, l.of.Readers, check.Reader, l.read) })
 	l.working.Go(func() { l.visits(ctx, l.of.Rolling, "release", l.guest) })
 	return nil
+}
+
+// start starts the n-th client of a kind.
+func (l *Traffic) start(name string, n int) (testbed.Client, error) {
+	if l.of.HTTP > 0 && n%l.of.HTTP == 0 {
+		return l.cluster.Capabilities().ByHTTP(name)
+	}
+	return l.cluster.Client(name)
 }
 
 // Wait waits until no client works any more.
@@ -296,11 +304,15 @@ func (l *Traffic) forget(tag string) {
 func (l *Traffic) kill(name string) {
 	l.mu.Lock()
 	w := cmp.Or(l.clients[name], l.guests[name], &worker{gone: make(chan struct{})})
+	lease := time.Duration(0)
+	if c, has := w.client.(leased); has {
+		lease = c.Lease()
+	}
 	for _, tag := range slices.Sorted(maps.Keys(l.live)) {
 		if strings.HasPrefix(tag, name+"/") {
 			delete(l.live, tag)
 			l.ending[tag] = true
-			l.rec.Op(check.Op{Client: name, Kind: check.OpWithdraw, Name: l.names[tag], ID: tag, Linger: w.linger})
+			l.rec.Op(check.Op{Client: name, Kind: check.OpWithdraw, Name: l.names[tag], ID: tag, Linger: w.linger, Lease: lease})
 		}
 	}
 	delete(l.clients, name)

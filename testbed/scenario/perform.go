@@ -227,9 +227,10 @@ func (p *player) account(a testbed.Action) {
 	}
 }
 
-// healAll ends all faults: the network first, so that no node starts behind a
-// cut; then what the database refuses, clocks, held and paused nodes; then it starts the dead nodes; last
-// it takes back the operator's commands, which needs a leader.
+// healAll ends all faults: bursts first, then those of the network, so that no node
+// starts behind a cut; then what the database refuses, clocks, held and paused nodes;
+// then it starts the dead nodes; last it takes back the operator's commands, which
+// needs a leader.
 func (p *player) healAll(ctx context.Context) error {
 	for _, verb := range []testbed.Verb{testbed.EndBurst, testbed.Mend, testbed.OpenPort, testbed.Accept, testbed.Skew, testbed.Release, testbed.Resume, testbed.Start, testbed.Unfreeze, testbed.Allow, testbed.Join, testbed.Switch} {
 		for _, k := range slices.Sorted(maps.Keys(p.active)) {

@@ -88,6 +88,11 @@ func Storm(seed uint64, on *testbed.Capabilities) Scenario {
 	if b.IntN(6) == 0 && !b.limited && s.Cluster.Budgets == (testbed.Budgets{}) {
 		b.blip()
 	}
+	// Half the clients of two thirds of the storms are a third of all.
+	b.Rand = rand.New(rand.NewPCG(seed, httpStream))
+	if b.IntN(3) > 0 && on.SpeaksHTTP() && s.Cluster.Budgets == (testbed.Budgets{}) { // a request is several messages
+		s.Load.HTTP = 2
+	}
 	s.sort()
 	return s.withDefaults()
 }

@@ -266,6 +266,10 @@ func (b *stormBuilder) oneSessionLeft() {
 	}
 }
 
+// httpStream is the stream of clients without the SDK, which the storms that mutations
+// name do not have with it.
+const httpStream = 0x31bde
+
 // deathStream is the stream of clientDies, which the seeds that docs and mutations
 // name do not have either.
 const deathStream = 0x5df2

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"conclave/internal/sleep"
-	"conclave/testbed"
 )
 
 // Clients that do not stay. A guest publishes and ends a few seconds later; a
@@ -17,6 +16,9 @@ import (
 
 // killable is a Client that can be killed: it ends without a good-bye.
 type killable interface{ Kill() }
+
+// leased is a Client without a connection whose end a session sees.
+type leased interface{ Lease() time.Duration }
 
 // visits starts a client about every pause, named by kind and number.
 func (l *Traffic) visits(ctx context.Context, pause time.Duration, kind string, visit func(context.Context, *worker)) {
@@ -32,17 +34,17 @@ func (l *Traffic) visits(ctx context.Context, pause time.Duration, kind string, 
 		if l.changes.Acquire(ctx, 1) != nil { // visit gives it back
 			return
 		}
-		start := l.cluster.Client
+		var err error
 		if kind == "release" {
 			w.linger = []time.Duration{6 * time.Second, 10 * time.Second, time.Minute}[r.IntN(3)]
-			start = func(name string) (testbed.Client, error) { return l.cluster.Capabilities().Lingering(name, w.linger) }
+			w.client, err = l.cluster.Capabilities().Lingering(w.name, w.linger)
+		} else {
+			w.client, err = l.start(w.name, n)
 		}
-		c, err := start(w.name)
 		if err != nil {
 			l.changes.Release(1)
 			return // the cluster has been closed
 		}
-		w.client = c
 		l.working.Go(func() { visit(ctx, w) })
 	}
 }

@@ -14,11 +14,22 @@ import (
 func (c *Cluster) Client(name string) (testbed.Client, error) { return c.lingering(name, 0) }
 
 func (c *Cluster) lingering(name string, linger time.Duration) (testbed.Client, error) {
+	cfg := c.clientConfig(name)
+	cfg.Linger = linger
+	return c.clients.Start(cfg, func() { c.net.Kill(name) }) // closes the connections that it left open
+}
+
+func (c *Cluster) byHTTP(name string) (testbed.Client, error) {
+	return c.clients.StartHTTP(c.clientConfig(name), func() { c.net.Kill(name) })
+}
+
+// clientConfig prepares the host of a client, and returns its configuration.
+func (c *Cluster) clientConfig(name string) client.Config {
 	c.applyStanding(name)
 	c.net.Budget(name, simnet.Budget(c.size.Budgets.OfHost(name)))
-	return c.clients.Start(client.Config{
-		Name: name, Linger: linger, Sessions: addresses("session", c.size.Sessions, sessionPort), Network: c.net.Host(name), Rand: c.stream(name), Logger: logging.Slog(c.logger(name)),
-	}, func() { c.net.Kill(name) }) // closes the connections that it left open
+	return client.Config{
+		Name: name, Sessions: addresses("session", c.size.Sessions, sessionPort), Network: c.net.Host(name), Rand: c.stream(name), Logger: logging.Slog(c.logger(name)),
+	}
 }
 
 // killClients ends clients as kill -9 does, and reports whether there was one.

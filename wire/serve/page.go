@@ -81,6 +81,17 @@ func Cut[T any](list []T, p Page, key func(T) string) (page []T, next string) {
 	return list[:p.Limit], key(list[p.Limit-1])
 }
 
+// FirstValues returns the first values of a row that have at most the given number of
+// bytes together: a row is in memory while it is written.
+func FirstValues(values []string, bytes int) []string {
+	for i, v := range values {
+		if bytes -= len(v); bytes < 0 {
+			return values[:i]
+		}
+	}
+	return values
+}
+
 // List is a list that may have a million rows. It is read in pieces: neither is it in
 // memory as a whole, nor does it have to hold a lock while it is sorted or written.
 type List[K, V any] struct {

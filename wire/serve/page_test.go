@@ -155,6 +155,15 @@ func TestCut_PagesOfASmallList(t *testing.T) {
 	assert.Empty(t, page)
 }
 
+// A row of a list is in memory while it is written, so its values do not make it large.
+func TestFirstValues_AreBounded(t *testing.T) {
+	value := strings.Repeat("x", 1000)
+	assert.Len(t, FirstValues([]string{value, value, value}, 3000), 3)
+	assert.Len(t, FirstValues([]string{value, value, value}, 2999), 2)
+	assert.Empty(t, FirstValues([]string{value}, 999))
+	assert.Empty(t, FirstValues(nil, 999))
+}
+
 // FuzzPageOf asks for pages with arbitrary parameters. Whatever they are, what is
 // answered is refused or sorted and above after, and the link leads on.
 func FuzzPageOf(f *testing.F) {

@@ -374,7 +374,8 @@ func (s *Source) healStopped() {
 	}
 }
 
-// heal ends what was injected here, links first, and starts what is down.
+// heal ends what was injected here, in this order: what order does not name, links,
+// holds and pauses; then it starts what is down, and takes back commands.
 func (s *Source) heal(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healWithin)
 	defer cancel()

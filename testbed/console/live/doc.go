@@ -37,6 +37,7 @@
 //   - scoped.go: clients with names of their own.
 //   - meter.go: rates and latencies.
 //   - tail.go: trace files that grow.
+//   - services.go: lists of services, publishers and subscribers.
 //   - look.go: one look at the cluster, and which processes it has.
 //   - punch_linux.go: frees what was read of a file.
 //   - punch_other.go: the same where the kernel cannot.

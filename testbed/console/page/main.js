@@ -11,13 +11,14 @@ import * as play from './play.js';
 import * as playback from './playback.js';
 import * as sequence from './sequence.js';
 import * as why from './why.js';
+import * as services from './services.js';
 import {events as listen} from './transport.js';
 
 const maps = ['nodes', 'clients', 'links', 'slots', 'terms', 'believed', 'promises', 'points', 'outcomes'];
 /** cleared are the other parts, which a snapshot leaves out when there is nothing. */
 const cleared = ['offers', 'play', 'load', 'broken', 'checking', 'watching'];
 /** parts show something each; a page that has more adds its own. */
-export const parts = [map, slots, terms, promises, plot, events, actions, play, playback, sequence, why];
+export const parts = [map, slots, terms, promises, plot, events, actions, play, playback, sequence, why, services];
 
 /** state is what the server shows; entries of maps are replaced, never changed. */
 const state = {};

@@ -2,6 +2,7 @@ package recorded
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -186,6 +187,11 @@ func (p *Player) Why(_ context.Context, r console.Request) ([]journal.Link, erro
 	slices.SortFunc(hosts, compareHosts)
 	p.p.between = slices.Compact(hosts)
 	return links, nil
+}
+
+// List implements console.Source.
+func (p *Player) List(context.Context, console.Request) (console.Listing, error) {
+	return console.Listing{}, errors.New("a recording has messages and events, but no lists of services")
 }
 
 func (p *Player) Act(_ context.Context, r console.Request) error {

@@ -40,6 +40,10 @@ func (s source) Why(_ context.Context, r console.Request) ([]journal.Link, error
 	return []journal.Link{{What: "because of " + r.Value}}, nil
 }
 
+func (s source) List(_ context.Context, r console.Request) (console.Listing, error) {
+	return console.Listing{Next: r.Value}, nil
+}
+
 func (s source) Act(_ context.Context, r console.Request) error {
 	if r.Do == "kill" {
 		return errors.New("it is killed already")
@@ -98,6 +102,7 @@ func TestServer_AnswersAsTheConsoleDoes(t *testing.T) {
 			{"GET", "v1/rights", "", 200, `{"act":true}`},
 			{"POST", "v1/explain", `{"do":"kill"}`, 200, `{"says":"would kill"}`},
 			{"POST", "v1/why", `{"do":"why","value":"7"}`, 200, `{"links":[{"record":0,"asked":0,"at":0,"what":"because of 7"}]}`},
+			{"POST", "v1/list", `{"do":"services","value":"web"}`, 200, `{"rows":null,"next":"web"}`},
 			{"POST", "v1/act", `{"do":"play"}`, 200, `{"ok":true}`},
 			{"POST", "v1/act", `{"do":"kill"}`, 400, `{"error":{"message":"it is killed already"}}`},
 			{"POST", "v1/act", `{"with":"kill"}`, 400, `{"error":{"message":"decode the request: json: unknown field \"with\""}}`},

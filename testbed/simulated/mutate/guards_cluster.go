@@ -136,7 +136,7 @@ var clusterGuards = []guard{
 
 	// What happens while sessions are dead or suspended.
 	{name: "an outage of all sessions counts against their clients", test: test("./data", "TestOwners_OutageOfAllSessionsRemovesNothing"), by: on("all-sessions-are-killed", "all-sessions-are-killed@2", "all-sessions-are-frozen"), patch: patch{
-		"data/sweep.go", "s.owners.sweep(copies, len(living) == 0 || s.leaderSilent(), now)", "s.owners.sweep(copies, s.leaderSilent(), now)"}},
+		"data/sweep.go", "s.owners.sweep(copies, len(living) == 0 || s.metaLeaderSilent(), now)", "s.owners.sweep(copies, s.metaLeaderSilent(), now)"}},
 	{name: "leases end while their session is suspended", test: test("./session", "TestSuspendedSession_KeepsClientsThatHaveNoOther"), by: on("all-sessions-are-frozen", "all-sessions-are-frozen@2"), patch: patch{
 		"session/leases.go", "if time.Since(now) > stalled {", "if time.Since(now) > 1000*stalled {"}},
 	{name: "leases are not renewed when their session resumes", by: on("all-sessions-are-frozen", "all-sessions-are-frozen@2", "all-sessions-are-frozen@3"), patch: patch{
@@ -149,6 +149,8 @@ var clusterGuards = []guard{
 		"session/registry/guard.go", "case now.Before(m.incomplete) && s.exceeds(d, m.withdrawn):", "case m.until.IsZero() && s.exceeds(d, m.withdrawn):"}},
 	{name: "lists are compared by length", test: test("./session/registry", "TestGuardHoldsOnlyUnexplainedShrinking"), by: on("another-registers-while-they-are-back"), patch: patch{
 		"session/registry/guard.go", "if len(s.publishers) == 0 {", "if len(s.publishers) >= 0 {"}},
+	{name: "a cursor names no publishers", test: test("./session", "TestCursor_NamesThePublishersOfAShortList"), by: on("storm@89"), patch: patch{
+		"session/polls.go", "if len(l.Publishers) <= mostNamed {", "if len(l.Publishers) < 0 {"}},
 	{name: "registrations of broken connections stay", test: test("./session", "TestClientDiesAndClientCloses"), by: on("storm@1"), patch: patch{
 		"session/clients.go", "if leaves > 0 {", "if leaves < 0 {"}},
 	{name: "an end that was seen is silence", test: test("./session", "TestClientDiesAndClientCloses"), by: on("storm@12"), patch: patch{
