@@ -109,7 +109,7 @@ func (s *consulCluster) Deregister(ctx context.Context, c consul.Caller, service
 // request is answered, for which a stop waits; a question of DNS has none.
 func (s *consulCluster) Next(ctx context.Context, c consul.Caller, service string, have consul.List) (out consul.List, err error) {
 	x := s.registrantOf(c, service, "")
-	p, err := s.services.polls.openAs(ctx, x.identity, x.address, c.Name, x.data, seen{have.Version, have.Hash, uint32(len(have.Values))})
+	p, err := s.services.polls.openAs(ctx, x.identity, x.address, c.Name, x.data, seen{have.Version, have.Hash, uint32(len(have.Values)), have.Publishers})
 	if err != nil {
 		return out, err
 	}
@@ -121,7 +121,7 @@ func (s *consulCluster) Next(ctx context.Context, c consul.Caller, service strin
 		return out, err
 	}
 	_, version, list, _ := push.List()
-	return consul.List{Version: version, Hash: list.Hash(), Values: list.Values}, nil
+	return consul.List{Version: version, Hash: list.Hash(), Values: list.Values, Publishers: list.Publishers}, nil
 }
 
 // Services implements consul.Cluster.

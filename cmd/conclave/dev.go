@@ -18,6 +18,7 @@ import (
 
 	"conclave/internal/inprocess"
 	"conclave/testbed/local/supervisor"
+	"conclave/wire/serve"
 )
 
 // devGC is the collector's target in a cluster in one process: less memory for more of its
@@ -26,12 +27,12 @@ const devGC = 30
 
 func (a *app) devCommand() *cobra.Command {
 	cfg := supervisor.DefaultConfig()
-	var size, file, page string
+	var size, file, page, consul string
 	cmd := &cobra.Command{
 		Use: "dev", Short: "Run a whole cluster in this process", Args: want(),
 		Long: `Run a registry for development: the database, a meta, a data node and a session inside this
-process, on loopback and without tokens, and a page on which they can be watched. It is
-ready within a second; Ctrl-C ends it. The other commands find it in the folder --dir, as
+process, on loopback and without tokens, a page on which they can be watched, and a port
+for clients of Consul at session-1. It is ready within a second; Ctrl-C ends it. The other commands find it in the folder --dir, as
 they find the cluster of "conclave up".
 
 The registrations are in memory. With --file the database keeps what operators have set
@@ -69,13 +70,18 @@ would, and "conclave start NAME" starts it again. What needs processes of their 
 				defer ln.Close() // the console has closed it, unless it was never started
 				listen = func() (net.Listener, error) { return ln, nil }
 			}
-			return a.dev(cmd.Context(), cfg, file, listen)
+			at, err := consulAddress(consul, cmd.Flags().Changed("consul-listen"))
+			if err != nil {
+				return err
+			}
+			return a.dev(cmd.Context(), cfg, file, at, listen)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&size, "size", "1,1,1", "number of metas, data nodes and sessions (M,D,S)")
 	f.StringVar(&file, "file", "", "file to keep the database in (default: only in memory)")
 	f.StringVar(&page, "console", consoleAddress, "address of the page, another port if that one is taken; empty: no page")
+	f.StringVar(&consul, "consul-listen", "127.0.0.1:8500", "address for clients of Consul, another port if that one is taken; empty: none")
 	f.IntVar(&cfg.Ports, "ports", 0, "first port of the cluster; 9600 gives sessions 9603, metas 9615, data nodes 9622 (default: those that the folder had, or free ones)")
 	return cmd
 }
@@ -99,9 +105,28 @@ func listenDev(ctx context.Context, address string) (net.Listener, error) {
 	return ln, nil
 }
 
+// consulAddress returns the address for clients of Consul: another port than that of the
+// default if it is taken.
+func consulAddress(address string, chosen bool) (string, error) {
+	if address == "" {
+		return "", nil
+	}
+	if err := serve.CheckListen(address, false, false); err != nil {
+		return "", usageError{fmt.Errorf("--consul-listen: %w", err)}
+	}
+	ln, err := net.Listen("tcp", address)
+	if err != nil && !chosen {
+		ln, err = net.Listen("tcp", "127.0.0.1:0")
+	}
+	if err != nil {
+		return "", fmt.Errorf("--consul-listen: %w", err)
+	}
+	return ln.Addr().String(), ln.Close()
+}
+
 // dev runs a cluster in this process until a signal or `down`. page returns the listener of
 // its page once the nodes have their ports; it is nil if there is none.
-func (a *app) dev(ctx context.Context, cfg supervisor.Config, file string, page func() (net.Listener, error)) error {
+func (a *app) dev(ctx context.Context, cfg supervisor.Config, file, consul string, page func() (net.Listener, error)) error {
 	if os.Getenv("GOGC") == "" {
 		defer debug.SetGCPercent(debug.SetGCPercent(devGC))
 	}
@@ -116,7 +141,7 @@ func (a *app) dev(ctx context.Context, cfg supervisor.Config, file string, page 
 			addresses[p.Name] = p.HTTP + p.SQL
 		}
 		return inprocess.New(inprocess.Config{
-			Metas: cfg.Metas, Datas: cfg.Datas, Sessions: cfg.Sessions, Addresses: addresses, File: file, Version: version,
+			Metas: cfg.Metas, Datas: cfg.Datas, Sessions: cfg.Sessions, Addresses: addresses, File: file, Consul: consul, Version: version,
 		})
 	})
 	cfg.Logger, cfg.Slots = a.logger("supervisor"), inprocess.Slots
@@ -148,6 +173,9 @@ func (a *app) dev(ctx context.Context, cfg supervisor.Config, file string, page 
 		}
 		if !a.asJSON {
 			sessions, _ := c.Handle().Addresses("session")
+			if consul != "" {
+				fmt.Fprintf(a.stdout, "\nClients of Consul connect to %s.", consul)
+			}
 			fmt.Fprintf(a.stdout, "\nThe registry runs in this process; applications connect to %s, without a token. Try %s. Ctrl-C ends it.\n",
 				strings.Join(sessions, ", "), a.hint("publish demo=10.0.0.1:8080 --hold"))
 		}

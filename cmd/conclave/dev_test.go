@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -101,6 +102,47 @@ func TestDev_OtherCommandsFindIt(t *testing.T) {
 }
 
 // The nodes of a larger one are restarted one by one, drained each, as processes are.
+// Clients of Consul find a port of their own, at any address if that of Consul is taken, and
+// see what clients with the SDK register, and the other way round; also after session-1 has
+// been replaced.
+func TestDev_AnswersClientsOfConsul(t *testing.T) {
+	if ln, err := net.Listen("tcp", "127.0.0.1:8500"); err == nil { // otherwise somebody else has it
+		defer ln.Close()
+	}
+	d := startDev(t, "--console=")
+	_, rest, _ := strings.Cut(d.out.String(), "Clients of Consul connect to ")
+	address, _, _ := strings.Cut(rest, ".\n")
+	require.NotContains(t, address, ":8500")
+	call := func(method, path, body string) (int, string) {
+		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+address+path, strings.NewReader(body))
+		require.NoError(t, err)
+		res, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		return res.StatusCode, string(text)
+	}
+	for range 2 {
+		status, text := call(http.MethodPut, "/v1/agent/service/register", `{"Name": "web", "Address": "10.0.0.1", "Port": 80, "Check": {"TTL": "15s"}}`)
+		require.Equal(t, http.StatusOK, status, text)
+		status, text = call(http.MethodPut, "/v1/agent/check/pass/service:web", "")
+		require.Equal(t, http.StatusOK, status, text)
+		status, text = call(http.MethodGet, "/v1/health/service/web?passing", "")
+		assert.Equal(t, http.StatusOK, status)
+		assert.Contains(t, text, "10.0.0.1")
+		assert.Contains(t, d.tool(t, "get", "web").stdout, "10.0.0.1:80")
+		require.Zero(t, d.tool(t, "publish", "demo=10.0.0.2:8080", "--linger", "1m").code)
+		_, text = call(http.MethodGet, "/v1/catalog/service/demo", "")
+		assert.Contains(t, text, "10.0.0.2")
+		require.Zero(t, d.tool(t, "kill", "session-1").code)
+		require.Zero(t, d.tool(t, "start", "session-1").code)
+	}
+	r := tool(t, "--dir", t.TempDir(), "dev", "--consul-listen", "0.0.0.0:8500")
+	assert.Equal(t, exitUsage, r.code)
+	assert.Contains(t, r.stderr, "--consul-listen")
+}
+
 func TestDev_Roll(t *testing.T) {
 	d := startDev(t, "--size", "3,3,2", "--console=")
 	r := d.tool(t, "roll")

@@ -29,6 +29,8 @@ type Config struct {
 	Addresses map[string]string
 	// File keeps the tables of the database over the end of the process; see devdb.Config.
 	File string
+	// Consul is where the first session answers clients of Consul; "" is nowhere.
+	Consul string
 	// Version is what the nodes say of themselves.
 	Version string
 }
@@ -144,8 +146,12 @@ func (c *Cluster) server(name string, h *host, log hclog.Logger) (Server, error)
 		}
 		return db, nil
 	}
-	rng := random.New()
+	rng, consul := random.New(), ""
+	if name == testbed.Numbered("session", 1)[0] {
+		consul = c.config.Consul
+	}
 	return Node{
+		ConsulListen: consul,
 		Config: node.Config{
 			Node: conclave.NodeID{Name: name, Incarnation: conclave.NewIncarnation(rng)}, Listen: h.address, Metas: c.Addresses(conclave.RoleMeta),
 			Network: h, Logger: log, Rand: rng, Version: c.config.Version,

@@ -33,6 +33,8 @@ type Node struct {
 	// Lasts, if not nil, returns the true length of a duration that the node measures
 	// with its own clock.
 	Lasts func(time.Duration) time.Duration
+	// ConsulListen is where a session answers clients of Consul; "" is nowhere.
+	ConsulListen string
 	// Meta is used if the node is a meta.
 	Meta MetaNode
 }
@@ -66,6 +68,7 @@ func (n Node) New(role conclave.Role) (Server, error) {
 	case conclave.RoleSession:
 		c := session.DefaultConfig()
 		n.common(&c.Config)
+		c.ConsulListen = n.ConsulListen
 		for _, d := range []*time.Duration{&c.Beat, &c.ClientLease, &c.SessionGrace, &c.PushWindow, &c.DrainTimeout} {
 			*d = n.Lasts(*d)
 		}

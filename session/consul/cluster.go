@@ -42,6 +42,8 @@ type List struct {
 	Version int64
 	Hash    uint64
 	Values  []string
+
+	Publishers []uint32 // of the values, for the push guard
 }
 
 // index returns the index of a list, which is never 0.
