@@ -187,7 +187,7 @@ func (r *Recording) read(from io.Reader) error {
 		}
 		x := Record{At: l.At, Entry: l.Entry, Message: l.Message, State: l.State}
 		if _, last := r.Span(); !x.valid() || len(r.Records) > 0 && x.At < last {
-			return fmt.Errorf("record %d: it has nothing, or is not in order", len(r.Records))
+			return fmt.Errorf("record %d: it is damaged: it has nothing, or is not in order", len(r.Records))
 		}
 		if x.Entry != nil {
 			x.Entry.At = l.At

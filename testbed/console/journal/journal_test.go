@@ -179,8 +179,8 @@ func TestOpen_SaysWhatIsWrong(t *testing.T) {
 		{"damaged", damaged, "damaged"},
 		{"with a wrong sum", wrongSum, "it is damaged: its checksum is wrong"},
 		{"of the version before", []byte("conclave recording\n\x01\x02{}"), "not a recording of conclave"},
-		{"not in order", zipped(t, `{"recording": 5}`+"\n"+`{"at": 1, "message": {}} {"at": 0, "message": {}} {"result": {}}`), "record 1: it has nothing, or is not in order"},
-		{"nothing", zipped(t, `{"recording": 5}`+"\n"+`{"at": 1} {"result": {}}`), "record 0: it has nothing"},
+		{"not in order", zipped(t, `{"recording": 5}`+"\n"+`{"at": 1, "message": {}} {"at": 0, "message": {}} {"result": {}}`), "record 1: it is damaged: it has nothing, or is not in order"},
+		{"nothing", zipped(t, `{"recording": 5}`+"\n"+`{"at": 1} {"result": {}}`), "record 0: it is damaged: it has nothing"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := open(c.file)

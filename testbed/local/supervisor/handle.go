@@ -331,12 +331,18 @@ func (h *Handle) Down(ctx context.Context, now bool) error {
 	if !supervised {
 		return h.downByPids(ctx, now)
 	}
-	if err := h.ask(ctx, s, fmt.Sprintf("/stop?now=%t", now)); err != nil && !h.finishes(ctx) {
-		if !now {
-			return fmt.Errorf("supervisor (pid %d) does not answer: %w; kill it and all processes with `conclave down --now --dir %s`", s.Supervisor.PID, err, h.dir)
-		}
+	asked := h.ask(ctx, s, fmt.Sprintf("/stop?now=%t", now))
+	limit := time.Second
+	if asked == nil {
+		limit = killedLimit
+	}
+	switch {
+	case asked == nil && !now, h.finishes(ctx, limit):
+	case !now:
+		return fmt.Errorf("supervisor (pid %d) does not answer: %w; kill it and all processes with `conclave down --now --dir %s`", s.Supervisor.PID, asked, h.dir)
+	default:
 		_ = s.Supervisor.signal(syscall.SIGKILL) // fails only if it has ended
-		limited, cancel := context.WithTimeout(ctx, 5*time.Second)
+		limited, cancel := context.WithTimeout(ctx, killedLimit)
 		defer cancel()
 		if err := h.awaitStopped(limited); err != nil { // its last thread unlocks the folder
 			return err
@@ -352,10 +358,13 @@ func (h *Handle) Down(ctx context.Context, now bool) error {
 	return err
 }
 
-// finishes reports whether the supervisor, which does not answer, ends by itself: at
-// its end it closes its socket before it unlocks the folder.
-func (h *Handle) finishes(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+// killedLimit is how long the end of what was killed is waited for.
+const killedLimit = 5 * time.Second
+
+// finishes reports whether the supervisor ends by itself within a limit, also if it does
+// not answer: at its end it closes its socket before it unlocks the folder.
+func (h *Handle) finishes(ctx context.Context, limit time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return h.awaitStopped(ctx) == nil
 }

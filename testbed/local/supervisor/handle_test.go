@@ -3,6 +3,8 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"net"
+	"net/http"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -30,6 +32,30 @@ func TestDown_SupervisorIsFinishing(t *testing.T) {
 	defer finishing.Stop()
 	assert.EqualError(t, (&Handle{dir: dir}).Down(t.Context(), true), "no such privilege")
 	assert.True(t, s.Supervisor.alive(), "it was not killed")
+}
+
+// A supervisor that hangs after it was asked is killed, too.
+func TestDown_NowKillsASupervisorThatHasAnswered(t *testing.T) {
+	other := exec.Command("sleep", "600")
+	require.NoError(t, other.Start())
+	dir := t.TempDir()
+	lock, err := lockDir(dir)
+	require.NoError(t, err)
+	ended := make(chan error)
+	go func() {
+		_ = other.Wait()
+		ended <- lock.Close()
+	}()
+	s := state{Supervisor: identify(other.Process.Pid), Control: filepath.Join(dir, "s")}
+	require.NoError(t, s.save(dir))
+	ln, err := net.Listen("unix", s.Control)
+	require.NoError(t, err)
+	answers := http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
+	go func() { ended <- answers.Serve(ln) }()
+	_ = (&Handle{dir: dir}).Down(t.Context(), true) // there are no processes to end
+	require.NoError(t, <-ended)
+	require.NoError(t, answers.Close())
+	require.ErrorIs(t, <-ended, http.ErrServerClosed)
 }
 
 // If the context ends during a look, the result of that look counts if a
