@@ -77,9 +77,8 @@
 // # Guaranteed
 //
 //   - What any session has read from a slot is readable after every hand-over.
-//   - A write that was answered with accept is in the slot, and survives as long
-//     as the leader or the writing session does, or a follower that has it and that
-//     the next leader reaches (ARCHITECTURE.md, "The last changes of a slot").
+//   - A write that was answered with accept is in the slot, and survives as long as
+//     the leader, the writing session or a follower that has it and is reached does.
 //   - While a slot may not serve, no read of it is answered.
 //   - Datum versions of a slot never fall, and one version never stands for two
 //     contents.
