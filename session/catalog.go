@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -48,6 +49,7 @@ func (r serviceRow) key() string { return r.String() }
 // Limits of a page.
 const (
 	catalogRows    = 1000
+	catalogBytes   = 64 << 20               // of a data node's part of a page
 	catalogAtOnce  = 4                      // pages that are merged at a time
 	catalogWait    = 5 * time.Second        // how long one waits until all slots are served
 	catalogAnswer  = time.Second            // how long it waits for the slots of one data node
@@ -172,7 +174,14 @@ func (c *catalog) get(ctx context.Context, address, path string, into any) error
 	if res.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s answers %s", address, res.Status)
 	}
-	return json.NewDecoder(res.Body).Decode(into)
+	body := http.MaxBytesReader(nil, res.Body, catalogBytes)
+	if err := json.NewDecoder(body).Decode(into); err != nil {
+		if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
+			return wire.Errorf(wire.CodeTooLarge, "the list of %s is too large", address)
+		}
+		return err
+	}
+	return nil
 }
 
 // serviceList answers a request for a list.

@@ -61,13 +61,16 @@ func (s *Server) openDoors(ctx context.Context) (loops []func(context.Context), 
 		}
 		s.log.Info("DNS is answered", "address", ln.Addr().String())
 		loops = append(loops, func(ctx context.Context) {
-			if err := server.DNS().Serve(ctx, ln, packets); err != nil {
+			if err := server.DNS().Serve(ctx, ln, packets); err != nil && ctx.Err() == nil {
 				s.log.Error("DNS is not answered any longer", "error", err)
 			}
 		})
 	}
 	return loops, nil
 }
+
+// consulRows is how many services with their values a page of the catalog has.
+const consulRows = 200
 
 // consulCluster is what package consul has of the session: registrations by request,
 // requests that wait, and the list of all services.
@@ -93,10 +96,12 @@ func (s *consulCluster) Renew(ctx context.Context, c consul.Caller, service, id 
 
 // Prolong implements consul.Cluster. A session that is cut off from the data nodes is
 // perhaps cut off from its clients, too, which have gone on elsewhere.
-func (s *consulCluster) Prolong(c consul.Caller, service, id string, version int64) {
-	if !s.isCutOff() {
-		s.services.registrants.prolong(s.registrantOf(c, service, id), version)
+func (s *consulCluster) Prolong(c consul.Caller, service, id string, version int64) bool {
+	if s.isCutOff() {
+		return false
 	}
+	s.services.registrants.prolong(s.registrantOf(c, service, id), version)
+	return true
 }
 
 // Deregister implements consul.Cluster.
@@ -126,7 +131,7 @@ func (s *consulCluster) Next(ctx context.Context, c consul.Caller, service strin
 
 // Services implements consul.Cluster.
 func (s *consulCluster) Services(ctx context.Context, after string) (page []consul.Row, next string, err error) {
-	rows, more, err := s.services.catalog.page(ctx, "", after, catalogRows, true)
+	rows, more, err := s.services.catalog.page(ctx, "", after, consulRows, true)
 	for _, row := range rows {
 		if row.Instance != conclave.DefaultInstance || row.Group != conclave.DefaultGroup {
 			continue

@@ -169,7 +169,7 @@ func (b *Base) Run(ctx context.Context, grace time.Duration, setup func(address 
 		ln.Close()
 		return err
 	}
-	server := b.newServer(ln, handler)
+	server := b.newServer(b.connections.Listener(ln), handler)
 	defer b.Peers.Close()
 
 	ctx, end := context.WithCancelCause(ctx)
@@ -205,9 +205,8 @@ func (b *Base) Run(ctx context.Context, grace time.Duration, setup func(address 
 	return nil
 }
 
-// newServer returns a server on a listener, with the limits and the TLS of the node.
+// newServer returns a server on a listener, with the limit of requests and the TLS of the node.
 func (b *Base) newServer(ln net.Listener, handler http.Handler) *serve.HTTPServer {
-	ln = b.connections.Listener(ln)
 	if b.config.TLS != nil {
 		ln = b.config.TLS.Listener(ln, b.config.ClientCerts)
 	}
@@ -218,14 +217,15 @@ func (b *Base) newServer(ln net.Listener, handler http.Handler) *serve.HTTPServe
 	return serve.NewHTTPServer(ln, b.requests.Handler(contain.Handler(b.Log, handler)), pings)
 }
 
-// Listen opens a port beside the node's own, from within its Run. It is closed with ctx.
+// Listen opens a port beside the node's own, from within its Run, within the same limit of
+// connections. It is closed with ctx.
 func (b *Base) Listen(ctx context.Context, address string) (net.Listener, error) {
 	ln, err := b.config.Network.Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", address, err)
 	}
 	context.AfterFunc(ctx, func() { ln.Close() })
-	return ln, nil
+	return b.connections.Listener(ln), nil
 }
 
 // Serve serves HTTP on such a port until ctx ends, and its requests and connections.

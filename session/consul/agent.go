@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"net"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gorilla/mux"
+	"golang.org/x/sync/semaphore"
 
 	"conclave/wire"
 )
@@ -36,8 +38,28 @@ type agents struct {
 	Config
 	lists *lists
 
+	// The acts on one service follow one another, over all that they wait for: each
+	// goes on from what the one before has left. Services share the turns by hash.
+	turns [256]*semaphore.Weighted
+
 	mu sync.Mutex // guards the rest
 	of map[agent]map[string]*entry
+}
+
+func newAgents(c Config, l *lists) *agents {
+	a := &agents{Config: c, lists: l, of: map[agent]map[string]*entry{}}
+	for i := range a.turns {
+		a.turns[i] = semaphore.NewWeighted(1)
+	}
+	return a
+}
+
+// turn waits until it is the turn of an act on a service, which ends with leave.
+func (a *agents) turn(ctx context.Context, c Caller, id string) (leave func(), err error) {
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(c.Identity + "\x00" + c.host() + "\x00" + id))
+	turn := a.turns[sum.Sum32()%uint32(len(a.turns))]
+	return func() { turn.Release(1) }, turn.Acquire(ctx, 1)
 }
 
 // agent is what is an agent for Consul: all that has one identity and comes from one host.
@@ -63,6 +85,7 @@ const (
 	ttlMost    = 5 * time.Minute
 	forgetTime = 10 * time.Minute // unless the service says so
 	nameMost   = 255              // bytes of an id
+	outputMost = 4 << 10          // bytes of what a check puts out, as in Consul
 	agentBytes = 256 << 20
 	keepRound  = time.Second
 	renewals   = 3 // of a lease, while it runs
@@ -103,6 +126,9 @@ func (absent) UnmarshalJSON(text []byte) error {
 // decode reads the body of a request, whose size the router has limited.
 func decode(r *http.Request, into any) error {
 	if err := json.NewDecoder(r.Body).Decode(into); err != nil {
+		if wire.CodeOf(err) != "" {
+			return err
+		}
 		return wire.Errorf(wire.CodeBadRequest, "request decode failed: %v", err)
 	}
 	return nil
@@ -165,6 +191,14 @@ func (a *agents) register(r *http.Request, c Caller, _ query) (any, uint64, erro
 	e, err := in.entry(c)
 	if err != nil {
 		return nil, 0, err
+	}
+	leave, err := a.turn(r.Context(), c, e.ID)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer leave()
+	if other, has := a.first(c, func(x *entry) bool { return x.ID != e.ID && x.checkID() == e.checkID() }); has {
+		return nil, 0, wire.Errorf(wire.CodeBadRequest, "service %.128q of this agent has the check ID %.128q: give the check another one", other.ID, e.checkID())
 	}
 	old, kept := a.first(c, func(x *entry) bool { return x.ID == e.ID })
 	before := []Instance{old.Instance}
@@ -252,26 +286,41 @@ func (a *agents) first(c Caller, is func(*entry) bool) (e entry, ok bool) {
 	return e, false
 }
 
-// find returns a copy of the service of an agent that has an id or the check with it.
-func (a *agents) find(r *http.Request, c Caller, what string, idOf func(*entry) string) (e entry, err error) {
+// acting returns a copy of the service of an agent that has the id in the path, or the check
+// with it, once it is the turn of an act on it, which ends with leave.
+func (a *agents) acting(r *http.Request, c Caller, what string, idOf func(*entry) string) (e entry, leave func(), err error) {
 	id, err := segment(r, "id")
 	if err != nil {
-		return e, err
+		return e, nil, err
 	}
-	if e, ok := a.first(c, func(x *entry) bool { return idOf(x) == id }); ok {
-		return e, nil
+	is := func(x *entry) bool { return idOf(x) == id }
+	e, found := a.first(c, is)
+	if found {
+		if leave, err = a.turn(r.Context(), c, e.ID); err != nil {
+			return e, nil, err
+		}
+		if e, found = a.first(c, is); found {
+			return e, leave, nil
+		}
+		leave()
 	}
-	return e, wire.Errorf(wire.CodeNotFound, "Unknown %s ID %.128q. Ensure that the %s ID is passed, not the %s name. This session has no such %s of this token and address: register it here", what, id, what, what, what)
+	return e, nil, wire.Errorf(wire.CodeNotFound, "Unknown %s ID %.128q. Ensure that the %s ID is passed, not the %s name. This session has no such %s of this token and address: register it here", what, id, what, what, what)
+}
+
+// cut returns as much of an output as is kept.
+func cut(output string) string {
+	return strings.ToValidUTF8(output[:min(len(output), outputMost)], "")
 }
 
 func serviceID(e *entry) string { return e.ID }
 
 func (a *agents) deregister(r *http.Request, c Caller, _ query) (any, uint64, error) {
-	e, err := a.find(r, c, "service", serviceID)
-	if err == nil {
-		err = a.Cluster.Deregister(r.Context(), c, e.Service, e.registrationID())
-	}
+	e, leave, err := a.acting(r, c, "service", serviceID)
 	if err != nil {
+		return nil, 0, err
+	}
+	defer leave()
+	if err = a.Cluster.Deregister(r.Context(), c, e.Service, e.registrationID()); err != nil {
 		return nil, 0, err
 	}
 	a.mu.Lock()
@@ -294,14 +343,15 @@ func (a *agents) check(r *http.Request, c Caller, _ query) (any, uint64, error) 
 	if err != nil {
 		return nil, 0, err
 	}
-	e, err := a.find(r, c, "check", func(e *entry) string { return e.checkID() })
-	switch {
-	case err != nil:
+	e, leave, err := a.acting(r, c, "check", func(e *entry) string { return e.checkID() })
+	if err != nil {
 		return nil, 0, err
-	case status == e.Status: // another output alone makes no version
+	}
+	defer leave()
+	if status == e.Status { // another output alone makes no version
 		return nil, 0, a.renew(r.Context(), c, &e)
 	}
-	if e.Status, e.Output = status, in.Output; status == passing {
+	if e.Status, e.Output = status, cut(in.Output); status == passing {
 		e.Output = ""
 	}
 	return nil, 0, a.put(r.Context(), c, &e)
@@ -333,12 +383,13 @@ func (a *agents) maintain(r *http.Request, c Caller, _ query) (any, uint64, erro
 	if enable != "true" && enable != "false" {
 		return nil, 0, wire.Errorf(wire.CodeBadRequest, "enable %.20q: want true or false", enable)
 	}
-	e, err := a.find(r, c, "service", serviceID)
+	e, leave, err := a.acting(r, c, "service", serviceID)
 	if err != nil {
 		return nil, 0, err
 	}
+	defer leave()
 	if e.Maintenance = ""; enable == "true" {
-		e.Maintenance = cmp.Or(q.Get("reason"), "Maintenance mode is enabled for this service, but no reason was provided. This is a default message.")
+		e.Maintenance = cmp.Or(cut(q.Get("reason")), "Maintenance mode is enabled for this service, but no reason was provided. This is a default message.")
 	}
 	return nil, 0, a.put(r.Context(), c, &e)
 }
@@ -375,9 +426,20 @@ func (a *agents) run(ctx context.Context) {
 			return
 		case now := <-tick.C:
 			for _, e := range a.due(now) {
-				a.Cluster.Prolong(e.caller, e.Service, e.registrationID(), e.version)
+				if a.Cluster.Prolong(e.caller, e.Service, e.registrationID(), e.version) {
+					a.prolonged(e, now)
+				}
 			}
 		}
+	}
+}
+
+// prolonged records that the lease of a service was renewed.
+func (a *agents) prolonged(e entry, now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if kept := a.of[e.caller.agent()][e.ID]; kept != nil && kept.version == e.version && kept.renewed.Before(now) {
+		kept.renewed = now
 	}
 }
 
@@ -393,7 +455,6 @@ func (a *agents) due(now time.Time) (out []entry) {
 			case left < -e.forget:
 				delete(all, id)
 			case left > 0 && ends && (left <= a.Lease || now.Sub(e.renewed) >= a.Lease/renewals):
-				e.renewed = now
 				out = append(out, *e)
 			}
 		}

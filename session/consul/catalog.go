@@ -39,6 +39,7 @@ const (
 	catalogPause = time.Second // between two of them for requests that wait
 	catalogShare = 20          // and so often the time that the last one took
 	catalogMost  = 200_000     // instances
+	catalogBytes = 256 << 20
 )
 
 // get returns the catalog as it is now, or, if the query has its index, after its next
@@ -85,7 +86,7 @@ func (c *catalog) read(ctx context.Context, age time.Duration) (snapshot, error)
 // pages reads all pages. Any change of a list changes the hash.
 func (c *catalog) pages(ctx context.Context) (out snapshot, err error) {
 	out.begun = time.Now()
-	sum := fnv.New64a()
+	sum, bytes := fnv.New64a(), 0
 	for next := ""; ; {
 		var page []Row
 		if page, next, err = c.Cluster.Services(ctx, next); err != nil {
@@ -93,11 +94,14 @@ func (c *catalog) pages(ctx context.Context) (out snapshot, err error) {
 		}
 		for _, row := range page {
 			out.instances = append(out.instances, parseAll(row.Service, row.Values)...)
+			for _, v := range row.Values {
+				bytes += len(v)
+			}
 			_, _ = sum.Write([]byte(strings.Join(append([]string{row.Service}, row.Values...), "\x00") + "\x01"))
 		}
 		switch {
-		case len(out.instances) > catalogMost:
-			return out, wire.Errorf(wire.CodeTooLarge, "there are more than %d instances: ask for a service", catalogMost)
+		case len(out.instances) > catalogMost || bytes > catalogBytes:
+			return out, wire.Errorf(wire.CodeTooLarge, "there are more than %d instances, or %d bytes of them: ask for a service", catalogMost, catalogBytes)
 		case next == "":
 			out.hash, out.took = sum.Sum64(), time.Since(out.begun)
 			return out, nil
@@ -109,9 +113,11 @@ func (c *catalog) getServices(r *http.Request, _ Caller, q query) (any, uint64, 
 	now, err := c.get(r.Context(), q)
 	out := map[string][]string{} // their tags
 	for _, in := range now.instances {
-		tags := append([]string{}, slices.Concat(out[in.Service], in.Tags)...)
+		out[in.Service] = append(out[in.Service], in.Tags...)
+	}
+	for service, tags := range out {
 		slices.Sort(tags)
-		out[in.Service] = slices.Compact(tags)
+		out[service] = append([]string{}, slices.Compact(tags)...)
 	}
 	return out, now.index, err
 }

@@ -25,8 +25,8 @@ type Cluster interface {
 	// another one.
 	Renew(ctx context.Context, c Caller, service, id string, version int64) error
 	// Prolong renews a registration whose client has sent nothing, unless this session may
-	// be the one that hears nothing.
-	Prolong(c Caller, service, id string, version int64)
+	// be the one that hears nothing, and reports whether it has.
+	Prolong(c Caller, service, id string, version int64) bool
 	Deregister(ctx context.Context, c Caller, service, id string) error
 	// Next returns a list of a service that is another one than the caller has, once there
 	// is one. Its code is bad_request if this cluster cannot have had that list.

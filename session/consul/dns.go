@@ -29,12 +29,13 @@ const (
 	dnsAtOnce = 1024
 	dnsEach   = 256 // of one host
 	dnsWait   = 2 * time.Second
+	udpMost   = 1232 // bytes of an answer over UDP, whose question may come from elsewhere
 	dnsDomain = "consul."
 )
 
 // Serve answers questions until ctx ends. packets may be nil.
 func (d *DNS) Serve(ctx context.Context, streams net.Listener, packets net.PacketConn) error {
-	servers := []*dns.Server{{Listener: streams, Handler: d}}
+	servers := []*dns.Server{{Listener: timely{streams}, Handler: d}}
 	if packets != nil {
 		servers = append(servers, &dns.Server{PacketConn: packets, Handler: d})
 	}
@@ -58,6 +59,28 @@ func (d *DNS) Serve(ctx context.Context, streams net.Listener, packets net.Packe
 	return group.Wait()
 }
 
+// timely is a listener whose connections give up clients that do not read: miekg/dns has
+// no limit of time for an answer.
+type timely struct{ net.Listener }
+
+// Accept implements net.Listener.
+func (l timely) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	return timelyConn{conn}, err
+}
+
+type timelyConn struct{ net.Conn }
+
+// Write implements net.Conn.
+func (c timelyConn) Write(text []byte) (int, error) {
+	_ = c.SetWriteDeadline(time.Now().Add(dnsWait))
+	n, err := c.Conn.Write(text)
+	if err != nil {
+		c.Close() // what else it has asked is not answered
+	}
+	return n, err
+}
+
 // ServeDNS implements dns.Handler.
 func (d *DNS) ServeDNS(w dns.ResponseWriter, q *dns.Msg) {
 	out := new(dns.Msg).SetReply(q)
@@ -70,7 +93,7 @@ func (d *DNS) ServeDNS(w dns.ResponseWriter, q *dns.Msg) {
 	}
 	size := dns.MinMsgSize
 	if opt := q.IsEdns0(); opt != nil {
-		size = max(size, int(opt.UDPSize()))
+		size = max(size, min(int(opt.UDPSize()), udpMost))
 		out.SetEdns0(uint16(size), false)
 	}
 	if _, tcp := w.RemoteAddr().(*net.TCPAddr); tcp {

@@ -63,6 +63,9 @@ func (l *lists) next(ctx context.Context, c Caller, service string, have List, w
 		return have, true, nil
 	case wire.CodeOf(err) == wire.CodeBadRequest: // the cluster has lost all data, and its versions
 		l.forget(service)
+		if have.Version > 0 {
+			return l.next(ctx, c, service, List{}, wait)
+		}
 	}
 	return newer, false, err
 }

@@ -112,18 +112,33 @@ func (in Instance) Value() string {
 	return out
 }
 
-// parseAll returns the instances among the values of a service, each once.
+// parseAll returns the instances among the values of a service, each once: of several
+// values for one, which several clients have registered, the first of the best health.
 func parseAll(service string, values []string) []Instance {
-	out, seen := make([]Instance, 0, len(values)), map[[2]string]bool{}
+	type key struct {
+		host, id string
+		port     int
+	}
+	out, seen := make([]Instance, 0, len(values)), map[key]int{}
 	for _, v := range values {
 		in, ok := Parse(service, v)
-		if key := [2]string{in.Host, in.ID}; ok && !seen[key] {
-			seen[key] = true
+		if !ok {
+			continue
+		}
+		k := key{in.Host, in.ID, in.Port}
+		switch i, has := seen[k]; {
+		case !has:
+			seen[k] = len(out)
 			out = append(out, in)
+		case rank(in.health()) < rank(out[i].health()):
+			out[i] = in
 		}
 	}
 	return out
 }
+
+// rank orders the statuses, the best first.
+func rank(status string) int { return slices.Index([]string{passing, warning, critical}, status) }
 
 // health returns the worst status of its checks.
 func (in Instance) health() string {

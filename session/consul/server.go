@@ -29,7 +29,7 @@ type Server struct {
 // New returns a server that answers once Run runs.
 func New(c Config) *Server {
 	l := &lists{Config: c, known: map[string]List{}}
-	return &Server{Config: c, agents: &agents{Config: c, lists: l, of: map[agent]map[string]*entry{}}, lists: l, catalog: &catalog{Config: c}}
+	return &Server{Config: c, agents: newAgents(c, l), lists: l, catalog: &catalog{Config: c}}
 }
 
 // DNS returns a handler of questions. Anyone who can send one may read.
@@ -54,10 +54,10 @@ func (s *Server) Add(r *mux.Router) {
 		"GET /v1/status/leader":          simple(func() any { return s.Leader() }),
 		"GET /v1/status/peers":           simple(func() any { return append([]string{}, s.Metas()...) }),
 
-		"PUT /v1/agent/service/register":                       s.agents.register,
-		"PUT /v1/agent/service/deregister/{id}":                s.agents.deregister,
-		"PUT /v1/agent/service/maintenance/{id}":               s.agents.maintain,
-		"PUT /v1/agent/check/{act:pass|warn|fail|update}/{id}": s.agents.check,
+		"PUT /v1/agent/service/register":                          s.agents.register,
+		"PUT /v1/agent/service/deregister/{id:.+}":                s.agents.deregister,
+		"PUT /v1/agent/service/maintenance/{id:.+}":               s.agents.maintain,
+		"PUT /v1/agent/check/{act:pass|warn|fail|update}/{id:.+}": s.agents.check,
 	} {
 		method, path, _ := strings.Cut(route, " ")
 		r.Handle(path, s.answering(answer)).Methods(method)

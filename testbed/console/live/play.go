@@ -166,6 +166,9 @@ func (p *playing) play(ctx context.Context, of scenario.Scenario, number int) {
 	group := newScoped(p.of.cfg.Cluster, p.of.group(number))
 	group.can, group.do, group.until = p.of.capabilities(), p.of.Do, ctx
 	group.can.Events = false
+	if byHTTP := group.can.ByHTTP; byHTTP != nil {
+		group.can.ByHTTP = func(name string) (testbed.Client, error) { return group.start(name, byHTTP) }
+	}
 	result, err := scenario.Play(ctx, of, group, p)
 	if ctx.Err() != nil || err != nil { // the player heals what it has done, unless it was ended
 		p.of.healStopped()

@@ -55,8 +55,10 @@ func (s *scoped) Do(ctx context.Context, a testbed.Action) error {
 }
 
 // Client starts a client.
-func (s *scoped) Client(name string) (testbed.Client, error) {
-	c, err := s.Cluster.Client(s.prefix + name)
+func (s *scoped) Client(name string) (testbed.Client, error) { return s.start(name, s.Cluster.Client) }
+
+func (s *scoped) start(name string, start func(name string) (testbed.Client, error)) (testbed.Client, error) {
+	c, err := start(s.prefix + name)
 	if err != nil {
 		return nil, err
 	}
@@ -89,6 +91,14 @@ func (s *scoped) Close(ctx context.Context) (err error) {
 type scopedClient struct {
 	testbed.Client
 	prefix string
+}
+
+// Lease returns that of the client, 0 if it has a connection.
+func (c scopedClient) Lease() time.Duration {
+	if l, leased := c.Client.(interface{ Lease() time.Duration }); leased {
+		return l.Lease()
+	}
+	return 0
 }
 
 // Publish adds the prefix.
