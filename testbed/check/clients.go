@@ -284,7 +284,7 @@ func versionsRise(h *History, v *Verdict) {
 	faults := h.faultSpans()
 	var broke []time.Duration // when a client had no session any more
 	h.ops(func(_ int, at time.Duration, o Op) {
-		if len(o.Values) == 0 {
+		if len(o.Values) == 0 && o.Lease == 0 {
 			broke = append(broke, at)
 		}
 	}, OpConnected)

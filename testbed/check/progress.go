@@ -259,7 +259,7 @@ func (h *History) othersLost(client string, from, to time.Duration) (lost bool) 
 	h.ops(func(_ int, at time.Duration, o Op) {
 		switch {
 		case o.Client == client:
-		case o.Kind == OpWithdraw && o.Version == 0, o.Kind == OpConnected && len(o.Values) < connected[o.Client]:
+		case o.Kind == OpWithdraw && o.Version == 0, o.Kind == OpConnected && o.Lease == 0 && len(o.Values) < connected[o.Client]:
 			related(at)
 		}
 		if o.Kind == OpConnected {

@@ -170,10 +170,15 @@ func (c *HTTPClient) call(method, path string, waits time.Duration, body, out an
 	ctx, cancel := context.WithTimeout(c.ctx, waits+httpLimit)
 	err := c.send(ctx, method, c.config.Sessions[at%len(c.config.Sessions)]+path, body, out)
 	cancel()
-	if r, ok := errors.AsType[refused](err); err == nil || ok && r.status == http.StatusConflict {
+	r, ok := errors.AsType[refused](err)
+	c.mu.Lock()
+	if answer, has := out.(*registered); has && err == nil && c.at == at {
+		c.known = answer.Session
+	}
+	if err == nil || ok && r.status == http.StatusConflict {
+		c.mu.Unlock()
 		return err
 	}
-	c.mu.Lock()
 	if c.at == at {
 		c.at++
 		c.known = ""
@@ -233,6 +238,13 @@ type httpPublication struct {
 	heard  chan struct{} // closed when stored changes
 }
 
+// registered is the answer to a request for a registration.
+type registered struct {
+	Stored       bool
+	RenewAfterMs int64
+	Session      string
+}
+
 // wanted is what is to be registered.
 type wanted struct {
 	values    []string
@@ -290,11 +302,7 @@ func (p *httpPublication) keep() {
 		p.mu.Lock()
 		w := p.want
 		p.mu.Unlock()
-		var answer struct {
-			Stored       bool
-			RenewAfterMs int64
-			Session      string
-		}
+		var answer registered
 		var err error
 		if w.withdrawn {
 			err = p.client.call(http.MethodDelete, p.path+"?version="+strconv.FormatInt(w.version, 10), 0, nil, &answer)
@@ -308,9 +316,6 @@ func (p *httpPublication) keep() {
 			p.mu.Unlock()
 			continue
 		}
-		p.client.mu.Lock()
-		p.client.known = answer.Session
-		p.client.mu.Unlock()
 		if !answer.Stored {
 			continue // it was asked to wait, and is now asked again
 		}

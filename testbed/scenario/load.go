@@ -304,15 +304,11 @@ func (l *Traffic) forget(tag string) {
 func (l *Traffic) kill(name string) {
 	l.mu.Lock()
 	w := cmp.Or(l.clients[name], l.guests[name], &worker{gone: make(chan struct{})})
-	lease := time.Duration(0)
-	if c, has := w.client.(leased); has {
-		lease = c.Lease()
-	}
 	for _, tag := range slices.Sorted(maps.Keys(l.live)) {
 		if strings.HasPrefix(tag, name+"/") {
 			delete(l.live, tag)
 			l.ending[tag] = true
-			l.rec.Op(check.Op{Client: name, Kind: check.OpWithdraw, Name: l.names[tag], ID: tag, Linger: w.linger, Lease: lease})
+			l.rec.Op(check.Op{Client: name, Kind: check.OpWithdraw, Name: l.names[tag], ID: tag, Linger: w.linger, Lease: w.lease()})
 		}
 	}
 	delete(l.clients, name)
@@ -507,7 +503,7 @@ func (l *Traffic) connections() {
 		}
 		if all := strings.Join(at, " "); all != l.seen[w.name] {
 			l.seen[w.name] = all
-			l.rec.Op(check.Op{Client: w.name, Kind: check.OpConnected, Values: at})
+			l.rec.Op(check.Op{Client: w.name, Kind: check.OpConnected, Values: at, Lease: w.lease()})
 		}
 	}
 }

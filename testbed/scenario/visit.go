@@ -20,6 +20,14 @@ type killable interface{ Kill() }
 // leased is a Client without a connection whose end a session sees.
 type leased interface{ Lease() time.Duration }
 
+// lease returns that of a worker's client, 0 if a session sees its end.
+func (w *worker) lease() time.Duration {
+	if c, is := w.client.(leased); is {
+		return c.Lease()
+	}
+	return 0
+}
+
 // visits starts a client about every pause, named by kind and number.
 func (l *Traffic) visits(ctx context.Context, pause time.Duration, kind string, visit func(context.Context, *worker)) {
 	if pause == 0 || l.of.Names == 0 {
