@@ -254,5 +254,8 @@ func TestDev_PageLeavesTheNodesTheirPorts(t *testing.T) {
 	require.NoError(t, err)
 	d := startDev(t, "--ports", strconv.Itoa(first-3))
 	assert.Contains(t, d.tool(t, "ps").stdout, "127.0.0.1:"+page, "a session has it")
-	assert.Regexp(t, `http://127\.0\.0\.1:\d+`, d.out.String(), "the page has another one")
+	page = "http://127.0.0.1:" + page
+	assert.Eventually(t, func() bool { // it is the last to print
+		return strings.Contains(strings.ReplaceAll(d.out.String(), page, ""), "http://127.0.0.1:")
+	}, time.Minute, 5*time.Millisecond, "the page has another one")
 }
