@@ -102,7 +102,7 @@ func TestConsolePage_ServicesAreFoundInPages(t *testing.T) {
 	s.js(`document.getElementById('services').scrollIntoView()`)
 	rows := `document.querySelectorAll('#list tbody tr').length`
 	s.until(rows + ` === 50`)
-	first := `document.querySelector('#list tbody td').textContent`
+	first := `document.querySelector('#list tbody td')?.textContent`
 	assert.Equal(t, hostile, eval[string](s, first), "a name is no markup")
 	assert.Contains(t, s.text("list"), "page 1")
 	assert.Contains(t, s.text("list"), "data-9 did not answer: what is only there is missing")
