@@ -242,20 +242,20 @@ func (d *Cluster) Observe(ctx context.Context) testbed.Snapshot {
 
 // Client starts a client on this machine.
 func (d *Cluster) Client(name string) (testbed.Client, error) {
-	cfg, err := d.ClientConfig(name)
-	if err != nil {
-		return nil, err
-	}
-	return d.clients.Start(cfg, func() {})
+	return d.connect(name, d.clients.Start)
 }
 
 // byHTTP is Client, without the SDK.
 func (d *Cluster) byHTTP(name string) (testbed.Client, error) {
+	return d.connect(name, d.clients.StartHTTP)
+}
+
+func (d *Cluster) connect(name string, one func(client.Config, func()) (testbed.Client, error)) (testbed.Client, error) {
 	cfg, err := d.ClientConfig(name)
 	if err != nil {
 		return nil, err
 	}
-	return d.clients.StartHTTP(cfg, func() {})
+	return one(cfg, func() {})
 }
 
 // Events reads the nodes' trace files. The times can be compared because the

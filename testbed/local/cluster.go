@@ -185,20 +185,20 @@ func (d *Cluster) Observe(ctx context.Context) testbed.Snapshot {
 
 // Client starts a client whose connections go through the proxies.
 func (d *Cluster) Client(name string) (testbed.Client, error) {
-	cfg, err := d.ClientConfig(name)
-	if err != nil {
-		return nil, err
-	}
-	return d.clients.Start(cfg, func() { d.closed(name) })
+	return d.connect(name, d.clients.Start)
 }
 
 // byHTTP is Client, without the SDK.
 func (d *Cluster) byHTTP(name string) (testbed.Client, error) {
+	return d.connect(name, d.clients.StartHTTP)
+}
+
+func (d *Cluster) connect(name string, one func(client.Config, func()) (testbed.Client, error)) (testbed.Client, error) {
 	cfg, err := d.ClientConfig(name)
 	if err != nil {
 		return nil, err
 	}
-	return d.clients.StartHTTP(cfg, func() { d.closed(name) })
+	return one(cfg, func() { d.closed(name) })
 }
 
 func (d *Cluster) closed(client string) {

@@ -75,60 +75,55 @@ func (c *Client) Kill() {
 // Clients are the clients of a cluster that live, by name. The zero value has none.
 type Clients struct {
 	mu     sync.Mutex // guards byName
-	byName map[string]interface{ Kill() }
+	byName map[string]living
+}
+
+// living is a client that can be killed.
+type living interface {
+	testbed.Client
+	Kill()
 }
 
 // Start starts a client by the SDK whose name no other one has. closed is called when it
 // was closed, not when it was killed.
 func (c *Clients) Start(cfg client.Config, closed func()) (testbed.Client, error) {
-	var started *Client
-	err := c.add(cfg.Name, closed, func(closed func()) (_ interface{ Kill() }, err error) {
-		if started, err = NewClient(cfg); err == nil {
-			started.closed = closed
+	return c.start(cfg.Name, closed, func(closed func()) (living, error) {
+		started, err := NewClient(cfg)
+		if err != nil {
+			return nil, err
 		}
-		return started, err
+		started.closed = closed
+		return started, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return started, nil
 }
 
 // StartHTTP is Start, without the SDK.
 func (c *Clients) StartHTTP(cfg client.Config, closed func()) (testbed.Client, error) {
-	var started *HTTPClient
-	err := c.add(cfg.Name, closed, func(closed func()) (interface{ Kill() }, error) {
-		started = NewHTTPClient(cfg, closed)
-		return started, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return started, nil
+	return c.start(cfg.Name, closed, func(closed func()) (living, error) { return NewHTTPClient(cfg, closed), nil })
 }
 
-// add adds what start starts, which calls the function that it is passed when it was
+// start adds what a function starts, which calls the function that it is passed when it was
 // closed.
-func (c *Clients) add(name string, closed func(), start func(closed func()) (interface{ Kill() }, error)) error {
+func (c *Clients) start(name string, closed func(), one func(closed func()) (living, error)) (testbed.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.byName[name] != nil {
-		return fmt.Errorf("client %s exists already", name)
+		return nil, fmt.Errorf("client %s exists already", name)
 	}
-	started, err := start(func() {
+	started, err := one(func() {
 		c.mu.Lock()
 		delete(c.byName, name)
 		c.mu.Unlock()
 		closed()
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if c.byName == nil {
-		c.byName = map[string]interface{ Kill() }{}
+		c.byName = map[string]living{}
 	}
 	c.byName[name] = started
-	return nil
+	return started, nil
 }
 
 // Names returns the names that clients have, also of those that were killed, sorted.

@@ -26,12 +26,13 @@ import (
 // each registration is kept by requests to one session, and each subscription waits for
 // the next version there. When a request fails, all go to the next session.
 type HTTPClient struct {
-	config client.Config
-	http   *http.Client
-	ctx    context.Context // of all that it does; Kill ends it
-	end    context.CancelFunc
-	closed func() // called by Close, not by Kill
-	work   sync.WaitGroup
+	config    client.Config
+	http      *http.Client
+	closeIdle func()
+	ctx       context.Context // of all that it does; Kill ends it
+	end       context.CancelFunc
+	closed    func() // called by Close, not by Kill
+	work      sync.WaitGroup
 
 	mu    sync.Mutex // guards the rest
 	at    int        // the session that it uses, in config.Sessions
@@ -64,10 +65,10 @@ func NewHTTPClient(cfg client.Config, closed func()) *HTTPClient {
 		defer cancel()
 		return cfg.Network.DialContext(ctx, network, address)
 	}}
+	c.http, c.closeIdle = &http.Client{Transport: transport}, transport.CloseIdleConnections
 	if cfg.TLSFrom != nil {
-		transport.TLSClientConfig = cfg.TLSFrom()
+		c.http.Transport = wire.SecureTransport(transport, cfg.TLSFrom)
 	}
-	c.http = &http.Client{Transport: transport}
 	return c
 }
 
@@ -149,7 +150,7 @@ func (c *HTTPClient) Kill() {
 	c.end()
 	c.mu.Unlock()
 	c.work.Wait()
-	c.http.CloseIdleConnections()
+	c.closeIdle()
 }
 
 // refused is the answer to a request that has failed.
@@ -196,17 +197,11 @@ func (c *HTTPClient) send(ctx context.Context, method, to string, body, out any)
 			return err
 		}
 	}
-	scheme := "http://"
-	if c.config.TLSFrom != nil {
-		scheme = "https://"
-	}
-	req, err := http.NewRequestWithContext(ctx, method, scheme+to, bytes.NewReader(text))
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+to, bytes.NewReader(text))
 	if err != nil {
 		return err
 	}
-	if c.config.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.config.Token)
-	}
+	wire.SetToken(req.Header, c.config.Token)
 	answer, err := c.http.Do(req)
 	if err != nil {
 		return err
