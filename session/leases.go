@@ -202,7 +202,7 @@ func (l *leases) lossWith(expired []broken, now time.Time) (mass bool, clients i
 		}
 	}
 	together := now.Add(massSpan(l.config.ClientLease))
-	lost := map[string]int{}
+	lost, silent := map[string]int{}, map[string]bool{}
 	l.clients.removedLately(lost, now)
 	var left int
 	l.registry.do(func(r *registry.Registry) {
@@ -211,11 +211,11 @@ func (l *leases) lossWith(expired []broken, now time.Time) (mass bool, clients i
 			n := r.LiveOf(b.conn.Owner)
 			lost[b.conn.Client] += n
 			if left -= n; n > 0 && !b.until.After(together) {
-				clients++
+				silent[b.conn.Client] = true // one without a connection has a lease for each registration
 			}
 		}
 	})
-	return isMass(slices.Collect(maps.Values(lost)), left), clients
+	return isMass(slices.Collect(maps.Values(lost)), left), len(silent)
 }
 
 // isMass reports whether the loss of clients with these numbers of registrations

@@ -139,6 +139,26 @@ func TestLeases_OneClientIsRemovedAtTheEndOfItsLease(t *testing.T) {
 	})
 }
 
+// Also if it has many leases, as one without a connection has: a lease for each
+// registration.
+func TestLeases_OneClientWithManyLeasesIsNoMass(t *testing.T) {
+	withLeases(t, func(t *testing.T, x *leaseTest) {
+		lease := x.leases.config.ClientLease
+		x.breakOff(x.connect("client-1"))
+		time.Sleep(lease) // its removal counts for a grace
+		var all []*connection
+		for i := range 3 {
+			all = append(all, x.connect(fmt.Sprint("client-2-", i)))
+			all[i].Client = "client-2"
+		}
+		x.breakOff(all...)
+		time.Sleep(lease - time.Millisecond)
+		assert.Equal(t, 3, x.live())
+		time.Sleep(time.Millisecond)
+		assert.Zero(t, x.live())
+	})
+}
+
 // One client whose connection was seen to be closed is removed a quarter of a
 // lease later, and its removal is confirmed however much of the session it had.
 func TestLeases_ClientThatWasSeenToEndIsRemovedSoon(t *testing.T) {
