@@ -25,7 +25,7 @@ type unit struct {
 // the text is.
 type patch struct{ file, was, is string }
 
-// guards lists all guards. docs/mutations.md has the result for each.
+// guards lists all guards. docs/mutations.md has what fails without each.
 var guards = slices.Concat(clusterGuards, articleGuards)
 
 // on returns the plays of scenarios, given as NAME, which is played with seed
