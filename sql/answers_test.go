@@ -228,8 +228,8 @@ func programs(t *testing.T) (bin string) {
 }
 
 // Each class of errors that a server can answer, under a cluster whose data node is
-// killed meanwhile. The table in docs/databases.md ("What a server answers, under a
-// cluster") has a row for each subtest, of what it checks and logs.
+// killed meanwhile. docs/databases.md has the results ("What a server answers,
+// under a cluster").
 func TestAnswers_OfTheServerUnderACluster(t *testing.T) {
 	bin := programs(t)
 	mysqltest.AtOnce(t, func(t *testing.T, s *mysqltest.Server) {
