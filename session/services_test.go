@@ -531,7 +531,7 @@ func TestServices_RegistrationBelongsToItsToken(t *testing.T) {
 		shop, bank, page := c.web(), c.web(), c.web()
 		shop.token, bank.token, page.token = "p-token", "b-token", "r-token"
 		a := shop.put("session-1", "svc", "web-1", "shop")
-		time.Sleep(time.Millisecond) // on two sessions, a clock tells which request was later
+		time.Sleep(time.Millisecond) // on two sessions, a clock shows which request was later
 		bank.put("session-1", "svc", "web-1", "bank")
 		time.Sleep(time.Millisecond)
 		bank.do(http.MethodDelete, "session-2", registrationPath("svc", "web-1"), "")
@@ -558,7 +558,7 @@ func TestServices_RegistrationBelongsToItsToken(t *testing.T) {
 	})
 }
 
-// While data is away, the answer says that it does not have the registration.
+// While data is away, the answer reports that it does not have the registration.
 func TestServices_StoredMeansDataHasIt(t *testing.T) {
 	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
 		web := c.web()

@@ -114,7 +114,7 @@ type answer struct {
 	begin func(c *answering) (end func())
 
 	leads, acts, fails bool          // while it lasts: a leader, acts succeed, a killed data node is replaced
-	log                string        // what a WARN says
+	log                string        // what a WARN contains
 	recovers           time.Duration // how long after its end all is as before at most; two leases if it is 0
 }
 
@@ -325,7 +325,7 @@ func (c *answering) play(a answer) {
 		t.Log(line)
 	}
 	require.NoError(t, c.Do(ctx, testbed.Action{Verb: testbed.Start, Node: "data-1"}))
-	assert.True(t, a.log == "" || slices.ContainsFunc(warned, func(line string) bool { return strings.Contains(line, a.log) }), "no WARN says %q", a.log)
+	assert.True(t, a.log == "" || slices.ContainsFunc(warned, func(line string) bool { return strings.Contains(line, a.log) }), "no WARN has %q", a.log)
 	assert.Equal(t, a.acts, actErr == nil, "the act: %v", actErr)
 	if !a.acts { // those that last: the outcome while they do is certain
 		assert.Equal(t, a.leads, leads, "a leader")

@@ -105,7 +105,7 @@ func TestCluster(t *testing.T) {
 	}
 	require.Len(t, sessions, 2)
 
-	t.Run("a refusal is told", func(t *testing.T) {
+	t.Run("a refusal is reported", func(t *testing.T) {
 		c, err := client.New(client.Config{Sessions: sessions, Token: "no token of this cluster", GiveUp: true})
 		require.NoError(t, err)
 		c.Start()

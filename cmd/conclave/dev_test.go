@@ -106,7 +106,7 @@ func TestDev_OtherCommandsFindIt(t *testing.T) {
 // see what clients with the SDK register, and the other way round; also after session-1 has
 // been replaced.
 func TestDev_AnswersClientsOfConsul(t *testing.T) {
-	if ln, err := net.Listen("tcp", "127.0.0.1:8500"); err == nil { // otherwise somebody else has it
+	if ln, err := net.Listen("tcp", "127.0.0.1:8500"); err == nil { // otherwise another process has it
 		defer ln.Close()
 	}
 	d := startDev(t, "--console=")

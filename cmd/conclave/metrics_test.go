@@ -53,7 +53,7 @@ Elsewhere, ` + "`prometheus.yml`" + ` and ` + "`alerts.yml`" + ` stay as they ar
 the first. ` + "`make test-telemetry`" + ` plays all of it with a real Prometheus.
 `
 
-// worry tells when to look at a metric. Each has an entry; "-" is a figure to compare
+// worry is when to look at a metric. Each has an entry; "-" is a figure to compare
 // others with.
 var worry = map[string]string{
 	"conclave_panics_total":                        "above 0",

@@ -38,7 +38,7 @@ func TestPlayground_Living(t *testing.T) {
 	s.until(`document.getElementById('list').textContent.includes('each question would change the run')`)
 	s.js(`window.scrollTo(0, 0)`)
 
-	// Time stands still, and moves by steps.
+	// Time is stopped, and moves by steps.
 	pause := func(paused bool) {
 		s.js(`document.getElementById('living-pause').click()`)
 		s.until(fmt.Sprintf(`document.getElementById('living-pause').dataset.paused === '%t'`, paused))

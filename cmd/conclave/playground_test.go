@@ -111,7 +111,7 @@ func TestPlayground(t *testing.T) {
 	s.js(`document.querySelector('#why-links li:last-child button').click()`)
 	s.until(`document.getElementById('position-at').textContent === '0.000 s' && document.querySelectorAll('#why-links li').length === 12`)
 
-	// A shared address shows the same moment to somebody else, and goes back with it.
+	// A shared address shows the same moment to another viewer, and goes back with it.
 	choose("leader-frozen")
 	s.js(`document.getElementById('play-pause').click()`)
 	s.until(`document.getElementById('play-pause').dataset.paused === 'true'`)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// saw waits until the step of the tour that is shown says what was seen.
+// saw waits until the step of the tour that is shown has the text of what was seen.
 func (s *screen) saw(step int) string {
 	s.t.Helper()
 	s.patience(fmt.Sprintf(`!document.querySelector('[data-step="%d"] .saw').hidden && document.getElementById('tour-says').textContent.includes('Now: ')`, step))
@@ -43,7 +43,7 @@ func TestPlayground_Tour(t *testing.T) {
 	}
 	s.until(`!document.getElementById('violation').hidden`)
 
-	// A reader who chooses another recording in the middle of a step is told nothing of that step.
+	// A reader who chooses another recording in the middle of a step sees nothing of that step.
 	s.js(`location.hash = 'tour=5'`)
 	s.until(`!document.querySelector('[data-step="5"]').hidden`)
 	click("tour-play")

@@ -92,7 +92,7 @@ func TestProcess_StopsAndKillsInARace(t *testing.T) {
 	}
 }
 
-// A meta whose database is away says so, and starts when it is there.
+// A meta whose database is away reports that, and starts when it is there.
 func TestMeta_LogsThatItWaitsForItsDatabase(t *testing.T) {
 	c, err := New(Config{Metas: 1, Datas: 1, Sessions: 1})
 	require.NoError(t, err)

@@ -21,7 +21,7 @@ func (g *Group) Begin() bool {
 	return !g.closed
 }
 
-// Done ends what Begin has begun.
+// Done ends what Begin counted in.
 func (g *Group) Done() { g.wg.Done() }
 
 // Go runs f in a goroutine, unless Close has begun.
@@ -34,7 +34,7 @@ func (g *Group) Go(f func()) {
 	}
 }
 
-// Close makes Begin return false from now on, and waits for all that has begun.
+// Close makes Begin return false from now on, and waits for all that is counted in.
 func (g *Group) Close() {
 	g.mu.Lock()
 	g.closed = true

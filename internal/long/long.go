@@ -1,4 +1,4 @@
-// Package long says how much a test plays: a share of its rounds in `make test`, whose
+// Package long determines how much a test plays: a share of its rounds in `make test`, whose
 // end people wait for, and all of them with TEST_ALL=1, as `make test-all` sets it.
 package long
 

@@ -83,7 +83,7 @@ type entry struct {
 const (
 	ttlLeast   = time.Second
 	ttlMost    = 5 * time.Minute
-	forgetTime = 10 * time.Minute // unless the service says so
+	forgetTime = 10 * time.Minute // unless the service asks for it
 	nameMost   = 255              // bytes of an id
 	outputMost = 4 << 10          // bytes of what a check puts out, as in Consul
 	agentBytes = 256 << 20
@@ -222,7 +222,7 @@ func (a *agents) register(r *http.Request, c Caller, _ query) (any, uint64, erro
 	return nil, 0, a.Cluster.Deregister(r.Context(), c, old.Service, old.registrationID())
 }
 
-// put registers what an entry says, and keeps the entry if it is the newest.
+// put registers the service of an entry, and keeps the entry if it is the newest.
 func (a *agents) put(ctx context.Context, c Caller, e *entry) (err error) {
 	e.caller, e.bytes = c, 1024+2*len(e.Value())
 	if a.bytes(c)+e.bytes > agentBytes {

@@ -25,7 +25,7 @@ type Cluster interface {
 	// another one.
 	Renew(ctx context.Context, c Caller, service, id string, version int64) error
 	// Prolong renews a registration whose client has sent nothing, unless this session may
-	// be the one that hears nothing, and reports whether it has.
+	// be the one that receives nothing, and reports whether it has.
 	Prolong(c Caller, service, id string, version int64) bool
 	Deregister(ctx context.Context, c Caller, service, id string) error
 	// Next returns a list of a service that is another one than the caller has, once there
@@ -70,7 +70,7 @@ type Caller struct {
 	Name     string // as operators are shown
 }
 
-// host returns the host of the caller. Its port says nothing.
+// host returns the host of the caller. Its port means nothing.
 func (c Caller) host() string { return serve.HostOf(c.Address) }
 
 // Config configures a Server.

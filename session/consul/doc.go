@@ -24,6 +24,6 @@
 //   - dns.go: services by name.
 //   - health.go: the instances of a service, and queries that wait for its next version.
 //   - query.go: the parameters of a query.
-//   - instance.go: what a value says of an instance, and how Consul shows it.
+//   - instance.go: what a value has of an instance, and how Consul shows it.
 //   - cluster.go: what a session gives this package.
 package consul

@@ -6,7 +6,7 @@
 //	page  <--changes----  Hub    <--Show--
 //
 // A goroutine of the bubble waits for jobs at a channel that was made outside, so that
-// virtual time stands still. A job sleeps, and time moves on. The console's source runs in
+// virtual time is stopped. A job sleeps, and time moves on. The console's source runs in
 // the bubble too, over the network of the simulator; the checkers run outside.
 //
 // # One start, one state
@@ -20,7 +20,7 @@
 // # Limits
 //
 // The history that is checked is bounded: when it is long, another one begins, and the page
-// says so. A check takes no virtual time.
+// shows that. A check takes no virtual time.
 //
 // # Files, in reading order
 //

@@ -52,7 +52,7 @@ func (w *World) Pace() Pace {
 	return p
 }
 
-// SetPace changes how time moves; a step ends. After a pause time stands still when it
+// SetPace changes how time moves; a step ends. After a pause time is stopped when it
 // returns.
 func (w *World) SetPace(speed float64, paused bool) error {
 	if !(speed == Fast || speed >= 0.01 && speed <= 1000) {

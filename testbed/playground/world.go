@@ -35,13 +35,13 @@ const (
 type World struct {
 	start  Start
 	bubble func(func())
-	jobs   chan func(*inside) // made outside of the bubble, like all channels here: while a goroutine of the bubble waits for one, virtual time stands still
+	jobs   chan func(*inside) // made outside of the bubble, like all channels here: while a goroutine of the bubble waits for one, virtual time is stopped
 	over   chan struct{}      // closed when no job is taken any more
 	checks chan check
 	done   chan struct{}     // a check has ended, or was left out
 	wake   signal.Signal     // for drive
 	tap    func(simnet.Sent) // nil, but in tests, like idle
-	idle   func()            // called when time stands still until something is asked for
+	idle   func()            // called when time is stopped until something is asked for
 
 	mu     sync.Mutex // guards the rest
 	source *live.Source

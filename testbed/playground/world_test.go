@@ -72,7 +72,7 @@ func run(t *testing.T, start string) *running {
 	return r
 }
 
-// await waits until time stands still. It uses no timer, which would let goroutines of the
+// await waits until time is stopped. It uses no timer, which would let goroutines of the
 // bubble run in another order.
 func (r *running) await() Pace {
 	for {

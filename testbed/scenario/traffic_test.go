@@ -100,7 +100,7 @@ func TestTraffic_ChangesNothingWhilePaused(t *testing.T) {
 			began, here := time.Now(), v.arrived()
 			time.Sleep(20 * time.Second)
 			assert.GreaterOrEqual(t, v.quiet(), time.Since(began))
-			assert.LessOrEqual(t, v.arrived(), here, "nobody arrives")
+			assert.LessOrEqual(t, v.arrived(), here, "no client arrives")
 			traffic.Resume()
 			time.Sleep(5 * time.Second)
 			assert.Less(t, v.quiet(), time.Second)

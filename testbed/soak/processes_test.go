@@ -15,7 +15,7 @@ import (
 	"conclave/testbed/check/blackbox"
 )
 
-// fake is a cluster whose processes are what the test says.
+// fake is a cluster whose processes are those of the test.
 type fake struct {
 	testbed.RealCluster
 	all []testbed.Process

@@ -18,7 +18,7 @@ import (
 	"conclave/testbed/scenario"
 )
 
-// hand is a client whose acknowledgements and pushes are what the test says.
+// hand is a client whose acknowledgements and pushes are those of the test.
 type hand struct {
 	testbed.Client
 	testbed.Publication

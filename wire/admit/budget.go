@@ -80,7 +80,7 @@ func (b *Budget) Join(key string, n int) *Turn {
 }
 
 // lane returns the name of the queue in which turns of a key wait. Without a limit of
-// all, one key delays no other, and nobody looks at its queue.
+// all, one key delays no other, and no goroutine looks at its queue.
 func (b *Budget) lane(key string) string {
 	if b.all > 0 {
 		return ""

@@ -25,7 +25,7 @@ type asked struct {
 	tried bool // by Try
 }
 
-// model says what a budget gives: the turns in order, each as soon as no earlier one is
+// model is what a budget gives: the turns in order, each as soon as no earlier one is
 // in its way.
 type model struct {
 	all, each int

@@ -115,7 +115,7 @@ type Act struct {
 	Identity rights.Identity
 	Request  string // method, path and query
 	From     string // address
-	Status   int    // of the answer; 0 for a stream, which has only begun
+	Status   int    // of the answer; 0 for a stream, which has only started
 }
 
 // maxShown limits what of a request the audit log shows, in bytes.

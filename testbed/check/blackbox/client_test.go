@@ -27,7 +27,7 @@ func TestPackage_ImportsNoServer(t *testing.T) {
 	}
 }
 
-// fake is a client whose registrations are what the test says.
+// fake is a client whose registrations are those of the test.
 type fake struct {
 	testbed.Client
 	push   func(conclave.Datum)

@@ -281,7 +281,7 @@ func TestOracle_UnheardNamesWhatIsNotAcknowledged(t *testing.T) {
 	f.ended(f.by, false)
 	assert.Contains(t, f.Unheard(), "the withdrawal of b", "its client says good-bye")
 	f.ended(f.by, true)
-	assert.Empty(t, f.Unheard(), "nobody waits for it")
+	assert.Empty(t, f.Unheard(), "no client waits for it")
 }
 
 // Work that began before does not show that the cluster serves now.

@@ -306,7 +306,7 @@ func (s *search) trust(n int, host string) []int {
 	return nil
 }
 
-// says returns a record as a sentence. first: nothing led to where its link begins.
+// says returns the sentence for a record. first: nothing led to where its link begins.
 func (s *search) says(n, began int, first bool) (out string) {
 	switch m, e := s.records[n].Message, s.records[n].Entry; {
 	case m != nil:

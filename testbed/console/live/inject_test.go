@@ -92,7 +92,7 @@ func sortedKeys[V any](m map[string]V) []string {
 	return out
 }
 
-// What lasts, what the history says, and what the cluster does are one, in whatever order
+// What lasts, what the history has, and what the cluster does are one, in whatever order
 // holds, their ends, heal and kill come.
 func TestInject_HoldsHealsAndKillsInEveryOrder(t *testing.T) {
 	acts := []struct {

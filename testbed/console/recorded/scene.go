@@ -167,7 +167,7 @@ type stream struct {
 	meta string
 }
 
-// followed says which metas hold the streams of nodes, as far as messages show it.
+// followed is which metas hold the streams of nodes, as far as messages show it.
 type followed struct {
 	held    map[string]stream // by node, when the messages were sent
 	changes []follow

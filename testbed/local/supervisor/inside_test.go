@@ -43,7 +43,7 @@ func startInside(string, io.Writer) (supervisor.Server, error) {
 	return s, nil
 }
 
-// Nodes inside one process have one pid, and are told apart.
+// Nodes inside one process have one pid, and are distinguished.
 func TestInside_SignalsReachOneNode(t *testing.T) {
 	cfg := supervisor.DefaultConfig()
 	cfg.Dir, cfg.AnyPorts, cfg.Migrate, cfg.Inside = t.TempDir(), true, noMigration, startInside

@@ -36,7 +36,7 @@ func programs(out string) error {
 	return program(out, "living.wasm.br", "./testbed/playground/living", "-overlay", oneTrace, "-tags", "onetrace", "-gcflags=all=-l") // without inlining it is a tenth smaller
 }
 
-// program compiles a package for the worker, and packs it as the name's ending says. flags
+// program compiles a package for the worker, and packs it as the name's ending asks for. flags
 // are those of go build.
 func program(out, name, pkg string, flags ...string) error {
 	file := filepath.Join(work, strings.TrimSuffix(name, filepath.Ext(name)))
