@@ -54,9 +54,9 @@ type Cluster struct {
 	ended   chan error
 	outside.Access
 
-	doing    sync.Mutex     // held by Do: one action at a time, apart from an operator's commands
-	stopping map[string]int // pids of nodes that were asked to stop; only Do uses it
-	stopped  bool           // the cluster was stopped; only Stop and Close use it
+	doing    sync.Mutex                      // held by Do: one action at a time, apart from an operator's commands
+	stopping map[string]supervisor.ProcessID // nodes that were asked to stop; only Do uses it
+	stopped  bool                            // the cluster was stopped; only Stop and Close use it
 
 	clients outside.Clients
 
@@ -69,7 +69,7 @@ var _ testbed.RealCluster = (*Cluster)(nil)
 
 // New returns a cluster for one run.
 func New(c Config) *Cluster {
-	d := &Cluster{cfg: c, advertised: map[string]string{}, ended: make(chan error, 1), stopping: map[string]int{}}
+	d := &Cluster{cfg: c, advertised: map[string]string{}, ended: make(chan error, 1), stopping: map[string]supervisor.ProcessID{}}
 	if !c.Direct {
 		d.net = faultnet.New()
 	}

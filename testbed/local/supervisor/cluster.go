@@ -44,7 +44,7 @@ type Cluster struct {
 	dsn      string  // of the database, for its migration
 	listener net.Listener
 	children []*child
-	self     processID
+	self     ProcessID
 
 	started   chan struct{}      // closed by Run when each process was started once or could not be
 	stopping  context.Context    // ends when the stop begins
