@@ -23,7 +23,7 @@
 // processors it took 51 to 256 ms, up to 0.4 s at a load of 12, and seconds at one of 26.
 //
 // The database is an embedded MySQL server, go-mysql-server. A module whose tests import
-// this package gets 41 indirect requirements in its go.mod; its programs link none of the
+// this package gets 43 indirect requirements in its go.mod; its programs link none of the
 // database. The first build of such a test takes a minute or two, and each test binary has
 // 80 MB, which are linked in some seconds.
 //
@@ -207,7 +207,9 @@ func (c *Cluster) KillSession(t testing.TB, address string) {
 }
 
 // Away calls during while nothing of the registry runs, its database included, and returns
-// when all is ready again, at the same addresses. Clients then register again.
+// when all is ready again, at the same addresses. Clients then register again, and for the
+// next 15 s subscribers are not pushed that a list is empty, or has lost more than half of
+// its values: their publishers may be about to return.
 func (c *Cluster) Away(t testing.TB, during func()) {
 	t.Helper()
 	c.mustRun(t)
