@@ -23,7 +23,7 @@ import (
 // database refuses.
 func Capabilities() *testbed.Capabilities {
 	any := &Cluster{net: &faultnet.Net{}}
-	return &testbed.Capabilities{ProcessesEvery: 250 * time.Millisecond, Can: any.can, ByHTTP: any.byHTTP}
+	return &testbed.Capabilities{ProcessesEvery: 250 * time.Millisecond, Can: any.can, ByHTTP: any.clients.StartHTTP}
 }
 
 // Capabilities returns what is possible here. A cluster that was running already
@@ -31,7 +31,7 @@ func Capabilities() *testbed.Capabilities {
 func (d *Cluster) Capabilities() *testbed.Capabilities {
 	all := &testbed.Capabilities{
 		Can:     d.can,
-		ByHTTP:  d.byHTTP,
+		ByHTTP:  d.clients.StartHTTP,
 		Partial: func(ctx context.Context) int { return d.view.Partial(ctx) },
 		EffectTime: func(_ context.Context, a testbed.Action, began time.Time) time.Time {
 			if a.Verb == testbed.Kill { // the signal is sent at once; then its end is waited for

@@ -70,8 +70,10 @@ var _ testbed.RealCluster = (*Cluster)(nil)
 // New returns a cluster for one run.
 func New(c Config) *Cluster {
 	d := &Cluster{cfg: c, advertised: map[string]string{}, ended: make(chan error, 1), stopping: map[string]supervisor.ProcessID{}}
+	d.clients.Config = d.ClientConfig
 	if !c.Direct {
 		d.net = faultnet.New()
+		d.clients.Closed = d.net.Leave
 	}
 	return d
 }
@@ -184,28 +186,7 @@ func (d *Cluster) Observe(ctx context.Context) testbed.Snapshot {
 }
 
 // Client starts a client whose connections go through the proxies.
-func (d *Cluster) Client(name string) (testbed.Client, error) {
-	return d.connect(name, d.clients.Start)
-}
-
-// byHTTP is Client, without the SDK.
-func (d *Cluster) byHTTP(name string) (testbed.Client, error) {
-	return d.connect(name, d.clients.StartHTTP)
-}
-
-func (d *Cluster) connect(name string, one func(client.Config, func()) (testbed.Client, error)) (testbed.Client, error) {
-	cfg, err := d.ClientConfig(name)
-	if err != nil {
-		return nil, err
-	}
-	return one(cfg, func() { d.closed(name) })
-}
-
-func (d *Cluster) closed(client string) {
-	if d.net != nil {
-		d.net.Leave(client)
-	}
-}
+func (d *Cluster) Client(name string) (testbed.Client, error) { return d.clients.Start(name, 0) }
 
 // ClientConfig returns the configuration of a client on the named host. The
 // client knows every session, and its connections go through the proxies.
