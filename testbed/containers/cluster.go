@@ -365,10 +365,7 @@ func (d *Cluster) LogFiles(ctx context.Context) (map[string]string, error) {
 			return nil, err
 		}
 		_, err = f.WriteString(text)
-		if cerr := f.Close(); err == nil {
-			err = cerr
-		}
-		if err != nil {
+		if err := errors.Join(err, f.Close()); err != nil {
 			return nil, err
 		}
 	}

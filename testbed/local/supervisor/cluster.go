@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,16 +61,12 @@ type Cluster struct {
 // New locks the folder and plans the processes without starting them. It
 // returns ErrBusy if a cluster is running there, supervised or not.
 func New(cfg Config) (*Cluster, error) {
-	if cfg.StopWait == 0 {
-		cfg.StopWait = DefaultConfig().StopWait
-	}
+	cfg.StopWait = cmp.Or(cfg.StopWait, DefaultConfig().StopWait)
 	if cfg.Migrate == nil {
 		cfg.Migrate = migrate
 	}
 	cfg.OneProcess = cfg.Inside != nil
-	if cfg.Logger == nil {
-		cfg.Logger = hclog.NewNullLogger()
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, hclog.NewNullLogger())
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
