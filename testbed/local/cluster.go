@@ -13,8 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"conclave/client"
 	"conclave/internal/faultnet"
 	"conclave/internal/trace"
@@ -26,9 +24,8 @@ import (
 
 // Config describes where the programs and the files are.
 type Config struct {
-	Bin    string // the folder with the programs meta, session, data and devdb
-	Dir    string // the cluster's folder, created if it is missing; the logs stay in it
-	Logger hclog.Logger
+	Bin string // the folder with the programs meta, session, data and devdb
+	Dir string // the cluster's folder, created if it is missing; the logs stay in it
 	// NoEvents turns off the nodes' trace files, which grow without limit in a
 	// long run.
 	NoEvents bool
@@ -113,7 +110,7 @@ func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
 		return nil
 	}
 	cfg := supervisor.DefaultConfig()
-	cfg.Dir, cfg.Bin, cfg.AnyPorts, cfg.Logger = d.cfg.Dir, d.cfg.Bin, true, d.cfg.Logger
+	cfg.Dir, cfg.Bin, cfg.AnyPorts = d.cfg.Dir, d.cfg.Bin, true
 	cfg.OwnTokens, cfg.TLS = d.cfg.OwnTokens, d.cfg.TLS
 	cfg.Slots, cfg.Replicas, cfg.Takeover, cfg.Lease, cfg.NodeLease = c.Slots, c.Replicas, c.Takeover, c.Lease, c.Lease
 	cfg.Metas, cfg.Sessions, cfg.Datas = cmp.Or(c.Metas, cfg.Metas), cmp.Or(c.Sessions, cfg.Sessions), cmp.Or(c.Datas, cfg.Datas)

@@ -88,7 +88,7 @@ func New(cfg Config) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{
-		cfg: cfg, lock: lock, claims: newClaims(cfg.Dir),
+		cfg: cfg, lock: lock, claims: &claims{dir: filepath.Join(os.TempDir(), "conclave-ports"), owner: cfg.Dir},
 		started: make(chan struct{}),
 	}
 	c.stopping, c.beginStop = context.WithCancel(context.Background())
