@@ -181,9 +181,7 @@ func (l *leader) putBlacklist(r *http.Request) (any, error) {
 	if in.By == "" || in.By == name { // a node adds its own entry through Drain
 		in.By = operator
 	}
-	if in.Reason == "" {
-		in.Reason = "asked for by " + in.By
-	}
+	in.Reason = cmp.Or(in.Reason, "asked for by "+in.By)
 	entry := blacklist.Entry{
 		Name: name, Role: m.Role, Reason: in.Reason, By: in.By, Incarnation: m.Node.Incarnation, Since: l.config.Now().UTC(),
 	}

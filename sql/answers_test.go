@@ -17,7 +17,6 @@ import (
 	"unicode"
 
 	"github.com/go-sql-driver/mysql"
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -255,7 +254,7 @@ func answeringCluster(t *testing.T, bin string, s *mysqltest.Server) *answering 
 	s.Exec(t, "GRANT ALL ON "+config.DBName+".* TO 'plain'@'%'")
 	c := &answering{t: t, server: s, config: config, root: connection(t, s.DSN), read: map[string]int64{}}
 	config.User, config.Passwd = "plain", "plain"
-	c.Cluster = local.New(local.Config{Bin: bin, Dir: t.TempDir(), Logger: hclog.NewNullLogger(), Direct: true, NoEvents: true,
+	c.Cluster = local.New(local.Config{Bin: bin, Dir: t.TempDir(), Direct: true, NoEvents: true,
 		Settings: func(set *supervisor.Config) { set.DB, set.AnyPorts = config.FormatDSN(), true }})
 	require.NoError(t, c.Open(t.Context(), testbed.Size{Metas: 3, Sessions: 1, Datas: 3, Slots: 16, Replicas: 2, Lease: lease}, nil))
 	t.Cleanup(func() { assert.NoError(t, c.Close(context.WithoutCancel(t.Context()))) })

@@ -46,9 +46,7 @@ const greetingUse = 5 * time.Second
 // then the wait for the greeting, both also when the kept connection is replaced
 // meanwhile; 0 is no limit. Each of them is an answer for the limit of ctx.
 func (g *greeter) connect(ctx context.Context, network, addr string, step time.Duration) (net.Conn, error) {
-	if step == 0 {
-		step = math.MaxInt64 / 2
-	}
+	step = cmp.Or(step, math.MaxInt64/2)
 	ctx, stop := context.WithTimeout(ctx, 2*step)
 	defer stop()
 	for {

@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"cmp"
 	"context"
 	stdsql "database/sql"
 	"fmt"
@@ -48,18 +49,10 @@ func (o Options) withDefaults() (Options, error) {
 		dialer := &net.Dialer{KeepAlive: 5 * time.Second}
 		o.Dial = dialer.DialContext
 	}
-	if o.Deadline == 0 {
-		o.Deadline = 500 * time.Millisecond
-	}
-	if o.Connect == 0 {
-		o.Connect = 6 * o.Deadline
-	}
-	if o.LockWait == 0 {
-		o.LockWait = 2 * time.Second
-	}
-	if o.MaxConns == 0 {
-		o.MaxConns = 4
-	}
+	o.Deadline = cmp.Or(o.Deadline, 500*time.Millisecond)
+	o.Connect = cmp.Or(o.Connect, 6*o.Deadline)
+	o.LockWait = cmp.Or(o.LockWait, 2*time.Second)
+	o.MaxConns = cmp.Or(o.MaxConns, 4)
 	switch {
 	case o.Deadline < 0:
 		return o, fmt.Errorf("sql options: Deadline %v is negative", o.Deadline)

@@ -5,7 +5,6 @@ import (
 	"os/exec"
 	"testing"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -78,7 +77,7 @@ func TestReplicas_WriterOfAClusterKilled(t *testing.T) {
 func killWriterOfCluster(t *testing.T, bin string, r *mysqltest.Replicas) {
 	s, err := scenario.Parse("the writer is killed", clusterScenario)
 	require.NoError(t, err)
-	cluster := local.New(local.Config{Bin: bin, Dir: t.TempDir(), Logger: hclog.NewNullLogger(),
+	cluster := local.New(local.Config{Bin: bin, Dir: t.TempDir(),
 		Settings: func(c *supervisor.Config) { c.DB = r.DSN }})
 	played := &onReplicated{Cluster: cluster, t: t, replicas: r}
 	result, err := scenario.Play(t.Context(), s, played)

@@ -42,10 +42,11 @@ func Logged(t testing.TB) Option {
 }
 
 // Cluster is a registry. Its methods are called from the goroutine of the test, because
-// they end it if they fail.
+// they end it if they fail; they do when the test that has started the cluster has ended.
 type Cluster struct {
 	nodes *inprocess.Cluster
 	log   hclog.Logger
+	owner string // the test with which it ends
 }
 
 // Start returns a cluster that is ready. It ends with the cleanup of the test.
@@ -60,7 +61,7 @@ func Start(t testing.TB, how ...Option) *Cluster {
 		t.Fatalf("conclavetest: %v", err)
 	}
 	t.Cleanup(nodes.Close)
-	c := &Cluster{nodes: nodes, log: o.log}
+	c := &Cluster{nodes: nodes, log: o.log, owner: t.Name()}
 	c.Restart(t)
 	return c
 }
@@ -72,6 +73,7 @@ func (c *Cluster) Addresses() []string { return c.nodes.Addresses(conclave.RoleS
 // published. set, if given, changes its configuration.
 func (c *Cluster) Client(t testing.TB, set ...func(*client.Config)) *client.Client {
 	t.Helper()
+	c.mustRun(t)
 	config := client.Config{Sessions: c.Addresses(), Name: t.Name()}
 	for _, f := range set {
 		f(&config)
@@ -135,6 +137,7 @@ func (c *Cluster) SessionOf(t testing.TB, of *client.Client) (address string) {
 // until then, and the next one waits for the lease of the dead one, 3 s.
 func (c *Cluster) KillLeader(t testing.TB) {
 	t.Helper()
+	c.mustRun(t)
 	var name string
 	var term uint64
 	c.await(t, "there is no leader to kill", func() bool {
@@ -155,6 +158,7 @@ func (c *Cluster) KillLeader(t testing.TB) {
 // another one. It is down until Restart.
 func (c *Cluster) KillSession(t testing.TB, address string) {
 	t.Helper()
+	c.mustRun(t)
 	i := slices.IndexFunc(c.nodes.Names(), func(name string) bool {
 		return testbed.RoleOf(name) == "session" && c.nodes.Address(name) == address
 	})
@@ -165,9 +169,12 @@ func (c *Cluster) KillSession(t testing.TB, address string) {
 }
 
 // Away calls during while nothing of the registry runs, its database included, and returns
-// when all is ready again, at the same addresses. Clients then register again.
+// when all is ready again, at the same addresses. Clients then register again, and for the
+// next 15 s subscribers are not pushed that a list is empty, or has lost more than half of
+// its values: their publishers may be about to return.
 func (c *Cluster) Away(t testing.TB, during func()) {
 	t.Helper()
+	c.mustRun(t)
 	for _, p := range append(c.running(conclave.RoleSession), c.running(conclave.RoleData)...) {
 		p.Kill()
 	}
@@ -184,6 +191,7 @@ func (c *Cluster) Away(t testing.TB, during func()) {
 // Restart starts every node that is down, and returns when all are ready and one leads.
 func (c *Cluster) Restart(t testing.TB) {
 	t.Helper()
+	c.mustRun(t)
 	for _, name := range c.nodes.Names() {
 		if p := c.nodes.Process(name); p != nil && p.Running() {
 			continue
@@ -205,6 +213,14 @@ func (c *Cluster) Restart(t testing.TB) {
 		name, _ := c.nodes.Leader()
 		return name != ""
 	})
+}
+
+// mustRun fails the test if the cluster has ended, because another test has started it.
+func (c *Cluster) mustRun(t testing.TB) {
+	t.Helper()
+	if c.nodes.Closed() {
+		t.Fatalf("conclavetest: the cluster has ended with %s, which has started it", c.owner)
+	}
 }
 
 // running returns the nodes of a role that run.

@@ -157,6 +157,19 @@ func (f *failing) Fatalf(format string, args ...any) {
 
 func TestFailures_SayWhatIsWrong(t *testing.T) {
 	c := start(t)
+	var ended *Cluster
+	t.Run("another test", func(t *testing.T) { ended = start(t) })
+	for name, call := range map[string]func(t testing.TB){
+		"Client":      func(t testing.TB) { ended.Client(t) },
+		"KillLeader":  func(t testing.TB) { ended.KillLeader(t) },
+		"KillSession": func(t testing.TB) { ended.KillSession(t, ended.Addresses()[0]) },
+		"Away":        func(t testing.TB) { ended.Away(t, func() {}) },
+		"Restart":     func(t testing.TB) { ended.Restart(t) },
+	} {
+		f := &failing{TB: t}
+		assert.PanicsWithValue(t, f, func() { call(f) }, name)
+		assert.Equal(t, "conclavetest: the cluster has ended with TestFailures_SayWhatIsWrong/another_test, which has started it", f.text)
+	}
 	for want, call := range map[string]func(t testing.TB){
 		"0 data nodes and 1 sessions: want 1 to 99 each": func(t testing.TB) { Start(t, Size(1, 0, 1)) },
 		`no session has the address "127.0.0.1:1"`:       func(t testing.TB) { c.KillSession(t, "127.0.0.1:1") },

@@ -23,7 +23,7 @@
 // processors it took 51 to 256 ms, up to 0.4 s at a load of 12, and seconds at one of 26.
 //
 // The database is an embedded MySQL server, go-mysql-server. A module whose tests import
-// this package gets 41 indirect requirements in its go.mod; its programs link none of the
+// this package gets 43 indirect requirements in its go.mod; its programs link none of the
 // database. The first build of such a test takes a minute or two, and each test binary has
 // 80 MB, which are linked in some seconds.
 //

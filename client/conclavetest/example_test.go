@@ -26,10 +26,9 @@ func Example() {
 	fmt.Println(<-found)
 
 	c.KillLeader(t)
-	c.Away(t, func() { fmt.Println(len(found), "changes while the registry is away") })
-
 	withdraw()
 	fmt.Println(<-found)
+	c.Away(t, func() { fmt.Println(len(found), "changes while the registry is away") })
 }
 
 // Clients go to another session when theirs is killed.

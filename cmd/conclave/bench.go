@@ -44,14 +44,6 @@ fails is reported, the next ones are measured, and the exit code is 1.`,
 					return usageError{fmt.Errorf("--%s needs --full", name)}
 				}
 			}
-			switch {
-			case cmd.Flags().Changed("sizes"):
-				return usageError{errors.New("--sizes is no more: --full measures with other numbers")}
-			case cmd.Flags().Changed("html"):
-				return usageError{errors.New("--html is no more: --report writes JSON")}
-			case cmd.Flags().Changed("huge"):
-				return usageError{errors.New("--huge is no more: 10,000 connections are the most that are measured")}
-			}
 			cfg.Settle, cfg.Calm = min(calm, time.Minute), calm
 			return a.bench(cmd.Context(), cfg, file)
 		},
@@ -63,10 +55,6 @@ fails is reported, the next ones are measured, and the exit code is 1.`,
 		"; with --full: "+strings.Join(bench.Names(true), ", "))
 	completeFlag(cmd, "only", slices.Concat(bench.Names(false), bench.Names(true))...)
 	f.IntVar(&cfg.N, "repeat", 30, "number of repetitions of each fault")
-	f.Bool("sizes", false, "")
-	f.Bool("huge", false, "")
-	f.String("html", "", "")
-	_ = errors.Join(f.MarkHidden("sizes"), f.MarkHidden("huge"), f.MarkHidden("html")) // they exist
 	f.IntVar(&cfg.MaxRegistrations, "max-registrations", 0, "--full: leave out larger numbers of registrations (0: none)")
 	f.IntVar(&cfg.MaxConnections, "max-connections", 0, "--full: leave out larger numbers of connections (0: none)")
 	f.BoolVar(&cfg.Secured, "tls", false, "--full: use TLS on every port of a node")

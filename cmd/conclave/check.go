@@ -189,14 +189,6 @@ const (
 	tableSettle   = 250 * time.Millisecond // shorter than a node's lease
 )
 
-// metasHaveEnvironment reports whether the environment contains settings of
-// metas, so that their configuration does not depend on the flags alone.
-func metasHaveEnvironment() bool {
-	return slices.ContainsFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, metaEnvironment) })
-}
-
-const metaEnvironment = "CONCLAVE_META_"
-
 // checkUp returns an error for invalid flags, or combinations of flags, of
 // `up`.
 func checkUp(flags *pflag.FlagSet, cfg supervisor.Config) error {
@@ -206,7 +198,8 @@ func checkUp(flags *pflag.FlagSet, cfg supervisor.Config) error {
 	if cfg.Profile == "sofa" {
 		lease, nodeLease, beat = cmp.Or(cfg.Lease, sofaLease), cmp.Or(cfg.NodeLease, sofaLease), sofaBeat
 	}
-	environment := metasHaveEnvironment() // if so, the metas themselves check combinations
+	// Settings of metas in the environment count, too: then the metas themselves check combinations.
+	environment := slices.ContainsFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CONCLAVE_META_") })
 	wrong := func(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 	switch {
 	case zero("slots", cfg.Slots == 0):

@@ -155,7 +155,7 @@ func TestUp_ChecksFlagsAsAMetaDoes(t *testing.T) {
 		meta := exec.Command(filepath.Join(buildDir, "meta"), append([]string{
 			"--name", "meta-1", "--listen", "127.0.0.1:0", "--dsn", "root@tcp(127.0.0.1:1)/nowhere", "--db-wait", "1ms",
 		}, strings.Fields(args)...)...)
-		meta.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, metaEnvironment) })
+		meta.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CONCLAVE_META_") })
 		said, err := meta.CombinedOutput()
 		var exit *exec.ExitError
 		require.ErrorAs(t, err, &exit, args)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -26,18 +25,12 @@ stop it: one scene each, with figures, in about half a minute. With --on compose
 nodes are containers with a real database, which gets faults as well ("make
 compose-demo" builds the image first). Exit with 1 if an invariant did not hold.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if cmd.Flags().Changed("kills") {
-				return usageError{errors.New("--kills is no more: bench --only leader-killed --repeat N kills the leader N times")}
-			}
 			if err := o.validate(); err != nil {
 				return usageError{err}
 			}
 			return a.playDemo(cmd.Context(), o)
 		},
 	}
-	f := cmd.Flags()
-	f.Int("kills", 0, "")
-	_ = f.MarkHidden("kills") // it exists
 	o.bind(cmd, "conclave-demo", "if the demo fails")
 	return cmd
 }

@@ -8,8 +8,7 @@ import (
 
 func TestDemo_RefusesInvalidFlags(t *testing.T) {
 	for want, args := range map[string][]string{
-		`invalid argument "cloud" for "--on" flag: want local or compose`: {"--on", "cloud"},
-		"--kills is no more": {"--kills", "1"},
+		`invalid argument "cloud" for "--on" flag: want local or compose`:       {"--on", "cloud"},
 		`invalid argument "force" for "--takeover" flag: want witness or lease`: {"--on", "compose", "--takeover", "force"},
 		`--project: project name "My cluster"`:                                  {"--on", "compose", "--project", "My cluster"},
 	} {

@@ -141,11 +141,11 @@ func (a *app) checkRunning(ps []supervisor.Process) error {
 func (a *app) rollOne(ctx context.Context, h *supervisor.Handle, admin *metaclient.Admin, name string) (rolled, error) {
 	r := rolled{Name: name}
 	start := time.Now()
-	pid, err := h.Terminate(name)
+	id, err := h.Terminate(name)
 	if err != nil {
 		return r, err
 	}
-	ended, err := h.AwaitEnd(ctx, name, pid)
+	ended, err := h.AwaitEnd(ctx, name, id)
 	if err != nil {
 		return r, err
 	}

@@ -106,9 +106,7 @@ func (a *app) askLeader(ctx context.Context, metas []string, after uint64) (meta
 	return metaclient.LeaderInfo{}, other
 }
 
-// electionsCommand is the former name of `election list`.
-func (a *app) electionsCommand() *cobra.Command { return a.electionListCommand("elections") }
-
+// electionListCommand is `election list`, and under its former name `elections`.
 func (a *app) electionListCommand(use string) *cobra.Command {
 	return lister(a, &cobra.Command{
 		Use: use, Short: "List the elections, newest first",

@@ -19,31 +19,22 @@ import (
 // errLabInterrupted is the error of a run whose context has ended.
 var errLabInterrupted = errors.New("interrupted")
 
-// checkLab checks the flags of both labs before anything is started: the DSN, and
-// whether ZooKeeper can be reached.
-func checkLab(ctx context.Context, db, zookeeper string) error {
+// labDatabase checks the flags of both labs: the DSN, and whether ZooKeeper can be
+// reached. Then it returns the database of --db: an existing server, or an embedded one
+// that it starts. name is its name in reports, empty for an existing server.
+func (a *app) labDatabase(ctx context.Context, db, zookeeper string) (dsn, name string, end func() error, err error) {
 	if err := checkDatabase(db); err != nil {
-		return err
+		return "", "", nil, err
 	}
 	if zookeeper != "" {
 		if err := checkAddresses("--zookeeper", zookeeper); err != nil {
-			return err
+			return "", "", nil, err
 		}
 		conn, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", zookeeper) // its client tries again and again and does not report why
 		if err != nil {
-			return fmt.Errorf("--zookeeper: %w", err)
+			return "", "", nil, fmt.Errorf("--zookeeper: %w", err)
 		}
 		conn.Close()
-	}
-	return nil
-}
-
-// labDatabase checks the flags of both labs, and returns the database of --db: an
-// existing server, or an embedded one that it starts. name is its name in reports, empty
-// for an existing server.
-func (a *app) labDatabase(ctx context.Context, db, zookeeper string) (dsn, name string, end func() error, err error) {
-	if err := checkLab(ctx, db, zookeeper); err != nil {
-		return "", "", nil, err
 	}
 	if db != supervisor.Embedded {
 		return db, "", func() error { return nil }, nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -237,7 +238,7 @@ func (w *worker) work(ctx context.Context, token fence.Token) (code int, err err
 		until := w.elector.TrustedUntil()
 		next := until.Add(-w.lease / 3)
 		if !asked && (ctx.Err() != nil || !time.Now().Before(next)) {
-			w.log.Info("stopping the command", "term", token.Term, "why", reason(ctx))
+			w.log.Info("stopping the command", "term", token.Term, "why", cmp.Or(context.Cause(ctx), errors.New("the database does not answer")))
 			signalGroup(syscall.SIGTERM)
 			asked, over = true, nil
 		}
@@ -260,14 +261,6 @@ func (w *worker) work(ctx context.Context, token fence.Token) (code int, err err
 		case <-time.After(time.Until(next)):
 		}
 	}
-}
-
-// reason returns why the command has to stop.
-func reason(ctx context.Context) error {
-	if why := context.Cause(ctx); why != nil {
-		return why
-	}
-	return errors.New("the database does not answer")
 }
 
 // outcome returns the exit code of a command that has ended, as a shell reports

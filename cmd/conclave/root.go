@@ -77,7 +77,7 @@ scenario; 3 no leader; 4 timeout.`,
 		}
 	}
 	group("local", a.upCommand(), a.devCommand(), a.downCommand(), a.psCommand(), a.startCommand(), a.killCommand(), a.rollCommand(), a.logsCommand())
-	group("cluster", a.leaderCommand(), a.electionCommand(), a.electionsCommand(), a.resignCommand(), a.slotsCommand(), a.nodesCommand(),
+	group("cluster", a.leaderCommand(), a.electionCommand(), a.electionListCommand("elections"), a.resignCommand(), a.slotsCommand(), a.nodesCommand(),
 		a.blacklistCommand(), a.protectionCommand(), a.drainCommand(), a.switchCommand(), a.configCommand(), a.eventsCommand(), a.consoleCommand())
 	group("registry", a.publishCommand(), a.subscribeCommand(), a.getCommand(), a.servicesCommand(), a.describeCommand(), a.clientsCommand())
 	group("break", a.demoCommand(), a.playgroundCommand(), a.chaosCommand(), a.scenarioCommand(), a.soakCommand(), a.benchCommand(), a.labCommand())

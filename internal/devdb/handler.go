@@ -1,6 +1,7 @@
 package devdb
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"regexp"
@@ -112,10 +113,7 @@ func (h *handler) ComPrepare(ctx context.Context, conn *mysql.Conn, query string
 		return nil, err
 	}
 	fields, err := h.engine.ComPrepare(ctx, conn, query, prepared)
-	if leaveErr := h.leave(c, err == nil); err == nil {
-		err = leaveErr
-	}
-	return fields, err
+	return fields, cmp.Or(err, h.leave(c, err == nil))
 }
 
 // ComResetConnection releases the connection's locks and resets its transaction
@@ -179,9 +177,7 @@ func (h *handler) execute(conn *mysql.Conn, query string, send mysql.ResultSpool
 		s.store.forgetShapes()
 	}
 	// 3. Write committed changes to the file and leave the gate.
-	if leaveErr := h.leave(c, err == nil); err == nil {
-		err = leaveErr
-	}
+	err = cmp.Or(err, h.leave(c, err == nil))
 	// 4. Only now send the answer.
 	if err != nil {
 		return err

@@ -78,9 +78,7 @@ func (c Config) withDefaults() Config {
 	if c.Rewrite == nil {
 		c.Rewrite = func(query string) string { return query }
 	}
-	if c.Logger == nil {
-		c.Logger = hclog.NewNullLogger()
-	}
+	c.Logger = cmp.Or(c.Logger, hclog.NewNullLogger())
 	if c.Tables == nil {
 		c.Tables = NewTables()
 	}

@@ -52,12 +52,17 @@ type Cluster struct {
 	hosts  map[string]*host
 	tables *devdb.Tables // the database's disk, without File
 
-	mu        sync.Mutex // guards processes; not held while a server is made or waited for
+	mu        sync.Mutex // guards the rest; not held while a server is made or waited for
 	processes map[string]*Process
+	closed    bool
 }
 
-// ErrRunning reports that the node to start runs.
-var ErrRunning = errors.New("it is running")
+var (
+	// ErrRunning reports that the node to start runs.
+	ErrRunning = errors.New("it is running")
+	// ErrClosed reports that the node's cluster was closed, and its port is given up.
+	ErrClosed = errors.New("the cluster is closed")
+)
 
 // New returns a cluster whose addresses are known, and of which nothing runs. Close must
 // follow.
@@ -121,6 +126,9 @@ func (c *Cluster) Start(name string, log hclog.Logger) (*Process, error) {
 	if p := c.Process(name); p != nil && p.Running() {
 		return nil, fmt.Errorf("%w: %s", ErrRunning, name)
 	}
+	if c.Closed() {
+		return nil, fmt.Errorf("start %s: %w", name, ErrClosed)
+	}
 	s, err := c.server(name, h, log)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
@@ -130,6 +138,13 @@ func (c *Cluster) Start(name string, log hclog.Logger) (*Process, error) {
 	c.processes[name] = p
 	c.mu.Unlock()
 	return p, nil
+}
+
+// Closed reports whether Close was called.
+func (c *Cluster) Closed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
 }
 
 // server makes the server of a node.
@@ -205,8 +220,11 @@ func (c *Cluster) Leader() (name string, term uint64) {
 	return name, term
 }
 
-// Close kills what runs and returns when it has ended.
+// Close kills what runs and returns when it has ended. No node can be started any more.
 func (c *Cluster) Close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
 	var all sync.WaitGroup
 	for _, name := range c.names {
 		if p := c.Process(name); p != nil {

@@ -54,6 +54,10 @@ func TestCluster_KilledAndStoppedNodesStartAgainAtTheirAddress(t *testing.T) {
 	<-p.Done()
 	assert.True(t, p.Asked())
 	assert.NoError(t, p.Err())
+
+	c.Close()
+	_, err = c.Start("meta-1", nil)
+	require.ErrorIs(t, err, ErrClosed, "its port may be another program's")
 }
 
 // A node whose port was taken while it was down fails, and is not taken for ready.

@@ -2,6 +2,7 @@ package inprocess
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
@@ -15,7 +16,7 @@ type Process struct {
 	Server Server
 
 	alive context.Context // ends when it is killed, or has stopped
-	end   context.CancelFunc
+	end   context.CancelCauseFunc
 	done  chan struct{} // closed when Run has returned
 	err   error         // what Run returned; valid after done
 
@@ -25,14 +26,19 @@ type Process struct {
 	stopping sync.WaitGroup // grows only while killed is false
 }
 
+// errStopped is the cause with which a completed stop ends what has not ended by it.
+var errStopped = errors.New("the server has stopped")
+
 // Start runs a server. ended, if not nil, is called when Run has returned, before Done is
 // closed.
 func Start(s Server, ended func()) *Process {
 	p := &Process{Server: s, done: make(chan struct{})}
-	p.alive, p.end = context.WithCancel(context.Background())
+	p.alive, p.end = context.WithCancelCause(context.Background())
 	go func() { // ends with Kill or Stop
 		defer close(p.done)
-		p.err = s.Run(p.alive)
+		if p.err = s.Run(p.alive); errors.Is(p.err, context.Canceled) && errors.Is(context.Cause(p.alive), errStopped) {
+			p.err = nil // it was stopped before it served: a meta waits for its database
+		}
 		if ended != nil {
 			ended()
 		}
@@ -63,7 +69,7 @@ func (p *Process) Kill() {
 	p.mu.Lock()
 	p.killed = true
 	p.mu.Unlock()
-	p.end()
+	p.end(nil)
 	<-p.done
 	p.stopping.Wait()
 }
@@ -80,10 +86,12 @@ func (p *Process) Stop(late func(error)) {
 	p.stopping.Go(func() {
 		ctx, cancel := context.WithTimeout(p.alive, stopWithin)
 		defer cancel()
-		if err := p.Server.Shutdown(ctx); err != nil && late != nil {
+		err := p.Server.Shutdown(ctx)
+		if err == nil {
+			p.end(errStopped)
+		} else if p.end(nil); late != nil {
 			late(err)
 		}
-		p.end()
 		<-p.done
 	})
 }

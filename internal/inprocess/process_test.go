@@ -92,7 +92,8 @@ func TestProcess_StopsAndKillsInARace(t *testing.T) {
 	}
 }
 
-// A meta whose database is away reports that, and starts when it is there.
+// A meta whose database is away reports that, ends as one that has served if it is stopped then,
+// and starts when the database is there.
 func TestMeta_LogsThatItWaitsForItsDatabase(t *testing.T) {
 	c, err := New(Config{Metas: 1, Datas: 1, Sessions: 1})
 	require.NoError(t, err)
@@ -105,6 +106,11 @@ func TestMeta_LogsThatItWaitsForItsDatabase(t *testing.T) {
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return strings.Contains(log.String(), "the database is not there yet") }, time.Minute, time.Millisecond)
 	assert.True(t, p.Running())
+	p.Stop(func(err error) { t.Errorf("stop: %v", err) })
+	<-p.Done()
+	require.NoError(t, p.Err(), "it was not killed")
+	_, err = c.Start("meta-1", nil)
+	require.NoError(t, err)
 	_, err = c.Start(testbed.Database, nil)
 	require.NoError(t, err)
 	require.NoError(t, c.AwaitReady(t.Context()))

@@ -155,10 +155,7 @@ func (b *Base) Run(ctx context.Context, grace time.Duration, setup func(address 
 		return fmt.Errorf("listen on %s: %w", b.config.Listen, err)
 	}
 	b.connections, b.requests = b.places()
-	b.address = b.config.Advertise
-	if b.address == "" {
-		b.address = ln.Addr().String()
-	}
+	b.address = cmp.Or(b.config.Advertise, ln.Addr().String())
 	b.interceptor.Address, b.Meta.Self.Address = b.address, b.address
 	b.Meta.Config.Metas = slices.DeleteFunc(slices.Clone(b.config.Metas), func(a string) bool { return a == b.address })
 	handler, err := setup(b.address)

@@ -87,9 +87,7 @@ func (r *run) report(f Figure, v load.Values, l Limit) {
 			f.Target = l.words(f.Unit)
 		}
 	}
-	if f.Unit == "" {
-		f.Unit = "ms"
-	}
+	f.Unit = cmp.Or(f.Unit, "ms")
 	*r.figures = append(*r.figures, f)
 }
 

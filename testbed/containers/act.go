@@ -14,13 +14,13 @@ import (
 // container from a network: a meta from the database's, or a host from all its
 // networks. A mend connects it again in the same way.
 func Capabilities() *testbed.Capabilities {
-	return &testbed.Capabilities{Can: can, Size: size, ProcessesEvery: 2 * time.Second, ByHTTP: (&Cluster{}).byHTTP}
+	return &testbed.Capabilities{Can: can, Size: size, ProcessesEvery: 2 * time.Second, ByHTTP: new(outside.Clients).StartHTTP}
 }
 
 // Capabilities returns what is possible here.
 func (d *Cluster) Capabilities() *testbed.Capabilities {
 	can := Capabilities()
-	can.Size, can.EffectTime, can.ByHTTP = d.size, d.effectTime, d.byHTTP
+	can.Size, can.EffectTime, can.ByHTTP = d.size, d.effectTime, d.clients.StartHTTP
 	return can
 }
 

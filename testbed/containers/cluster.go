@@ -117,7 +117,9 @@ var _ testbed.RealCluster = (*Cluster)(nil)
 
 // New returns a cluster for one run.
 func New(c Config) *Cluster {
-	return &Cluster{cfg: c, states: map[string]Container{}, killed: map[string]time.Time{}, stopping: map[string]int{}}
+	d := &Cluster{cfg: c, states: map[string]Container{}, killed: map[string]time.Time{}, stopping: map[string]int{}}
+	d.clients.Config = d.ClientConfig
+	return d
 }
 
 // Open starts the project.
@@ -241,22 +243,7 @@ func (d *Cluster) Observe(ctx context.Context) testbed.Snapshot {
 }
 
 // Client starts a client on this machine.
-func (d *Cluster) Client(name string) (testbed.Client, error) {
-	return d.connect(name, d.clients.Start)
-}
-
-// byHTTP is Client, without the SDK.
-func (d *Cluster) byHTTP(name string) (testbed.Client, error) {
-	return d.connect(name, d.clients.StartHTTP)
-}
-
-func (d *Cluster) connect(name string, one func(client.Config, func()) (testbed.Client, error)) (testbed.Client, error) {
-	cfg, err := d.ClientConfig(name)
-	if err != nil {
-		return nil, err
-	}
-	return one(cfg, func() {})
-}
+func (d *Cluster) Client(name string) (testbed.Client, error) { return d.clients.Start(name, 0) }
 
 // Events reads the nodes' trace files. The times can be compared because the
 // containers of one machine have one clock.
@@ -378,10 +365,7 @@ func (d *Cluster) LogFiles(ctx context.Context) (map[string]string, error) {
 			return nil, err
 		}
 		_, err = f.WriteString(text)
-		if cerr := f.Close(); err == nil {
-			err = cerr
-		}
-		if err != nil {
+		if err := errors.Join(err, f.Close()); err != nil {
 			return nil, err
 		}
 	}

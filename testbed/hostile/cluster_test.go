@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -117,7 +116,7 @@ func start(t *testing.T, tls bool) *world {
 	require.NoError(t, os.WriteFile(supervisor.TokensPath(dir), []byte(tokenLines), 0o600))
 	w := &world{t: t, lists: load.NewTraffic(), most: map[string]int64{}, pids: map[string]int{"supervisor": os.Getpid()}, logs: map[string]int64{}, slowest: map[string]time.Duration{}}
 	bin := programs(t)
-	w.cluster = local.New(local.Config{Bin: bin, Dir: dir, Logger: hclog.NewNullLogger(), NoEvents: true, Direct: true, OwnTokens: true, TLS: tls})
+	w.cluster = local.New(local.Config{Bin: bin, Dir: dir, NoEvents: true, Direct: true, OwnTokens: true, TLS: tls})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()

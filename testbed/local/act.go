@@ -23,7 +23,7 @@ import (
 // database refuses.
 func Capabilities() *testbed.Capabilities {
 	any := &Cluster{net: &faultnet.Net{}}
-	return &testbed.Capabilities{ProcessesEvery: 250 * time.Millisecond, Can: any.can, ByHTTP: any.byHTTP}
+	return &testbed.Capabilities{ProcessesEvery: 250 * time.Millisecond, Can: any.can, ByHTTP: any.clients.StartHTTP}
 }
 
 // Capabilities returns what is possible here. A cluster that was running already
@@ -31,7 +31,7 @@ func Capabilities() *testbed.Capabilities {
 func (d *Cluster) Capabilities() *testbed.Capabilities {
 	all := &testbed.Capabilities{
 		Can:     d.can,
-		ByHTTP:  d.byHTTP,
+		ByHTTP:  d.clients.StartHTTP,
 		Partial: func(ctx context.Context) int { return d.view.Partial(ctx) },
 		EffectTime: func(_ context.Context, a testbed.Action, began time.Time) time.Time {
 			if a.Verb == testbed.Kill { // the signal is sent at once; then its end is waited for
@@ -147,10 +147,10 @@ func (d *Cluster) between(a testbed.Action, do func(node, peer string)) {
 
 // stop asks a node to stop and does not wait until it has ended.
 func (d *Cluster) stop(name string) error {
-	pid, err := d.nodes.Terminate(name)
+	id, err := d.nodes.Terminate(name)
 	switch {
 	case err == nil:
-		d.stopping[name] = pid
+		d.stopping[name] = id
 	case errors.Is(err, supervisor.ErrDown):
 		return nil
 	}
@@ -160,16 +160,11 @@ func (d *Cluster) stop(name string) error {
 // start starts a new incarnation. A node that is still stopping is killed
 // first, as a service manager does after its timeout.
 func (d *Cluster) start(ctx context.Context, name string) error {
-	rows, err := d.nodes.Rows()
-	if err != nil {
-		return err
-	}
-	pid := d.stopping[name]
-	if slices.ContainsFunc(rows, func(p supervisor.Process) bool { return p.Name == name && p.PID != 0 && p.PID == pid }) {
+	if id, asked := d.stopping[name]; asked && d.nodes.Runs(name, id) {
 		if err := d.signal(ctx, name, syscall.SIGKILL); err != nil {
 			return err
 		}
-		if _, err := d.nodes.AwaitEnd(ctx, name, pid); err != nil { // it may have ended by itself, and not be recorded yet
+		if _, err := d.nodes.AwaitEnd(ctx, name, id); err != nil { // it may have ended by itself, and not be recorded yet
 			return err
 		}
 	}

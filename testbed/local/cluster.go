@@ -13,8 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"conclave/client"
 	"conclave/internal/faultnet"
 	"conclave/internal/trace"
@@ -26,9 +24,8 @@ import (
 
 // Config describes where the programs and the files are.
 type Config struct {
-	Bin    string // the folder with the programs meta, session, data and devdb
-	Dir    string // the cluster's folder, created if it is missing; the logs stay in it
-	Logger hclog.Logger
+	Bin string // the folder with the programs meta, session, data and devdb
+	Dir string // the cluster's folder, created if it is missing; the logs stay in it
 	// NoEvents turns off the nodes' trace files, which grow without limit in a
 	// long run.
 	NoEvents bool
@@ -54,9 +51,9 @@ type Cluster struct {
 	ended   chan error
 	outside.Access
 
-	doing    sync.Mutex     // held by Do: one action at a time, apart from an operator's commands
-	stopping map[string]int // pids of nodes that were asked to stop; only Do uses it
-	stopped  bool           // the cluster was stopped; only Stop and Close use it
+	doing    sync.Mutex                      // held by Do: one action at a time, apart from an operator's commands
+	stopping map[string]supervisor.ProcessID // nodes that were asked to stop; only Do uses it
+	stopped  bool                            // the cluster was stopped; only Stop and Close use it
 
 	clients outside.Clients
 
@@ -69,9 +66,11 @@ var _ testbed.RealCluster = (*Cluster)(nil)
 
 // New returns a cluster for one run.
 func New(c Config) *Cluster {
-	d := &Cluster{cfg: c, advertised: map[string]string{}, ended: make(chan error, 1), stopping: map[string]int{}}
+	d := &Cluster{cfg: c, advertised: map[string]string{}, ended: make(chan error, 1), stopping: map[string]supervisor.ProcessID{}}
+	d.clients.Config = d.ClientConfig
 	if !c.Direct {
 		d.net = faultnet.New()
+		d.clients.Closed = d.net.Leave
 	}
 	return d
 }
@@ -111,7 +110,7 @@ func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
 		return nil
 	}
 	cfg := supervisor.DefaultConfig()
-	cfg.Dir, cfg.Bin, cfg.AnyPorts, cfg.Logger = d.cfg.Dir, d.cfg.Bin, true, d.cfg.Logger
+	cfg.Dir, cfg.Bin, cfg.AnyPorts = d.cfg.Dir, d.cfg.Bin, true
 	cfg.OwnTokens, cfg.TLS = d.cfg.OwnTokens, d.cfg.TLS
 	cfg.Slots, cfg.Replicas, cfg.Takeover, cfg.Lease, cfg.NodeLease = c.Slots, c.Replicas, c.Takeover, c.Lease, c.Lease
 	cfg.Metas, cfg.Sessions, cfg.Datas = cmp.Or(c.Metas, cfg.Metas), cmp.Or(c.Sessions, cfg.Sessions), cmp.Or(c.Datas, cfg.Datas)
@@ -184,28 +183,7 @@ func (d *Cluster) Observe(ctx context.Context) testbed.Snapshot {
 }
 
 // Client starts a client whose connections go through the proxies.
-func (d *Cluster) Client(name string) (testbed.Client, error) {
-	return d.connect(name, d.clients.Start)
-}
-
-// byHTTP is Client, without the SDK.
-func (d *Cluster) byHTTP(name string) (testbed.Client, error) {
-	return d.connect(name, d.clients.StartHTTP)
-}
-
-func (d *Cluster) connect(name string, one func(client.Config, func()) (testbed.Client, error)) (testbed.Client, error) {
-	cfg, err := d.ClientConfig(name)
-	if err != nil {
-		return nil, err
-	}
-	return one(cfg, func() { d.closed(name) })
-}
-
-func (d *Cluster) closed(client string) {
-	if d.net != nil {
-		d.net.Leave(client)
-	}
-}
+func (d *Cluster) Client(name string) (testbed.Client, error) { return d.clients.Start(name, 0) }
 
 // ClientConfig returns the configuration of a client on the named host. The
 // client knows every session, and its connections go through the proxies.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"conclave"
 	"conclave/client"
@@ -72,8 +73,13 @@ func (c *Client) Kill() {
 	<-c.done
 }
 
-// Clients are the clients of a cluster that live, by name. The zero value has none.
+// Clients are the clients of a cluster that live, by name.
 type Clients struct {
+	// Config prepares a new client, and returns its configuration.
+	Config func(name string) (client.Config, error)
+	// Closed, if not nil, is called when a client was closed, not when it was killed.
+	Closed func(name string)
+
 	mu     sync.Mutex // guards byName
 	byName map[string]living
 }
@@ -84,10 +90,11 @@ type living interface {
 	Kill()
 }
 
-// Start starts a client by the SDK whose name no other one has. closed is called when it
-// was closed, not when it was killed.
-func (c *Clients) Start(cfg client.Config, closed func()) (testbed.Client, error) {
-	return c.start(cfg.Name, closed, func(closed func()) (living, error) {
+// Start starts a client by the SDK whose name no other one has, and which may linger when
+// it was closed.
+func (c *Clients) Start(name string, linger time.Duration) (testbed.Client, error) {
+	return c.start(name, func(cfg client.Config, closed func()) (living, error) {
+		cfg.Linger = linger
 		started, err := NewClient(cfg)
 		if err != nil {
 			return nil, err
@@ -97,24 +104,30 @@ func (c *Clients) Start(cfg client.Config, closed func()) (testbed.Client, error
 	})
 }
 
-// StartHTTP is Start, without the SDK.
-func (c *Clients) StartHTTP(cfg client.Config, closed func()) (testbed.Client, error) {
-	return c.start(cfg.Name, closed, func(closed func()) (living, error) { return NewHTTPClient(cfg, closed), nil })
+// StartHTTP starts a client without the SDK.
+func (c *Clients) StartHTTP(name string) (testbed.Client, error) {
+	return c.start(name, func(cfg client.Config, closed func()) (living, error) { return NewHTTPClient(cfg, closed), nil })
 }
 
 // start adds what a function starts, which calls the function that it is passed when it was
 // closed.
-func (c *Clients) start(name string, closed func(), one func(closed func()) (living, error)) (testbed.Client, error) {
+func (c *Clients) start(name string, one func(cfg client.Config, closed func()) (living, error)) (testbed.Client, error) {
+	cfg, err := c.Config(name)
+	if err != nil {
+		return nil, err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.byName[name] != nil {
 		return nil, fmt.Errorf("client %s exists already", name)
 	}
-	started, err := one(func() {
+	started, err := one(cfg, func() {
 		c.mu.Lock()
 		delete(c.byName, name)
 		c.mu.Unlock()
-		closed()
+		if c.Closed != nil {
+			c.Closed(name)
+		}
 	})
 	if err != nil {
 		return nil, err

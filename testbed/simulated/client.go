@@ -2,7 +2,6 @@ package simulated
 
 import (
 	"slices"
-	"time"
 
 	"conclave/client"
 	"conclave/internal/logging"
@@ -11,25 +10,15 @@ import (
 )
 
 // Client starts a client on its own host, which knows every session.
-func (c *Cluster) Client(name string) (testbed.Client, error) { return c.lingering(name, 0) }
-
-func (c *Cluster) lingering(name string, linger time.Duration) (testbed.Client, error) {
-	cfg := c.clientConfig(name)
-	cfg.Linger = linger
-	return c.clients.Start(cfg, func() { c.net.Kill(name) }) // closes the connections that it left open
-}
-
-func (c *Cluster) byHTTP(name string) (testbed.Client, error) {
-	return c.clients.StartHTTP(c.clientConfig(name), func() { c.net.Kill(name) })
-}
+func (c *Cluster) Client(name string) (testbed.Client, error) { return c.clients.Start(name, 0) }
 
 // clientConfig prepares the host of a client, and returns its configuration.
-func (c *Cluster) clientConfig(name string) client.Config {
+func (c *Cluster) clientConfig(name string) (client.Config, error) {
 	c.applyStanding(name)
 	c.net.Budget(name, simnet.Budget(c.size.Budgets.OfHost(name)))
 	return client.Config{
 		Name: name, Sessions: addresses("session", c.size.Sessions, sessionPort), Network: c.net.Host(name), Rand: c.stream(name), Logger: logging.Slog(c.logger(name)),
-	}
+	}, nil
 }
 
 // killClients ends clients as kill -9 does, and reports whether there was one.

@@ -5,16 +5,12 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"conclave"
 	"conclave/elector/termcas"
 	"conclave/internal/devdb"
 	"conclave/internal/inprocess"
 	"conclave/internal/node"
-	"conclave/internal/trace"
 	"conclave/testbed"
-	"conclave/testbed/simulated/simnet"
 )
 
 const (
@@ -27,45 +23,28 @@ const (
 // ports are those of the roles.
 var ports = map[string]string{"meta": metaPort, "session": sessionPort, "data": dataPort}
 
-// nodeSpec describes a process that is to be started.
-type nodeSpec struct {
-	node    conclave.NodeID
-	host    string
-	network *simnet.Host
-	rng     *rand.Rand
-	log     hclog.Logger
-	trace   trace.Sink
-	now     func() time.Time
-	pace    float64 // multiplies its durations: the drift of its clock
-
-	advertise string // instead of its own address, if it is not empty
-}
-
-// lasts returns the true length of a duration that the process measures with
-// its own clock.
-func (n nodeSpec) lasts(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * n.pace)
-}
-
-// server makes the server of the role in the node's name, as in the role's program.
-func (c *Cluster) server(spec nodeSpec) (inprocess.Server, error) {
-	role := testbed.RoleOf(spec.node.Name)
+// server makes the server of the role in a node's name, as in the role's program. rng is
+// the node's own.
+func (c *Cluster) server(p *process, rng *rand.Rand) (inprocess.Server, error) {
+	network, log, now := c.net.Host(p.host), c.logger(p.host), c.clock(p.host)
+	role := testbed.RoleOf(p.node.Name)
 	if role == testbed.Database {
-		ln, err := spec.network.Listen(context.Background(), "tcp", dbAddress)
+		ln, err := network.Listen(context.Background(), "tcp", dbAddress)
 		if err != nil {
 			return nil, err
 		}
-		return devdb.New(devdb.Config{Listener: ln, Tables: c.tables, Now: spec.now, Logger: spec.log, Around: c.interceptStatement, Rewrite: c.rewrite})
+		return devdb.New(devdb.Config{Listener: ln, Tables: c.tables, Now: now, Logger: log, Around: c.interceptStatement, Rewrite: c.rewrite})
 	}
+	pace := 1 + drift*(2*rng.Float64()-1) // of the clock by which it measures durations
 	return inprocess.Node{
 		Config: node.Config{
-			Node: spec.node, Listen: spec.host + ports[role], Advertise: spec.advertise, Metas: c.metas, Insecure: true,
-			Network: spec.network, Logger: spec.log, Rand: spec.rng, Now: spec.now, Trace: spec.trace,
+			Node: p.node, Listen: p.host + ports[role], Advertise: p.advertise, Metas: c.metas, Insecure: true,
+			Network: network, Logger: log, Rand: rng, Now: now, Trace: c.sink(p.host),
 		},
-		Lasts: spec.lasts,
+		Lasts: func(d time.Duration) time.Duration { return time.Duration(float64(d) * pace) },
 		Meta: inprocess.MetaNode{
 			DSN: "root@tcp(" + dbAddress + ")/conclave", Takeover: termcas.Takeover(c.size.Takeover), Lease: c.size.Lease,
-			Slots: c.size.Slots, Replicas: c.size.Replicas, ElectionRand: func() *rand.Rand { return c.stream(spec.host + "/termcas") },
+			Slots: c.size.Slots, Replicas: c.size.Replicas, ElectionRand: func() *rand.Rand { return c.stream(p.host + "/termcas") },
 		},
 	}.New(conclave.Role(role))
 }

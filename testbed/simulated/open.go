@@ -15,6 +15,7 @@ import (
 func (c *Cluster) Open(_ context.Context, size testbed.Size, gate *trace.Gate) error {
 	size = size.WithDefaults()
 	c.size, c.gate, c.net = size, gate, simnet.New(size.Seed)
+	c.clients.Config, c.clients.Closed = c.clientConfig, c.net.Kill // with the connections that it left open
 	c.net.Tap = c.o.Tap
 	if c.o.Recording != nil {
 		c.o.Recording.listen(c.net)
@@ -32,7 +33,7 @@ func (c *Cluster) Open(_ context.Context, size testbed.Size, gate *trace.Gate) e
 
 // Capabilities: every step is possible, and the nodes' memory can be read.
 func (c *Cluster) Capabilities() *testbed.Capabilities {
-	return &testbed.Capabilities{Events: c.gate != nil, Stopping: c.stopping, Partial: c.partial, SlotCopies: c.slotCopies, Lingering: c.lingering, ByHTTP: c.byHTTP, Usage: c.usage}
+	return &testbed.Capabilities{Events: c.gate != nil, Stopping: c.stopping, Partial: c.partial, SlotCopies: c.slotCopies, Lingering: c.clients.Start, ByHTTP: c.clients.StartHTTP, Usage: c.usage}
 }
 
 // Events reports no claims: all were passed to the gate when they were made.

@@ -23,16 +23,11 @@ func (c *Cluster) startAt(name, host, advertise string) error {
 	c.mu.Unlock()
 	rng := c.stream(host)
 	c.net.Budget(host, simnet.Budget(c.size.Budgets.OfHost(host)))
-	spec := nodeSpec{
-		node: conclave.NodeID{Name: name, Incarnation: conclave.NewIncarnation(rng)}, host: host,
-		network: c.net.Host(host), rng: rng, log: c.logger(host), trace: c.sink(host), now: c.clock(host),
-		advertise: advertise, pace: 1 + drift*(2*rng.Float64()-1),
-	}
-	s, err := c.server(spec)
+	p := &process{host: host, node: conclave.NodeID{Name: name, Incarnation: conclave.NewIncarnation(rng)}, advertise: advertise}
+	s, err := c.server(p, rng)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", host, err)
 	}
-	p := &process{host: host, node: spec.node, advertise: advertise}
 	p.Process = inprocess.Start(s, func() { c.net.Kill(host) }) // an ended process leaves no connections
 	c.mu.Lock()
 	c.nodes[host] = p

@@ -66,9 +66,7 @@ func New(cfg Config) (*Loop, error) {
 	if err := conclavesql.ValidateName("myself", cfg.Myself, 512); err != nil {
 		return nil, fmt.Errorf("sofaloop: %w", err)
 	}
-	if cfg.Duration == 0 {
-		cfg.Duration = Duration
-	}
+	cfg.Duration = cmp.Or(cfg.Duration, Duration)
 	cfg.Interval = cmp.Or(cfg.Interval, Interval)
 	if cfg.Now == nil {
 		cfg.Now = time.Now

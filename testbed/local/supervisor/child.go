@@ -80,7 +80,7 @@ func (c *child) launch() (wait func() record, err error) {
 		if rec.server, err = c.inside(c.spec.Name, out); err != nil {
 			return nil, errors.Join(err, out.Close())
 		}
-		rec.processID = identify(os.Getpid())
+		rec.ProcessID = identify(os.Getpid())
 		rec.Inside = c.record().Inside + 1
 		wait = func() record { return awaitServer(rec, out) }
 	} else {
@@ -93,7 +93,7 @@ func (c *child) launch() (wait func() record, err error) {
 		if err := cmd.Start(); err != nil {
 			return nil, fmt.Errorf("start %s: %w", c.spec.Name, err)
 		}
-		rec.processID = identify(cmd.Process.Pid)
+		rec.ProcessID = identify(cmd.Process.Pid)
 		wait = func() record { return awaitProcess(cmd, rec) }
 	}
 	c.mu.Lock()
@@ -109,7 +109,7 @@ func (c *child) launch() (wait func() record, err error) {
 	if err := c.saved(); err != nil {
 		c.log.Warn("could not write the cluster's state", "error", err)
 	}
-	c.log.Debug("started", "pid", rec.PID)
+	c.log.Debug("started", "process", rec.ProcessID)
 	return wait, nil
 }
 
@@ -152,7 +152,7 @@ func (c *child) note(rec record) {
 	select {
 	case <-c.stopping:
 	default:
-		c.log.Info("is down", "pid", rec.PID, "state", rec.State, "code", rec.Code, "signal", rec.Signal)
+		c.log.Info("is down", "process", rec.ProcessID, "state", rec.State, "code", rec.Code, "signal", rec.Signal)
 	}
 }
 
@@ -161,7 +161,7 @@ func (c *child) start(ctx context.Context) error {
 	answer := make(chan error, 1)
 	for {
 		if rec := c.record(); rec.State == stateRunning {
-			return fmt.Errorf("%w: %s runs as pid %d", ErrRunning, c.spec.Name, rec.PID)
+			return fmt.Errorf("%w: %s (%s)", ErrRunning, c.spec.Name, rec.ProcessID)
 		}
 		select {
 		case c.starts <- answer:

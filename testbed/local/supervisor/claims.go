@@ -21,10 +21,6 @@ type claims struct {
 	files []*os.File
 }
 
-func newClaims(owner string) *claims {
-	return &claims{dir: filepath.Join(os.TempDir(), "conclave-ports"), owner: owner}
-}
-
 // holder returns who has a port that could not be claimed, as far as it is known.
 func (c *claims) holder(port int) string {
 	owner, err := os.ReadFile(filepath.Join(c.dir, strconv.Itoa(port)))

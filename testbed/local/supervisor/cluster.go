@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +45,7 @@ type Cluster struct {
 	dsn      string  // of the database, for its migration
 	listener net.Listener
 	children []*child
-	self     processID
+	self     ProcessID
 
 	started   chan struct{}      // closed by Run when each process was started once or could not be
 	stopping  context.Context    // ends when the stop begins
@@ -60,16 +61,12 @@ type Cluster struct {
 // New locks the folder and plans the processes without starting them. It
 // returns ErrBusy if a cluster is running there, supervised or not.
 func New(cfg Config) (*Cluster, error) {
-	if cfg.StopWait == 0 {
-		cfg.StopWait = DefaultConfig().StopWait
-	}
+	cfg.StopWait = cmp.Or(cfg.StopWait, DefaultConfig().StopWait)
 	if cfg.Migrate == nil {
 		cfg.Migrate = migrate
 	}
 	cfg.OneProcess = cfg.Inside != nil
-	if cfg.Logger == nil {
-		cfg.Logger = hclog.NewNullLogger()
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, hclog.NewNullLogger())
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -91,7 +88,7 @@ func New(cfg Config) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{
-		cfg: cfg, lock: lock, claims: newClaims(cfg.Dir),
+		cfg: cfg, lock: lock, claims: &claims{dir: filepath.Join(os.TempDir(), "conclave-ports"), owner: cfg.Dir},
 		started: make(chan struct{}),
 	}
 	c.stopping, c.beginStop = context.WithCancel(context.Background())

@@ -188,12 +188,12 @@ func (e *NotReadyError) Error() string {
 
 func (e *NotReadyError) Unwrap() error { return e.Cause }
 
-// Terminate sends SIGTERM to one process and returns its pid, for AwaitEnd: a pid
-// that was read before may be that of a process which was replaced since. It
-// returns ErrDown if the process is not running.
-func (h *Handle) Terminate(name string) (pid int, err error) {
+// Terminate sends SIGTERM to one process and returns which one that was, for AwaitEnd and
+// Runs: another one may be started in its place. It returns ErrDown if the process is not
+// running.
+func (h *Handle) Terminate(name string) (ProcessID, error) {
 	_, r, err := h.signal(context.Background(), name, syscall.SIGTERM)
-	return r.PID, err
+	return r.ProcessID, err
 }
 
 // Kill sends a signal to one process. After SIGKILL it waits until the process
@@ -204,16 +204,13 @@ func (h *Handle) Kill(ctx context.Context, name string, sig syscall.Signal) erro
 	if err != nil || sig != syscall.SIGKILL {
 		return err
 	}
-	if s.Config.OneProcess {
-		return h.awaitNoted(ctx, r)
+	if !s.Config.OneProcess {
+		if err := awaitEnd(ctx, []record{r}, 5*time.Second); err != nil {
+			return err
+		}
 	}
-	if err := awaitEnd(ctx, []record{r}, 5*time.Second); err != nil {
-		return err
-	}
-	if !s.supervised() {
-		return nil
-	}
-	return h.awaitNoted(ctx, r)
+	_, err = h.AwaitEnd(ctx, name, r.ProcessID)
+	return err
 }
 
 // signal sends a signal to one process and returns the record of that process.
@@ -231,11 +228,11 @@ func (h *Handle) signal(ctx context.Context, name string, sig syscall.Signal) (s
 	}
 	switch err := send(sig); {
 	case errors.Is(err, os.ErrProcessDone):
-		return s, r, fmt.Errorf("%w: %s (pid %d) has ended", ErrDown, name, r.PID)
+		return s, r, fmt.Errorf("%w: %s (%s) has ended", ErrDown, name, r.ProcessID)
 	case errors.Is(err, ErrOneProcess), errors.Is(err, ErrDown):
 		return s, r, err
 	case err != nil:
-		return s, r, fmt.Errorf("signal %s (pid %d): %w", name, r.PID, err)
+		return s, r, fmt.Errorf("signal %s (%s): %w", name, r.ProcessID, err)
 	}
 	return s, r, nil
 }
@@ -257,28 +254,26 @@ func (h *Handle) OneProcess() bool {
 	return err == nil && s.Config.OneProcess
 }
 
-// awaitNoted waits until the supervisor has recorded that the process has
-// ended.
-func (h *Handle) awaitNoted(ctx context.Context, was record) error {
-	return outside.Until(ctx, 2*time.Millisecond, func() (bool, error) {
-		_, now, err := h.record(was.Name)
-		return now.State != stateRunning || now.processID != was.processID, err
-	})
+// Runs reports whether this process of the name has not ended, as far as its supervisor
+// has recorded it.
+func (h *Handle) Runs(name string, id ProcessID) bool {
+	s, r, err := h.record(name)
+	return err == nil && s.runs(r, id)
 }
 
-// AwaitEnd waits until the process with this name and pid has ended, and
-// returns the state of the process that then has the name.
-func (h *Handle) AwaitEnd(ctx context.Context, name string, pid int) (p Process, err error) {
-	err = outside.Until(ctx, 5*time.Millisecond, func() (bool, error) {
+// AwaitEnd waits until this process of the name has ended, and returns the state of the
+// process that then has the name.
+func (h *Handle) AwaitEnd(ctx context.Context, name string, id ProcessID) (p Process, err error) {
+	err = outside.Until(ctx, 2*time.Millisecond, func() (bool, error) {
 		s, r, err := h.record(name)
-		if err != nil || r.PID == pid && r.State == stateRunning && (r.alive() || h.Supervisor() != 0) {
+		if err != nil || s.runs(r, id) {
 			return false, err
 		}
 		p = lookAt(ctx, r, probeClient(s.Config))
 		return true, nil
 	})
 	if err != nil && ctx.Err() != nil {
-		err = fmt.Errorf("%s (pid %d) has not ended: %w", name, pid, err)
+		err = fmt.Errorf("%s (%s) has not ended: %w", name, id, err)
 	}
 	return p, err
 }

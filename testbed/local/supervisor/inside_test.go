@@ -2,7 +2,9 @@ package supervisor_test
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"os"
 	"sync"
 	"syscall"
 	"testing"
@@ -59,12 +61,21 @@ func TestInside_SignalsReachOneNode(t *testing.T) {
 
 	_, err = h.Terminate("data-1")
 	require.NoError(t, err)
-	pid, err := h.Terminate("data-1") // a program ends at the second SIGTERM, too
+	first, err := h.Terminate("data-1") // a program ends at the second SIGTERM, too
 	require.NoError(t, err)
-	_, err = h.AwaitEnd(ctx, "data-1", pid)
+	_, err = h.AwaitEnd(ctx, "data-1", first)
 	require.NoError(t, err)
 	_, err = h.Terminate("data-1")
 	require.ErrorIs(t, err, supervisor.ErrDown)
+	require.NoError(t, h.Start(ctx, "data-1"))
+	require.ErrorContains(t, h.Start(ctx, "data-1"), fmt.Sprintf("data-1 (inside pid %d)", os.Getpid()))
+	assert.False(t, h.Runs("data-1", first), "its successor does")
+	p, err := h.AwaitEnd(ctx, "data-1", first)
+	require.NoError(t, err)
+	assert.Equal(t, "starting", p.State)
+	second, err := h.Terminate("data-1")
+	require.NoError(t, err)
+	assert.True(t, h.Runs("data-1", second), "it has not ended")
 	require.ErrorIs(t, h.Kill(ctx, "session-1", syscall.SIGSTOP), supervisor.ErrOneProcess)
 
 	// A kill returns although the next start may be recorded before it looks.

@@ -18,7 +18,7 @@ import (
 // record is the stored state of one process.
 type record struct {
 	spec
-	processID
+	ProcessID
 	State  string `json:"state"`            // starting, running, exited, killed
 	Code   int    `json:"code,omitempty"`   // exit code, when exited
 	Signal string `json:"signal,omitempty"` // the signal, when killed
@@ -29,7 +29,7 @@ type record struct {
 // alive reports whether the process, or the server inside this one, is running.
 func (r record) alive() bool {
 	if r.server == nil {
-		return r.processID.alive()
+		return r.ProcessID.alive()
 	}
 	select {
 	case <-r.server.Done():
@@ -40,13 +40,13 @@ func (r record) alive() bool {
 }
 
 // suspended reports whether the process was stopped with SIGSTOP.
-func (r record) suspended() bool { return r.server == nil && r.processID.suspended() }
+func (r record) suspended() bool { return r.server == nil && r.ProcessID.suspended() }
 
 // signal sends a signal to the process, or does to the server inside this one what
 // SIGTERM and SIGKILL do.
 func (r record) signal(sig syscall.Signal) error {
 	if r.server == nil {
-		return r.processID.signal(sig)
+		return r.ProcessID.signal(sig)
 	}
 	switch {
 	case !r.alive():
@@ -70,7 +70,7 @@ const (
 
 // state is DIR/cluster.json.
 type state struct {
-	Supervisor processID `json:"supervisor"`
+	Supervisor ProcessID `json:"supervisor"`
 	Control    string    `json:"control"` // the socket
 	Config     Config    `json:"config"`
 	Stopped    bool      `json:"stopped"`          // the cluster was stopped and the supervisor has finished
@@ -80,6 +80,12 @@ type state struct {
 
 // supervised reports whether the supervisor is running and has not finished.
 func (s state) supervised() bool { return !s.Stopped && s.Supervisor.alive() }
+
+// runs reports whether the record is of this process, which has not ended, or whose end
+// the supervisor has not recorded yet.
+func (s state) runs(r record, id ProcessID) bool {
+	return r.ProcessID == id && r.State == stateRunning && (r.alive() || s.supervised())
+}
 
 func statePath(dir string) string { return filepath.Join(dir, "cluster.json") }
 
@@ -147,29 +153,36 @@ func lockDir(dir string) (*os.File, error) {
 
 var errLocked = errors.New("the folder is locked")
 
-// processID identifies a process. The kernel reuses a pid for another process,
-// but not with the same start time.
-type processID struct {
+// ProcessID identifies a process. The kernel reuses a pid for another process,
+// but not with the same start time, and all nodes inside one process have its pid.
+type ProcessID struct {
 	PID     int    `json:"pid"`
 	Started string `json:"started,omitempty"` // opaque; compared for equality only
 	Inside  int    `json:"inside,omitempty"`  // of a node inside the process: which of its starts it is
 }
 
+func (p ProcessID) String() string {
+	if p.Inside > 0 {
+		return fmt.Sprintf("inside pid %d", p.PID)
+	}
+	return fmt.Sprintf("pid %d", p.PID)
+}
+
 // identify returns the identity of the process that now has the pid.
-func identify(pid int) processID {
+func identify(pid int) ProcessID {
 	_, started, _ := inspect(pid) // if it has ended, the id is never alive
-	return processID{PID: pid, Started: started}
+	return ProcessID{PID: pid, Started: started}
 }
 
 // alive reports whether this process, not another one with its pid, is running.
 // A zombie is not.
-func (p processID) alive() bool {
+func (p ProcessID) alive() bool {
 	status, started, ok := inspect(p.PID)
 	return ok && p.PID > 0 && started == p.Started && status != 'Z' && status != 'X'
 }
 
 // suspended reports whether the process was stopped with SIGSTOP.
-func (p processID) suspended() bool {
+func (p ProcessID) suspended() bool {
 	status, started, ok := inspect(p.PID)
 	return ok && started == p.Started && (status == 'T' || status == 't')
 }
@@ -177,7 +190,7 @@ func (p processID) suspended() bool {
 // signal sends sig to this process and never to another one with its pid. The
 // handle is opened before the start time is compared, so where the kernel has
 // pid file descriptors the pid cannot be reused between the two.
-func (p processID) signal(sig syscall.Signal) error {
+func (p ProcessID) signal(sig syscall.Signal) error {
 	if p.PID <= 0 {
 		return os.ErrProcessDone
 	}

@@ -202,10 +202,10 @@ func TestKill_ProcessStaysDownUntilStarted(t *testing.T) {
 	assert.NotEqual(t, before.Incarnation, after.Incarnation)
 	assert.Equal(t, before.HTTP, after.HTTP, "the address stays")
 
-	pid, err := h.Terminate("data-2")
+	id, err := h.Terminate("data-2")
 	require.NoError(t, err)
-	assert.Equal(t, after.PID, pid, "that of the process which was sent the signal")
-	ended, err := h.AwaitEnd(ctx, "data-2", pid)
+	assert.Equal(t, after.PID, id.PID, "that of the process which was sent the signal")
+	ended, err := h.AwaitEnd(ctx, "data-2", id)
 	require.NoError(t, err)
 	assert.Equal(t, "exited", ended.State)
 	_, err = h.Terminate("data-2")

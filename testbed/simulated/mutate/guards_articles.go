@@ -88,7 +88,7 @@ var articleGuards = []guard{
 	{name: "000: the loop's calls end after five seconds", test: test("./lab/article000/sofaloop", "TestElect_HangingCallLeavesTheFlag"), patch: patch{
 		"lab/article000/sofaloop/loop.go", "\tinfo, err := play(ctx)\n\tif err != nil {\n", "\tctx, cancel := context.WithTimeout(ctx, 5*time.Second)\n\tdefer cancel()\n\tinfo, err := play(ctx)\n\tif err != nil {\n\t\tif l.cfg.OnIamNotLeader != nil {\n\t\t\tl.cfg.OnIamNotLeader()\n\t\t}\n"}},
 	{name: "000: the loop's owner has an incarnation", test: test("./lab/article000/sofaloop", "TestElect_RestartedNodeResumesItsOwnRow"), patch: patch{
-		"lab/article000/sofaloop/loop.go", "\tif cfg.Duration == 0 {", "\tcfg.Myself += fmt.Sprintf(\"@%p\", &cfg)\n\tif cfg.Duration == 0 {"}},
+		"lab/article000/sofaloop/loop.go", "\tcfg.Duration = cmp.Or(", "\tcfg.Myself += fmt.Sprintf(\"@%p\", &cfg)\n\tcfg.Duration = cmp.Or("}},
 
 	// 001: a lock on a unique key.
 	{name: "001: two rows of one key", test: test("./lab/article001/rowlock", "TestArticleTableHasItsColumnsAndItsKey"), patch: patch{

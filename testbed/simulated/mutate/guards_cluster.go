@@ -46,7 +46,7 @@ var clusterGuards = []guard{
 	{name: "forbidden nodes are given slots", by: on("f20"), patch: patch{
 		"slot/arrange.go", "a.forbidden[name] = true", "a.forbidden[name] = false"}},
 	{name: "a connection has the time of a statement", by: on("a-database-far-away"), patch: patch{
-		"sql/open.go", "o.Connect = 6 * o.Deadline", "o.Connect = o.Deadline"}},
+		"sql/open.go", "cmp.Or(o.Connect, 6*o.Deadline)", "cmp.Or(o.Connect, o.Deadline)"}},
 
 	// Slots, registrations, and what subscribers receive.
 	{name: "a slot is read while the sessions are asked", by: on("overtaken-answers", "overtaken-answers@2", "drained-over-slow-links", "taken-for-dead"), patch: patch{
