@@ -88,20 +88,12 @@ func (s *consulCluster) Register(ctx context.Context, c consul.Caller, service, 
 	return out.version, err
 }
 
-// Renew implements consul.Cluster.
-func (s *consulCluster) Renew(ctx context.Context, c consul.Caller, service, id string, version int64) error {
-	_, err := s.services.registrants.renew(ctx, s.registrantOf(c, service, id), version)
-	return err
-}
-
 // Prolong implements consul.Cluster. A session that is cut off from the data nodes is
 // perhaps cut off from its clients, too, which have gone on elsewhere.
-func (s *consulCluster) Prolong(c consul.Caller, service, id string, version int64) bool {
-	if s.isCutOff() {
-		return false
+func (s *consulCluster) Prolong(c consul.Caller, service, id string, version int64, until time.Time) {
+	if !s.isCutOff() {
+		s.services.registrants.prolong(s.registrantOf(c, service, id), version, until)
 	}
-	s.services.registrants.prolong(s.registrantOf(c, service, id), version)
-	return true
 }
 
 // Deregister implements consul.Cluster.

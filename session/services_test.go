@@ -358,7 +358,7 @@ func TestServices_StoredIsNeverHidden(t *testing.T) {
 			x = web.do(http.MethodDelete, at, path+fmt.Sprintf("?version=%d", a.version()-2), "")
 			require.Equal(t, http.StatusConflict, x.status, "%v", x.doc)
 		}
-		assert.True(t, sub.shows("old")())
+		c.eventually("it stays", sub.shows("old"))
 		b := web.do(http.MethodPut, "session-2", path, fmt.Sprintf(`{"values":["new"],"version":%d}`, a.version()+1))
 		c.eventually("it is seen", sub.shows("new"))
 		staysSeen(t, c, web, sub, b)

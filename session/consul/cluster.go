@@ -17,16 +17,12 @@ import (
 // Cluster is what a session gives. All services are those of the default instance and
 // group.
 type Cluster interface {
-	// Register registers a value of a service, or changes it, for ttl, which is at most
-	// Config.Lease. The version rises with each change.
+	// Register registers a value of a service, changes it, or renews the same one, for ttl,
+	// which is at most Config.Lease. The version rises with each change.
 	Register(ctx context.Context, c Caller, service, id, value string, ttl time.Duration) (version int64, err error)
-	// Renew renews a registration whose client has sent a request. Its code is not_found
-	// if this session does not have that version any longer, and conflict if data has
-	// another one.
-	Renew(ctx context.Context, c Caller, service, id string, version int64) error
-	// Prolong renews a registration whose client has sent nothing, unless this session may
-	// be the one that hears nothing, and reports whether it has.
-	Prolong(c Caller, service, id string, version int64) bool
+	// Prolong renews a registration whose client has sent nothing, but not beyond until,
+	// unless this session may be the one that hears nothing.
+	Prolong(c Caller, service, id string, version int64, until time.Time)
 	Deregister(ctx context.Context, c Caller, service, id string) error
 	// Next returns a list of a service that is another one than the caller has, once there
 	// is one. Its code is bad_request if this cluster cannot have had that list.
@@ -48,14 +44,6 @@ type List struct {
 
 // index returns the index of a list, which is never 0.
 func (l List) index() uint64 { return uint64(max(1, l.Version)) }
-
-func (l List) bytes() int {
-	n := 100
-	for _, v := range l.Values {
-		n += 16 + len(v)
-	}
-	return n
-}
 
 // Row is a service in the list of all.
 type Row struct {

@@ -29,7 +29,7 @@ type Server struct {
 // New returns a server that answers once Run runs.
 func New(c Config) *Server {
 	l := &lists{Config: c, known: map[string]List{}}
-	return &Server{Config: c, agents: newAgents(c, l), lists: l, catalog: &catalog{Config: c}}
+	return &Server{c, &agents{Config: c, lists: l, turns: admit.New(0, 1), of: map[agent]map[string]*entry{}}, l, &catalog{Config: c}}
 }
 
 // DNS returns a handler of questions. Anyone who can send one may read.
