@@ -20,6 +20,7 @@ import (
 	"conclave/internal/sleep"
 	"conclave/wire"
 	"conclave/wire/admit"
+	"conclave/wire/serve"
 )
 
 // agents are the services that programs have registered at this session, by agent. An
@@ -39,19 +40,14 @@ type agents struct {
 	lists *lists
 	turns *admit.Budget // one act at a time on each service: each goes on from what the one before has left
 
-	mu sync.Mutex // guards the rest
-	of map[agent]map[string]*entry
+	mu sync.Mutex                   // guards the rest
+	of map[string]map[string]*entry // by Caller.agent and id
 }
 
 // turn waits until it is the turn of an act on a service.
 func (a *agents) turn(ctx context.Context, c Caller, id string) (*admit.Turn, error) {
-	return a.turns.Wait(ctx, c.Identity+"\x00"+c.host()+"\x00"+id, 1)
+	return a.turns.Wait(ctx, c.agent()+"\x00"+id, 1)
 }
-
-// agent is what is an agent for Consul: all that has one identity and comes from one host.
-type agent struct{ identity, host string }
-
-func (c Caller) agent() agent { return agent{c.Identity, c.host()} }
 
 // entry is a service of an agent. It does not change.
 type entry struct {
@@ -109,13 +105,11 @@ func (absent) UnmarshalJSON(text []byte) error {
 
 // decode reads the body of a request, whose size the router has limited.
 func decode(r *http.Request, into any) error {
-	if err := json.NewDecoder(r.Body).Decode(into); err != nil {
-		if wire.CodeOf(err) != "" {
-			return err
-		}
+	err := json.NewDecoder(r.Body).Decode(into)
+	if err != nil && wire.CodeOf(err) == "" {
 		return wire.Errorf(wire.CodeBadRequest, "request decode failed: %v", err)
 	}
-	return nil
+	return err
 }
 
 // entry returns the entry that a registration asks for, or why it is refused.
@@ -236,7 +230,7 @@ func (a *agents) all(c Caller) []*entry {
 // act calls do with a copy of the service of an agent that has the id in the path, or whose
 // check has it, once it is its turn.
 func (a *agents) act(r *http.Request, c Caller, what string, idOf func(*entry) string, do func(entry) error) error {
-	id, err := segment(r, "id")
+	id, err := serve.Segment(r, "id")
 	if err != nil {
 		return err
 	}

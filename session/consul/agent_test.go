@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	_ "conclave/internal/bubble"
+	"conclave/wire/serve"
 )
 
 // slowCluster holds one value, and takes a second for each withdrawal.
@@ -45,6 +46,16 @@ func (c *slowCluster) Next(ctx context.Context, _ Caller, _ string, have List) (
 	return List{Version: 1, Values: c.others}, nil
 }
 
+func newServer(cluster Cluster) *Server {
+	return New(Config{Cluster: cluster, Lease: 10 * time.Second, Now: time.Now, Answering: func(answer func(http.ResponseWriter, *http.Request) error) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if err := answer(w, r); err != nil {
+				serve.WriteError(w, err)
+			}
+		})
+	}})
+}
+
 // putting returns a function that sends a PUT request from an address to a server.
 func putting(t *testing.T, s *Server) func(from, path, body string) int {
 	router := mux.NewRouter()
@@ -65,7 +76,7 @@ const registerPath = "/v1/agent/service/register"
 func TestAgents_ActsOnOneServiceFollowOneAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := &slowCluster{}
-		send := putting(t, New(Config{Cluster: cluster, Lease: 10 * time.Second, Now: time.Now}))
+		send := putting(t, newServer(cluster))
 		put := func(path, body string) int { return send("10.0.0.1:1", path, body) }
 		require.Equal(t, http.StatusOK, put(registerPath, `{"Name": "web", "Address": "10.0.0.1", "Port": 80, "Check": {"TTL": "9s"}}`))
 		require.Equal(t, http.StatusOK, put("/v1/agent/service/maintenance/web?enable=true&reason=disk", ""))
@@ -85,7 +96,7 @@ func TestAgents_ActsOnOneServiceFollowOneAnother(t *testing.T) {
 // What has lapsed is kept for programs that are late, but not of any number of agents.
 func TestAgents_LapsedServicesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(Config{Cluster: &slowCluster{}, Lease: 10 * time.Second, Now: time.Now})
+		s := newServer(&slowCluster{})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go s.Run(ctx)
@@ -117,7 +128,7 @@ func TestAgents_RegistrationParsesNoOthers(t *testing.T) {
 	for i := range 10_000 {
 		cluster.others = append(cluster.others, fmt.Sprintf(`10.1.%d.%d:80 {"id":"web","tags":["v1"],"meta":{"zone":"a"}}`, i/256, i%256))
 	}
-	s := New(Config{Cluster: cluster, Lease: 10 * time.Second, Now: time.Now})
+	s := newServer(cluster)
 	put := putting(t, s)
 	from := 0
 	assert.Less(t, testing.AllocsPerRun(10, func() {

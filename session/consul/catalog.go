@@ -13,6 +13,7 @@ import (
 
 	"conclave/internal/sleep"
 	"conclave/wire"
+	"conclave/wire/serve"
 )
 
 // catalog is all services with their instances, as they were read last. It is read for
@@ -135,7 +136,7 @@ func (c *catalog) getNodes(r *http.Request, _ Caller, q query) (any, uint64, err
 }
 
 func (c *catalog) getState(r *http.Request, _ Caller, q query) (any, uint64, error) {
-	state, err := segment(r, "state")
+	state, err := serve.Segment(r, "state")
 	if err == nil && state != "any" {
 		state, err = statusOf(state)
 	}

@@ -3,10 +3,7 @@ package consul
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"time"
-
-	"github.com/gorilla/mux"
 
 	"conclave"
 	"conclave/wire"
@@ -61,6 +58,9 @@ type Caller struct {
 // host returns the host of the caller. Its port says nothing.
 func (c Caller) host() string { return serve.HostOf(c.Address) }
 
+// agent names what is an agent for Consul: all that has one identity and comes from one host.
+func (c Caller) agent() string { return c.Identity + "\x00" + c.host() }
+
 // Config configures a Server.
 type Config struct {
 	Cluster    Cluster
@@ -72,16 +72,8 @@ type Config struct {
 	Version    string
 	Lease      time.Duration // the longest for which a session keeps a registration of a silent client
 	Now        func() time.Time
-	Large      *admit.Budget // bytes of large answers that are being sent, by host
-}
-
-// segment returns a part of the path as it was before it was escaped.
-func segment(r *http.Request, name string) (string, error) {
-	text, err := url.PathUnescape(mux.Vars(r)[name])
-	if err != nil {
-		return "", wire.Errorf(wire.CodeBadRequest, "%s in the path: %v", name, err)
-	}
-	return text, nil
+	Large      *admit.Budget                                                     // bytes of large answers that are being sent, by host
+	Answering  func(func(http.ResponseWriter, *http.Request) error) http.Handler // answers the errors, too
 }
 
 // checkName returns why a text is no name of a service, or nil.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"conclave/wire"
+	"conclave/wire/serve"
 )
 
 // lists reads services. It remembers the last list of each that it has answered, which
@@ -142,7 +143,7 @@ func (l *lists) same(ctx context.Context, c Caller, in Instance) ([]Instance, er
 // list returns a handler that shows each instance of a service as show does.
 func (l *lists) list(show func(in Instance, dataCenter string, index uint64) object) handler {
 	return func(r *http.Request, c Caller, q query) (any, uint64, error) {
-		name, err := segment(r, "name")
+		name, err := serve.Segment(r, "name")
 		if err != nil {
 			return nil, 0, err
 		}
