@@ -563,21 +563,6 @@ func (c *clients) renewLease(owner *registry.Owner, ttl time.Duration, now time.
 	return conn
 }
 
-// prolongLease renews the lease of a registrant, but not beyond until, without a request:
-// a client that was sent to another session may have gone. The registry's lock is held.
-func (c *clients) prolongLease(owner *registry.Owner, until, now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if conn := c.leased[owner]; conn != nil {
-		if last := until.Add(-conn.linger); last.Before(now) {
-			now = last
-		}
-		if now.After(conn.LastPing()) {
-			conn.Renew(now, conn.linger)
-		}
-	}
-}
-
 // hidden records which registrations other versions hide, as data has answered. The
 // registry's lock is held.
 func (c *clients) hidden(r *registry.Registry, by []*wirev1.Hidden) {

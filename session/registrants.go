@@ -139,11 +139,19 @@ func (g *registrants) renew(ctx context.Context, x registrant, version int64) (o
 }
 
 // prolong renews the lease of a version that is held here, but not beyond until, for a
-// client that has sent nothing.
+// client that has sent nothing: one that was asked to move may have gone.
 func (g *registrants) prolong(x registrant, version int64, until time.Time) {
 	g.registry.do(func(r *registry.Registry) {
-		if p, owner, _ := r.Find(x.registrationID()); p != nil && !p.Withdrawn && p.Version == version {
-			g.clients.prolongLease(owner, until, time.Now())
+		p, owner, _ := r.Find(x.registrationID())
+		conn, now := g.clients.leasedBy(owner), time.Now()
+		if conn == nil || p.Withdrawn || p.Version != version {
+			return
+		}
+		if last := until.Add(-conn.linger); last.Before(now) {
+			now = last
+		}
+		if now.After(conn.LastPing()) {
+			conn.Renew(now, conn.linger)
 		}
 	})
 }

@@ -48,14 +48,12 @@ const (
 func (c *catalog) get(ctx context.Context, q query) (now snapshot, err error) {
 	limited, cancel := context.WithTimeout(ctx, q.jittered())
 	defer cancel()
-	for age := time.Duration(0); ; {
+	for age := time.Duration(0); sleep.For(limited, age) == nil; age = max(catalogPause, catalogShare*now.took) {
 		if now, err = c.read(ctx, age); err != nil || now.index != q.index {
 			return now, err
 		}
-		if age = max(catalogPause, catalogShare*now.took); sleep.For(limited, age) != nil {
-			return now, ctx.Err()
-		}
 	}
+	return now, ctx.Err()
 }
 
 // read returns the catalog as it is, or was within an age. Requests share a reading.
@@ -95,10 +93,9 @@ func (c *catalog) pages(ctx context.Context) (out snapshot, err error) {
 		}
 		for _, row := range page {
 			out.instances = append(out.instances, parseAll(row.Service, row.Values)...)
-			for _, v := range row.Values {
-				bytes += len(v)
-			}
-			_, _ = sum.Write([]byte(strings.Join(append([]string{row.Service}, row.Values...), "\x00") + "\x01"))
+			text := strings.Join(append([]string{row.Service}, row.Values...), "\x00") + "\x01"
+			_, _ = sum.Write([]byte(text))
+			bytes += len(text)
 		}
 		switch {
 		case len(out.instances) > catalogMost || bytes > catalogBytes:
