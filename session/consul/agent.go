@@ -237,7 +237,11 @@ func (a *agents) act(r *http.Request, c Caller, what string, idOf func(*entry) s
 	find := func() *entry {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		for _, e := range a.of[c.agent()] {
+		all := a.of[c.agent()]
+		if e := all[strings.TrimPrefix(id, "service:")]; e != nil && idOf(e) == id { // the usual case, among thousands
+			return e
+		}
+		for _, e := range all {
 			if idOf(e) == id {
 				return e
 			}

@@ -139,6 +139,18 @@ func TestAgents_RegistrationParsesNoOthers(t *testing.T) {
 	assert.Equal(t, passing, in.Status, "as it was")
 }
 
+// Behind a proxy an agent has thousands of services; an update of one looks at no other.
+func TestAgents_UpdateLooksAtNoOthers(t *testing.T) {
+	put := putting(t, newServer(&slowCluster{}))
+	for i := range 2000 {
+		body := fmt.Sprintf(`{"ID": "web-%d", "Name": "web", "Port": 80, "Check": {"TTL": "9s"}}`, i)
+		require.Equal(t, http.StatusOK, put("10.0.0.1:1", registerPath, body))
+	}
+	assert.Less(t, testing.AllocsPerRun(10, func() {
+		require.Equal(t, http.StatusOK, put("10.0.0.1:1", "/v1/agent/check/pass/service:web-77", ""))
+	}), 500.0)
+}
+
 // What is remembered of lists is bounded, however long their names are and however many
 // publishers they have, and a list that changes all the time costs no other one its place.
 func TestLists_RememberedBytesAreCounted(t *testing.T) {

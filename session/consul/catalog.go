@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -21,9 +21,7 @@ import (
 type catalog struct {
 	Config
 	reading singleflight.Group
-
-	mu  sync.Mutex // guards now
-	now snapshot
+	last    atomic.Pointer[snapshot] // read
 }
 
 // snapshot is the catalog as it was read. It does not change.
@@ -45,9 +43,10 @@ const (
 
 // get returns the catalog as it is now, or, if the query has its index, after its next
 // change or the wait.
-func (c *catalog) get(ctx context.Context, q query) (now snapshot, err error) {
+func (c *catalog) get(ctx context.Context, q query) (now *snapshot, err error) {
 	limited, cancel := context.WithTimeout(ctx, q.jittered())
 	defer cancel()
+	now = &snapshot{}
 	for age := time.Duration(0); sleep.For(limited, age) == nil; age = max(catalogPause, catalogShare*now.took) {
 		if now, err = c.read(ctx, age); err != nil || now.index != q.index {
 			return now, err
@@ -57,34 +56,30 @@ func (c *catalog) get(ctx context.Context, q query) (now snapshot, err error) {
 }
 
 // read returns the catalog as it is, or was within an age. Requests share a reading.
-func (c *catalog) read(ctx context.Context, age time.Duration) (snapshot, error) {
-	c.mu.Lock()
-	now := c.now
-	c.mu.Unlock()
-	if time.Since(now.begun) < age {
-		return now, nil
+func (c *catalog) read(ctx context.Context, age time.Duration) (*snapshot, error) {
+	if last := c.last.Load(); time.Since(last.begun) < age {
+		return last, nil
 	}
 	out, err, _ := c.reading.Do("", func() (any, error) {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), readWait) // it is not of this request alone
 		defer cancel()
 		next, err := c.pages(limited)
 		if err != nil {
-			return snapshot{}, err
+			return next, err
 		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if next.index = c.now.index; next.index == 0 || next.hash != c.now.hash {
+		last := c.last.Load()
+		if next.index = last.index; next.index == 0 || next.hash != last.hash {
 			next.index = max(next.index+1, uint64(c.Now().UnixMicro()))
 		}
-		c.now = next
+		c.last.Store(next)
 		return next, nil
 	})
-	return out.(snapshot), err
+	return out.(*snapshot), err
 }
 
 // pages reads all pages. Any change of a list changes the hash.
-func (c *catalog) pages(ctx context.Context) (out snapshot, err error) {
-	out.begun = time.Now()
+func (c *catalog) pages(ctx context.Context) (out *snapshot, err error) {
+	out = &snapshot{begun: time.Now()}
 	sum, bytes := fnv.New64a(), 0
 	for next := ""; ; {
 		var page []Row

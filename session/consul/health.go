@@ -64,11 +64,9 @@ func (l *lists) next(ctx context.Context, c Caller, service string, have List, w
 		l.remember(service, newer)
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 		return have, true, nil
-	case wire.CodeOf(err) == wire.CodeBadRequest: // the cluster has lost all data, and its versions
+	case wire.CodeOf(err) == wire.CodeBadRequest && have.Version > 0: // the cluster has lost all data, and its versions
 		l.forget()
-		if have.Version > 0 {
-			return l.next(ctx, c, service, List{}, wait)
-		}
+		return l.next(ctx, c, service, List{}, wait)
 	}
 	return newer, false, err
 }

@@ -27,8 +27,9 @@ type Server struct {
 
 // New returns a server that answers once Run runs.
 func New(c Config) *Server {
-	l := &lists{Config: c, known: map[string]List{}}
-	return &Server{c, &agents{Config: c, lists: l, turns: admit.New(0, 1), of: map[string]map[string]*entry{}}, l, &catalog{Config: c}}
+	l, all := &lists{Config: c, known: map[string]List{}}, &catalog{Config: c}
+	all.last.Store(&snapshot{})
+	return &Server{c, &agents{Config: c, lists: l, turns: admit.New(0, 1), of: map[string]map[string]*entry{}}, l, all}
 }
 
 // DNS returns a handler of questions. Anyone who can send one may read.
