@@ -146,17 +146,10 @@ func (in registration) entry(c Caller) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &entry{ttl: ttl, forget: min(forget, forgetTime), Instance: Instance{
-		Service: in.Name, Host: host, Port: in.Port, ID: id, Tags: in.Tags, Meta: in.Meta, Addresses: in.TaggedAddresses,
-		CheckName: check.Name, Status: status,
-	}}
-	if in.Weights != nil && *in.Weights != e.weights() {
-		e.Weights = in.Weights
-	}
-	if check.CheckID != e.checkID() {
-		e.CheckID = check.CheckID
-	}
-	return e, nil
+	return &entry{ttl: ttl, forget: min(forget, forgetTime), Instance: Instance{
+		Service: in.Name, Host: host, Port: in.Port, ID: id, Tags: in.Tags, Meta: in.Meta, Addresses: in.TaggedAddresses, Weights: in.Weights,
+		CheckID: check.CheckID, CheckName: check.Name, Status: status,
+	}}, nil
 }
 
 // register registers a service. Until its first update it is critical, unless the request
