@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"net"
-	"net/http"
 	"time"
 
 	"conclave"
@@ -22,7 +21,7 @@ func (s *Server) openDoors(ctx context.Context) (loops []func(context.Context), 
 	}
 	server := consul.New(consul.Config{
 		Cluster: &consulCluster{s}, Node: c.Node, Address: s.Address, Metas: s.meta.Metas, DataCenter: c.DataCenter, Version: c.Version,
-		Lease: registry.FreshFor(c.SessionGrace), Now: c.Now, Large: s.services.large,
+		Lease: registry.FreshFor(c.SessionGrace), Now: c.Now, Large: s.services.large, Answering: s.services.answering,
 		Leader: func() string {
 			leader, _ := s.meta.Leader()
 			return leader.Address
@@ -40,11 +39,8 @@ func (s *Server) openDoors(ctx context.Context) (loops []func(context.Context), 
 			return nil, err
 		}
 		s.log.Info("clients of Consul are answered", "address", ln.Addr().String())
-		handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			defer s.services.polls.close(r)
-			consul.Handler(router).ServeHTTP(w, r)
-		})
-		loops = append(loops, func(ctx context.Context) { s.Serve(ctx, ln, withRequest(handler, s.services.intake)) })
+		handler := withRequest(consul.Handler(router), s.services.intake)
+		loops = append(loops, func(ctx context.Context) { s.Serve(ctx, ln, handler) })
 	}
 	if c.DNSListen != "" {
 		ln, err := s.Listen(ctx, c.DNSListen)
@@ -88,20 +84,12 @@ func (s *consulCluster) Register(ctx context.Context, c consul.Caller, service, 
 	return out.version, err
 }
 
-// Renew implements consul.Cluster.
-func (s *consulCluster) Renew(ctx context.Context, c consul.Caller, service, id string, version int64) error {
-	_, err := s.services.registrants.renew(ctx, s.registrantOf(c, service, id), version)
-	return err
-}
-
 // Prolong implements consul.Cluster. A session that is cut off from the data nodes is
 // perhaps cut off from its clients, too, which have gone on elsewhere.
-func (s *consulCluster) Prolong(c consul.Caller, service, id string, version int64) bool {
-	if s.isCutOff() {
-		return false
+func (s *consulCluster) Prolong(c consul.Caller, service, id string, version int64, until time.Time) {
+	if !s.isCutOff() {
+		s.services.registrants.prolong(s.registrantOf(c, service, id), version, until)
 	}
-	s.services.registrants.prolong(s.registrantOf(c, service, id), version)
-	return true
 }
 
 // Deregister implements consul.Cluster.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -20,6 +21,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"conclave"
+	"conclave/client"
+	"conclave/internal/inprocess"
 	"conclave/internal/long"
 	"conclave/session"
 )
@@ -47,24 +51,36 @@ func (l *lists) since(n int) []string {
 }
 
 // Programs that were written for Consul register and watch, on a real network: its client
-// for Go, what Prometheus, a resolver of gRPC and Go kit do with that, py-consul, and the
-// package consul of npm. A data node dies, then the session at which they have registered;
-// no watcher ever misses one of them.
+// for Go, what Prometheus, a resolver of gRPC and Go kit do with that, py-consul, the
+// package consul of npm, and Spring Cloud Consul. A data node dies, then the leader of the
+// metas, then the session at which they have registered; no watcher ever misses one of them.
 func TestConsul_ProgramsOfOthers(t *testing.T) {
 	if !long.All() {
 		t.Log("only with TEST_ALL=1: real programs, some of which are fetched")
 		return
 	}
-	c := newCluster(t, nil, 16, 3)
-	defer c.end()
-	for i := range 3 {
-		c.startData(fmt.Sprintf("data-%d", i+1))
+	nodes, err := inprocess.New(inprocess.Config{Metas: 3, Datas: 3, Sessions: 1})
+	require.NoError(t, err)
+	defer nodes.Close()
+	for _, name := range nodes.Names() {
+		if name != "session-1" { // it has no address for clients of Consul
+			_, err := nodes.Start(name, nil)
+			require.NoError(t, err)
+		}
 	}
-	consul := []string{freeAddress(t), freeAddress(t)}
+	require.NoError(t, nodes.AwaitReady(t.Context()))
+	consul, sessions, sdk := []string{freeAddress(t), freeAddress(t)}, []*inprocess.Process{}, []string{}
 	for i, address := range consul {
-		c.startSession(fmt.Sprintf("session-%d", i+1), func(s *session.Config) { s.ConsulListen, s.DNSListen = address, freeAddress(t) })
+		c := session.DefaultConfig()
+		c.Node = conclave.NodeID{Name: fmt.Sprintf("consul-%d", i+1), Incarnation: "1"}
+		c.Listen, c.Metas, c.ConsulListen = "127.0.0.1:0", nodes.Addresses(conclave.RoleMeta), address
+		s, err := session.New(c)
+		require.NoError(t, err)
+		p := inprocess.Start(s, nil)
+		defer p.Kill()
+		<-s.Started()
+		sessions, sdk = append(sessions, p), append(sdk, s.Address())
 	}
-	c.settle()
 
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -103,6 +119,14 @@ func TestConsul_ProgramsOfOthers(t *testing.T) {
 		start("the package consul of npm", cmd)
 		want = append(want, "10.0.0.4:4")
 	}
+	want = append(want, "10.0.0.3:3") // of Go kit
+	if jars := spring(t, dir); jars != "" {
+		cmd := exec.CommandContext(ctx, "java", "-cp", jars, "consul/consultest/Watch.java")
+		cmd.Env = append(os.Environ(), "BEHIND="+oneName(ctx, t, consul, &running))
+		start("Spring Cloud Consul", cmd)
+		want = append(want, "10.0.0.6:6")
+	}
+	slices.Sort(want)
 	for _, program := range []string{"prometheus", "grpc", "kit"} {
 		cmd := exec.CommandContext(ctx, dir+"/consultest", "-test.timeout=0")
 		cmd.Env = append(os.Environ(), "PROGRAM="+program)
@@ -120,7 +144,7 @@ func TestConsul_ProgramsOfOthers(t *testing.T) {
 		if targets != nil {
 			assert.Equal(c, want, targets())
 		}
-	}, 30*time.Second, 100*time.Millisecond)
+	}, time.Minute, 100*time.Millisecond)
 	all := func(span time.Duration) {
 		for until := time.Now().Add(span); time.Now().Before(until); time.Sleep(200 * time.Millisecond) {
 			if targets != nil {
@@ -134,16 +158,90 @@ func TestConsul_ProgramsOfOthers(t *testing.T) {
 		}
 	}
 	all(5 * time.Second)
-	c.datas["data-1"].crash()
+	require.NoError(t, killed(nodes.Process("data-1")))
 	all(10 * time.Second)
-	c.sessions["session-1"].crash()
+	leader, term := nodes.Leader()
+	require.NoError(t, killed(nodes.Process(leader)))
+	for _, path := range []string{registerAgent, "/v1/agent/check/pass/service:late"} { // without a leader
+		req, err := http.NewRequestWithContext(ctx, http.MethodPut, "http://"+consul[0]+path, strings.NewReader(`{"Name": "late", "Port": 80, "Check": {"TTL": "1m"}}`))
+		require.NoError(t, err)
+		res, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		res.Body.Close()
+		require.Equal(t, http.StatusOK, res.StatusCode)
+	}
+	all(15 * time.Second)
+	_, next := nodes.Leader()
+	require.Greater(t, next, term)
+	require.NoError(t, killed(sessions[0]))
 	all(25 * time.Second) // the grace of what it leaves is 15 s
-	c.published(c.client("sdk", "session-2"), "svc", "10.0.0.5:5")
+	x, err := client.New(client.Config{Sessions: sdk[1:], Name: "sdk"})
+	require.NoError(t, err)
+	x.Start()
+	defer func() { _ = x.Close(ctx) }()
+	_, err = x.Publish(ctx, "svc", []string{"10.0.0.5:5"})
+	require.NoError(t, err)
+	want = append(want, "10.0.0.5:5")
+	slices.Sort(want)
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		for name, l := range seen {
-			assert.Equal(c, []string{full + " 10.0.0.5:5"}, l.since(-1), name)
+			assert.Equal(c, []string{strings.Join(want, " ")}, l.since(-1), name)
 		}
 	}, 30*time.Second, 100*time.Millisecond)
+}
+
+// killed kills a process, and returns an error if it did not run.
+func killed(p *inprocess.Process) error {
+	if !p.Running() {
+		return fmt.Errorf("it has ended: %w", p.Err())
+	}
+	p.Kill()
+	return nil
+}
+
+// oneName returns an address that leads to the first of several at which anything listens,
+// until ctx ends.
+func oneName(ctx context.Context, t *testing.T, addresses []string, running *sync.WaitGroup) string {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	running.Go(func() {
+		defer context.AfterFunc(ctx, func() { ln.Close() })()
+		for {
+			in, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			for _, address := range addresses {
+				if out, err := net.Dial("tcp", address); err == nil {
+					end := context.AfterFunc(ctx, func() { in.Close(); out.Close() })
+					copied := func(to, from net.Conn) func() {
+						return func() {
+							_, _ = io.Copy(to, from) // ends with either
+							in.Close()
+							out.Close()
+							end()
+						}
+					}
+					running.Go(copied(in, out))
+					running.Go(copied(out, in))
+					break
+				}
+			}
+		}
+	})
+	return ln.Addr().String()
+}
+
+// spring returns the class path of Spring Cloud Consul, or "".
+func spring(t *testing.T, dir string) string {
+	file := filepath.Join(dir, "classpath")
+	if out, err := exec.CommandContext(t.Context(), "mvn", "-q", "-B", "-f", "consul/consultest/pom.xml", "dependency:build-classpath", "-Dmdep.outputFile="+file).CombinedOutput(); err != nil {
+		t.Logf("SKIPPED: Spring Cloud Consul: %v\n%s", err, out)
+		return ""
+	}
+	jars, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return strings.TrimSpace(string(jars))
 }
 
 // freeAddress returns an address on which nothing listens.
@@ -207,7 +305,9 @@ func prometheus(ctx context.Context, t *testing.T, dir, consul string, running *
 		}
 		_ = json.NewDecoder(res.Body).Decode(&answer)
 		for _, target := range answer.Data.ActiveTargets {
-			out = append(out, target.DiscoveredLabels["__address__"])
+			if target.DiscoveredLabels["__meta_consul_service"] == "svc" {
+				out = append(out, target.DiscoveredLabels["__address__"])
+			}
 		}
 		slices.Sort(out)
 		return out

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"conclave/blacklist"
 	"conclave/data"
 	"conclave/session"
 )
@@ -29,6 +31,8 @@ func consulBubble(t *testing.T, datas, sessions int, run func(t *testing.T, c *c
 		run(t, c)
 	})
 }
+
+const registerAgent = "/v1/agent/service/register"
 
 func withConsul(c *session.Config) { c.ConsulListen, c.DNSListen = "127.0.0.1:8500", "127.0.0.1:8600" }
 
@@ -350,6 +354,64 @@ func TestConsul_StopAnswersQueriesThatWait(t *testing.T) {
 	})
 }
 
+// Programs that a draining session has sent away, and that then end, are no evidence against
+// it: what they have registered goes at the end of their time to live, which is longer than a
+// lease, and not one lease later.
+func TestConsul_DrainExpectsProgramsToGo(t *testing.T) {
+	consulBubble(t, 2, 2, func(t *testing.T, c *cluster) {
+		sub := c.watch(c.client("reader", "session-2"), "svc")
+		programs := []curl{{c: c, host: "host-1"}, {c: c, host: "host-2"}}
+		for i, x := range programs {
+			x.consulPut("session-1", registerAgent, fmt.Sprintf(`{"Name":"svc","Address":"10.0.0.%d","Port":80,"Check":{"TTL":"30s","Status":"passing"}}`, i+1))
+		}
+		c.eventually("both are seen", sub.shows(`10.0.0.1:80 {"id":"svc"}`, `10.0.0.2:80 {"id":"svc"}`))
+		registered := time.Now()
+		c.meta.forbid(blacklist.Entry{Name: "session-1"})
+		time.Sleep(2 * time.Second)
+		for _, x := range programs {
+			assert.Equal(t, http.StatusServiceUnavailable, x.consul(http.MethodPut, "session-1", "/v1/agent/check/pass/service:svc", "").status)
+		}
+		c.eventually("both are gone", sub.shows())
+		assert.Less(t, time.Since(registered), 33*time.Second)
+	})
+}
+
+// Questions of DNS, whose sender may be forged, do not delay the other requests of a host.
+func TestConsul_DNSHasAPaceOfItsOwn(t *testing.T) {
+	consulBubble(t, 1, 1, func(t *testing.T, c *cluster) {
+		web := c.web()
+		took := func() time.Duration {
+			start := time.Now()
+			require.Empty(t, must(web.found("session-1", "/v1/health/service/svc")))
+			return time.Since(start)
+		}
+		before := took()
+		var asking sync.WaitGroup
+		for i := range 256 {
+			asking.Go(func() {
+				for j := range 4 {
+					web.ask("session-1", fmt.Sprintf("svc-%d-%d.service.consul.", i, j), dns.TypeA)
+				}
+			})
+		}
+		most := before
+		asked := make(chan struct{})
+		go func() {
+			asking.Wait()
+			close(asked)
+		}()
+		for waits := true; waits; {
+			select {
+			case <-asked:
+				waits = false
+			default:
+				most = max(most, took())
+			}
+		}
+		assert.Less(t, most, before+time.Millisecond)
+	})
+}
+
 // Two programs with the same service id on two machines are two instances.
 func TestConsul_AgentIsTokenAndAddress(t *testing.T) {
 	consulBubble(t, 1, 1, func(t *testing.T, c *cluster) {
@@ -386,7 +448,7 @@ func TestConsul_BadInputSaysWhatToDo(t *testing.T) {
 	consulBubble(t, 1, 1, func(t *testing.T, c *cluster) {
 		web := c.web()
 		web.register("session-1", "mine", "10s", "")
-		const register = "/v1/agent/service/register"
+		const register = registerAgent
 		for _, x := range []struct {
 			method, path, body string
 			status             int

@@ -138,12 +138,20 @@ func (g *registrants) renew(ctx context.Context, x registrant, version int64) (o
 	return g.awaitStored(ctx, x, out)
 }
 
-// prolong renews the lease of a version that is held here, for a client that has sent
-// nothing.
-func (g *registrants) prolong(x registrant, version int64) {
+// prolong renews the lease of a version that is held here, but not beyond until, for a
+// client that has sent nothing: one that was asked to move may have gone.
+func (g *registrants) prolong(x registrant, version int64, until time.Time) {
 	g.registry.do(func(r *registry.Registry) {
-		if p, owner, _ := r.Find(x.registrationID()); p != nil && !p.Withdrawn && p.Version == version {
-			g.clients.renewLease(owner, 0, time.Now())
+		p, owner, _ := r.Find(x.registrationID())
+		conn, now := g.clients.leasedBy(owner), time.Now()
+		if conn == nil || p.Withdrawn || p.Version != version {
+			return
+		}
+		if last := until.Add(-conn.linger); last.Before(now) {
+			now = last
+		}
+		if now.After(conn.LastPing()) {
+			conn.Renew(now, conn.linger)
 		}
 	})
 }

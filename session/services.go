@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -187,7 +186,7 @@ func registrantOf(r *http.Request) (x registrant, err error) {
 	if x.data, err = serviceOf(r); err != nil {
 		return x, err
 	}
-	if x.id, err = segment(r, "id"); err != nil {
+	if x.id, err = serve.Segment(r, "id"); err != nil {
 		return x, err
 	}
 	if len(x.id) > maxNameBytes || !utf8.ValidString(x.id) || strings.ContainsFunc(x.id, unicode.IsControl) {
@@ -215,7 +214,7 @@ func versionOf(r *http.Request, needed bool) (x registrant, version int64, err e
 
 // serviceOf returns the name in the path, with ?group= and ?instance=.
 func serviceOf(r *http.Request) (conclave.DataInfoID, error) {
-	dataID, err := segment(r, "dataId")
+	dataID, err := serve.Segment(r, "dataId")
 	if err != nil {
 		return conclave.DataInfoID{}, err
 	}
@@ -225,15 +224,6 @@ func serviceOf(r *http.Request) (conclave.DataInfoID, error) {
 		return data, wire.Errorf(wire.CodeBadRequest, "%v", err)
 	}
 	return data, nil
-}
-
-// segment returns a part of the path as it was before it was escaped.
-func segment(r *http.Request, name string) (string, error) {
-	out, err := url.PathUnescape(mux.Vars(r)[name])
-	if err != nil {
-		return "", wire.Errorf(wire.CodeBadRequest, "%s in the path: %v", name, err)
-	}
-	return out, nil
 }
 
 // mostValues is how many values a body may have: more do not fit into a registration.

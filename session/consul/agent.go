@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"net"
 	"net/http"
@@ -17,9 +16,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/gorilla/mux"
-	"golang.org/x/sync/semaphore"
 
+	"conclave/internal/sleep"
 	"conclave/wire"
+	"conclave/wire/admit"
+	"conclave/wire/serve"
 )
 
 // agents are the services that programs have registered at this session, by agent. An
@@ -37,37 +38,18 @@ import (
 type agents struct {
 	Config
 	lists *lists
+	turns *admit.Budget // one act at a time on each service: each goes on from what the one before has left
 
-	// The acts on one service follow one another, over all that they wait for: each
-	// goes on from what the one before has left. Services share the turns by hash.
-	turns [256]*semaphore.Weighted
-
-	mu sync.Mutex // guards the rest
-	of map[agent]map[string]*entry
+	mu sync.Mutex                   // guards the rest
+	of map[string]map[string]*entry // by Caller.agent and id
 }
 
-func newAgents(c Config, l *lists) *agents {
-	a := &agents{Config: c, lists: l, of: map[agent]map[string]*entry{}}
-	for i := range a.turns {
-		a.turns[i] = semaphore.NewWeighted(1)
-	}
-	return a
+// turn waits until it is the turn of an act on a service.
+func (a *agents) turn(ctx context.Context, c Caller, id string) (*admit.Turn, error) {
+	return a.turns.Wait(ctx, c.agent()+"\x00"+id, 1)
 }
 
-// turn waits until it is the turn of an act on a service, which ends with leave.
-func (a *agents) turn(ctx context.Context, c Caller, id string) (leave func(), err error) {
-	sum := fnv.New32a()
-	_, _ = sum.Write([]byte(c.Identity + "\x00" + c.host() + "\x00" + id))
-	turn := a.turns[sum.Sum32()%uint32(len(a.turns))]
-	return func() { turn.Release(1) }, turn.Acquire(ctx, 1)
-}
-
-// agent is what is an agent for Consul: all that has one identity and comes from one host.
-type agent struct{ identity, host string }
-
-func (c Caller) agent() agent { return agent{c.Identity, c.host()} }
-
-// entry is a service of an agent. Only its times and its version change.
+// entry is a service of an agent. It does not change.
 type entry struct {
 	Instance
 	caller  Caller
@@ -76,19 +58,17 @@ type entry struct {
 	bytes   int           // that it takes, about
 	version int64
 	until   time.Time // the end of its time to live
-	renewed time.Time // when its lease was renewed last
 }
 
 // Limits of what an agent registers.
 const (
 	ttlLeast   = time.Second
 	ttlMost    = 5 * time.Minute
-	forgetTime = 10 * time.Minute // unless the service asks for it
+	forgetTime = 10 * time.Minute // unless the service asks for it, or more than lapsedMost has lapsed
+	lapsedMost = 64 << 20         // bytes of all agents
 	nameMost   = 255              // bytes of an id
 	outputMost = 4 << 10          // bytes of what a check puts out, as in Consul
-	agentBytes = 256 << 20
-	keepRound  = time.Second
-	renewals   = 3 // of a lease, while it runs
+	renewals   = 3                // of a lease, while it runs
 )
 
 // registration is the body of a request that registers.
@@ -125,13 +105,11 @@ func (absent) UnmarshalJSON(text []byte) error {
 
 // decode reads the body of a request, whose size the router has limited.
 func decode(r *http.Request, into any) error {
-	if err := json.NewDecoder(r.Body).Decode(into); err != nil {
-		if wire.CodeOf(err) != "" {
-			return err
-		}
+	err := json.NewDecoder(r.Body).Decode(into)
+	if err != nil && wire.CodeOf(err) == "" {
 		return wire.Errorf(wire.CodeBadRequest, "request decode failed: %v", err)
 	}
-	return nil
+	return err
 }
 
 // entry returns the entry that a registration asks for, or why it is refused.
@@ -168,17 +146,10 @@ func (in registration) entry(c Caller) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &entry{ttl: ttl, forget: min(forget, forgetTime), Instance: Instance{
-		Service: in.Name, Host: host, Port: in.Port, ID: id, Tags: in.Tags, Meta: in.Meta, Addresses: in.TaggedAddresses,
-		CheckName: check.Name, Status: status,
-	}}
-	if in.Weights != nil && *in.Weights != e.weights() {
-		e.Weights = in.Weights
-	}
-	if check.CheckID != e.checkID() {
-		e.CheckID = check.CheckID
-	}
-	return e, nil
+	return &entry{ttl: ttl, forget: min(forget, forgetTime), Instance: Instance{
+		Service: in.Name, Host: host, Port: in.Port, ID: id, Tags: in.Tags, Meta: in.Meta, Addresses: in.TaggedAddresses, Weights: in.Weights,
+		CheckID: check.CheckID, CheckName: check.Name, Status: status,
+	}}, nil
 }
 
 // register registers a service. Until its first update it is critical, unless the request
@@ -192,142 +163,110 @@ func (a *agents) register(r *http.Request, c Caller, _ query) (any, uint64, erro
 	if err != nil {
 		return nil, 0, err
 	}
-	leave, err := a.turn(r.Context(), c, e.ID)
+	turn, err := a.turn(r.Context(), c, e.ID)
 	if err != nil {
 		return nil, 0, err
 	}
-	defer leave()
-	if other, has := a.first(c, func(x *entry) bool { return x.ID != e.ID && x.checkID() == e.checkID() }); has {
-		return nil, 0, wire.Errorf(wire.CodeBadRequest, "service %.128q of this agent has the check ID %.128q: give the check another one", other.ID, e.checkID())
-	}
-	old, kept := a.first(c, func(x *entry) bool { return x.ID == e.ID })
-	before := []Instance{old.Instance}
-	switch {
-	case !kept:
-		before, _, err = a.lists.instances(r.Context(), c, e.Service, query{})
-	case !time.Now().Before(old.until):
-		before = nil
-	}
-	if err != nil {
-		return nil, 0, err
-	}
-	for _, x := range before {
-		if x.ID == e.ID && (kept || x.Host == e.Host && x.Port == e.Port) {
-			e.Status, e.Output, e.Maintenance = x.Status, x.Output, x.Maintenance
+	defer turn.Leave()
+	old, before := "", []Instance{}
+	for _, x := range a.all(c) {
+		switch {
+		case x.ID == e.ID:
+			if old = x.Service; time.Now().Before(x.until) {
+				before = append(before, x.Instance)
+			}
+		case x.checkID() == e.checkID():
+			return nil, 0, wire.Errorf(wire.CodeBadRequest, "service %.128q of this agent has the check ID %.128q: give the check another one", x.ID, e.checkID())
 		}
 	}
-	if err := a.put(r.Context(), c, e); err != nil || !kept || old.Service == e.Service {
+	if old == "" {
+		if before, err = a.lists.same(r.Context(), c, e.Instance); err != nil {
+			return nil, 0, err
+		}
+	}
+	for _, x := range before {
+		e.Status, e.Output, e.Maintenance = x.Status, x.Output, x.Maintenance
+	}
+	if err := a.put(r.Context(), c, e); err != nil || old == "" || old == e.Service {
 		return nil, 0, err
 	}
-	return nil, 0, a.Cluster.Deregister(r.Context(), c, old.Service, old.registrationID())
+	return nil, 0, a.Cluster.Deregister(r.Context(), c, old, e.registrationID())
 }
 
-// put registers the service of an entry, and keeps the entry if it is the newest.
+// put registers the service of an entry, or renews it, and keeps the entry.
 func (a *agents) put(ctx context.Context, c Caller, e *entry) (err error) {
-	e.caller, e.bytes = c, 1024+2*len(e.Value())
-	if a.bytes(c)+e.bytes > agentBytes {
-		return wire.Errorf(wire.CodeLimitReached, "the services of this agent take too much memory")
-	}
-	if e.version, err = a.Cluster.Register(ctx, c, e.Service, e.registrationID(), e.Value(), min(e.ttl, a.Lease)); err != nil {
+	value := e.Value()
+	e.caller, e.bytes = c, 1024+2*len(value)
+	if e.version, err = a.Cluster.Register(ctx, c, e.Service, e.registrationID(), value, min(e.ttl, a.Lease)); err != nil {
 		return err
 	}
+	e.until = time.Now().Add(e.ttl)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	all := a.of[c.agent()]
-	if all == nil {
-		all = map[string]*entry{}
-		a.of[c.agent()] = all
+	if a.of[c.agent()] == nil {
+		a.of[c.agent()] = map[string]*entry{}
 	}
-	if old := all[e.ID]; old == nil || old.version <= e.version || old.Service != e.Service {
-		all[e.ID] = e
-	}
-	all[e.ID].renew()
+	a.of[c.agent()][e.ID] = e
 	return nil
-}
-
-// renew begins the time to live. mu is held.
-func (e *entry) renew() {
-	e.renewed = time.Now()
-	e.until = e.renewed.Add(e.ttl)
-}
-
-// bytes returns what the services of an agent take, about.
-func (a *agents) bytes(c Caller) (sum int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, e := range a.of[c.agent()] {
-		sum += e.bytes
-	}
-	return sum
 }
 
 // registrationID is unique among all that the identity registers under the service.
 func (e *entry) registrationID() string { return "consul/" + e.caller.host() + "/" + e.ID }
 
-// all returns copies of the services of an agent, by id.
-func (a *agents) all(c Caller) (out []entry) {
+// all returns the services of an agent.
+func (a *agents) all(c Caller) []*entry {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, id := range slices.Sorted(maps.Keys(a.of[c.agent()])) {
-		out = append(out, *a.of[c.agent()][id])
-	}
-	return out
+	return slices.Collect(maps.Values(a.of[c.agent()]))
 }
 
-// first returns a copy of a service of an agent that is what is sought.
-func (a *agents) first(c Caller, is func(*entry) bool) (e entry, ok bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, e := range a.of[c.agent()] {
-		if is(e) {
-			return *e, true
-		}
-	}
-	return e, false
-}
-
-// acting returns a copy of the service of an agent that has the id in the path, or the check
-// with it, once it is the turn of an act on it, which ends with leave.
-func (a *agents) acting(r *http.Request, c Caller, what string, idOf func(*entry) string) (e entry, leave func(), err error) {
-	id, err := segment(r, "id")
+// act calls do with a copy of the service of an agent that has the id in the path, or whose
+// check has it, once it is its turn.
+func (a *agents) act(r *http.Request, c Caller, what string, idOf func(*entry) string, do func(entry) error) error {
+	id, err := serve.Segment(r, "id")
 	if err != nil {
-		return e, nil, err
+		return err
 	}
-	is := func(x *entry) bool { return idOf(x) == id }
-	e, found := a.first(c, is)
-	if found {
-		if leave, err = a.turn(r.Context(), c, e.ID); err != nil {
-			return e, nil, err
+	find := func() *entry {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		all := a.of[c.agent()]
+		if e := all[strings.TrimPrefix(id, "service:")]; e != nil && idOf(e) == id { // the usual case, among thousands
+			return e
 		}
-		if e, found = a.first(c, is); found {
-			return e, leave, nil
+		for _, e := range all {
+			if idOf(e) == id {
+				return e
+			}
 		}
-		leave()
+		return nil
 	}
-	return e, nil, wire.Errorf(wire.CodeNotFound, "Unknown %s ID %.128q. Ensure that the %s ID is passed, not the %s name. This session has no such %s of this token and address: register it here", what, id, what, what, what)
+	if e := find(); e != nil {
+		turn, err := a.turn(r.Context(), c, e.ID)
+		if err != nil {
+			return err
+		}
+		defer turn.Leave()
+		if e = find(); e != nil {
+			return do(*e)
+		}
+	}
+	return wire.Errorf(wire.CodeNotFound, "Unknown %s ID %.128q. Ensure that the %s ID is passed, not the %s name. This session has no such %s of this token and address: register it here", what, id, what, what, what)
 }
 
-// cut returns as much of an output as is kept.
-func cut(output string) string {
-	return strings.ToValidUTF8(output[:min(len(output), outputMost)], "")
+func (a *agents) deregister(r *http.Request, c Caller, _ query) (any, uint64, error) {
+	return nil, 0, a.act(r, c, "service", serviceID, func(e entry) error {
+		if err := a.Cluster.Deregister(r.Context(), c, e.Service, e.registrationID()); err != nil {
+			return err
+		}
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.of[c.agent()], e.ID)
+		return nil
+	})
 }
 
 func serviceID(e *entry) string { return e.ID }
-
-func (a *agents) deregister(r *http.Request, c Caller, _ query) (any, uint64, error) {
-	e, leave, err := a.acting(r, c, "service", serviceID)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer leave()
-	if err = a.Cluster.Deregister(r.Context(), c, e.Service, e.registrationID()); err != nil {
-		return nil, 0, err
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.of[c.agent()], e.ID)
-	return nil, 0, nil
-}
 
 // check updates the check in the path: .../pass/ID?note=, warn, fail, or update/ID with
 // a body.
@@ -343,55 +282,36 @@ func (a *agents) check(r *http.Request, c Caller, _ query) (any, uint64, error) 
 	if err != nil {
 		return nil, 0, err
 	}
-	e, leave, err := a.acting(r, c, "check", func(e *entry) string { return e.checkID() })
-	if err != nil {
-		return nil, 0, err
-	}
-	defer leave()
-	if status == e.Status { // another output alone makes no version
-		return nil, 0, a.renew(r.Context(), c, &e)
-	}
-	if e.Status, e.Output = status, cut(in.Output); status == passing {
-		e.Output = ""
-	}
-	return nil, 0, a.put(r.Context(), c, &e)
+	return nil, 0, a.act(r, c, "check", func(e *entry) string { return e.checkID() }, func(e entry) error {
+		if status != e.Status { // another output alone makes no version
+			e.Status, e.Output = status, cut(in.Output)
+		}
+		if status == passing {
+			e.Output = ""
+		}
+		return a.put(r.Context(), c, &e)
+	})
 }
 
-// renew renews the lease of a service, and registers it again if that has ended, or if
-// it was registered at another session meanwhile.
-func (a *agents) renew(ctx context.Context, c Caller, e *entry) error {
-	err := a.Cluster.Renew(ctx, c, e.Service, e.registrationID(), e.version)
-	switch wire.CodeOf(err) {
-	case wire.CodeNotFound, wire.CodeConflict:
-		return a.put(ctx, c, e)
-	}
-	if err != nil {
-		return err
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if kept := a.of[c.agent()][e.ID]; kept != nil {
-		kept.renew()
-	}
-	return nil
+// cut returns as much of an output as is kept.
+func cut(output string) string {
+	return strings.ToValidUTF8(output[:min(len(output), outputMost)], "")
 }
 
 // maintain begins or ends the maintenance of a service.
 func (a *agents) maintain(r *http.Request, c Caller, _ query) (any, uint64, error) {
-	q := r.URL.Query()
-	enable := q.Get("enable")
-	if enable != "true" && enable != "false" {
+	enable, reason := r.URL.Query().Get("enable"), ""
+	switch enable {
+	case "true":
+		reason = cmp.Or(cut(r.URL.Query().Get("reason")), "Maintenance mode is enabled for this service, but no reason was provided. This is a default message.")
+	case "false":
+	default:
 		return nil, 0, wire.Errorf(wire.CodeBadRequest, "enable %.20q: want true or false", enable)
 	}
-	e, leave, err := a.acting(r, c, "service", serviceID)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer leave()
-	if e.Maintenance = ""; enable == "true" {
-		e.Maintenance = cmp.Or(cut(q.Get("reason")), "Maintenance mode is enabled for this service, but no reason was provided. This is a default message.")
-	}
-	return nil, 0, a.put(r.Context(), c, &e)
+	return nil, 0, a.act(r, c, "service", serviceID, func(e entry) error {
+		e.Maintenance = reason
+		return a.put(r.Context(), c, &e)
+	})
 }
 
 func (a *agents) getServices(_ *http.Request, c Caller, _ query) (any, uint64, error) {
@@ -405,10 +325,11 @@ func (a *agents) getServices(_ *http.Request, c Caller, _ query) (any, uint64, e
 func (a *agents) getChecks(_ *http.Request, c Caller, _ query) (any, uint64, error) {
 	out := object{}
 	for _, e := range a.all(c) {
+		in := e.Instance
 		if !time.Now().Before(e.until) {
-			e.Status, e.Output = critical, "TTL expired"
+			in.Status, in.Output = critical, "TTL expired"
 		}
-		for _, check := range e.checks(uint64(e.version)) {
+		for _, check := range in.checks(uint64(e.version)) {
 			out[check["CheckID"].(string)] = check
 		}
 	}
@@ -418,46 +339,31 @@ func (a *agents) getChecks(_ *http.Request, c Caller, _ query) (any, uint64, err
 // run prolongs the leases of services whose time to live is longer than a lease, so that
 // they end with it, and forgets those that have lapsed for long.
 func (a *agents) run(ctx context.Context) {
-	tick := time.NewTicker(keepRound)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-tick.C:
-			for _, e := range a.due(now) {
-				if a.Cluster.Prolong(e.caller, e.Service, e.registrationID(), e.version) {
-					a.prolonged(e, now)
-				}
-			}
+	for sleep.For(ctx, a.Lease/renewals) == nil {
+		for _, e := range a.due(time.Now()) {
+			a.Cluster.Prolong(e.caller, e.Service, e.registrationID(), e.version, e.until)
 		}
 	}
 }
 
-// prolonged records that the lease of a service was renewed.
-func (a *agents) prolonged(e entry, now time.Time) {
+// due forgets what is to be forgotten, and returns the services whose leases are to be
+// prolonged.
+func (a *agents) due(now time.Time) (out []*entry) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if kept := a.of[e.caller.agent()][e.ID]; kept != nil && kept.version == e.version && kept.renewed.Before(now) {
-		kept.renewed = now
-	}
-}
-
-// due returns copies of the services whose lease is to be prolonged.
-func (a *agents) due(now time.Time) (out []entry) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	lapsed := 0
 	for of, all := range a.of {
-		for id, e := range all {
+		maps.DeleteFunc(all, func(_ string, e *entry) bool {
 			left := e.until.Sub(now)
-			ends := e.renewed.Add(a.Lease).Before(e.until) // the lease, before the time to live
-			switch {
-			case left < -e.forget:
-				delete(all, id)
-			case left > 0 && ends && (left <= a.Lease || now.Sub(e.renewed) >= a.Lease/renewals):
-				out = append(out, *e)
+			if left > 0 {
+				if e.ttl > a.Lease {
+					out = append(out, e)
+				}
+				return false
 			}
-		}
+			lapsed += e.bytes
+			return left < -e.forget || lapsed > lapsedMost
+		})
 		if len(all) == 0 {
 			delete(a.of, of)
 		}

@@ -2,6 +2,7 @@ package consul
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,13 +15,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	_ "conclave/internal/bubble"
+	"conclave/wire/serve"
 )
 
 // slowCluster holds one value, and takes a second for each withdrawal.
 type slowCluster struct {
 	Cluster
 	version int64
-	value   string // "": withdrawn
+	value   string   // "": withdrawn
+	others  []string // that others have registered
 }
 
 func (c *slowCluster) Register(_ context.Context, _ Caller, _, _, value string, _ time.Duration) (int64, error) {
@@ -28,8 +31,6 @@ func (c *slowCluster) Register(_ context.Context, _ Caller, _, _, value string, 
 	c.value = value
 	return c.version, nil
 }
-
-func (c *slowCluster) Renew(context.Context, Caller, string, string, int64) error { return nil }
 
 func (c *slowCluster) Deregister(context.Context, Caller, string, string) error {
 	c.value = ""
@@ -42,26 +43,46 @@ func (c *slowCluster) Next(ctx context.Context, _ Caller, _ string, have List) (
 		<-ctx.Done()
 		return have, ctx.Err()
 	}
-	return List{Version: 1}, nil
+	return List{Version: 1, Values: c.others}, nil
 }
+
+func newServer(cluster Cluster) *Server {
+	return New(Config{Cluster: cluster, Lease: 10 * time.Second, Now: time.Now, Answering: func(answer func(http.ResponseWriter, *http.Request) error) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if err := answer(w, r); err != nil {
+				serve.WriteError(w, err)
+			}
+		})
+	}})
+}
+
+// putting returns a function that sends a PUT request from an address to a server.
+func putting(t *testing.T, s *Server) func(from, path, body string) int {
+	router := mux.NewRouter()
+	s.Add(router)
+	return func(from, path, body string) int {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, path, strings.NewReader(body))
+		r.RemoteAddr = from
+		router.ServeHTTP(w, r)
+		return w.Code
+	}
+}
+
+const registerPath = "/v1/agent/service/register"
 
 // An update that arrives while its service is deregistered does not bring it back, and one
 // beside a maintenance does not end that.
 func TestAgents_ActsOnOneServiceFollowOneAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cluster, router := &slowCluster{}, mux.NewRouter()
-		New(Config{Cluster: cluster, Lease: 10 * time.Second, Now: time.Now}).Add(router)
-		put := func(path, body string) int {
-			w := httptest.NewRecorder()
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, path, strings.NewReader(body))
-			router.ServeHTTP(w, r)
-			return w.Code
-		}
-		require.Equal(t, http.StatusOK, put("/v1/agent/service/register", `{"Name": "web", "Address": "10.0.0.1", "Port": 80, "Check": {"TTL": "9s"}}`))
+		cluster := &slowCluster{}
+		send := putting(t, newServer(cluster))
+		put := func(path, body string) int { return send("10.0.0.1:1", path, body) }
+		require.Equal(t, http.StatusOK, put(registerPath, `{"Name": "web", "Address": "10.0.0.1", "Port": 80, "Check": {"TTL": "9s"}}`))
 		require.Equal(t, http.StatusOK, put("/v1/agent/service/maintenance/web?enable=true&reason=disk", ""))
 		require.Equal(t, http.StatusOK, put("/v1/agent/check/pass/service:web", ""))
 		require.Contains(t, cluster.value, "disk")
-		require.Equal(t, http.StatusBadRequest, put("/v1/agent/service/register", `{"Name": "b", "Check": {"TTL": "9s", "CheckID": "service:web"}}`))
+		require.Equal(t, http.StatusBadRequest, put(registerPath, `{"Name": "b", "Check": {"TTL": "9s", "CheckID": "service:web"}}`))
 
 		ended := make(chan int, 1)
 		go func() { ended <- put("/v1/agent/service/deregister/web", "") }()
@@ -70,6 +91,83 @@ func TestAgents_ActsOnOneServiceFollowOneAnother(t *testing.T) {
 		assert.Equal(t, http.StatusOK, <-ended)
 		assert.Empty(t, cluster.value)
 	})
+}
+
+// What has lapsed is kept for programs that are late, but not of any number of agents.
+func TestAgents_LapsedServicesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(&slowCluster{})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go s.Run(ctx)
+		put := putting(t, s)
+		more := strings.Repeat("x", 50_000)
+		const many = 1000
+		for i := range many {
+			body := fmt.Sprintf(`{"Name": "web", "Port": 80, "Meta": {"more": %q}, "Check": {"TTL": "1s"}}`, more)
+			require.Equal(t, http.StatusOK, put(fmt.Sprintf("10.0.%d.%d:1", i/256, i%256), registerPath, body))
+		}
+		time.Sleep(5 * time.Second)
+		kept, bytes := 0, 0
+		s.agents.mu.Lock()
+		defer s.agents.mu.Unlock()
+		for _, all := range s.agents.of {
+			for _, e := range all {
+				kept, bytes = kept+1, bytes+len(e.Meta["more"])
+			}
+		}
+		assert.Less(t, bytes, 40<<20)
+		assert.Greater(t, kept, many/10)
+	})
+}
+
+// Each of thousands that register under one name looks whether it was there before; what
+// the others have is not parsed for that.
+func TestAgents_RegistrationParsesNoOthers(t *testing.T) {
+	cluster := &slowCluster{others: []string{`10.0.0.1:80 {"id":"web","tags":["v1"],"meta":{"zone":"a"}}`}}
+	for i := range 10_000 {
+		cluster.others = append(cluster.others, fmt.Sprintf(`10.1.%d.%d:80 {"id":"web","tags":["v1"],"meta":{"zone":"a"}}`, i/256, i%256))
+	}
+	s := newServer(cluster)
+	put := putting(t, s)
+	from := 0
+	assert.Less(t, testing.AllocsPerRun(10, func() {
+		from++ // another agent
+		require.Equal(t, http.StatusOK, put(fmt.Sprintf("10.2.0.%d:1", from), registerPath, `{"Name": "web", "Address": "10.0.0.1", "Port": 80, "Check": {"TTL": "9s"}}`))
+	}), 1000.0)
+	in, _ := Parse("web", cluster.value)
+	assert.Equal(t, passing, in.Status, "as it was")
+}
+
+// Behind a proxy an agent has thousands of services; an update of one looks at no other.
+func TestAgents_UpdateLooksAtNoOthers(t *testing.T) {
+	put := putting(t, newServer(&slowCluster{}))
+	for i := range 2000 {
+		body := fmt.Sprintf(`{"ID": "web-%d", "Name": "web", "Port": 80, "Check": {"TTL": "9s"}}`, i)
+		require.Equal(t, http.StatusOK, put("10.0.0.1:1", registerPath, body))
+	}
+	assert.Less(t, testing.AllocsPerRun(10, func() {
+		require.Equal(t, http.StatusOK, put("10.0.0.1:1", "/v1/agent/check/pass/service:web-77", ""))
+	}), 500.0)
+}
+
+// What is remembered of lists is bounded, however long their names are and however many
+// publishers they have, and a list that changes all the time costs no other one its place.
+func TestLists_RememberedBytesAreCounted(t *testing.T) {
+	l := New(Config{}).lists
+	l.remember("first", List{Version: 1})
+	large := List{Values: []string{strings.Repeat("x", 1<<20)}}
+	for i := range 100 {
+		large.Version = int64(i + 1)
+		l.remember("large", large)
+	}
+	_, known := l.recall("first")
+	assert.True(t, known)
+	publishers := make([]uint32, 1000)
+	for i := range 40_000 {
+		l.remember(fmt.Sprintf("%0200d", i), List{Version: 1, Publishers: publishers})
+		require.LessOrEqual(t, len(l.known)*(200+4*len(publishers)), knownMost)
+	}
 }
 
 func TestParseAll_ShowsEachInstanceOnce(t *testing.T) {

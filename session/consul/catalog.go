@@ -6,13 +6,14 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/singleflight"
 
 	"conclave/internal/sleep"
 	"conclave/wire"
+	"conclave/wire/serve"
 )
 
 // catalog is all services with their instances, as they were read last. It is read for
@@ -20,9 +21,7 @@ import (
 type catalog struct {
 	Config
 	reading singleflight.Group
-
-	mu  sync.Mutex // guards now
-	now snapshot
+	last    atomic.Pointer[snapshot] // read
 }
 
 // snapshot is the catalog as it was read. It does not change.
@@ -44,48 +43,43 @@ const (
 
 // get returns the catalog as it is now, or, if the query has its index, after its next
 // change or the wait.
-func (c *catalog) get(ctx context.Context, q query) (now snapshot, err error) {
+func (c *catalog) get(ctx context.Context, q query) (now *snapshot, err error) {
 	limited, cancel := context.WithTimeout(ctx, q.jittered())
 	defer cancel()
-	for age := time.Duration(0); ; {
+	now = &snapshot{}
+	for age := time.Duration(0); sleep.For(limited, age) == nil; age = max(catalogPause, catalogShare*now.took) {
 		if now, err = c.read(ctx, age); err != nil || now.index != q.index {
 			return now, err
 		}
-		if age = max(catalogPause, catalogShare*now.took); sleep.For(limited, age) != nil {
-			return now, ctx.Err()
-		}
 	}
+	return now, ctx.Err()
 }
 
 // read returns the catalog as it is, or was within an age. Requests share a reading.
-func (c *catalog) read(ctx context.Context, age time.Duration) (snapshot, error) {
-	c.mu.Lock()
-	now := c.now
-	c.mu.Unlock()
-	if time.Since(now.begun) < age {
-		return now, nil
+func (c *catalog) read(ctx context.Context, age time.Duration) (*snapshot, error) {
+	if last := c.last.Load(); time.Since(last.begun) < age {
+		return last, nil
 	}
 	out, err, _ := c.reading.Do("", func() (any, error) {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), readWait) // it is not of this request alone
 		defer cancel()
 		next, err := c.pages(limited)
 		if err != nil {
-			return snapshot{}, err
+			return next, err
 		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if next.index = c.now.index; next.index == 0 || next.hash != c.now.hash {
+		last := c.last.Load()
+		if next.index = last.index; next.index == 0 || next.hash != last.hash {
 			next.index = max(next.index+1, uint64(c.Now().UnixMicro()))
 		}
-		c.now = next
+		c.last.Store(next)
 		return next, nil
 	})
-	return out.(snapshot), err
+	return out.(*snapshot), err
 }
 
 // pages reads all pages. Any change of a list changes the hash.
-func (c *catalog) pages(ctx context.Context) (out snapshot, err error) {
-	out.begun = time.Now()
+func (c *catalog) pages(ctx context.Context) (out *snapshot, err error) {
+	out = &snapshot{begun: time.Now()}
 	sum, bytes := fnv.New64a(), 0
 	for next := ""; ; {
 		var page []Row
@@ -94,10 +88,9 @@ func (c *catalog) pages(ctx context.Context) (out snapshot, err error) {
 		}
 		for _, row := range page {
 			out.instances = append(out.instances, parseAll(row.Service, row.Values)...)
-			for _, v := range row.Values {
-				bytes += len(v)
-			}
-			_, _ = sum.Write([]byte(strings.Join(append([]string{row.Service}, row.Values...), "\x00") + "\x01"))
+			text := strings.Join(append([]string{row.Service}, row.Values...), "\x00") + "\x01"
+			_, _ = sum.Write([]byte(text))
+			bytes += len(text)
 		}
 		switch {
 		case len(out.instances) > catalogMost || bytes > catalogBytes:
@@ -135,7 +128,7 @@ func (c *catalog) getNodes(r *http.Request, _ Caller, q query) (any, uint64, err
 }
 
 func (c *catalog) getState(r *http.Request, _ Caller, q query) (any, uint64, error) {
-	state, err := segment(r, "state")
+	state, err := serve.Segment(r, "state")
 	if err == nil && state != "any" {
 		state, err = statusOf(state)
 	}

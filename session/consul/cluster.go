@@ -3,10 +3,7 @@ package consul
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"time"
-
-	"github.com/gorilla/mux"
 
 	"conclave"
 	"conclave/wire"
@@ -17,16 +14,12 @@ import (
 // Cluster is what a session gives. All services are those of the default instance and
 // group.
 type Cluster interface {
-	// Register registers a value of a service, or changes it, for ttl, which is at most
-	// Config.Lease. The version rises with each change.
+	// Register registers a value of a service, changes it, or renews the same one, for ttl,
+	// which is at most Config.Lease. The version rises with each change.
 	Register(ctx context.Context, c Caller, service, id, value string, ttl time.Duration) (version int64, err error)
-	// Renew renews a registration whose client has sent a request. Its code is not_found
-	// if this session does not have that version any longer, and conflict if data has
-	// another one.
-	Renew(ctx context.Context, c Caller, service, id string, version int64) error
-	// Prolong renews a registration whose client has sent nothing, unless this session may
-	// be the one that receives nothing, and reports whether it has.
-	Prolong(c Caller, service, id string, version int64) bool
+	// Prolong renews a registration whose client has sent nothing, but not beyond until,
+	// unless this session may be the one that receives nothing.
+	Prolong(c Caller, service, id string, version int64, until time.Time)
 	Deregister(ctx context.Context, c Caller, service, id string) error
 	// Next returns a list of a service that is another one than the caller has, once there
 	// is one. Its code is bad_request if this cluster cannot have had that list.
@@ -49,14 +42,6 @@ type List struct {
 // index returns the index of a list, which is never 0.
 func (l List) index() uint64 { return uint64(max(1, l.Version)) }
 
-func (l List) bytes() int {
-	n := 100
-	for _, v := range l.Values {
-		n += 16 + len(v)
-	}
-	return n
-}
-
 // Row is a service in the list of all.
 type Row struct {
 	Service string
@@ -73,6 +58,9 @@ type Caller struct {
 // host returns the host of the caller. Its port means nothing.
 func (c Caller) host() string { return serve.HostOf(c.Address) }
 
+// agent names what is an agent for Consul: all that has one identity and comes from one host.
+func (c Caller) agent() string { return c.Identity + "\x00" + c.host() }
+
 // Config configures a Server.
 type Config struct {
 	Cluster    Cluster
@@ -84,16 +72,8 @@ type Config struct {
 	Version    string
 	Lease      time.Duration // the longest for which a session keeps a registration of a silent client
 	Now        func() time.Time
-	Large      *admit.Budget // bytes of large answers that are being sent, by host
-}
-
-// segment returns a part of the path as it was before it was escaped.
-func segment(r *http.Request, name string) (string, error) {
-	text, err := url.PathUnescape(mux.Vars(r)[name])
-	if err != nil {
-		return "", wire.Errorf(wire.CodeBadRequest, "%s in the path: %v", name, err)
-	}
-	return text, nil
+	Large      *admit.Budget                                                     // bytes of large answers that are being sent, by host
+	Answering  func(func(http.ResponseWriter, *http.Request) error) http.Handler // answers the errors, too
 }
 
 // checkName returns why a text is no name of a service, or nil.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"conclave/wire/admit"
+	"conclave/wire/serve"
 )
 
 // DNS answers A, AAAA and SRV for services, as Consul does (docs/consul.md). miekg/dns
@@ -84,7 +85,7 @@ func (c timelyConn) Write(text []byte) (int, error) {
 // ServeDNS implements dns.Handler.
 func (d *DNS) ServeDNS(w dns.ResponseWriter, q *dns.Msg) {
 	out := new(dns.Msg).SetReply(q)
-	c := Caller{Address: w.RemoteAddr().String(), Name: "dns"}
+	c := Caller{Address: "dns/" + serve.HostOf(w.RemoteAddr().String()), Name: "dns"} // which may be forged: it delays no other clients of that host
 	if out.Rcode = dns.RcodeServerFailure; d.places.Try(c.host(), 1) {
 		defer d.places.Release(c.host(), 1)
 		ctx, cancel := context.WithTimeout(context.Background(), dnsWait)

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"conclave/wire"
+	"conclave/wire/serve"
 )
 
 // lists reads services. It remembers the last list of each that it has answered, which
@@ -18,11 +21,11 @@ type lists struct {
 
 	mu    sync.Mutex // guards the rest
 	known map[string]List
-	bytes int // of what was put into known, about
+	bytes int // of known, about
 }
 
-// knownMost bounds what is remembered, and what that has replaced. Beyond it all is
-// forgotten: then reads start from nothing, once.
+// knownMost bounds what is remembered. Beyond it all is forgotten: then reads start from
+// nothing, once.
 const knownMost = 64 << 20
 
 // get returns the list of a service: at once, or, if the query has the index of the list
@@ -61,11 +64,9 @@ func (l *lists) next(ctx context.Context, c Caller, service string, have List, w
 		l.remember(service, newer)
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 		return have, true, nil
-	case wire.CodeOf(err) == wire.CodeBadRequest: // the cluster has lost all data, and its versions
-		l.forget(service)
-		if have.Version > 0 {
-			return l.next(ctx, c, service, List{}, wait)
-		}
+	case wire.CodeOf(err) == wire.CodeBadRequest && have.Version > 0: // the cluster has lost all data, and its versions
+		l.forget()
+		return l.next(ctx, c, service, List{}, wait)
 	}
 	return newer, false, err
 }
@@ -80,20 +81,34 @@ func (l *lists) recall(service string) (List, bool) {
 func (l *lists) remember(service string, list List) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if list.Version < l.known[service].Version {
+	old, known := l.known[service]
+	if list.Version < old.Version {
 		return
 	}
-	if l.bytes += list.bytes(); l.bytes > knownMost {
+	if known {
+		l.bytes -= old.bytes(service)
+	}
+	if l.bytes += list.bytes(service); l.bytes > knownMost {
 		clear(l.known)
-		l.bytes = list.bytes()
+		l.bytes = list.bytes(service)
 	}
 	l.known[service] = list
 }
 
-func (l *lists) forget(service string) {
+// bytes returns what a list takes under the name of its service, about.
+func (l List) bytes(service string) int {
+	n := 200 + len(service) + 4*len(l.Publishers)
+	for _, v := range l.Values {
+		n += 16 + len(v)
+	}
+	return n
+}
+
+func (l *lists) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.known, service)
+	clear(l.known)
+	l.bytes = 0
 }
 
 // instances returns the instances of a service that a query selects, and the index.
@@ -110,10 +125,23 @@ func (l *lists) instances(ctx context.Context, c Caller, service string, q query
 	return out, list.index(), err
 }
 
+// same returns an instance as it is registered already, if it is. What is at other
+// addresses is not parsed: there may be thousands, each of which asks this.
+func (l *lists) same(ctx context.Context, c Caller, in Instance) ([]Instance, error) {
+	list, err := l.get(ctx, c, in.Service, query{})
+	address, here := in.address(), []string{}
+	for _, v := range list.Values {
+		if strings.Contains(v, address) {
+			here = append(here, v)
+		}
+	}
+	return slices.DeleteFunc(parseAll(in.Service, here), func(x Instance) bool { return x.ID != in.ID || x.address() != address }), err
+}
+
 // list returns a handler that shows each instance of a service as show does.
 func (l *lists) list(show func(in Instance, dataCenter string, index uint64) object) handler {
 	return func(r *http.Request, c Caller, q query) (any, uint64, error) {
-		name, err := segment(r, "name")
+		name, err := serve.Segment(r, "name")
 		if err != nil {
 			return nil, 0, err
 		}

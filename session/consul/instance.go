@@ -95,7 +95,7 @@ func Parse(service, value string) (in Instance, ok bool) {
 
 // Value returns the value of an instance.
 func (in Instance) Value() string {
-	out, more := net.JoinHostPort(in.Host, strconv.Itoa(in.Port)), in
+	out, more := in.address(), in
 	if more.ID == defaultID(in.Service, in.Host, in.Port) {
 		more.ID = ""
 	}
@@ -111,6 +111,9 @@ func (in Instance) Value() string {
 	}
 	return out
 }
+
+// address returns the address that begins the value.
+func (in Instance) address() string { return net.JoinHostPort(in.Host, strconv.Itoa(in.Port)) }
 
 // parseAll returns the instances among the values of a service, each once: of several
 // values for one, which several clients have registered, the first of the best health.

@@ -48,22 +48,22 @@ func queryOf(r *http.Request, dataCenter string) (q query, err error) {
 			return q, wire.Errorf(wire.CodeBadRequest, "the parameter %q is not supported: leave it out, and choose among what is answered", name)
 		}
 	}
-	if dc := v.Get("dc"); dc != "" && !strings.EqualFold(dc, dataCenter) {
+	index, indexErr := strconv.ParseUint(cmp.Or(v.Get("index"), "0"), 10, 64)
+	wait, waitErr := time.ParseDuration(cmp.Or(v.Get("wait"), "0s"))
+	only, onlyErr := strconv.ParseBool(cmp.Or(v.Get("passing"), strconv.FormatBool(v.Has("passing"))))
+	switch dc := v.Get("dc"); {
+	case dc != "" && !strings.EqualFold(dc, dataCenter):
 		return q, wire.Errorf(wire.CodeBadRequest, "no path to datacenter %.64q: this cluster is %q", dc, dataCenter)
-	}
-	if q.index, err = strconv.ParseUint(cmp.Or(v.Get("index"), "0"), 10, 64); err != nil {
+	case indexErr != nil:
 		return q, wire.Errorf(wire.CodeBadRequest, "invalid index %.20q: want the X-Consul-Index of an answer", v.Get("index"))
-	}
-	if q.wait, err = time.ParseDuration(cmp.Or(v.Get("wait"), "0s")); err != nil || q.wait < 0 {
+	case waitErr != nil || wait < 0:
 		return q, wire.Errorf(wire.CodeBadRequest, "invalid wait time %.20q: want a duration, such as 30s", v.Get("wait"))
-	}
-	q.wait = min(cmp.Or(q.wait, waitDefault), waitMost)
-	switch only, err := strconv.ParseBool(cmp.Or(v.Get("passing"), strconv.FormatBool(v.Has("passing")))); {
-	case err != nil:
+	case onlyErr != nil:
 		return q, wire.Errorf(wire.CodeBadRequest, "invalid value %.20q of passing: want true or false", v.Get("passing"))
 	case only:
 		q.without = []string{warning, critical}
 	}
+	q.index, q.wait = index, min(cmp.Or(wait, waitDefault), waitMost)
 	q.tags = slices.DeleteFunc(v["tag"], func(tag string) bool { return tag == "" })
 	return q, nil
 }

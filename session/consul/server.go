@@ -15,7 +15,6 @@ import (
 	"conclave/wire"
 	"conclave/wire/admit"
 	"conclave/wire/rights"
-	"conclave/wire/serve"
 )
 
 // Server answers the requests.
@@ -28,8 +27,9 @@ type Server struct {
 
 // New returns a server that answers once Run runs.
 func New(c Config) *Server {
-	l := &lists{Config: c, known: map[string]List{}}
-	return &Server{Config: c, agents: newAgents(c, l), lists: l, catalog: &catalog{Config: c}}
+	l, all := &lists{Config: c, known: map[string]List{}}, &catalog{Config: c}
+	all.last.Store(&snapshot{})
+	return &Server{c, &agents{Config: c, lists: l, turns: admit.New(0, 1), of: map[string]map[string]*entry{}}, l, all}
 }
 
 // DNS returns a handler of questions. Anyone who can send one may read.
@@ -62,8 +62,8 @@ func (s *Server) Add(r *mux.Router) {
 		method, path, _ := strings.Cut(route, " ")
 		r.Handle(path, s.answering(answer)).Methods(method)
 	}
-	r.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		writeError(w, wire.Errorf(wire.CodeNotFound, "%.128s is not in the part of Consul's API that Conclave has: docs/consul.md lists it", r.URL.Path))
+	r.NotFoundHandler = s.Answering(func(_ http.ResponseWriter, r *http.Request) error {
+		return wire.Errorf(wire.CodeNotFound, "%.128s is not in the part of Consul's API that Conclave has: docs/consul.md lists it", r.URL.Path)
 	})
 }
 
@@ -84,8 +84,11 @@ type forbidding struct{ http.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter.
 func (w forbidding) WriteHeader(status int) {
-	if status == http.StatusUnauthorized {
+	switch status {
+	case http.StatusUnauthorized:
 		status = http.StatusForbidden
+	case http.StatusServiceUnavailable:
+		w.Header().Set("Connection", "close") // another session may be behind the same name
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
@@ -105,32 +108,27 @@ type handler func(*http.Request, Caller, query) (body any, index uint64, err err
 
 // answering sends what answer returns.
 func (s *Server) answering(answer handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var body any
-		var index uint64
+	return s.Answering(func(w http.ResponseWriter, r *http.Request) error {
 		identity, _ := rights.Of(r.Context())
 		c := Caller{Identity: identity.Name, Address: r.RemoteAddr, Name: r.UserAgent()}
 		q, err := queryOf(r, s.DataCenter)
-		if err == nil {
-			body, index, err = answer(r, c, q)
+		if err != nil {
+			return err
+		}
+		body, index, err := answer(r, c, q)
+		if err != nil {
+			return err
 		}
 		var text []byte
-		if err == nil && body != nil {
-			text, err = json.Marshal(body)
-		}
-		if err != nil {
-			if wire.CodeOf(err) == "" && r.Context().Err() != nil {
-				if err = context.Cause(r.Context()); wire.CodeOf(err) == "" { // otherwise the token was revoked
-					err = wire.Errorf(wire.CodeUnavailable, "this session ends") // or the client has disconnected
-				}
+		if body != nil {
+			if text, err = json.Marshal(body); err != nil {
+				return err
 			}
-			writeError(w, err)
-			return
 		}
 		if len(text) > largeAnswer {
 			turn, err := s.Large.Wait(r.Context(), c.host(), len(text))
 			if err != nil {
-				return
+				return err
 			}
 			defer turn.Leave()
 		}
@@ -142,15 +140,8 @@ func (s *Server) answering(answer handler) http.Handler {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(text) // an error means that the client has disconnected
+		return nil
 	})
-}
-
-func writeError(w http.ResponseWriter, err error) {
-	if wire.CodeOf(err) == wire.CodeUnavailable {
-		w.Header().Set("Retry-After", "1")
-		w.Header().Set("Connection", "close") // another session may be behind the same name
-	}
-	serve.WriteError(w, err)
 }
 
 // self shows this session as an agent.

@@ -3,12 +3,14 @@ package serve
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/gorilla/mux"
 
 	"conclave"
+	"conclave/wire"
 	"conclave/wire/rights"
 	"conclave/wire/v1/wirev1connect"
 )
@@ -202,4 +204,14 @@ func methodOf(method string) string {
 		return http.MethodGet
 	}
 	return method
+}
+
+// Segment returns a part of the path of a request, by its name in the route of a router
+// that uses encoded paths, as it was before it was escaped.
+func Segment(r *http.Request, name string) (string, error) {
+	text, err := url.PathUnescape(mux.Vars(r)[name])
+	if err != nil {
+		return "", wire.Errorf(wire.CodeBadRequest, "%s in the path: %v", name, err)
+	}
+	return text, nil
 }

@@ -89,6 +89,9 @@ func discover(address string) {
 	go d.Run(context.Background(), groups)
 	for all := range groups {
 		for _, group := range all {
+			if group.Source != "svc" {
+				continue
+			}
 			var found []string
 			for _, target := range group.Targets {
 				found = append(found, string(target["__address__"]))
@@ -121,6 +124,16 @@ func (connection) UpdateState(s resolver.State) error {
 
 // instances prints the instances that Go kit discovers.
 func instances(address string) {
+	kit.NewRegistrar(kit.NewClient(connect(address)), &api.AgentServiceRegistration{
+		ID: "kit-1", Name: "svc", Address: "10.0.0.3", Port: 3, Check: &api.AgentServiceCheck{TTL: "10s"},
+	}, log.NewLogfmtLogger(os.Stderr)).Register()
+	go func() { // Go kit leaves that to its user
+		for ; ; time.Sleep(time.Second) {
+			if err := connect(address).Agent().UpdateTTL("service:kit-1", "fine", api.HealthPassing); err != nil {
+				fail(err)
+			}
+		}
+	}()
 	events := make(chan sd.Event, 1) // Register sends the first
 	kit.NewInstancer(kit.NewClient(connect(address)), log.NewLogfmtLogger(os.Stderr), "svc", nil, true).Register(events)
 	for e := range events {
@@ -150,14 +163,18 @@ func register(addresses []string) {
 	for {
 		for _, address := range addresses {
 			agent := connect(address).Agent()
-			err := agent.ServiceRegister(&api.AgentServiceRegistration{
-				ID: "go-1", Name: "svc", Address: "10.0.0.1", Port: 1, Tags: []string{"go"}, Meta: map[string]string{"by": "consul/api"},
-				Check: &api.AgentServiceCheck{TTL: "10s"},
-			})
-			for err == nil {
-				if err = agent.UpdateTTL("service:go-1", "fine", api.HealthPassing); err == nil {
-					time.Sleep(500 * time.Millisecond)
+			var err error
+			for updates := 0; err == nil; updates++ {
+				if updates%4 == 0 { // some programs register again all the time
+					err = agent.ServiceRegister(&api.AgentServiceRegistration{
+						ID: "go-1", Name: "svc", Address: "10.0.0.1", Port: 1, Tags: []string{"go"}, Meta: map[string]string{"by": "consul/api"},
+						Check: &api.AgentServiceCheck{TTL: "10s"},
+					})
 				}
+				if err == nil {
+					err = agent.UpdateTTL("service:go-1", "fine", api.HealthPassing)
+				}
+				time.Sleep(500 * time.Millisecond)
 			}
 			fmt.Fprintln(os.Stderr, "register:", err)
 			time.Sleep(100 * time.Millisecond)
