@@ -72,7 +72,7 @@ func TestServices_PagesAreComplete(t *testing.T) {
 		kill(c, c.datas["data-1"])
 		kill(c, c.datas["data-2"])
 		assert.Equal(t, http.StatusServiceUnavailable, web.do(http.MethodGet, "session-1", "/v1/services", "").status)
-		start, took := time.Now(), make(chan time.Duration, 6) // catalogAtOnce are merged at a time
+		start, took := time.Now(), make(chan time.Duration, 6) // catalogEach are merged at a time for one address
 		for range 6 {
 			go func() {
 				a, err := web.try(http.MethodGet, "session-1", "/v1/services", "")
@@ -82,12 +82,14 @@ func TestServices_PagesAreComplete(t *testing.T) {
 				took <- time.Since(start)
 			}()
 		}
+		beside := curl{c: c, host: "other"}.do(http.MethodGet, "session-1", "/v1/services", "")
+		assert.Contains(t, beside.doc["detail"], "not complete", "it has a place, and waits")
 		atOnce := 0
 		for range 6 {
 			if <-took < time.Second {
 				atOnce++
 			}
 		}
-		assert.Equal(t, 2, atOnce)
+		assert.Equal(t, 4, atOnce)
 	})
 }

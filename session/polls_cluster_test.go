@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"bufio"
+	"conclave/wire"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -184,6 +185,23 @@ func TestServices_LongPollIsGuarded(t *testing.T) {
 		} else {
 			assert.Equal(t, http.StatusNoContent, b.status)
 		}
+	})
+}
+
+// While pushes are stopped, a read is refused at once, and says so; one that has a list
+// waits.
+func TestServices_ReadSaysThatPushesAreStopped(t *testing.T) {
+	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
+		web := c.web()
+		a := web.do(http.MethodGet, "session-1", "/v1/services/svc", "")
+		c.meta.setSwitch(wire.SwitchStopPush, "on")
+		c.settle()
+		start := time.Now()
+		b := web.do(http.MethodGet, "session-1", "/v1/services/svc", "")
+		assert.Equal(t, http.StatusServiceUnavailable, b.status)
+		assert.Contains(t, b.doc["detail"], "stop-push")
+		assert.Less(t, time.Since(start), time.Second)
+		assert.Equal(t, http.StatusNoContent, web.do(http.MethodGet, "session-1", "/v1/services/svc?waitMs=2000&after="+a.doc["cursor"].(string), "").status)
 	})
 }
 
