@@ -44,9 +44,6 @@ func (a *admin) getClients(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// publisherKey is the text by which a registration is listed, and its id.
-type publisherKey struct{ text, id string }
-
 // briefBytes is how much of the values of one registration a brief list has.
 const briefBytes = 1 << 10
 
@@ -66,22 +63,19 @@ func (a *admin) getPublishers(w http.ResponseWriter, r *http.Request) {
 		}
 		return id
 	}
-	serve.WriteList(w, r, serve.List[publisherKey, registry.Publisher]{
-		Key: func(k publisherKey) string { return k.text },
-		Keys: func(add func(...publisherKey)) {
+	serve.WriteList(w, r, serve.List[registry.PublisherKey, registry.Publisher]{
+		Key:    func(k registry.PublisherKey) string { return k.Data + "\x00" + show(k.ID) },
+		Begins: func(k registry.PublisherKey) string { return k.Data + "\x00" },
+		Keys: func(add func(...registry.PublisherKey)) {
 			a.eachSlot(func(r *registry.Registry, slot int) func() {
 				keys := r.PublisherKeys(slot, filter)
-				return func() {
-					for _, k := range keys {
-						add(publisherKey{k.Data + "\x00" + show(k.ID), k.ID})
-					}
-				}
+				return func() { add(keys...) }
 			})
 		},
-		Rows: func(keys []publisherKey) []registry.Publisher {
+		Rows: func(keys []registry.PublisherKey) []registry.Publisher {
 			ids := make([]string, len(keys))
 			for i, k := range keys {
-				ids[i] = k.id
+				ids[i] = k.ID
 			}
 			rows := with(a.registry, func(r *registry.Registry) []registry.Publisher { return r.Publishers(ids) })
 			for i := range rows {

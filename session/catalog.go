@@ -31,7 +31,7 @@ type catalog struct {
 	token    func(address string) string
 	view     *wire.View
 	registry *locked
-	listings *admit.Budget // pages that are being merged
+	listings *admit.Budget // pages that are being merged, by host
 }
 
 // serviceRow is a service in a list.
@@ -51,6 +51,7 @@ const (
 	catalogRows    = 1000
 	catalogBytes   = 64 << 20               // of a data node's part of a page
 	catalogAtOnce  = 4                      // pages that are merged at a time
+	catalogEach    = 2                      // of them for one host
 	catalogWait    = 5 * time.Second        // how long one waits until all slots are served
 	catalogAnswer  = time.Second            // how long it waits for the slots of one data node
 	catalogPause   = 250 * time.Millisecond // after the first attempt; doubled after each other one
@@ -60,11 +61,11 @@ const (
 // page returns at most limit of the services whose dataId begins with prefix, sorted,
 // from the first one after a key, and whether there are more. A service that has publishers
 // all the time is in one of the pages, also while slots move.
-func (c *catalog) page(ctx context.Context, prefix, after string, limit int, values bool) (rows []serviceRow, more bool, err error) {
-	if !c.listings.Try("", 1) {
-		return nil, false, wire.Errorf(wire.CodeUnavailable, "%d lists are being merged, which is the limit", catalogAtOnce)
+func (c *catalog) page(ctx context.Context, host, prefix, after string, limit int, values bool) (rows []serviceRow, more bool, err error) {
+	if !c.listings.Try(host, 1) {
+		return nil, false, wire.Errorf(wire.CodeUnavailable, "%d lists are being merged, or %d for this address, which is the limit", catalogAtOnce, catalogEach)
 	}
-	defer c.listings.Release("", 1)
+	defer c.listings.Release(host, 1)
 	ctx, cancel := context.WithTimeout(ctx, catalogWait)
 	defer cancel()
 	for pause := time.Duration(0); ; {
@@ -199,7 +200,7 @@ func (s *services) listServices(w http.ResponseWriter, r *http.Request) error {
 	if page.Limit > catalogRows {
 		return wire.Errorf(wire.CodeBadRequest, "limit %d: want 1 to %d", page.Limit, catalogRows)
 	}
-	rows, more, err := s.catalog.page(r.Context(), r.URL.Query().Get("prefix"), page.After, cmp.Or(page.Limit, catalogRows), false)
+	rows, more, err := s.catalog.page(r.Context(), serve.HostOf(r.RemoteAddr), r.URL.Query().Get("prefix"), page.After, cmp.Or(page.Limit, catalogRows), false)
 	if err != nil {
 		return err
 	}

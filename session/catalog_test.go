@@ -52,7 +52,7 @@ func TestCatalog_AsksForNamesOnceAllSlotsAreServed(t *testing.T) {
 		c.registry.Resize(1, start)
 		c.registry.Adopt(0, epoch, "data-1", start)
 		c.view.Set(wire.State{Table: slot.Table{Epoch: epoch, Slots: []slot.Slot{{LeaderEpoch: epoch}}}})
-		rows, more, err := c.page(t.Context(), "", "", 10, false)
+		rows, more, err := c.page(t.Context(), "web", "", "", 10, false)
 		require.NoError(t, err)
 		assert.Len(t, rows, 1)
 		assert.False(t, more)

@@ -41,6 +41,7 @@ type clients struct {
 	byNumber map[uint64]*connection          // the same
 	broken   []broken                        // sorted by the end of their lease
 	leased   map[*registry.Owner]*connection // registrants whose lease runs; they are in broken, too, where a renewal does not move them
+	shorter  map[*connection]time.Time       // registrants whose lease was made shorter since expired, and its end
 	removals []removal                       // those within the last grace
 	empty    chan struct{}                   // closed when open is empty
 	changed  signal.Signal                   // broken has grown
@@ -90,7 +91,7 @@ type removal struct {
 
 func newClients(grace time.Duration) *clients {
 	c := &clients{grace: grace, refusing: "starting", open: map[*registry.Owner]*connection{},
-		byNumber: map[uint64]*connection{}, leased: map[*registry.Owner]*connection{}, polls: map[*registry.Owner]*poll{}, round: time.Now(), empty: make(chan struct{}), changed: signal.New()}
+		byNumber: map[uint64]*connection{}, leased: map[*registry.Owner]*connection{}, shorter: map[*connection]time.Time{}, polls: map[*registry.Owner]*poll{}, round: time.Now(), empty: make(chan struct{}), changed: signal.New()}
 	close(c.empty)
 	return c
 }
@@ -341,6 +342,15 @@ func (c *clients) count() int {
 func (c *clients) expired(now time.Time) (expired []broken, next time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for i, b := range c.broken {
+		if until, shorter := c.shorter[b.conn]; shorter {
+			c.broken[i].until = until
+		}
+	}
+	if len(c.shorter) > 0 {
+		clear(c.shorter)
+		c.sortBroken()
+	}
 	n := 0
 	for n < len(c.broken) && !c.broken[n].until.After(now) {
 		n++
@@ -555,9 +565,7 @@ func (c *clients) renewLease(owner *registry.Owner, ttl time.Duration, now time.
 	conn.asked = false
 	if before := conn.linger; ttl > 0 {
 		if conn.linger = ttl; ttl < before { // its end would be noticed late
-			at := slices.IndexFunc(c.broken, func(b broken) bool { return b.conn == conn })
-			c.broken[at].until = now.Add(ttl)
-			c.sortBroken()
+			c.shorter[conn] = now.Add(ttl)
 		}
 	}
 	return conn

@@ -144,3 +144,32 @@ func TestFreshness_LastsForTheLingerOfAClientThatLeft(t *testing.T) {
 		assert.Empty(t, published())
 	})
 }
+
+// Registrants that ask for another time to live with each request cost the order of all
+// leases once in each round, not with each request.
+func TestRenewLease_ShorterLeasesAreOrderedTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClients(15 * time.Second)
+		var all []*connection
+		for range 3 {
+			conn := &connection{leased: true, linger: 10 * time.Second, Owner: &registry.Owner{}}
+			conn.Renew(time.Now(), 0)
+			c.lease(conn, time.Now())
+			all = append(all, conn)
+		}
+		for i := range 1000 {
+			time.Sleep(time.Millisecond)
+			for _, conn := range all[1:] {
+				require.Equal(t, conn, c.renewLease(conn.Owner, time.Duration(5+i%2)*time.Second, time.Now()))
+			}
+			require.Equal(t, all, []*connection{c.broken[0].conn, c.broken[1].conn, c.broken[2].conn})
+			require.LessOrEqual(t, len(c.shorter), 2)
+		}
+		_, next := c.expired(time.Now())
+		assert.WithinDuration(t, time.Now().Add(5*time.Second), next, 2*time.Millisecond)
+		assert.Equal(t, all[0], c.broken[2].conn, "whose lease is the longest now")
+		time.Sleep(6 * time.Second)
+		expired, _ := c.expired(time.Now())
+		assert.Len(t, expired, 2)
+	})
+}

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"net"
+	"net/http"
 	"time"
 
 	"conclave"
@@ -39,8 +40,11 @@ func (s *Server) openDoors(ctx context.Context) (loops []func(context.Context), 
 			return nil, err
 		}
 		s.log.Info("clients of Consul are answered", "address", ln.Addr().String())
-		handler := withRequest(consul.Handler(router), s.services.intake)
-		loops = append(loops, func(ctx context.Context) { s.Serve(ctx, ln, handler) })
+		handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			defer s.services.polls.answered(r)
+			consul.Handler(router).ServeHTTP(w, r)
+		})
+		loops = append(loops, func(ctx context.Context) { s.Serve(ctx, ln, withRequest(handler, s.services.intake)) })
 	}
 	if c.DNSListen != "" {
 		ln, err := s.Listen(ctx, c.DNSListen)
@@ -117,9 +121,9 @@ func (s *consulCluster) Next(ctx context.Context, c consul.Caller, service strin
 	return consul.List{Version: version, Hash: list.Hash(), Values: list.Values, Publishers: list.Publishers}, nil
 }
 
-// Services implements consul.Cluster.
+// Services implements consul.Cluster. Its callers share a list, and its place.
 func (s *consulCluster) Services(ctx context.Context, after string) (page []consul.Row, next string, err error) {
-	rows, more, err := s.services.catalog.page(ctx, "", after, consulRows, true)
+	rows, more, err := s.services.catalog.page(ctx, "", "", after, consulRows, true)
 	for _, row := range rows {
 		if row.Instance != conclave.DefaultInstance || row.Group != conclave.DefaultGroup {
 			continue

@@ -128,6 +128,9 @@ func (s *polls) openAs(ctx context.Context, identity, address, name string, data
 	}
 	in := &wirev1.Subscription{Id: fmt.Sprint("request-", p.number), DataInfoId: data.String(), Version: have.version, Hash: have.hash, Count: have.count, Publishers: have.publishers, HoldMs: wire.Ms(readHold)}
 	err := with(s.registry, func(reg *registry.Registry) error {
+		if reg.Stopped() && have.version == 0 {
+			return wire.Errorf(wire.CodeUnavailable, "no list is sent while the switch %s is on", wire.SwitchStopPush)
+		}
 		pushes, err := reg.Subscribe(p.Owner, in, time.Now())
 		s.clients.push(pushes)
 		return err
@@ -170,6 +173,15 @@ func (s *polls) restarts(r *http.Request, have *seen, err error) bool {
 	s.close(r)
 	*have = seen{}
 	return true
+}
+
+// answered ends the subscription of a request that was answered. A stop waits for that: it
+// would break off an answer that is not sent yet.
+func (s *polls) answered(r *http.Request) {
+	if x, ok := r.Context().Value(requestKey{}).(*request); ok && x.poll != nil && x.poll.ended() {
+		_ = x.response.Flush() // fails if the client has disconnected
+	}
+	s.close(r)
 }
 
 // close ends the subscription of a request, if it has one.

@@ -297,7 +297,7 @@ func (g *registrants) awaitStored(ctx context.Context, x registrant, out registe
 			conn := g.clients.leasedBy(owner)
 			switch {
 			case p == nil:
-				err = wire.Errorf(wire.CodeConflict, "the data nodes refuse the registration, or it was removed meanwhile")
+				err = wire.Errorf(wire.CodeUnavailable, "the data nodes refuse the registration, or it was removed meanwhile")
 			case conn != nil && isHidden(p, conn.hiddenBy):
 				err = heldAt(x, conn.hiddenBy, "at another session")
 			case stored && p.Version >= out.version:

@@ -86,7 +86,7 @@ func (s *Server) connectParts() {
 	s.services = &services{
 		config: c, intake: admit.New(intakeAll, intakeEach), large: s.service.large, addresses: s.clients.addresses,
 		registrants: &registrants{config: c, registry: s.registry, clients: s.clients, room: room, refusals: counters.refusals, wakeWriters: s.nodes.wakeWriters},
-		catalog:     &catalog{http: s.Peers.HTTP(), token: s.TokenFor, view: s.view, registry: s.registry, listings: admit.New(catalogAtOnce, 0)},
+		catalog:     &catalog{http: s.Peers.HTTP(), token: s.TokenFor, view: s.view, registry: s.registry, listings: admit.New(catalogAtOnce, catalogEach)},
 		polls:       &polls{registry: s.registry, clients: s.clients, pace: s.service.pace, waiting: s.service.subscriptions, wakeReaders: s.nodes.wakeReaders},
 	}
 }

@@ -76,7 +76,7 @@ func (s *services) add(r *mux.Router) {
 // give names the others.
 func (s *services) answering(handle func(http.ResponseWriter, *http.Request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer s.polls.close(r)
+		defer s.polls.answered(r)
 		w.Header().Set("Cache-Control", "no-store")
 		var err error
 		contain.Run(s.config.Logger, func(panicked error) { err = wire.Errorf(wire.CodeInternal, "%v", panicked) }, func() { err = handle(w, r) })

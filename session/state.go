@@ -310,6 +310,7 @@ func (d *drain) update() drainState {
 		d.events.Add(wire.Event{Type: "session.last", Text: "the last session: serves until another takes clients", Data: map[string]any{"reason": reason}})
 		d.log.Warn("no other session takes clients: serving until one does", "should drain because", reason)
 	case drains:
+		d.advertise()
 		asked := d.clients.askToMove(reason)
 		d.events.Add(wire.Event{Type: "session.draining", Text: "clients are asked to move", Data: map[string]any{"reason": reason, "clients": asked}})
 		d.log.Info("clients are asked to move", "reason", reason, "clients", asked)

@@ -326,3 +326,6 @@ func (r *Registry) Configure(window time.Duration, stopped, guarded bool, now ti
 	}
 	return again
 }
+
+// Stopped reports whether nothing is pushed.
+func (r *Registry) Stopped() bool { return r.stopped }

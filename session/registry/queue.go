@@ -154,7 +154,7 @@ func (r *Registry) Settle(b Batch, now time.Time) (acks []Ack, counted bool) {
 		if reg.stored.IsZero() && reg.owner != nil {
 			acks = append(acks, Ack{reg.id, reg.version, reg.owner})
 		}
-		if reg.stored.IsZero() && reg.withdrawn {
+		if reg.stored.IsZero() && reg.withdrawn && c.class != repeated { // else it is among them
 			r.tombstones = append(r.tombstones, tombstone{reg, now.Add(r.grace)})
 		}
 		reg.setStored(b.Epoch)

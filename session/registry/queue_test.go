@@ -96,3 +96,25 @@ func TestSettle_OfSlotsThatWereMadeAgain(t *testing.T) {
 	assert.Len(t, acks, 1)
 	assert.Zero(t, r.Unsent())
 }
+
+// A withdrawal that is asked for again and again is remembered once.
+func TestSettle_TombstoneIsRememberedOnce(t *testing.T) {
+	m := newMachine()
+	r, o, now := m.r, m.conns[0], m.now
+	_, err := r.Put(o, &wirev1.Publisher{Id: "a", DataInfoId: keyOf(testIDs[0]), Version: 7, Withdrawn: true}, now)
+	require.NoError(t, err)
+	for range 100 {
+		for _, slot := range r.Unwritten() {
+			for class := range classes {
+				r.Settle(r.Take(slot, r.of(slot).address, class, 1<<20, 100, now), now)
+			}
+		}
+		_, _, stored := r.Find("a")
+		require.True(t, stored)
+		r.Rewrite("a")
+	}
+	assert.Len(t, r.tombstones, 1)
+	r.ForgetTombstones(now.Add(testGrace + time.Second))
+	assert.Nil(t, r.byID["a"])
+	assert.Empty(t, r.tombstones)
+}

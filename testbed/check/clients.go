@@ -101,7 +101,9 @@ func (h *History) absences() map[string][]span {
 		from, away := since[o.Client]
 		switch {
 		case len(o.Values) == 0 && !away:
-			since[o.Client] = at
+			if since[o.Client] = at; o.Lease > 0 { // its last request was answered before
+				since[o.Client] -= max(0, ClientLease-o.Lease)
+			}
 		case len(o.Values) > 0 && away:
 			note(o.Client, from, at)
 			delete(since, o.Client)

@@ -1,6 +1,8 @@
 package check_test
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"conclave/internal/trace"
 	"conclave/testbed"
 	"conclave/testbed/check"
+	"conclave/wire"
 )
 
 // operatorForgeries are for the checks across subscribers, of copies, and of an
@@ -297,6 +300,14 @@ var operatorForgeries = map[string]forgery{
 			f.oneSessionLeft().fault(testbed.Action{Verb: testbed.Kill, Node: "data-1"}).pause(34 * time.Second).op(unheard("client-1/1"))
 			f.fault(testbed.Action{Verb: testbed.Start, Node: "data-1"}).add(check.Entry{Observed: &check.Observation{Leader: "meta-1", Frozen: true}})
 			f.pause(34 * time.Second).op(unheard("client-1/2")).leader("meta-1").pause(40 * time.Second).op(stored("client-1/3")).pause(time.Second).leader("meta-1")
+		},
+	},
+	"L22 refused": {
+		func(f *forger) {
+			f.op(check.Op{Client: "client-1", Kind: check.OpUnheard, ID: "client-1/1", Err: wire.Errorf(wire.CodeInternal, "a panic")})
+		},
+		func(f *forger) {
+			f.op(check.Op{Client: "client-1", Kind: check.OpUnheard, ID: "client-1/1", Err: fmt.Errorf("%w (%w)", context.DeadlineExceeded, wire.Errorf(wire.CodeUnavailable, "draining"))})
 		},
 	},
 	"L22 too soon, none left": {

@@ -69,6 +69,10 @@ var registrationsForgeries = map[string]forgery{
 		},
 		func(f *forger) { departs(f.pause(16 * time.Second)).pause(22 * time.Second).op(stored("client-1/3")) },
 	},
+	"I7 a lease of requests": { // which began before the first request that failed
+		func(f *forger) { leaseLeft(f, 4*time.Second) },
+		func(f *forger) { leaseLeft(f, time.Second) },
+	},
 	"I7 within a linger": {
 		func(f *forger) { push(departs(f).pause(19*time.Second), "client-2", 6, "client-1/3#1") },
 		func(f *forger) { push(departs(f).pause(21*time.Second), "client-2", 6, "client-1/3#1") },
@@ -484,4 +488,13 @@ func listShrinks(f *forger, version int64, later time.Duration) {
 func listIsShort(f *forger, dead int, later time.Duration) {
 	f.fault(testbed.Action{Verb: testbed.Stop, Node: "session-1"}).fault(testbed.Action{Verb: testbed.Start, Node: "session-1"})
 	guestsDie(f, dead).pause(later).op(short)
+}
+
+// leaseLeft has a client without the SDK away for two seconds, at the beginning of which
+// so much of its lease is left. Then a list lacks its registration.
+func leaseLeft(f *forger, left time.Duration) {
+	push(f, "c", 5, "client-1/1#1")
+	f.pause(10 * time.Second).op(check.Op{Client: "client-1", Kind: check.OpConnected, Lease: left}).pause(2 * time.Second)
+	f.op(check.Op{Client: "client-1", Kind: check.OpConnected, Values: []string{"session-1@b"}, Lease: 5 * time.Second})
+	push(f, "c", 6)
 }

@@ -53,7 +53,7 @@ type Op struct {
 	Version int64         // of the registration, or of the datum pushed
 	Values  []string      // published, seen, or wanted
 	Linger  time.Duration // of OpWithdraw: for so long its values are shown, because the client has left with a linger
-	Lease   time.Duration // of OpWithdraw and OpConnected: for so long its values may be shown, because no session sees that the client has died
+	Lease   time.Duration // of OpWithdraw and OpConnected: for so long its values may be shown, and are sure to be with OpConnected, because no session sees that the client has died
 	Err     error         `json:"-"`
 }
 

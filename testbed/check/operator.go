@@ -1,6 +1,8 @@
 package check
 
 import (
+	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -9,6 +11,7 @@ import (
 	"conclave"
 	"conclave/internal/trace"
 	"conclave/testbed"
+	"conclave/wire"
 )
 
 // L18: where a follower's copy and its leader's were compared at one position
@@ -33,7 +36,8 @@ func (h *History) electionLimit() time.Duration { return 2*h.Cluster.Lease + 2*t
 // L22: after a session was lost or drained, every change of a client is stored in
 // time if for as long as slots may take to be served no fault has begun or ended,
 // nothing else is lost, slots may move, and a session is left that the faults do
-// not affect. A session that is being drained and is the only one left serves.
+// not affect. A session that is being drained and is the only one left serves. What a
+// session refuses, it never stores, whatever has failed.
 func oneSessionServes(h *History, v *Verdict) {
 	calm, sessions, datas := h.steady(testbed.Forbid), h.Cluster.NodesOf("session"), h.Cluster.NodesOf("data")
 	faults := h.faultSpans()
@@ -42,6 +46,9 @@ func oneSessionServes(h *History, v *Verdict) {
 		from := at - StoredTimeout - h.serveLimit()
 		return from >= 0 && !during(frozen, from, at) && calm(from, at) && faults.any(from, at, sessions...) && !faults.any(from, at, datas...)
 	})
+	h.ops(func(i int, at time.Duration, o Op) {
+		v.check(wire.CodeOf(o.Err) == "" || errors.Is(o.Err, context.DeadlineExceeded), h, at, []int{i}, "%s is refused %s for no reason: %v", o.Client, o.ID, o.Err)
+	}, OpUnheard)
 }
 
 // L19: while nothing has failed for a session grace and only an operator acts,

@@ -206,6 +206,7 @@ func (s *Server) request(w http.ResponseWriter, r *http.Request, act bool) (Requ
 	if err := in.Decode(&q); err != nil {
 		return q, wire.Errorf(wire.CodeBadRequest, "decode the request: %v", err)
 	}
+	q.By = serve.HostOf(r.RemoteAddr)
 	if act && acts == Holder && !s.access.mayAct(r) {
 		return q, wire.Errorf(wire.CodeForbidden, "acting needs the one-time link that the console has printed")
 	}

@@ -46,6 +46,7 @@ type Request struct {
 	Value string `json:"value,omitempty"` // a scenario, a seed, a position, a part of a name
 	Of    string `json:"of,omitempty"`    // list: under which name
 	After string `json:"after,omitempty"` // list: Listing.Next of the page before
+	By    string `json:"-"`               // the host of the viewer; "" in this process
 }
 
 // Listing is a page of a list that the nodes have.

@@ -1,6 +1,7 @@
 package outside
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -12,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,20 +26,25 @@ import (
 
 // HTTPClient is a client without the SDK, which does what docs/http.md asks of a program:
 // each registration is kept by requests to one session, and each subscription waits for
-// the next version there. When a request fails, all go to the next session.
+// the next version there. When a request fails, all go to the next session. Every second
+// registration is renewed without its values, and every second subscription reads events.
+// An answer that docs/http.md has no reason for ends the client, and is the error of its
+// publications.
 type HTTPClient struct {
 	config    client.Config
 	http      *http.Client
 	closeIdle func()
 	ctx       context.Context // of all that it does; Kill ends it
-	end       context.CancelFunc
+	end       context.CancelCauseFunc
 	closed    func() // called by Close, not by Kill
 	work      sync.WaitGroup
 
-	mu    sync.Mutex // guards the rest
-	at    int        // the session that it uses, in config.Sessions
-	known string     // the session that has answered last; "": the last request failed
-	pubs  []*httpPublication
+	mu      sync.Mutex // guards the rest
+	at      int        // the session that it uses, in config.Sessions
+	known   string     // the session that has answered last; "": the last request failed
+	streams []func()   // end the streams of events from the session at
+	subs    int
+	pubs    []*httpPublication
 }
 
 var (
@@ -46,10 +53,11 @@ var (
 )
 
 const (
-	httpTTL   = 5 * time.Second // a client lease: so long a session keeps what a dead client with the SDK had
-	httpLimit = 3 * time.Second // for an answer, beside what it was asked to wait
-	httpWait  = 5 * time.Second // for the next version of a list
-	httpPause = 200 * time.Millisecond
+	httpTTL    = 5 * time.Second  // a client lease: so long a session keeps what a dead client with the SDK had
+	httpLimit  = 3 * time.Second  // for an answer, beside what it was asked to wait
+	httpWait   = 5 * time.Second  // for the next version of a list
+	httpSilent = 20 * time.Second // for the next line of a stream, in which there is one every 15 s
+	httpPause  = 200 * time.Millisecond
 )
 
 // NewHTTPClient starts a client, of whose configuration it uses Name, Sessions, Token,
@@ -59,7 +67,7 @@ func NewHTTPClient(cfg client.Config, closed func()) *HTTPClient {
 		cfg.Network = &wire.TCP{}
 	}
 	c := &HTTPClient{config: cfg, closed: closed}
-	c.ctx, c.end = context.WithCancel(context.Background())
+	c.ctx, c.end = context.WithCancelCause(context.Background())
 	transport := &http.Transport{DialContext: func(_ context.Context, network, address string) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(c.ctx, httpLimit) // not the request's: another one may use the connection
 		defer cancel()
@@ -81,34 +89,45 @@ func (c *HTTPClient) Publish(_ context.Context, dataID string, values []string) 
 	}
 	p := &httpPublication{
 		client: c, path: fmt.Sprintf("/v1/services/%s/registrations/%s-%d", url.PathEscape(dataID), c.config.Name, len(c.pubs)+1),
-		wake: make(chan struct{}, 1), want: wanted{values: values, version: time.Now().UnixMicro()}, heard: make(chan struct{}),
+		renews: len(c.pubs)%2 == 1, wake: make(chan struct{}, 1), want: wanted{values: values, version: time.Now().UnixMicro()}, heard: make(chan struct{}),
 	}
 	c.pubs = append(c.pubs, p)
 	c.work.Go(p.keep)
 	return p, nil
 }
 
-// Subscribe waits for one version after the other until the client ends.
+// Subscribe passes one version on after the other until the client ends.
 func (c *HTTPClient) Subscribe(dataID string, pushed func(conclave.Datum)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.ctx.Err(); err != nil {
 		return err
 	}
+	path, cursor := "/v1/services/"+url.PathEscape(dataID), ""
+	take := func(text []byte) error {
+		var list struct {
+			conclave.DataInfoID
+			Version int64
+			Cursor  string
+			Values  []string
+		}
+		if err := json.Unmarshal(text, &list); err != nil || list.Cursor == "" { // an event may be a problem
+			return cmp.Or(err, error(refusedBy(http.StatusOK, text)))
+		}
+		cursor = list.Cursor
+		pushed(conclave.Datum{Data: list.DataInfoID, Version: list.Version, Values: list.Values})
+		return nil
+	}
+	ask := func() error {
+		_, err := c.call(http.MethodGet, fmt.Sprintf("%s?after=%s&waitMs=%d", path, cursor, wire.Ms(httpWait)), httpWait, nil, take)
+		return err
+	}
+	if c.subs++; c.subs%2 == 0 {
+		ask = func() error { return c.stream(path+"/events?after="+cursor, take) }
+	}
 	c.work.Go(func() {
-		for cursor := ""; c.ctx.Err() == nil; {
-			var list struct {
-				conclave.DataInfoID
-				Version int64
-				Cursor  string
-				Values  []string
-			}
-			path := fmt.Sprintf("/v1/services/%s?after=%s&waitMs=%d", url.PathEscape(dataID), cursor, wire.Ms(httpWait))
-			if err := c.call(http.MethodGet, path, httpWait, nil, &list); err != nil || list.Cursor == "" {
-				continue
-			}
-			cursor = list.Cursor
-			pushed(conclave.Datum{Data: list.DataInfoID, Version: list.Version, Values: list.Values})
+		for c.ctx.Err() == nil {
+			_ = ask() // after an error it has paused
 		}
 	})
 	return nil
@@ -124,8 +143,21 @@ func (c *HTTPClient) Connected() []conclave.NodeID {
 	return []conclave.NodeID{{Name: c.known}}
 }
 
-// Lease returns how long a session keeps the registrations of a client that has died.
-func (c *HTTPClient) Lease() time.Duration { return httpTTL }
+// Lease returns how long a session keeps the registrations of a client that has died, and
+// for how much longer it keeps all those of this one, at least a nanosecond.
+func (c *HTTPClient) Lease() (whole, left time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	left = httpTTL
+	for _, p := range c.pubs {
+		p.mu.Lock()
+		if p.stored > 0 && !p.want.withdrawn {
+			left = min(left, time.Until(p.until))
+		}
+		p.mu.Unlock()
+	}
+	return httpTTL, max(left, 1)
+}
 
 // Close withdraws what the client has registered, and ends it.
 func (c *HTTPClient) Close(ctx context.Context) error {
@@ -135,7 +167,7 @@ func (c *HTTPClient) Close(ctx context.Context) error {
 	for _, p := range pubs {
 		_ = p.Withdraw() // it never fails
 	}
-	var err error
+	err := context.Cause(c.ctx)
 	for _, p := range pubs {
 		err = cmp.Or(err, p.Stored(ctx))
 	}
@@ -147,7 +179,7 @@ func (c *HTTPClient) Close(ctx context.Context) error {
 // Kill ends the client as if its process had died, and waits until it has ended.
 func (c *HTTPClient) Kill() {
 	c.mu.Lock()
-	c.end()
+	c.end(nil)
 	c.mu.Unlock()
 	c.work.Wait()
 	c.closeIdle()
@@ -156,40 +188,89 @@ func (c *HTTPClient) Kill() {
 // refused is the answer to a request that has failed.
 type refused struct {
 	status  int
+	Code    wire.Code
 	Detail  string
 	Version int64 // of a conflict: what the registration has
 }
 
+// refusedBy reads the problem in an answer. One without a code has none that is known.
+func refusedBy(status int, text []byte) refused {
+	r := refused{status: status}
+	_ = json.Unmarshal(text, &r) // otherwise the status has to do
+	r.Code = cmp.Or(r.Code, wire.CodeInternal)
+	return r
+}
+
 func (r refused) Error() string { return fmt.Sprintf("%d: %s", r.status, r.Detail) }
 
-// call sends a request to the client's session, and decodes the answer into out. If it
-// fails, but for a conflict, the next session is the client's, and call pauses.
-func (c *HTTPClient) call(method, path string, waits time.Duration, body, out any) error {
+func (r refused) Unwrap() error { return wire.Errorf(r.Code, "%s", r.Detail) }
+
+// call sends a request to the session at, which is the client's, and passes the answer to
+// take.
+func (c *HTTPClient) call(method, path string, waits time.Duration, body any, take func([]byte) error) (at int, err error) {
+	c.mu.Lock()
+	at = c.at
+	c.mu.Unlock()
+	ctx, end := context.WithTimeout(c.ctx, waits+httpLimit)
+	defer end()
+	return at, c.settle(method, at, c.send(ctx, method, at, path, body, func(answer io.Reader) error {
+		text, err := io.ReadAll(answer)
+		if err != nil {
+			return err
+		}
+		return take(text)
+	}))
+}
+
+// stream asks the client's session for events, and passes each to take until the stream
+// ends, which is an error, too: the session may want its clients to go to another one.
+func (c *HTTPClient) stream(path string, take func([]byte) error) error {
+	ctx, end := context.WithCancel(c.ctx)
+	defer end()
+	silent := time.AfterFunc(httpLimit, end)
+	defer silent.Stop()
 	c.mu.Lock()
 	at := c.at
+	c.streams = append(c.streams, end)
 	c.mu.Unlock()
-	ctx, cancel := context.WithTimeout(c.ctx, waits+httpLimit)
-	err := c.send(ctx, method, c.config.Sessions[at%len(c.config.Sessions)]+path, body, out)
-	cancel()
-	r, ok := errors.AsType[refused](err)
-	c.mu.Lock()
-	if answer, has := out.(*registered); has && err == nil && c.at == at {
-		c.known = answer.Session
-	}
-	if err == nil || ok && r.status == http.StatusConflict {
-		c.mu.Unlock()
+	return c.settle(http.MethodGet, at, c.send(ctx, http.MethodGet, at, path, nil, func(answer io.Reader) error {
+		lines := bufio.NewScanner(answer)
+		lines.Buffer(nil, conclave.MaxRequest)
+		for ; lines.Scan(); silent.Reset(httpSilent) {
+			if text, is := strings.CutPrefix(lines.Text(), "data: "); is {
+				if err := take([]byte(text)); err != nil {
+					return err
+				}
+			}
+		}
+		return cmp.Or(lines.Err(), io.EOF)
+	}))
+}
+
+// settle decides what follows from the outcome of a request to a session. If the request
+// has failed, the next session is the client's, after a pause, unless that has answered
+// what the registration is there.
+func (c *HTTPClient) settle(method string, at int, err error) error {
+	r, is := errors.AsType[refused](err)
+	switch {
+	case err == nil, is && r.status == http.StatusConflict && method != http.MethodGet, is && r.status == http.StatusNotFound && method == http.MethodPost:
 		return err
+	case is && r.status != http.StatusServiceUnavailable && r.status != http.StatusTooManyRequests:
+		c.end(fmt.Errorf("%s is answered %w", method, err))
 	}
+	c.mu.Lock()
 	if c.at == at {
-		c.at++
-		c.known = ""
+		for _, end := range c.streams {
+			end()
+		}
+		c.at, c.known, c.streams = c.at+1, "", nil
 	}
 	c.mu.Unlock()
 	_ = sleep.For(c.ctx, httpPause)
 	return err
 }
 
-func (c *HTTPClient) send(ctx context.Context, method, to string, body, out any) error {
+func (c *HTTPClient) send(ctx context.Context, method string, at int, path string, body any, take func(io.Reader) error) error {
 	var text []byte
 	if body != nil {
 		var err error
@@ -197,7 +278,7 @@ func (c *HTTPClient) send(ctx context.Context, method, to string, body, out any)
 			return err
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+to, bytes.NewReader(text))
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+c.config.Sessions[at%len(c.config.Sessions)]+path, bytes.NewReader(text))
 	if err != nil {
 		return err
 	}
@@ -207,29 +288,30 @@ func (c *HTTPClient) send(ctx context.Context, method, to string, body, out any)
 		return err
 	}
 	defer answer.Body.Close()
-	got, err := io.ReadAll(answer.Body)
 	switch {
-	case err != nil:
-		return err
 	case answer.StatusCode == http.StatusNoContent:
 		return nil
 	case answer.StatusCode >= http.StatusMultipleChoices:
-		r := refused{status: answer.StatusCode}
-		_ = json.Unmarshal(got, &r) // otherwise the status has to do
-		return r
+		got, err := io.ReadAll(answer.Body)
+		if err != nil {
+			return err
+		}
+		return refusedBy(answer.StatusCode, got)
 	}
-	return json.Unmarshal(got, out)
+	return take(answer.Body)
 }
 
 // httpPublication is one registration, kept by one goroutine.
 type httpPublication struct {
 	client *HTTPClient
 	path   string
+	renews bool          // without its values
 	wake   chan struct{} // there is another want
 
 	mu     sync.Mutex // guards the rest
 	want   wanted
 	stored int           // how many changes data has, the registration included
+	until  time.Time     // at least until then its session keeps it, if stored
 	heard  chan struct{} // closed when stored changes
 }
 
@@ -286,36 +368,34 @@ func (p *httpPublication) Stored(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-p.client.ctx.Done():
-			return p.client.ctx.Err()
+			return context.Cause(p.client.ctx)
 		}
 	}
 }
 
 // keep registers what is wanted, and renews it, until it is withdrawn or the client ends.
 func (p *httpPublication) keep() {
+	held := int64(0) // the version that the session has which was asked last
 	for p.client.ctx.Err() == nil {
 		p.mu.Lock()
 		w := p.want
 		p.mu.Unlock()
-		var answer registered
-		var err error
-		if w.withdrawn {
-			err = p.client.call(http.MethodDelete, p.path+"?version="+strconv.FormatInt(w.version, 10), 0, nil, &answer)
-		} else {
-			err = p.client.call(http.MethodPut, p.path, 0, map[string]any{"values": w.values, "version": w.version, "ttlMs": wire.Ms(httpTTL)}, &answer)
+		until := time.Now().Add(httpTTL)
+		answer, err := p.ask(w, p.renews && held == w.version)
+		r, _ := errors.AsType[refused](err)
+		if held = w.version; err != nil {
+			held = 0
 		}
-		if err != nil { // it may have arrived all the same, and may do so late
-			r, _ := errors.AsType[refused](err)
+		if err != nil && r.status != http.StatusNotFound { // it may have arrived all the same, and may do so late
 			p.mu.Lock()
 			p.want.version = max(p.want.version, r.Version) + 1
 			p.mu.Unlock()
-			continue
 		}
-		if !answer.Stored {
-			continue // it was asked to wait, and is now asked again
+		if err != nil || !answer.Stored {
+			continue // if it was not stored, it was asked to wait
 		}
 		p.mu.Lock()
-		p.stored = max(p.stored, w.change+1)
+		p.stored, p.until = max(p.stored, w.change+1), until
 		close(p.heard)
 		p.heard = make(chan struct{})
 		p.mu.Unlock()
@@ -330,4 +410,23 @@ func (p *httpPublication) keep() {
 		}
 		timer.Stop()
 	}
+}
+
+// ask sends one request for the registration.
+func (p *httpPublication) ask(w wanted, renew bool) (answer registered, err error) {
+	method, path, body := http.MethodPut, p.path, any(map[string]any{"values": w.values, "version": w.version, "ttlMs": wire.Ms(httpTTL)})
+	switch version := "?version=" + strconv.FormatInt(w.version, 10); {
+	case w.withdrawn:
+		method, path, body = http.MethodDelete, p.path+version, nil
+	case renew:
+		method, path, body = http.MethodPost, p.path+"/renew"+version, nil
+	}
+	c := p.client
+	at, err := c.call(method, path, 0, body, func(text []byte) error { return json.Unmarshal(text, &answer) })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil && c.at == at {
+		c.known = answer.Session
+	}
+	return answer, err
 }

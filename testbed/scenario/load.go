@@ -304,11 +304,12 @@ func (l *Traffic) forget(tag string) {
 func (l *Traffic) kill(name string) {
 	l.mu.Lock()
 	w := cmp.Or(l.clients[name], l.guests[name], &worker{gone: make(chan struct{})})
+	lease, _ := w.lease()
 	for _, tag := range slices.Sorted(maps.Keys(l.live)) {
 		if strings.HasPrefix(tag, name+"/") {
 			delete(l.live, tag)
 			l.ending[tag] = true
-			l.rec.Op(check.Op{Client: name, Kind: check.OpWithdraw, Name: l.names[tag], ID: tag, Linger: w.linger, Lease: w.lease()})
+			l.rec.Op(check.Op{Client: name, Kind: check.OpWithdraw, Name: l.names[tag], ID: tag, Linger: w.linger, Lease: lease})
 		}
 	}
 	delete(l.clients, name)
@@ -503,7 +504,8 @@ func (l *Traffic) connections() {
 		}
 		if all := strings.Join(at, " "); all != l.seen[w.name] {
 			l.seen[w.name] = all
-			l.rec.Op(check.Op{Client: w.name, Kind: check.OpConnected, Values: at, Lease: w.lease()})
+			_, left := w.lease()
+			l.rec.Op(check.Op{Client: w.name, Kind: check.OpConnected, Values: at, Lease: left})
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"conclave/internal/sleep"
+	"conclave/testbed/check"
+	"conclave/wire"
 )
 
 // Clients that do not stay. A guest publishes and ends a few seconds later; a
@@ -18,14 +20,16 @@ import (
 type killable interface{ Kill() }
 
 // leased is a Client without a connection whose end a session sees.
-type leased interface{ Lease() time.Duration }
+type leased interface {
+	Lease() (whole, left time.Duration)
+}
 
-// lease returns that of a worker's client, 0 if a session sees its end.
-func (w *worker) lease() time.Duration {
+// lease returns that of a worker's client, and what is left of it; 0 if a session sees its end.
+func (w *worker) lease() (whole, left time.Duration) {
 	if c, is := w.client.(leased); is {
 		return c.Lease()
 	}
-	return 0
+	return 0, 0
 }
 
 // visits starts a client about every pause, named by kind and number.
@@ -155,5 +159,8 @@ func (l *Traffic) unread(w *worker) {
 func (l *Traffic) leave(ctx context.Context, w *worker) {
 	limited, cancel := l.within(ctx, leaveLimit)
 	defer cancel()
-	_ = w.client.Close(limited) // without its good-bye the client counts as crashed
+	err := w.client.Close(limited) // without its good-bye the client counts as crashed
+	if wire.CodeOf(err) != "" {
+		l.rec.Op(check.Op{Client: w.name, Kind: check.OpUnheard, Err: err})
+	}
 }

@@ -53,6 +53,18 @@ func TestBodies_AreBoundedInBytesAndTime(t *testing.T) {
 		assert.NotContains(t, answer(dial("Hello", "Transfer-Encoding: chunked", chunk+"0\r\n\r\n")), "200 OK")
 		assert.Contains(t, answer(dial("Hello", "Content-Length: 0", "")), "200 OK")
 
+		secured, end := start(t, network, "secured", "secret")
+		defer end()
+		n.address, secured.address = secured.address, n.address
+		conn, sent := dial("Announce", "Content-Length: 4000000", ""), 0
+		for err := error(nil); err == nil && sent < 40; sent++ {
+			_, err = io.WriteString(conn, strings.Repeat("x", 100_000))
+			time.Sleep(time.Second / 4)
+		}
+		assert.Less(t, sent, 10, "of those without the right nothing is discarded")
+		conn.Close()
+		n.address = secured.address
+
 		began := time.Now()
 		assert.Contains(t, answer(dial("Announce", "Content-Length: 8000000\r\nExpect: 100-continue", "")), "413 ")
 		assert.Less(t, time.Since(began), time.Second, "a client that asks is answered before it sends")

@@ -26,9 +26,21 @@ const (
 	bodyLimit = 10 * time.Second
 )
 
-// limitBody bounds the bodies of requests that do not last, in bytes and in time. The
-// rest of a body that was not read is discarded, up to largeBody, before the answer is sent:
-// many clients read no answer before they have sent all, and a reset would discard it.
+// limitBodyTime bounds the time in which the body of a request must arrive that does not
+// last, whoever sends it.
+func limitBodyTime(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !routeOf(r).lasts && r.Body != nil && r.Body != http.NoBody {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyLimit))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// limitBody bounds the bodies of these requests in bytes, after limitBodyTime. The rest of
+// a body that was not read is discarded, up to largeBody, before the answer is sent: many
+// clients read no answer before they have sent all, and a reset would discard it. Nothing
+// is discarded for those that may not send the request.
 func limitBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		need := routeOf(r)
@@ -44,7 +56,6 @@ func limitBody(next http.Handler) http.Handler {
 			most = conclave.MaxRequest
 		}
 		response, body := http.NewResponseController(w), r.Body
-		_ = response.SetReadDeadline(time.Now().Add(bodyLimit))
 		if r.ContentLength > int64(most) {
 			WriteError(w, wire.Errorf(wire.CodeTooLarge, "the body has %d bytes, the limit is %d", r.ContentLength, most))
 		} else {

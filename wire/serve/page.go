@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"conclave/wire"
 )
@@ -95,8 +96,9 @@ func FirstValues(values []string, bytes int) []string {
 // List is a list that may have a million rows. It is read in pieces: neither is it in
 // memory as a whole, nor does it have to hold a lock while it is sorted or written.
 type List[K, V any] struct {
-	// Key returns the text by which the rows are sorted.
-	Key func(K) string
+	// Key returns the text by which the rows are sorted, and Begins, if it is not nil, its
+	// beginning, for less.
+	Key, Begins func(K) string
 	// Number reports whether the text is a number of 20 digits: then after may have fewer.
 	Number bool
 	// Keys calls add with keys of all rows, in any order, some at a time. It holds no
@@ -164,7 +166,9 @@ func (l List[K, V]) above(after string, limit int) []K {
 	s := smallest[K]{after: after, limit: limit}
 	l.Keys(func(keys ...K) {
 		for _, k := range keys {
-			s.add(l.Key(k), k)
+			if l.Begins == nil || s.mayTake(l.Begins(k)) {
+				s.add(l.Key(k), k)
+			}
 		}
 	})
 	s.cut()
@@ -189,6 +193,11 @@ type smallest[K any] struct {
 type keyed[K any] struct {
 	text string
 	key  K
+}
+
+// mayTake reports whether a key may be selected whose text has this beginning.
+func (s *smallest[K]) mayTake(begins string) bool {
+	return (begins >= s.after || strings.HasPrefix(s.after, begins)) && !(s.full && begins > s.bound)
 }
 
 func (s *smallest[K]) add(text string, key K) {

@@ -197,3 +197,23 @@ func FuzzPageOf(f *testing.F) {
 		t.Error("the last page has a link")
 	})
 }
+
+// Of a list whose keys cost something, a page costs what it has, and little more.
+func TestWriteList_BeginningsSaveKeys(t *testing.T) {
+	var many []string
+	for i := range 10_000 {
+		many = append(many, fmt.Sprintf("%04d/%d", i*7919%1000, i%10))
+	}
+	l := rows(many)
+	want, keys := slices.Compact(slices.Sorted(slices.Values(many))), 0
+	l.Key = func(k string) string { keys++; return k }
+	l.Begins = func(k string) string { return k[:5] }
+	var all []string
+	for next := "/v1/rows?limit=50"; next != ""; {
+		var page []string
+		page, next = get(t, l, next)
+		all = append(all, page...)
+	}
+	assert.True(t, slices.Equal(want, slices.Compact(all)))
+	assert.Less(t, keys, 200*1000, "not all 10,000 for each of the 200 pages")
+}

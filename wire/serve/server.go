@@ -135,7 +135,7 @@ const scrapesAtOnce = 4
 // adds its own paths and mounts its Connect services on it.
 func NewRouter(c RouterConfig) *mux.Router {
 	r := mux.NewRouter().SkipClean(true) // a path that is not clean is not found: a redirect would make a GET of a PUT
-	r.Use(c.refuseBrowsers(), refuseOtherRoles(), limitBody, c.requireRight(), limitReads())
+	r.Use(c.refuseBrowsers(), refuseOtherRoles(), limitBodyTime, c.requireRight(), limitBody, limitReads())
 	r.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
 		WriteJSON(w, http.StatusOK, map[string]any{"name": c.Node.Name, "role": c.Role, "incarnation": c.Node.Incarnation})
 	}).Methods(http.MethodGet)

@@ -51,7 +51,7 @@ type Source struct {
 	cfg      Config
 	boot     string // differs between two consoles on one cluster
 	looker   looker
-	listings *admit.Budget // lists that are being put together
+	listings *admit.Budget // lists that are being put together, by host
 	record   *record
 	meter    *meter
 	again    signal.Signal // look now
@@ -92,7 +92,7 @@ func New(c Config) *Source {
 	if c.TokenFor == nil {
 		c.TokenFor = func(string) string { return "" }
 	}
-	s := &Source{cfg: c, boot: strings.ToLower(rand.Text()[:4]), looker: looker{c.HTTP, c.TokenFor, c.Processes}, listings: admit.New(listsAtOnce, 0), meter: newMeter(), again: signal.New(), beliefs: console.Beliefs{}, outcomes: map[string]console.Outcome{}, ends: map[string]time.Time{}}
+	s := &Source{cfg: c, boot: strings.ToLower(rand.Text()[:4]), looker: looker{c.HTTP, c.TokenFor, c.Processes}, listings: admit.New(listsAtOnce, listsEach), meter: newMeter(), again: signal.New(), beliefs: console.Beliefs{}, outcomes: map[string]console.Outcome{}, ends: map[string]time.Time{}}
 	if c.Cluster != nil {
 		s.can = c.Cluster.Capabilities()
 	}

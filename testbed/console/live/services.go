@@ -24,6 +24,7 @@ const (
 	listRows    = 50              // of a page
 	listLimit   = 2 * time.Second // for the answer of one node
 	listsAtOnce = 8               // that are put together; others wait
+	listsEach   = 4               // of them for viewers at one host
 	pushesShown = 20
 )
 
@@ -67,7 +68,7 @@ var subscribers = list[registry.Subscriber]{
 
 // List implements console.Source: each page is put together from those of the nodes.
 func (s *Source) List(ctx context.Context, r console.Request) (out console.Listing, err error) {
-	turn, err := s.listings.Wait(ctx, "", 1)
+	turn, err := s.listings.Wait(ctx, r.By, 1)
 	if err != nil {
 		return out, err
 	}
@@ -79,7 +80,11 @@ func (s *Source) List(ctx context.Context, r console.Request) (out console.Listi
 		_, err = page(ctx, s, publishers, r, &out)
 	case "subscribers":
 		var all []row[registry.Subscriber]
-		if all, err = page(ctx, s, subscribers, r, &out); r.Of != "" {
+		if all, err = page(ctx, s, subscribers, r, &out); err == nil && r.Of != "" {
+			if r.After != "" { // a session may have no rows there
+				r.After = ""
+				all, err = page(ctx, s, subscribers, r, &console.Listing{})
+			}
 			out.Pushes = pushesOf(all)
 		}
 	default:

@@ -187,6 +187,10 @@ func TestList_PublishersAndSubscribersOfSessions(t *testing.T) {
 		last = append(last, fmt.Sprint(p.Session, " ", p.Version, " ", p.Values))
 	}
 	assert.Equal(t, []string{"session-1 5 3", "session-2 5 3", "session-1 4 2", "session-2 4 2"}, last)
+	nodes[1].subscribers = nodes[1].subscribers[:1] // all of them are on the first page
+	second, err := s.List(t.Context(), console.Request{Do: "subscribers", Of: nameOf(7).String(), After: page.Next})
+	require.NoError(t, err)
+	assert.Equal(t, page.Pushes, second.Pushes)
 }
 
 // A node that does not answer, or refuses, is named; the others' rows are shown.
@@ -211,9 +215,11 @@ func TestList_NamesNodesThatDoNotAnswer(t *testing.T) {
 	// Lists wait for one another, and for no longer than their viewers.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for range listsAtOnce {
-		require.True(t, s.listings.Try("", 1))
+	for range listsEach {
+		require.True(t, s.listings.Try("a", 1))
 	}
-	_, err = s.List(ctx, console.Request{Do: "services"})
+	_, err = s.List(ctx, console.Request{Do: "services", By: "a"})
 	assert.ErrorIs(t, err, context.Canceled)
+	_, err = s.List(t.Context(), console.Request{Do: "services", By: "b"})
+	assert.NoError(t, err, "one host leaves places for others")
 }
