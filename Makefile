@@ -51,7 +51,7 @@ play: build ## a cluster, its clients and a page on which it can be watched and 
 
 .PHONY: playground
 playground: ## recordings of failures, and a cluster to break, as a page of static files in playground/: any host can serve it (docs/playground.md)
-	$(GO) run ./testbed/playground/build -o playground
+	rm -rf playground.new && $(GO) run ./testbed/playground/build -o playground.new && rm -rf playground && mv playground.new playground
 
 pictures: ## draw docs/console-*.png again, by the browser test
 	CONSOLE_PICTURES='$(CURDIR)/docs' REQUIRE_BROWSER=1 TEST_ALL=1 $(GO) test -count=1 -timeout 10m -run '^Test(Console|Console_Recording|Console_TurnsRedAtAViolation|Playground)$$' ./cmd/conclave

@@ -24,7 +24,7 @@ var buildPlayground = sync.OnceValues(func() (out []byte, err error) {
 	if playgroundDir, err = os.MkdirTemp("", "conclave-playground-"); err != nil {
 		return nil, err
 	}
-	cmd := exec.Command("go", "run", "./testbed/playground/build", "-o", playgroundDir)
+	cmd := exec.Command("go", "run", "./testbed/playground/build", "-o", filepath.Join(playgroundDir, "page"))
 	cmd.Dir = "../.."
 	return cmd.CombinedOutput()
 })
@@ -35,7 +35,7 @@ func builtPlayground(t *testing.T) string {
 	out, err := buildPlayground()
 	require.NoError(t, err, string(out))
 	t.Logf("%s", out)
-	return playgroundDir
+	return filepath.Join(playgroundDir, "page")
 }
 
 const (

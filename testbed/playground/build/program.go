@@ -61,7 +61,8 @@ func program(out, name, pkg string, flags ...string) error {
 	if err := packer.Close(); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(out, name), packed.Bytes(), 0o644) //nolint:gosec // for everyone
+	fmt.Printf("%9d %s\n", packed.Len(), name)
+	return write(filepath.Join(out, name), packed.Bytes())
 }
 
 // goTool runs the go command, and returns its output.

@@ -5,13 +5,11 @@
 //	GOOS=js GOARCH=wasm go build -modfile DIR/wasm.mod ./testbed/playground/living
 //
 // (The go command refuses an overlay of files in the module cache.) No code that a
-// statement of Conclave needs is changed. Each change asserts what it replaces; if a new
-// version of a module differs, trim reports it and exits with 1.
+// statement of Conclave needs is changed. Each change asserts how often it finds what it
+// replaces; if a new version of a module differs, trim reports it and exits with 1.
 //
 // # Files, in reading order
 //
-//   - main.go: the copies, and what does not compile for js.
-//   - data.go: data that no statement of Conclave needs.
-//   - split.go: functions that a browser takes minutes to compile.
-//   - modules.go: copies of modules, and changes of their texts.
+//   - main.go: the copies.
+//   - changes.go: what is changed, and why.
 package main

@@ -4,7 +4,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 )
 
 func main() {
@@ -17,12 +21,6 @@ func main() {
 }
 
 func run(out string) error {
-	if out == "" {
-		return fmt.Errorf("-out is required")
-	}
-	if err := os.MkdirAll(out, 0o750); err != nil {
-		return err
-	}
 	gomod, err := os.ReadFile("go.mod")
 	if err != nil {
 		return err
@@ -31,17 +29,24 @@ func run(out string) error {
 	if err != nil {
 		return err
 	}
-	all := modules{}
-	for _, path := range []string{engine, parser, paths, packer} {
-		if all[path], err = copyOf(path, out); err != nil {
+	for _, module := range []string{engine, parser, paths, packer} {
+		from, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+		if err != nil {
+			return fmt.Errorf("go list -m %s: %w", module, err)
+		}
+		to := filepath.Join(out, filepath.Base(module))
+		if err := os.CopyFS(to, os.DirFS(strings.TrimSpace(string(from)))); err != nil {
 			return err
 		}
-		gomod = fmt.Appendf(gomod, "\nreplace %s => ./%s\n", path, filepath.ToSlash(all[path].dir))
+		gomod = fmt.Appendf(gomod, "\nreplace %s => ./%s\n", module, filepath.ToSlash(to))
 	}
-	for _, change := range []func(modules) error{compiles, withoutData, split} {
-		if err := change(all); err != nil {
-			return err
+	for _, c := range changes {
+		if err := c.apply(out); err != nil {
+			return fmt.Errorf("%s: %s: %w", c.module, c.files, err)
 		}
+	}
+	if err := os.WriteFile(filepath.Join(out, filepath.Base(engine), "internal", "sockstate", "netstat_js.go"), []byte(netstat), 0o600); err != nil {
+		return err
 	}
 	if err := os.WriteFile(filepath.Join(out, "wasm.mod"), gomod, 0o600); err != nil {
 		return err
@@ -49,29 +54,32 @@ func run(out string) error {
 	return os.WriteFile(filepath.Join(out, "wasm.sum"), sum, 0o600)
 }
 
-// compiles replaces what does not compile for js.
-func compiles(m modules) error {
-	e, p := m[engine], m[parser]
-	if err := e.add("internal/sockstate/netstat_js.go", `package sockstate
-
-import "net"
-
-func tcpSocks(AcceptFn) ([]sockTabEntry, error) { return nil, ErrSocketCheckNotImplemented.New() }
-
-func GetConnInode(*net.TCPConn) (uint64, error) { return 0, ErrSocketCheckNotImplemented.New() }
-`); err != nil {
+// apply makes a change in the copies.
+func (c change) apply(out string) error {
+	files, err := filepath.Glob(filepath.Join(out, filepath.Base(c.module), filepath.FromSlash(c.files)))
+	if err != nil {
 		return err
 	}
-	if err := e.add("server/net_listener_js.go", `package server
-
-import "net"
-
-func newNetListener(protocol, address string) (net.Listener, error) { return net.Listen(protocol, address) }
-`); err != nil {
-		return err
+	find, times := regexp.MustCompile(c.find), 0
+	for _, f := range files {
+		if name, _, _ := strings.Cut(filepath.Base(f), "."); slices.Contains(collations, strings.TrimSuffix(name, "_Weights")) {
+			continue
+		}
+		text, changed := []byte(nil), []byte(c.by)
+		if c.find == "" {
+			times++
+		} else if text, err = os.ReadFile(f); err != nil {
+			return err
+		} else {
+			times += len(find.FindAllIndex(text, -1))
+			changed = find.ReplaceAll(text, changed)
+		}
+		if err := os.WriteFile(f, changed, 0o600); err != nil {
+			return err
+		}
 	}
-	if err := e.replace("server/net_listener_unix.go", 1, "//go:build !windows", "//go:build !windows && !js"); err != nil {
-		return err
+	if times != c.times {
+		return fmt.Errorf("%q is found %d times, want %d: trim does not fit this version", c.find, times, c.times)
 	}
-	return p.replace("go/mysql/auth_server_static.go", 2, "syscall.SIGHUP", "syscall.SIGTERM")
+	return nil
 }
