@@ -207,11 +207,11 @@ func (b *inside) act(ctx context.Context, r console.Request) error {
 	if r.Node == "leader" {
 		r.Node = b.cluster.Observe(ctx).Leader
 	}
-	switch a, lasts, err := unoffered(r, b.nodes); {
+	switch a, err := unoffered(r, b.nodes); {
 	case err != nil:
 		return err
 	case a.Verb != "":
-		return b.source.Inject(a, lasts)
+		return b.source.Inject(a)
 	}
 	return b.source.Act(ctx, r)
 }

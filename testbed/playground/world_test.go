@@ -162,8 +162,8 @@ func TestStep_StopsAtABrokenPromise(t *testing.T) {
 }
 
 // guardOut is the start of the tour's last step. A write of the leader waits at the database
-// while the leader is frozen; another node leads, and the write is executed.
-const guardOut = "%s~8*hold*leader*landing*12~8*kill*data-1~13*freeze*leader~13*hold*meta-1*writing*9~13*hold*meta-2*writing*9~13*hold*meta-3*writing*9~24"
+// while the leader is cut off; another node leads, and the write is executed.
+const guardOut = "%s~8*hold*leader*landing~8*kill*data-1~13*isolate*leader~13*hold*meta-1*writing~13*hold*meta-2*writing~13*hold*meta-3*writing~20*heal~24"
 
 func TestWithout_WriteThatAsksNoOwnerBreaksAPromise(t *testing.T) {
 	r := run(t, "1~6")
@@ -184,7 +184,7 @@ func TestWithout_WriteThatAsksNoOwnerBreaksAPromise(t *testing.T) {
 	r.end()
 	r = run(t, fmt.Sprintf(guardOut, "1"))
 	assert.Contains(t, r.to(t, Violation), "no violation")
-	for _, wrong := range []console.Request{{Do: without, Value: "lunch"}, {Do: "hold", Node: "meta-1", Peer: "lunch", Value: "1"}, {Do: "hold", Node: "meta-1", Peer: "landing", Value: "x"}, {Do: "hold", Node: "lunch", Peer: "landing", Value: "1"}} {
+	for _, wrong := range []console.Request{{Do: without, Value: "lunch"}, {Do: "hold", Node: "meta-1", Peer: "lunch"}, {Do: "hold", Node: "meta-1", Peer: "landing", Value: "x"}, {Do: "hold", Node: "lunch", Peer: "landing"}} {
 		assert.Error(t, r.Act(t.Context(), wrong))
 	}
 }
@@ -192,7 +192,7 @@ func TestWithout_WriteThatAsksNoOwnerBreaksAPromise(t *testing.T) {
 func TestHold_EndsWithItsProcess(t *testing.T) {
 	r := run(t, "1~8")
 	leader := r.leader(t)
-	for _, q := range []console.Request{{Do: "hold", Node: leader, Peer: "renewing", Value: "30"}, {Do: "kill", Node: leader}} {
+	for _, q := range []console.Request{{Do: "hold", Node: leader, Peer: "renewing"}, {Do: "kill", Node: leader}} {
 		require.NoError(t, r.Act(t.Context(), q))
 	}
 	require.True(t, r.in(func(b *inside) {
@@ -208,7 +208,7 @@ func TestHold_EndsWithItsProcess(t *testing.T) {
 
 // A scenario that fails while every promise holds: no meta may take over in it.
 func TestWhy_OfAScenarioThatFails(t *testing.T) {
-	r := run(t, "1~7*hold*meta-1*swapping*30~7*hold*meta-2*swapping*30~7*hold*meta-3*swapping*30~7*scenario***f01-kill-the-leader~62")
+	r := run(t, "1~7*hold*meta-1*swapping~7*hold*meta-2*swapping~7*hold*meta-3*swapping~7*scenario***f01-kill-the-leader~62")
 	links, err := r.Why(t.Context(), console.Request{})
 	require.NoError(t, err)
 	assert.Regexp(t, `^\[ *\d+\.\d+s f01-kill-the-leader: line \d+: expect new leader [^]]* done to the cluster: `, fmt.Sprint(links))
