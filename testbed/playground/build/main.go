@@ -13,8 +13,13 @@ import (
 
 func main() {
 	out := flag.String("o", "playground", "the folder; it must not exist")
+	only := flag.String("trim", "", "write only the trimmed modules, and a go.mod that uses them: to this folder of the module, which must not exist")
 	flag.Parse()
-	if err := build(*out); err != nil {
+	do, to := build, *out
+	if *only != "" {
+		do, to = trim, *only
+	}
+	if err := do(to); err != nil {
 		fmt.Fprintln(os.Stderr, "build the playground:", err)
 		os.Exit(1)
 	}
@@ -32,7 +37,7 @@ func build(out string) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(work) }()
-	for _, part := range []func(string) error{pages, programs, recordings} {
+	for _, part := range []func(string) error{pages, func(string) error { return trim(trimmed) }, programs, recordings} {
 		if err := part(out); err != nil {
 			return err
 		}
@@ -60,9 +65,4 @@ func pages(out string) error {
 		}
 	}
 	return nil
-}
-
-// write writes a file that a host may serve.
-func write(name string, text []byte) error {
-	return errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, text, 0o644)) //nolint:gosec // for everyone
 }

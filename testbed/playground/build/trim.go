@@ -1,26 +1,19 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 )
 
-func main() {
-	out := flag.String("out", "", "write the copies to this folder in the module, by its name from there; it must not exist")
-	flag.Parse()
-	if err := run(*out); err != nil {
-		fmt.Fprintln(os.Stderr, "trim:", err)
-		os.Exit(1)
-	}
-}
-
-func run(out string) error {
+// trim writes copies of modules, mostly of the embedded database, changed so that they build
+// for js/wasm, load fast, and start fast, and a go.mod that uses them. out is a folder in
+// the module that does not exist, by its name from there. (The go command refuses an overlay
+// of files in the module cache.)
+func trim(out string) error {
 	gomod, err := os.ReadFile("go.mod")
 	if err != nil {
 		return err
@@ -30,12 +23,12 @@ func run(out string) error {
 		return err
 	}
 	for _, module := range []string{engine, parser, paths, packer} {
-		from, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+		from, err := goTool(nil, "list", "-m", "-f", "{{.Dir}}", module)
 		if err != nil {
-			return fmt.Errorf("go list -m %s: %w", module, err)
+			return err
 		}
 		to := filepath.Join(out, filepath.Base(module))
-		if err := os.CopyFS(to, os.DirFS(strings.TrimSpace(string(from)))); err != nil {
+		if err := os.CopyFS(to, os.DirFS(strings.TrimSpace(from))); err != nil {
 			return err
 		}
 		gomod = fmt.Appendf(gomod, "\nreplace %s => ./%s\n", module, filepath.ToSlash(to))
@@ -54,7 +47,7 @@ func run(out string) error {
 	return os.WriteFile(filepath.Join(out, "wasm.sum"), sum, 0o600)
 }
 
-// apply makes a change in the copies.
+// apply makes a change in the copies, and fails if a new version of a module differs.
 func (c change) apply(out string) error {
 	files, err := filepath.Glob(filepath.Join(out, filepath.Base(c.module), filepath.FromSlash(c.files)))
 	if err != nil {
