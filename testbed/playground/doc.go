@@ -29,7 +29,6 @@
 //   - drive.go: time is moved.
 //   - why.go: what led to an election or a violation.
 //   - world.go: the cluster in its bubble.
-//   - guard.go: acts that the console does not offer.
 //   - pace.go: speed, pause and steps.
 //   - start.go: what determines a run.
 package playground

@@ -192,16 +192,23 @@ func (b *inside) perform() {
 	}
 }
 
+// without is the request that takes a guard out: after it, no check is left out.
+const without = "without"
+
 // act does what a viewer or the start asks for; the node "leader" is the one that leads then.
+// Two actions are not offered by the console:
+//
+//	without  from now on the guard Value is missing: there is one, "write"
+//	hold     Node waits whenever it reaches the point Peer (package trace), until it is killed or all is healed
 func (b *inside) act(ctx context.Context, r console.Request) error {
 	if r.Node == "leader" {
 		r.Node = b.cluster.Observe(ctx).Leader
 	}
-	switch a, err := unoffered(r, b.nodes); {
-	case err != nil:
-		return err
-	case a.Verb != "":
-		return b.source.Inject(a)
+	switch point := trace.Kind(r.Peer); {
+	case r.Do == without && r.Value == "write":
+		return b.source.Inject(testbed.Action{Verb: testbed.Unguard})
+	case r.Do == "hold" && r.Value == "" && slices.Contains(b.nodes, r.Node) && slices.Contains(trace.Points(), point):
+		return b.source.Inject(testbed.Action{Verb: testbed.Hold, Node: r.Node, Point: point})
 	}
 	return b.source.Act(ctx, r)
 }
