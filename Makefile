@@ -51,7 +51,7 @@ play: build ## a cluster, its clients and a page on which it can be watched and 
 
 .PHONY: playground
 playground: ## recordings of failures, and a cluster to break, as a page of static files in playground/: any host can serve it (docs/playground.md)
-	$(GO) run ./testbed/playground/build -o playground
+	rm -rf playground.new && $(GO) run ./testbed/playground/build -o playground.new && rm -rf playground && mv playground.new playground
 
 pictures: ## draw docs/console-*.png again, by the browser test
 	CONSOLE_PICTURES='$(CURDIR)/docs' REQUIRE_BROWSER=1 TEST_ALL=1 $(GO) test -count=1 -timeout 10m -run '^Test(Console|Console_Recording|Console_TurnsRedAtAViolation|Playground)$$' ./cmd/conclave
@@ -171,7 +171,7 @@ sim: ## storms in virtual time: SEEDS=N (100) of them; SHRINK=0 as they are; SEE
 	@mkdir -p '$(SIM)'
 	@[ -e '$(SIM)/sim.test' ] || echo '$(FIRST)'
 	@if [ -z '$(RACED)' ] && $(GO) run ./testbed/simulated/onetrace -out '$(SIM)/overlay'; then set -- -overlay '$(SIM)/overlay/overlay.json' -tags onetrace; else set --; fi; \
-	  $(if $(TRIMMED),rm -rf .tools/trimmed && $(GO) run ./testbed/playground/trim -out .tools/trimmed && set -- "$$@" -modfile .tools/trimmed/wasm.mod &&) \
+	  $(if $(TRIMMED),rm -rf .tools/trimmed && $(GO) run ./testbed/playground/build -trim .tools/trimmed && set -- "$$@" -modfile .tools/trimmed/wasm.mod &&) \
 	  $(if $(RACED),CGO_ENABLED=1) $(GO) test "$$@" $(if $(RACED),-race,) $(if $(COVER),-coverpkg=$(SIM_CODE),) -c -o '$(SIM)/sim.test' ./testbed/simulated
 ifdef SCENARIO
 	@$(SIM_RUN) -test.run '^TestStories$$' -timeline -scenario '$(or $(abspath $(wildcard $(SCENARIO))),$(SCENARIO))' -seed '$(or $(SEED),1)' -record '$(SIM)' $(SIM_RECORD); code=$$?; [ $$code = 2 ] || ls -1 '$(SIM)/$(basename $(notdir $(SCENARIO)))'.*; exit $$code

@@ -80,7 +80,6 @@ const rules = `
 	data, session, testbed/console, testbed/scenario, testbed/outside, internal/sleep < testbed/console/live;
 	testbed/console, testbed/console/journal < testbed/console/recorded < cmd/conclave;
 	testbed/console/live, testbed/simulated, internal/signal < testbed/playground;
-	NONE < testbed/playground/trim;
 	testbed/console < testbed/playground/glue;
 	testbed/playground, testbed/playground/glue, internal/bubble < testbed/playground/living;
 	testbed/playground/glue, testbed/console/recorded < testbed/playground/player;

@@ -14,8 +14,8 @@
 // A [Start] is a seed and the acts with their virtual times. Its text is a part of the
 // page's address. If the runtime's choices are seeded (package simulated), a second run of
 // it sends the same bytes at the same times, whatever the speed, pauses and questions of
-// its viewer: acts are done between two quanta of a millisecond, when every goroutine of
-// the bubble waits. In a step to the next message quanta are shorter; the acts say when.
+// its viewer: acts are done between two quanta of 100 µs, when every goroutine of the
+// bubble waits.
 //
 // # Limits
 //
@@ -29,7 +29,6 @@
 //   - drive.go: time is moved.
 //   - why.go: what led to an election or a violation.
 //   - world.go: the cluster in its bubble.
-//   - guard.go: acts that the console does not offer.
 //   - pace.go: speed, pause and steps.
 //   - start.go: what determines a run.
 package playground

@@ -84,19 +84,17 @@ func (w *World) Step(goal Goal) error {
 // drive moves time as the viewer wants it, until ctx ends or no job is taken any more.
 func (w *World) drive(ctx context.Context) {
 	collectAt := uint64(heapLeast)
-	worked := time.Now()
-	fresh := true     // a run at one speed begins
-	var from struct { // its beginning
-		real  time.Time
-		now   time.Duration
-		speed float64
-	}
+	worked, played := time.Now(), time.Now() // until then time was moved
 	for ctx.Err() == nil {
 		w.mu.Lock()
 		now, goal, speed, paused, moment := w.now, w.goal, w.pace.Speed, w.pace.Paused, w.start.Moment
 		w.mu.Unlock()
-		if goal == "" && now >= moment && paused {
-			fresh = true
+		to := now + stretch
+		switch {
+		case goal != "":
+		case now < moment:
+			to = min(to, moment)
+		case paused:
 			if w.idle != nil {
 				w.idle()
 			}
@@ -106,24 +104,19 @@ func (w *World) drive(ctx context.Context) {
 			case <-w.over:
 				return
 			}
+			played = time.Now()
 			continue
-		}
-		if fresh || speed != from.speed || goal != "" || now < moment {
-			from.real, from.now, from.speed, fresh = time.Now(), now, speed, false
-		}
-		to := now + stretch
-		if goal == "" && now < moment {
-			to = min(to, moment)
-		} else if goal == "" && speed != Fast {
-			due := from.now + time.Duration(speed*float64(time.Since(from.real)))
-			if due-now > time.Duration(speed*float64(lagAllowed)) {
-				fresh = true // it cannot be so fast: what was missed is not made up for
+		case speed != Fast:
+			if late := time.Since(played) - lagAllowed; late > 0 {
+				played = played.Add(late) // it cannot be so fast: what was missed is not made up for
 			}
-			if to = min(to, due.Truncate(quantum)); to <= now {
+			by := min(stretch, time.Duration(speed*float64(time.Since(played))).Truncate(quantum))
+			if by == 0 {
 				time.Sleep(workFor / 5)
 				worked = time.Now()
 				continue
 			}
+			to, played = now+by, played.Add(time.Duration(float64(by)/speed))
 		}
 		if !w.move(now, to, goal, moment) {
 			return
@@ -147,17 +140,8 @@ func (w *World) move(now, to time.Duration, goal Goal, moment time.Duration) boo
 		w.mu.Lock()
 		late := goal == "" && now >= moment && w.pace.Paused
 		w.mu.Unlock()
-		if late {
-			return
-		}
-		if goal == Message {
-			to = min(to, now+quantum)
-			b.fine = to
-		}
-		reached = b.advance(to, goal)
-		if goal == Message {
-			b.fine = b.now()
-			b.noteStep(now, b.fine)
+		if !late {
+			reached = b.advance(to, goal)
 		}
 	})
 	if !ran {

@@ -28,15 +28,11 @@ type Start struct {
 }
 
 // Act is something that a viewer has asked for, a time after the start: one of the
-// console's actions, a scenario or a storm among them. There is one more, "step": from At
-// until Value, in seconds, time moved in small quanta.
+// console's actions, a scenario or a storm among them.
 type Act struct {
 	At time.Duration
 	console.Request
 }
-
-// step is the act that no viewer asks for.
-const step = "step"
 
 // String returns the start as text for the fragment of an address, in which no character
 // needs an escape:
@@ -130,12 +126,6 @@ func parseAct(at time.Duration, fields []string) (a Act, err error) {
 			return a, fmt.Errorf("%q is no word of an action", f)
 		}
 		*to[i] = f
-	}
-	if a.Do == step {
-		end, err := parseSeconds(a.Value)
-		if err != nil || end < at {
-			return a, fmt.Errorf("a step until %q", a.Value)
-		}
 	}
 	return a, nil
 }

@@ -16,10 +16,10 @@ import (
 func TestParseStart_ReadsWhatStringHasWritten(t *testing.T) {
 	s := Start{Seed: 7, Metas: 5, Sessions: 2, Datas: 3, Moment: 20 * time.Second, Acts: []Act{
 		{1250 * time.Millisecond, console.Request{Do: "kill", Node: "meta-1"}},
-		{2 * time.Second, console.Request{Do: "step", Value: "2.00013"}},
+		{2000130 * time.Microsecond, console.Request{Do: "drain", Node: "data-1"}},
 		{9 * time.Second, console.Request{Do: "storm", Value: "3"}},
 	}}
-	text := "7*5*2*3~1.25*kill*meta-1~2*step***2.00013~9*storm***3~20"
+	text := "7*5*2*3~1.25*kill*meta-1~2.00013*drain*data-1~9*storm***3~20"
 	assert.Equal(t, text, s.String())
 	got, err := ParseStart(text)
 	require.NoError(t, err)
@@ -39,7 +39,7 @@ func TestParseStart_ReadsTheStormOfTheSimulator(t *testing.T) {
 func TestParseStart_RefusesWhatIsNoStart(t *testing.T) {
 	for _, text := range []string{
 		"", "x", "-1", "1*2", "1*99*2*3", "1*a*2*3", "1~", "1~x", "1~NaN", "1~Inf*kill", "1~-1*kill", "1~1e9*kill*meta-1", "1~1~2", "1~2*kill*meta-1~1*kill*meta-2",
-		"1~1*", "1~1**meta-1", "1~1*kill*<b>", "1~1*kill*a*b*c*d", "1~1*step***0.5", "1~1*kill*" + strings.Repeat("a", 65), strings.Repeat("1", maxText+1), "1~1*kill*meta-1%00",
+		"1~1*", "1~1**meta-1", "1~1*kill*<b>", "1~1*kill*a*b*c*d", "1~1*kill*" + strings.Repeat("a", 65), strings.Repeat("1", maxText+1), "1~1*kill*meta-1%00",
 	} {
 		_, err := ParseStart(text)
 		assert.Error(t, err, text)
@@ -47,7 +47,7 @@ func TestParseStart_RefusesWhatIsNoStart(t *testing.T) {
 }
 
 func FuzzParseStart(f *testing.F) {
-	f.Add("7*5*2*3~1.25*kill*meta-1~2*step***2.00013~20")
+	f.Add("7*5*2*3~1.25*kill*meta-1~2.00013*drain*data-1~20")
 	f.Fuzz(func(t *testing.T, text string) {
 		s, err := ParseStart(text)
 		if err != nil {

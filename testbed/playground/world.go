@@ -21,10 +21,9 @@ import (
 )
 
 const (
-	quantum      = time.Millisecond      // by which time moves; it ends at a multiple of it
-	fineQuantum  = 10 * time.Microsecond // the same of a step to the next message
-	entriesKept  = 60_000                // of the history that is checked
-	messagesKept = 20_000                // for Why
+	quantum      = 100 * time.Microsecond // by which time moves; it ends at a multiple of it
+	entriesKept  = 60_000                 // of the history that is checked
+	messagesKept = 20_000                 // for Why
 	closeWithin  = time.Minute
 	checkShare   = 20 // of the time, one part is used for checks
 	leaseOf      = testbed.DefaultLease
@@ -77,8 +76,7 @@ type inside struct {
 	passed  *simulated.Recording // the newest messages
 	nodes   []string
 	began   time.Time
-	next    int           // of World.acts: the first that is not done
-	fine    time.Duration // until then a quantum is a fineQuantum
+	next    int // of World.acts: the first that is not done
 
 	mu    sync.Mutex // guards the rest
 	heard int        // how many messages there were when a goal was asked for
@@ -165,11 +163,7 @@ func (b *inside) advance(to time.Duration, goal Goal) (reached string) {
 	b.led = ""
 	b.mu.Unlock()
 	for b.perform(); reached == "" && b.now() < to; reached = b.reached(goal) {
-		by := quantum - b.now()%quantum
-		if b.now() < b.fine {
-			by = min(by, fineQuantum)
-		}
-		time.Sleep(by)
+		time.Sleep(quantum - b.now()%quantum)
 		synctest.Wait()
 		b.perform()
 	}
@@ -190,28 +184,31 @@ func (b *inside) perform() {
 			b.next++
 		}
 		b.w.mu.Unlock()
-		switch {
-		case !due:
+		if !due {
 			return
-		case a.Do == step:
-			b.fine, _ = parseSeconds(a.Value) // 0 if it is wrong
-		default:
-			_ = b.act(context.Background(), a.Request) // as when it was done first, it may be refused
-			synctest.Wait()
 		}
+		_ = b.act(context.Background(), a.Request) // as when it was done first, it may be refused
+		synctest.Wait()
 	}
 }
 
+// without is the request that takes a guard out: after it, no check is left out.
+const without = "without"
+
 // act does what a viewer or the start asks for; the node "leader" is the one that leads then.
+// Two actions are not offered by the console:
+//
+//	without  from now on the guard Value is missing: there is one, "write"
+//	hold     Node waits whenever it reaches the point Peer (package trace), until it is killed or all is healed
 func (b *inside) act(ctx context.Context, r console.Request) error {
 	if r.Node == "leader" {
 		r.Node = b.cluster.Observe(ctx).Leader
 	}
-	switch a, lasts, err := unoffered(r, b.nodes); {
-	case err != nil:
-		return err
-	case a.Verb != "":
-		return b.source.Inject(a, lasts)
+	switch point := trace.Kind(r.Peer); {
+	case r.Do == without && r.Value == "write":
+		return b.source.Inject(testbed.Action{Verb: testbed.Unguard})
+	case r.Do == "hold" && r.Value == "" && slices.Contains(b.nodes, r.Node) && slices.Contains(trace.Points(), point):
+		return b.source.Inject(testbed.Action{Verb: testbed.Hold, Node: r.Node, Point: point})
 	}
 	return b.source.Act(ctx, r)
 }
@@ -223,19 +220,6 @@ func (b *inside) note(a Act) {
 	defer b.w.mu.Unlock()
 	b.w.acts = append(b.w.acts[:b.next:b.next], a)
 	b.next++
-}
-
-// noteStep adds a step to the acts, or makes the last one longer.
-func (b *inside) noteStep(from, to time.Duration) {
-	b.w.mu.Lock()
-	if n := b.next; n > 0 && b.w.acts[n-1].Do == step && b.w.acts[n-1].Value == seconds(from) {
-		b.next--
-		from = b.w.acts[n-1].At
-	}
-	b.w.mu.Unlock()
-	a := Act{At: from}
-	a.Do, a.Value = step, seconds(to)
-	b.note(a)
 }
 
 // reached returns what of a goal was reached in the last quantum; "": nothing.
@@ -306,9 +290,6 @@ func (w *World) Explain(ctx context.Context, r console.Request) (string, error) 
 func (w *World) Act(ctx context.Context, r console.Request) (err error) {
 	if _, err := parseAct(0, []string{r.Do, r.Node, r.Peer, r.Value}); err != nil {
 		return err
-	}
-	if r.Do == step {
-		return fmt.Errorf("unknown action %q", r.Do)
 	}
 	ran := w.in(func(b *inside) {
 		b.note(Act{b.now(), r})

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"conclave/internal/sleep"
 	"conclave/internal/trace"
 	"conclave/meta/metaclient"
 	"conclave/testbed"
@@ -271,31 +270,10 @@ func (s *Source) Act(_ context.Context, r console.Request) error {
 	return s.begin(strings.TrimSpace(r.Do+" "+r.Node+" "+r.Peer), fault, func(ctx context.Context) error { return s.Do(ctx, a) })
 }
 
-// Inject begins an action that is not offered and has no outcome. If it lasts, it ends after
-// a while, unless it has been ended before; of two of the same the later end counts.
-func (s *Source) Inject(a testbed.Action, lasts time.Duration) error {
-	return s.spawn(func(ctx context.Context) {
-		key, end := a.Key(), time.Now().Add(lasts)
-		s.mu.Lock()
-		if !s.lasts(key) || end.After(s.ends[key]) {
-			s.ends[key] = end
-		}
-		s.mu.Unlock()
-		if s.Do(ctx, a) != nil || a.Undo().Verb == "" || sleep.For(ctx, lasts) != nil {
-			return
-		}
-		s.mu.Lock()
-		over := s.lasts(key) && !time.Now().Before(s.ends[key])
-		s.mu.Unlock()
-		if over {
-			_ = s.Do(ctx, a.Undo()) // an event shows why it failed
-		}
-	})
-}
-
-// lasts reports whether a fault lasts. The caller holds s.mu.
-func (s *Source) lasts(key string) bool {
-	return slices.ContainsFunc(s.active.List(), func(a testbed.Action) bool { return a.Key() == key })
+// Inject begins an action that is not offered and has no outcome; an event shows why it
+// failed.
+func (s *Source) Inject(a testbed.Action) error {
+	return s.spawn(func(ctx context.Context) { _ = s.Do(ctx, a) })
 }
 
 // begin begins an action whose outcome is shown.
@@ -375,7 +353,8 @@ func (s *Source) healStopped() {
 }
 
 // heal ends what was injected here, in this order: what order does not name, links,
-// holds and pauses; then it starts what is down, and takes back commands.
+// holds and pauses; then it starts what is down, and takes back commands. Of each, what was
+// done last is ended first.
 func (s *Source) heal(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healWithin)
 	defer cancel()
@@ -388,7 +367,7 @@ func (s *Source) heal(ctx context.Context) error {
 		return errors.New("nothing is known of the cluster yet")
 	}
 	var undo []testbed.Action
-	for _, a := range open {
+	for _, a := range slices.Backward(open) {
 		undo = append(undo, a.Undo())
 	}
 	for _, p := range seen.processes {

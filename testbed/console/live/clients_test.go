@@ -118,6 +118,32 @@ func TestRecord_ChecksNothingWithoutClients(t *testing.T) {
 	})
 }
 
+// In whatever way a client of a scenario is started, its name is of the group.
+func TestScoped_EachStartOfAClientHasThePrefix(t *testing.T) {
+	h := &host{}
+	group := newScoped(h, "group.", &testbed.Capabilities{
+		Lingering: func(name string, _ time.Duration) (testbed.Client, error) { return h.Client(name) }, ByHTTP: h.Client,
+	})
+	can := group.Capabilities()
+	for name, start := range map[string]func(string) (testbed.Client, error){
+		"client-1":  group.Client,
+		"release-1": func(name string) (testbed.Client, error) { return can.Lingering(name, time.Minute) },
+		"http-1":    can.ByHTTP,
+	} {
+		c, err := start(name)
+		require.NoError(t, err)
+		require.NoError(t, c.Subscribe("service-1", nil))
+	}
+	assert.ElementsMatch(t, []string{"group.client-1", "group.release-1", "group.http-1"}, h.names)
+	assert.Equal(t, map[string]bool{"group.service-1": true}, h.dataIDs)
+	var killed testbed.Action
+	group.do = func(_ context.Context, a testbed.Action) error { killed = a; return nil }
+	require.NoError(t, group.Do(t.Context(), testbed.Action{Verb: testbed.Kill, Node: "release-1"}))
+	assert.Equal(t, "group.release-1", killed.Node)
+	require.NoError(t, group.Close(t.Context()))
+	assert.Zero(t, h.open)
+}
+
 // Two consoles on one cluster share no name.
 func TestRecord_NamesDifferBetweenConsoles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -127,7 +153,7 @@ func TestRecord_NamesDifferBetweenConsoles(t *testing.T) {
 		for range 2 {
 			s := New(Config{Cluster: h, HTTP: http.DefaultClient})
 			running.Go(func() { s.record.run(ctx) })
-			group := newScoped(h, s.group(1))
+			group := newScoped(h, s.group(1), nil)
 			c, err := group.Client("client-1")
 			require.NoError(t, err)
 			require.NoError(t, c.Subscribe("service-1", nil))
@@ -157,7 +183,7 @@ func (cutOff) Close(ctx context.Context) error {
 func TestScoped_StoppedScenarioDoesNotAwaitItsClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		playing, stop := context.WithCancel(t.Context())
-		group := newScoped(&host{}, "x")
+		group := newScoped(&host{}, "x", nil)
 		group.until = playing
 		group.clients = []testbed.Client{cutOff{}}
 		stop()

@@ -67,7 +67,6 @@ type Source struct {
 	pending  []console.Event
 	status   status
 	active   testbed.ActiveFaults
-	ends     map[string]time.Time // of those that end by themselves, by key
 	outcomes map[string]console.Outcome
 	acted    int
 	play     *console.Play
@@ -92,7 +91,7 @@ func New(c Config) *Source {
 	if c.TokenFor == nil {
 		c.TokenFor = func(string) string { return "" }
 	}
-	s := &Source{cfg: c, boot: strings.ToLower(rand.Text()[:4]), looker: looker{c.HTTP, c.TokenFor, c.Processes}, listings: admit.New(listsAtOnce, listsEach), meter: newMeter(), again: signal.New(), beliefs: console.Beliefs{}, outcomes: map[string]console.Outcome{}, ends: map[string]time.Time{}}
+	s := &Source{cfg: c, boot: strings.ToLower(rand.Text()[:4]), looker: looker{c.HTTP, c.TokenFor, c.Processes}, listings: admit.New(listsAtOnce, listsEach), meter: newMeter(), again: signal.New(), beliefs: console.Beliefs{}, outcomes: map[string]console.Outcome{}}
 	if c.Cluster != nil {
 		s.can = c.Cluster.Capabilities()
 	}

@@ -2,7 +2,6 @@ package live
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
 	"sync"
@@ -99,13 +98,9 @@ func TestInject_HoldsHealsAndKillsInEveryOrder(t *testing.T) {
 		what string
 		do   func(s *Source, ctx context.Context) error
 	}{
-		{"hold 3s", func(s *Source, _ context.Context) error {
-			return s.Inject(hold("meta-1", trace.Landing), 3*time.Second)
-		}},
-		{"hold 1s", func(s *Source, _ context.Context) error { return s.Inject(hold("meta-1", trace.Landing), time.Second) }},
-		{"hold another", func(s *Source, _ context.Context) error {
-			return s.Inject(hold("meta-2", trace.Landing), 2*time.Second)
-		}},
+		{"hold", func(s *Source, _ context.Context) error { return s.Inject(hold("meta-1", trace.Landing)) }},
+		{"hold again", func(s *Source, _ context.Context) error { return s.Inject(hold("meta-1", trace.Landing)) }},
+		{"hold another", func(s *Source, _ context.Context) error { return s.Inject(hold("meta-2", trace.Landing)) }},
 		{"heal", (*Source).heal},
 		{"kill", func(s *Source, ctx context.Context) error {
 			return s.Do(ctx, testbed.Action{Verb: testbed.Kill, Node: "meta-1"})
@@ -140,10 +135,8 @@ func TestInject_HoldsHealsAndKillsInEveryOrder(t *testing.T) {
 			for _, n := range done {
 				require.NoError(t, acts[n].do(s, t.Context()))
 				same()
-				time.Sleep(700 * time.Millisecond)
-				same()
 			}
-			time.Sleep(3 * time.Second)
+			require.NoError(t, s.heal(t.Context()))
 			same()
 			assert.Empty(t, g.keys())
 			s.running.Wait()
@@ -153,43 +146,15 @@ func TestInject_HoldsHealsAndKillsInEveryOrder(t *testing.T) {
 	assert.Equal(t, 720, orders)
 }
 
-func TestInject_OfTwoHoldsAtOnePointTheLaterEndCounts(t *testing.T) {
-	for _, c := range []struct {
-		lasts [2]int
-		heals bool
-		ends  time.Duration
-	}{{[2]int{3, 1}, false, 3 * time.Second}, {[2]int{1, 3}, false, 3 * time.Second}, {[2]int{9, 1}, true, time.Second}} {
-		synctest.Test(t, func(t *testing.T) {
-			s, g := holds(t.Context())
-			began := time.Now()
-			for i, seconds := range c.lasts {
-				if i == 1 && c.heals {
-					require.NoError(t, s.heal(t.Context()))
-				}
-				require.NoError(t, s.Inject(hold("meta-1", trace.Landing), time.Duration(seconds)*time.Second))
-				synctest.Wait()
-			}
-			for len(g.keys()) > 0 {
-				time.Sleep(time.Millisecond)
-				synctest.Wait()
-			}
-			assert.Equal(t, c.ends, time.Since(began), fmt.Sprint(c))
-			s.running.Wait()
-		})
-	}
-}
-
 // The failure of a scenario is not what led to something that a viewer does after it.
 func TestInject_ClearsTheFailureOfAScenario(t *testing.T) {
 	for _, a := range []testbed.Action{hold("meta-1", trace.Landing), {Verb: testbed.Unguard}} {
 		synctest.Test(t, func(t *testing.T) {
 			s, _ := holds(t.Context())
-			require.NoError(t, s.Inject(hold("meta-1", trace.Writing), time.Second))
 			s.failed = failure{time.Now(), "f01", "no leader"}
-			time.Sleep(2 * time.Second)
 			id, v := s.Violation(time.Now())
-			assert.Equal(t, "f01 no leader", id+" "+v.What, "a hold that ends by itself is no act of a viewer")
-			require.NoError(t, s.Inject(a, time.Second))
+			assert.Equal(t, "f01 no leader", id+" "+v.What)
+			require.NoError(t, s.Inject(a))
 			id, v = s.Violation(time.Now())
 			assert.Empty(t, id+v.What)
 			s.running.Wait()

@@ -163,12 +163,9 @@ func (p *playing) show(change func(*console.Play)) {
 func (s *Source) group(number int) string { return fmt.Sprintf("client-%s-s%d.", s.boot, number) }
 
 func (p *playing) play(ctx context.Context, of scenario.Scenario, number int) {
-	group := newScoped(p.of.cfg.Cluster, p.of.group(number))
-	group.can, group.do, group.until = p.of.capabilities(), p.of.Do, ctx
+	group := newScoped(p.of.cfg.Cluster, p.of.group(number), p.of.capabilities())
+	group.do, group.until = p.of.Do, ctx
 	group.can.Events = false
-	if byHTTP := group.can.ByHTTP; byHTTP != nil {
-		group.can.ByHTTP = func(name string) (testbed.Client, error) { return group.start(name, byHTTP) }
-	}
 	result, err := scenario.Play(ctx, of, group, p)
 	if ctx.Err() != nil || err != nil { // the player heals what it has done, unless it was ended
 		p.of.healStopped()

@@ -77,7 +77,7 @@ func (r *record) run(ctx context.Context) {
 func (r *record) history(ctx context.Context, group int) {
 	work, stop := context.WithCancel(ctx)
 	defer stop()
-	clients := newScoped(r.cluster, "")
+	clients := newScoped(r.cluster, "", nil)
 	r.meter.restart()
 	rec := r.resume()
 	traffic := scenario.NewTraffic(scenario.Load{

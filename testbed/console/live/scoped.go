@@ -26,8 +26,24 @@ type scoped struct {
 	names   map[string]string // full names, by the names in the group
 }
 
-func newScoped(of testbed.Cluster, prefix string) *scoped {
-	return &scoped{Cluster: of, prefix: prefix, names: map[string]string{}}
+// newScoped returns the cluster for a group; can is what can be done there, nil for a group
+// without a scenario.
+func newScoped(of testbed.Cluster, prefix string, can *testbed.Capabilities) *scoped {
+	s := &scoped{Cluster: of, prefix: prefix, names: map[string]string{}}
+	if can == nil {
+		return s
+	}
+	narrow := *can
+	if can.Lingering != nil {
+		narrow.Lingering = func(name string, linger time.Duration) (testbed.Client, error) {
+			return s.start(name, func(name string) (testbed.Client, error) { return can.Lingering(name, linger) })
+		}
+	}
+	if can.ByHTTP != nil {
+		narrow.ByHTTP = func(name string) (testbed.Client, error) { return s.start(name, can.ByHTTP) }
+	}
+	s.can = &narrow
+	return s
 }
 
 // Open finds the cluster running.

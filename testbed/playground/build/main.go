@@ -4,7 +4,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,56 +11,36 @@ import (
 	"conclave/testbed/playground/page"
 )
 
-// marker is a file that only a playground has: a folder without it is not replaced.
-const marker = "wasm_exec.js"
-
 func main() {
-	out := flag.String("o", "playground", "the folder; what an earlier build has left there is replaced")
+	out := flag.String("o", "playground", "the folder; it must not exist")
+	only := flag.String("trim", "", "write only the trimmed modules, and a go.mod that uses them: to this folder of the module, which must not exist")
 	flag.Parse()
-	if err := build(*out); err != nil {
+	do, to := build, *out
+	if *only != "" {
+		do, to = trim, *only
+	}
+	if err := do(to); err != nil {
 		fmt.Fprintln(os.Stderr, "build the playground:", err)
 		os.Exit(1)
 	}
 }
 
 func build(out string) error {
-	if err := mayReplace(out); err != nil {
+	out, err := filepath.Abs(out)
+	if err != nil {
 		return err
 	}
-	if err := errors.Join(os.RemoveAll(work), os.MkdirAll(work, 0o750)); err != nil {
+	if err := os.Mkdir(out, 0o755); err != nil { //nolint:gosec // for everyone
+		return err
+	}
+	if err := errors.Join(os.Mkdir(filepath.Join(out, "recordings"), 0o755), os.RemoveAll(work), os.MkdirAll(work, 0o750)); err != nil { //nolint:gosec // for everyone
 		return err
 	}
 	defer func() { _ = os.RemoveAll(work) }()
-	// Beside the folder, which stays as it is if the build fails.
-	made := filepath.Clean(out) + ".new"
-	if err := errors.Join(os.RemoveAll(made), os.MkdirAll(made, 0o755)); err != nil { //nolint:gosec // for everyone
-		return err
-	}
-	defer func() { _ = os.RemoveAll(made) }()
-	if err := pages(made); err != nil {
-		return err
-	}
-	if err := programs(made); err != nil {
-		return err
-	}
-	if err := recordings(made); err != nil {
-		return err
-	}
-	if err := errors.Join(os.RemoveAll(out), os.Rename(made, out)); err != nil {
-		return err
-	}
-	return sizes(out)
-}
-
-// mayReplace returns why a folder cannot be replaced, or nil: it is not there or empty, or
-// an earlier build has made it.
-func mayReplace(out string) error {
-	found, err := os.ReadDir(out)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if _, err := os.Stat(filepath.Join(out, marker)); err != nil && len(found) > 0 {
-		return fmt.Errorf("%s has files, and no playground: choose another folder", out)
+	for _, part := range []func(string) error{pages, func(string) error { return trim(trimmed) }, programs, recordings} {
+		if err := part(out); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -81,31 +60,9 @@ func pages(out string) error {
 		return err
 	}
 	for name, text := range files {
-		name = filepath.Join(out, filepath.FromSlash(name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, text, 0o644)); err != nil { //nolint:gosec // for everyone
+		if err := write(filepath.Join(out, filepath.FromSlash(name)), text); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// sizes prints what a browser loads.
-func sizes(out string) error {
-	var all int64
-	err := filepath.WalkDir(out, func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		all += info.Size()
-		if info.Size() > 100_000 {
-			fmt.Printf("%9d %s\n", info.Size(), name)
-		}
-		return nil
-	})
-	fmt.Printf("%9d in all; try it: bin/conclave playground %s\n", all, out)
-	return err
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -23,12 +24,11 @@ const trimmed = work + "/trimmed"
 // oneTrace is the overlay by which one seed has one trace, and one start one state.
 const oneTrace = work + "/onetrace/overlay.json"
 
-// programs compiles the player, and the simulated cluster with the trimmed database.
+// programs compiles the player, and the simulated cluster with the trimmed database. The
+// overlay is left for recordings.
 func programs(out string) error {
-	for name, in := range map[string]string{"playground/trim": trimmed, "simulated/onetrace": filepath.Dir(oneTrace)} {
-		if _, err := goTool(nil, "run", "./testbed/"+name, "-out", in); err != nil {
-			return err
-		}
+	if _, err := goTool(nil, "run", "./testbed/simulated/onetrace", "-out", filepath.Dir(oneTrace)); err != nil {
+		return err
 	}
 	if err := program(out, "player.wasm.gz", "./testbed/playground/player"); err != nil {
 		return err
@@ -61,7 +61,13 @@ func program(out, name, pkg string, flags ...string) error {
 	if err := packer.Close(); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(out, name), packed.Bytes(), 0o644) //nolint:gosec // for everyone
+	fmt.Printf("%9d %s\n", packed.Len(), name)
+	return write(filepath.Join(out, name), packed.Bytes())
+}
+
+// write writes a file that a host may serve.
+func write(name string, text []byte) error {
+	return errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, text, 0o644)) //nolint:gosec // for everyone
 }
 
 // goTool runs the go command, and returns its output.

@@ -1,63 +1,49 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"conclave/testbed/console/journal"
 )
 
-// scenarios is where the scenarios of the recordings are, as NAME.txt.
-const scenarios = "testbed/playground/page/scenarios"
-
-// recorded are the recordings. A promise breaks in one of them.
-var recorded = []struct {
-	name   string
-	breaks bool
-}{{"leader-killed", false}, {"leader-frozen", false}, {"drain", false}, {"power-cut", false}, {"guard-out", true}}
-
-// recordings plays the scenarios in virtual time.
+// recordings plays the scenarios of the page in virtual time, and records them. A promise
+// breaks in the one in which a guard is taken out, and in no other.
 func recordings(out string) error {
-	if err := os.Mkdir(filepath.Join(out, "recordings"), 0o755); err != nil { //nolint:gosec // for everyone
-		return err
-	}
-	simulator, err := filepath.Abs(filepath.Join(work, "sim.test"))
-	if err != nil {
-		return err
-	}
+	const simulator = work + "/sim.test"
 	if _, err := goTool([]string{"CGO_ENABLED=0"}, "test", "-trimpath", "-overlay", oneTrace, "-tags", "onetrace", "-c", "-o", simulator, "./testbed/simulated"); err != nil {
 		return err
 	}
-	for _, r := range recorded {
-		if err := record(simulator, r.name, filepath.Join(out, "recordings", r.name+".rec"), r.breaks); err != nil {
-			return fmt.Errorf("record %s: %w", r.name, err)
+	scenarios, err := filepath.Glob("testbed/playground/page/scenarios/*.txt")
+	if err != nil {
+		return err
+	}
+	for _, s := range scenarios {
+		name := strings.TrimSuffix(filepath.Base(s), ".txt")
+		file := filepath.Join(out, "recordings", name+".rec")
+		cmd := exec.Command("../../"+simulator, "-test.run", "^TestStories$", "-test.timeout", "5m", "-scenario", "../../"+s, "-seed", "1", "-recording", file)
+		cmd.Dir = "testbed/simulated"
+		cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=400", "GODEBUG=memprofilerate=0")
+		said, failed := cmd.CombinedOutput()
+		if err := checked(file, name == "guard-out", failed); err != nil {
+			return fmt.Errorf("record %s: %w; the simulator: %s", name, err, said)
 		}
 	}
 	return nil
 }
 
-// record plays one scenario into a file, and checks that promises are broken in it, or that
-// none is.
-func record(simulator, name, file string, breaks bool) error {
-	scenario, err := filepath.Abs(filepath.Join(scenarios, name+".txt"))
+// checked returns an error unless promises are broken in a recording as they should, and
+// the simulator has failed if they are.
+func checked(file string, breaks bool, failed error) error {
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	if file, err = filepath.Abs(file); err != nil {
-		return err
-	}
-	cmd := exec.Command(simulator, "-test.run", "^TestStories$", "-test.timeout", "5m", "-scenario", scenario, "-seed", "1", "-recording", file)
-	cmd.Dir = "testbed/simulated"
-	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=400", "GODEBUG=memprofilerate=0")
-	said, failed := cmd.CombinedOutput()
-	f, err := os.Open(file)
-	if err != nil {
-		return fmt.Errorf("the simulator has recorded nothing: %w\n%s", err, said)
-	}
-	defer f.Close()
-	r, err := journal.Open(f)
+	r, err := journal.Open(bytes.NewReader(text))
 	if err != nil {
 		return err
 	}
@@ -66,7 +52,7 @@ func record(simulator, name, file string, breaks bool) error {
 		broken += len(v.Violations)
 	}
 	if breaks != (broken > 0) || breaks != (failed != nil) || len(r.Result.Failures) > 0 {
-		return fmt.Errorf("%d promises were broken, want some: %t; the simulator: %s\n%s", broken, breaks, fmt.Sprint(failed), said)
+		return fmt.Errorf("%d promises were broken, want some: %t; %w", broken, breaks, failed)
 	}
 	return nil
 }

@@ -5,10 +5,10 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
+	"syscall/js"
 	"testing"
 	"testing/synctest"
 
@@ -28,39 +28,23 @@ func main() {
 }
 
 func serve(t *testing.T) {
-	ctx := context.Background()
-	var s *glue.Server
-	var world *playground.World // set by the first message
-	s = glue.NewServer(map[string]glue.Handler{
-		"POST v1/start": func(_ context.Context, body []byte) (any, error) {
-			var text string
-			if err := json.Unmarshal(body, &text); err != nil {
-				return nil, err
-			}
-			start, err := playground.ParseStart(text)
-			if err != nil {
-				return nil, err
-			}
-			if world != nil {
-				return nil, errStarted
-			}
-			world = playground.New(start, func(f func()) { synctest.Test(t, func(*testing.T) { f() }) })
-			s.Show(ctx, world)
-			return world.Pace(), nil
-		},
-		"GET v1/pace":  func(context.Context, []byte) (any, error) { return pace(world, nil) },
-		"POST v1/pace": func(_ context.Context, body []byte) (any, error) { return pace(world, body) },
-	})
-	s.Serve(ctx, glue.Messages())
+	start, wrong := playground.ParseStart(js.Global().Get("conclave").Get("start").String())
+	world := playground.New(start, func(f func()) { synctest.Test(t, func(*testing.T) { f() }) })
+	pace := func(_ context.Context, change []byte) (any, error) {
+		if wrong != nil {
+			return nil, wrong
+		}
+		return pace(world, change)
+	}
+	s := glue.NewServer(map[string]glue.Handler{"GET v1/pace": pace, "POST v1/pace": pace})
+	if wrong == nil {
+		s.Show(context.Background(), world)
+	}
+	s.Serve(context.Background(), glue.Messages())
 }
-
-var errStarted = errors.New("a worker runs one cluster: begin another one")
 
 // pace changes how time moves, if there is a change, and returns how it does.
 func pace(world *playground.World, change []byte) (p playground.Pace, err error) {
-	if world == nil {
-		return p, errors.New("no cluster runs yet")
-	}
 	p = world.Pace()
 	p.Step = ""
 	switch {

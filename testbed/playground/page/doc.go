@@ -2,9 +2,10 @@
 // source is a worker here, and a few of its own.
 //
 //   - worker.js: runs a Go program that answers the page.
-//   - tour.js, tour.html: the guided tour.
-//   - playground.js, chooser.html, playground.css: the choice of a recording.
-//   - living.js, living.html: the living cluster.
+//   - playground.html, playground.css: what is above the console's page.
+//   - tour.js: the guided tour.
+//   - playground.js: the choice of a recording.
+//   - living.js: the living cluster.
 //   - scenarios/: what is recorded, by package build.
 //
 // # Files, in reading order

@@ -11,12 +11,12 @@ let pace = {}, timer = 0, hidden = false, run = 0, instead;
 /** otherwise sets what is called to leave a cluster that cannot run. */
 export const otherwise = f => { instead = f; };
 
-/** change makes a program the source. A page that has stopped at a violation goes on. */
-function change(program) {
+/** change makes a program the source; start is that of a cluster. A page that has stopped at a violation goes on. */
+function change(program, start = '') {
   run++;
   clearInterval(timer);
   pace = {};
-  use(new Worker(`worker.js?${program}`));
+  use(new Worker(`worker.js?${program}#${encodeURIComponent(start)}`));
   if (!$('violation').hidden && !$('go-on').parentElement.hidden) $('go-on').click();
   sessionStorage.removeItem('seen');
 }
@@ -28,8 +28,8 @@ export async function begin(start) {
   text($('living-says'), 'loading and starting; the recording has ended');
   $('recording').selectedIndex = -1; // so that each can be chosen
   text($('recording-about'), '');
-  change('living');
-  const mine = run, answer = await post('v1/start', start);
+  change('living', start);
+  const mine = run, answer = await get('v1/pace');
   if (mine !== run) return 'Another one was started.';
   if (answer.error) return fail(answer.error);
   text($('living-start'), 'Start another one');

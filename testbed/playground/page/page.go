@@ -39,7 +39,7 @@ func Files(source fs.FS) (map[string][]byte, error) {
 			}
 		}
 	}
-	tour, err := linked(string(out["tour.html"]), source, out)
+	parts, err := linked(string(out["playground.html"]), source, out)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func Files(source fs.FS) (map[string][]byte, error) {
 		{`<meta charset="utf-8">`, `<meta charset="utf-8">` + "\n" + `<meta http-equiv="Content-Security-Policy" content="` + policy + `">`},
 		{`<title>Conclave console</title>`, `<title>Conclave playground</title>`},
 		{`<script type="module" src="main.js">`, `<link rel="stylesheet" href="playground.css">` + "\n" + `<script type="module" async src="transport.js"></script>` + "\n" + `<script type="module" src="tour.js">`},
-		{"</header>\n", "</header>\n" + tour + string(out["chooser.html"]) + string(out["living.html"])},
+		{"</header>\n", "</header>\n" + parts},
 	} {
 		if n := strings.Count(index, change[0]); n != 1 {
 			return nil, fmt.Errorf("the console's index.html has %q %d times, want once", change[0], n)
@@ -57,9 +57,7 @@ func Files(source fs.FS) (map[string][]byte, error) {
 		index = strings.Replace(index, change[0], change[1], 1)
 	}
 	out["index.html"] = []byte(index)
-	for _, part := range []string{"tour.html", "chooser.html", "living.html"} {
-		delete(out, part)
-	}
+	delete(out, "playground.html")
 	return out, nil
 }
 

@@ -14,10 +14,10 @@ import (
 func TestFiles_TourHasItsLinesOfCode(t *testing.T) {
 	files, err := Files(os.DirFS("../../.."))
 	require.NoError(t, err)
-	assert.Len(t, code.FindAllString(string(mustRead(t, "tour.html")), -1), 7, "one in each step")
+	assert.Len(t, code.FindAllString(string(mustRead(t, "playground.html")), -1), 7, "one in each step")
 	assert.NotContains(t, string(files["index.html"]), "data-in")
 	assert.Contains(t, string(files["source/sql/state/write.sql.txt"]), "UPDATE distribute_lock")
-	assert.NotContains(t, files, "tour.html")
+	assert.NotContains(t, files, "playground.html")
 }
 
 func TestLinked_LineMustBeThereOnce(t *testing.T) {

@@ -6,8 +6,8 @@ import {parts} from './main.js';
 import {choose} from './playground.js';
 import {post} from './transport.js';
 
-/** late is a cluster in which a leader's write is late and asks nobody, see testbed/playground/guard.go. */
-const late = '1~6*without***write~8*hold*leader*landing*12~8*kill*data-1~13*freeze*leader~13*hold*meta-1*writing*9~13*hold*meta-2*writing*9~13*hold*meta-3*writing*9~24';
+/** late is a cluster in which a leader's write is late and asks nobody, see testbed/playground/world.go. */
+const late = '1~6*without***write~8*hold*leader*landing~8*kill*data-1~13*isolate*leader~13*hold*meta-1*writing~13*hold*meta-2*writing~13*hold*meta-3*writing~20*heal~24';
 
 /** first is a node of a role that is not drained. */
 const first = (s, role) => Object.keys(s.nodes).filter(n => s.nodes[n].role === role && !s.nodes[n].listed).sort()[0];

@@ -1,10 +1,10 @@
 'use strict';
-// Runs the Go program that is named behind the "?" of this worker's address: player or living, which are beside this file.
+// Runs the Go program that is named behind the "?" of this worker's address: player, or living with a start behind the "#". They are beside this file.
 importScripts('wasm_exec.js');
 
 const early = []; // messages that came before the program takes them
 /** conclave is what the program gets and sets, see testbed/playground/glue. */
-self.conclave = {receive: m => early.push(m), begin: () => early.splice(0).forEach(m => self.conclave.receive(m))};
+self.conclave = {start: decodeURIComponent(self.location.hash.slice(1)), receive: m => early.push(m), begin: () => early.splice(0).forEach(m => self.conclave.receive(m))};
 self.onmessage = e => self.conclave.receive(e.data);
 
 /** load returns the bytes of a file. */
