@@ -61,13 +61,14 @@ func (e *Elector) put(c Change) {
 
 // Stats are counts since the Elector was made.
 type Stats struct {
-	Rounds   uint64 // rounds played
-	Failed   uint64 // rounds without an answer from the store
-	Won      uint64 // terms won and led
-	Refused  uint64 // terms that the store gave this node and it did not lead
-	Ended    uint64 // leaderships that have ended, for any reason
-	Alive    uint64 // calls of ConfirmLeading that returned true
-	Promised uint64 // calls of ConfirmLeading that returned false
+	Rounds     uint64 // rounds played
+	Failed     uint64 // rounds without an answer from the store
+	Won        uint64 // terms won and led
+	Refused    uint64 // terms that the store gave this node and it did not lead
+	Ended      uint64 // leaderships that have ended, for any reason
+	LeadFailed uint64 // calls of Lead that failed; see Config.Lead
+	Alive      uint64 // calls of ConfirmLeading that returned true
+	Promised   uint64 // calls of ConfirmLeading that returned false
 }
 
 // Stats returns the counts.

@@ -36,7 +36,8 @@
 //     same (term, beat) for a whole lease, by its own monotonic clock.
 //   - A term that this node has left, lost or promised not to lead is never led
 //     by it again, whatever answers arrive later.
-//   - The node does not compete again before Lead has returned.
+//   - The node does not compete again, gives no term up and closes no connection
+//     before Lead has returned.
 //   - Losing an election is a result, not an error, and is not logged.
 //
 // # The states of a node
@@ -124,7 +125,8 @@
 //	                                  or the lease                          connection broke too
 //	the leader's connection breaks  the leader, at once: suspended       it keeps its term
 //	the leader resigns              the peers are woken                  some ms
-//	Lead returns                    the loop: it resigns                 some ms
+//	Lead returns, or Run's context  the loop: it resigns                 some ms
+//	  ends
 //	the store stops                 every node; no leader is deposed     from the end of trust until the store
 //	                                                                        is back, plus at most a lease
 //	the store restarts              locks vanish, and so does evidence   it keeps its term

@@ -3,6 +3,7 @@ package elector
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -130,10 +131,16 @@ func New(cfg Config) (*Elector, error) {
 	}, nil
 }
 
-// Run takes part in the election until ctx ends or Shutdown is called. It joins
-// every goroutine that it started, Lead included. If ctx ends, Run behaves like a
-// crash: it resigns nothing, notifies no peer, closes the connections, and
-// returns ctx's error. After Shutdown it returns nil. It may be called once.
+// Run takes part in the election until ctx ends or Shutdown is called. It may be
+// called once. It joins every goroutine that it started, Lead included, and only then
+// closes the connections: no other node leads before Lead has returned or the lease has
+// expired.
+//
+// When ctx ends, a leader hands its term over, as Shutdown does, within
+// Config.HandOver. Run returns nil if that is done, or if the node led no term, and
+// otherwise an error that wraps ctx's and names the reason. With NoHandOver it gives
+// nothing up, wakes no peer, and returns ctx's error. After Shutdown it returns nil, and
+// with Config.StopOnError the error of Lead.
 func (e *Elector) Run(ctx context.Context) error {
 	switch {
 	case e.started.CompareAndSwap(notRun, hasRun):
@@ -142,7 +149,15 @@ func (e *Elector) Run(ctx context.Context) error {
 	default:
 		return errors.New("elector: Run was called twice")
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	run, cancel := context.WithCancel(ctx)
+	left := make(chan error, 1)
+	if e.cfg.HandOver != NoHandOver {
+		run, cancel = context.WithCancel(context.WithoutCancel(ctx))
+		e.group.Go(func() {
+			left <- e.leaveAtEnd(ctx, run)
+			cancel()
+		})
+	}
 	defer e.end(cancel)
 
 	var woken <-chan struct{} // nil, which blocks for ever, if the strategy is no Waker
@@ -153,28 +168,62 @@ func (e *Elector) Run(ctx context.Context) error {
 	defer timer.Stop()
 	for {
 		select {
-		case <-ctx.Done():
-			return ctx.Err()
+		case <-run.Done():
+			if e.cfg.HandOver == NoHandOver {
+				return ctx.Err()
+			}
+			return <-left
 		case <-e.stop:
 			return nil
 		case <-timer.C:
-			e.round(ctx)
+			e.round(run)
 		case <-e.wake.C():
-			e.round(ctx)
+			e.round(run)
 		case <-woken:
-			e.roundUnlessLeading(ctx)
+			e.roundUnlessLeading(run)
 		case <-e.rearm.C():
 		case command := <-e.commands:
 			command()
 		case err := <-e.leadReturned():
-			e.afterLead(ctx, err)
+			if err := e.afterLead(run, err); err != nil {
+				return err
+			}
 		}
 		timer.Reset(time.Until(e.nextRound()))
 	}
 }
 
-// end finishes Run. Like a crash, it closes the connections while requests may
-// be in progress; then it joins Lead.
+// leaveAtEnd hands over what this node leads when ctx ends, within Config.HandOver, and
+// returns why that could not be done. run ends with Run.
+func (e *Elector) leaveAtEnd(ctx, run context.Context) error {
+	select {
+	case <-ctx.Done():
+	case <-run.Done():
+		return nil
+	}
+	limited, cancel := context.WithTimeout(run, e.cfg.HandOver)
+	defer cancel()
+	err := e.quitForEver(limited)
+	switch {
+	case err == nil || run.Err() != nil: // handed over, or Shutdown has ended Run
+		return nil
+	case limited.Err() != nil:
+		err = fmt.Errorf("the term was not handed over within %v: Lead has not returned, or the store did not answer", e.cfg.HandOver)
+	}
+	return fmt.Errorf("%w: %w", ctx.Err(), err)
+}
+
+// quitForEver makes this node an observer that cannot join again: it would lead a term
+// that it does not hand over.
+func (e *Elector) quitForEver(ctx context.Context) error {
+	e.mu.Lock()
+	e.shared.ends = true
+	e.mu.Unlock()
+	return e.Quit(ctx)
+}
+
+// end finishes Run: it ends the rounds, joins Lead, and closes the connections, so that
+// the store frees the witness of a term that was not handed over.
 func (e *Elector) end(cancel context.CancelFunc) {
 	cancel()
 	e.mu.Lock()
@@ -183,26 +232,24 @@ func (e *Elector) end(cancel context.CancelFunc) {
 		l.timer.Stop()
 	}
 	e.unlock()
+	e.group.Wait()
 	if c, ok := e.cfg.Strategy.(Closer); ok {
 		if err := c.Close(); err != nil {
 			e.log.Warn("close the strategy", "error", err)
 		}
 	}
-	e.group.Wait()
 	close(e.done)
 }
 
 // Shutdown leaves the election: a leader resigns first, then Run returns nil. If
 // ctx ends before that, Run ends without a hand-over, and the other nodes wait
-// for the lease. Before Run, Shutdown only makes Run return at once.
+// for the lease. Before Run, Shutdown only makes Run return at once. It is for a program
+// that stops its parts in an order of its own; otherwise end Run's context.
 func (e *Elector) Shutdown(ctx context.Context) error {
 	if e.started.CompareAndSwap(notRun, neverRuns) {
 		e.end(func() {})
 	}
-	e.mu.Lock()
-	e.shared.ends = true // or a node that joins now would lead a term that it does not hand over
-	e.mu.Unlock()
-	err := e.Quit(ctx)
+	err := e.quitForEver(ctx)
 	e.stopping.Do(func() { close(e.stop) })
 	select {
 	case <-e.done:

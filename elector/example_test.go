@@ -20,7 +20,7 @@ import (
 // writes are fenced by the term: a process that was stopped and continues too late writes
 // nothing.
 func Example() {
-	ctx := context.Background()
+	ctx, sigterm := context.WithCancel(context.Background()) // yours: signal.NotifyContext
 	dsn, stop := mysqltest.ForExample() // yours: user:password@tcp(host:3306)/shop
 	defer stop()
 	shop, err := stdsql.Open("mysql", dsn) // the application's own connections
@@ -58,7 +58,7 @@ func Example() {
 	<-worked
 
 	// 4. Stop: the term is handed over, and another process leads within milliseconds.
-	must(e.Shutdown(ctx))
+	sigterm()
 	must(<-ended)
 	// Output:
 	// leading 1 rows written: 1 error: <nil>

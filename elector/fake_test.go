@@ -120,6 +120,7 @@ func prepare(t *testing.T, s *store, name string, options ...func(*elector.Confi
 	cfg := elector.Config{
 		ID:       conclave.NodeID{Name: name, Incarnation: "1"},
 		Strategy: strategy{s},
+		HandOver: elector.NoHandOver, // crash ends the context
 		Logger:   slog.New(slog.NewTextHandler(lines{t}, &slog.HandlerOptions{Level: slog.LevelDebug})).With("node", name),
 	}
 	for _, option := range options {

@@ -10,7 +10,7 @@ var articleGuards = []guard{
 	{name: "000: a candidate that lost takes itself for the leader", test: test("./elector/termcas", "TestArticleOneOfThreeBecomesLeader"), patch: patch{
 		"elector/termcas/win.go", "if n == 1 && err == nil {", "if n >= 0 && err == nil {"}},
 	{name: "000: a beat every second second", test: test("./elector/termcas", "TestArticleLeaderBeats"), patch: patch{
-		"elector/round.go", "return s.sent.Add(beat - jitter) //", "return s.sent.Add(2*beat - jitter) //"}},
+		"elector/schedule.go", "return s.sent.Add(beat - jitter) //", "return s.sent.Add(2*beat - jitter) //"}},
 	{name: "000: the beat names nothing", test: test("./elector/termcas", "TestArticleBeatNamesOwnerTermAndBeat"), patch: patch{
 		"sql/lock/renew.sql", "AND owner = ? AND term = ? AND term_duration = ?", "AND ? <> '' AND ? >= 0 AND ? >= 0"}},
 	{name: "000: the update competes whatever the beat", test: test("./elector/termcas", "TestArticleSwapFromAnOldReadingMatchesNothing"), patch: patch{
