@@ -60,7 +60,7 @@
 //	       (it was handed over;   renews the term)
 //	       otherwise: Following)
 //
-// These are the usual ways; the table in state.go has all. [Elector.State] returns
+// These are the usual ways; the table in state.go has all. [Elector.Status] returns
 // the present one. A term is closed when Lead has returned and the term has been
 // handed over or is lost. A node that has handed its term over abstains: it
 // observes until it learns of a new leader, for two leases at most, or until

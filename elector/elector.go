@@ -67,6 +67,8 @@ type shared struct {
 	neverAgain uint64 // terms up to this one are never led again: left, lost or promised away
 
 	state State       // changed by step only
+	since time.Time   // when the state began; wall clock
+	why   string      // this node leads, or does not lead any more
 	lead  *leadership // from the win until Lead has returned; nil otherwise
 
 	// Why a node that leads no term observes.
@@ -80,14 +82,17 @@ type shared struct {
 	pushed    time.Time   // when the leader's last new beat was pushed to this node
 	unsettled bool        // the stream to the leader broke: read the store more often
 	sightings int         // beats seen in the store while unsettled
+	next      time.Time   // when the next round is due
 	failures  int         // rounds in a row that failed
-	reasons   reason.Seen // why
+	err       error       // why the last of them did
+	reasons   reason.Seen // the reasons that were logged
 
 	resigned    uint64    // the term that a peer has reported as resigned,
 	resignedDue time.Time // and when a round is due for that reason; zero: none is
 	again       bool      // the next round is due at once
 
-	changes *queued // the place of the next transition, for Changes
+	shown   Status  // the last change
+	changes *queued // the place of the next one
 	stats   Stats
 	notes   []func() // log lines to write after mu is unlocked
 }
@@ -127,7 +132,7 @@ func New(cfg Config) (*Elector, error) {
 		commands: make(chan func()),
 		stop:     make(chan struct{}),
 		done:     make(chan struct{}),
-		shared:   shared{state: state, quit: cfg.Observer, changes: &queued{set: make(chan struct{})}},
+		shared:   shared{state: state, since: cfg.Now(), quit: cfg.Observer, changes: &queued{set: make(chan struct{})}},
 	}, nil
 }
 

@@ -55,8 +55,8 @@ func (e *Elector) launch(ctx context.Context, l *leadership) {
 	l.stop = stop
 	term, why, leads := l.term, l.ended, e.shared.state.ownsTerm()
 	if leads {
-		e.shared.last = term
-		e.put(Change{Term: term, Leading: true, Why: string(term.Cause)})
+		e.shared.last, e.shared.why = term, string(term.Cause)
+		e.put()
 	}
 	e.unlock()
 
@@ -89,10 +89,10 @@ func (e *Elector) record(ctx context.Context, l *leadership) {
 	if term.Number == l.term.Number { // measured, whether or not it is recorded
 		l.term.Leaderless, l.term.Previous = term.Leaderless, term.Previous
 	}
-	e.unlock()
-	if err != nil {
-		e.log.Warn("election not recorded yet", "term", l.term.Number, "error", err)
+	if err != nil && e.shared.reasons.New("record", err, 10*e.cfg.Lease) {
+		e.note(e.log.Warn, "election not recorded yet", "term", l.term.Number, "error", err)
 	}
+	e.unlock()
 }
 
 // stopLeading ends this node's right to act, at once, and ends Lead's context with
@@ -104,7 +104,8 @@ func (e *Elector) stopLeading(l *leadership, why error) {
 		l.stop(why)
 	}
 	e.shared.stats.Ended++
-	e.put(Change{Term: l.term, Why: why.Error()})
+	e.shared.why = why.Error()
+	e.put()
 	e.note(e.log.Info, "no longer leading", "term", l.term.Number, "why", why)
 }
 
@@ -145,7 +146,11 @@ func (e *Elector) afterLead(ctx context.Context, leadErr error) error {
 	if failed {
 		e.shared.stats.LeadFailed++
 	}
-	state := e.apply(leadReturns, ErrResigned) // a resignation, if Lead returned by itself
+	cause := ErrResigned
+	if failed {
+		cause = fmt.Errorf("%w: Lead failed: %w", ErrResigned, leadErr)
+	}
+	state := e.apply(leadReturns, cause) // a resignation, if Lead returned by itself
 	why := l.ended
 	e.unlock()
 	if failed {

@@ -50,8 +50,9 @@ func (e *Elector) round(ctx context.Context) {
 	e.mu.Lock()
 	if s.failures > 0 {
 		e.note(e.log.Info, "the store answers again", "failures", s.failures)
+		s.failures, s.err = 0, nil
+		e.put()
 	}
-	s.failures = 0
 	s.reasons.Forget("round")
 	s.highest = max(s.highest, next.Number)
 	var begun, renewed *leadership
@@ -131,18 +132,20 @@ func (e *Elector) candidate() Candidate {
 	return me
 }
 
-// failed counts a round without an answer. It is a WARN if its reason is new, or was
-// one ten leases ago.
+// failed counts a round without an answer. If its reason is new, that is a change and a
+// WARN, which is repeated while the reason lasts, once in ten leases.
 func (e *Elector) failed(me Candidate, err error) {
 	e.mu.Lock()
 	defer e.unlock()
-	e.shared.failures++
-	e.shared.stats.Failed++
-	level := e.log.Debug
-	if e.shared.reasons.New("round", err, 10*e.cfg.Lease) {
+	s, level := &e.shared, e.log.Debug
+	s.failures++
+	s.stats.Failed++
+	s.err = err
+	if s.reasons.New("round", err, 10*e.cfg.Lease) {
 		level = e.log.Warn
+		e.put()
 	}
-	e.note(level, "round failed, will retry", "holding", me.Holding, "failures", e.shared.failures, "error", err)
+	e.note(level, "round failed, will retry", "holding", me.Holding, "failures", s.failures, "error", err)
 }
 
 // stamp returns t with the times at which this node saw it; mu is held.
@@ -179,7 +182,11 @@ func (e *Elector) learn(next Term, pushed bool) (news bool) {
 	next = e.stamp(next)
 	s.last = next
 	if news {
-		e.put(Change{Term: next})
+		s.why = ""
+		if !s.abstaining(next.Seen) {
+			e.step(abstentionEnds, nil)
+		}
+		e.put()
 		e.note(e.log.Info, "the store records", "term", next.Number, "leader", next.Leader.String(), "address", next.Address)
 	}
 	return news

@@ -2,12 +2,18 @@ package elector
 
 import "time"
 
-// nextRound returns when the next round is due.
+// nextRound returns when the next round is due, which Status shows.
 func (e *Elector) nextRound() time.Time {
 	suspended := e.suspended()
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.step(witness(suspended), nil)
+	defer e.unlock()
+	e.apply(witness(suspended), nil)
+	e.shared.next = e.due(suspended)
+	return e.shared.next
+}
+
+// due returns when the next round is due; mu is held.
+func (e *Elector) due(suspended bool) time.Time {
 	s, now, beat := &e.shared, time.Now(), e.cfg.Beat
 	jitter := time.Duration(e.cfg.Rand.Int64N(int64(beat/50) + 1))
 	state := s.stateAt(now, false)

@@ -20,7 +20,7 @@ var articleGuards = []guard{
 	{name: "000: a win raises the term by two", test: test("./elector/termcas", "TestArticleOfTwoFollowersOneMatches"), patch: patch{
 		"sql/lock/win_expired.sql", "GREATEST(term, ?) + 1", "GREATEST(term, ?) + 2"}},
 	{name: "000: nothing is called when a leadership ends", test: test("./elector/termcas", "TestArticleListenersAreNotifiedOfBoth"), patch: patch{
-		"elector/leadership.go", "e.put(Change{Term: l.term, Why: why.Error()})", ""}},
+		"elector/leadership.go", "e.shared.why = why.Error()\n\te.put()", ""}},
 	{name: "000: an observer competes", test: test("./elector/termcas", "TestArticleObserverOnlyReads"), patch: patch{
 		"elector/termcas/strategy.go", "\tif me.Observer {", "\tif me.Observer && row.number > 0 {"}},
 	{name: "000: a killed leader is followed with term + 2", test: test("./meta", "TestArticleKillTheLeaderTwice"), patch: patch{
