@@ -16,7 +16,7 @@ import (
 // Lock names the row of an election: that of a cluster, or of an application's
 // own leader.
 type Lock struct {
-	DataCenter string // at most 128 printable ASCII characters
+	DataCenter string // what the lock belongs to, such as a product; at most 128 printable ASCII characters
 	Name       string // at most 1024 printable ASCII characters
 }
 

@@ -39,7 +39,7 @@ const rules = `
 
 	NONE < internal/logging;
 	conclave < elector;
-	elector < elector/electortest;
+	elector < elector/electortest, elector/electorhttp;
 	elector, sql < elector/termcas, elector/fence;
 	elector/termcas, elector/fence < elector/example;
 	internal/long < internal/mysqltest, internal/zktest;
