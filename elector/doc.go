@@ -112,7 +112,9 @@
 // with a term and a witness (article 000; its own statements are a variant).
 // Package electortest is a suite that every strategy must pass, also yours; the
 // elections of the other articles, in the folder lab, pass it too. Package fence
-// puts a term into an application's own statements.
+// puts a term into an application's own statements. Package electorhttp shows an election
+// to probes and to Prometheus, and electorfake is one in memory, for an application's
+// tests.
 //
 // # Failures
 //

@@ -3,6 +3,7 @@ package elector_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -110,7 +111,8 @@ func failing(t *testing.T, s *store, err error, options ...func(*elector.Config)
 		}
 	})...)
 	time.Sleep(30 * time.Second)
-	return calls, e, crash()
+	ended = crash()
+	return calls, e, ended
 }
 
 func TestLead_FailureIsCountedAndBacksOff(t *testing.T) {
@@ -130,14 +132,14 @@ func TestLead_FailureIsCountedAndBacksOff(t *testing.T) {
 func TestLead_FailureOfAllNodesBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
-		calls := 0
+		var calls atomic.Int32
 		for _, name := range []string{"a", "b"} {
 			run(t, s, name, func(c *elector.Config) {
-				c.Lead = func(context.Context, elector.Term) error { calls++; return errBroken }
+				c.Lead = func(context.Context, elector.Term) error { calls.Add(1); return errBroken }
 			})
 		}
 		time.Sleep(30 * time.Second)
-		assert.InDelta(t, 10, calls, 2, "each node once in two leases")
+		assert.InDelta(t, 10, calls.Load(), 2, "each node once in two leases")
 	})
 }
 

@@ -30,7 +30,7 @@ func main() {
 	db := must(sql.Open(dsn, sql.Options{})) // connections of the election's own
 	check(db.Migrate(ctx, lock))             // its tables and the row of the lock, if they are missing
 	shop := must(stdsql.Open("mysql", dsn))  // your connections
-	must(shop.Exec("CREATE TABLE IF NOT EXISTS work (at datetime, worker varchar(64), term bigint unsigned)"))
+	must(shop.Exec("CREATE TABLE IF NOT EXISTS work (id int AUTO_INCREMENT PRIMARY KEY, at datetime, worker varchar(64), term bigint unsigned)"))
 
 	strategy := must(termcas.New(termcas.Config{DB: db, Lock: lock}))
 	lead := func(ctx context.Context, term elector.Term) error { // ctx ends when this process stops leading
