@@ -75,7 +75,7 @@ func (e *Elector) Live() error {
 	case e.started.Load() != hasRun:
 		return errors.New("Run was not called")
 	case l != nil && l.ended != nil && time.Since(l.endedAt) > late:
-		return fmt.Errorf("Lead of term %d has not returned for %v: %w", l.term.Number, since(l.endedAt), l.ended)
+		return fmt.Errorf("term %d: Lead has not returned for %v: %w", l.term.Number, since(l.endedAt), l.ended)
 	case time.Since(status.Next) > late && !status.Next.IsZero():
 		return fmt.Errorf("a round has been due for %v", since(status.Next))
 	}
@@ -125,7 +125,7 @@ func (e *Elector) put() {
 	s := &e.shared
 	now, last := s.status(), s.shown
 	if now.State == last.State && now.Term.Number == last.Term.Number && now.Term.Leader == last.Term.Leader &&
-		now.Why == last.Why && now.Err == last.Err {
+		now.Why == last.Why && errors.Is(now.Err, last.Err) {
 		return
 	}
 	s.shown = now

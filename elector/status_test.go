@@ -120,7 +120,7 @@ func TestLive_TellsWhatARestartMends(t *testing.T) {
 		time.Sleep(16 * time.Second)
 		require.NoError(t, e.Live(), "the term ended 13 s ago")
 		time.Sleep(5 * time.Second)
-		require.ErrorContains(t, e.Live(), "Lead of term 1 has not returned for 1")
+		require.ErrorContains(t, e.Live(), "term 1: Lead has not returned for 1")
 		close(linger)
 		time.Sleep(time.Hour)
 		require.NoError(t, e.Live(), "a restart does not mend the store")
