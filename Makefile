@@ -115,8 +115,8 @@ REAL := ./internal/mysqltest/ ./testbed/containers/ ./sql/... ./elector/ ./elect
 test-all: test test-race test-long test-hostile test-browser test-telemetry test-real test-zookeeper test-containers ## those, the slow suites, the page in a browser, Prometheus, and the tests on real servers in containers: MySQL, MariaDB, ZooKeeper; lists what it skipped (REQUIRE_DOCKER=1: fails); hours
 
 cross: ## build for Windows what applications import, and for macOS also the programs but devdb
-	GOOS=windows $(GO) build ./client ./elector ./elector/termcas ./elector/fence
-	GOOS=darwin GOARCH=arm64 $(GO) build ./client ./elector ./elector/termcas ./elector/fence ./cmd/conclave ./cmd/meta ./cmd/session ./cmd/data
+	GOOS=windows $(GO) build ./client ./elector ./elector/termcas ./elector/fence ./elector/electorhttp ./elector/electorfake
+	GOOS=darwin GOARCH=arm64 $(GO) build ./client ./elector ./elector/termcas ./elector/fence ./elector/electorhttp ./elector/electorfake ./cmd/conclave ./cmd/meta ./cmd/session ./cmd/data
 
 test-long: cross ## the suites that take minutes each: those of test-slow, stories, storms, one seed one trace, fuzz, soak, all programs for macOS, the tree under another path, a release twice
 	GOOS=darwin GOARCH=arm64 $(GO) build ./...

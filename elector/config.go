@@ -44,6 +44,20 @@ type Config struct {
 	// leader's beats are pushed to it. At least one Beat. Default 10 s.
 	SafetyRead time.Duration
 
+	// HandOver is how long Run continues after its context has ended, to hand the
+	// term over: Lead's context ends at once, the term is renewed until Lead has
+	// returned, and then one statement gives it up. If this time is not enough, Run
+	// only waits for Lead, and the other nodes wait for the lease. Default 10 s. With
+	// NoHandOver, the end of Run's context is like a crash.
+	HandOver time.Duration
+	// Backoff is how long this node does not compete after Lead has failed, so that a
+	// task that always fails does not go from node to node without a pause. Default
+	// two leases.
+	Backoff time.Duration
+	// StopOnError makes Run return the error of Lead, after the term was handed over,
+	// instead of competing again after Backoff.
+	StopOnError bool
+
 	// Observer starts the node as an observer: it does not compete until
 	// JoinElection is called.
 	Observer bool
@@ -53,6 +67,11 @@ type Config struct {
 	// package. The node does not compete again before Lead has returned. If Lead
 	// returns earlier, the node resigns. If Lead is nil, leadership shows only
 	// in Leading and Changes.
+	//
+	// Lead has failed if it returns an error before its context has ended: that is
+	// logged and counted (Stats.LeadFailed), and Backoff and StopOnError apply. Not
+	// counted are context.Canceled, and an error that wraps ErrDeposed, as
+	// fence.ErrTermEnded does: then the term was lost, and the task is not at fault.
 	Lead func(ctx context.Context, term Term) error
 	// OnBeat is called after an election that this node has won and after each
 	// renewal that the store has acknowledged. Use it to push the term and beat
@@ -76,6 +95,9 @@ type Config struct {
 	Trace func(Event)
 }
 
+// NoHandOver is a Config.HandOver with which Run gives nothing up when its context ends.
+const NoHandOver time.Duration = -1
+
 // withDefaults returns c with a default in each field that is zero.
 func (c Config) withDefaults() Config {
 	c.Lease = cmp.Or(c.Lease, 3*time.Second)
@@ -83,6 +105,8 @@ func (c Config) withDefaults() Config {
 	c.Margin = cmp.Or(c.Margin, max(50*time.Millisecond, c.Lease/50))
 	c.Poll = cmp.Or(c.Poll, c.Beat)
 	c.SafetyRead = cmp.Or(c.SafetyRead, max(10*time.Second, c.Beat))
+	c.HandOver = cmp.Or(c.HandOver, 10*time.Second)
+	c.Backoff = cmp.Or(c.Backoff, 2*c.Lease)
 	if c.Lead == nil {
 		c.Lead = func(ctx context.Context, _ Term) error { <-ctx.Done(); return nil }
 	}
@@ -132,6 +156,10 @@ func (c Config) validate() error {
 		return fmt.Errorf("elector: Poll %v must be at least Beat %v and at most Lease %v", c.Poll, c.Beat, c.Lease)
 	case c.SafetyRead < c.Beat:
 		return fmt.Errorf("elector: SafetyRead %v must be at least Beat %v", c.SafetyRead, c.Beat)
+	case c.HandOver < 0 && c.HandOver != NoHandOver:
+		return fmt.Errorf("elector: HandOver %v must be positive, or NoHandOver", c.HandOver)
+	case c.Backoff < 0:
+		return fmt.Errorf("elector: Backoff %v must be positive", c.Backoff)
 	}
 	return nil
 }

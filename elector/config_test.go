@@ -41,6 +41,8 @@ func TestNew_ErrorNamesFieldAndConstraint(t *testing.T) {
 		"polled too often":  {func(c *elector.Config) { c.Poll = time.Millisecond }, []string{"Poll 1ms", "Beat 1s"}},
 		"polled too seldom": {func(c *elector.Config) { c.Poll = time.Minute }, []string{"Poll 1m0s", "Lease 3s"}},
 		"read too often":    {func(c *elector.Config) { c.SafetyRead = time.Millisecond }, []string{"SafetyRead 1ms", "Beat 1s"}},
+		"no such stop":      {func(c *elector.Config) { c.HandOver = -2 }, []string{"HandOver -2ns", "NoHandOver"}},
+		"back-off negative": {func(c *elector.Config) { c.Backoff = -1 }, []string{"Backoff -1ns"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := good

@@ -36,7 +36,8 @@
 //     same (term, beat) for a whole lease, by its own monotonic clock.
 //   - A term that this node has left, lost or promised not to lead is never led
 //     by it again, whatever answers arrive later.
-//   - The node does not compete again before Lead has returned.
+//   - The node does not compete again, gives no term up and closes no connection
+//     before Lead has returned.
 //   - Losing an election is a result, not an error, and is not logged.
 //
 // # The states of a node
@@ -59,7 +60,7 @@
 //	       (it was handed over;   renews the term)
 //	       otherwise: Following)
 //
-// These are the usual ways; the table in state.go has all. [Elector.State] returns
+// These are the usual ways; the table in state.go has all. [Elector.Status] returns
 // the present one. A term is closed when Lead has returned and the term has been
 // handed over or is lost. A node that has handed its term over abstains: it
 // observes until it learns of a new leader, for two leases at most, or until
@@ -111,7 +112,9 @@
 // with a term and a witness (article 000; its own statements are a variant).
 // Package electortest is a suite that every strategy must pass, also yours; the
 // elections of the other articles, in the folder lab, pass it too. Package fence
-// puts a term into an application's own statements.
+// puts a term into an application's own statements. Package electorhttp shows an election
+// to probes and to Prometheus, and electorfake is one in memory, for an application's
+// tests.
 //
 // # Failures
 //
@@ -124,7 +127,8 @@
 //	                                  or the lease                          connection broke too
 //	the leader's connection breaks  the leader, at once: suspended       it keeps its term
 //	the leader resigns              the peers are woken                  some ms
-//	Lead returns                    the loop: it resigns                 some ms
+//	Lead returns, or Run's context  the loop: it resigns                 some ms
+//	  ends
 //	the store stops                 every node; no leader is deposed     from the end of trust until the store
 //	                                                                        is back, plus at most a lease
 //	the store restarts              locks vanish, and so does evidence   it keeps its term

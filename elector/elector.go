@@ -3,6 +3,7 @@ package elector
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -66,6 +67,8 @@ type shared struct {
 	neverAgain uint64 // terms up to this one are never led again: left, lost or promised away
 
 	state State       // changed by step only
+	since time.Time   // when the state began; wall clock
+	why   string      // this node leads, or does not lead any more
 	lead  *leadership // from the win until Lead has returned; nil otherwise
 
 	// Why a node that leads no term observes.
@@ -79,14 +82,17 @@ type shared struct {
 	pushed    time.Time   // when the leader's last new beat was pushed to this node
 	unsettled bool        // the stream to the leader broke: read the store more often
 	sightings int         // beats seen in the store while unsettled
+	next      time.Time   // when the next round is due
 	failures  int         // rounds in a row that failed
-	reasons   reason.Seen // why
+	err       error       // why the last of them did
+	reasons   reason.Seen // the reasons that were logged
 
 	resigned    uint64    // the term that a peer has reported as resigned,
 	resignedDue time.Time // and when a round is due for that reason; zero: none is
 	again       bool      // the next round is due at once
 
-	changes *queued // the place of the next transition, for Changes
+	shown   Status  // the last change
+	changes *queued // the place of the next one
 	stats   Stats
 	notes   []func() // log lines to write after mu is unlocked
 }
@@ -126,14 +132,20 @@ func New(cfg Config) (*Elector, error) {
 		commands: make(chan func()),
 		stop:     make(chan struct{}),
 		done:     make(chan struct{}),
-		shared:   shared{state: state, quit: cfg.Observer, changes: &queued{set: make(chan struct{})}},
+		shared:   shared{state: state, since: cfg.Now(), quit: cfg.Observer, changes: &queued{set: make(chan struct{})}},
 	}, nil
 }
 
-// Run takes part in the election until ctx ends or Shutdown is called. It joins
-// every goroutine that it started, Lead included. If ctx ends, Run behaves like a
-// crash: it resigns nothing, notifies no peer, closes the connections, and
-// returns ctx's error. After Shutdown it returns nil. It may be called once.
+// Run takes part in the election until ctx ends or Shutdown is called. It may be
+// called once. It joins every goroutine that it started, Lead included, and only then
+// closes the connections: no other node leads before Lead has returned or the lease has
+// expired.
+//
+// When ctx ends, a leader hands its term over, as Shutdown does, within
+// Config.HandOver. Run returns nil if that is done, or if the node led no term, and
+// otherwise an error that wraps ctx's and names the reason. With NoHandOver it gives
+// nothing up, wakes no peer, and returns ctx's error. After Shutdown it returns nil, and
+// with Config.StopOnError the error of Lead.
 func (e *Elector) Run(ctx context.Context) error {
 	switch {
 	case e.started.CompareAndSwap(notRun, hasRun):
@@ -142,7 +154,15 @@ func (e *Elector) Run(ctx context.Context) error {
 	default:
 		return errors.New("elector: Run was called twice")
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	run, cancel := context.WithCancel(ctx)
+	left := make(chan error, 1)
+	if e.cfg.HandOver != NoHandOver {
+		run, cancel = context.WithCancel(context.WithoutCancel(ctx))
+		e.group.Go(func() {
+			left <- e.leaveAtEnd(ctx, run)
+			cancel()
+		})
+	}
 	defer e.end(cancel)
 
 	var woken <-chan struct{} // nil, which blocks for ever, if the strategy is no Waker
@@ -153,28 +173,62 @@ func (e *Elector) Run(ctx context.Context) error {
 	defer timer.Stop()
 	for {
 		select {
-		case <-ctx.Done():
-			return ctx.Err()
+		case <-run.Done():
+			if e.cfg.HandOver == NoHandOver {
+				return ctx.Err()
+			}
+			return <-left
 		case <-e.stop:
 			return nil
 		case <-timer.C:
-			e.round(ctx)
+			e.round(run)
 		case <-e.wake.C():
-			e.round(ctx)
+			e.round(run)
 		case <-woken:
-			e.roundUnlessLeading(ctx)
+			e.roundUnlessLeading(run)
 		case <-e.rearm.C():
 		case command := <-e.commands:
 			command()
 		case err := <-e.leadReturned():
-			e.afterLead(ctx, err)
+			if err := e.afterLead(run, err); err != nil {
+				return err
+			}
 		}
 		timer.Reset(time.Until(e.nextRound()))
 	}
 }
 
-// end finishes Run. Like a crash, it closes the connections while requests may
-// be in progress; then it joins Lead.
+// leaveAtEnd hands over what this node leads when ctx ends, within Config.HandOver, and
+// returns why that could not be done. run ends with Run.
+func (e *Elector) leaveAtEnd(ctx, run context.Context) error {
+	select {
+	case <-ctx.Done():
+	case <-run.Done():
+		return nil
+	}
+	limited, cancel := context.WithTimeout(run, e.cfg.HandOver)
+	defer cancel()
+	err := e.quitForEver(limited)
+	switch {
+	case err == nil || run.Err() != nil: // handed over, or Shutdown has ended Run
+		return nil
+	case limited.Err() != nil:
+		err = fmt.Errorf("the term was not handed over within %v: Lead has not returned, or the store did not answer", e.cfg.HandOver)
+	}
+	return fmt.Errorf("%w: %w", ctx.Err(), err)
+}
+
+// quitForEver makes this node an observer that cannot join again: it would lead a term
+// that it does not hand over.
+func (e *Elector) quitForEver(ctx context.Context) error {
+	e.mu.Lock()
+	e.shared.ends = true
+	e.mu.Unlock()
+	return e.Quit(ctx)
+}
+
+// end finishes Run: it ends the rounds, joins Lead, and closes the connections, so that
+// the store frees the witness of a term that was not handed over.
 func (e *Elector) end(cancel context.CancelFunc) {
 	cancel()
 	e.mu.Lock()
@@ -183,26 +237,24 @@ func (e *Elector) end(cancel context.CancelFunc) {
 		l.timer.Stop()
 	}
 	e.unlock()
+	e.group.Wait()
 	if c, ok := e.cfg.Strategy.(Closer); ok {
 		if err := c.Close(); err != nil {
 			e.log.Warn("close the strategy", "error", err)
 		}
 	}
-	e.group.Wait()
 	close(e.done)
 }
 
 // Shutdown leaves the election: a leader resigns first, then Run returns nil. If
 // ctx ends before that, Run ends without a hand-over, and the other nodes wait
-// for the lease. Before Run, Shutdown only makes Run return at once.
+// for the lease. Before Run, Shutdown only makes Run return at once. It is for a program
+// that stops its parts in an order of its own; otherwise end Run's context.
 func (e *Elector) Shutdown(ctx context.Context) error {
 	if e.started.CompareAndSwap(notRun, neverRuns) {
 		e.end(func() {})
 	}
-	e.mu.Lock()
-	e.shared.ends = true // or a node that joins now would lead a term that it does not hand over
-	e.mu.Unlock()
-	err := e.Quit(ctx)
+	err := e.quitForEver(ctx)
 	e.stopping.Do(func() { close(e.stop) })
 	select {
 	case <-e.done:

@@ -40,6 +40,91 @@ func TestLeading_EndsOnTimeWhenStoreHangs(t *testing.T) {
 	})
 }
 
+// closing is a strategy that notes when it is closed.
+type closing struct {
+	strategy
+	closed *time.Time
+}
+
+func (c closing) Close() error {
+	*c.closed = time.Now()
+	return nil
+}
+
+func TestRun_CancelledContextHandsOverWhenLeadHasReturned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		var cause error
+		var woken, closed time.Time
+		e, crash := run(t, s, "a", func(c *elector.Config) {
+			c.HandOver = 0 // the default
+			c.Strategy = closing{strategy{s}, &closed}
+			c.Lead = func(ctx context.Context, _ elector.Term) error {
+				<-ctx.Done()
+				cause = context.Cause(ctx)
+				time.Sleep(5 * time.Second) // longer than the lease
+				s.set(func(term *elector.Term) { assert.Positive(t, term.Beat, "it was renewed") })
+				return ctx.Err()
+			}
+			c.WakePeers = func(context.Context, elector.Term) { woken = time.Now() }
+		})
+		synctest.Wait()
+		began := time.Now()
+		require.NoError(t, crash())
+		assert.Equal(t, 5*time.Second, time.Since(began))
+		assert.ErrorIs(t, cause, elector.ErrResigned)
+		assert.Zero(t, s.term.Leader, "handed over")
+		assert.Equal(t, time.Now(), woken)
+		assert.Equal(t, time.Now(), closed)
+		assert.Zero(t, e.Stats().LeadFailed, "it returned what its context says")
+		require.NoError(t, e.Shutdown(t.Context()))
+	})
+}
+
+// After the deadline the term is not renewed any more, but no connection is closed, and
+// so no witness freed, before Lead has returned.
+func TestRun_HandOverHasADeadline(t *testing.T) {
+	for what, test := range map[string]struct{ lead, blocked, run time.Duration }{
+		"Lead takes too long":   {lead: 40 * time.Second, run: 40 * time.Second},
+		"the store hangs":       {blocked: time.Hour, run: 10 * time.Second},
+		"the store comes back":  {blocked: 5 * time.Second, run: 10 * time.Second},
+		"both take a long time": {lead: 20 * time.Second, blocked: time.Hour, run: 20 * time.Second},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &store{}
+				var returned, closed time.Time
+				_, crash := run(t, s, "a", func(c *elector.Config) {
+					c.HandOver = 10 * time.Second
+					c.Strategy = closing{strategy{s}, &closed}
+					c.Lead = func(ctx context.Context, _ elector.Term) error {
+						<-ctx.Done()
+						time.Sleep(test.lead)
+						returned = time.Now()
+						return nil
+					}
+				})
+				time.Sleep(2500 * time.Millisecond)
+				if test.blocked > 0 {
+					block := make(chan struct{})
+					s.mu.Lock()
+					s.block, s.broken = block, true
+					s.mu.Unlock()
+					time.AfterFunc(test.blocked, func() { close(block) })
+				}
+				began := time.Now()
+				err := crash()
+				require.ErrorIs(t, err, context.Canceled)
+				assert.LessOrEqual(t, time.Since(began), test.run)
+				assert.False(t, closed.Before(returned))
+				assert.Equal(t, "a", s.term.Leader.Name, "%v", err)
+				assert.False(t, s.rounds[len(s.rounds)-1].After(began.Add(10*time.Second)))
+				time.Sleep(time.Hour)
+			})
+		})
+	}
+}
+
 func TestRun_CancelledContextResignsNothingAndJoinsLead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
@@ -138,13 +223,14 @@ func TestShutdown_EndsTheElectorInEveryOrderOfCalls(t *testing.T) {
 		}
 		calls := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) call {
 			return call{
-				rapid.SampledFrom([]string{"Run", "Run", "Shutdown", "Resign", "Quit", "JoinElection"}).Draw(t, "call"),
+				rapid.SampledFrom([]string{"Run", "Run", "Run for a second", "Shutdown", "Resign", "Quit", "JoinElection"}).Draw(t, "call"),
 				rapid.SampledFrom([]time.Duration{0, 0, time.Millisecond, 4 * time.Second}).Draw(t, "at"),
 			}
 		}), 0, 6).Draw(rt, "calls")
 		synctest.Test(t, func(t *testing.T) {
 			s := &store{}
 			e, _ := prepare(t, s, "a", func(c *elector.Config) {
+				c.HandOver = 0 // the default
 				c.Lead = func(ctx context.Context, _ elector.Term) error { <-ctx.Done(); return nil }
 			})
 			var made sync.WaitGroup
@@ -154,6 +240,10 @@ func TestShutdown_EndsTheElectorInEveryOrderOfCalls(t *testing.T) {
 					switch x.what {
 					case "Run":
 						_ = e.Run(context.Background())
+					case "Run for a second":
+						ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+						defer cancel()
+						_ = e.Run(ctx)
 					case "Shutdown":
 						assert.NoError(t, e.Shutdown(context.Background()))
 					case "Resign":

@@ -20,8 +20,8 @@ import (
 // writes are fenced by the term: a process that was stopped and continues too late writes
 // nothing.
 func Example() {
-	ctx := context.Background()
-	dsn, stop := mysqltest.ForExample() // yours: user:password@tcp(host:3306)/shop
+	ctx, sigterm := context.WithCancel(context.Background()) // yours: signal.NotifyContext
+	dsn, stop := mysqltest.ForExample()                      // yours: user:password@tcp(host:3306)/shop
 	defer stop()
 	shop, err := stdsql.Open("mysql", dsn) // the application's own connections
 	must(err)
@@ -58,7 +58,7 @@ func Example() {
 	<-worked
 
 	// 4. Stop: the term is handed over, and another process leads within milliseconds.
-	must(e.Shutdown(ctx))
+	sigterm()
 	must(<-ended)
 	// Output:
 	// leading 1 rows written: 1 error: <nil>
@@ -77,17 +77,17 @@ func ExampleElector_Changes() {
 	changes := e.Changes(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(ctx) }()
-	for change := range changes {
-		fmt.Println(change.Term, "leading:", change.Leading)
-		if !change.Leading {
+	for status := range changes {
+		fmt.Println(status)
+		if status.State != elector.Leading {
 			break
 		}
 		go e.Shutdown(ctx)
 	}
 	must(<-ended)
 	// Output:
-	// term 1 of worker-1@1 leading: true
-	// term 1 of worker-1@1 leading: false
+	// leading, term 1 of worker-1@1 (first)
+	// resigning, term 1 of worker-1@1 (resigned)
 }
 
 func must(err error) {

@@ -65,7 +65,11 @@ func (s strategy) Round(ctx context.Context, me elector.Candidate, last elector.
 		s.term.Beat++
 	case me.Observer || me.Holding != 0:
 	case mine, s.term.Leader.IsZero(), s.term.ObservedFor(last) >= s.term.Lease:
-		s.term = elector.Term{Number: max(s.term.Number, me.Highest) + 1, Leader: me.ID, Lease: me.Lease, Address: me.Address}
+		cause := elector.CauseExpired
+		if s.term.Number == 0 {
+			cause = elector.CauseFirst
+		}
+		s.term = elector.Term{Cause: cause, Number: max(s.term.Number, me.Highest) + 1, Leader: me.ID, Lease: me.Lease, Address: me.Address}
 	}
 	seen := s.term
 	if mine && me.Holding == 0 && (me.Observer) {
@@ -120,6 +124,7 @@ func prepare(t *testing.T, s *store, name string, options ...func(*elector.Confi
 	cfg := elector.Config{
 		ID:       conclave.NodeID{Name: name, Incarnation: "1"},
 		Strategy: strategy{s},
+		HandOver: elector.NoHandOver, // crash ends the context
 		Logger:   slog.New(slog.NewTextHandler(lines{t}, &slog.HandlerOptions{Level: slog.LevelDebug})).With("node", name),
 	}
 	for _, option := range options {

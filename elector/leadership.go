@@ -2,6 +2,7 @@ package elector
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -54,8 +55,8 @@ func (e *Elector) launch(ctx context.Context, l *leadership) {
 	l.stop = stop
 	term, why, leads := l.term, l.ended, e.shared.state.ownsTerm()
 	if leads {
-		e.shared.last = term
-		e.put(Change{Term: term, Leading: true, Why: string(term.Cause)})
+		e.shared.last, e.shared.why = term, string(term.Cause)
+		e.put()
 	}
 	e.unlock()
 
@@ -88,10 +89,10 @@ func (e *Elector) record(ctx context.Context, l *leadership) {
 	if term.Number == l.term.Number { // measured, whether or not it is recorded
 		l.term.Leaderless, l.term.Previous = term.Leaderless, term.Previous
 	}
-	e.unlock()
-	if err != nil {
-		e.log.Warn("election not recorded yet", "term", l.term.Number, "error", err)
+	if err != nil && e.shared.reasons.New("record", err, 10*e.cfg.Lease) {
+		e.note(e.log.Warn, "election not recorded yet", "term", l.term.Number, "error", err)
 	}
+	e.unlock()
 }
 
 // stopLeading ends this node's right to act, at once, and ends Lead's context with
@@ -103,7 +104,8 @@ func (e *Elector) stopLeading(l *leadership, why error) {
 		l.stop(why)
 	}
 	e.shared.stats.Ended++
-	e.put(Change{Term: l.term, Why: why.Error()})
+	e.shared.why = why.Error()
+	e.put()
 	e.note(e.log.Info, "no longer leading", "term", l.term.Number, "why", why)
 }
 
@@ -132,18 +134,30 @@ func (e *Elector) leadReturned() <-chan error {
 }
 
 // afterLead closes a leadership after Lead has returned. If the node has resigned
-// or Lead returned by itself, the term is handed over.
-func (e *Elector) afterLead(ctx context.Context, leadErr error) {
+// or Lead returned by itself, the term is handed over. It returns an error with which
+// Run ends.
+func (e *Elector) afterLead(ctx context.Context, leadErr error) error {
 	if ctx.Err() != nil {
-		return // Run is ending without a hand-over
+		return nil // Run is ending without a hand-over
 	}
 	e.mu.Lock()
 	l := e.shared.lead
-	state := e.apply(leadReturns, ErrResigned) // a resignation, if Lead returned by itself
+	failed := leadErr != nil && l.ended == nil && !errors.Is(leadErr, ErrDeposed) && !errors.Is(leadErr, context.Canceled)
+	if failed {
+		e.shared.stats.LeadFailed++
+	}
+	cause := ErrResigned
+	if failed {
+		cause = fmt.Errorf("%w: Lead failed: %w", ErrResigned, leadErr)
+	}
+	state := e.apply(leadReturns, cause) // a resignation, if Lead returned by itself
 	why := l.ended
 	e.unlock()
-	if leadErr != nil {
-		e.log.Warn("lead returned an error", "term", l.term.Number, "error", leadErr)
+	if failed {
+		e.log.Warn("lead failed: this node does not compete until the back-off has passed",
+			"term", l.term.Number, "backoff", e.cfg.Backoff, "error", leadErr)
+	} else if leadErr != nil {
+		e.log.Info("lead returned an error after its term had ended", "term", l.term.Number, "error", leadErr)
 	}
 
 	err := fmt.Errorf("hand over term %d: %w", l.term.Number, why)
@@ -155,6 +169,9 @@ func (e *Elector) afterLead(ctx context.Context, leadErr error) {
 	l.timer.Stop()
 	e.apply(closesTerm, why)
 	e.shared.lead, e.shared.again = nil, true
+	if failed {
+		e.shared.abstainUntil, e.shared.abstainPast = time.Now().Add(e.cfg.Backoff), 0
+	}
 	if e.shared.abstaining(time.Now()) {
 		e.apply(abstains, nil)
 	}
@@ -166,6 +183,10 @@ func (e *Elector) afterLead(ctx context.Context, leadErr error) {
 	for _, w := range waiters {
 		w <- err
 	}
+	if failed && e.cfg.StopOnError {
+		return fmt.Errorf("elector: Lead of term %d: %w", l.term.Number, leadErr)
+	}
+	return nil
 }
 
 // handOver gives up the held term, makes this node abstain from the election that

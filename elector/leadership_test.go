@@ -2,6 +2,8 @@ package elector_test
 
 import (
 	"context"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,5 +97,74 @@ func TestLead_ContextEndsWithCauseWhenDeposed(t *testing.T) {
 		assert.ErrorIs(t, <-causes, elector.ErrDeposed)
 		_, leading = e.Leading()
 		assert.False(t, leading)
+	})
+}
+
+// failing starts a lone node whose Lead returns err at once, and returns when it was
+// called, and how Run ended, within half a minute.
+func failing(t *testing.T, s *store, err error, options ...func(*elector.Config)) (calls []time.Duration, e *elector.Elector, ended error) {
+	began := time.Now()
+	e, crash := run(t, s, "a", append(options, func(c *elector.Config) {
+		c.Lead = func(context.Context, elector.Term) error {
+			calls = append(calls, time.Since(began))
+			return err
+		}
+	})...)
+	time.Sleep(30 * time.Second)
+	ended = crash()
+	return calls, e, ended
+}
+
+func TestLead_FailureIsCountedAndBacksOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls, e, _ := failing(t, &store{}, errBroken)
+		assert.Len(t, calls, 5, "each two leases")
+		assert.EqualValues(t, 5, e.Stats().LeadFailed)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		calls, e, _ := failing(t, &store{}, errBroken, func(c *elector.Config) { c.Backoff = 12 * time.Second })
+		assert.Len(t, calls, 3)
+		assert.EqualValues(t, 3, e.Stats().LeadFailed)
+	})
+}
+
+// Two nodes at which a task always fails hand it to each other, but not without a pause.
+func TestLead_FailureOfAllNodesBacksOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		var calls atomic.Int32
+		for _, name := range []string{"a", "b"} {
+			run(t, s, name, func(c *elector.Config) {
+				c.Lead = func(context.Context, elector.Term) error { calls.Add(1); return errBroken }
+			})
+		}
+		time.Sleep(30 * time.Second)
+		assert.InDelta(t, 10, calls.Load(), 2, "each node once in two leases")
+	})
+}
+
+// A failure is an error of the task, not one that says that the term has ended.
+func TestLead_ErrorOfALostTermIsNoFailure(t *testing.T) {
+	for what, err := range map[string]error{"deposed": fmt.Errorf("write: %w", elector.ErrDeposed), "cancelled": context.Canceled, "none": nil} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				calls, e, ended := failing(t, &store{}, err, func(c *elector.Config) { c.StopOnError, c.Backoff = true, time.Hour })
+				assert.Len(t, calls, 5, "it resigns, and competes after two leases")
+				assert.Zero(t, e.Stats().LeadFailed)
+				assert.ErrorIs(t, ended, context.Canceled)
+			})
+		})
+	}
+}
+
+func TestRun_ReturnsErrorOfLeadIfAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		calls, e, ended := failing(t, s, errBroken, func(c *elector.Config) { c.StopOnError = true })
+		assert.Len(t, calls, 1)
+		require.ErrorIs(t, ended, errBroken)
+		assert.ErrorContains(t, ended, "term 1")
+		assert.Zero(t, s.term.Leader, "handed over")
+		require.NoError(t, e.Shutdown(t.Context()))
 	})
 }

@@ -100,14 +100,6 @@ func (s State) after(ev event) (to State, ok bool) {
 	return s, false
 }
 
-// State returns the node's present state.
-func (e *Elector) State() State {
-	suspended := e.suspended()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.shared.stateAt(time.Now(), suspended)
-}
-
 // suspended reports whether the strategy's hold on the term is broken. It is called
 // without mu, because the strategy has locks of its own.
 func (e *Elector) suspended() bool {
@@ -143,8 +135,14 @@ func (e *Elector) step(ev event, why error) State {
 		s.neverAgain = max(s.neverAgain, s.lead.term.Number)
 		s.lead.ended = why
 	}
-	if from.ownsTerm() && !to.ownsTerm() {
+	if to != from {
+		s.since = e.cfg.Now()
+	}
+	switch {
+	case from.ownsTerm() && !to.ownsTerm():
 		e.stopLeading(s.lead, why)
+	case to != from && ev != wins: // a win is a change once Lead is called
+		e.put()
 	}
 	return to
 }

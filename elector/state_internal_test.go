@@ -31,7 +31,7 @@ func TestTransitions_AreDrawnInThePackageComment(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "doc.go", nil, parser.ParseComments|parser.PackageClauseOnly)
 	require.NoError(t, err)
 	_, drawing, _ := strings.Cut(file.Doc.Text(), "# The states of a node")
-	drawing, _, found := strings.Cut(drawing, "[Elector.State] returns")
+	drawing, _, found := strings.Cut(drawing, "[Elector.Status] returns")
 	require.True(t, found)
 	for _, name := range stateNames {
 		assert.Contains(t, drawing, name)

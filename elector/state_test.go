@@ -28,7 +28,7 @@ func TestState_FollowsTheDiagram(t *testing.T) {
 		start()
 		state := func() elector.State {
 			synctest.Wait()
-			return e.State()
+			return e.Status().State
 		}
 		assert.Equal(t, elector.Observing, state())
 		require.NoError(t, e.JoinElection(t.Context()))

@@ -126,7 +126,7 @@ func askLeader(ctx context.Context, address string, term uint64, lock string) (a
 // mutex. write is nil if the strategy's term cannot guard a write.
 func (env *environment) elector(strategy elector.Strategy, write guardedWrite) (candidate, error) {
 	e, err := elector.New(elector.Config{
-		ID: env.ID(), Address: env.address, Strategy: strategy, Lease: env.Times.Lease, Beat: env.Times.Beat,
+		ID: env.ID(), Address: env.address, Strategy: strategy, Lease: env.Times.Lease, Beat: env.Times.Beat, HandOver: elector.NoHandOver,
 		WakePeers: func(context.Context, elector.Term) { env.report(Event{What: "wake", At: stamp(time.Now())}) },
 		Trace: func(c elector.Event) {
 			switch c.Kind {

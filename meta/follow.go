@@ -90,10 +90,12 @@ func (f *follower) leaderFromStore() (metaclient.Leader, bool) {
 // runNotice passes the leaders that the elector learns of to the stream's
 // client, which may be seeking one.
 func (f *follower) runNotice(ctx context.Context) {
-	for change := range f.elector.Changes(ctx) {
-		if t := change.Term; !change.Leading && !t.Leader.IsZero() && t.Leader != f.self {
+	var last elector.Term
+	for status := range f.elector.Changes(ctx) {
+		if t := status.Term; t.Leader != f.self && !t.Leader.IsZero() && (t.Number != last.Number || t.Leader != last.Leader) {
 			f.client.Announced(t.Number, t.Leader, t.Address)
 		}
+		last = status.Term
 	}
 }
 

@@ -81,7 +81,7 @@ func (s *Server) assemble(address string) (http.Handler, error) {
 		configured: s.client.Metas, rand: s.nonces, background: &s.background,
 	}
 	s.elector, err = elector.New(elector.Config{
-		ID: s.config.Node, Address: address, Strategy: strategy, Lease: s.config.Lease, Beat: s.config.Beat, Observer: s.config.Observer,
+		ID: s.config.Node, Address: address, Strategy: strategy, Lease: s.config.Lease, Beat: s.config.Beat, Observer: s.config.Observer, HandOver: elector.NoHandOver,
 		Lead: s.leadership.lead, OnBeat: s.leadership.renewed,
 		WakePeers: func(ctx context.Context, resigned elector.Term) {
 			calls.wakePeers(ctx, s.leadership.knownMetas(), resigned)

@@ -16,7 +16,7 @@ import (
 // Lock names the row of an election: that of a cluster, or of an application's
 // own leader.
 type Lock struct {
-	DataCenter string // at most 128 printable ASCII characters
+	DataCenter string // what the lock belongs to, such as a product; at most 128 printable ASCII characters
 	Name       string // at most 1024 printable ASCII characters
 }
 
@@ -118,26 +118,36 @@ func (db *DB) Migrate(ctx context.Context, lock Lock) error {
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	if want := SchemaVersion(); have < want {
+	err = onInnoDB(ctx, conn)
+	if want := SchemaVersion(); have < want || errors.Is(err, ErrSchemaOlder) {
 		if err := db.apply(ctx, conn, want); err != nil {
 			return err
 		}
+		err = onInnoDB(ctx, conn)
 	}
-	if err := onInnoDB(ctx, conn); err != nil {
+	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
 	return seed(ctx, conn, lock)
 }
 
-// onInnoDB returns an error if a table has another engine: those that were created by
-// an older program, or by hand, have the server's default.
+// schemaTables is how many tables the schema has.
+const schemaTables = 4
+
+// onInnoDB returns ErrSchemaOlder if a table is missing, which somebody has dropped if
+// the version is right, and an error if one has another engine: those that were created
+// by an older program, or by hand, have the server's default.
 func onInnoDB(ctx context.Context, conn Querier) error {
+	var tables int
 	var other string
-	if err := conn.QueryRow(ctx, schemaEngines, nil, &other); err != nil {
+	if err := conn.QueryRow(ctx, schemaEngines, nil, &tables, &other); err != nil {
 		return fmt.Errorf("read the engines of the tables: %w", err)
 	}
-	if other != "" {
+	switch {
+	case other != "":
 		return fmt.Errorf("table %s, want InnoDB: change it with ALTER TABLE ... ENGINE=InnoDB", other)
+	case tables < schemaTables:
+		return fmt.Errorf("%w: it has %d of %d tables", ErrSchemaOlder, tables, schemaTables)
 	}
 	return nil
 }

@@ -18,6 +18,7 @@
 //   - processes.go: ps, start, kill, logs
 //   - drain.go: roll and drain
 //   - election.go: leader, and election list, resign, observe, join
+//   - election_watch.go: election watch, of any lock in any database
 //   - cluster.go: slots, nodes, blacklist, protection, switch, config
 //   - events.go: the events of all nodes, merged
 //   - console.go: console, and the cluster of `up --console`

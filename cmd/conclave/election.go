@@ -163,6 +163,6 @@ func (a *app) electionCommand() *cobra.Command {
 	refresh.Long = `Make a meta the owner of the lock without an election, as SOFARegistry's force refresh
 does: the term stays, so it has two owners. Only the profile sofa takes it. No meta leads
 until the lock has expired, so it is refused without --force.`
-	return group("election", "List elections, resign, observe, or compete again", a.electionListCommand("list"), a.resignCommand(),
+	return group("election", "List or watch elections, resign, observe, join", a.electionListCommand("list"), a.electionWatchCommand(), a.resignCommand(),
 		observe, act("join", "Make an observer a candidate again", "is a candidate", (*metaclient.Admin).Rejoin), refresh)
 }

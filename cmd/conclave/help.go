@@ -111,6 +111,9 @@ conclave election list --json`,
 	"election resign": `
 conclave election resign --dry-run
 conclave election resign`,
+	"election watch": `
+conclave election watch --dsn-file db.dsn --lock nightly
+conclave election watch --dsn-file db.dsn --data-center shop --lock nightly --json`,
 	"election observe": "conclave election observe meta-1",
 	"election join":    "conclave election join meta-1",
 	"election force-refresh": `

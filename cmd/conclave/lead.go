@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -109,7 +110,7 @@ func (a *app) lead(ctx context.Context, s leadOptions) error {
 		return err
 	}
 	w := &worker{leadOptions: s, leads: lock, log: log, stdout: a.stdout, stderr: a.stderr, hurry: make(chan struct{}), finished: make(chan error, 1)}
-	w.elector, err = elector.New(elector.Config{ID: candidate(), Strategy: strategy, Lease: s.lease, Lead: w.lead, Logger: logging.Slog(log)})
+	w.elector, err = elector.New(elector.Config{ID: candidate(), Strategy: strategy, Lease: s.lease, Lead: w.lead, HandOver: math.MaxInt64, Logger: logging.Slog(log)})
 	if err != nil {
 		return usageError{err}
 	}
@@ -126,31 +127,29 @@ func (a *app) lead(ctx context.Context, s leadOptions) error {
 		log.Warn("a setting of the replicated database should be changed", "advice", advice)
 	}
 
+	run, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- w.elector.Run(context.WithoutCancel(ctx)) }() // joined on every return
+	go func() { ended <- w.elector.Run(run) }() // joined below
 	select {
 	case <-ctx.Done():
 		log.Info("handing over; waiting for the command to end")
 	case first := <-w.finished:
 		w.finished <- first // for stopped
-	case err := <-ended:
-		return err
 	}
+	stop()
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(again)
-	shut := make(chan error, 1)
-	go func() { shut <- w.elector.Shutdown(context.WithoutCancel(ctx)) }()
 	select {
-	case err = <-shut:
+	case err = <-ended:
 	case <-again:
 		close(w.hurry)
-		err = <-shut
+		err = <-ended
 	}
 	if err != nil {
 		log.Warn("could not hand over; other nodes wait for the lease", "error", err)
 	}
-	return errors.Join(<-ended, w.stopped())
+	return w.stopped()
 }
 
 // invalidInName matches characters that are not allowed in a node's name.

@@ -130,9 +130,11 @@ func (c *Cluster) Add(name string, options ...Option) *Node {
 		ID:      n.ID,
 		Address: n.ID.String(),
 		Lease:   c.world.Lease,
-		Rand:    rand.New(rand.NewPCG(uint64(count)+1, 8)),
-		Logger:  logger,
-		Lead:    func(ctx context.Context, _ elector.Term) error { <-ctx.Done(); return nil },
+		// Kill ends Run's context.
+		HandOver: elector.NoHandOver,
+		Rand:     rand.New(rand.NewPCG(uint64(count)+1, 8)),
+		Logger:   logger,
+		Lead:     func(ctx context.Context, _ elector.Term) error { <-ctx.Done(); return nil },
 		WakePeers: func(_ context.Context, resigned elector.Term) {
 			for _, peer := range c.Nodes() {
 				if peer != n {

@@ -5,7 +5,10 @@ import (
 	stdsql "database/sql"
 	"fmt"
 	"log"
+	"log/slog"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"conclave"
@@ -20,29 +23,34 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: example DSN NAME")
 		os.Exit(2)
 	}
-	ctx, dsn, name := context.Background(), os.Args[1], os.Args[2]
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	dsn, name := os.Args[1], os.Args[2]
 	lock := sql.Lock{DataCenter: "shop", Name: "nightly"}
 	db := must(sql.Open(dsn, sql.Options{})) // connections of the election's own
 	check(db.Migrate(ctx, lock))             // its tables and the row of the lock, if they are missing
 	shop := must(stdsql.Open("mysql", dsn))  // your connections
-	must(shop.Exec("CREATE TABLE IF NOT EXISTS work (at datetime, worker varchar(64), term bigint unsigned)"))
+	must(shop.Exec("CREATE TABLE IF NOT EXISTS work (id int AUTO_INCREMENT PRIMARY KEY, at datetime, worker varchar(64), term bigint unsigned)"))
 
 	strategy := must(termcas.New(termcas.Config{DB: db, Lock: lock}))
 	lead := func(ctx context.Context, term elector.Term) error { // ctx ends when this process stops leading
-		for ctx.Err() == nil {
-			// The write of a leader whose term has ended changes no row.
-			_, err := fence.Exec(ctx, shop, fence.New(lock, term),
+		for {
+			// The write of a leader whose term has ended changes no row. A write that has begun is completed.
+			_, err := fence.Exec(context.WithoutCancel(ctx), shop, fence.New(lock, term),
 				"INSERT INTO work (at, worker, term) SELECT UTC_TIMESTAMP(), ?, fence.term FROM {fence}", name)
 			if err != nil {
-				return err // returning hands the term over
+				return err
 			}
 			fmt.Println(name, "worked in term", term.Number)
-			time.Sleep(time.Second)
+			select {
+			case <-ctx.Done():
+				return nil // only now the term is handed over
+			case <-time.After(time.Second):
+			}
 		}
-		return nil
 	}
-	e := must(elector.New(elector.Config{ID: conclave.NodeID{Name: name}, Strategy: strategy, Lead: lead}))
-	check(e.Run(ctx))
+	e := must(elector.New(elector.Config{ID: conclave.NodeID{Name: name}, Strategy: strategy, Lead: lead, Logger: slog.Default()}))
+	check(e.Run(ctx)) // until SIGTERM or Ctrl-C, at which another process leads within milliseconds
 }
 
 func must[T any](v T, err error) T {

@@ -17,8 +17,9 @@ import (
 
 var (
 	// ErrTermEnded is returned if the write was refused because the token's term has
-	// ended. The caller must stop.
-	ErrTermEnded = errors.New("the term has ended")
+	// ended. The caller must stop. It wraps elector.ErrDeposed, so that Lead may return
+	// it without having failed.
+	ErrTermEnded = fmt.Errorf("the term has ended (%w)", elector.ErrDeposed)
 	// ErrUnfenced is returned if the statement does not contain {fence} exactly once,
 	// so that it would not be fenced. It was not sent.
 	ErrUnfenced = errors.New("the statement is not fenced")

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"conclave/elector"
 	"conclave/elector/electortest"
 	"conclave/elector/termcas"
 	conclavesql "conclave/sql"
@@ -185,13 +186,13 @@ func TestArticleListenersAreNotifiedOfBoth(t *testing.T) {
 		c.Leader()
 		require.NoError(t, n.Resign(t.Context()))
 		c.Stop()
-		var got []bool
-		for change := range changes {
-			if change.Term.Leader == n.ID {
-				got = append(got, change.Leading)
+		var got []elector.State
+		for status := range changes {
+			if status.Term.Leader == n.ID {
+				got = append(got, status.State)
 			}
 		}
-		assert.Equal(t, []bool{true, false}, got)
+		assert.Equal(t, []elector.State{elector.Leading, elector.Resigning, elector.Following, elector.Observing}, got)
 	})
 }
 

@@ -2,6 +2,7 @@ package termcas
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -40,8 +41,7 @@ func (s *Strategy) open(ctx context.Context, me elector.Candidate) (*witnessConn
 	if !s.noWitness && s.cfg.DB.Replication() == conclavesql.Galera {
 		// Each node has named locks of its own: a lock that is free on one may be
 		// held by the leader on another.
-		s.noWitness = true
-		s.log.Warn("the database is a Galera cluster, whose named locks are known on one node only: elections use the lease only, without a witness")
+		s.health.withoutWitness(errors.New("the database is a Galera cluster, whose named locks are known on one node only"))
 	}
 	if err := s.checkBinlog(ctx, me, c); err != nil {
 		c.close()
@@ -72,8 +72,7 @@ func (s *Strategy) checkBinlog(ctx context.Context, me elector.Candidate, c *wit
 	}
 	s.binlogChecked = true // answered, or no such log
 	if (logging == "1" || logging == "ON") && format == "STATEMENT" {
-		s.noWitness = true
-		s.log.Warn("binlog_format is STATEMENT: elections use the lease only, without a witness")
+		s.health.withoutWitness(errors.New("binlog_format is STATEMENT: set ROW"))
 	}
 	return nil
 }

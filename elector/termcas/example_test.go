@@ -26,7 +26,8 @@ func Example() {
 		must(db.Migrate(ctx, lock)) // makes the tables and the lock's row; safe to repeat
 		strategy, err = termcas.New(termcas.Config{DB: db, Lock: lock})
 		must(err)
-		e, err = elector.New(elector.Config{ID: conclave.NodeID{Name: name}, Strategy: strategy, Lease: time.Minute})
+		e, err = elector.New(elector.Config{ID: conclave.NodeID{Name: name}, Strategy: strategy, Lease: time.Minute,
+			HandOver: elector.NoHandOver}) // to crash; otherwise the end of the context hands over
 		must(err)
 		run, cancel := context.WithCancel(ctx)
 		ended := make(chan error, 1)

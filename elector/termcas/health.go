@@ -2,21 +2,27 @@ package termcas
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"conclave/elector"
+	reasons "conclave/internal/reason"
 	conclavesql "conclave/sql"
 )
 
 // health observes how the database answers the rounds, and logs what an operator has
-// to mend: a round trip that is too long for the lease, and a lock that another
-// client holds. It decides nothing.
+// to mend: a round trip that is too long for the lease, a server without witnesses, a
+// clock that was set, and a lock that another client holds. It decides nothing.
 type health struct {
 	s *Strategy
 
-	known, far bool // a round trip was logged; it is too long for the lease
+	known, far bool         // a round trip was logged; it is too long for the lease
+	noWitness  error        // why there is no witness, although the configuration wants one
+	last       row          // of the round before; at is zero if there is none
+	logged     reasons.Seen // what lasts, and when it was last logged
 
 	looking atomic.Bool    // a diagnosis is in progress
 	running sync.WaitGroup // joined by Strategy.Close
@@ -25,6 +31,9 @@ type health struct {
 // after is called with the outcome of each round; last is what was known before it.
 func (h *health) after(me elector.Candidate, last, now elector.Term, err error) {
 	h.logRoundTrip(me.Lease)
+	if h.noWitness != nil && h.logged.New("witness", h.noWitness, remind) {
+		h.s.log.Warn("elections use the lease only, without a witness", "why", h.noWitness)
+	}
 	if err != nil {
 		h.failed(me, err)
 		return
@@ -35,19 +44,53 @@ func (h *health) after(me elector.Candidate, last, now elector.Term, err error) 
 	}
 }
 
-// logRoundTrip logs the round trip when it is first known, and when it becomes too
-// long for the lease or short enough again.
+// remind is after how long what lasts is logged again.
+const remind = 10 * time.Minute
+
+var errFar = errors.New("the database is too far away for this lease")
+
+// withoutWitness makes all further elections use the lease only.
+func (h *health) withoutWitness(why error) { h.s.noWitness, h.noWitness = true, why }
+
+// advised adds to an error what an operator can do about it: it is logged by the Elector,
+// now and then while it lasts, and shown by Status.
+func advised(err error) error {
+	if do := conclavesql.Advice(err); do != "" {
+		return fmt.Errorf("%w: %s", err, do)
+	}
+	return err
+}
+
+// clock logs that the database's clock was set since the last round: by it, a beat lies
+// in the future, or is more than a lease older than the row was when it was last read.
+// The election does not need that clock to be right, but a dead host is noticed later.
+func (h *health) clock(r row) {
+	since := r.at.Sub(h.last.at)
+	renewed := !h.last.at.IsZero() && !r.unchanged(h.last)
+	switch {
+	case renewed && r.age < -time.Second:
+		h.s.log.Warn("the database's clock was set back, or this is another server: synchronise the clocks of its hosts (NTP); until the next beat a dead leader is replaced after three leases",
+			"by", -r.age)
+	case renewed && r.age > since+r.lease:
+		h.s.log.Warn("the database's clock was set forward, or this is another server: synchronise the clocks of its hosts (NTP)", "by", r.age-since)
+	}
+	h.last = r
+}
+
+// logRoundTrip logs the round trip when it is first known, when it becomes too long for
+// the lease, now and then while it is, and when it is short enough again.
 func (h *health) logRoundTrip(lease time.Duration) {
 	trip := h.s.cfg.DB.RoundTrip()
 	longest := lease / conclavesql.RoundTripsPerLease
 	far := trip > longest || h.far && trip > longest*4/5
 	switch {
-	case trip == 0 || h.known && far == h.far:
+	case trip == 0:
 		return
-	case far:
+	case far && h.logged.New("round trip", errFar, remind):
 		h.s.log.Warn("the database is too far away for this lease: elections and renewals may fail",
 			"roundTrip", trip, "lease", lease, "longest", longest, "leaseNeeded", trip*conclavesql.RoundTripsPerLease)
-	default:
+	case !far && (!h.known || h.far):
+		h.logged.Forget("round trip")
 		h.s.log.Info("round trip to the database", "roundTrip", trip, "lease", lease, "longest", longest)
 	}
 	h.known, h.far = true, far

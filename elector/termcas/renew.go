@@ -193,7 +193,7 @@ func (s *Strategy) Record(ctx context.Context, won elector.Term) (elector.Term, 
 		w.term.Previous = s.lastRecorded(ctx) // this node did not see the term that was resigned
 	}
 	won.Previous = w.term.Previous
-	return won, record(ctx, s.history, won, w.term.Cause)
+	return won, advised(record(ctx, s.history, won, w.term.Cause))
 }
 
 // record writes an election that was won into the history.

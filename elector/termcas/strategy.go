@@ -154,7 +154,10 @@ func (s *Strategy) Close() error {
 // Round plays one round of the protocol (doElect in article 000). The numbers are
 // those of the package comment.
 func (s *Strategy) Round(ctx context.Context, me elector.Candidate, last elector.Term) (term elector.Term, err error) {
-	defer func() { s.health.after(me, last, term, err) }()
+	defer func() {
+		s.health.after(me, last, term, err)
+		err = advised(err)
+	}()
 	if me.Holding != 0 {
 		return s.renew(ctx, me)
 	}
@@ -168,6 +171,7 @@ func (s *Strategy) Round(ctx context.Context, me elector.Candidate, last elector
 	if err != nil {
 		return elector.Term{}, err
 	}
+	s.health.clock(row)
 	if me.Observer {
 		s.stopWaiting()
 		s.dropSpare()

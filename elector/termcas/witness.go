@@ -3,6 +3,7 @@ package termcas
 import (
 	"context"
 	stdsql "database/sql"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -198,8 +199,7 @@ func (s *Strategy) take(ctx context.Context, me elector.Candidate, c *witnessCon
 	err = c.pinned.QueryRow(ctx, conclavesql.LockTake, []any{lock, lock}, &taken, &connID)
 	switch s.classify(err) {
 	case unsupported:
-		s.noWitness = true
-		s.log.Warn("the server refuses named locks: elections use the lease only, without a witness", "error", err)
+		s.health.withoutWitness(fmt.Errorf("the server refuses named locks: %w", err))
 		return "", stdsql.NullInt64{}, nil
 	case keepsFailing:
 		s.log.Warn("the server keeps failing to take a named lock: this try uses no witness", "error", err)

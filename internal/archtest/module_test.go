@@ -51,7 +51,7 @@ func TestEmptyMain_RequiresFewModules(t *testing.T) {
 	}{
 		{[]string{""}, nil, 0},
 		{[]string{"/client"}, []string{"connectrpc.com/connect", "google.golang.org/protobuf"}, 0},
-		{[]string{"", "/elector", "/elector/termcas", "/elector/fence"}, []string{"filippo.io/edwards25519", "github.com/go-sql-driver/mysql"}, 0},
+		{[]string{"", "/elector", "/elector/termcas", "/elector/fence", "/elector/electorhttp", "/elector/electorfake"}, []string{"filippo.io/edwards25519", "github.com/go-sql-driver/mysql"}, 0},
 		{[]string{"/client/conclavetest"}, nil, 43}, // with the embedded database
 	} {
 		t.Run(strings.Join(app.imports, " "), func(t *testing.T) {

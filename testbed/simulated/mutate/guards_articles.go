@@ -10,7 +10,7 @@ var articleGuards = []guard{
 	{name: "000: a candidate that lost takes itself for the leader", test: test("./elector/termcas", "TestArticleOneOfThreeBecomesLeader"), patch: patch{
 		"elector/termcas/win.go", "if n == 1 && err == nil {", "if n >= 0 && err == nil {"}},
 	{name: "000: a beat every second second", test: test("./elector/termcas", "TestArticleLeaderBeats"), patch: patch{
-		"elector/round.go", "return s.sent.Add(beat - jitter) //", "return s.sent.Add(2*beat - jitter) //"}},
+		"elector/schedule.go", "return s.sent.Add(beat - jitter) //", "return s.sent.Add(2*beat - jitter) //"}},
 	{name: "000: the beat names nothing", test: test("./elector/termcas", "TestArticleBeatNamesOwnerTermAndBeat"), patch: patch{
 		"sql/lock/renew.sql", "AND owner = ? AND term = ? AND term_duration = ?", "AND ? <> '' AND ? >= 0 AND ? >= 0"}},
 	{name: "000: the update competes whatever the beat", test: test("./elector/termcas", "TestArticleSwapFromAnOldReadingMatchesNothing"), patch: patch{
@@ -20,7 +20,7 @@ var articleGuards = []guard{
 	{name: "000: a win raises the term by two", test: test("./elector/termcas", "TestArticleOfTwoFollowersOneMatches"), patch: patch{
 		"sql/lock/win_expired.sql", "GREATEST(term, ?) + 1", "GREATEST(term, ?) + 2"}},
 	{name: "000: nothing is called when a leadership ends", test: test("./elector/termcas", "TestArticleListenersAreNotifiedOfBoth"), patch: patch{
-		"elector/leadership.go", "e.put(Change{Term: l.term, Why: why.Error()})", ""}},
+		"elector/leadership.go", "e.shared.why = why.Error()\n\te.put()", ""}},
 	{name: "000: an observer competes", test: test("./elector/termcas", "TestArticleObserverOnlyReads"), patch: patch{
 		"elector/termcas/strategy.go", "\tif me.Observer {", "\tif me.Observer && row.number > 0 {"}},
 	{name: "000: a killed leader is followed with term + 2", test: test("./meta", "TestArticleKillTheLeaderTwice"), patch: patch{

@@ -1,0 +1,151 @@
+package elector_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave"
+	"conclave/elector"
+	_ "conclave/internal/bubble"
+)
+
+func TestChanges_AreQueuedInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := ledBy(7, 0)
+		e, start := prepare(t, s, "a")
+		changes := e.Changes(t.Context())
+		crash := start()
+		synctest.Wait()
+		s.set(func(t *elector.Term) { t.Leader = conclave.NodeID{} })
+		time.Sleep(2 * time.Second)
+		require.NoError(t, e.Resign(t.Context()))
+		synctest.Wait()
+		s.set(func(t *elector.Term) { t.Number, t.Leader, t.Lease = 9, other, 3*time.Second })
+		time.Sleep(3 * time.Second)
+		crash()
+
+		var got []string
+		for status := range changes { // read after everything has happened
+			got = append(got, status.String())
+		}
+		assert.Equal(t, []string{
+			"following, term 7 of other@1",
+			"leading, term 8 of a@1 (expired)",
+			"resigning, term 8 of a@1 (resigned)",
+			"following, term 8 of a@1 (resigned)",
+			"observing, term 8 of a@1 (resigned)",
+			"observing, term 8, no leader",
+			"following, term 9 of other@1",
+		}, got)
+	})
+}
+
+func TestChanges_EndWithContextAfterQueuedOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, start := prepare(t, ledBy(7, 0), "a")
+		ctx, cancel := context.WithCancel(t.Context())
+		changes := e.Changes(ctx)
+		start()
+		synctest.Wait()
+		cancel()
+		count := 0
+		for range changes {
+			count++
+		}
+		assert.Equal(t, 1, count, "the queued change comes before the end")
+	})
+}
+
+// A node that reaches no store says so without a logger, once for each reason, and when
+// it is back.
+func TestStatus_ShowsWhyTheStoreDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := ledBy(7, 0)
+		s.term.Address = "10.0.0.2:80"
+		e, start := prepare(t, s, "a")
+		changes := e.Changes(t.Context())
+		crash := start()
+		synctest.Wait()
+		since := e.Status().Since
+		s.setBroken(true)
+		time.Sleep(2 * time.Second)
+		status := e.Status()
+		assert.Equal(t, elector.Following, status.State)
+		assert.Equal(t, since, status.Since)
+		assert.ErrorIs(t, status.Err, errBroken)
+		assert.Greater(t, status.Failures, 1)
+		assert.True(t, status.Next.After(time.Now()), "the next try")
+		assert.True(t, status.Next.Before(time.Now().Add(time.Second)))
+		s.set(func(t *elector.Term) { t.Beat++ })
+		s.setBroken(false)
+		time.Sleep(2 * time.Second)
+		assert.NoError(t, e.Status().Err)
+		assert.Zero(t, e.Status().Failures)
+		crash()
+		var got []string
+		for status := range changes {
+			got = append(got, status.String())
+		}
+		assert.Equal(t, []string{
+			"following, term 7 of other@1 at 10.0.0.2:80",
+			"following, term 7 of other@1 at 10.0.0.2:80; 1 rounds without an answer: broken on purpose",
+			"following, term 7 of other@1 at 10.0.0.2:80",
+		}, got)
+	})
+}
+
+func TestLive_TellsWhatARestartMends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		linger := make(chan struct{})
+		e, start := prepare(t, s, "a", func(c *elector.Config) {
+			c.Lead = func(ctx context.Context, _ elector.Term) error {
+				<-ctx.Done()
+				<-linger
+				return nil
+			}
+		})
+		require.ErrorContains(t, e.Live(), "not called")
+		crash := start()
+		time.Sleep(time.Minute)
+		require.NoError(t, e.Live())
+		s.setBroken(true)
+		time.Sleep(16 * time.Second)
+		require.NoError(t, e.Live(), "the term ended 13 s ago")
+		time.Sleep(5 * time.Second)
+		require.ErrorContains(t, e.Live(), "term 1: Lead has not returned for 1")
+		close(linger)
+		time.Sleep(time.Hour)
+		require.NoError(t, e.Live(), "a restart does not mend the store")
+
+		block := make(chan struct{})
+		s.mu.Lock()
+		s.block = block
+		s.mu.Unlock()
+		time.Sleep(20 * time.Second)
+		require.ErrorContains(t, e.Live(), "a round has been due for 1")
+		close(block)
+		crash()
+		require.ErrorIs(t, e.Live(), elector.ErrStopped)
+	})
+}
+
+// A history that refuses the record is said now and then, not each beat.
+func TestRecord_FailureIsLoggedAtABoundedRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log lockedBuffer
+		run(t, &store{}, "a", func(c *elector.Config) {
+			c.Strategy = unrecorded{strategy{&store{}}, new([]time.Time)}
+			c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		})
+		time.Sleep(100 * time.Second)
+		assert.Equal(t, 4, strings.Count(log.String(), "election not recorded yet"))
+	})
+}
