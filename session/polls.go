@@ -176,7 +176,7 @@ func (s *polls) restarts(r *http.Request, have *seen, err error) bool {
 }
 
 // answered ends the subscription of a request that was answered. A stop waits for that: it
-// would break off an answer that is not sent yet.
+// would break off an answer that is not sent yet. A problem has its length, and needs no more.
 func (s *polls) answered(r *http.Request) {
 	if x, ok := r.Context().Value(requestKey{}).(*request); ok && x.poll != nil && x.poll.ended() {
 		_ = x.response.Flush() // fails if the client has disconnected

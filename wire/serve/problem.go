@@ -1,10 +1,12 @@
 package serve
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"maps"
 	"net/http"
+	"strconv"
 
 	"conclave/wire"
 )
@@ -60,8 +62,11 @@ func writeErrorStatus(w http.ResponseWriter, status int, e *wire.Error, more map
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(status)
-	enc := json.NewEncoder(w)
+	var body bytes.Buffer
+	enc := json.NewEncoder(&body)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(problem) // an error means that the client has disconnected
+	_ = enc.Encode(problem) // of what JSON has
+	w.Header().Set("Content-Length", strconv.Itoa(body.Len()))
+	w.WriteHeader(status)
+	_, _ = w.Write(body.Bytes()) // an error means that the client has disconnected
 }
