@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"net"
-	"net/http"
 	"time"
 
 	"conclave"
@@ -22,7 +21,7 @@ func (s *Server) openDoors(ctx context.Context) (loops []func(context.Context), 
 	}
 	server := consul.New(consul.Config{
 		Cluster: &consulCluster{s}, Node: c.Node, Address: s.Address, Metas: s.meta.Metas, DataCenter: c.DataCenter, Version: c.Version,
-		Lease: registry.FreshFor(c.SessionGrace), Now: c.Now, Large: s.services.large, Answering: s.services.answering,
+		Lease: registry.FreshFor(c.SessionGrace), RenewEvery: registry.FreshFor(c.SessionGrace) / renewals, ReadWait: readWait, Now: c.Now, Large: s.services.large, Answering: s.services.answering,
 		Leader: func() string {
 			leader, _ := s.meta.Leader()
 			return leader.Address
@@ -40,11 +39,8 @@ func (s *Server) openDoors(ctx context.Context) (loops []func(context.Context), 
 			return nil, err
 		}
 		s.log.Info("clients of Consul are answered", "address", ln.Addr().String())
-		handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			defer s.services.polls.answered(r)
-			consul.Handler(router).ServeHTTP(w, r)
-		})
-		loops = append(loops, func(ctx context.Context) { s.Serve(ctx, ln, withRequest(handler, s.services.intake)) })
+		handler := withRequest(consul.Handler(router), s.services.intake)
+		loops = append(loops, func(ctx context.Context) { s.Serve(ctx, ln, handler) })
 	}
 	if c.DNSListen != "" {
 		ln, err := s.Listen(ctx, c.DNSListen)

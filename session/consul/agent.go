@@ -68,7 +68,6 @@ const (
 	lapsedMost = 64 << 20         // bytes of all agents
 	nameMost   = 255              // bytes of an id
 	outputMost = 4 << 10          // bytes of what a check puts out, as in Consul
-	renewals   = 3                // of a lease, while it runs
 )
 
 // registration is the body of a request that registers.
@@ -339,7 +338,7 @@ func (a *agents) getChecks(_ *http.Request, c Caller, _ query) (any, uint64, err
 // run prolongs the leases of services whose time to live is longer than a lease, so that
 // they end with it, and forgets those that have lapsed for long.
 func (a *agents) run(ctx context.Context) {
-	for sleep.For(ctx, a.Lease/renewals) == nil {
+	for sleep.For(ctx, a.RenewEvery) == nil {
 		for _, e := range a.due(time.Now()) {
 			a.Cluster.Prolong(e.caller, e.Service, e.registrationID(), e.version, e.until)
 		}

@@ -47,7 +47,7 @@ func (c *slowCluster) Next(ctx context.Context, _ Caller, _ string, have List) (
 }
 
 func newServer(cluster Cluster) *Server {
-	return New(Config{Cluster: cluster, Lease: 10 * time.Second, Now: time.Now, Answering: func(answer func(http.ResponseWriter, *http.Request) error) http.Handler {
+	return New(Config{Cluster: cluster, Lease: 10 * time.Second, RenewEvery: 3 * time.Second, ReadWait: 5 * time.Second, Now: time.Now, Answering: func(answer func(http.ResponseWriter, *http.Request) error) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if err := answer(w, r); err != nil {
 				serve.WriteError(w, err)

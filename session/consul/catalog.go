@@ -61,7 +61,7 @@ func (c *catalog) read(ctx context.Context, age time.Duration) (*snapshot, error
 		return last, nil
 	}
 	out, err, _ := c.reading.Do("", func() (any, error) {
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), readWait) // it is not of this request alone
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.ReadWait) // it is not of this request alone
 		defer cancel()
 		next, err := c.pages(limited)
 		if err != nil {

@@ -71,6 +71,8 @@ type Config struct {
 	DataCenter string
 	Version    string
 	Lease      time.Duration // the longest for which a session keeps a registration of a silent client
+	RenewEvery time.Duration // how often one is renewed
+	ReadWait   time.Duration // for which a read waits for a data node
 	Now        func() time.Time
 	Large      *admit.Budget                                                     // bytes of large answers that are being sent, by host
 	Answering  func(func(http.ResponseWriter, *http.Request) error) http.Handler // answers the errors, too

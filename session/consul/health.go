@@ -34,16 +34,16 @@ func (l *lists) get(ctx context.Context, c Caller, service string, q query) (Lis
 	have, known := l.recall(service)
 	wait := q.jittered()
 	if !known || q.index != have.index() {
-		now, late, err := l.next(ctx, c, service, List{}, readWait)
+		now, late, err := l.next(ctx, c, service, List{}, l.ReadWait)
 		switch {
 		case late:
-			return now, wire.Errorf(wire.CodeUnavailable, "no data node has answered for this service within %s", readWait)
+			return now, wire.Errorf(wire.CodeUnavailable, "no data node has answered for this service within %s", l.ReadWait)
 		case err != nil:
 			return now, err
 		case now.Version >= have.Version:
 			have = now
 		case now.Hash != have.Hash:
-			q.index, wait = have.index(), readWait // the slot has a leader that has not reached it, and must
+			q.index, wait = have.index(), l.ReadWait // the slot has a leader that has not reached it, and must
 		}
 		if q.index != have.index() {
 			return have, nil // also if it is higher than all that there is: its client starts again

@@ -28,9 +28,6 @@ const (
 	waitJitter  = 16 // up to one in so many parts is added
 )
 
-// readWait is how long a read waits for a data node.
-const readWait = 5 * time.Second
-
 // unsupported are the parameters that choose what is not here. To ignore one would
 // answer more than was asked for.
 var unsupported = []string{"filter", "ns", "partition", "peer", "sg", "node-meta", "hash"}
