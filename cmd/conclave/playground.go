@@ -25,11 +25,15 @@ func (a *app) playgroundCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "playground [DIR]", Short: "Try failures in a browser, without a cluster", Args: want("[DIR]"),
 		Long: `Serve the folder that "make playground" has made, as any host of static files can: a page
-with recordings of failures and a cluster to break.`,
+with recordings of failures and a cluster to break. It is for trying the page, so it
+listens on a loopback address only.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := playgroundFolder
 			if len(args) > 0 {
 				dir = args[0]
+			}
+			if err := checkLoopback("--listen", listen); err != nil {
+				return err
 			}
 			if _, err := os.Stat(filepath.Join(dir, "worker.js")); err != nil {
 				return usageError{fmt.Errorf("there is no playground in %s: make playground makes it: %w", dir, err)}
@@ -41,13 +45,30 @@ with recordings of failures and a cluster to break.`,
 			return a.servePlayground(cmd.Context(), ln, dir)
 		},
 	}
-	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:9701", "address to listen on")
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:9701", "loopback address to listen on")
 	return cmd
+}
+
+// checkLoopback returns a usageError if a flag has another address than one of loopback.
+func checkLoopback(flag, address string) error {
+	if err := checkAddresses(flag, address); err != nil {
+		return err
+	}
+	host, _, _ := net.SplitHostPort(address)
+	if ip := net.ParseIP(host); host != "localhost" && !ip.IsLoopback() {
+		return usageError{fmt.Errorf("%s %q: want a loopback address; to publish the folder, copy it to a host of static files", flag, address)}
+	}
+	return nil
 }
 
 // servePlayground serves a folder until ctx ends, and closes the listener.
 func (a *app) servePlayground(ctx context.Context, ln net.Listener, dir string) error {
-	server := serve.NewHTTPServer(ln, playgroundFiles(http.FileServerFS(os.DirFS(dir))), wire.PingTimeout)
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	defer root.Close()
+	server := serve.NewHTTPServer(ln, serve.RefuseForeignPages(playgroundFiles(http.FileServerFS(root.FS()))), wire.PingTimeout)
 	at := "http://" + ln.Addr().String() + "/"
 	if err := a.show(map[string]string{"page": at}, func(w io.Writer) { line(w, "playground: %s", at) }); err != nil {
 		return errors.Join(err, ln.Close())
