@@ -191,7 +191,7 @@ func (s *screen) byKeyboard(actor *keeper) {
 	s.key(kb.Enter)
 	select {
 	case r := <-actor.done:
-		assert.Equal(s.t, console.Request{Do: "kill", Node: "meta-1"}, r)
+		assert.Equal(s.t, console.Request{Do: "kill", Node: "meta-1", By: "127.0.0.1"}, r)
 	case <-time.After(time.Minute):
 		s.t.Fatal("nothing was done")
 	}
