@@ -45,10 +45,10 @@ type Config struct {
 	SafetyRead time.Duration
 
 	// HandOver is how long Run continues after its context has ended, to hand the
-	// term over: Lead's context ends once no statement is under way, the term is renewed
+	// term over: Lead's context ends once no statement waits for its answer, the term is renewed
 	// until Lead has returned, and then one statement gives it up. If this time is not enough, Run
 	// only waits for Lead, and the other nodes wait for the lease, or less if a statement
-	// was under way: its connection, and the witness with it, is closed. Default 10 s. With
+	// still waits: its connection, and the witness with it, is closed. Default 10 s. With
 	// NoHandOver, the end of Run's context is like a crash.
 	HandOver time.Duration
 	// Backoff is how long this node does not compete after Lead has failed, so that a

@@ -37,8 +37,8 @@
 //   - A term that this node has left, lost or promised not to lead is never led
 //     by it again, whatever answers arrive later.
 //   - The node does not compete again and gives no term up before Lead has returned,
-//     nor does it close a connection, unless a round is under way at the end of
-//     Config.HandOver, or a higher term was heard of.
+//     nor does it close a connection, unless a round is in progress at the end of
+//     Config.HandOver, or a peer has a higher term.
 //   - Losing an election is a result, not an error, and is not logged.
 //
 // # The states of a node

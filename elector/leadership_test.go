@@ -143,7 +143,7 @@ func TestLead_FailureOfAllNodesBacksOff(t *testing.T) {
 	})
 }
 
-// A failure is an error of the task, not one that says that the term has ended.
+// A failure is an error of the task, not the one by which it reports that the term has ended.
 func TestLead_ErrorOfALostTermIsNoFailure(t *testing.T) {
 	for what, err := range map[string]error{"deposed": fmt.Errorf("write: %w", elector.ErrDeposed), "cancelled": context.Canceled, "none": nil} {
 		t.Run(what, func(t *testing.T) {

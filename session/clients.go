@@ -342,12 +342,12 @@ func (c *clients) count() int {
 func (c *clients) expired(now time.Time) (expired []broken, next time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i, b := range c.broken {
-		if until, shorter := c.shorter[b.conn]; shorter {
-			c.broken[i].until = until
-		}
-	}
 	if len(c.shorter) > 0 {
+		for i, b := range c.broken {
+			if until, shorter := c.shorter[b.conn]; shorter {
+				c.broken[i].until = until
+			}
+		}
 		clear(c.shorter)
 		c.sortBroken()
 	}

@@ -339,7 +339,7 @@ func TestServices_RegistrationBelongsToItsToken(t *testing.T) {
 	})
 }
 
-// While data is away, the answer says that it does not have the registration.
+// While data is away, the answer reports that it does not have the registration.
 func TestServices_StoredMeansDataHasIt(t *testing.T) {
 	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
 		web := c.web()

@@ -134,7 +134,7 @@ func (db *DB) Migrate(ctx context.Context, lock Lock) error {
 // schemaTables is how many tables the schema has.
 const schemaTables = 4
 
-// onInnoDB returns ErrSchemaOlder if a table is missing, which somebody has dropped if
+// onInnoDB returns ErrSchemaOlder if a table is missing, which was dropped if
 // the version is right, and an error if one has another engine: those that were created
 // by an older program, or by hand, have the server's default.
 func onInnoDB(ctx context.Context, conn Querier) error {

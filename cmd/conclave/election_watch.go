@@ -89,7 +89,7 @@ func (a *app) watchElection(ctx context.Context, db *conclavesql.DB, lock concla
 			now.Cause, now.LeaderlessMs = list[0].Cause, list[0].Leaderless.Milliseconds()
 		}
 		if err = a.show(now, func(w io.Writer) { line(w, "%s  %s", clock(now.At), now) }); err != nil {
-			break // nobody reads it
+			break // no reader is left
 		}
 	}
 	stop()

@@ -24,7 +24,7 @@
 //     the rest to the test. Whether the statement, joined with the lock row, does what it
 //     should is for a test on a real server, with fence.Exec on the same statement.
 //   - The real pause. The code of a paused node is not stopped, because it runs in the
-//     test's process: its rounds are, and its timers are not. So its Lead is told when
+//     test's process: its rounds are, and its timers are not. So its Lead learns when
 //     its trust ends; a process that is really stopped learns that when it wakes.
 //     Election.Elect during a task has the other order: the task still believes that it
 //     leads.
