@@ -44,11 +44,13 @@ type registrants struct {
 }
 
 const (
-	leastTTL     = time.Second
-	storedWait   = 3 * time.Second // how long an answer waits for data
-	registerWait = 5 * time.Second // how long a new registration waits for room
-	ownerBytes   = 1 << 10         // memory of a registrant beside its registration, about
+	leastTTL   = time.Second
+	ownerBytes = 1 << 10 // memory of a registrant beside its registration, about
 )
+
+// patience returns how long a request waits, first for room and then for data: half of the
+// time after which its client would renew, and so goes to another session.
+func patience(ttl time.Duration) time.Duration { return ttl / (2 * renewals) }
 
 // mostVersion is the highest version that a client may begin with: in microseconds a time
 // in the next century. It leaves as many above it, to go on. No clock is compared, since
@@ -91,7 +93,7 @@ func heldAt(x registrant, version int64, why string) error {
 // put registers values, or renews what is registered: a version that is held already,
 // with the same values, is that registration. With version 0 it chooses one above all
 // that this session and data have, if the values are not held already. It returns once
-// data has it, or after storedWait.
+// data has it, or after its patience.
 func (g *registrants) put(ctx context.Context, x registrant, version int64, values []string, ttl time.Duration) (registered, error) {
 	return g.send(ctx, x, ttl, &wirev1.Publisher{Version: version, Values: values})
 }
@@ -171,7 +173,7 @@ func (g *registrants) send(ctx context.Context, x registrant, ttl time.Duration,
 		return out, err
 	}
 	if _, later := g.room.split([]*wirev1.Publisher{p}); len(later) > 0 {
-		limited, cancel := context.WithTimeout(ctx, registerWait)
+		limited, cancel := context.WithTimeout(ctx, patience(cmp.Or(ttl, registry.FreshFor(g.config.SessionGrace))))
 		err := g.room.wait(limited)
 		cancel()
 		if err != nil {
@@ -284,10 +286,10 @@ func (g *registrants) take(ctx context.Context, r *registry.Registry, x registra
 	return conn.linger, nil
 }
 
-// awaitStored waits until data has a version of a registration, for storedWait, but not
-// until the lease is to be renewed. It returns an error if another version hides it.
+// awaitStored waits until data has a version of a registration, but not beyond its
+// patience. It returns an error if another version hides it.
 func (g *registrants) awaitStored(ctx context.Context, x registrant, out registered) (registered, error) {
-	limit := time.NewTimer(min(storedWait, out.ttl/renewals))
+	limit := time.NewTimer(patience(out.ttl))
 	defer limit.Stop()
 	for {
 		var answered <-chan struct{}

@@ -339,12 +339,17 @@ func TestServices_RegistrationBelongsToItsToken(t *testing.T) {
 	})
 }
 
-// While data is away, the answer reports that it does not have the registration.
+// While data is away, the answer reports that it does not have the registration, and comes
+// before the client gives the session up to renew elsewhere (storm 903).
 func TestServices_StoredMeansDataHasIt(t *testing.T) {
 	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
 		web := c.web()
 		web.put("session-1", "svc", "web-1", "a")
 		c.net.Pause("data-1")
+		asked := time.Now()
+		short := web.do(http.MethodPut, "session-1", registrationPath("svc", "web-3"), `{"values":["c"],"ttlMs":5000}`)
+		assert.Equal(t, http.StatusAccepted, short.status)
+		assert.Less(t, float64(2*time.Since(asked).Milliseconds()), short.doc["renewAfterMs"])
 		a := web.do(http.MethodPut, "session-1", registrationPath("svc", "web-2"), `{"values":["b"]}`)
 		assert.Equal(t, http.StatusAccepted, a.status)
 		assert.Equal(t, false, a.doc["stored"])

@@ -54,7 +54,8 @@ var (
 
 const (
 	httpTTL    = 5 * time.Second  // a client lease: so long a session keeps what a dead client with the SDK had
-	httpLimit  = 3 * time.Second  // for an answer, beside what it was asked to wait
+	httpLimit  = httpTTL / 3      // for an answer, beside what it was asked to wait: renewAfterMs
+	httpRepeat = 15 * time.Second // a session grace, in which a stored withdrawal is repeated
 	httpWait   = 5 * time.Second  // for the next version of a list
 	httpSilent = 20 * time.Second // for the next line of a stream, in which there is one every 15 s
 	httpPause  = 200 * time.Millisecond
@@ -373,10 +374,13 @@ func (p *httpPublication) Stored(ctx context.Context) error {
 	}
 }
 
-// keep registers what is wanted, and renews it, until it is withdrawn or the client ends.
+// keep registers what is wanted, and renews it, until the client ends. A withdrawal is
+// repeated for a session grace: its session may die together with the leader of its slot,
+// before another data node has heard of it.
 func (p *httpPublication) keep() {
-	held := int64(0) // the version that the session has which was asked last
-	for p.client.ctx.Err() == nil {
+	held := int64(0)        // the version that the session has which was asked last
+	var withdrawn time.Time // when data had the withdrawal
+	for p.client.ctx.Err() == nil && (withdrawn.IsZero() || time.Since(withdrawn) < httpRepeat) {
 		p.mu.Lock()
 		w := p.want
 		p.mu.Unlock()
@@ -399,8 +403,8 @@ func (p *httpPublication) keep() {
 		close(p.heard)
 		p.heard = make(chan struct{})
 		p.mu.Unlock()
-		if w.withdrawn {
-			return
+		if w.withdrawn && withdrawn.IsZero() {
+			withdrawn = time.Now()
 		}
 		timer := time.NewTimer(time.Duration(answer.RenewAfterMs) * time.Millisecond)
 		select {

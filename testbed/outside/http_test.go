@@ -101,6 +101,18 @@ func TestHTTPClient_UsesAllRequests(t *testing.T) {
 	require.NoError(t, c.ctx.Err())
 }
 
+// A withdrawal that was stored is sent again when its session is lost (storm 1864).
+func TestHTTPClient_RepeatsAStoredWithdrawal(t *testing.T) {
+	first, second := &session{}, &session{}
+	c := start(t, first, second)
+	p, err := c.Publish(t.Context(), "a", []string{"x"})
+	require.NoError(t, err)
+	require.NoError(t, p.Withdraw())
+	require.NoError(t, p.Stored(t.Context()))
+	_ = c.settle(http.MethodGet, 0, context.DeadlineExceeded) // one request fails
+	second.await(t, "DELETE /v1/services/a/registrations/c-1")
+}
+
 // An answer for which docs/http.md has no reason is the error of what waits, and ends the client.
 func TestHTTPClient_UnexpectedAnswerIsAnError(t *testing.T) {
 	for wrong, status := range map[string]int{
