@@ -57,6 +57,32 @@ func TestFetched_ClaimThatCannotBeTrueEndsTheSubscription(t *testing.T) {
 	assert.Empty(t, reads.Wants, "nothing is left to be settled")
 }
 
+// While nothing is pushed, nobody's version is asked for beyond what was before: who comes
+// meanwhile with a true one from another session stays.
+func TestFetched_ClaimThatWasNotAskedForStays(t *testing.T) {
+	r, now := New(testGrace, 10*time.Millisecond, nil), time.Now()
+	r.Resize(1, now)
+	r.Adopt(0, conclave.Epoch{Term: 1}, "data-1", now)
+	owner := &Owner{}
+	subscribe := func(id string, version int64) {
+		_, err := r.Subscribe(owner, &wirev1.Subscription{Id: id, DataInfoId: keyOf("x"), Version: version, Hash: 7}, now)
+		require.NoError(t, err)
+	}
+	read := func(version int64) []Push {
+		now = now.Add(time.Second)
+		reads, _ := r.TakeReads(0, "data-1", 10, now)
+		require.Len(t, reads.Wants, 1)
+		pushes, _ := r.Fetched(reads, []*wirev1.Fetched{{Datum: &wirev1.Datum{DataInfoId: keyOf("x"), Version: version, Values: []string{"v"}}}}, now)
+		return pushes
+	}
+	subscribe("first", 1)
+	assert.Empty(t, read(1), "the leader is asked to rise above 1")
+	r.Configure(10*time.Millisecond, true, false, now)
+	subscribe("second", 3)
+	assert.Empty(t, read(2))
+	assert.Len(t, r.Subscribed(owner), 2)
+}
+
 // FuzzFetched reads a subscription, and what data nodes answer, from arbitrary
 // bytes. Whatever arrives, versions rise per subscription, equal content is not
 // pushed again, and what is pushed is what the subscription is recorded to have.

@@ -99,10 +99,10 @@ func (tp *topic) read(from time.Time) {
 
 // ask records for which subscriptions a read asks the leader to rise. Those that are
 // added while a list is read in parts are not among them: its version was chosen with
-// the first part.
+// the first part. Nor are those that have come with a higher version while nothing was pushed.
 func (tp *topic) ask() {
 	if tp.asked = nil; tp.raise != 0 {
-		tp.asked = slices.Clone(tp.subs)
+		tp.asked = slices.DeleteFunc(slices.Clone(tp.subs), func(s *subscription) bool { return s.version > tp.raise })
 	}
 }
 

@@ -406,7 +406,7 @@ func (p *httpPublication) keep() {
 		if w.withdrawn && withdrawn.IsZero() {
 			withdrawn = time.Now()
 		}
-		timer := time.NewTimer(time.Duration(answer.RenewAfterMs) * time.Millisecond)
+		timer := time.NewTimer(cmp.Or(time.Duration(answer.RenewAfterMs)*time.Millisecond, httpLimit)) // that of a withdrawal has none
 		select {
 		case <-p.wake:
 		case <-timer.C:

@@ -44,7 +44,11 @@ func (s *session) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodGet:
 		w.WriteHeader(http.StatusNoContent)
 	default:
-		fmt.Fprint(w, `{"stored":true,"renewAfterMs":10,"session":"session-1"}`)
+		renew := `,"renewAfterMs":10`
+		if r.Method == http.MethodDelete {
+			renew = ""
+		}
+		fmt.Fprintf(w, `{"stored":true%s,"session":"session-1"}`, renew)
 	}
 }
 
