@@ -96,7 +96,7 @@ func (a *arranger) thaw(ctx context.Context, why string) error {
 }
 
 // resignIfUnreachable resigns if this leader reaches the database, but no
-// session or data node has reached it for a whole lease (a half-connected
+// session or data node has reached it for a lease less half a beat (a half-connected
 // leader, as etcd and others call it), and reports whether it did. It abstains
 // afterwards, does so at most once in ten leases, and removes no node from the
 // list before.

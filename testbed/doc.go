@@ -26,8 +26,9 @@
 //	                 Recorder --> History --> checkers: I1..I13, L1..L24, P1, P2 --> Verdicts
 //	                                    \---> gauges ------------------------------> Figures
 //
-// The parts share nothing but their data. A Cluster checks nothing, a
-// checker has no access to it, and the same file can be played on every Cluster.
+// The parts share nothing but their data. A Cluster checks nothing, a checker has no
+// access to it, and the same file can be played on every Cluster that can do its actions
+// (Capabilities): the simulated one can do nearly all, containers the fewest.
 //
 // # What is not guaranteed
 //

@@ -15,7 +15,8 @@
 //	+----------------------------------------+        +-----------------------------+
 //
 // A [Cluster] is a testbed.Cluster. It plays the same scenarios as those of processes
-// and of containers, and supports every action of a scenario.
+// and of containers, and supports every action of a scenario, except that only sessions
+// and data nodes start at a wrong address.
 //
 //	Kill      the network closes the process's connections, then its goroutines end; a restart is a new incarnation
 //	Pause     the process reads nothing, what it writes is not sent, and it waits at a Point between check and action
