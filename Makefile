@@ -77,13 +77,13 @@ eight: build ## the defects that were found from outside, on processes: each sce
 # under it too, and test-race plays everything. The longest begin first, and four run at
 # once, because some of them wait. internal/archtest asks the go command for compiled
 # packages, so it comes when all are compiled. make lint vets.
-SLOWEST        := ./testbed/simulated ./cmd/conclave ./lab ./elector/termcas ./meta
+SLOWEST        := ./testbed/simulated ./cmd/conclave ./lab ./elector/termcas/tests ./meta
 RACED_PACKAGES := ./session/... ./data/... ./client ./wire/... ./meta/metaclient ./internal/node ./internal/contain ./internal/signal
 
 # Tests that take five to thirty seconds each, here or under the race detector, and the
 # elections of other systems. make test leaves them out; CI and test-long play them by
 # test-slow.
-SLOW_PACKAGES := ./cmd/conclave ./testbed/simulated ./lab ./meta ./data ./session ./elector/termcas ./internal/archtest
+SLOW_PACKAGES := ./cmd/conclave ./testbed/simulated ./lab ./meta ./data ./session ./elector/termcas/tests ./internal/archtest
 SLOW := ^(TestArrivals_AllAreServed|TestArticle001_DeadLeaderHasNoSuccessor|TestArticle003Late_LivingLeaderDeposedAndElectionWonTwice|TestBalance_SpreadsAndRests|TestBenchGrowth_WritesTableAndJSON|TestBinaries_LookNoMethodUpByName|TestCompare_EverySlotInTurn|TestConfig_RefusesWhatIsInvalidAndChangesNothing|TestDemo_HoldsInABubble|TestHandOver_CrashInEachPhase|TestLabElections|TestLargeDatum|TestLimits_UnfinishedMessagesAreBounded|TestLinger_GoesToTheSessionThatAnswers|TestOwners_ConnectedSessionIsNotLost|TestOwners_NothingIsRemovedWithoutLeader|TestOwners_OutageOfAllSessionsRemovesNothing|TestParts_ListLargerThanAMessageIsPushed|TestParts_ListThatChangesAllTheTimeArrives|TestRecording_CostsLittle|TestRename_TreeBuildsUnderAnotherPath|TestRepair_IdleClusterComparesRarely|TestRights_RotationUnderLoadMissesNothing|TestSIGSTOP_PerceivedLeadershipsDoNotOverlap|TestSoak_OnRealProcesses|TestStop_AnnouncementExpires|TestUp_CertificatesAreRenewedUnderLoad)$$|^TestRules$$/^(client-go|curator|dolphinscheduler|freno|orchestrator|polaris|river)$$
 
 # The collector runs seldom, in the compiler too: a fifth of the time for more memory.
@@ -111,7 +111,7 @@ test-race: ## all tests that need only Go under the race detector, but for a few
 
 # The packages whose tests also run on real servers, one package at a time (AT_ONCE=n: n) because
 # each starts its own servers. Their tests mostly wait, so up to four run at once.
-REAL := ./internal/mysqltest/ ./testbed/containers/ ./sql/... ./elector/ ./elector/termcas/ ./elector/fence/ ./lab/ ./lab/oversell/ ./lab/article000/... ./lab/article001/... ./lab/article003/...
+REAL := ./internal/mysqltest/ ./testbed/containers/ ./sql/... ./elector/tests/ ./elector/termcas/tests/ ./elector/fence/tests/ ./lab/ ./lab/oversell/ ./lab/article000/... ./lab/article001/... ./lab/article003/...
 test-all: test test-race test-long test-hostile test-browser test-telemetry test-real test-zookeeper test-containers ## those, the slow suites, the page in a browser, Prometheus, and the tests on real servers in containers: MySQL, MariaDB, ZooKeeper; lists what it skipped (REQUIRE_DOCKER=1: fails); hours
 
 cross: ## build for Windows what applications import, and for macOS also the programs but devdb
@@ -151,7 +151,7 @@ test-compose: ## the console's tests on the cluster that make compose-up has sta
 
 test-replicated: ## the scenarios on replicated databases, TIMES=n (20) each on servers that are started once; ONLY=PATTERN; a table of runs and times
 	@echo '$(SAY_RACE)'; { TEST_ALL=1 REQUIRE_DOCKER=1 $(TEST_ENV) $(GO) test -json -p 1 -count=$(or $(TIMES),20) -timeout 6h $(RACE) \
-	  -run '$(or $(ONLY),^Test(Replicas|Group|Galera)_)' ./elector/termcas/ ./sql/; printf '{"Action":"exit","Elapsed":%d}\n' $$?; } | $(GO) run .ci/testreport.go
+	  -run '$(or $(ONLY),^Test(Replicas|Group|Galera)_)' ./elector/termcas/tests/ ./sql/tests/; printf '{"Action":"exit","Elapsed":%d}\n' $$?; } | $(GO) run .ci/testreport.go
 
 test-zookeeper: ## the tests of test-all that need a real ZooKeeper
 	@$(call on-real-servers,./internal/zktest/ ./lab/article004/zklatch/...)
@@ -202,7 +202,7 @@ mutate: ## remove the guards of the code, one at a time, and let the simulator f
 	$(GO) run ./testbed/simulated/mutate -only '$(ONLY)'
 
 # Packages whose tests take seconds.
-UNIT := . ./slot/... ./lease/... ./blacklist/... ./wire/... ./data/store/... ./elector ./elector/fence ./sql ./client \
+UNIT := . ./slot/... ./lease/... ./blacklist/... ./wire/... ./data/store/... ./elector ./elector/tests ./elector/fence/... ./sql ./sql/tests ./client \
   ./internal/signal/... ./internal/stage/... ./internal/logging/... ./internal/trace/... ./internal/node/... ./testbed ./testbed/check/... ./testbed/scenario/... ./testbed/report/...
 check: $(TOOLS)/golangci-lint-$(LINT_VERSION) ## under a minute, once the caches are warm: format, vet, lint, import rule, unit tests
 	@bad=$$(find . -name '*.go' -not -path './.*' -exec gofmt -l {} +); test -z "$$bad" || { echo 'not formatted:'; echo "$$bad"; exit 1; }

@@ -2,44 +2,31 @@ package elector_test
 
 import (
 	"context"
-	stdsql "database/sql"
 	"fmt"
 	"time"
 
-	_ "github.com/go-sql-driver/mysql"
-
 	"conclave"
 	"conclave/elector"
+	"conclave/elector/electorfake"
 	"conclave/elector/fence"
-	"conclave/elector/termcas"
-	"conclave/internal/mysqltest"
 	conclavesql "conclave/sql"
 )
 
-// An application with its own MySQL lets one of its processes do the nightly work. The
-// writes are fenced by the term: a process that was stopped and continues too late writes
-// nothing.
+// One process of an application does the nightly work. The writes are fenced by the term: a
+// process that was stopped and continues too late writes nothing. This one elects in memory;
+// elector/example is the same program on MySQL.
 func Example() {
 	ctx, sigterm := context.WithCancel(context.Background()) // yours: signal.NotifyContext
-	dsn, stop := mysqltest.ForExample()                      // yours: user:password@tcp(host:3306)/shop
-	defer stop()
-	shop, err := stdsql.Open("mysql", dsn) // the application's own connections
-	must(err)
-	defer shop.Close()
-	_, err = shop.Exec("CREATE TABLE nights (night date PRIMARY KEY, worker varchar(64), term bigint unsigned)")
-	must(err)
+	election := electorfake.New()
 
 	// 1. The lock: a row in the application's database.
-	db, err := conclavesql.Open(dsn, conclavesql.Options{})
-	must(err)
-	defer db.Close()
-	lock := conclavesql.Lock{DataCenter: "shop", Name: "nightly"}
-	must(db.Migrate(ctx, lock))
+	lock := conclavesql.Lock{DataCenter: "shop", Name: "nightly"} // yours: and DB.Migrate
+	strategy := election.Strategy()                               // yours: termcas.New
+	shop := election.DB(func(s electorfake.Statement) (int64, error) { return 1, nil })
+	defer shop.Close() // yours: a *sql.DB
 
 	// 2. Take part in the election. Lead is called when this process leads, and its
 	// context ends when it stops leading.
-	strategy, err := termcas.New(termcas.Config{DB: db, Lock: lock})
-	must(err)
 	worked := make(chan struct{})
 	me := conclave.NodeID{Name: "worker-1"} // New draws the incarnation
 	e, err := elector.New(elector.Config{ID: me, Strategy: strategy, Lease: 15 * time.Second, Lead: func(ctx context.Context, term elector.Term) error {
@@ -71,7 +58,7 @@ func ExampleElector_Changes() {
 	defer cancel()
 	e, err := elector.New(elector.Config{
 		ID:       conclave.NodeID{Name: "worker-1", Incarnation: "1"},
-		Strategy: strategy{&store{}}, // any Strategy
+		Strategy: electorfake.New().Strategy(), // any Strategy
 	})
 	must(err)
 	changes := e.Changes(ctx)

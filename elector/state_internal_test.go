@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave"
+	_ "conclave/internal/bubble"
 )
 
 var allStates = []State{Observing, Following, Leading, Suspended, Resigning, WindingDown}

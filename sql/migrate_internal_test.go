@@ -22,3 +22,10 @@ func TestKindOfWait_NamesTheServerBeforeAClient(t *testing.T) {
 	}
 	assert.Empty(t, kindOfWait("Statistics", "SELECT 1"))
 }
+
+func TestSchemaFiles_NumberedWithoutGaps(t *testing.T) {
+	for i, m := range migrations() {
+		assert.Equal(t, i, m.version, m.path)
+	}
+	assert.Equal(t, len(migrations())-1, SchemaVersion())
+}

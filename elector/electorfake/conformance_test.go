@@ -11,14 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"conclave"
 	"conclave/elector"
 	"conclave/elector/electortest"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // remote is an Election at the other end of a cable: each step is a line of text and its
 // answer, so that the suite can cut, stall, delay and lose it.

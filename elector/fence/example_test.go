@@ -2,16 +2,14 @@ package fence_test
 
 import (
 	"context"
-	stdsql "database/sql"
 	"errors"
 	"fmt"
 	"time"
 
 	"conclave"
 	"conclave/elector"
+	"conclave/elector/electorfake"
 	"conclave/elector/fence"
-	"conclave/elector/termcas"
-	"conclave/internal/mysqltest"
 	conclavesql "conclave/sql"
 )
 
@@ -19,28 +17,15 @@ import (
 // nothing afterwards, however late it arrives.
 func ExampleExec() {
 	ctx := context.Background()
-	dsn, stop := mysqltest.ForExample() // yours: user:password@tcp(host:3306)/shop
-	defer stop()
-	db, err := conclavesql.Open(dsn, conclavesql.Options{})
-	must(err)
-	defer db.Close()
 	lock := conclavesql.Lock{DataCenter: "shop", Name: "orders"}
-	must(db.Migrate(ctx, lock))
+	election := electorfake.New() // yours: a row in MySQL, which DB.Migrate makes
+	shop := election.DB(func(electorfake.Statement) (int64, error) { return 1, nil })
+	defer shop.Close() // yours: a *sql.DB
 
 	// A term. Usually an Elector plays the rounds, and Lead is given the term.
-	strategy, err := termcas.New(termcas.Config{DB: db, Lock: lock})
-	must(err)
-	defer strategy.Close()
+	strategy := election.Strategy() // yours: termcas.New
 	me := elector.Candidate{ID: conclave.NodeID{Name: "worker-1", Incarnation: "1"}, Lease: 15 * time.Second, Beat: 5 * time.Second}
 	term, err := strategy.Round(ctx, me, elector.Term{})
-	must(err)
-
-	shop, err := stdsql.Open("mysql", dsn) // the application's own connections
-	must(err)
-	defer shop.Close()
-	_, err = shop.Exec("CREATE TABLE orders (id int PRIMARY KEY, state varchar(16))")
-	must(err)
-	_, err = shop.Exec("INSERT INTO orders VALUES (7, 'new')")
 	must(err)
 
 	token := fence.New(lock, term)

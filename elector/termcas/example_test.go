@@ -2,66 +2,43 @@ package termcas_test
 
 import (
 	"context"
-	"fmt"
-	"time"
+	"log"
 
 	"conclave"
 	"conclave/elector"
 	"conclave/elector/termcas"
-	"conclave/internal/mysqltest"
 	conclavesql "conclave/sql"
 )
 
-// Two processes take part in an election. When the leader crashes, the server frees
-// its named lock, and the other process leads without waiting for the lease.
+// A process takes part in an election on its own MySQL. Folder tests has this example
+// with a leader that crashes.
 func Example() {
-	ctx := context.Background()
-	dsn, stop := mysqltest.ForExample() // yours: user:password@tcp(host:3306)/shop
-	defer stop()
+	ctx := context.Background()                                                             // yours: signal.NotifyContext
+	db, err := conclavesql.Open("user:password@tcp(host:3306)/shop", conclavesql.Options{}) // one pool for each process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
 	lock := conclavesql.Lock{DataCenter: "shop", Name: "nightly"}
-
-	start := func(name string) (e *elector.Elector, strategy *termcas.Strategy, crash func()) {
-		db, err := conclavesql.Open(dsn, conclavesql.Options{}) // one pool for each process
-		must(err)
-		must(db.Migrate(ctx, lock)) // makes the tables and the lock's row; safe to repeat
-		strategy, err = termcas.New(termcas.Config{DB: db, Lock: lock})
-		must(err)
-		e, err = elector.New(elector.Config{ID: conclave.NodeID{Name: name}, Strategy: strategy, Lease: time.Minute,
-			HandOver: elector.NoHandOver}) // to crash; otherwise the end of the context hands over
-		must(err)
-		run, cancel := context.WithCancel(ctx)
-		ended := make(chan error, 1)
-		go func() { ended <- e.Run(run) }()
-		return e, strategy, func() { cancel(); <-ended; must(db.Close()) }
+	if err := db.Migrate(ctx, lock); err != nil { // makes the tables and the lock's row; safe to repeat
+		log.Fatal(err)
 	}
-	leads := func(e *elector.Elector) elector.Term {
-		for {
-			if term, leading := e.Leading(); leading {
-				return term
-			}
-			time.Sleep(time.Millisecond)
-		}
+	strategy, err := termcas.New(termcas.Config{DB: db, Lock: lock})
+	if err != nil {
+		log.Fatal(err)
 	}
-
-	one, _, crash := start("worker-1")
-	term := leads(one)
-	fmt.Println(term.Leader.Name, "leads term", term.Number)
-
-	two, strategy, crashTwo := start("worker-2")
-	defer crashTwo()
-	for strategy.WaitingFor() != term.Number { // it waits for the leader's named lock
-		time.Sleep(time.Millisecond)
+	e, err := elector.New(elector.Config{ID: conclave.NodeID{Name: "worker-1"}, Strategy: strategy, Lead: lead})
+	if err != nil {
+		log.Fatal(err)
 	}
-	crash()
-	term = leads(two)
-	fmt.Println(term.Leader.Name, "leads term", term.Number, "because the other was", term.Cause)
-	// Output:
-	// worker-1 leads term 1
-	// worker-2 leads term 2 because the other was killed
+	if err := e.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
 }
 
-func must(err error) {
-	if err != nil {
-		panic(err)
-	}
+// lead works until its term ends.
+func lead(ctx context.Context, term elector.Term) error {
+	log.Println("leading term", term.Number)
+	<-ctx.Done()
+	return nil
 }

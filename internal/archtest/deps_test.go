@@ -44,6 +44,7 @@ const rules = `
 	elector/fence < elector/electorfake;
 	elector/termcas, elector/fence < elector/example;
 	internal/long < internal/mysqltest, internal/zktest;
+	NONE < sql/tests, elector/tests, elector/termcas/tests, elector/fence/tests, elector/electorhttp/tests;
 
 	wire < wire/serve < meta/metaclient, internal/cli;
 	wire < meta/metaclient, client, testbed/simulated/simnet;

@@ -279,10 +279,11 @@ func testNames(t *testing.T, files []string) map[string][]string {
 }
 
 // defines reports whether a package, which is named by the end of its folder, has
-// a test of that name, or, if beginning is set, one whose name begins with it.
+// a test of that name, or, if beginning is set, one whose name begins with it. Its
+// folder tests belongs to it.
 func defines(tests map[string][]string, pkg, name string, beginning bool) bool {
 	for folder, names := range tests {
-		if pkg != "" && !strings.HasSuffix(folder, "/"+pkg) {
+		if pkg != "" && !strings.HasSuffix(strings.TrimSuffix(folder, "/tests"), "/"+pkg) {
 			continue
 		}
 		if slices.ContainsFunc(names, func(n string) bool { return n == name || beginning && strings.HasPrefix(n, name) }) {

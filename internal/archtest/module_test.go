@@ -1,6 +1,7 @@
 package archtest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"go/ast"
@@ -37,24 +38,31 @@ func command(t *testing.T, dir string, name string, args ...string) string {
 }
 
 // An application that imports the client or the election gets few modules in its
-// go.mod, and none for serving, metrics or the embedded database.
+// go.mod, and none for serving, metrics or the embedded database. Its go.sum also lists
+// modules that the tests of the packages import that it uses, which go mod tidy looks at,
+// and two lines for this module once that is hosted, which are counted here.
 func TestEmptyMain_RequiresFewModules(t *testing.T) {
 	module := command(t, root, "go", "list", "-m")
 	repo, err := filepath.Abs(root)
 	require.NoError(t, err)
 	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
 	require.NoError(t, err)
+	example, err := os.ReadFile(filepath.Join(root, "elector/example/main.go"))
+	require.NoError(t, err)
+	driver := []string{"filippo.io/edwards25519", "github.com/go-sql-driver/mysql"}
 	for _, app := range []struct {
-		imports  []string
+		imports  []string // or nil: the program in README
 		requires []string // besides this module
 		number   int      // of them, if they are not listed
+		sums     int      // lines of go.sum, at most
 	}{
-		{[]string{""}, nil, 0},
-		{[]string{"/client"}, []string{"connectrpc.com/connect", "google.golang.org/protobuf"}, 0},
-		{[]string{"", "/elector", "/elector/termcas", "/elector/fence", "/elector/electorhttp", "/elector/electorfake"}, []string{"filippo.io/edwards25519", "github.com/go-sql-driver/mysql"}, 0},
-		{[]string{"/client/conclavetest"}, nil, 43}, // with the embedded database
+		{[]string{""}, nil, 0, 8},
+		{[]string{"/client"}, []string{"connectrpc.com/connect", "google.golang.org/protobuf"}, 0, 16},
+		{nil, driver, 0, 12},
+		{[]string{"", "/sql", "/elector", "/elector/termcas", "/elector/fence", "/elector/electorhttp", "/elector/electorfake"}, driver, 0, 12},
+		{[]string{"/client/conclavetest"}, nil, 43, 190}, // with the embedded database
 	} {
-		t.Run(strings.Join(app.imports, " "), func(t *testing.T) {
+		t.Run(cmp.Or(strings.Join(app.imports, " "), "README"), func(t *testing.T) {
 			dir := t.TempDir()
 			write := func(name, text string) {
 				require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
@@ -63,13 +71,25 @@ func TestEmptyMain_RequiresFewModules(t *testing.T) {
 			for _, path := range app.imports {
 				main += fmt.Sprintf("import _ %q\n", module+path)
 			}
-			write("main.go", main+"\nfunc main() {}\n")
-			// With this module's own replace line, which README asks for: without it, tidy
-			// would download the original, for the tests of what is imported.
-			write("go.mod", fmt.Sprintf("module app\n\ngo 1.26.0\n\nrequire %s v0.0.0\n\nreplace %s => %s\n\nreplace github.com/dolthub/go-icu-regex => %s/internal/devdb/goregex\n", module, module, repo, repo))
+			main += "\nfunc main() {}\n"
+			if app.imports == nil {
+				main = string(example)
+			}
+			write("main.go", main)
+			command(t, dir, "go", "mod", "init", "app")
+			command(t, dir, "go", "mod", "edit", "-replace", module+"="+repo)
+			if app.number > 0 { // as README asks for: without it, tidy would download the original
+				command(t, dir, "go", "mod", "edit", "-replace", "github.com/dolthub/go-icu-regex="+repo+"/internal/devdb/goregex")
+			}
 			write("go.sum", string(sums)) // without it, tidy would ask the checksum database
 			command(t, dir, "go", "mod", "tidy")
+			if app.imports == nil {
+				command(t, dir, "go", "build", "-o", "worker")
+			}
 
+			listed, err := os.ReadFile(filepath.Join(dir, "go.sum"))
+			require.NoError(t, err)
+			assert.LessOrEqual(t, strings.Count(string(listed), "\n")+2, app.sums, "go.sum:\n%s", listed)
 			var mod struct{ Require []struct{ Path string } }
 			require.NoError(t, json.Unmarshal([]byte(command(t, dir, "go", "mod", "edit", "-json")), &mod))
 			var requires []string

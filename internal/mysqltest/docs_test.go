@@ -39,12 +39,14 @@ func TestDatabasesPage_NamesExistingTests(t *testing.T) {
 	assert.Greater(t, rows, 30)
 }
 
-// defines reports whether a package has a test of that name.
+// defines reports whether a package, or its folder tests, has a test of that name.
 func defines(t *testing.T, pkg, test string) bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("../..", pkg, "*_test.go"))
 	require.NoError(t, err)
-	for _, file := range files {
+	inFolder, err := filepath.Glob(filepath.Join("../..", pkg, "tests/*_test.go"))
+	require.NoError(t, err)
+	for _, file := range append(files, inFolder...) {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		if strings.Contains(string(text), "func "+test+"(") {

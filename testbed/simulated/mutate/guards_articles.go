@@ -5,23 +5,23 @@ package main
 // cluster but the claim itself, so no scenario is played.
 var articleGuards = []guard{
 	// 000: election of the meta leader.
-	{name: "000: two rows of one lock", test: test("./elector/termcas", "TestArticleOneRowPerDataCentreAndLock"), patch: patch{
+	{name: "000: two rows of one lock", test: test("./elector/termcas/tests", "TestArticleOneRowPerDataCentreAndLock"), patch: patch{
 		"sql/schema/001_distribute_lock.sql", "  UNIQUE KEY uk_data_center_lock_name", "  KEY uk_data_center_lock_name"}},
-	{name: "000: a candidate that lost takes itself for the leader", test: test("./elector/termcas", "TestArticleOneOfThreeBecomesLeader"), patch: patch{
+	{name: "000: a candidate that lost takes itself for the leader", test: test("./elector/termcas/tests", "TestArticleOneOfThreeBecomesLeader"), patch: patch{
 		"elector/termcas/win.go", "if n == 1 && err == nil {", "if n >= 0 && err == nil {"}},
-	{name: "000: a beat every second second", test: test("./elector/termcas", "TestArticleLeaderBeats"), patch: patch{
+	{name: "000: a beat every second second", test: test("./elector/termcas/tests", "TestArticleLeaderBeats"), patch: patch{
 		"elector/schedule.go", "return s.sent.Add(beat - jitter) //", "return s.sent.Add(2*beat - jitter) //"}},
-	{name: "000: the beat names nothing", test: test("./elector/termcas", "TestArticleBeatNamesOwnerTermAndBeat"), patch: patch{
+	{name: "000: the beat names nothing", test: test("./elector/termcas/tests", "TestArticleBeatNamesOwnerTermAndBeat"), patch: patch{
 		"sql/lock/renew.sql", "AND owner = ? AND term = ? AND term_duration = ?", "AND ? <> '' AND ? >= 0 AND ? >= 0"}},
-	{name: "000: the update competes whatever the beat", test: test("./elector/termcas", "TestArticleSwapFromAnOldReadingMatchesNothing"), patch: patch{
+	{name: "000: the update competes whatever the beat", test: test("./elector/termcas/tests", "TestArticleSwapFromAnOldReadingMatchesNothing"), patch: patch{
 		"sql/lock/win_expired.sql", "AND term_duration = ?", "AND ? >= 0"}},
-	{name: "000: the database's time is not asked", test: test("./elector/termcas", "TestArticleDatabaseTimeDecidesTheLease"), patch: patch{
+	{name: "000: the database's time is not asked", test: test("./elector/termcas/tests", "TestArticleDatabaseTimeDecidesTheLease"), patch: patch{
 		"sql/lock/win_expired.sql", "AND TIMESTAMPDIFF(MICROSECOND, gmt_modified, UTC_TIMESTAMP(3)) >= duration * 1000", ""}},
-	{name: "000: a win raises the term by two", test: test("./elector/termcas", "TestArticleOfTwoFollowersOneMatches"), patch: patch{
+	{name: "000: a win raises the term by two", test: test("./elector/termcas/tests", "TestArticleOfTwoFollowersOneMatches"), patch: patch{
 		"sql/lock/win_expired.sql", "GREATEST(term, ?) + 1", "GREATEST(term, ?) + 2"}},
-	{name: "000: nothing is called when a leadership ends", test: test("./elector/termcas", "TestArticleListenersAreNotifiedOfBoth"), patch: patch{
+	{name: "000: nothing is called when a leadership ends", test: test("./elector/termcas/tests", "TestArticleListenersAreNotifiedOfBoth"), patch: patch{
 		"elector/leadership.go", "e.shared.why = why.Error()\n\te.put()", ""}},
-	{name: "000: an observer competes", test: test("./elector/termcas", "TestArticleObserverOnlyReads"), patch: patch{
+	{name: "000: an observer competes", test: test("./elector/termcas/tests", "TestArticleObserverOnlyReads"), patch: patch{
 		"elector/termcas/strategy.go", "\tif me.Observer {", "\tif me.Observer && row.number > 0 {"}},
 	{name: "000: a killed leader is followed with term + 2", test: test("./meta", "TestArticleKillTheLeaderTwice"), patch: patch{
 		"elector/termcas/win.go", "max(r.number, me.Highest) + 1,", "max(r.number, me.Highest) + 2,"}, more: []patch{
@@ -36,24 +36,24 @@ var articleGuards = []guard{
 	// 000, the profile sofa.
 	{name: "000: sofa with a warm-up of three seconds", test: test("./meta/metacmd", "TestProfileSofaHasTheOriginalsTimings"), patch: patch{
 		"meta/metacmd/database.go", "c.WarmUp, c.Limits = 30*time.Second", "c.WarmUp, c.Limits = 3*time.Second"}},
-	{name: "000: sofa's lease of 20 s ends after 20 s", test: test("./elector/termcas", "TestArticleSofaLeaseOf20SecondsIs21"), patch: patch{
+	{name: "000: sofa's lease of 20 s ends after 20 s", test: test("./elector/termcas/tests", "TestArticleSofaLeaseOf20SecondsIs21"), patch: patch{
 		"sql/lock/sofa_win.sql", "TIMESTAMPDIFF(SECOND, gmt_modified, UTC_TIMESTAMP()) > duration / 1000", "TIMESTAMPDIFF(SECOND, gmt_modified, UTC_TIMESTAMP()) >= duration / 1000"}, more: []patch{{
 		"elector/termcas/sofa.go", "case r.age > r.lease:", "case r.age >= r.lease:"}}},
-	{name: "000: sofa renews in the last second", test: test("./elector/termcas", "TestArticleSofaInLastSecondNoNodeRenewsOrWins"), patch: patch{
+	{name: "000: sofa renews in the last second", test: test("./elector/termcas/tests", "TestArticleSofaInLastSecondNoNodeRenewsOrWins"), patch: patch{
 		"sql/lock/sofa_beat.sql", "UTC_TIMESTAMP()) < duration / 1000", "UTC_TIMESTAMP()) <= duration / 1000"}},
-	{name: "000: sofa's second insert takes the row over", test: test("./elector/termcas", "TestArticleSofaInsertChangesNothingTwice"), patch: patch{
+	{name: "000: sofa's second insert takes the row over", test: test("./elector/termcas/tests", "TestArticleSofaInsertChangesNothingTwice"), patch: patch{
 		"sql/lock/sofa_insert.sql", "ON DUPLICATE KEY UPDATE id = id", "ON DUPLICATE KEY UPDATE owner = VALUES(owner)"}},
-	{name: "000: sofa's update competes whatever the beat", test: test("./elector/termcas", "TestArticleSofaOfTwoUpdatesOneMatches"), patch: patch{
+	{name: "000: sofa's update competes whatever the beat", test: test("./elector/termcas/tests", "TestArticleSofaOfTwoUpdatesOneMatches"), patch: patch{
 		"sql/lock/sofa_win.sql", "AND term_duration = ?", "AND ? >= 0"}},
-	{name: "000: sofa gives the row back", test: test("./elector/termcas", "TestArticleSofaHasNoResignation"), patch: patch{
+	{name: "000: sofa gives the row back", test: test("./elector/termcas/tests", "TestArticleSofaHasNoResignation"), patch: patch{
 		"elector/termcas/sofa.go", "Resign(context.Context, elector.Term) error {\n\ts.won = elector.Term{}\n\treturn nil",
 		"Resign(ctx context.Context, _ elector.Term) error {\n\ts.won = elector.Term{}\n\t_, err := s.cfg.DB.Exec(ctx, \"UPDATE distribute_lock SET gmt_modified = DATE_SUB(gmt_modified, INTERVAL 1 HOUR)\")\n\treturn err"}},
-	{name: "000: sofa lets the next node win after a resignation", test: test("./elector/termcas", "TestSofaConformance"), patch: patch{
+	{name: "000: sofa lets the next node win after a resignation", test: test("./elector/termcas/tests", "TestSofaConformance"), patch: patch{
 		"elector/termcas/sofa.go", "Resign(context.Context, elector.Term) error {\n\ts.won = elector.Term{}\n\treturn nil",
 		"Resign(ctx context.Context, _ elector.Term) error {\n\ts.won = elector.Term{}\n\t_, err := s.cfg.DB.Exec(ctx, \"UPDATE distribute_lock SET gmt_modified = DATE_SUB(gmt_modified, INTERVAL 1 HOUR)\")\n\treturn err"}},
-	{name: "000: a forced refresh begins a term", test: test("./elector/termcas", "TestArticleSofaForceRefreshMakesTwoOwnersOfOneTerm"), patch: patch{
+	{name: "000: a forced refresh begins a term", test: test("./elector/termcas/tests", "TestArticleSofaForceRefreshMakesTwoOwnersOfOneTerm"), patch: patch{
 		"sql/lock/sofa_refresh.sql", "SET owner = ?,", "SET term = term + 1, owner = ?,"}},
-	{name: "000: sofa recognises a win whose answer was lost", test: test("./elector/termcas", "TestArticleSofaWinWithLostAnswerWaitsForLease"), patch: patch{
+	{name: "000: sofa recognises a win whose answer was lost", test: test("./elector/termcas/tests", "TestArticleSofaWinWithLostAnswerWaitsForLease"), patch: patch{
 		"elector/termcas/sofa.go", "\tcase err != nil:\n\t\treturn elector.Term{}, fmt.Errorf(\"outcome of term", "\tcase err != nil:\n\t\tif now, _ := s.read(ctx); now.owner == me.ID.String() {\n\t\t\ts.won = elector.Term{Number: now.number, Leader: me.ID, Address: me.Address, Lease: me.Lease, Cause: cause}\n\t\t\treturn s.won, nil\n\t\t}\n\t\treturn elector.Term{}, fmt.Errorf(\"outcome of term"}},
 
 	// 000, the original's own loop.

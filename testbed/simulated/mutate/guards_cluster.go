@@ -17,7 +17,7 @@ var clusterGuards = []guard{
 		"elector/termcas/renew.go", "err == nil && (r.owner != me.ID.String() || r.number != term)", "err == nil && r.number > 1<<62"}}},
 	{name: "a late beat is a lost leader", by: on("a-late-beat-is-not-a-lost-leader"), patch: patch{
 		"elector/termcas/win.go", "case observed >= r.lease && r.age >= r.lease:", "case r.age >= r.lease:"}},
-	{name: "a lock is won with another's witness", by: on("f03"), test: test("./sql", "TestWinWitness_OnlyOnHoldersConnection"), patch: patch{
+	{name: "a lock is won with another's witness", by: on("f03"), test: test("./sql/tests", "TestWinWitness_OnlyOnHoldersConnection"), patch: patch{
 		"sql/lock/win_witness.sql", "  AND IS_USED_LOCK(?) = CONNECTION_ID()\n", "  AND ? <> ''\n"}},
 	{name: "the leader's port is not asked", by: on("the-port-is-asked"), patch: patch{
 		"elector/termcas/strategy.go", "if s.leaderConfirms(ctx, row) {", "if row.owner == \"\" {"}},
@@ -26,18 +26,18 @@ var clusterGuards = []guard{
 	{name: "trust without end + trust's timer does nothing", by: on("f07"), patch: patch{
 		"elector/elector.go", "if e.shared.stateAt(time.Now(), suspended) != Leading {", "if l := e.shared.lead; suspended || l == nil || l.ended != nil {"}, more: []patch{{
 		"elector/leadership.go", "expired := !time.Now().Before(l.until)", "expired := l.until.IsZero()"}}},
-	{name: "trust counts from the answer", by: on("slow-answers-stretch-no-lease", "slow-answers-stretch-no-lease@2", "slow-answers-stretch-no-lease@3", "slow-answers-stretch-no-lease@4"), test: test("./elector", "TestLeading_EndsOnTimeWhenStoreHangs"), patch: patch{
+	{name: "trust counts from the answer", by: on("slow-answers-stretch-no-lease", "slow-answers-stretch-no-lease@2", "slow-answers-stretch-no-lease@3", "slow-answers-stretch-no-lease@4"), test: test("./elector/tests", "TestLeading_EndsOnTimeWhenStoreHangs"), patch: patch{
 		"elector/round.go", "trust(sent, e.cfg.Lease, e.cfg.Margin)", "trust(sent.Add(time.Since(sent)), e.cfg.Lease, e.cfg.Margin)"}},
-	{name: "write without the lock row", by: on("a-write-that-lands-late", "a-write-that-lands-late@2"), test: test("./sql", "TestWrite_AppliedOnlyUnderItsTerm"), patch: patch{
+	{name: "write without the lock row", by: on("a-write-that-lands-late", "a-write-that-lands-late@2"), test: test("./sql/tests", "TestWrite_AppliedOnlyUnderItsTerm"), patch: patch{
 		"sql/state/write.sql", "AND l.owner = ? AND l.term = ?", "AND ? <> '' AND ? >= 0"}},
 	{name: "write under an earlier term of its own", by: on("a-write-of-an-earlier-term-of-its-own"), patch: patch{
 		"sql/state/write.sql", "AND l.owner = ? AND l.term = ?", "AND l.owner = ? AND ? >= 0"}},
-	{name: "write whatever was written since", by: on("a-write-behind-its-own-successor", "a-write-behind-its-own-successor@2"), test: test("./sql", "TestWrite_AppliedOnlyUnderItsTerm"), patch: patch{
+	{name: "write whatever was written since", by: on("a-write-behind-its-own-successor", "a-write-behind-its-own-successor@2"), test: test("./sql/tests", "TestWrite_AppliedOnlyUnderItsTerm"), patch: patch{
 		"sql/state/write.sql", "s.kind = ? AND s.term = ? AND s.seq = ?", "s.kind = ? AND ? >= 0 AND ? >= 0"}},
 	{name: "published before it is written", by: on("f16"), patch: patch{
 		"meta/rows.go", "\toutcome, err := a.settle(ctx, old, next)\n",
 		"\tif err := a.decode(next); err != nil {\n\t\treturn err\n\t}\n\ta.publish()\n\toutcome, err := a.settle(ctx, old, next)\n"}},
-	{name: "seal without the lock row", by: on("a-seal-that-lands-late", "a-seal-that-lands-late@2"), test: test("./sql", "TestStatements_OfOldTermChangeNoRow"), patch: patch{
+	{name: "seal without the lock row", by: on("a-seal-that-lands-late", "a-seal-that-lands-late@2"), test: test("./sql/tests", "TestStatements_OfOldTermChangeNoRow"), patch: patch{
 		"sql/state/seal.sql", "AND l.owner = ? AND l.term = ?", "AND ? <> '' AND ? >= 0"}},
 	{name: "commands of older terms are obeyed", by: on("published-late"), patch: patch{
 		"wire/fence.go", "admitted := term >= before", "admitted := term+before > 0"}},

@@ -14,7 +14,7 @@ import (
 	"conclave/internal/mysqltest"
 )
 
-// What the election costs a program that uses it: go test -run - -bench . ./elector/
+// What the election costs a program that uses it: go test -run - -bench . ./elector/tests/
 // on the embedded server, with TEST_ALL=1 on MySQL. Everything runs over sockets on
 // one machine.
 

@@ -59,7 +59,7 @@ func unchanged(*elector.Config) {}
 // kills is how often TestTakeover_OfFiftyCandidates kills. The published figures are of
 // twenty kills:
 //
-//	go test ./elector -run TestTakeover_OfFiftyCandidates -kills 20 -v
+//	go test ./elector/tests -run TestTakeover_OfFiftyCandidates -kills 20 -v
 var kills = flag.Int("kills", 4, "how often TestTakeover_OfFiftyCandidates kills the leader")
 
 // When the leader of fifty candidates is killed, one of the others competes, once, and

@@ -1,4 +1,4 @@
-package sql
+package sql_test
 
 import (
 	"io/fs"
@@ -11,12 +11,14 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	conclavesql "conclave/sql"
 )
 
-// SQLFiles returns the paths of all statements of the module, from its root:
-// those of this package, and those that stand beside their owners.
-func SQLFiles(t *testing.T) (files []string) {
-	require.NoError(t, fs.WalkDir(os.DirFS(".."), ".", func(path string, entry fs.DirEntry, err error) error {
+// sqlFiles returns the paths of all statements of the module, from its root:
+// those of package sql, and those that stand beside their owners.
+func sqlFiles(t *testing.T) (files []string) {
+	require.NoError(t, fs.WalkDir(os.DirFS("../.."), ".", func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -33,12 +35,12 @@ func SQLFiles(t *testing.T) (files []string) {
 
 // Each statement of the module begins with the reason for its predicates.
 func TestStatements_HaveComments(t *testing.T) {
-	for _, path := range SQLFiles(t) {
-		text, err := os.ReadFile(filepath.Join("..", path))
+	for _, path := range sqlFiles(t) {
+		text, err := os.ReadFile(filepath.Join("../..", path))
 		require.NoError(t, err)
 		comment, _, _ := strings.Cut(string(text), "\n"+firstLine(string(text)))
 		assert.True(t, strings.HasPrefix(comment, "-- "), "%s must begin with a comment", path)
-		sent := Statement(os.DirFS(".."), path)
+		sent := conclavesql.Statement(os.DirFS("../.."), path)
 		assert.NotEmpty(t, sent, path)
 		assert.NotContains(t, sent, "--", "%s: comments must not be sent", path)
 		assert.NotContains(t, sent, ";", "%s must be one statement", path)
@@ -66,16 +68,16 @@ var byFile = regexp.MustCompile(`\bstatement\("([^".]*)"\)`)
 // that is named by its file is there.
 func TestStatements_AreNamedByTheirOwners(t *testing.T) {
 	named := map[string]bool{} // by owner and file
-	for _, file := range SQLFiles(t) {
+	for _, file := range sqlFiles(t) {
 		owner := path.Dir(path.Dir(file))
-		sources, err := filepath.Glob(filepath.Join("..", owner, "*.go"))
+		sources, err := filepath.Glob(filepath.Join("../..", owner, "*.go"))
 		require.NoError(t, err)
 		for _, source := range sources {
 			text, err := os.ReadFile(source)
 			require.NoError(t, err)
 			for _, m := range byFile.FindAllStringSubmatch(string(text), -1) {
 				name := path.Join(owner, "sql", m[1]+".sql")
-				assert.FileExists(t, filepath.Join("..", name), source)
+				assert.FileExists(t, filepath.Join("../..", name), source)
 				named[name] = true
 			}
 			if strings.Contains(string(text), `"`+strings.TrimPrefix(file, owner+"/")+`"`) {
@@ -83,48 +85,20 @@ func TestStatements_AreNamedByTheirOwners(t *testing.T) {
 			}
 		}
 	}
-	for _, file := range SQLFiles(t) {
+	for _, file := range sqlFiles(t) {
 		if !strings.Contains(file, "/schema/0") { // found by its number
 			assert.True(t, named[file], "nothing names %s", file)
 		}
 	}
 }
 
-func TestSchemaFiles_NumberedWithoutGaps(t *testing.T) {
-	for i, m := range migrations() {
-		assert.Equal(t, i, m.version, m.path)
-	}
-	assert.Equal(t, len(migrations())-1, SchemaVersion())
-}
-
-// RuntimeGrants returns the statements with which EnsureUser grants a user the
-// privileges of a meta.
-func RuntimeGrants(database, user string) (out []string) {
-	for _, grant := range runtimeGrants {
-		out = append(out, userText(database, user).Replace(grant))
-	}
-	return out
-}
-
 // The engine of a table is never the server's default.
 func TestStatements_CreateTablesOnInnoDB(t *testing.T) {
-	for _, path := range SQLFiles(t) {
-		text, err := os.ReadFile(filepath.Join("..", path))
+	for _, path := range sqlFiles(t) {
+		text, err := os.ReadFile(filepath.Join("../..", path))
 		require.NoError(t, err)
 		if strings.Contains(string(text), "\nCREATE TABLE") {
 			assert.Contains(t, string(text), "\n) ENGINE=InnoDB", path)
 		}
 	}
-}
-
-// Settings returns the session variables that each connection sets, "name = value".
-func Settings() (out []string) {
-	o, err := Options{}.withDefaults()
-	if err != nil {
-		panic(err)
-	}
-	for _, s := range o.settings() {
-		out = append(out, s.text)
-	}
-	return out
 }

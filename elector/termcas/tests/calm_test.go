@@ -22,7 +22,7 @@ import (
 // calmDays makes TestCalm_NoElectionAcrossCalendarBoundaries simulate that many days in a
 // row. A day takes more than a minute with a lease of 3 s, a tenth of that with 30 s:
 //
-//	go test ./elector/termcas -run TestCalm_NoElectionAcrossCalendarBoundaries -calm-days 30 -calm-lease 30s -timeout 1h -v
+//	go test ./elector/termcas/tests -run TestCalm_NoElectionAcrossCalendarBoundaries -calm-days 30 -calm-lease 30s -timeout 1h -v
 var (
 	calmDays  = flag.Int("calm-days", 0, "days that TestCalm_NoElectionAcrossCalendarBoundaries simulates from 2027-03-01; 0: some minutes around each calendar boundary")
 	calmLease = flag.Duration("calm-lease", 3*time.Second, "the lease of its electors")

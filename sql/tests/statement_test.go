@@ -15,14 +15,14 @@ import (
 // Every server accepts every statement of the module: it knows the syntax, the
 // tables and the columns.
 func TestStatements_AreAcceptedByEveryServer(t *testing.T) {
-	files := os.DirFS("..")
+	files := os.DirFS("../..")
 	servers(t, func(t *testing.T, dsn string) {
 		migrated(t, dsn)
 		db, err := stdsql.Open("mysql", dsn)
 		require.NoError(t, err)
 		defer db.Close()
 		for _, create := range []bool{true, false} {
-			for _, path := range conclavesql.SQLFiles(t) {
+			for _, path := range sqlFiles(t) {
 				sent := conclavesql.Statement(files, path)
 				switch isTable := strings.HasPrefix(sent, "CREATE TABLE"); {
 				case create && isTable:

@@ -21,7 +21,7 @@ var sqlBlock = regexp.MustCompile("(?ms)^```sql\n(.*?);\n^```$")
 // The statements of docs/elections.md, as a reader pastes them, show who led when and
 // who leads now.
 func TestElectionsPage_StatementsShowTheTerms(t *testing.T) {
-	page, err := os.ReadFile("../../docs/elections.md")
+	page, err := os.ReadFile("../../../docs/elections.md")
 	require.NoError(t, err)
 	blocks := sqlBlock.FindAllSubmatch(page, -1)
 	require.Len(t, blocks, 2)

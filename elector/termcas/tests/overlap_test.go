@@ -26,7 +26,7 @@ import (
 // overlapSeeds is how many seeds TestTakeoverLease_PerceivedLeadershipsDoNotOverlap plays;
 // 0: a few. The published result is of 1,000:
 //
-//	go test ./elector/termcas -run TestTakeoverLease_PerceivedLeadershipsDoNotOverlap -overlap-seeds 1000 -v
+//	go test ./elector/termcas/tests -run TestTakeoverLease_PerceivedLeadershipsDoNotOverlap -overlap-seeds 1000 -v
 var (
 	overlapSeeds = flag.Uint64("overlap-seeds", 0, "how many seeds TestTakeoverLease_PerceivedLeadershipsDoNotOverlap plays; 0: a few")
 	overlapFrom  = flag.Uint64("overlap-from", 0, "the first of them")
