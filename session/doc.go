@@ -141,6 +141,7 @@
 //   - publisher.go: registrations are taken, or wait for room, and are answered.
 //   - leases.go: the registrations of broken connections expire.
 //   - clients.go: connections: open, broken, and expired.
+//   - connection.go: one of them; a request that waits for lists.
 //   - backlog.go: what waits of one connection.
 //   - outbox.go: what waits to be sent on it.
 //   - writer.go: one Write at a time to each data node.

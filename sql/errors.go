@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -76,39 +78,55 @@ const (
 	errLockWait    = 1205
 )
 
-// meanings has the numbers of each meaning. Most that are passing mean that the
-// statement was not applied; those of a commit, of a connection that was killed, and
-// of a proxy that has lost one leave that open, so they are not notExecuted.
-var meanings = []struct {
+// What an operator can do about the answers that come from more than one row below.
+const (
+	leaveReadOnly = "this server is read-only: connect to the primary, or wait until it is promoted"
+	freeDisk      = "free space on the server's disk"
+)
+
+// answers has what error numbers mean, and what an operator can do about them. Most
+// that are passing mean that the statement was not applied; those of a commit, of a
+// connection that was killed, and of a proxy that has lost one leave that open, so they
+// are not notExecuted.
+var answers = []struct {
 	means   meaning
 	numbers []uint16
+	advice  string
 }{
-	{denied, []uint16{1044, 1045, 1049, 1130, 1698}}, // the database, the user or its host is denied or unknown
-	{denied, []uint16{1820, 1862, 3118}},             // the password has expired, the account is locked
+	{denied, []uint16{1045, 1130, 1698}, "correct the user or the password of the DSN, or allow the user to connect from this host"},
+	{denied, []uint16{1044}, "grant the user SELECT, INSERT and UPDATE on this database, or correct the database in the DSN"},
+	{denied, []uint16{1049}, "create the database, or correct its name in the DSN"},
+	{denied, []uint16{1820, 1862}, "set a new password for the user"},
+	{denied, []uint16{3118}, "unlock the user: ALTER USER ... ACCOUNT UNLOCK"},
 
-	{passing | notExecuted | readOnly, []uint16{1290, 1792, 1836}},
-	{passing | notExecuted, []uint16{errLockWait, 1213, 1206}},      // a lock wait, a deadlock, too many locks
-	{passing | notExecuted, []uint16{1020, 1021, 1030, 1114}},       // the row has changed, the disk or the table is full
-	{passing | notExecuted, []uint16{1040, 1129, 1203, 1226, 1135}}, // before a statement: too many connections, a blocked host, a limit of the user, no thread
-	{passing | outOfGroup, []uint16{1047, 3032}},                    // a Galera node, or a member in OFFLINE_MODE, that has left the others
-	{passing | outOfGroup, []uint16{3100, 3101}},                    // in the commit: no answer of the group, which may have it, or rolled back
-	{passing, []uint16{3796, 3797, 3798, 3799}},                     // a group's new primary has not caught up
-	{passing, []uint16{1053, 1927, 1317}},                           // a shutdown, KILL of the connection (MariaDB) or of the statement
-	{passing, []uint16{1036, 1223}},                                 // the table, or the server by a lock, is read-only at the moment
-	{passing, []uint16{3, 1026, 1037, 1038, 1041}},                  // a file cannot be written; out of memory
-	{passing, []uint16{1158, 1159, 1160, 1161}},                     // the server could not read the statement or send its answer
-	{passing, []uint16{1180, 1181}},                                 // an error in the commit or the rollback
-	{passing, []uint16{3168, 3169, 4031}},                           // the server cannot be used, the session was killed, or was idle for too long
-	{passing, []uint16{9001}},                                       // ProxySQL: no backend server within its time limit
+	{passing | notExecuted | readOnly, []uint16{1290, 1792, 1836}, leaveReadOnly},
+	{passing | notExecuted, []uint16{errLockWait, 1213, 1206}, ""}, // a lock wait, a deadlock, too many locks
+	{passing | notExecuted, []uint16{1021, 1114}, freeDisk},        // the disk or the table is full
+	{passing | notExecuted, []uint16{1020, 1030, 1135}, ""},        // the row has changed, the engine failed, no thread
+	{passing | notExecuted, []uint16{1040, 1203, 1226}, "allow more connections (max_connections, or the limit of the user): each process needs about three"},
+	{passing | notExecuted, []uint16{1129}, "the server blocks this host after connections that failed: run mysqladmin flush-hosts there"},
+	{passing | outOfGroup, []uint16{1047, 3032}, ""},      // a Galera node, or a member in OFFLINE_MODE, that has left the others
+	{passing | outOfGroup, []uint16{3100, 3101}, ""},      // in the commit: no answer of the group, which may have it, or rolled back
+	{passing, []uint16{3796, 3797, 3798, 3799}, ""},       // a group's new primary has not caught up
+	{passing, []uint16{1053, 1927, 1317}, ""},             // a shutdown, KILL of the connection (MariaDB) or of the statement
+	{passing, []uint16{1223}, leaveReadOnly},              // by a lock, at the moment
+	{passing, []uint16{3}, freeDisk},                      // a file cannot be written
+	{passing, []uint16{1026, 1036, 1037, 1038, 1041}, ""}, // the same without the reason; the table is read-only; out of memory
+	{passing, []uint16{1158, 1159, 1160, 1161}, ""},       // the server could not read the statement or send its answer
+	{passing, []uint16{1180, 1181}, ""},                   // an error in the commit or the rollback
+	{passing, []uint16{3168, 3169, 4031}, ""},             // the server cannot be used, the session was killed, or was idle for too long
+	{passing, []uint16{9001}, ""},                         // ProxySQL: no backend server within its time limit
 
-	{contents, []uint16{1048, 1054, 1062, 1064, errTableDenied, errNoSuchTable, 1366, 1406}}, // of the classes 22, 23 and 42, but without an SQLSTATE
-	{contents, []uint16{1265, 1267, 1270, 1271, 1300, 1364}},                                 // a value or its character set does not fit the column
-	{contents, []uint16{3819, 1442, 1449}},                                                   // a CHECK, a trigger, the definer of one
-	{contents, []uint16{1193, 1238, 1289, 1419, 1785, 3098, 3750}},                           // the server's settings do not allow it
+	{contents, []uint16{errNoSuchTable}, "create the tables once: call Migrate of this package, or run conclave migrate"},
+	{contents, []uint16{1054}, "the tables are older than this program: call Migrate, or run conclave migrate"},
+	{contents, []uint16{1048, 1062, 1064, errTableDenied, 1366, 1406}, ""}, // as those before, of the classes 22, 23 and 42, but without an SQLSTATE
+	{contents, []uint16{1265, 1267, 1270, 1271, 1300, 1364}, ""},           // a value or its character set does not fit the column
+	{contents, []uint16{3819, 1442, 1449}, ""},                             // a CHECK, a trigger, the definer of one
+	{contents, []uint16{1193, 1238, 1289, 1419, 1785, 3098, 3750}, ""},     // the server's settings do not allow it
 
-	{unsupported, []uint16{1064, 1128, 1193, 1305}}, // a server or proxy that does not know the function or variable
-	{unsupported, []uint16{1227, 1235, 1289, 1370}}, // it, or a privilege for it, is missing or switched off
-	{unsupported, []uint16{1105, 3057}},             // GET_LOCK in Galera's strict mode; the name of a lock is not accepted
+	{unsupported, []uint16{1064, 1128, 1193, 1305}, ""}, // a server or proxy that does not know the function or variable
+	{unsupported, []uint16{1227, 1235, 1289, 1370}, ""}, // it, or a privilege for it, is missing or switched off
+	{unsupported, []uint16{1105, 3057}, ""},             // GET_LOCK in Galera's strict mode; the name of a lock is not accepted
 }
 
 // meaningOf returns what the server's answer means; nothing if err is no answer, or
@@ -122,7 +140,7 @@ func meaningOf(err error) (m meaning) {
 	if 2000 <= answer.Number && answer.Number < 3000 {
 		return passing
 	}
-	for _, row := range meanings {
+	for _, row := range answers {
 		if slices.Contains(row.numbers, answer.Number) {
 			m |= row.means
 		}
@@ -131,6 +149,28 @@ func meaningOf(err error) (m meaning) {
 		m |= contents
 	}
 	return m
+}
+
+// deniedText is the text of a missing privilege: MySQL has the table in single quotes,
+// MariaDB the database and the table in others.
+var deniedText = regexp.MustCompile(`^(\S.*) command denied to user (\S+) for table (\S+)$`)
+
+// Advice returns what an operator can do about the error of a statement or a
+// connection; empty if that is not known. It names the privilege that is missing.
+func Advice(err error) string {
+	var answer *mysql.MySQLError
+	if !errors.As(err, &answer) {
+		return ""
+	}
+	if m := deniedText.FindStringSubmatch(answer.Message); m != nil {
+		return fmt.Sprintf("GRANT %s ON %s TO %s", m[1], strings.Trim(m[3], "'"), m[2])
+	}
+	for _, row := range answers {
+		if row.advice != "" && slices.Contains(row.numbers, answer.Number) {
+			return row.advice
+		}
+	}
+	return ""
 }
 
 // Answered reports whether an error is a server's answer, as opposed to silence or a

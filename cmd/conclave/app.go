@@ -370,19 +370,6 @@ func topCommand(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// devdbProgram returns the embedded database's program, and its first arguments.
-func devdbProgram() (path string, args []string, err error) {
-	_, bin, err := toolPath()
-	if err != nil {
-		return "", nil, err
-	}
-	path, args, err = supervisor.FindProgram(bin, "devdb")
-	if err != nil {
-		return "", nil, fmt.Errorf("%w, or use a MySQL server", err)
-	}
-	return path, args, nil
-}
-
 // readToken sets the token from the flag, the file or the environment.
 func (a *app) readToken() error {
 	if a.token != "" && a.tokenFile != "" {

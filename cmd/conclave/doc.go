@@ -96,7 +96,8 @@
 //	                      removes it first
 //	chaos --dir           processes that were killed or suspended stay so: `start NAME`,
 //	                      `kill NAME -CONT`
-//	lab                   its candidates and its devdb end with their pipes; tables stay in --db
+//	lab                   its candidates end with their pipes, its database with it; tables stay
+//	                      in --db
 //	lead                  on Linux the command is killed as well, but not its children:
 //	                      their fenced writes are refused when another node leads
 //	drain                 the node stays on the blacklist, a meta stays an observer: `blacklist

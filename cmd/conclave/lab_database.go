@@ -1,17 +1,13 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net"
-	"os/exec"
-	"strings"
-	"syscall"
 	"time"
 
+	"conclave/internal/devdb"
 	conclavesql "conclave/sql"
 	"conclave/testbed/local/supervisor"
 )
@@ -21,7 +17,7 @@ var errLabInterrupted = errors.New("interrupted")
 
 // labDatabase checks the flags of both labs: the DSN, and whether ZooKeeper can be
 // reached. Then it returns the database of --db: an existing server, or an embedded one
-// that it starts. name is its name in reports, empty for an existing server.
+// in this process. name is its name in reports, empty for an existing server.
 func (a *app) labDatabase(ctx context.Context, db, zookeeper string) (dsn, name string, end func() error, err error) {
 	if err := checkDatabase(db); err != nil {
 		return "", "", nil, err
@@ -39,45 +35,22 @@ func (a *app) labDatabase(ctx context.Context, db, zookeeper string) (dsn, name 
 	if db != supervisor.Embedded {
 		return db, "", func() error { return nil }, nil
 	}
-	path, args, err := devdbProgram()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", "", nil, err
 	}
-	server := exec.CommandContext(context.WithoutCancel(ctx), path, append(args, "--listen", "127.0.0.1:0", "--with-parent")...)
-	var complaints bytes.Buffer // copied at its end, because a.stderr has another writer
-	server.Stderr = &complaints
-	// In its own process group, Ctrl-C does not reach it. It ends when end is
-	// called, or when this process dies, because then its standard input ends.
-	server.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	out, err := server.StdoutPipe()
+	server, err := devdb.New(devdb.Config{Listener: listener})
 	if err != nil {
-		return "", "", nil, err
+		return "", "", nil, errors.Join(err, listener.Close())
 	}
-	if _, err := server.StdinPipe(); err != nil { // closed by Wait
-		return "", "", nil, err
-	}
-	if err := server.Start(); err != nil {
-		return "", "", nil, fmt.Errorf("start devdb: %w", err)
-	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Run(context.WithoutCancel(ctx)) }() // until end, also after Ctrl-C
 	end = func() error {
-		_ = server.Process.Signal(syscall.SIGTERM) // fails only if it has ended
-		late := time.AfterFunc(15*time.Second, func() { _ = server.Process.Kill() })
-		defer late.Stop()
-		err := server.Wait()
-		_, _ = complaints.WriteTo(a.stderr) // an error here has no further effect
-		return err
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		return errors.Join(server.Shutdown(grace), <-ended)
 	}
-	hanging := context.AfterFunc(ctx, func() { _ = server.Process.Kill() }) // it has no data yet
-	line, err := bufio.NewReader(out).ReadString('\n')
-	dsn, ready := strings.CutPrefix(strings.TrimSpace(line), "devdb ready ")
-	if !hanging() {
-		_ = end() // killed
-		return "", "", nil, errLabInterrupted
-	}
-	if err != nil || !ready {
-		return "", "", nil, errors.Join(errors.New("embedded database did not start"), end())
-	}
-	return dsn, "embedded (devdb, in memory)", end, nil
+	return server.DSN(), "embedded (devdb, in memory)", end, nil
 }
 
 // askDatabase reads the row that a query returns from a database.

@@ -24,7 +24,7 @@ way of locking after the other, in less than three minutes. Exit with 1 if a way
 must not oversell does, or if one that is expected to oversell does not.
 
 --db DSN names a MySQL database in which tables are created; they are not removed.
-Without it an embedded one is started (the program devdb). Locks based on ZooKeeper use
+Without it an embedded one is used. Locks based on ZooKeeper use
 a ZooKeeper in memory, or that of --zookeeper.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.oversell(cmd.Context(), cfg, db, html)

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"net"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -54,22 +51,6 @@ func TestLab_ReportsThatZooKeeperCannotBeReached(t *testing.T) {
 		r := tool(t, append(append([]string{"lab"}, args...), "--zookeeper", address)...)
 		assert.Equal(t, exitFailed, r.code, r.stderr)
 		assert.Contains(t, r.stderr, "--zookeeper: dial tcp "+address+": connect: connection refused")
-	}
-}
-
-// A database that never becomes ready can be interrupted.
-func TestLab_InterruptedWhileDatabaseHangs(t *testing.T) {
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "devdb"), []byte("#!/bin/sh\nexec sleep 600\n"), 0o755))
-	t.Setenv(binEnv, dir)
-	for _, sub := range []string{"elections", "oversell"} {
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(50*time.Millisecond, cancel)
-		var stdout, stderr bytes.Buffer
-		code := run(ctx, []string{"lab", sub}, &stdout, &stderr)
-		assert.Equal(t, exitFailed, code, sub)
-		assert.Equal(t, "conclave: interrupted\n", stderr.String(), sub)
-		assert.Empty(t, stdout.String(), sub)
 	}
 }
 

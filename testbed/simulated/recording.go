@@ -180,18 +180,12 @@ func looksSame(a, b testbed.Snapshot) bool {
 // that, when the cluster was closed, is no part of it.
 func (r *Recording) Write(to io.Writer, result *scenario.Result) error {
 	h := result.History
-	w, err := journal.NewWriter(to, journal.Header{
-		Name: result.Scenario.Name, Text: result.Scenario.String(), Cluster: h.Cluster, HasEvents: h.HasEvents, Began: h.Began.UTC(),
-	})
-	if err != nil {
-		return err
+	file := journal.Recording{
+		Header:  journal.Header{Name: result.Scenario.Name, Text: result.Scenario.String(), Cluster: h.Cluster, HasEvents: h.HasEvents, Began: h.Began.UTC()},
+		Records: r.Records(h),
+		Result:  journal.Result{Failures: result.Failures, FailedAt: result.FailedAt, Verdicts: result.Verdicts},
 	}
-	for _, x := range r.Records(h) {
-		if err := w.Write(x); err != nil {
-			return err
-		}
-	}
-	return w.Close(journal.Result{Failures: result.Failures, FailedAt: result.FailedAt, Verdicts: result.Verdicts})
+	return file.Write(to)
 }
 
 // Records returns what was recorded until the end of a history, with its entries, in the

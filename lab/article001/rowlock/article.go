@@ -19,9 +19,8 @@ type RegistryConfig struct {
 	DB    *conclavesql.DB
 	Owner string // the article's ip_processId
 
-	// Interval is the time between two refreshes, and between two reads for the
-	// subscriptions (at least a second), and between two tries of a waiter. Default 2
-	// s. If it is negative, a waiter does not pause.
+	// Interval is the time between two refreshes (at least a second), and between two
+	// tries of a waiter. Default 2 s. If it is negative, a waiter does not pause.
 	Interval time.Duration
 	// Expire is how old a row may be. Default three intervals.
 	Expire time.Duration
@@ -30,20 +29,18 @@ type RegistryConfig struct {
 	Now func() time.Time
 }
 
-// Registry is article 001 as it is written (JdbcRegistry): locks, ephemeral data and
-// subscriptions, with its clocks and its faults. It is for study only; use Locks.
+// Registry has the locks of article 001 as it is written (JdbcRegistry), with its clocks
+// and its faults. It is for study only; use Locks.
 type Registry struct {
 	cfg RegistryConfig
 
-	mu        sync.Mutex        // guards the fields below; never held across I/O
-	locks     map[string]*entry // by key (lockHoldMap in article 001)
-	ephemeral map[string]*entry // this process's ephemeral values, by key
-	listeners []listener
+	mu    sync.Mutex        // guards the field below; never held across I/O
+	locks map[string]*entry // by key (lockHoldMap in article 001)
 }
 
-// entry is one lock in the map of held locks, or one ephemeral value.
+// entry is one lock in the map of held locks.
 type entry struct {
-	ready    chan struct{} // of a lock: closed when the row was inserted, or the attempt has failed
+	ready    chan struct{} // closed when the row was inserted, or the attempt has failed
 	id       int64         // of the row; this and the field below are guarded by Registry.mu
 	acquired bool          // the row was inserted
 }
@@ -59,35 +56,26 @@ func NewRegistry(cfg RegistryConfig) (*Registry, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Registry{cfg: cfg, locks: map[string]*entry{}, ephemeral: map[string]*entry{}}, nil
+	return &Registry{cfg: cfg, locks: map[string]*entry{}}, nil
 }
 
-// MigrateArticle creates the article's tables.
+// MigrateArticle creates the article's table.
 func MigrateArticle(ctx context.Context, db *conclavesql.DB) error {
-	if err := db.Create(ctx, statement("article_table"), statement("article_data_table")); err != nil {
+	if err := db.Create(ctx, statement("article_table")); err != nil {
 		return fmt.Errorf("rowlock: %w", err)
 	}
 	return nil
 }
 
-// Run runs the three managers (ephemeral data, subscriptions, locks) until ctx ends.
+// Run refreshes the locks until ctx ends, each time an interval after the refresh before
+// has returned (scheduleWithFixedDelay in article 001): slow statements put the next one
+// off. It ignores errors: the next refresh is the retry.
 func (r *Registry) Run(ctx context.Context) error {
-	var group sync.WaitGroup
-	group.Go(func() { r.every(ctx, r.refreshData) })
-	group.Go(func() { r.runSubscriptions(ctx) })
-	group.Go(func() { r.every(ctx, r.refreshLocks) })
-	group.Wait()
-	return ctx.Err()
-}
-
-// every calls task until ctx ends, each time an interval after the call before has
-// returned (scheduleWithFixedDelay in article 001): slow statements put the next refresh
-// off. It ignores errors: the next call is the retry.
-func (r *Registry) every(ctx context.Context, task func(context.Context) error) {
 	delay := max(r.cfg.Interval, time.Second)
 	for sleep.For(ctx, delay) == nil {
-		_ = task(ctx)
+		_ = r.refresh(ctx)
 	}
+	return ctx.Err()
 }
 
 // now returns this process's time as the rows store it.
@@ -189,36 +177,31 @@ func (r *Registry) Release(ctx context.Context, key string) error {
 	return nil
 }
 
-// refreshLocks is the task of the locks (LockTermRefreshTask in article 001).
-func (r *Registry) refreshLocks(ctx context.Context) error {
-	return r.refresh(ctx, r.locks, statement("article_refresh"), statement("article_clean"))
-}
-
-// refresh writes this process's time into the rows of its entries, and deletes all rows
-// that have expired. A process that has none returns before the cleaning; because of this
-// fault a dead process's rows stay for ever.
-func (r *Registry) refresh(ctx context.Context, entries map[string]*entry, refresh, clean string) error {
-	ids := r.ids(entries)
+// refresh writes this process's time into the rows of its locks, and deletes all rows
+// that have expired (LockTermRefreshTask in article 001). A process that has none returns
+// before the cleaning; because of this fault a dead process's rows stay for ever.
+func (r *Registry) refresh(ctx context.Context) error {
+	ids := r.ids()
 	if len(ids) == 0 {
 		return nil
 	}
 	for _, id := range ids {
-		if _, err := r.cfg.DB.Exec(ctx, refresh, r.now(), id); err != nil {
+		if _, err := r.cfg.DB.Exec(ctx, statement("article_refresh"), r.now(), id); err != nil {
 			return fmt.Errorf("refresh row %d: %w", id, err)
 		}
 	}
-	if _, err := r.cfg.DB.Exec(ctx, clean, r.expired()); err != nil {
+	if _, err := r.cfg.DB.Exec(ctx, statement("article_clean"), r.expired()); err != nil {
 		return fmt.Errorf("clean expired rows: %w", err)
 	}
 	return nil
 }
 
 // ids returns the ids of the rows that exist, in the order of their keys.
-func (r *Registry) ids(entries map[string]*entry) (ids []int64) {
+func (r *Registry) ids() (ids []int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, key := range slices.Sorted(maps.Keys(entries)) {
-		if e := entries[key]; e.acquired {
+	for _, key := range slices.Sorted(maps.Keys(r.locks)) {
+		if e := r.locks[key]; e.acquired {
 			ids = append(ids, e.id)
 		}
 	}

@@ -99,7 +99,7 @@ func TestArticleAcquireWaitsForTheRelease(t *testing.T) {
 		before := b.db.Statements()
 		time.Sleep(time.Minute)
 		require.Empty(t, got)
-		assert.InDelta(t, 30+30, b.db.Statements()-before, 1, "in each interval a try, and a read for the subscriptions")
+		assert.InDelta(t, 30, b.db.Statements()-before, 1, "in each interval a try")
 		released := time.Now()
 		require.NoError(t, a.Release(t.Context(), "k"))
 		assert.False(t, a.Holds("k"))
@@ -212,47 +212,6 @@ func TestArticleFaultRowIsDeletedBeforeTheKeyLeavesTheMap(t *testing.T) {
 	})
 }
 
-// Article 001: around it three managers start together: ephemeral data,
-// subscriptions, locks. Ephemeral values live while their writer does; subscribers are
-// notified of differences between two reads.
-func TestArticleEphemeralDataAndSubscriptions(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		writer, reader := w.process(t, "writer"), w.process(t, "reader")
-		var mu sync.Mutex
-		var events []rowlock.Event
-		reader.Subscribe("/nodes/", func(e rowlock.Event) {
-			mu.Lock()
-			defer mu.Unlock()
-			events = append(events, e)
-		})
-		received := func() []rowlock.Event {
-			mu.Lock()
-			defer mu.Unlock()
-			list := events
-			events = nil
-			return list
-		}
-		// The reader has an ephemeral value too, so that it cleans.
-		require.NoError(t, reader.Put(t.Context(), "/readers/r", "here"))
-		require.NoError(t, writer.Put(t.Context(), "/nodes/a", "1"))
-		require.NoError(t, reader.Put(t.Context(), "/nodes/b", "1"))
-		require.NoError(t, writer.Put(t.Context(), "/other", "1"))
-		time.Sleep(3 * time.Second)
-		assert.Equal(t, []rowlock.Event{{Type: rowlock.Added, Key: "/nodes/a", Value: "1"}, {Type: rowlock.Added, Key: "/nodes/b", Value: "1"}}, received())
-
-		require.NoError(t, writer.Put(t.Context(), "/nodes/a", "2"))
-		require.NoError(t, writer.Put(t.Context(), "/nodes/a", "3"))
-		time.Sleep(3 * time.Second)
-		assert.Equal(t, []rowlock.Event{{Type: rowlock.Updated, Key: "/nodes/a", Value: "3"}}, received(), "changes between two reads give one event")
-
-		time.Sleep(time.Minute)
-		assert.Empty(t, received(), "a refresh is not an event")
-		writer.kill()
-		time.Sleep(13 * time.Second) // three intervals to expire, one until a process cleans, one until the reader reads
-		assert.Equal(t, []rowlock.Event{{Type: rowlock.Removed, Key: "/nodes/a", Value: "3"}}, received(), "a value ends with its writer, and no other does")
-	})
-}
-
 // Article 001, a known fault: a process that holds no lock does not clean up. The
 // only holder dies, and all the others wait for ever.
 func TestArticleFaultDeadHoldersRowIsNotCleaned(t *testing.T) {
@@ -263,21 +222,6 @@ func TestArticleFaultDeadHoldersRowIsNotCleaned(t *testing.T) {
 		err := waiter.Acquire(timeout(t, 10*time.Minute), "k")
 		assert.ErrorIs(t, err, context.DeadlineExceeded, "the row is never deleted")
 		assert.Equal(t, 1, w.locked(t, "k"))
-	})
-}
-
-// Article 001, the same for ephemeral values: a dead node stays on the list for ever
-// if no reader has a value of its own.
-func TestArticleFaultDeadWritersValueIsNotCleaned(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		writer := w.process(t, "writer")
-		w.process(t, "reader")
-		require.NoError(t, writer.Put(t.Context(), "/nodes/a", "1"))
-		writer.kill()
-		time.Sleep(10 * time.Minute)
-		var n int
-		require.NoError(t, w.DB.QueryRow(t.Context(), "SELECT COUNT(*) FROM t_ds_jdbc_registry_data", nil, &n))
-		assert.Equal(t, 1, n)
 	})
 }
 

@@ -1,7 +1,7 @@
 // Package rowlock locks by a unique key in MySQL, as article 001 does: a row is a lock,
 // inserting it is acquiring, deleting it is releasing. [Registry] is the article's form
-// (DolphinScheduler's JDBC registry), with the ephemeral data and the subscriptions that
-// start beside its locks, and with its faults. [Locks] is the repaired mutex.
+// (DolphinScheduler's JDBC registry), with its faults; what else that registry starts,
+// ephemeral data and subscriptions, is no lock and not here. [Locks] is the repaired mutex.
 //
 // # The article's form
 //

@@ -10,9 +10,6 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// ErrQueueEmpty is returned if a queue has no item (NoSuchElementException in Curator).
-var ErrQueueEmpty = errors.New("the queue is empty")
-
 // SimpleDistributedQueue is a queue from which each item is taken at most once (the
 // distributed queue that article 004 names; Curator's class of this name, with the same
 // nodes). Items are taken in the order in which they were added. Any goroutine may use
@@ -54,21 +51,7 @@ func (q *SimpleDistributedQueue) Offer(ctx context.Context, item []byte) error {
 	}
 }
 
-// Poll takes the first item (poll and remove in Curator). It returns ErrQueueEmpty if there
-// is none.
-func (q *SimpleDistributedQueue) Poll(ctx context.Context) (item []byte, err error) {
-	var names []string
-	err = untilAnswered(func() (err error) {
-		names, err = q.c.Children(ctx, q.dir)
-		return err
-	})
-	if err != nil && !errors.Is(err, ErrNoNode) {
-		return nil, fmt.Errorf("take from %s: %w", q.dir, err)
-	}
-	return q.first(ctx, names)
-}
-
-// Take waits for an item and takes it. If it returns ErrConnectionLost, or the error of
+// Take waits for an item and takes the first one. If it returns ErrConnectionLost, or the error of
 // a ctx that ended while an item was being removed, that item may be lost.
 func (q *SimpleDistributedQueue) Take(ctx context.Context) ([]byte, error) {
 	for {
@@ -85,7 +68,7 @@ func (q *SimpleDistributedQueue) Take(ctx context.Context) ([]byte, error) {
 		case err != nil:
 			return nil, fmt.Errorf("take from %s: %w", q.dir, err)
 		}
-		if item, err := q.first(ctx, names); !errors.Is(err, ErrQueueEmpty) {
+		if item, found, err := q.first(ctx, names); found || err != nil {
 			return item, err
 		}
 		select {
@@ -97,8 +80,9 @@ func (q *SimpleDistributedQueue) Take(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// first takes the first of the items that no other client has taken meanwhile.
-func (q *SimpleDistributedQueue) first(ctx context.Context, names []string) (item []byte, err error) {
+// first takes the first of the items that no other client has taken meanwhile, if there is
+// one.
+func (q *SimpleDistributedQueue) first(ctx context.Context, names []string) (item []byte, found bool, err error) {
 	slices.SortFunc(names, byNumber)
 	for _, name := range names {
 		if !strings.HasPrefix(name, itemPrefix) {
@@ -114,12 +98,12 @@ func (q *SimpleDistributedQueue) first(ctx context.Context, names []string) (ite
 		}
 		switch {
 		case err == nil:
-			return item, nil
+			return item, true, nil
 		case !errors.Is(err, ErrNoNode):
-			return nil, fmt.Errorf("take from %s: %w", q.dir, err)
+			return nil, false, fmt.Errorf("take from %s: %w", q.dir, err)
 		}
 	}
-	return nil, ErrQueueEmpty
+	return nil, false, nil
 }
 
 // open creates the queue's node, if it is missing.

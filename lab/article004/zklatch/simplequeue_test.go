@@ -16,15 +16,13 @@ import (
 )
 
 // Article 004 names a distributed queue. Its contract is that of Curator's
-// SimpleDistributedQueue: offer at the end, poll and take in order; the items are
+// SimpleDistributedQueue: offer at the end, take in order; the items are
 // persistent, numbered nodes.
 func TestArticleAQueueIsTakenInOrder(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		producer, u := b.user(), b.user()
 		offer := producer.SimpleDistributedQueue(b.path + "/queue")
 		q := u.SimpleDistributedQueue(b.path + "/queue")
-		_, err := q.Poll(b.limited())
-		assert.ErrorIs(t, err, zklatch.ErrQueueEmpty)
 		var names []string
 		for i := range 12 {
 			require.NoError(t, offer.Offer(b.limited(), fmt.Append(nil, i)))
@@ -38,17 +36,10 @@ func TestArticleAQueueIsTakenInOrder(t *testing.T) {
 		require.NoError(t, err)
 
 		for i := range 12 {
-			want := fmt.Sprint(i)
-			take := q.Take
-			if i%2 == 0 {
-				take = q.Poll
-			}
-			item, err := take(b.limited())
+			item, err := q.Take(b.limited())
 			require.NoError(t, err)
-			assert.Equal(t, want, string(item))
+			assert.Equal(t, fmt.Sprint(i), string(item))
 		}
-		_, err = q.Poll(b.limited())
-		assert.ErrorIs(t, err, zklatch.ErrQueueEmpty)
 
 		// An item that is offered meanwhile ends the wait.
 		taken := make(chan string, 1)

@@ -53,81 +53,50 @@ func errorIn(e *check.Entry) *error {
 	return nil
 }
 
-// Writer writes a file. It is used by one goroutine. After an error the file is
-// not complete, and every call returns that error.
-type Writer struct {
-	zip   *gzip.Writer
-	lines *json.Encoder
-	last  time.Duration // time of the last record
-	any   bool          // there is one
-	err   error
-}
-
-// NewWriter begins a file.
-func NewWriter(to io.Writer, h Header) (*Writer, error) {
-	zip, err := gzip.NewWriterLevel(to, gzip.BestSpeed)
-	if err != nil {
-		return nil, err
-	}
-	w := &Writer{zip: zip, lines: json.NewEncoder(zip)}
-	err = w.write(head{version, h})
-	if err == nil {
-		err = w.failed(zip.Flush()) // a disk that is full is noticed now
-	}
-	return w, err
-}
-
-// Write appends a record, whose time is not before that of the last one.
-func (w *Writer) Write(r Record) error {
-	switch {
-	case w.err != nil:
-		return w.err
-	case w.any && r.At < w.last:
-		return w.failed(fmt.Errorf("a record of %s comes after one of %s", r.At, w.last))
-	case !r.valid():
-		return w.failed(fmt.Errorf("a record at %s has nothing", r.At))
-	}
-	w.last, w.any = r.At, true
-	l := line{At: r.At, Entry: r.Entry, Message: r.Message, State: r.State}
-	if err := errorIn(r.Entry); err != nil && *err != nil {
-		l.Err = (*err).Error()
-	}
-	return w.write(l)
-}
-
-// errClosed is what a closed writer returns.
-var errClosed = errors.New("the recording is complete")
-
-// Close completes the file. It does not close the io.Writer.
-func (w *Writer) Close(r Result) error {
-	if w.err != nil {
-		return w.err
-	}
-	if err := w.write(line{At: w.last, Result: &r}); err != nil {
-		return err
-	}
-	if err := w.zip.Close(); err != nil {
-		return w.failed(err)
-	}
-	w.err = errClosed
-	return nil
-}
-
-func (w *Writer) write(v any) error { return w.failed(w.lines.Encode(v)) }
-
-// failed keeps an error, if there is one.
-func (w *Writer) failed(err error) error {
-	if err != nil {
-		w.err = fmt.Errorf("write a recording: %w", err)
-	}
-	return w.err
-}
-
 // Recording is a file in memory. It is only data, which is not changed.
 type Recording struct {
 	Header
 	Records []Record // in the order of their times
 	Result  Result
+}
+
+// Write writes the file.
+func (r *Recording) Write(to io.Writer) error {
+	if err := r.write(to); err != nil {
+		return fmt.Errorf("write a recording: %w", err)
+	}
+	return nil
+}
+
+func (r *Recording) write(to io.Writer) error {
+	zip, err := gzip.NewWriterLevel(to, gzip.BestSpeed)
+	if err != nil {
+		return err
+	}
+	lines := json.NewEncoder(zip)
+	if err := lines.Encode(head{version, r.Header}); err != nil {
+		return err
+	}
+	_, end := r.Span()
+	for i, x := range r.Records {
+		switch {
+		case i > 0 && x.At < r.Records[i-1].At:
+			return fmt.Errorf("a record of %s comes after one of %s", x.At, r.Records[i-1].At)
+		case !x.valid():
+			return fmt.Errorf("a record at %s has nothing", x.At)
+		}
+		l := line{At: x.At, Entry: x.Entry, Message: x.Message, State: x.State}
+		if err := errorIn(x.Entry); err != nil && *err != nil {
+			l.Err = (*err).Error()
+		}
+		if err := lines.Encode(l); err != nil {
+			return err
+		}
+	}
+	if err := lines.Encode(line{At: end, Result: &r.Result}); err != nil {
+		return err
+	}
+	return zip.Close()
 }
 
 // maxBytes limits the lines of a file; those of a storm have some 8 MiB.

@@ -96,12 +96,7 @@ func sample(n int) (out []journal.Record) {
 // written returns a complete file.
 func written(t testing.TB, records []journal.Record, result journal.Result) []byte {
 	var file bytes.Buffer
-	w, err := journal.NewWriter(&file, header)
-	require.NoError(t, err)
-	for _, r := range records {
-		require.NoError(t, w.Write(r))
-	}
-	require.NoError(t, w.Close(result))
+	require.NoError(t, (&journal.Recording{Header: header, Records: records, Result: result}).Write(&file))
 	return file.Bytes()
 }
 
@@ -199,30 +194,15 @@ func zipped(t testing.TB, text string) []byte {
 	return b.Bytes()
 }
 
-func TestWriter_RefusesWhatCannotBeRead(t *testing.T) {
-	t.Run("an earlier time", func(t *testing.T) {
-		w, err := journal.NewWriter(&bytes.Buffer{}, header)
-		require.NoError(t, err)
-		m := &journal.Message{}
-		require.NoError(t, w.Write(journal.Record{At: 2, Message: m}))
-		assert.ErrorContains(t, w.Write(journal.Record{At: 1, Message: m}), "comes after")
-		assert.Error(t, w.Close(journal.Result{}))
-	})
-	t.Run("nothing", func(t *testing.T) {
-		w, err := journal.NewWriter(&bytes.Buffer{}, header)
-		require.NoError(t, err)
-		assert.ErrorContains(t, w.Write(journal.Record{At: time.Second}), "has nothing")
-	})
-	t.Run("a full disk", func(t *testing.T) {
-		_, err := journal.NewWriter(full{}, header)
-		assert.ErrorContains(t, err, "no space")
-	})
-	t.Run("after its end", func(t *testing.T) {
-		w, err := journal.NewWriter(&bytes.Buffer{}, header)
-		require.NoError(t, err)
-		require.NoError(t, w.Close(journal.Result{}))
-		assert.ErrorContains(t, w.Write(journal.Record{Message: &journal.Message{}}), "is complete")
-	})
+func TestWrite_RefusesWhatCannotBeRead(t *testing.T) {
+	m := &journal.Message{}
+	for want, records := range map[string][]journal.Record{
+		"comes after": {{At: 2, Message: m}, {At: 1, Message: m}},
+		"has nothing": {{At: time.Second}},
+	} {
+		assert.ErrorContains(t, (&journal.Recording{Header: header, Records: records}).Write(&bytes.Buffer{}), want)
+	}
+	assert.ErrorContains(t, (&journal.Recording{Header: header}).Write(full{}), "no space")
 }
 
 // full is a disk without space.

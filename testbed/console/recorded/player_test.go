@@ -71,12 +71,8 @@ func failover(violated bool) (records []journal.Record, result journal.Result) {
 // player returns the player of a run.
 func player(t *testing.T, records []journal.Record, result journal.Result) *recorded.Player {
 	var file bytes.Buffer
-	w, err := journal.NewWriter(&file, journal.Header{Name: "failover", Began: began, HasEvents: true, Cluster: testbed.Size{Metas: 2, Sessions: 1, Datas: 2, Lease: 3 * time.Second}})
-	require.NoError(t, err)
-	for _, r := range records {
-		require.NoError(t, w.Write(r))
-	}
-	require.NoError(t, w.Close(result))
+	header := journal.Header{Name: "failover", Began: began, HasEvents: true, Cluster: testbed.Size{Metas: 2, Sessions: 1, Datas: 2, Lease: 3 * time.Second}}
+	require.NoError(t, (&journal.Recording{Header: header, Records: records, Result: result}).Write(&file))
 	r, err := journal.Open(bytes.NewReader(file.Bytes()))
 	require.NoError(t, err)
 	return recorded.New(r)
