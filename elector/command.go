@@ -31,8 +31,8 @@ func (e *Elector) Quit(ctx context.Context) error {
 	})
 }
 
-// JoinElection makes an observer a candidate again, and ends an abstention. After
-// Shutdown it returns ErrStopped.
+// JoinElection makes an observer a candidate again, and ends an abstention. It returns
+// ErrStopped after Shutdown, and once Run's context has ended.
 func (e *Elector) JoinElection(ctx context.Context) error {
 	return e.do(ctx, func(done chan error) {
 		e.mu.Lock()

@@ -45,11 +45,12 @@ type Config struct {
 	SafetyRead time.Duration
 
 	// HandOver is how long Run continues after its context has ended, to hand the
-	// term over: Lead's context ends once no statement waits for its answer, the term is renewed
-	// until Lead has returned, and then one statement gives it up. If this time is not enough, Run
-	// only waits for Lead, and the other nodes wait for the lease, or less if a statement
-	// still waits: its connection, and the witness with it, is closed. Default 10 s. With
-	// NoHandOver, the end of Run's context is like a crash.
+	// term over: Lead's context ends at once, the term is renewed until Lead has returned,
+	// and then one statement gives it up. If this time is not enough, Run renews no more
+	// and only waits for Lead: another node leads when Lead has returned and the
+	// connections are closed, or when the lease has expired. Default 8 s, less than
+	// the 10 s after which Docker kills a process. With NoHandOver, the end of Run's
+	// context is like a crash, but no connection is closed before Lead has returned.
 	HandOver time.Duration
 	// Backoff is how long this node does not compete after Lead has failed, so that a
 	// task that always fails does not go from node to node without a pause. Default
@@ -70,9 +71,10 @@ type Config struct {
 	// in Leading and Changes.
 	//
 	// Lead has failed if it returns an error before its context has ended: that is
-	// logged and counted (Stats.LeadFailed), and Backoff and StopOnError apply. Not
-	// counted are context.Canceled, and an error that wraps ErrDeposed, as
-	// fence.ErrTermEnded does: then the term was lost, and the task is not at fault.
+	// logged and counted (Stats.LeadFailed), and Backoff and StopOnError apply.
+	// StopOnError does not apply to context.Canceled, nor to an error that wraps
+	// ErrDeposed, as fence.ErrTermEnded does: the term may be lost without this node
+	// knowing it yet, and then the task is not at fault.
 	Lead func(ctx context.Context, term Term) error
 	// OnBeat is called after an election that this node has won and after each
 	// renewal that the store has acknowledged. Use it to push the term and beat
@@ -86,7 +88,7 @@ type Config struct {
 	// Rand is the source of the loop's jitter. If nil, a seed is drawn from the
 	// system.
 	Rand *rand.Rand
-	// Now is the wall clock, used only for Term.Since. Default time.Now.
+	// Now is the wall clock, used only for Term.Since and Status.Since. Default time.Now.
 	Now func() time.Time
 	// Logger receives the log lines; nil discards them.
 	Logger *slog.Logger
@@ -106,7 +108,7 @@ func (c Config) withDefaults() Config {
 	c.Margin = cmp.Or(c.Margin, max(50*time.Millisecond, c.Lease/50))
 	c.Poll = cmp.Or(c.Poll, c.Beat)
 	c.SafetyRead = cmp.Or(c.SafetyRead, max(10*time.Second, c.Beat))
-	c.HandOver = cmp.Or(c.HandOver, 10*time.Second)
+	c.HandOver = cmp.Or(c.HandOver, 8*time.Second)
 	c.Backoff = cmp.Or(c.Backoff, 2*c.Lease)
 	if c.Lead == nil {
 		c.Lead = func(ctx context.Context, _ Term) error { <-ctx.Done(); return nil }

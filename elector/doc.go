@@ -36,9 +36,9 @@
 //     same (term, beat) for a whole lease, by its own monotonic clock.
 //   - A term that this node has left, lost or promised not to lead is never led
 //     by it again, whatever answers arrive later.
-//   - The node does not compete again and gives no term up before Lead has returned,
-//     nor does it close a connection, unless a round is in progress at the end of
-//     Config.HandOver, or a peer has a higher term.
+//   - The node does not compete again before Lead has returned. Before that it gives no
+//     term up and closes no connection either, unless trust in the term has ended or
+//     another node has won.
 //   - Losing an election is a result, not an error, and is not logged.
 //
 // # The states of a node
@@ -79,7 +79,7 @@
 //
 //	Leading, Resigning         each beat, counted from before the last was sent
 //	Suspended                  after 2, 4, 8 ms ... a quarter beat
-//	WindingDown                a beat after the term ended, as an observer
+//	WindingDown                a beat after the lease has expired, as an observer
 //	Following, beats pushed    each SafetyRead; when two beats are missed; at the end of the
 //	                           observed lease
 //	Following, polling         each Poll (a beat); at the end of the observed lease

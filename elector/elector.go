@@ -30,7 +30,7 @@ var (
 	ErrTrust     = errors.New("trust ended: no renewal was acknowledged")                       // lease less margin has passed
 	ErrPromised  = errors.New("promised away: this node answered a peer that it does not lead") // see ConfirmLeading
 	ErrOutranked = errors.New("outranked: a higher term has been seen")                         // see Seen and Observe
-	ErrCrashed   = errors.New("the elector was stopped")                                        // Run's context ended
+	ErrCrashed   = errors.New("the elector was stopped")                                        // Run ended without a hand-over
 )
 
 // Elector takes part in one election while Run runs. Its methods may be called
@@ -73,7 +73,7 @@ type shared struct {
 
 	// Why a node that leads no term observes.
 	quit         bool      // until JoinElection
-	ends         bool      // Shutdown was called: JoinElection is refused
+	ends         bool      // Run's context ended, or Shutdown was called: JoinElection is refused
 	abstainUntil time.Time // until this time,
 	abstainPast  uint64    // or until a term above this one is seen; 0: only the time counts
 	abstained    time.Time // when Abstain last resigned
@@ -138,8 +138,8 @@ func New(cfg Config) (*Elector, error) {
 
 // Run takes part in the election until ctx ends or Shutdown is called. It may be
 // called once. It joins every goroutine that it started, Lead included, and only then
-// closes the connections: no other node leads before Lead has returned or the lease has
-// expired.
+// closes the connections: no other node leads before Lead has returned or trust in the
+// term has ended (TrustedUntil).
 //
 // When ctx ends, a leader hands its term over, as Shutdown does, within
 // Config.HandOver. Run returns nil if that is done, or if the node led no term, and
@@ -154,16 +154,13 @@ func (e *Elector) Run(ctx context.Context) error {
 	default:
 		return errors.New("elector: Run was called twice")
 	}
-	run, cancel := context.WithCancel(ctx)
-	left := make(chan error, 1)
-	if e.cfg.HandOver != NoHandOver {
-		run, cancel = context.WithCancel(context.WithoutCancel(ctx))
-		e.group.Go(func() {
-			left <- e.leaveAtEnd(ctx, run)
-			cancel()
-		})
-	}
+	run, cancel := context.WithCancel(context.WithoutCancel(ctx)) // of the rounds; ends after Lead
 	defer e.end(cancel)
+	left := make(chan error, 1)
+	e.group.Go(func() {
+		left <- e.leaveAtEnd(ctx, run)
+		e.abandon(cancel)
+	})
 
 	var woken <-chan struct{} // nil, which blocks for ever, if the strategy is no Waker
 	if w, ok := e.cfg.Strategy.(Waker); ok {
@@ -173,11 +170,8 @@ func (e *Elector) Run(ctx context.Context) error {
 	defer timer.Stop()
 	for {
 		select {
-		case <-run.Done():
-			if e.cfg.HandOver == NoHandOver {
-				return ctx.Err()
-			}
-			return <-left
+		case err := <-left:
+			return err
 		case <-e.stop:
 			return nil
 		case <-timer.C:
@@ -189,8 +183,8 @@ func (e *Elector) Run(ctx context.Context) error {
 		case <-e.rearm.C():
 		case command := <-e.commands:
 			command()
-		case err := <-e.leadReturned():
-			if err := e.afterLead(run, err); err != nil {
+		case <-e.leadReturned():
+			if err := e.afterLead(run); err != nil {
 				return err
 			}
 		}
@@ -198,13 +192,16 @@ func (e *Elector) Run(ctx context.Context) error {
 	}
 }
 
-// leaveAtEnd hands over what this node leads when ctx ends, within Config.HandOver, and
-// returns why that could not be done. run ends with Run.
+// leaveAtEnd waits for the end of ctx. Then it hands over what this node leads, within
+// Config.HandOver, and returns why that could not be done. run ends with Run.
 func (e *Elector) leaveAtEnd(ctx, run context.Context) error {
 	select {
 	case <-ctx.Done():
 	case <-run.Done():
 		return nil
+	}
+	if e.cfg.HandOver == NoHandOver {
+		return ctx.Err()
 	}
 	limited, cancel := context.WithTimeout(run, e.cfg.HandOver)
 	defer cancel()
@@ -219,24 +216,34 @@ func (e *Elector) leaveAtEnd(ctx, run context.Context) error {
 }
 
 // quitForEver makes this node an observer that cannot join again: it would lead a term
-// that it does not hand over.
+// that it does not hand over. The right to act ends at once, and so does the chance to
+// win, also while the loop waits for the answer of a round.
 func (e *Elector) quitForEver(ctx context.Context) error {
 	e.mu.Lock()
-	e.shared.ends = true
-	e.mu.Unlock()
+	e.shared.ends, e.shared.quit = true, true
+	e.apply(asksToQuit, ErrResigned)
+	e.unlock()
 	return e.Quit(ctx)
 }
 
-// end finishes Run: it ends the rounds, joins Lead, and closes the connections, so that
-// the store frees the witness of a term that was not handed over.
-func (e *Elector) end(cancel context.CancelFunc) {
-	cancel()
+// abandon ends the leadership of a term that is not handed over, waits for Lead, and
+// only then ends the rounds: to cancel a statement closes its connection, and so frees
+// the witness.
+func (e *Elector) abandon(endRounds context.CancelFunc) {
 	e.mu.Lock()
-	if l := e.shared.lead; l != nil {
-		e.apply(losesTerm, ErrCrashed)
-		l.timer.Stop()
-	}
+	l := e.shared.lead
+	e.apply(losesTerm, ErrCrashed)
 	e.unlock()
+	if l != nil {
+		<-l.returned
+	}
+	endRounds()
+}
+
+// end finishes Run: it joins all that Run started, Lead first, and closes the
+// connections, so that the store frees the witness of a term that was not handed over.
+func (e *Elector) end(endRounds context.CancelFunc) {
+	e.abandon(endRounds)
 	e.group.Wait()
 	if c, ok := e.cfg.Strategy.(Closer); ok {
 		if err := c.Close(); err != nil {

@@ -13,18 +13,18 @@ type leadership struct {
 	term     Term
 	until    time.Time               // end of trust, unless renewed
 	ended    error                   // why the node may not act any more; nil while it leads
-	endedAt  time.Time               // when ended was set
 	recorded bool                    // the election is in the history
 	stop     context.CancelCauseFunc // ends Lead's context
 	timer    *time.Timer             // ends the leadership when trust ends
-	returned chan error              // receives Lead's result; capacity one
+	returned chan struct{}           // closed when Lead has returned err
+	err      error                   // not guarded: set before returned is closed
 	waiters  []chan error            // receive the result of the resignation; capacity one each
 }
 
 // begin makes a won term this node's leadership, whose state is Leading; mu is held.
 // launch starts Lead afterwards.
 func (e *Elector) begin(won Term, until time.Time) *leadership {
-	l := &leadership{term: won, until: until, returned: make(chan error, 1)}
+	l := &leadership{term: won, until: until, returned: make(chan struct{})}
 	l.timer = time.AfterFunc(time.Until(until), func() { e.trustEnded(l) })
 	e.shared.lead = l
 	e.shared.stats.Won++
@@ -49,7 +49,7 @@ func (e *Elector) launch(ctx context.Context, l *leadership) {
 	if recordFirst {
 		e.record(ctx, l)
 	}
-	leadCtx, stop := context.WithCancelCause(ctx)
+	leadCtx, stop := context.WithCancelCause(context.WithoutCancel(ctx)) // only stopLeading ends it, with its cause
 
 	e.mu.Lock()
 	l.stop = stop
@@ -62,13 +62,16 @@ func (e *Elector) launch(ctx context.Context, l *leadership) {
 
 	if !leads { // the leadership ended while the history was written
 		stop(why)
-		l.returned <- nil
+		close(l.returned)
 		return
 	}
 	e.log.Info("leading", "term", term.Number, "cause", term.Cause, "previous", term.Previous.String(),
 		"leaderless", term.Leaderless)
 	e.cfg.OnBeat(term)
-	e.group.Go(func() { l.returned <- e.cfg.Lead(leadCtx, term) })
+	e.group.Go(func() {
+		defer close(l.returned)
+		l.err = e.cfg.Lead(leadCtx, term)
+	})
 	if !recordFirst {
 		e.record(ctx, l)
 	}
@@ -98,7 +101,7 @@ func (e *Elector) record(ctx context.Context, l *leadership) {
 // stopLeading ends this node's right to act, at once, and ends Lead's context with
 // the cause. mu is held.
 func (e *Elector) stopLeading(l *leadership, why error) {
-	l.ended, l.endedAt = why, time.Now()
+	l.ended = why
 	e.cfg.Trace(Event{Kind: EventLeft, Term: l.term.Number, Err: why})
 	if l.stop != nil {
 		l.stop(why)
@@ -122,9 +125,9 @@ func (e *Elector) trustEnded(l *leadership) {
 	}
 }
 
-// leadReturned returns the channel that receives Lead's result; nil if there is
-// no leadership.
-func (e *Elector) leadReturned() <-chan error {
+// leadReturned returns the channel that is closed when Lead has returned; nil if there
+// is no leadership.
+func (e *Elector) leadReturned() <-chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.shared.lead == nil {
@@ -136,28 +139,25 @@ func (e *Elector) leadReturned() <-chan error {
 // afterLead closes a leadership after Lead has returned. If the node has resigned
 // or Lead returned by itself, the term is handed over. It returns an error with which
 // Run ends.
-func (e *Elector) afterLead(ctx context.Context, leadErr error) error {
-	if ctx.Err() != nil {
-		return nil // Run is ending without a hand-over
-	}
+func (e *Elector) afterLead(ctx context.Context) error {
 	e.mu.Lock()
 	l := e.shared.lead
-	failed := leadErr != nil && l.ended == nil && !errors.Is(leadErr, ErrDeposed) && !errors.Is(leadErr, context.Canceled)
+	failed := l.err != nil && l.ended == nil
 	if failed {
 		e.shared.stats.LeadFailed++
 	}
 	cause := ErrResigned
 	if failed {
-		cause = fmt.Errorf("%w: Lead failed: %w", ErrResigned, leadErr)
+		cause = fmt.Errorf("%w: Lead failed: %w", ErrResigned, l.err)
 	}
 	state := e.apply(leadReturns, cause) // a resignation, if Lead returned by itself
 	why := l.ended
 	e.unlock()
 	if failed {
 		e.log.Warn("lead failed: this node does not compete until the back-off has passed",
-			"term", l.term.Number, "backoff", e.cfg.Backoff, "error", leadErr)
-	} else if leadErr != nil {
-		e.log.Info("lead returned an error after its term had ended", "term", l.term.Number, "error", leadErr)
+			"term", l.term.Number, "backoff", e.cfg.Backoff, "error", l.err)
+	} else if l.err != nil {
+		e.log.Info("lead returned an error after its term had ended", "term", l.term.Number, "error", l.err)
 	}
 
 	err := fmt.Errorf("hand over term %d: %w", l.term.Number, why)
@@ -166,7 +166,6 @@ func (e *Elector) afterLead(ctx context.Context, leadErr error) error {
 	}
 
 	e.mu.Lock()
-	l.timer.Stop()
 	e.apply(closesTerm, why)
 	e.shared.lead, e.shared.again = nil, true
 	if failed {
@@ -183,8 +182,9 @@ func (e *Elector) afterLead(ctx context.Context, leadErr error) error {
 	for _, w := range waiters {
 		w <- err
 	}
-	if failed && e.cfg.StopOnError {
-		return fmt.Errorf("elector: Lead of term %d: %w", l.term.Number, leadErr)
+	blameless := errors.Is(l.err, ErrDeposed) || errors.Is(l.err, context.Canceled)
+	if failed && !blameless && e.cfg.StopOnError {
+		return fmt.Errorf("elector: Lead of term %d: %w", l.term.Number, l.err)
 	}
 	return nil
 }

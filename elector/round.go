@@ -11,13 +11,14 @@ func (e *Elector) round(ctx context.Context) {
 	// 1. The part that this node has in the round.
 	e.mu.Lock()
 	s := &e.shared
-	if s.awaitsLead(time.Now(), e.cfg.Beat) {
+	if _, awaits := e.awaitsLead(time.Now()); awaits || ctx.Err() != nil { // or Run is ending
 		e.unlock()
 		return
 	}
 	me, last, lead := e.candidate(), s.last, s.lead
 	s.again = false
 	s.sent = time.Now()
+	s.next = s.sent
 	if !s.sent.Before(s.resignedDue) {
 		s.resignedDue = time.Time{}
 	}
@@ -182,7 +183,9 @@ func (e *Elector) learn(next Term, pushed bool) (news bool) {
 	next = e.stamp(next)
 	s.last = next
 	if news {
-		s.why = ""
+		if next.Number != last.Number {
+			s.why = ""
+		}
 		if !s.abstaining(next.Seen) {
 			e.step(abstentionEnds, nil)
 		}

@@ -17,11 +17,12 @@ func (e *Elector) due(suspended bool) time.Time {
 	s, now, beat := &e.shared, time.Now(), e.cfg.Beat
 	jitter := time.Duration(e.cfg.Rand.Int64N(int64(beat/50) + 1))
 	state := s.stateAt(now, false)
+	until, awaitsLead := e.awaitsLead(now)
 	switch {
-	case s.awaitsLead(now, beat):
-		return s.lead.endedAt.Add(beat)
+	case awaitsLead:
+		return until
 	case s.again:
-		return s.sent
+		return now
 	case !state.ownsTerm() && s.last.Number <= s.resigned && !s.resignedDue.IsZero():
 		return s.resignedDue
 	case state.holds():

@@ -134,6 +134,7 @@ func (e *Elector) step(ev event, why error) State {
 	if from.holds() && !to.holds() {
 		s.neverAgain = max(s.neverAgain, s.lead.term.Number)
 		s.lead.ended = why
+		s.lead.timer.Stop()
 	}
 	if to != from {
 		s.since = e.cfg.Now()
@@ -187,9 +188,14 @@ func (s *shared) abstaining(now time.Time) bool {
 	return !successor
 }
 
-// awaitsLead reports whether the next round waits for Lead to return, which it does
-// for one beat after the term has ended. After that the node plays as an observer:
-// it only reads, and gives up the term if the store still names it. mu is held.
-func (s *shared) awaitsLead(now time.Time, beat time.Duration) bool {
-	return s.stateAt(now, false) == WindingDown && now.Sub(s.lead.endedAt) < beat
+// awaitsLead reports whether the next round waits for Lead to return, and until when at
+// most: a beat after the lease has expired. After that the node plays as an observer: it
+// drops the witness, reads, and gives up the term if the store still names it. mu is held.
+func (e *Elector) awaitsLead(now time.Time) (until time.Time, awaits bool) {
+	s := &e.shared
+	if s.stateAt(now, false) != WindingDown {
+		return time.Time{}, false
+	}
+	until = s.lead.until.Add(e.cfg.Margin + e.cfg.Beat)
+	return until, now.Before(until)
 }

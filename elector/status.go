@@ -23,7 +23,7 @@ type Status struct {
 	// if that is known (package termcas); nil after an answer. The term may go on.
 	Err      error
 	Failures int       // rounds in a row without an answer
-	Next     time.Time // when the next round is due, by this node's monotonic clock
+	Next     time.Time // when the next round is due, or the present one began; by this node's monotonic clock
 }
 
 // String returns the status in one line, for logs and pages.
@@ -57,10 +57,11 @@ func (s *shared) status() Status {
 	return Status{State: s.state, Since: s.since, Term: s.last, Why: s.why, Err: s.err, Failures: s.failures, Next: s.next}
 }
 
-// Live returns an error if this process should be restarted: Run does not run, its loop
-// hangs, or Lead has not returned five leases after its context ended, so that other
-// nodes may lead beside it. A store that does not answer is no reason, because a restart
-// would not help. Use it as a liveness probe (package electorhttp).
+// Live returns an error if this process should be restarted: Run has ended, its loop
+// hangs, or Lead has not returned five leases after trust in its term ended, so that
+// other nodes lead beside it. A store that does not answer is no reason, because a
+// restart would not help; nor is a process that has not called Run yet. Use it as a
+// liveness probe (package electorhttp).
 func (e *Elector) Live() error {
 	select {
 	case <-e.done:
@@ -72,10 +73,8 @@ func (e *Elector) Live() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch l := e.shared.lead; {
-	case e.started.Load() != hasRun:
-		return errors.New("Run was not called")
-	case l != nil && l.ended != nil && time.Since(l.endedAt) > late:
-		return fmt.Errorf("term %d: Lead has not returned for %v: %w", l.term.Number, since(l.endedAt), l.ended)
+	case l != nil && time.Since(l.until) > late:
+		return fmt.Errorf("term %d: Lead has not returned for %v after its trust ended", l.term.Number, since(l.until))
 	case time.Since(status.Next) > late && !status.Next.IsZero():
 		return fmt.Errorf("a round has been due for %v", since(status.Next))
 	}

@@ -156,14 +156,16 @@ func meaningOf(err error) (m meaning) {
 var deniedText = regexp.MustCompile(`^(\S.*) command denied to user (\S+) for table (\S+)$`)
 
 // Advice returns what an operator can do about the error of a statement or a
-// connection; empty if that is not known. It names the privilege that is missing.
+// connection; empty if that is not known. It names the privilege that is missing, but not
+// the account that needs it: the server names the user and the host of the connection.
 func Advice(err error) string {
 	var answer *mysql.MySQLError
 	if !errors.As(err, &answer) {
 		return ""
 	}
 	if m := deniedText.FindStringSubmatch(answer.Message); m != nil {
-		return fmt.Sprintf("GRANT %s ON %s TO %s", m[1], strings.Trim(m[3], "'"), m[2])
+		return fmt.Sprintf("GRANT %s ON %s to the account of %s, whose host may be a pattern: SELECT CURRENT_USER() on its connection names it",
+			m[1], strings.Trim(m[3], "'"), m[2])
 	}
 	for _, row := range answers {
 		if row.advice != "" && slices.Contains(row.numbers, answer.Number) {

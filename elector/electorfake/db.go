@@ -24,7 +24,8 @@ type Statement struct {
 // is called with each, returns how many rows it would have changed, and keeps what it
 // likes. A fenced statement of a term that does not last changes no row and does not
 // reach write, so that fence.Exec returns fence.ErrTermEnded. While write runs no node
-// wins, as while a statement holds the lock row; it must not call the Election. There
+// wins, renews or resigns, as while a statement holds the lock row; so write may use the
+// pool again, but must not call Elect, Resign or Kill, nor wait for an election. There
 // are no transactions, prepared statements or queries. The test closes the pool.
 func (e *Election) DB(write func(Statement) (changed int64, err error)) *stdsql.DB {
 	return stdsql.OpenDB(connector{e, write})
@@ -63,17 +64,32 @@ func (c connector) ExecContext(_ context.Context, query string, args []driver.Na
 		s.Query, s.Term, s.Fenced = before+"{fence}"+after, uint64(term), true
 		s.Args = append(s.Args[:at:at], s.Args[at+len(own):]...)
 	}
-	e := c.election
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	switch {
-	case e.away != nil:
-		return nil, e.away
-	case s.Fenced && !e.holds(owner, s.Term):
-		return driver.RowsAffected(0), nil
+	if holds, err := c.election.lockRow(owner, s); !holds {
+		return driver.RowsAffected(0), err
 	}
+	defer c.election.unlockRow()
 	changed, err := c.write(s)
 	return driver.RowsAffected(changed), err
+}
+
+// lockRow keeps the row from changing until unlockRow, unless the statement is not to be
+// executed: the database is away, or its token's term does not last. Any number of
+// statements lock the row at a time.
+func (e *Election) lockRow(owner string, s Statement) (bool, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.away != nil || s.Fenced && !e.holds(owner, s.Term) {
+		return false, e.away
+	}
+	e.locks++
+	return true, nil
+}
+
+func (e *Election) unlockRow() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.locks--
+	e.unlocked.Broadcast()
 }
 
 // holds reports whether a token is valid; mu is held.

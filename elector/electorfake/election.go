@@ -22,6 +22,8 @@ type Election struct {
 	elected    time.Time // when Elect was called; zero unless its node leads and renews
 	away       error     // nil while the database answers
 	strategies []*Strategy
+	locks      int       // statements of DB that lock the row
+	unlocked   sync.Cond // locks has fallen
 }
 
 // row is the lock's row. It is replaced as a whole.
@@ -33,7 +35,11 @@ type row struct {
 }
 
 // New returns an election that no node has won yet.
-func New() *Election { return &Election{} }
+func New() *Election {
+	e := &Election{}
+	e.unlocked.L = &e.mu
+	return e
+}
 
 // Strategy returns the strategy of one more node, for elector.Config.
 func (e *Election) Strategy() *Strategy {
@@ -49,7 +55,7 @@ func (e *Election) Strategy() *Strategy {
 // Kill. A leader in this process learns of it with its next beat; until then it believes
 // that it leads, and what it writes is refused.
 func (e *Election) Elect(name string) elector.Term {
-	e.mu.Lock()
+	e.lock()
 	defer e.mu.Unlock()
 	e.row = row{
 		Owner: conclave.NodeID{Name: name, Incarnation: "fake"}, Previous: cmp.Or(e.row.Owner, e.row.Previous),
@@ -62,7 +68,7 @@ func (e *Election) Elect(name string) elector.Term {
 // Resign makes the node of Elect hand its term over: the nodes of this process compete
 // at once. It changes nothing if another node leads.
 func (e *Election) Resign() {
-	e.mu.Lock()
+	e.lock()
 	defer e.mu.Unlock()
 	if !e.elected.IsZero() {
 		e.row, e.elected = e.row.vacated(), time.Time{}
@@ -73,7 +79,7 @@ func (e *Election) Resign() {
 // Kill makes the node of Elect renew no more: the nodes of this process compete after
 // its lease, which is that of the leader before it.
 func (e *Election) Kill() {
-	e.mu.Lock()
+	e.lock()
 	defer e.mu.Unlock()
 	e.row, e.elected = e.now(), time.Time{}
 }
@@ -97,6 +103,14 @@ func (e *Election) Term() elector.Term {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.now().term(conclave.NodeID{})
+}
+
+// lock locks mu to change the row, once no statement of DB locks it.
+func (e *Election) lock() {
+	e.mu.Lock()
+	for e.locks > 0 {
+		e.unlocked.Wait()
+	}
 }
 
 // wake makes the nodes of this process play a round, unless they lead; mu is held.
@@ -124,7 +138,7 @@ func (e *Election) look(context.Context) (row, error) {
 
 // swap replaces the row if it is still old, and reports whether it has.
 func (e *Election) swap(_ context.Context, old, next row) (bool, error) {
-	e.mu.Lock()
+	e.lock()
 	defer e.mu.Unlock()
 	if e.away != nil || e.now() != old {
 		return false, e.away

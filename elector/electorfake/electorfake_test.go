@@ -151,6 +151,31 @@ func TestPause_LeaderThatWakesWritesNothing(t *testing.T) {
 	})
 }
 
+// A write may use the pool again, as a table with a trigger does, and no node wins
+// meanwhile.
+func TestDB_WriteMayUseThePool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		election := electorfake.New()
+		term := election.Elect("me")
+		var db *stdsql.DB
+		db = election.DB(func(s electorfake.Statement) (int64, error) {
+			if s.Fenced {
+				go election.Elect("other")
+				synctest.Wait()
+				_, err := db.ExecContext(t.Context(), "INSERT INTO log VALUES (1)")
+				assert.NoError(t, err)
+				assert.Equal(t, term.Number, election.Term().Number)
+			}
+			return 1, nil
+		})
+		defer db.Close()
+		_, err := fence.Exec(t.Context(), db, fence.New(lock, term), "DELETE a FROM a JOIN {fence}")
+		require.NoError(t, err)
+		synctest.Wait()
+		assert.Equal(t, term.Number+1, election.Term().Number)
+	})
+}
+
 // What the program under test gives to fence.Exec reaches the test as it was, and what it
 // does without a fence can be told apart.
 func TestDB_GivesStatementsToTheTest(t *testing.T) {

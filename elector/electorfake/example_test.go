@@ -30,7 +30,7 @@ func Example() {
 				case <-ctx.Done():
 					return nil
 				case bill := <-pay:
-					_, err := fence.Exec(context.WithoutCancel(ctx), db, fence.New(lock, term), "UPDATE bills JOIN {fence} SET paid = 1 WHERE id = ?", bill)
+					_, err := fence.Exec(ctx, db, fence.New(lock, term), "UPDATE bills JOIN {fence} SET paid = 1 WHERE id = ?", bill)
 					paid <- err
 					if err != nil {
 						return err

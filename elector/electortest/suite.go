@@ -52,6 +52,7 @@ func cases() []testCase {
 		{"a promise is kept although the win was acknowledged", 1, promise},
 		{"a higher term seen elsewhere makes the leader jump above it", 1, outranked},
 		{"Lead has returned before the next campaign", 0, leadReturnsFirst},
+		{"an outranked leader keeps the others from leading until Lead has returned", 0, outrankedHolds},
 		{"an unreachable leader abstains, at most once in ten leases", 1, abstain},
 		{"shutdown hands over", 2, shutdown},
 		{"an old leader's effect is refused by the store", 2, staleAct},
@@ -369,6 +370,26 @@ func leadReturnsFirst(t *testing.T, c *Cluster, _ *Node, _ elector.Term) {
 	close(linger)
 	_, next := c.LeaderAfter(term.Number)
 	assert.Greater(t, next.Number, term.Number)
+}
+
+func outrankedHolds(t *testing.T, c *Cluster, _ *Node, _ elector.Term) {
+	linger := make(chan struct{})
+	c.start(2, func(cfg *elector.Config) {
+		cfg.Lead = func(ctx context.Context, _ elector.Term) error {
+			<-ctx.Done()
+			<-linger // slow to return, but within the lease
+			return nil
+		}
+	})
+	old, term := c.Leader()
+	c.followed(old)
+	old.Seen(term.Number + 40)
+	within := time.NewTimer(c.world.Lease / 2)
+	defer within.Stop()
+	<-within.C
+	assert.Len(t, c.Ledger(), 1)
+	close(linger)
+	c.LeaderAfter(term.Number)
 }
 
 func abstain(t *testing.T, c *Cluster, only *Node, term elector.Term) {

@@ -35,9 +35,11 @@ func main() {
 	strategy := must(termcas.New(termcas.Config{DB: db, Lock: lock}))
 	lead := func(ctx context.Context, term elector.Term) error { // ctx ends when this process stops leading
 		for {
-			// The write of a leader whose term has ended changes no row. A write that has begun is completed.
-			_, err := fence.Exec(context.WithoutCancel(ctx), shop, fence.New(lock, term),
+			// The write of a leader whose term has ended changes no row. A write that has begun is completed, within a second.
+			write, done := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			_, err := fence.Exec(write, shop, fence.New(lock, term),
 				"INSERT INTO work (at, worker, term) SELECT UTC_TIMESTAMP(), ?, fence.term FROM {fence}", name)
+			done()
 			if err != nil {
 				return err
 			}

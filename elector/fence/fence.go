@@ -18,7 +18,7 @@ import (
 var (
 	// ErrTermEnded is returned if the write was refused because the token's term has
 	// ended. The caller must stop. It wraps elector.ErrDeposed, so that Lead may return
-	// it without having failed.
+	// it without ending Run (see StopOnError in elector.Config).
 	ErrTermEnded = fmt.Errorf("the term has ended (%w)", elector.ErrDeposed)
 	// ErrUnfenced is returned if the statement does not contain {fence} exactly once,
 	// so that it would not be fenced. It was not sent.

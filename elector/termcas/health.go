@@ -47,7 +47,11 @@ func (h *health) after(me elector.Candidate, last, now elector.Term, err error) 
 // remind is after how long what lasts is logged again.
 const remind = 10 * time.Minute
 
-var errFar = errors.New("the database is too far away for this lease")
+var (
+	errFar        = errors.New("the database is too far away for this lease")
+	errSetBack    = errors.New("the database's clock was set back, or this is another server")
+	errSetForward = errors.New("the database's clock was set forward, or this is another server")
+)
 
 // withoutWitness makes all further elections use the lease only.
 func (h *health) withoutWitness(why error) { h.s.noWitness, h.noWitness = true, why }
@@ -63,18 +67,26 @@ func advised(err error) error {
 
 // clock logs that the database's clock was set since the last round: by it, a beat lies
 // in the future, or is more than a lease older than the row was when it was last read.
-// The election does not need that clock to be right, but a dead host is noticed later.
+// The election does not need that clock to be right, but a dead host is noticed later:
+// after a step back, until the next beat, after three leases.
 func (h *health) clock(r row) {
 	since := r.at.Sub(h.last.at)
 	renewed := !h.last.at.IsZero() && !r.unchanged(h.last)
 	switch {
 	case renewed && r.age < -time.Second:
-		h.s.log.Warn("the database's clock was set back, or this is another server: synchronise the clocks of its hosts (NTP); until the next beat a dead leader is replaced after three leases",
-			"by", -r.age)
+		h.logStep(errSetBack, -r.age)
 	case renewed && r.age > since+r.lease:
-		h.s.log.Warn("the database's clock was set forward, or this is another server: synchronise the clocks of its hosts (NTP)", "by", r.age-since)
+		h.logStep(errSetForward, r.age-since)
 	}
 	h.last = r
+}
+
+// logStep logs a step of the database's clock; now and then, if servers that differ answer
+// in turn.
+func (h *health) logStep(what error, by time.Duration) {
+	if h.logged.New("clock", what, remind) {
+		h.s.log.Warn(what.Error()+": synchronise the clocks of its hosts (NTP)", "by", by)
+	}
 }
 
 // logRoundTrip logs the round trip when it is first known, when it becomes too long for

@@ -125,6 +125,110 @@ func TestRun_HandOverHasADeadline(t *testing.T) {
 	}
 }
 
+// renewing is a strategy that notes when a renewal is cancelled.
+type renewing struct {
+	strategy
+	cancelled *time.Time
+}
+
+func (r renewing) Round(ctx context.Context, me elector.Candidate, last elector.Term) (elector.Term, error) {
+	term, err := r.strategy.Round(ctx, me, last)
+	if ctx.Err() != nil && me.Holding != 0 {
+		*r.cancelled = time.Now()
+	}
+	return term, err
+}
+
+// A statement that waits for its answer when Run gives up keeps the witness until Lead has
+// returned, because to cancel it closes its connection.
+func TestRun_WitnessIsKeptUntilLeadHasReturned(t *testing.T) {
+	for _, handOver := range []time.Duration{elector.NoHandOver, 5 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &store{}
+			var returned, cancelled time.Time
+			_, crash := run(t, s, "a", func(c *elector.Config) {
+				c.HandOver, c.Lease = handOver, time.Minute
+				c.Strategy = renewing{strategy{s}, &cancelled}
+				c.Lead = func(ctx context.Context, _ elector.Term) error {
+					<-ctx.Done()
+					time.Sleep(10 * time.Second)
+					returned = time.Now()
+					return nil
+				}
+			})
+			time.Sleep(time.Second)
+			s.hang(nil)
+			time.Sleep(20 * time.Second) // a renewal is sent, and not answered
+			require.Error(t, crash())
+			assert.Equal(t, returned, cancelled)
+			assert.Equal(t, returned, time.Now(), "Run does not wait for the statement after that")
+		})
+	}
+}
+
+// The end of Run's context ends the right to act at once, and the chance to win, also
+// while a round waits for its answer.
+func TestRun_CancelledContextDoesNotWaitForARound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		var ended time.Time
+		e, crash := run(t, s, "a", func(c *elector.Config) {
+			c.HandOver = 0 // the default
+			c.Lead = func(ctx context.Context, _ elector.Term) error {
+				<-ctx.Done()
+				ended = time.Now()
+				return nil
+			}
+		})
+		time.Sleep(500 * time.Millisecond)
+		answer := make(chan struct{})
+		s.hang(answer)
+		time.Sleep(time.Second)
+		time.AfterFunc(time.Second, func() { close(answer) })
+		began := time.Now()
+		require.NoError(t, crash())
+		assert.Equal(t, began, ended)
+		assert.Equal(t, time.Second, time.Since(began))
+		assert.Zero(t, s.term.Leader, "handed over")
+		assert.EqualValues(t, 1, e.Stats().Won)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		answer := make(chan struct{})
+		s := &store{block: answer}
+		e, crash := run(t, s, "a", func(c *elector.Config) { c.HandOver = 0 })
+		synctest.Wait()
+		time.AfterFunc(time.Second, func() { close(answer) })
+		require.NoError(t, crash())
+		assert.Zero(t, e.Stats().Won, "the first round was answered too late")
+	})
+}
+
+// A leader of a term that is outranked keeps its witness and gives the row up to no node
+// while Lead winds down within the lease.
+func TestSeen_NoRoundWhileLeadWindsDownWithinTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		linger := make(chan struct{})
+		e, _ := run(t, s, "a", func(c *elector.Config) {
+			c.Lead = func(ctx context.Context, _ elector.Term) error {
+				<-ctx.Done()
+				<-linger
+				return nil
+			}
+		})
+		synctest.Wait()
+		e.Seen(7)
+		time.Sleep(3 * time.Second) // the lease
+		synctest.Wait()
+		assert.Equal(t, 1, s.played())
+		time.Sleep(2 * time.Second)
+		assert.Greater(t, s.played(), 1, "then it observes")
+		close(linger)
+		synctest.Wait()
+		assert.EqualValues(t, 8, e.Current().Number)
+	})
+}
+
 func TestRun_CancelledContextResignsNothingAndJoinsLead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
@@ -132,6 +236,7 @@ func TestRun_CancelledContextResignsNothingAndJoinsLead(t *testing.T) {
 		e, crash := run(t, s, "a", func(c *elector.Config) {
 			c.Lead = func(ctx context.Context, _ elector.Term) error {
 				<-ctx.Done()
+				assert.ErrorIs(t, context.Cause(ctx), elector.ErrCrashed)
 				time.Sleep(time.Second) // slow to stop
 				returned = true
 				return nil

@@ -104,6 +104,13 @@ func (s *store) played() int {
 	return len(s.rounds)
 }
 
+// hang makes rounds wait until block is closed; for ever if it is nil.
+func (s *store) hang(block chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.block = cmp.Or(block, make(chan struct{}))
+}
+
 func (s *store) setBroken(broken bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

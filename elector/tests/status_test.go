@@ -41,7 +41,7 @@ func TestChanges_AreQueuedInOrder(t *testing.T) {
 			"resigning, term 8 of a@1 (resigned)",
 			"following, term 8 of a@1 (resigned)",
 			"observing, term 8 of a@1 (resigned)",
-			"observing, term 8, no leader",
+			"observing, term 8, no leader (resigned)",
 			"following, term 9 of other@1",
 		}, got)
 	})
@@ -112,16 +112,21 @@ func TestLive_TellsWhatARestartMends(t *testing.T) {
 				return nil
 			}
 		})
-		require.ErrorContains(t, e.Live(), "not called")
+		require.NoError(t, e.Live(), "the program starts")
 		crash := start()
 		time.Sleep(time.Minute)
 		require.NoError(t, e.Live())
+		resigned := make(chan error, 1)
+		go func() { resigned <- e.Resign(t.Context()) }()
+		time.Sleep(time.Minute)
+		require.NoError(t, e.Live(), "the term is renewed until Lead has returned")
 		s.setBroken(true)
 		time.Sleep(16 * time.Second)
 		require.NoError(t, e.Live(), "the term ended 13 s ago")
 		time.Sleep(5 * time.Second)
 		require.ErrorContains(t, e.Live(), "term 1: Lead has not returned for 1")
 		close(linger)
+		require.Error(t, <-resigned)
 		time.Sleep(time.Hour)
 		require.NoError(t, e.Live(), "a restart does not mend the store")
 
@@ -134,6 +139,26 @@ func TestLive_TellsWhatARestartMends(t *testing.T) {
 		close(block)
 		crash()
 		require.ErrorIs(t, e.Live(), elector.ErrStopped)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		e, _ := run(t, &store{block: make(chan struct{})}, "a")
+		time.Sleep(14 * time.Second)
+		require.NoError(t, e.Live())
+		time.Sleep(2 * time.Second)
+		require.ErrorContains(t, e.Live(), "a round has been due for 16s", "the first one")
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s := ledBy(7, 0)
+		e, _ := run(t, s, "a", func(c *elector.Config) { c.SafetyRead = time.Hour })
+		for range 100 { // pushed beats: nothing is read
+			time.Sleep(time.Second)
+			s.set(func(term *elector.Term) { term.Beat++; e.Observe(*term) })
+		}
+		s.hang(nil)
+		require.NoError(t, e.JoinElection(t.Context())) // a round at once
+		synctest.Wait()
+		require.NoError(t, e.Live(), "it has just begun")
+		assert.Zero(t, time.Since(e.Status().Next))
 	})
 }
 

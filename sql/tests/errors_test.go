@@ -19,8 +19,8 @@ func TestAdvice_NamesWhatToDo(t *testing.T) {
 		text, has string
 	}{
 		{1146, "Table 'shop.distribute_lock' doesn't exist", "Migrate"},
-		{1142, "UPDATE command denied to user 'job'@'10.0.0.7' for table 'distribute_lock'", "GRANT UPDATE ON distribute_lock TO 'job'@'10.0.0.7'"},
-		{1142, "SELECT, INSERT command denied to user 'job'@'%' for table `shop`.`election_history`", "GRANT SELECT, INSERT ON `shop`.`election_history` TO 'job'@'%'"},
+		{1142, "UPDATE command denied to user 'job'@'10.0.0.7' for table 'distribute_lock'", "GRANT UPDATE ON distribute_lock to the account of 'job'@'10.0.0.7', whose host may be a pattern"},
+		{1142, "SELECT, INSERT command denied to user 'job'@'%' for table `shop`.`election_history`", "GRANT SELECT, INSERT ON `shop`.`election_history` to the account of 'job'@'%'"},
 		{1045, "Access denied for user 'job'@'10.0.0.7' (using password: YES)", "password"},
 		{1290, "The MySQL server is running with the --super-read-only option so it cannot execute this statement", "primary"},
 		{1040, "Too many connections", "max_connections"},
