@@ -56,7 +56,7 @@ func (e *Elector) round(ctx context.Context) {
 	}
 	s.reasons.Forget("round")
 	s.highest = max(s.highest, next.Number)
-	var begun, renewed *leadership
+	var begun, renewed, refused *leadership
 	mine, inTime := next.Leader == e.cfg.ID, time.Now().Before(until)
 	switch {
 	case me.Holding == 0 || mine && next.Number == me.Holding:
@@ -79,13 +79,17 @@ func (e *Elector) round(ctx context.Context) {
 		s.last = next
 		begun = e.begin(next, until)
 	default:
-		// Never led: the next round finds this node in the store and wins the next.
-		why := "this node only observes"
+		// Never led: the next round finds this node in the store and wins the next. One
+		// that observes by now may play no other.
+		var why string
 		switch {
 		case next.Number <= s.neverAgain:
 			why = "it was left or promised away before"
 		case !inTime:
 			why = "the answer came too late"
+		default:
+			why = "this node only observes"
+			refused = &leadership{term: e.stamp(next), until: until}
 		}
 		s.neverAgain = max(s.neverAgain, next.Number)
 		s.again = true
@@ -103,6 +107,8 @@ func (e *Elector) round(ctx context.Context) {
 		if _, leading := e.Leading(); leading {
 			e.cfg.OnBeat(next)
 		}
+	case refused != nil:
+		_ = e.handOver(ctx, refused) // it has logged why not
 	}
 }
 

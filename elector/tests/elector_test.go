@@ -200,6 +200,8 @@ func TestRun_CancelledContextDoesNotWaitForARound(t *testing.T) {
 		time.AfterFunc(time.Second, func() { close(answer) })
 		require.NoError(t, crash())
 		assert.Zero(t, e.Stats().Won, "the first round was answered too late")
+		assert.EqualValues(t, 1, s.term.Number)
+		assert.Zero(t, s.term.Leader, "what it won is given up")
 	})
 }
 
