@@ -42,13 +42,12 @@ type World struct {
 	tap    func(simnet.Sent) // nil, but in tests, like idle
 	idle   func()            // called when time is stopped until something is asked for
 
-	mu     sync.Mutex // guards the rest
-	source *live.Source
-	now    time.Duration // virtual time since the start
-	acts   []Act         // that were done, and those of the start that are still to be done
-	pace   Pace
-	goal   Goal
-	limit  time.Duration // when the goal is given up
+	mu    sync.Mutex    // guards the rest
+	now   time.Duration // virtual time since the start
+	acts  []Act         // that were done, and those of the start that are still to be done
+	pace  Pace
+	goal  Goal
+	limit time.Duration // when the goal is given up
 }
 
 var _ console.Source = (*World)(nil)
@@ -105,9 +104,6 @@ func (w *World) play(hub *console.Hub) error {
 	}
 	transport := &http.Transport{DialContext: b.cluster.Dial(watcher)}
 	web.Transport = transport
-	w.mu.Lock()
-	w.source = b.source
-	w.mu.Unlock()
 	var shown sync.WaitGroup
 	shown.Go(func() { _ = b.source.Run(ctx, hub) }) // nothing is left to heal: the cluster ends with it
 	synctest.Wait()
@@ -276,14 +272,11 @@ func (w *World) Acts() console.Acts { return console.Holder }
 var errEnded = errors.New("the cluster does not run")
 
 // Explain implements console.Source.
-func (w *World) Explain(ctx context.Context, r console.Request) (string, error) {
-	w.mu.Lock()
-	source := w.source
-	w.mu.Unlock()
-	if source == nil {
+func (w *World) Explain(ctx context.Context, r console.Request) (says string, err error) {
+	if !w.in(func(b *inside) { w.aside(func() { says, err = b.source.Explain(ctx, r) }, true) }) {
 		return "", errEnded
 	}
-	return source.Explain(ctx, r)
+	return says, err
 }
 
 // Act implements console.Source.

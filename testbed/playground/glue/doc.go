@@ -2,7 +2,7 @@
 // WebAssembly in a worker of that page: it answers, on messages, the paths that the
 // console's server has over HTTP.
 //
-//	page: transport.js <--messages--> worker.js <--[Messages]--> Server --> console.Source
+//	page: transport.js <--messages--> worker.js <--[Messages]--> [Serve] --> console.Source
 //
 // # Files, in reading order
 //

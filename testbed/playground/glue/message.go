@@ -4,12 +4,11 @@ import "encoding/json"
 
 // Message is what the page sends: a request, or the end of a stream.
 type Message struct {
-	ID     int    // of the request; its answers have the same
-	Close  bool   // the page does not want further events of the stream
-	Method string // GET or POST
-	Path   string // without a slash before it: v1/act
-	Body   []byte
-	Send   func(Answer) // sends an answer to the page
+	ID    int          // of the request; its answers have the same
+	Close bool         // the page does not want further events of the stream
+	Path  string       // without a slash before it: v1/act
+	Body  []byte       // JSON; nil: the request only asks
+	Send  func(Answer) // sends an answer to the page
 }
 
 // Answer is what the page gets: the answer to a request or, with Event, one event of a

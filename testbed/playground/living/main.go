@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
-	"syscall/js"
 	"testing"
 	"testing/synctest"
 
@@ -28,19 +27,14 @@ func main() {
 }
 
 func serve(t *testing.T) {
-	start, wrong := playground.ParseStart(js.Global().Get("conclave").Get("start").String())
+	start, err := playground.ParseStart(glue.Text("start"))
+	if err != nil {
+		glue.Fail(err)
+		return
+	}
 	world := playground.New(start, func(f func()) { synctest.Test(t, func(*testing.T) { f() }) })
-	pace := func(_ context.Context, change []byte) (any, error) {
-		if wrong != nil {
-			return nil, wrong
-		}
-		return pace(world, change)
-	}
-	s := glue.NewServer(map[string]glue.Handler{"GET v1/pace": pace, "POST v1/pace": pace})
-	if wrong == nil {
-		s.Show(context.Background(), world)
-	}
-	s.Serve(context.Background(), glue.Messages())
+	pace := func(_ context.Context, change []byte) (any, error) { return pace(world, change) }
+	glue.Serve(context.Background(), world, map[string]glue.Handler{"v1/pace": pace}, glue.Messages())
 }
 
 // pace changes how time moves, if there is a change, and returns how it does.

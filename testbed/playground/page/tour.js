@@ -1,9 +1,8 @@
 // The guided tour: each step says what to look at, does it, and says what was seen.
 import {$, hide, make, set, text} from './dom.js';
 import * as address from './address.js';
-import * as living from './living.js';
 import {parts} from './main.js';
-import {choose} from './playground.js';
+import * as source from './playground.js';
 import {post} from './transport.js';
 
 /** late is a cluster in which a leader's write is late and asks nobody, see testbed/playground/world.go. */
@@ -54,7 +53,7 @@ function go(n) {
 
 /** label shows the way that is at hand, and offers the other. */
 function label() {
-  const {recording} = steps[at - 1], offer = living.running ? '' : ' in a living cluster';
+  const {recording} = steps[at - 1], offer = source.living ? '' : ' in a living cluster';
   text($('tour-do'), pages[at - 1].dataset.do + offer);
   set($('tour-play'), 'class', offer ? 'go' : null);
   set($('tour-do'), 'class', offer && recording ? null : 'go');
@@ -90,7 +89,7 @@ async function step(f) {
 }
 
 async function play({recording, seen, stops}, until) {
-  const error = await choose(recording);
+  const error = await source.choose(recording);
   if (error) return error;
   const at = s => s.title === `recording of ${recording}` && s.playback ? s.playback.atMs / 1000 : NaN;
   await until(s => at(s) < 2 && !s.playback.paused);
@@ -104,10 +103,10 @@ async function play({recording, seen, stops}, until) {
 
 /** act does a step to the living cluster, after what was broken before is healed. */
 async function act({act, then, start}, until) {
-  const fresh = start || !living.running || living.guardless() || state.broken, error = fresh && await living.begin(start || $('living-seed').value);
+  const fresh = start || !source.living || source.guardless() || state.broken, error = fresh && await source.begin(start || $('living-seed').value);
   if (error) return error;
   if (start) return await until(s => s.broken);
-  await living.move(fast ? {paused: false, speed: 1} : {paused: false});
+  await source.move(fast ? {paused: false, speed: 1} : {paused: false});
   fast = false;
   await until(s => s.mode === 'live' && s.leader && s.load);
   const whole = s => s.load.missing === 0 && s.nodes[s.leader] && Object.values(s.nodes).every(n => n.state === 'ready');
@@ -119,7 +118,7 @@ async function act({act, then, start}, until) {
   }
   text($('tour-says'), 'Watch; it is over when the cluster is at rest again.');
   const request = act(state), term = state.term, before = Object.keys(state.outcomes), storm = request.do === 'storm';
-  if (storm) { fast = true; await living.move({speed: 0}); }
+  if (storm) { fast = true; await source.move({speed: 0}); }
   let answer = await post('v1/act', request);
   if (then && !answer.error) {
     await until(s => s.term > term && s.leader !== request.node);
@@ -129,7 +128,7 @@ async function act({act, then, start}, until) {
   const ended = (s, o) => !before.includes(o) && s.outcomes[o].what.startsWith(then || request.do) && !['doing', 'watching'].includes(s.outcomes[o].state);
   if (storm) await until(s => s.play?.name === `storm-${request.value}` && ['starting', 'playing'].includes(s.play.state));
   await until(s => s.broken || (storm ? !['starting', 'playing'].includes(s.play.state) : Object.keys(s.outcomes).some(o => ended(s, o))));
-  if (storm) await living.move({speed: 1});
+  if (storm) await source.move({speed: 1});
 }
 
 for (const p of pages) p.querySelector('h3').tabIndex = -1;
