@@ -84,6 +84,11 @@ func TestPlayground(t *testing.T) {
 	defer host.Close()
 	address := host.URL + "/some/folder/"
 
+	for name, limit := range map[string]int64{"player.wasm.gz": 2_500_000, "living.wasm.br": 9_000_000} {
+		file, err := os.Stat(filepath.Join(builtPlayground(t), name))
+		require.NoError(t, err)
+		assert.Less(t, file.Size(), limit, name)
+	}
 	s := newScreen(t)
 	s.run(chromedp.Navigate(address))
 	s.opens("leader-killed")

@@ -1,6 +1,6 @@
 // Where the page's state comes from, and where its requests go: the console's server, or a worker of this page.
 //
-// A worker receives {id, path, body} and answers {id, status, body}; a stream it answers by any number of
+// A worker receives {id, path, body} and answers {id, body}; a stream it answers by any number of
 // {id, event, body}, until {id, close: true}. The bodies of its answers are JSON. {failed} is why it cannot go on, in a sentence.
 
 /** asked has what waits for the worker, by id: the message, and what is done with the answer. */

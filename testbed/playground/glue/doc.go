@@ -8,8 +8,7 @@
 //
 // A file uses what later files declare.
 //
-//   - server.go: the answers.
 //   - unpack_js.go: a program is unpacked.
 //   - messages_js.go: the messages, in the worker.
-//   - message.go: what the page sends.
+//   - server.go: the messages, and what is answered.
 package glue

@@ -2,10 +2,6 @@ package glue
 
 import "syscall/js"
 
-// messagesWaiting is how many messages may wait for Serve; the page's event loop waits for
-// room after that.
-const messagesWaiting = 64
-
 // worker is what worker.js has for the program, and gets from it.
 var worker = js.Global().Get("conclave")
 
@@ -29,7 +25,7 @@ func Fail(err error) { worker.Set("failed", err.Error()) }
 // Messages returns what the page sends to this worker. It is called once; worker.js has kept
 // the messages that came before. The channel is never closed.
 func Messages() <-chan Message {
-	out := make(chan Message, messagesWaiting)
+	out := make(chan Message, 64) // so many may wait for Serve; then the page's event loop waits
 	receive := js.FuncOf(func(_ js.Value, args []js.Value) any {
 		out <- messageOf(args[0])
 		return nil
@@ -42,7 +38,7 @@ func Messages() <-chan Message {
 func messageOf(v js.Value) Message {
 	id := v.Get("id")
 	m := Message{ID: id.Int(), Close: v.Get("close").Truthy(), Path: v.Get("path").String(), Send: func(a Answer) {
-		out := map[string]any{"id": id, "status": a.Status, "body": string(a.Body)}
+		out := map[string]any{"id": id, "body": string(a.Body)}
 		if a.Event != "" {
 			out["event"] = a.Event
 		}

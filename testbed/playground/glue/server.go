@@ -10,6 +10,22 @@ import (
 	"conclave/testbed/console"
 )
 
+// Message is what the page sends: a request, or the end of a stream.
+type Message struct {
+	ID    int          // of the request; its answers have the same
+	Close bool         // the page does not want further events of the stream
+	Path  string       // without a slash before it: v1/act
+	Body  []byte       // JSON; nil: the request only asks
+	Send  func(Answer) // sends an answer to the page
+}
+
+// Answer is what the page gets: the answer to a request or, with Event, one event of a
+// stream.
+type Answer struct {
+	Event string // snapshot or change
+	Body  []byte // JSON
+}
+
 // Handler answers a request of one path with what is encoded as JSON.
 type Handler func(ctx context.Context, body []byte) (any, error)
 
@@ -31,7 +47,7 @@ func Serve(ctx context.Context, source console.Source, more map[string]Handler, 
 			watching, stop := context.WithCancel(ctx)
 			streams[m.ID] = stop
 			all.Go(func() {
-				hub.Follow(watching, func(kind string, content []byte) { m.Send(Answer{Status: 200, Event: kind, Body: content}) })
+				hub.Follow(watching, func(kind string, content []byte) { m.Send(Answer{Event: kind, Body: content}) })
 			})
 		default:
 			all.Go(func() { m.answer(answer(ctx, source, more, m)) })
@@ -59,4 +75,16 @@ func answer(ctx context.Context, source console.Source, more map[string]Handler,
 		return nil, fmt.Errorf("decode the request: %w", err)
 	}
 	return answer(ctx, source, q)
+}
+
+// answer sends what was returned for a request.
+func (m Message) answer(content any, err error) {
+	if err != nil {
+		content = map[string]any{"error": map[string]string{"message": err.Error()}}
+	}
+	body, err := json.Marshal(content)
+	if err != nil { // what handlers return can be encoded
+		panic(err)
+	}
+	m.Send(Answer{Body: body})
 }

@@ -23,11 +23,10 @@ func Unpack() bool {
 	from, part, ended := brotli.NewReader(bytes.NewReader(packed)), make([]byte, partSize), make(chan struct{})
 	worker.Set("next", js.FuncOf(func(js.Value, []js.Value) any {
 		n, err := io.ReadFull(from, part)
-		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-			Fail(err)
-			n = 0
-		}
 		if n == 0 {
+			if !errors.Is(err, io.EOF) {
+				Fail(err)
+			}
 			close(ended)
 			return nil
 		}

@@ -16,14 +16,11 @@ import (
 	"conclave/testbed/playground/glue"
 )
 
-const memoryLimit = 260 << 20 // bytes of Go; the garbage of a long run is collected before it is reached
-
 // main is a test, since only a test has a bubble.
 func main() {
-	debug.SetMemoryLimit(memoryLimit)
+	debug.SetMemoryLimit(260 << 20) // of Go; the garbage of a long run is collected before it is reached
 	os.Args = os.Args[:1]
-	all := func(string, string) (bool, error) { return true, nil }
-	testing.Main(all, []testing.InternalTest{{Name: "playground", F: serve}}, nil, nil)
+	testing.Main(func(string, string) (bool, error) { return true, nil }, []testing.InternalTest{{Name: "playground", F: serve}}, nil, nil)
 }
 
 func serve(t *testing.T) {
@@ -33,22 +30,17 @@ func serve(t *testing.T) {
 		return
 	}
 	world := playground.New(start, func(f func()) { synctest.Test(t, func(*testing.T) { f() }) })
-	pace := func(_ context.Context, change []byte) (any, error) { return pace(world, change) }
-	glue.Serve(context.Background(), world, map[string]glue.Handler{"v1/pace": pace}, glue.Messages())
-}
-
-// pace changes how time moves, if there is a change, and returns how it does.
-func pace(world *playground.World, change []byte) (p playground.Pace, err error) {
-	p = world.Pace()
-	p.Step = ""
-	switch {
-	case change == nil:
-	case json.Unmarshal(change, &p) != nil:
-		err = fmt.Errorf("%q: want a change of the pace", change)
-	case p.Step != "":
-		err = world.Step(p.Step)
-	default:
-		err = world.SetPace(p.Speed, p.Paused)
+	pace := func(_ context.Context, change []byte) (any, error) {
+		p := world.Pace()
+		if change == nil {
+			return p, nil
+		}
+		p.Step = ""
+		if err := json.Unmarshal(change, &p); err != nil {
+			return nil, fmt.Errorf("decode a change of the pace: %w", err)
+		}
+		err := world.SetPace(p)
+		return world.Pace(), err
 	}
-	return world.Pace(), err
+	glue.Serve(context.Background(), world, map[string]glue.Handler{"v1/pace": pace}, glue.Messages())
 }

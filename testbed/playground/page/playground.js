@@ -65,10 +65,10 @@ function show(answer) {
   pace = answer;
   text($('living-at'), `${(pace.atMs / 1000).toFixed(pace.paused ? 6 : 1)} s`);
   text($('living-pause'), pace.paused ? 'Continue' : 'Pause');
-  set($('living-pause'), 'data-paused', pace.paused && !pace.step && !pace.replays);
+  set($('living-pause'), 'data-paused', pace.paused && !pace.step);
   $('living-speed').value = String(pace.speed);
   text($('living-reached'), pace.reached || '');
-  text($('living-says'), `${pace.replays ? 'playing what the address says' : pace.step ? `on the way to the next ${pace.step}` : `${pace.heapMiB} MiB of memory`}${guardless() ? '; a guard is taken out' : ''}`);
+  text($('living-says'), `${pace.step === 'moment' ? 'playing what the address says' : pace.step ? `on the way to the next ${pace.step}` : `${pace.heapMiB} MiB of memory`}${guardless() ? '; a guard is taken out' : ''}`);
 }
 
 const look = async () => show(await get('v1/pace'));

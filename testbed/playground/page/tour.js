@@ -60,13 +60,11 @@ function label() {
   text($('tour-says'), offer && `${recording ? 'A recording shows it.' : 'There is no recording of this.'} A living cluster can run in this page, to try it: some 9 MB are loaded for it, once.`);
 }
 
-/** visit goes to a step and keeps it in the address, so that it is there again after a reload. */
-const visit = n => { address.set({tour: n ? String(n) : ''}); go(n); };
-
-/** turnTo is visit for a reader who has asked for it: the step's heading has the focus, and a screen reader begins there. */
-function turnTo(n) {
-  visit(n);
-  pages[n - 1]?.querySelector('h3').focus();
+/** visit goes to a step and keeps it in the address, so that it is there again after a reload. If a reader has asked for it, its heading has the focus, and a screen reader begins there. */
+function visit(n, asked = true) {
+  address.set({tour: n ? String(n) : ''});
+  go(n);
+  if (asked) pages[n - 1]?.querySelector('h3').focus();
 }
 
 /** show takes the reader to what happens, or back, where the window has no room for both. */
@@ -133,10 +131,10 @@ async function act({act, then, start}, until) {
 
 for (const p of pages) p.querySelector('h3').tabIndex = -1;
 $('tour-at').append(...steps.map((_, i) => make('a', {href: `#tour=${i + 1}`, 'aria-label': `step ${i + 1}`}, String(i + 1))));
-$('tour-at').addEventListener('click', e => { if (e.target.href) { e.preventDefault(); turnTo(Number(e.target.textContent)); } });
-$('tour-toggle').addEventListener('click', () => turnTo(at ? 0 : 1));
-$('tour-back').addEventListener('click', () => turnTo(at - 1));
-$('tour-next').addEventListener('click', () => turnTo(at + 1));
+$('tour-at').addEventListener('click', e => { if (e.target.href) { e.preventDefault(); visit(Number(e.target.textContent)); } });
+$('tour-toggle').addEventListener('click', () => visit(at ? 0 : 1));
+$('tour-back').addEventListener('click', () => visit(at - 1));
+$('tour-next').addEventListener('click', () => visit(at + 1));
 $('tour-play').addEventListener('click', () => step(play));
 $('tour-do').addEventListener('click', () => step(act));
 const linked = () => { const n = Number(address.get('tour')); return steps[n - 1] ? n : 0; };
@@ -145,4 +143,4 @@ const restart = () => { if (at) go(at); };
 $('recording').addEventListener('change', restart);
 $('living-start').addEventListener('click', restart);
 addEventListener('hashchange', () => { if (linked() !== at) go(linked()); });
-if (location.hash.length > 1) go(linked()); else visit(1);
+if (location.hash.length > 1) go(linked()); else visit(1, false);
