@@ -17,9 +17,6 @@ import (
 	"conclave/wire/serve"
 )
 
-// playgroundFolder is what make playground makes.
-const playgroundFolder = "playground"
-
 func (a *app) playgroundCommand() *cobra.Command {
 	var listen string
 	cmd := &cobra.Command{
@@ -28,7 +25,7 @@ func (a *app) playgroundCommand() *cobra.Command {
 with recordings of failures and a cluster to break. It is for trying the page, so it
 listens on a loopback address only.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dir := playgroundFolder
+			dir := "playground" // what make playground makes
 			if len(args) > 0 {
 				dir = args[0]
 			}

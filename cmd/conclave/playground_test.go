@@ -84,6 +84,11 @@ func TestPlayground(t *testing.T) {
 	defer host.Close()
 	address := host.URL + "/some/folder/"
 
+	for name, limit := range map[string]int64{"player.wasm.gz": 2_500_000, "living.wasm.br": 9_000_000} {
+		file, err := os.Stat(filepath.Join(builtPlayground(t), name))
+		require.NoError(t, err)
+		assert.Less(t, file.Size(), limit, name)
+	}
 	s := newScreen(t)
 	s.run(chromedp.Navigate(address))
 	s.opens("leader-killed")
@@ -99,7 +104,7 @@ func TestPlayground(t *testing.T) {
 	}
 	for _, name := range names[1:] {
 		choose(name)
-		assert.Empty(t, s.text("recording-says"))
+		assert.Equal(t, "a recording", s.text("link"))
 	}
 	s.until(`!document.getElementById('violation').hidden`)
 	assert.Contains(t, s.text("violation-what"), "while \"meta-1\" owns the lock row")
@@ -176,7 +181,7 @@ func TestPlayground_KeepsTheRecordings(t *testing.T) {
 	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/wasm_exec.js" {
 			w.Header().Set("Content-Type", "text/javascript")
-			_, _ = w.Write([]byte("if (self.location.search === '?living') self.WebAssembly = undefined;\n"))
+			_, _ = w.Write([]byte("if (self.location.hash.includes('living=')) self.WebAssembly = undefined;\n"))
 			text, err := os.ReadFile(filepath.Join(dir, "wasm_exec.js"))
 			assert.NoError(t, err)
 			_, _ = w.Write(text)

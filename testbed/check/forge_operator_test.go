@@ -2,7 +2,7 @@ package check_test
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"testing"
 	"time"
 
@@ -12,7 +12,6 @@ import (
 	"conclave/internal/trace"
 	"conclave/testbed"
 	"conclave/testbed/check"
-	"conclave/wire"
 )
 
 // operatorForgeries are for the checks across subscribers, of copies, and of an
@@ -304,10 +303,10 @@ var operatorForgeries = map[string]forgery{
 	},
 	"L22 refused": {
 		func(f *forger) {
-			f.op(check.Op{Client: "client-1", Kind: check.OpUnheard, ID: "client-1/1", Err: wire.Errorf(wire.CodeInternal, "a panic")})
+			f.op(check.Op{Client: "client-1", Kind: check.OpUnheard, ID: "client-1/1", Refused: true, Err: errors.New("a panic")})
 		},
 		func(f *forger) {
-			f.op(check.Op{Client: "client-1", Kind: check.OpUnheard, ID: "client-1/1", Err: fmt.Errorf("%w (%w)", context.DeadlineExceeded, wire.Errorf(wire.CodeUnavailable, "draining"))})
+			f.op(check.Op{Client: "client-1", Kind: check.OpUnheard, ID: "client-1/1", Err: context.DeadlineExceeded})
 		},
 	},
 	"L22 too soon, none left": {

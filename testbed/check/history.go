@@ -54,6 +54,7 @@ type Op struct {
 	Values  []string      // published, seen, or wanted
 	Linger  time.Duration // of OpWithdraw: for so long its values are shown, because the client has left with a linger
 	Lease   time.Duration // of OpWithdraw and OpConnected: for so long its values may be shown, and are sure to be with OpConnected, because no session sees that the client has died
+	Refused bool          // of OpUnheard: the registry has refused it, and was not only silent until the client gave up
 	Err     error         `json:"-"`
 }
 

@@ -1,8 +1,6 @@
 package check
 
 import (
-	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -11,7 +9,6 @@ import (
 	"conclave"
 	"conclave/internal/trace"
 	"conclave/testbed"
-	"conclave/wire"
 )
 
 // L18: where a follower's copy and its leader's were compared at one position
@@ -47,7 +44,7 @@ func oneSessionServes(h *History, v *Verdict) {
 		return from >= 0 && !during(frozen, from, at) && calm(from, at) && faults.any(from, at, sessions...) && !faults.any(from, at, datas...)
 	})
 	h.ops(func(i int, at time.Duration, o Op) {
-		v.check(wire.CodeOf(o.Err) == "" || errors.Is(o.Err, context.DeadlineExceeded), h, at, []int{i}, "%s is refused %s for no reason: %v", o.Client, o.ID, o.Err)
+		v.check(!o.Refused, h, at, []int{i}, "%s is refused %s for no reason: %v", o.Client, o.ID, o.Err)
 	}, OpUnheard)
 }
 

@@ -28,7 +28,6 @@
 //
 //   - drive.go: time is moved.
 //   - why.go: what led to an election or a violation.
-//   - world.go: the cluster in its bubble.
-//   - pace.go: speed, pause and steps.
+//   - world.go: the cluster in its bubble; speed, pause and steps.
 //   - start.go: what determines a run.
 package playground

@@ -48,36 +48,31 @@ func (w *World) Pace() Pace {
 	defer w.mu.Unlock()
 	p, s := w.pace, w.start
 	s.Acts, s.Moment = w.acts, max(w.now, s.Moment)
-	p.Step, p.Replays, p.AtMs, p.Start, p.HeapMiB = w.goal, w.now < w.start.Moment, float64(w.now.Microseconds())/1000, s.String(), int(heap()>>20)
+	p.AtMs, p.Start, p.HeapMiB = float64(w.now.Microseconds())/1000, s.String(), int(heap()>>20)
 	return p
 }
 
-// SetPace changes how time moves; a step ends. After a pause time is stopped when it
-// returns.
-func (w *World) SetPace(speed float64, paused bool) error {
-	if !(speed == Fast || speed >= 0.01 && speed <= 1000) {
-		return fmt.Errorf("speed %g: want 0.01 to 1000, or %d, as fast as it can", speed, Fast)
+// SetPace changes how time moves, by Speed, Paused and Step; the step before ends. With a
+// step it returns at once, and time moves until the goal is reached, and then pauses. After
+// a pause time is stopped when it returns.
+func (w *World) SetPace(p Pace) error {
+	limit, ok := limits[p.Step]
+	switch {
+	case p.Step != "" && !ok:
+		return fmt.Errorf("step to %q: want %s, %s or %s", p.Step, Message, Election, Violation)
+	case !(p.Speed == Fast || p.Speed >= 0.01 && p.Speed <= 1000):
+		return fmt.Errorf("speed %g: want 0.01 to 1000, or %d, as fast as it can", p.Speed, Fast)
 	}
 	w.mu.Lock()
-	w.pace.Speed, w.pace.Paused, w.goal = speed, paused, ""
+	w.pace.Speed, w.pace.Paused, w.pace.Step, w.limit = p.Speed, p.Paused || ok, p.Step, w.now+limit
+	if ok {
+		w.pace.Reached = ""
+	}
 	w.mu.Unlock()
 	w.wake.Set()
-	if paused {
+	if p.Paused && !ok {
 		w.in(func(*inside) {})
 	}
-	return nil
-}
-
-// Step moves time until a goal is reached, and then pauses. It returns at once.
-func (w *World) Step(goal Goal) error {
-	limit, ok := limits[goal]
-	if !ok {
-		return fmt.Errorf("step to %q: want %s, %s or %s", goal, Message, Election, Violation)
-	}
-	w.mu.Lock()
-	w.goal, w.limit, w.pace.Reached, w.pace.Paused = goal, w.now+limit, "", true
-	w.mu.Unlock()
-	w.wake.Set()
 	return nil
 }
 
@@ -87,14 +82,13 @@ func (w *World) drive(ctx context.Context) {
 	worked, played := time.Now(), time.Now() // until then time was moved
 	for ctx.Err() == nil {
 		w.mu.Lock()
-		now, goal, speed, paused, moment := w.now, w.goal, w.pace.Speed, w.pace.Paused, w.start.Moment
+		now, p, limit := w.now, w.pace, w.limit
 		w.mu.Unlock()
 		to := now + stretch
 		switch {
-		case goal != "":
-		case now < moment:
-			to = min(to, moment)
-		case paused:
+		case p.Step != "":
+			to = min(to, limit)
+		case p.Paused:
 			if w.idle != nil {
 				w.idle()
 			}
@@ -106,19 +100,19 @@ func (w *World) drive(ctx context.Context) {
 			}
 			played = time.Now()
 			continue
-		case speed != Fast:
+		case p.Speed != Fast:
 			if late := time.Since(played) - lagAllowed; late > 0 {
 				played = played.Add(late) // it cannot be so fast: what was missed is not made up for
 			}
-			by := min(stretch, time.Duration(speed*float64(time.Since(played))).Truncate(quantum))
+			by := min(stretch, time.Duration(p.Speed*float64(time.Since(played))).Truncate(quantum))
 			if by == 0 {
 				time.Sleep(workFor / 5)
 				worked = time.Now()
 				continue
 			}
-			to, played = now+by, played.Add(time.Duration(float64(by)/speed))
+			to, played = now+by, played.Add(time.Duration(float64(by)/p.Speed))
 		}
-		if !w.move(now, to, goal, moment) {
+		if !w.move(to, p.Step) {
 			return
 		}
 		if time.Since(worked) > workFor {
@@ -134,11 +128,11 @@ func (w *World) drive(ctx context.Context) {
 
 // move moves time until a moment or until the goal is reached, and reports whether the
 // bubble runs.
-func (w *World) move(now, to time.Duration, goal Goal, moment time.Duration) bool {
+func (w *World) move(to time.Duration, goal Goal) bool {
 	reached := ""
 	ran := w.in(func(b *inside) {
 		w.mu.Lock()
-		late := goal == "" && now >= moment && w.pace.Paused
+		late := goal == "" && w.pace.Paused
 		w.mu.Unlock()
 		if !late {
 			reached = b.advance(to, goal)
@@ -149,14 +143,15 @@ func (w *World) move(now, to time.Duration, goal Goal, moment time.Duration) boo
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	switch {
-	case goal != "" && w.goal == goal && (reached != "" || w.now >= w.limit):
-		if reached == "" {
-			reached = fmt.Sprintf("no %s within %s", goal, limits[goal])
-		}
-		w.goal, w.pace.Reached = "", fmt.Sprintf("%s s: %s", seconds(w.now), reached)
-	case goal == "" && now < moment && w.now >= moment:
-		w.pace.Paused = true
+	if goal == "" || w.pace.Step != goal || reached == "" && w.now < w.limit {
+		return true
+	}
+	w.pace.Step = ""
+	if reached == "" && goal != moment {
+		reached = fmt.Sprintf("no %s within %s", goal, limits[goal])
+	}
+	if reached != "" {
+		w.pace.Reached = fmt.Sprintf("%s s: %s", seconds(w.now), reached)
 	}
 	return true
 }

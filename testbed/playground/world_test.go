@@ -95,7 +95,7 @@ func (r *running) stopAfter(n int) {
 
 // to asks for a step, and returns what it has led to.
 func (r *running) to(t *testing.T, goal Goal) string {
-	require.NoError(t, r.Step(goal))
+	require.NoError(t, r.SetPace(Pace{Speed: 1, Step: goal}))
 	return r.await().Reached
 }
 
@@ -110,7 +110,8 @@ func TestStep_StopsAtTheNextElection(t *testing.T) {
 	r := run(t, "1~0.001")
 	assert.Regexp(t, `^\d\.\d+ s: meta-\d leads term 1$`, r.to(t, Election))
 	assert.Regexp(t, ` s: \S+ to \S+: .`, r.to(t, Message))
-	assert.Error(t, r.Step("lunch"))
+	assert.Error(t, r.SetPace(Pace{Speed: 1, Step: "lunch"}))
+	assert.Error(t, r.SetPace(Pace{Speed: 1, Step: moment}))
 }
 
 func TestPause_StandsStill(t *testing.T) {
@@ -119,14 +120,14 @@ func TestPause_StandsStill(t *testing.T) {
 	time.Sleep(50 * time.Millisecond)
 	assert.InDelta(t, 8000, r.Pace().AtMs, 0)
 	r.stopAfter(100)
-	require.NoError(t, r.SetPace(100, false))
+	require.NoError(t, r.SetPace(Pace{Speed: 100}))
 	assert.Greater(t, r.await().AtMs, 8000.)
-	require.NoError(t, r.SetPace(Fast, false))
-	require.NoError(t, r.SetPace(1, true))
+	require.NoError(t, r.SetPace(Pace{Speed: Fast}))
+	require.NoError(t, r.SetPace(Pace{Speed: 1, Paused: true}))
 	at := r.Pace().AtMs
 	time.Sleep(50 * time.Millisecond)
 	assert.InDelta(t, at, r.Pace().AtMs, 0)
-	assert.Error(t, r.SetPace(-1, false))
+	assert.Error(t, r.SetPace(Pace{Speed: -1}))
 }
 
 func TestAct_KillOfTheLeaderLeadsToTheNextTerm(t *testing.T) {
@@ -232,7 +233,7 @@ func TestOneStartOneState(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, r.Act(t.Context(), drain))
 		r.stopAfter(5000)
-		require.NoError(t, r.SetPace(20, false))
+		require.NoError(t, r.SetPace(Pace{Speed: 20}))
 		r.await()
 		return r
 	}

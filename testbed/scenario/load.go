@@ -280,7 +280,7 @@ func (l *Traffic) await(ctx context.Context, w *worker, o *registration) (stored
 	if err != nil {
 		kind = check.OpUnheard
 	}
-	l.rec.Op(check.Op{Client: w.name, Kind: kind, Name: o.name, ID: o.tag, Version: int64(o.count), Err: err})
+	l.rec.Op(check.Op{Client: w.name, Kind: kind, Name: o.name, ID: o.tag, Version: int64(o.count), Refused: refused(err), Err: err})
 	return err == nil
 }
 

@@ -1,6 +1,9 @@
 package scenario
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +13,7 @@ import (
 	"conclave"
 	_ "conclave/internal/bubble"
 	"conclave/testbed"
+	"conclave/wire"
 )
 
 // A list is missing if it has not been full for longer than a change takes to
@@ -105,3 +109,10 @@ func TestTraffic_TimeBetweenLooksIsNotThatOfAChange(t *testing.T) {
 type silent struct{ testbed.Client }
 
 func (silent) Connected() []conclave.NodeID { return nil }
+
+func TestRefused_IsNotSilence(t *testing.T) {
+	assert.True(t, refused(wire.Errorf(wire.CodeInternal, "a panic")))
+	assert.False(t, refused(fmt.Errorf("%w (%w)", context.DeadlineExceeded, wire.Errorf(wire.CodeUnavailable, "draining"))))
+	assert.False(t, refused(errors.New("the connection is closed")))
+	assert.False(t, refused(nil))
+}

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -161,6 +162,12 @@ func (l *Traffic) leave(ctx context.Context, w *worker) {
 	defer cancel()
 	err := w.client.Close(limited) // without its good-bye the client counts as crashed
 	if wire.CodeOf(err) != "" {
-		l.rec.Op(check.Op{Client: w.name, Kind: check.OpUnheard, Err: err})
+		l.rec.Op(check.Op{Client: w.name, Kind: check.OpUnheard, Refused: refused(err), Err: err})
 	}
+}
+
+// refused reports whether a node has refused what a client has asked for, and was not only
+// silent until the client gave up.
+func refused(err error) bool {
+	return wire.CodeOf(err) != "" && !errors.Is(err, context.DeadlineExceeded)
 }

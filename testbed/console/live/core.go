@@ -36,11 +36,10 @@ type Config struct {
 	// Settings are those with which the cluster was started; what is zero has its
 	// default.
 	Settings Settings
-	// Claims: the nodes' events come through Source.Claim, and there are no trace files.
-	Claims bool
 	// Aside, if set, is called to run a check in a cluster whose time is virtual. The
 	// check is run outside of its bubble, or is left out, if it need not be. Then no
-	// question is put to the leader either, so that only acts change what happens.
+	// question is put to the leader either, so that only acts change what happens, and the
+	// nodes' events come through Source.Claim: there are no trace files.
 	Aside func(check func(), must bool)
 	// Entries limits a history, which then ends when the cluster is quiet; 0: maxEntries.
 	Entries int
@@ -95,7 +94,7 @@ func New(c Config) *Source {
 	if c.Cluster != nil {
 		s.can = c.Cluster.Capabilities()
 	}
-	s.record = &record{boot: s.boot, cluster: c.Cluster, meter: s.meter, traced: c.Traces != "" || c.Claims, direct: c.Claims, aside: c.Aside, limit: cmp.Or(c.Entries, maxEntries), quiet: s.quiet}
+	s.record = &record{boot: s.boot, cluster: c.Cluster, meter: s.meter, traced: c.Traces != "" || c.Aside != nil, aside: c.Aside, limit: cmp.Or(c.Entries, maxEntries), quiet: s.quiet}
 	s.cfg.Settings = settings(c.Settings)
 	return s
 }

@@ -34,12 +34,11 @@ type record struct {
 	cluster testbed.Cluster
 	meter   *meter
 	size    testbed.Size
-	boot    string // a part of the names of clients and dataIDs, which differs between two consoles
-	traced  bool   // the nodes' events are recorded
-	direct  bool   // when they happen
-	aside   func(check func(), must bool)
-	limit   int         // of the entries of a history
-	quiet   func() bool // reports whether no fault lasts and no scenario is played: a history should end then
+	boot    string                        // a part of the names of clients and dataIDs, which differs between two consoles
+	traced  bool                          // the nodes' events are recorded
+	aside   func(check func(), must bool) // if not nil, they are recorded when they happen
+	limit   int                           // of the entries of a history
+	quiet   func() bool                   // reports whether no fault lasts and no scenario is played: a history should end then
 
 	mu       sync.Mutex // guards the rest
 	rec      *check.Recorder
@@ -164,7 +163,7 @@ func (r *record) checkUntil(rec *check.Recorder, began, ended, now time.Time) {
 	from := time.Now()
 	r.mu.Lock()
 	until := now.Add(-readBehind)
-	if r.traced && !r.direct && r.read.Before(until) {
+	if r.traced && r.aside == nil && r.read.Before(until) {
 		until = r.read
 	}
 	r.mu.Unlock()
@@ -229,7 +228,7 @@ func (r *record) event(at time.Time, c trace.Claim) {
 	switch {
 	case r.rec != nil:
 		r.rec.Late(at, c)
-	case r.direct:
+	case r.aside != nil:
 		r.early = append(r.early, claimed{at, c})
 	}
 }

@@ -97,7 +97,7 @@ func TestRecord_HistoryIsBounded(t *testing.T) {
 	}{"at rest": {true, limit}, "while faults last": {false, 2 * limit}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := New(Config{Cluster: &host{}, HTTP: http.DefaultClient, Claims: true, Entries: limit})
+				s := New(Config{Cluster: &host{}, HTTP: http.DefaultClient, Aside: func(check func(), _ bool) { check() }, Entries: limit})
 				s.record.quiet = func() bool { return c.quiet }
 				ctx, cancel := context.WithCancel(t.Context())
 				var running sync.WaitGroup

@@ -129,7 +129,7 @@ func (s *Source) tail(ctx context.Context) {
 	}
 }
 
-// Claim takes an event of a node at the moment at which it happens (Config.Claims).
+// Claim takes an event of a node at the moment at which it happens (Config.Aside).
 func (s *Source) Claim(c trace.Claim) {
 	now := time.Now()
 	s.record.event(now, c)
@@ -177,7 +177,7 @@ func (s *Source) state(seen *sight, moves console.Moves) (console.State, []conso
 	}
 	table := console.Slots(now.Table, moves)
 	out := console.State{
-		Mode: "live", Title: s.cfg.Title, Why: s.cfg.Claims, Now: seen.at.UnixMilli(), Leader: seen.leader.Leader, Term: seen.leader.Term, Epoch: seen.slots.Epoch.String(),
+		Mode: "live", Title: s.cfg.Title, Why: s.cfg.Aside != nil, Now: seen.at.UnixMilli(), Leader: seen.leader.Leader, Term: seen.leader.Term, Epoch: seen.slots.Epoch.String(),
 		Nodes: nodes(seen, table, s.cfg.Settings.Lease), Clients: map[string]console.Client{}, Links: map[string]console.Link{}, Terms: map[string]console.Term{},
 		Slots: table, Offers: s.offers(), Scenario: s.scenarios(),
 	}

@@ -20,8 +20,8 @@ export function start(s) {
   });
 }
 
-/** rights asks whether this viewer may act on what is shown. */
-export const rights = () => get('v1/rights').then(r => { may = r.act; drawn = ''; draw(); });
+/** rights asks whether this viewer may act on what is shown, and returns the answer. */
+export const rights = () => get('v1/rights').then(r => { may = r.act; drawn = ''; draw(); return r; });
 
 /** choose selects a node of the map. */
 export function choose(name) {

@@ -1,6 +1,6 @@
 // Where the page's state comes from, and where its requests go: the console's server, or a worker of this page.
 //
-// A worker receives {id, method, path, body} and answers {id, status, body}; a stream it answers by any number of
+// A worker receives {id, path, body} and answers {id, body}; a stream it answers by any number of
 // {id, event, body}, until {id, close: true}. The bodies of its answers are JSON. {failed} is why it cannot go on, in a sentence.
 
 /** asked has what waits for the worker, by id: the message, and what is done with the answer. */
@@ -23,8 +23,8 @@ export function use(next) {
   for (const a of asked.values()) worker.postMessage(a.message);
 }
 
-function ask(method, path, body, once, answer) {
-  const message = {id: ++last, method, path, body};
+function ask(path, body, once, answer) {
+  const message = {id: ++last, path, body};
   if (!broken || !once) asked.set(message.id, {message, once, answer});
   if (broken) setTimeout(answer, 0, {failed: broken});
   else worker.postMessage(message);
@@ -32,10 +32,10 @@ function ask(method, path, body, once, answer) {
 }
 
 async function request(method, path, body) {
-  const raw = body instanceof ArrayBuffer, sent = body && !raw ? JSON.stringify(body) : body;
+  const sent = body && JSON.stringify(body);
   try {
-    if (worker) return await new Promise(done => ask(method, path, sent, true, a => done(a.failed ? {error: {message: a.failed}} : a.body)));
-    const r = await fetch(path, body && {method, headers: {'Content-Type': raw ? 'application/octet-stream' : 'application/json'}, body: sent});
+    if (worker) return await new Promise(done => ask(path, sent, true, a => done(a.failed ? {error: {message: a.failed}} : a.body)));
+    const r = await fetch(path, body && {method, headers: {'Content-Type': 'application/json'}, body: sent});
     return await r.json();
   } catch (e) {
     return {error: {message: String(e)}};
@@ -45,13 +45,13 @@ async function request(method, path, body) {
 /** get returns the answer to a request, or {error: {message}}. */
 export const get = path => request('GET', path);
 
-/** post is get for a request with a body: JSON, or bytes. */
+/** post is get for a request with a body. */
 export const post = (path, body) => request('POST', path, body);
 
 /** events calls the handlers of a stream's events, by kind, and lost with the reason when it breaks; it connects again by itself. It returns a function that ends it. */
 export function events(path, handlers, lost) {
   if (worker) {
-    const id = ask('GET', path, undefined, false, a => a.failed ? lost(a.failed) : handlers[a.event]?.(a.body));
+    const id = ask(path, undefined, false, a => a.failed ? lost(a.failed) : handlers[a.event]?.(a.body));
     return () => { asked.delete(id); worker.postMessage({id, close: true}); };
   }
   let stream, ended = false;
@@ -68,4 +68,4 @@ export function events(path, handlers, lost) {
   return () => { ended = true; stream.close(); };
 }
 
-if (document.documentElement.dataset.worker) use(new Worker(document.documentElement.dataset.worker));
+if (document.documentElement.dataset.worker) use(new Worker(document.documentElement.dataset.worker + location.hash));

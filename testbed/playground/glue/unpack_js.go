@@ -2,31 +2,38 @@ package glue
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"syscall/js"
 
 	"github.com/andybalholm/brotli"
 )
 
-// Unpack unpacks the file that worker.js has, if it has one, and gives it the parts. It
-// reports whether there was one.
+// partSize is how many unpacked bytes worker.js gets at a time, which are compiled while the
+// next ones are unpacked.
+const partSize = 1 << 20
+
+// Unpack reports whether worker.js has a packed file. If so, it unpacks the file, by the
+// parts for which worker.js calls next, which is null after the last one.
 func Unpack() bool {
-	job := js.Global().Get("conclave").Get("unpack")
-	if !job.Truthy() {
+	packed := Bytes("packed")
+	if packed == nil {
 		return false
 	}
-	if _, err := io.Copy(taker{job}, brotli.NewReader(bytes.NewReader(bytesOf(job.Get("packed"))))); err != nil {
-		job.Set("failed", err.Error())
-	}
+	from, part, ended := brotli.NewReader(bytes.NewReader(packed)), make([]byte, partSize), make(chan struct{})
+	worker.Set("next", js.FuncOf(func(js.Value, []js.Value) any {
+		n, err := io.ReadFull(from, part)
+		if n == 0 {
+			if !errors.Is(err, io.EOF) {
+				Fail(err)
+			}
+			close(ended)
+			return nil
+		}
+		out := js.Global().Get("Uint8Array").New(n)
+		js.CopyBytesToJS(out, part[:n])
+		return out
+	}))
+	<-ended
 	return true
-}
-
-// taker writes to worker.js.
-type taker struct{ job js.Value }
-
-func (t taker) Write(part []byte) (int, error) {
-	out := js.Global().Get("Uint8Array").New(len(part))
-	js.CopyBytesToJS(out, part)
-	t.job.Call("take", out)
-	return len(part), nil
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
-	"syscall/js"
 	"testing"
 	"testing/synctest"
 
@@ -17,44 +16,31 @@ import (
 	"conclave/testbed/playground/glue"
 )
 
-const memoryLimit = 260 << 20 // bytes of Go; the garbage of a long run is collected before it is reached
-
 // main is a test, since only a test has a bubble.
 func main() {
-	debug.SetMemoryLimit(memoryLimit)
+	debug.SetMemoryLimit(260 << 20) // of Go; the garbage of a long run is collected before it is reached
 	os.Args = os.Args[:1]
-	all := func(string, string) (bool, error) { return true, nil }
-	testing.Main(all, []testing.InternalTest{{Name: "playground", F: serve}}, nil, nil)
+	testing.Main(func(string, string) (bool, error) { return true, nil }, []testing.InternalTest{{Name: "playground", F: serve}}, nil, nil)
 }
 
 func serve(t *testing.T) {
-	start, wrong := playground.ParseStart(js.Global().Get("conclave").Get("start").String())
+	start, err := playground.ParseStart(glue.Text("start"))
+	if err != nil {
+		glue.Fail(err)
+		return
+	}
 	world := playground.New(start, func(f func()) { synctest.Test(t, func(*testing.T) { f() }) })
 	pace := func(_ context.Context, change []byte) (any, error) {
-		if wrong != nil {
-			return nil, wrong
+		p := world.Pace()
+		if change == nil {
+			return p, nil
 		}
-		return pace(world, change)
+		p.Step = ""
+		if err := json.Unmarshal(change, &p); err != nil {
+			return nil, fmt.Errorf("decode a change of the pace: %w", err)
+		}
+		err := world.SetPace(p)
+		return world.Pace(), err
 	}
-	s := glue.NewServer(map[string]glue.Handler{"GET v1/pace": pace, "POST v1/pace": pace})
-	if wrong == nil {
-		s.Show(context.Background(), world)
-	}
-	s.Serve(context.Background(), glue.Messages())
-}
-
-// pace changes how time moves, if there is a change, and returns how it does.
-func pace(world *playground.World, change []byte) (p playground.Pace, err error) {
-	p = world.Pace()
-	p.Step = ""
-	switch {
-	case change == nil:
-	case json.Unmarshal(change, &p) != nil:
-		err = fmt.Errorf("%q: want a change of the pace", change)
-	case p.Step != "":
-		err = world.Step(p.Step)
-	default:
-		err = world.SetPace(p.Speed, p.Paused)
-	}
-	return world.Pace(), err
+	glue.Serve(context.Background(), world, map[string]glue.Handler{"v1/pace": pace}, glue.Messages())
 }

@@ -4,8 +4,7 @@
 //   - worker.js: runs a Go program that answers the page.
 //   - playground.html, playground.css: what is above the console's page.
 //   - tour.js: the guided tour.
-//   - playground.js: the choice of a recording.
-//   - living.js: the living cluster.
+//   - playground.js: the choice of a recording, and the living cluster.
 //   - scenarios/: what is recorded, by package build.
 //
 // # Files, in reading order

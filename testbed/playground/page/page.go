@@ -45,7 +45,7 @@ func Files(source fs.FS) (map[string][]byte, error) {
 	}
 	index := string(out["index.html"])
 	for _, change := range [][2]string{
-		{`<html lang="en">`, `<html lang="en" data-mode="recording" data-worker="worker.js?player">`},
+		{`<html lang="en">`, `<html lang="en" data-mode="recording" data-worker="worker.js">`},
 		{`<meta charset="utf-8">`, `<meta charset="utf-8">` + "\n" + `<meta http-equiv="Content-Security-Policy" content="` + policy + `">`},
 		{`<title>Conclave console</title>`, `<title>Conclave playground</title>`},
 		{`<script type="module" src="main.js">`, `<link rel="stylesheet" href="playground.css">` + "\n" + `<script type="module" async src="transport.js"></script>` + "\n" + `<script type="module" src="tour.js">`},

@@ -1,63 +1,108 @@
-// The recordings of the playground: which one is shown and at which moment, in the page and in its address.
-import {$, text} from './dom.js';
+// What the page shows, as its address says: a recording at a moment, or a living cluster with its start and acts, whose time is moved.
+import {$, hide, set, text} from './dom.js';
+import * as actions from './actions.js';
 import * as address from './address.js';
-import * as living from './living.js';
 import {parts} from './main.js';
-import {post} from './transport.js';
+import {get, post, use} from './transport.js';
 
-let shown = '', position = {}, opening = null, again = false, timer = 0;
+/** living is true while the page's source is a cluster. */
+export let living = false;
+const offer = $('living-says').textContent;
+let pace = {}, position = {}, timer = 0, run = 0, hidden = false;
 
-/** load shows the recording of the address: at its moment, or else from its beginning. It returns what went wrong. */
-async function load() {
-  const options = [...$('recording').options], option = options.find(o => o.value === address.get('recording')) || options[0];
-  const moment = address.get('at');
-  $('recording').value = option.value;
-  text($('recording-about'), option.dataset.about);
-  if (shown !== option.value) {
-    const r = await fetch(`recordings/${option.value}.rec`);
-    if (!r.ok) return `${option.value}: the host answers ${r.status}`;
-    const answer = await post('v1/recording', await r.arrayBuffer());
-    if (answer.error) return answer.error.message;
-    shown = option.value;
-  }
-  const steps = moment ? [{do: 'pause'}, {do: 'seek', value: `${1000 * moment}/${address.get('record')}`}] : [{do: 'seek', value: '0'}, {do: 'play'}];
-  for (const step of steps) {
-    const answer = await post('v1/act', step);
-    if (answer.error) return answer.error.message;
-  }
-  return '';
+/** open shows what the address says, in a worker that reads it too; transport.js has begun the first one. It returns what went wrong. */
+async function open() {
+  const mine = ++run;
+  clearTimeout(timer);
+  timer = 0;
+  pace = {};
+  living = !!address.get('living');
+  if (mine > 1) use(new Worker(`worker.js${location.hash}`));
+  // A page that has stopped at a violation goes on.
+  if (!$('violation').hidden && !$('go-on').parentElement.hidden) $('go-on').click();
+  sessionStorage.removeItem('seen');
+  $('recording').value = living ? '' : address.get('recording') || $('recording').options[0].value; // of a cluster none, so that each can be chosen
+  text($('recording-about'), $('recording').selectedOptions[0]?.dataset.about || '');
+  text($('living-says'), living ? 'loading and starting; the recording has ended' : offer);
+  hide($('living-pace'), true);
+  const {error} = await actions.rights();
+  if (mine !== run) return 'Another one was started.';
+  if (!living) return error?.message;
+  if (error) return fail(error);
+  text($('living-start'), 'Start another one');
+  hide($('living-pace'), false);
+  timer = setInterval(look, 500);
+  return look();
 }
 
-/** open is load, one at a time; what was chosen meanwhile is shown after it. It returns what went wrong. */
-function open() {
-  again = true;
-  return opening ||= (async () => {
-    let error = '';
-    while (again) {
-      again = false;
-      text($('recording-says'), error = await load().catch(e => `The recording cannot be loaded: ${e.message}`));
-    }
-    opening = null;
-    return error;
-  })();
-}
-
-/** choose plays a recording from its beginning, '' the first, in place of a cluster too. It returns what went wrong. */
-export function choose(recording) {
-  if (living.leave()) shown = '';
-  address.set({recording, at: '', record: ''});
+/** turn shows something else. It returns what went wrong. */
+function turn(to) {
+  address.set({recording: '', at: '', record: '', living: '', ...to});
   return open();
 }
 
-$('recording').addEventListener('change', () => choose($('recording').value));
-living.otherwise(() => choose(''));
-addEventListener('hashchange', () => { if (address.get('recording') && !living.running) open(); });
+/** begin starts a cluster of a start, see testbed/playground/start.go. It returns what went wrong. */
+export const begin = start => turn({living: start || '1'});
 
-/** The address follows the position, not more often than browsers permit. */
+/** choose plays a recording from its beginning, '' the first. It returns what went wrong. */
+export const choose = recording => turn({recording});
+
+/** fail makes recordings the source again, and says why. */
+function fail(error) {
+  const why = `No cluster runs here: ${error.message} The recordings are there.`;
+  choose('');
+  text($('living-says'), why);
+  return why;
+}
+
+/** guardless reports whether the cluster had a guard taken out. */
+export const guardless = () => !!pace.start?.includes('*without*');
+
+function show(answer) {
+  if (!living) return;
+  if (answer.error) return fail(answer.error);
+  if (answer.start !== pace.start) address.set({living: answer.start});
+  pace = answer;
+  text($('living-at'), `${(pace.atMs / 1000).toFixed(pace.paused ? 6 : 1)} s`);
+  text($('living-pause'), pace.paused ? 'Continue' : 'Pause');
+  set($('living-pause'), 'data-paused', pace.paused && !pace.step);
+  $('living-speed').value = String(pace.speed);
+  text($('living-reached'), pace.reached || '');
+  text($('living-says'), `${pace.step === 'moment' ? 'playing what the address says' : pace.step ? `on the way to the next ${pace.step}` : `${pace.heapMiB} MiB of memory`}${guardless() ? '; a guard is taken out' : ''}`);
+}
+
+const look = async () => show(await get('v1/pace'));
+
+/** move changes how time moves. */
+export const move = async change => show(await post('v1/pace', change));
+
+$('recording').addEventListener('change', () => choose($('recording').value));
+$('living-start').addEventListener('click', () => begin($('living-seed').value));
+$('living-pause').addEventListener('click', () => move({paused: !pace.paused}));
+$('living-speed').addEventListener('change', () => move({speed: Number($('living-speed').value)}));
+for (const b of document.querySelectorAll('[data-living-step]')) b.addEventListener('click', () => move({step: b.dataset.livingStep}));
+$('living-share').addEventListener('click', async () => {
+  await look();
+  await navigator.clipboard.writeText(location.href).catch(() => {}); // the address bar has it too
+});
+addEventListener('hashchange', () => { if (address.get('recording') || address.get('living')) open(); });
+/** A page that is not seen rests. */
+document.addEventListener('visibilitychange', () => {
+  if (!living || document.hidden === hidden || document.hidden && pace.paused) return;
+  hidden = document.hidden;
+  move({paused: hidden});
+});
+
+/** The address follows the position in a recording, not more often than browsers permit. */
 parts.push({show(s, changed) {
-  if (opening || living.running || !shown || !s.playback || !changed.has('playback')) return;
-  position = {at: String(Number((s.playback.atMs / 1000).toFixed(9))), record: String(s.playback.record)};
-  timer ||= setTimeout(() => { timer = 0; if (!opening && !living.running) address.set({recording: shown, ...position}); }, 500);
+  const recording = $('recording').value;
+  if (living || s.title !== `recording of ${recording}` || !s.playback || !changed.has('playback')) return;
+  position = {recording, at: String(Number((s.playback.atMs / 1000).toFixed(9))), record: String(s.playback.record)};
+  timer ||= setTimeout(() => { timer = 0; address.set(position); }, 500);
 }});
 
-if (!living.running) open();
+fetch('living.wasm.br', {method: 'HEAD'}).then(r => {
+  const bytes = Number(r.headers.get('Content-Length'));
+  if (bytes) text($('living-start'), `Start a cluster in this page (loads ${(bytes / 1e6).toFixed(1)} MB)`);
+});
+open();

@@ -1,9 +1,8 @@
 // The guided tour: each step says what to look at, does it, and says what was seen.
 import {$, hide, make, set, text} from './dom.js';
 import * as address from './address.js';
-import * as living from './living.js';
 import {parts} from './main.js';
-import {choose} from './playground.js';
+import * as source from './playground.js';
 import {post} from './transport.js';
 
 /** late is a cluster in which a leader's write is late and asks nobody, see testbed/playground/world.go. */
@@ -54,20 +53,18 @@ function go(n) {
 
 /** label shows the way that is at hand, and offers the other. */
 function label() {
-  const {recording} = steps[at - 1], offer = living.running ? '' : ' in a living cluster';
+  const {recording} = steps[at - 1], offer = source.living ? '' : ' in a living cluster';
   text($('tour-do'), pages[at - 1].dataset.do + offer);
   set($('tour-play'), 'class', offer ? 'go' : null);
   set($('tour-do'), 'class', offer && recording ? null : 'go');
   text($('tour-says'), offer && `${recording ? 'A recording shows it.' : 'There is no recording of this.'} A living cluster can run in this page, to try it: some 9 MB are loaded for it, once.`);
 }
 
-/** visit goes to a step and keeps it in the address, so that it is there again after a reload. */
-const visit = n => { address.set({tour: n ? String(n) : ''}); go(n); };
-
-/** turnTo is visit for a reader who has asked for it: the step's heading has the focus, and a screen reader begins there. */
-function turnTo(n) {
-  visit(n);
-  pages[n - 1]?.querySelector('h3').focus();
+/** visit goes to a step and keeps it in the address, so that it is there again after a reload. If a reader has asked for it, its heading has the focus, and a screen reader begins there. */
+function visit(n, asked = true) {
+  address.set({tour: n ? String(n) : ''});
+  go(n);
+  if (asked) pages[n - 1]?.querySelector('h3').focus();
 }
 
 /** show takes the reader to what happens, or back, where the window has no room for both. */
@@ -90,7 +87,7 @@ async function step(f) {
 }
 
 async function play({recording, seen, stops}, until) {
-  const error = await choose(recording);
+  const error = await source.choose(recording);
   if (error) return error;
   const at = s => s.title === `recording of ${recording}` && s.playback ? s.playback.atMs / 1000 : NaN;
   await until(s => at(s) < 2 && !s.playback.paused);
@@ -104,10 +101,10 @@ async function play({recording, seen, stops}, until) {
 
 /** act does a step to the living cluster, after what was broken before is healed. */
 async function act({act, then, start}, until) {
-  const fresh = start || !living.running || living.guardless() || state.broken, error = fresh && await living.begin(start || $('living-seed').value);
+  const fresh = start || !source.living || source.guardless() || state.broken, error = fresh && await source.begin(start || $('living-seed').value);
   if (error) return error;
   if (start) return await until(s => s.broken);
-  await living.move(fast ? {paused: false, speed: 1} : {paused: false});
+  await source.move(fast ? {paused: false, speed: 1} : {paused: false});
   fast = false;
   await until(s => s.mode === 'live' && s.leader && s.load);
   const whole = s => s.load.missing === 0 && s.nodes[s.leader] && Object.values(s.nodes).every(n => n.state === 'ready');
@@ -119,7 +116,7 @@ async function act({act, then, start}, until) {
   }
   text($('tour-says'), 'Watch; it is over when the cluster is at rest again.');
   const request = act(state), term = state.term, before = Object.keys(state.outcomes), storm = request.do === 'storm';
-  if (storm) { fast = true; await living.move({speed: 0}); }
+  if (storm) { fast = true; await source.move({speed: 0}); }
   let answer = await post('v1/act', request);
   if (then && !answer.error) {
     await until(s => s.term > term && s.leader !== request.node);
@@ -129,15 +126,15 @@ async function act({act, then, start}, until) {
   const ended = (s, o) => !before.includes(o) && s.outcomes[o].what.startsWith(then || request.do) && !['doing', 'watching'].includes(s.outcomes[o].state);
   if (storm) await until(s => s.play?.name === `storm-${request.value}` && ['starting', 'playing'].includes(s.play.state));
   await until(s => s.broken || (storm ? !['starting', 'playing'].includes(s.play.state) : Object.keys(s.outcomes).some(o => ended(s, o))));
-  if (storm) await living.move({speed: 1});
+  if (storm) await source.move({speed: 1});
 }
 
 for (const p of pages) p.querySelector('h3').tabIndex = -1;
 $('tour-at').append(...steps.map((_, i) => make('a', {href: `#tour=${i + 1}`, 'aria-label': `step ${i + 1}`}, String(i + 1))));
-$('tour-at').addEventListener('click', e => { if (e.target.href) { e.preventDefault(); turnTo(Number(e.target.textContent)); } });
-$('tour-toggle').addEventListener('click', () => turnTo(at ? 0 : 1));
-$('tour-back').addEventListener('click', () => turnTo(at - 1));
-$('tour-next').addEventListener('click', () => turnTo(at + 1));
+$('tour-at').addEventListener('click', e => { if (e.target.href) { e.preventDefault(); visit(Number(e.target.textContent)); } });
+$('tour-toggle').addEventListener('click', () => visit(at ? 0 : 1));
+$('tour-back').addEventListener('click', () => visit(at - 1));
+$('tour-next').addEventListener('click', () => visit(at + 1));
 $('tour-play').addEventListener('click', () => step(play));
 $('tour-do').addEventListener('click', () => step(act));
 const linked = () => { const n = Number(address.get('tour')); return steps[n - 1] ? n : 0; };
@@ -146,4 +143,4 @@ const restart = () => { if (at) go(at); };
 $('recording').addEventListener('change', restart);
 $('living-start').addEventListener('click', restart);
 addEventListener('hashchange', () => { if (linked() !== at) go(linked()); });
-if (location.hash.length > 1) go(linked()); else visit(1);
+if (location.hash.length > 1) go(linked()); else visit(1, false);

@@ -4,8 +4,10 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 
+	"conclave/testbed/console"
 	"conclave/testbed/console/journal"
 	"conclave/testbed/console/recorded"
 	"conclave/testbed/playground/glue"
@@ -15,17 +17,19 @@ func main() {
 	if glue.Unpack() {
 		return
 	}
-	ctx := context.Background()
-	var s *glue.Server
-	s = glue.NewServer(map[string]glue.Handler{
-		"POST v1/recording": func(_ context.Context, body []byte) (any, error) {
-			r, err := journal.Open(bytes.NewReader(body))
-			if err != nil {
-				return nil, err
-			}
-			s.Show(ctx, recorded.New(r))
-			return map[string]bool{"ok": true}, nil
-		},
-	})
-	s.Serve(ctx, glue.Messages())
+	r, err := journal.Open(bytes.NewReader(glue.Bytes("recording")))
+	if err != nil {
+		glue.Fail(err)
+		return
+	}
+	ctx, p, moment := context.Background(), recorded.New(r), glue.Text("moment")
+	err = p.Act(ctx, console.Request{Do: "seek", Value: cmp.Or(moment, "0")})
+	if err == nil && moment == "" {
+		err = p.Act(ctx, console.Request{Do: "play"})
+	}
+	if err != nil {
+		glue.Fail(err)
+		return
+	}
+	glue.Serve(ctx, p, nil, glue.Messages())
 }
