@@ -44,11 +44,20 @@ type registrants struct {
 }
 
 const (
-	leastTTL     = time.Second
-	storedWait   = 3 * time.Second // how long an answer waits for data
-	registerWait = 5 * time.Second // how long a new registration waits for room
-	ownerBytes   = 1 << 10         // memory of a registrant beside its registration, about
+	leastTTL   = time.Second
+	answerWait = 3 * time.Second // how long an answer waits for room and for data; see answerBy
+	ownerBytes = 1 << 10         // memory of a registrant beside its registration, about
 )
+
+// answerBy returns when a request is answered, whatever it has waited for: before its client
+// is to renew a lease of this time to live (0: there is none to renew).
+func answerBy(ttl time.Duration) time.Time {
+	wait := answerWait
+	if ttl > 0 {
+		wait = min(wait, ttl/renewals)
+	}
+	return time.Now().Add(wait)
+}
 
 // mostVersion is the highest version that a client may begin with: in microseconds a time
 // in the next century. It leaves as many above it, to go on. No clock is compared, since
@@ -91,7 +100,7 @@ func heldAt(x registrant, version int64, why string) error {
 // put registers values, or renews what is registered: a version that is held already,
 // with the same values, is that registration. With version 0 it chooses one above all
 // that this session and data have, if the values are not held already. It returns once
-// data has it, or after storedWait.
+// data has it, or when answerBy says.
 func (g *registrants) put(ctx context.Context, x registrant, version int64, values []string, ttl time.Duration) (registered, error) {
 	return g.send(ctx, x, ttl, &wirev1.Publisher{Version: version, Values: values})
 }
@@ -135,7 +144,7 @@ func (g *registrants) renew(ctx context.Context, x registrant, version int64) (o
 		return out, err
 	}
 	g.wakeWriters()
-	return g.awaitStored(ctx, x, out)
+	return g.awaitStored(ctx, x, out, answerBy(out.ttl))
 }
 
 // prolong renews the lease of a version that is held here, but not beyond until, for a
@@ -170,8 +179,9 @@ func (g *registrants) send(ctx context.Context, x registrant, ttl time.Duration,
 	if err := g.check(x, p); err != nil {
 		return out, err
 	}
+	by := answerBy(ttl)
 	if _, later := g.room.split([]*wirev1.Publisher{p}); len(later) > 0 {
-		limited, cancel := context.WithTimeout(ctx, registerWait)
+		limited, cancel := context.WithDeadline(ctx, by)
 		err := g.room.wait(limited)
 		cancel()
 		if err != nil {
@@ -190,7 +200,7 @@ func (g *registrants) send(ctx context.Context, x registrant, ttl time.Duration,
 		}
 		g.wakeWriters()
 		out.version = p.Version
-		if out, err = g.awaitStored(ctx, x, out); !chosen {
+		if out, err = g.awaitStored(ctx, x, out, by); !chosen {
 			return out, err
 		}
 		if _, hides := errors.AsType[held](err); !hides {
@@ -284,10 +294,10 @@ func (g *registrants) take(ctx context.Context, r *registry.Registry, x registra
 	return conn.linger, nil
 }
 
-// awaitStored waits until data has a version of a registration, for storedWait, but not
-// until the lease is to be renewed. It returns an error if another version hides it.
-func (g *registrants) awaitStored(ctx context.Context, x registrant, out registered) (registered, error) {
-	limit := time.NewTimer(min(storedWait, out.ttl/renewals))
+// awaitStored waits until data has a version of a registration, or until a time. It
+// returns an error if another version hides it.
+func (g *registrants) awaitStored(ctx context.Context, x registrant, out registered, by time.Time) (registered, error) {
+	limit := time.NewTimer(time.Until(by))
 	defer limit.Stop()
 	for {
 		var answered <-chan struct{}

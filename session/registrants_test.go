@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -356,6 +357,36 @@ func TestServices_StoredMeansDataHasIt(t *testing.T) {
 		c.eventually("data has it", func() bool {
 			return web.do(http.MethodPost, "session-1", registrationPath("svc", "web-2")+fmt.Sprintf("/renew?version=%d", a.version()), "").doc["stored"] == true
 		})
+	})
+}
+
+// A client with a short time to live is answered before it has to renew, whatever the
+// answer waits for: data, or room beside what other clients have sent.
+func TestServices_AnswersBeforeTheLeaseIsToBeRenewed(t *testing.T) {
+	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
+		web := c.web()
+		c.net.Pause("data-1")
+		put := func(id string, ttl int) (status int, took time.Duration) {
+			start := time.Now()
+			a := web.do(http.MethodPut, "session-1", registrationPath("svc", id), fmt.Sprintf(`{"values":["a"],"ttlMs":%d}`, ttl))
+			return a.status, time.Since(start)
+		}
+		for _, ttl := range []int{1500, 10_000} {
+			status, took := put(fmt.Sprint(ttl), ttl)
+			assert.Equal(t, http.StatusAccepted, status)
+			assert.InDelta(t, min(ttl/3, 3000), took.Milliseconds(), 50)
+		}
+		value := strings.Repeat("x", conclave.MaxValue)
+		for i := range 5 {
+			c.publish(c.client(fmt.Sprint("large-", i), "session-1"), "large", slices.Repeat([]string{value}, 30)...)
+		}
+		time.Sleep(time.Second)
+		for _, ttl := range []int{1501, 9999} {
+			status, took := put(fmt.Sprint(ttl), ttl)
+			assert.Equal(t, http.StatusServiceUnavailable, status, "there is no room for a new one")
+			assert.InDelta(t, min(ttl/3, 3000), took.Milliseconds(), 50)
+		}
+		c.net.Resume("data-1")
 	})
 }
 
