@@ -16,6 +16,7 @@ import (
 	"conclave"
 	"conclave/session/registry"
 	"conclave/wire"
+	"conclave/wire/serve"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -67,14 +68,14 @@ const mostVersion = conclave.MaxVersion / 2
 // registrant names one registration: the identity of the token to whom it belongs, and
 // an id under which its client keeps it.
 type registrant struct {
-	identity, id  string
-	data          conclave.DataInfoID
-	address, host string // from which the request comes
+	serve.Caller // of the request
+	id           string
+	data         conclave.DataInfoID
 }
 
 // registrationID returns the id of the registration, the same at every session.
 func (x registrant) registrationID() string {
-	digest := sha256.Sum256([]byte(strings.Join([]string{x.identity, x.data.String(), x.id}, "\x00")))
+	digest := sha256.Sum256([]byte(strings.Join([]string{x.Identity, x.data.String(), x.id}, "\x00")))
 	return reserved + hex.EncodeToString(digest[:16])
 }
 
@@ -273,9 +274,7 @@ func (g *registrants) take(ctx context.Context, r *registry.Registry, x registra
 	conn := g.clients.renewLease(owner, ttl, now)
 	known := conn != nil
 	if !known {
-		conn = &connection{leased: true, linger: cmp.Or(ttl, registry.FreshFor(g.config.SessionGrace)), since: g.config.Now(), Owner: &registry.Owner{
-			Client: x.identity + "@" + x.host, Name: cut(x.id, maxNameBytes), Identity: x.identity, Address: x.address, Host: x.host, Takes: ownerBytes,
-		}}
+		conn = &connection{leased: true, linger: cmp.Or(ttl, registry.FreshFor(g.config.SessionGrace)), since: g.config.Now(), Owner: ownerOf(x.Caller, x.id)}
 		conn.Renew(now, conn.linger)
 	}
 	stored, err := r.Put(conn.Owner, p, now)

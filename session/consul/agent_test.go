@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	_ "conclave/internal/bubble"
+	"conclave/wire/admit"
 	"conclave/wire/serve"
 )
 
@@ -26,28 +27,24 @@ type slowCluster struct {
 	others  []string // that others have registered
 }
 
-func (c *slowCluster) Register(_ context.Context, _ Caller, _, _, value string, _ time.Duration) (int64, error) {
+func (c *slowCluster) Register(_ context.Context, _ serve.Caller, _, _, value string, _ time.Duration) (int64, error) {
 	c.version++
 	c.value = value
 	return c.version, nil
 }
 
-func (c *slowCluster) Deregister(context.Context, Caller, string, string) error {
+func (c *slowCluster) Deregister(context.Context, serve.Caller, string, string) error {
 	c.value = ""
 	time.Sleep(time.Second)
 	return nil
 }
 
-func (c *slowCluster) Next(ctx context.Context, _ Caller, _ string, have List) (List, error) {
-	if have.Version > 0 {
-		<-ctx.Done()
-		return have, ctx.Err()
-	}
+func (c *slowCluster) Next(context.Context, serve.Caller, string, List, time.Duration) (List, error) {
 	return List{Version: 1, Values: c.others}, nil
 }
 
 func newServer(cluster Cluster) *Server {
-	return New(Config{Cluster: cluster, Lease: 10 * time.Second, RenewEvery: 3 * time.Second, ReadWait: 5 * time.Second, Now: time.Now, Answering: func(answer func(http.ResponseWriter, *http.Request) error) http.Handler {
+	return New(Config{Cluster: cluster, Lease: 10 * time.Second, RenewEvery: 3 * time.Second, ReadWait: 5 * time.Second, Now: time.Now, Sending: func(http.ResponseWriter, *http.Request, int) (*admit.Turn, error) { return nil, nil }, Answering: func(answer func(http.ResponseWriter, *http.Request) error) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if err := answer(w, r); err != nil {
 				serve.WriteError(w, err)
@@ -155,17 +152,17 @@ func TestAgents_UpdateLooksAtNoOthers(t *testing.T) {
 // publishers they have, and a list that changes all the time costs no other one its place.
 func TestLists_RememberedBytesAreCounted(t *testing.T) {
 	l := New(Config{}).lists
-	l.remember("first", List{Version: 1})
+	l.remember("first", List{Version: 1}, false)
 	large := List{Values: []string{strings.Repeat("x", 1<<20)}}
 	for i := range 100 {
 		large.Version = int64(i + 1)
-		l.remember("large", large)
+		l.remember("large", large, false)
 	}
 	_, known := l.recall("first")
 	assert.True(t, known)
 	publishers := make([]uint32, 1000)
 	for i := range 40_000 {
-		l.remember(fmt.Sprintf("%0200d", i), List{Version: 1, Publishers: publishers})
+		l.remember(fmt.Sprintf("%0200d", i), List{Version: 1, Publishers: publishers}, false)
 		require.LessOrEqual(t, len(l.known)*(200+4*len(publishers)), knownMost)
 	}
 }
