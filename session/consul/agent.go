@@ -192,11 +192,14 @@ func (a *agents) register(r *http.Request, c serve.Caller, _ query) (any, uint64
 	return nil, 0, a.Cluster.Deregister(r.Context(), c, old, e.registrationID())
 }
 
-// put registers the service of an entry, or renews it, and keeps the entry.
+// put registers the service of an entry, or renews it, and keeps the entry, also if the
+// session has taken it and its client did not wait for the answer: otherwise the version
+// whose lease is prolonged would be another one than the session has.
 func (a *agents) put(ctx context.Context, c serve.Caller, e *entry) (err error) {
 	value := e.Value()
 	e.caller, e.bytes = c, 1024+2*len(value)
-	if e.version, err = a.Cluster.Register(ctx, c, e.Service, e.registrationID(), value, min(e.ttl, a.Lease)); err != nil {
+	e.version, err = a.Cluster.Register(ctx, c, e.Service, e.registrationID(), value, min(e.ttl, a.Lease))
+	if err != nil && (e.version == 0 || ctx.Err() == nil) {
 		return err
 	}
 	e.until = time.Now().Add(e.ttl)
@@ -206,7 +209,7 @@ func (a *agents) put(ctx context.Context, c serve.Caller, e *entry) (err error) 
 		a.of[c.Client()] = map[string]*entry{}
 	}
 	a.of[c.Client()][e.ID] = e
-	return nil
+	return err
 }
 
 // registrationID is unique among all that the identity registers under the service.

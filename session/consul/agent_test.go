@@ -25,12 +25,16 @@ type slowCluster struct {
 	version int64
 	value   string   // "": withdrawn
 	others  []string // that others have registered
+	away    bool     // the data nodes are: a registration waits for them
 }
 
-func (c *slowCluster) Register(_ context.Context, _ serve.Caller, _, _, value string, _ time.Duration) (int64, error) {
+func (c *slowCluster) Register(ctx context.Context, _ serve.Caller, _, _, value string, _ time.Duration) (int64, error) {
 	c.version++
 	c.value = value
-	return c.version, nil
+	if c.away {
+		<-ctx.Done()
+	}
+	return c.version, ctx.Err()
 }
 
 func (c *slowCluster) Deregister(context.Context, serve.Caller, string, string) error {
@@ -87,6 +91,29 @@ func TestAgents_ActsOnOneServiceFollowOneAnother(t *testing.T) {
 		assert.Equal(t, http.StatusNotFound, put("/v1/agent/check/warn/service:web", ""))
 		assert.Equal(t, http.StatusOK, <-ended)
 		assert.Empty(t, cluster.value)
+	})
+}
+
+// The lease of a service with a long time to live is prolonged also if its last update was
+// not answered, because its client did not wait for the data nodes.
+func TestAgents_UnansweredUpdateIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := &slowCluster{}
+		s := newServer(cluster)
+		put := putting(t, s)
+		require.Equal(t, http.StatusOK, put("10.0.0.1:1", registerPath, `{"Name": "web", "Port": 80, "Check": {"TTL": "1m"}}`))
+		cluster.away = true
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		router := mux.NewRouter()
+		s.Add(router)
+		r := httptest.NewRequestWithContext(ctx, http.MethodPut, "/v1/agent/check/pass/service:web", nil)
+		r.RemoteAddr = "10.0.0.1:1"
+		router.ServeHTTP(httptest.NewRecorder(), r)
+		due := s.agents.due(time.Now())
+		require.Len(t, due, 1)
+		assert.Equal(t, cluster.version, due[0].version)
+		assert.Equal(t, passing, due[0].Status)
 	})
 }
 

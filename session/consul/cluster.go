@@ -15,7 +15,8 @@ import (
 // group.
 type Cluster interface {
 	// Register registers a value of a service, changes it, or renews the same one, for ttl,
-	// which is at most Config.Lease. The version rises with each change.
+	// which is at most Config.Lease. The version rises with each change; it is not 0 if the
+	// session has the value, also if ctx has ended before the data nodes have it.
 	Register(ctx context.Context, c serve.Caller, service, id, value string, ttl time.Duration) (version int64, err error)
 	// Prolong renews a registration whose client has sent nothing, but not beyond until,
 	// unless this session may be the one that receives nothing.
