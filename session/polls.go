@@ -34,8 +34,11 @@ type polls struct {
 	opened      atomic.Int64
 }
 
-// readHold is for how long a request waits for values that may be missing.
-const readHold = time.Second
+// Limits of requests that wait.
+const (
+	readWait = 5 * time.Second // for a data node
+	readHold = time.Second     // for values that may be missing
+)
 
 // seen is the list that the client of a poll has, in the form in which a subscription
 // brings it from another session. Its text is the cursor of the version.
@@ -173,11 +176,6 @@ func (s *polls) await(ctx context.Context, host string) error {
 		s.pace.giveBack(host, 1)
 	}
 	return err
-}
-
-// ownerOf returns an owner for a caller, with a name of what it asks for.
-func ownerOf(c serve.Caller, name string) *registry.Owner {
-	return &registry.Owner{Client: c.Client(), Name: cut(name, maxNameBytes), Identity: c.Identity, Address: c.Address, Host: c.Host(), Takes: ownerBytes}
 }
 
 // restarts reports whether an error is that of a cursor that this cluster cannot have

@@ -73,6 +73,11 @@ type registrant struct {
 	data         conclave.DataInfoID
 }
 
+// ownerOf returns an owner for a caller, with a name of what it asks for.
+func ownerOf(c serve.Caller, name string) *registry.Owner {
+	return &registry.Owner{Client: c.Client(), Name: cut(name, maxNameBytes), Identity: c.Identity, Address: c.Address, Host: c.Host(), Takes: ownerBytes}
+}
+
 // registrationID returns the id of the registration, the same at every session.
 func (x registrant) registrationID() string {
 	digest := sha256.Sum256([]byte(strings.Join([]string{x.Identity, x.data.String(), x.id}, "\x00")))

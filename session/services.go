@@ -272,7 +272,6 @@ type serviceOut struct {
 
 // Limits of reads.
 const (
-	readWait   = 5 * time.Second  // for which a read waits for a data node
 	pollWait   = 30 * time.Second // for which a request waits for the next version, unless it names another time
 	pollMost   = 5 * time.Minute
 	stillThere = 15 * time.Second // between two lines in a stream without events

@@ -20,8 +20,8 @@
 // # What it costs
 //
 // Start and the cleanup take 85 ms of processor time, a third of it for the SQL of the first
-// term. On two processors at a load of 11, which others made, Start took 66 to 230 ms, half
-// of them at most 149 ms; two at once took twice as long.
+// term. On two processors at a load of 11, which others made, Start took 66 to 609 ms, with
+// medians of 91 to 160 ms; two at once took twice as long.
 //
 // The database is an embedded MySQL server, go-mysql-server. A module whose tests import
 // this package gets 43 indirect requirements in its go.mod; its programs link none of the
