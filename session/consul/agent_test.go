@@ -43,6 +43,13 @@ func (c *slowCluster) Deregister(context.Context, serve.Caller, string, string) 
 	return nil
 }
 
+// Services has the instance of one service, and takes a second to return it.
+func (c *slowCluster) Services(_ context.Context, take func(string, []string) error) error {
+	value := c.value
+	time.Sleep(time.Second)
+	return take("web", []string{value})
+}
+
 func (c *slowCluster) Next(context.Context, serve.Caller, string, List, time.Duration) (List, error) {
 	return List{Version: 1, Values: c.others}, nil
 }
@@ -114,6 +121,27 @@ func TestAgents_UnansweredUpdateIsKept(t *testing.T) {
 		require.Len(t, due, 1)
 		assert.Equal(t, cluster.version, due[0].version)
 		assert.Equal(t, passing, due[0].Status)
+	})
+}
+
+// A reading of all services that has begun before a request is not its answer: its client
+// may have registered since.
+func TestCatalog_HasWhatWasRegisteredBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := &slowCluster{value: "10.0.0.1:80"}
+		all := newServer(cluster).catalog
+		early := make(chan *snapshot, 1)
+		go func() {
+			now, err := all.read(t.Context(), 0)
+			assert.NoError(t, err)
+			early <- now
+		}()
+		time.Sleep(500 * time.Millisecond)
+		cluster.value = "10.0.0.1:81"
+		late, err := all.read(t.Context(), 0)
+		require.NoError(t, err)
+		assert.Equal(t, 81, late.instances[0].Port)
+		assert.Equal(t, 80, (<-early).instances[0].Port)
 	})
 }
 

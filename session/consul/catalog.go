@@ -55,11 +55,22 @@ func (c *catalog) get(ctx context.Context, q query) (now *snapshot, err error) {
 	return now, ctx.Err()
 }
 
-// read returns the catalog as it is, or was within an age. Requests share a reading.
-func (c *catalog) read(ctx context.Context, age time.Duration) (*snapshot, error) {
-	if last := c.last.Load(); time.Since(last.begun) < age {
-		return last, nil
+// read returns the catalog as it is, or was within an age. Requests share a reading, but
+// none that has begun too early for them: it may not have what their client has just done.
+func (c *catalog) read(ctx context.Context, age time.Duration) (now *snapshot, err error) {
+	asked := time.Now()
+	if now = c.last.Load(); asked.Sub(now.begun) < age {
+		return now, nil
 	}
+	for {
+		if now, err = c.readOnce(ctx); err != nil || !now.begun.Before(asked.Add(-age)) {
+			return now, err
+		}
+	}
+}
+
+// readOnce reads the catalog, or waits for the reading that has begun.
+func (c *catalog) readOnce(ctx context.Context) (*snapshot, error) {
 	out, err, _ := c.reading.Do("", func() (any, error) {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.ReadWait) // it is not of this request alone
 		defer cancel()
