@@ -21,7 +21,7 @@ func (s *Server) openDoors(ctx context.Context) (loops []func(context.Context), 
 	}
 	server := consul.New(consul.Config{
 		Cluster: &consulCluster{s}, Node: c.Node, Address: s.Address, Metas: s.meta.Metas, DataCenter: c.DataCenter, Version: c.Version,
-		Lease: registry.FreshFor(c.SessionGrace), RenewEvery: registry.FreshFor(c.SessionGrace) / renewals, ReadWait: readWait, Now: c.Now, Large: s.services.large, Answering: s.services.answering,
+		Lease: registry.FreshFor(c.SessionGrace), RenewEvery: registry.FreshFor(c.SessionGrace) / renewals, ReadWait: readWait, Now: c.Now, Answering: s.services.answering, Sending: s.services.sending,
 		Leader: func() string {
 			leader, _ := s.meta.Leader()
 			return leader.Address
@@ -73,64 +73,65 @@ const consulRows = 200
 type consulCluster struct{ *Server }
 
 // registrantOf returns the registration of a caller.
-func (consulCluster) registrantOf(c consul.Caller, service, id string) registrant {
+func (consulCluster) registrantOf(c serve.Caller, service, id string) registrant {
 	data, _ := conclave.NewDataInfoID(service, "", "") // a name that package consul has checked
-	return registrant{identity: c.Identity, id: id, data: data, address: c.Address, host: serve.HostOf(c.Address)}
+	return registrant{c, id, data}
 }
 
 // Register implements consul.Cluster.
-func (s *consulCluster) Register(ctx context.Context, c consul.Caller, service, id, value string, ttl time.Duration) (int64, error) {
+func (s *consulCluster) Register(ctx context.Context, c serve.Caller, service, id, value string, ttl time.Duration) (int64, error) {
 	out, err := s.services.registrants.put(ctx, s.registrantOf(c, service, id), 0, []string{value}, ttl)
 	return out.version, err
 }
 
 // Prolong implements consul.Cluster. A session that is cut off from the data nodes is
 // perhaps cut off from its clients, too, which have gone on elsewhere.
-func (s *consulCluster) Prolong(c consul.Caller, service, id string, version int64, until time.Time) {
+func (s *consulCluster) Prolong(c serve.Caller, service, id string, version int64, until time.Time) {
 	if !s.isCutOff() {
 		s.services.registrants.prolong(s.registrantOf(c, service, id), version, until)
 	}
 }
 
 // Deregister implements consul.Cluster.
-func (s *consulCluster) Deregister(ctx context.Context, c consul.Caller, service, id string) error {
+func (s *consulCluster) Deregister(ctx context.Context, c serve.Caller, service, id string) error {
 	_, err := s.services.registrants.withdraw(ctx, s.registrantOf(c, service, id), 0)
 	return err
 }
 
-// Next implements consul.Cluster. The last subscription of a request lasts until the
-// request is answered, for which a stop waits; a question of DNS has none.
-func (s *consulCluster) Next(ctx context.Context, c consul.Caller, service string, have consul.List) (out consul.List, err error) {
-	x := s.registrantOf(c, service, "")
-	p, err := s.services.polls.openAs(ctx, x.identity, x.address, c.Name, x.data, seen{have.Version, have.Hash, uint32(len(have.Values)), have.Publishers})
-	if err != nil {
-		return out, err
-	}
-	if ctx.Value(requestKey{}) == nil {
-		defer s.services.polls.end(p)
-	}
-	push, err := p.next(ctx)
-	if err != nil {
-		return out, err
+// Next implements consul.Cluster. The subscription of a request lasts until the request is
+// answered, for which a stop waits.
+func (s *consulCluster) Next(ctx context.Context, c serve.Caller, service string, have consul.List, within time.Duration) (consul.List, error) {
+	data := s.registrantOf(c, service, "").data
+	push, ok, err := s.services.polls.first(ctx, c, data, seen{have.Version, have.Hash, uint32(len(have.Values)), have.Publishers}, within)
+	if err != nil || !ok {
+		return have, err
 	}
 	_, version, list, _ := push.List()
 	return consul.List{Version: version, Hash: list.Hash(), Values: list.Values, Publishers: list.Publishers}, nil
 }
 
 // Services implements consul.Cluster. Its callers share a list, and its place.
-func (s *consulCluster) Services(ctx context.Context, after string) (page []consul.Row, next string, err error) {
-	rows, more, err := s.services.catalog.page(ctx, "", "", after, consulRows, true)
-	for _, row := range rows {
-		if row.Instance != conclave.DefaultInstance || row.Group != conclave.DefaultGroup {
-			continue
+func (s *consulCluster) Services(ctx context.Context, take func(service string, values []string) error) error {
+	for after, more := "", true; more; {
+		var rows []serviceRow
+		var err error
+		if rows, more, err = s.services.catalog.page(ctx, "", "", after, consulRows, true); err != nil {
+			return err
 		}
-		if row.MoreValues > 0 {
-			return nil, "", wire.Errorf(wire.CodeTooLarge, "the list of %s is too large for one of all services: ask for a service", row.DataID)
+		for _, row := range rows {
+			after = row.key()
+			switch {
+			case row.Instance != conclave.DefaultInstance || row.Group != conclave.DefaultGroup:
+				continue
+			case row.MoreValues > 0:
+				err = wire.Errorf(wire.CodeTooLarge, "the list of %s is too large for one of all services: ask for a service", row.DataID)
+			default:
+				err = take(row.DataID, row.Values)
+			}
+			if err != nil {
+				return err
+			}
 		}
-		page = append(page, consul.Row{Service: row.DataID, Values: row.Values})
 	}
-	if more {
-		next = rows[len(rows)-1].key()
-	}
-	return page, next, err
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -17,7 +18,6 @@ import (
 	"conclave/wire"
 	"conclave/wire/admit"
 	"conclave/wire/list"
-	"conclave/wire/rights"
 	"conclave/wire/serve"
 	wirev1 "conclave/wire/v1"
 )
@@ -34,8 +34,11 @@ type polls struct {
 	opened      atomic.Int64
 }
 
-// readHold is for how long a request waits for values that may be missing.
-const readHold = time.Second
+// Limits of requests that wait.
+const (
+	readWait = 5 * time.Second // for a data node
+	readHold = time.Second     // for values that may be missing
+)
 
 // seen is the list that the client of a poll has, in the form in which a subscription
 // brings it from another session. Its text is the cursor of the version.
@@ -96,29 +99,41 @@ func (c seen) String() string {
 	return out + "-" + base64.RawURLEncoding.EncodeToString(named)
 }
 
-// first subscribes for a request, and returns the first list.
-func (s *polls) first(ctx context.Context, r *http.Request, data conclave.DataInfoID, have seen) (push registry.Push, err error) {
-	p, err := s.open(ctx, r, data, have)
-	if err != nil {
-		return push, err
+// first returns a list of a service that is another one than a caller has, once there is
+// one. If there is none within a time, ok is false, which is an error for a caller that has
+// nothing; that of such a caller is readWait.
+func (s *polls) first(ctx context.Context, c serve.Caller, data conclave.DataInfoID, have seen, within time.Duration) (push registry.Push, ok bool, err error) {
+	if have.version == 0 {
+		within = readWait
 	}
-	return p.next(ctx)
+	limited, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	p, err := s.open(limited, c, data, have)
+	if err == nil {
+		if ctx.Value(requestKey{}) == nil {
+			defer s.end(p)
+		}
+		push, err = p.next(limited)
+	}
+	switch {
+	case err == nil:
+		return push, true, nil
+	case restarts(&have, err):
+		return s.first(ctx, c, data, have, within)
+	case ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded):
+		return push, false, err
+	case have.version == 0:
+		return push, false, wire.Errorf(wire.CodeUnavailable, "no data node has answered for this service within %s", within)
+	}
+	return push, false, nil
 }
 
-// open subscribes for a request, until close is called, after its answer.
-func (s *polls) open(ctx context.Context, r *http.Request, data conclave.DataInfoID, have seen) (*poll, error) {
-	identity, _ := rights.Of(r.Context())
-	return s.openAs(ctx, identity.Name, r.RemoteAddr, r.UserAgent(), data, have)
-}
-
-// openAs is open for a client with an identity, an address and a name. Without a request in
-// ctx, call end after it.
-func (s *polls) openAs(ctx context.Context, identity, address, name string, data conclave.DataInfoID, have seen) (*poll, error) {
-	host := serve.HostOf(address)
-	p := &poll{number: s.opened.Add(1), pushes: make(chan registry.Push, 1), end: make(chan struct{}), Owner: &registry.Owner{
-		Client: identity + "@" + host, Name: cut(name, maxNameBytes), Identity: identity, Address: address, Host: host,
-		Parts: true, Takes: ownerBytes,
-	}}
+// open subscribes for a caller: if ctx is that of a request, until its answer was sent or
+// open is called again, and otherwise until end is called.
+func (s *polls) open(ctx context.Context, c serve.Caller, data conclave.DataInfoID, have seen) (*poll, error) {
+	host := c.Host()
+	p := &poll{number: s.opened.Add(1), pushes: make(chan registry.Push, 1), end: make(chan struct{}), Owner: ownerOf(c, c.Name)}
+	p.Parts = true
 	if err := s.await(ctx, host); err != nil {
 		return nil, err
 	}
@@ -163,14 +178,13 @@ func (s *polls) await(ctx context.Context, host string) error {
 	return err
 }
 
-// restarts closes a poll that was refused with this error, and reports true, if the reason
-// is a cursor that this cluster cannot have given, as one of before the cluster was created
-// again. The client is then answered as one that has nothing.
-func (s *polls) restarts(r *http.Request, have *seen, err error) bool {
+// restarts reports whether an error is that of a cursor that this cluster cannot have
+// given, as one of before the cluster was created again. The client is then answered as one
+// that has nothing.
+func restarts(have *seen, err error) bool {
 	if wire.CodeOf(err) != wire.CodeBadRequest || have.version == 0 {
 		return false
 	}
-	s.close(r)
 	*have = seen{}
 	return true
 }
@@ -178,18 +192,14 @@ func (s *polls) restarts(r *http.Request, have *seen, err error) bool {
 // answered ends the subscription of a request that was answered. A stop waits for that: it
 // would break off an answer that is not sent yet. A problem has its length, and needs no more.
 func (s *polls) answered(r *http.Request) {
-	if x, ok := r.Context().Value(requestKey{}).(*request); ok && x.poll != nil && x.poll.ended() {
+	x, ok := r.Context().Value(requestKey{}).(*request)
+	if !ok || x.poll == nil {
+		return
+	}
+	if x.poll.ended() {
 		_ = x.response.Flush() // fails if the client has disconnected
 	}
-	s.close(r)
-}
-
-// close ends the subscription of a request, if it has one.
-func (s *polls) close(r *http.Request) {
-	if x, ok := r.Context().Value(requestKey{}).(*request); ok && x.poll != nil {
-		s.end(x.poll)
-		x.poll = nil
-	}
+	s.end(x.poll)
 }
 
 func (s *polls) end(p *poll) {

@@ -2,10 +2,10 @@ package session_test
 
 import (
 	"bufio"
-	"conclave/wire"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"conclave/wire"
 )
 
 // stream reads server-sent events.
@@ -249,6 +251,50 @@ func TestServices_WaitsEndWhenTheSessionStops(t *testing.T) {
 		assert.False(t, open)
 		s.end()
 		require.NoError(t, <-stopped)
+	})
+}
+
+// A session that stops with the whole cluster asks nobody to move, and yet its streams and
+// answers end as HTTP expects, also those to clients of Consul: none is broken off.
+func TestServices_StopOfClusterCompletesAnswers(t *testing.T) {
+	bubble(t, 1, 0, func(t *testing.T, c *cluster) {
+		c.startSession("session-1", withConsul)
+		s := c.sessions["session-1"]
+		c.settle()
+		c.published(c.client("writer"), "svc", "10.0.0.1:80")
+		web := c.web()
+		cursor := web.do(http.MethodGet, "session-1", "/v1/services/svc", "").doc["cursor"].(string)
+		_, index := web.found("session-1", "/v1/health/service/svc")
+		type end struct {
+			path string
+			text []byte
+			err  error
+		}
+		ends := make(chan end, 3)
+		for session, path := range map[string]string{
+			"session-1":      "/v1/services/svc/events",
+			"session-1:9603": "/v1/services/svc?waitMs=60000&after=" + cursor,
+			"session-1:8500": fmt.Sprint("/v1/health/service/svc?index=", index),
+		} {
+			go func() {
+				res, err := web.request(c.ctx, http.MethodGet, session, path, "")
+				if !assert.NoError(t, err, path) {
+					ends <- end{path: path}
+					return
+				}
+				defer res.Body.Close()
+				text, err := io.ReadAll(res.Body)
+				ends <- end{path, text, err}
+			}()
+		}
+		time.Sleep(time.Second)
+		require.Equal(t, http.StatusOK, c.post(s.server.Address(), "/v1/stopping", fmt.Sprintf(`{"incarnation": %q}`, c.ids[s.server].Incarnation)))
+		require.NoError(t, s.server.Shutdown(c.ctx))
+		for range 3 {
+			e := <-ends
+			assert.NoError(t, e.err, "%s: %s", e.path, e.text)
+			assert.NotEmpty(t, e.text, e.path)
+		}
 	})
 }
 

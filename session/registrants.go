@@ -16,6 +16,7 @@ import (
 	"conclave"
 	"conclave/session/registry"
 	"conclave/wire"
+	"conclave/wire/serve"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -45,12 +46,20 @@ type registrants struct {
 
 const (
 	leastTTL   = time.Second
-	ownerBytes = 1 << 10 // memory of a registrant beside its registration, about
+	answerWait = 1500 * time.Millisecond // how long an answer waits for room and for data; see answerBy
+	ownerBytes = 1 << 10                 // memory of a registrant beside its registration, about
 )
 
-// patience returns how long a request waits, first for room and then for data: half of the
-// time after which its client would renew, and so goes to another session.
-func patience(ttl time.Duration) time.Duration { return ttl / (2 * renewals) }
+// answerBy returns when a request is answered, whatever it has waited for: in half of the
+// time after which its client would renew a lease of this time to live, and go to another
+// session (0: there is none to renew).
+func answerBy(ttl time.Duration) time.Time {
+	wait := answerWait
+	if ttl > 0 {
+		wait = min(wait, ttl/(2*renewals))
+	}
+	return time.Now().Add(wait)
+}
 
 // mostVersion is the highest version that a client may begin with: in microseconds a time
 // in the next century. It leaves as many above it, to go on. No clock is compared, since
@@ -60,14 +69,19 @@ const mostVersion = conclave.MaxVersion / 2
 // registrant names one registration: the identity of the token to whom it belongs, and
 // an id under which its client keeps it.
 type registrant struct {
-	identity, id  string
-	data          conclave.DataInfoID
-	address, host string // from which the request comes
+	serve.Caller // of the request
+	id           string
+	data         conclave.DataInfoID
+}
+
+// ownerOf returns an owner for a caller, with a name of what it asks for.
+func ownerOf(c serve.Caller, name string) *registry.Owner {
+	return &registry.Owner{Client: c.Client(), Name: cut(name, maxNameBytes), Identity: c.Identity, Address: c.Address, Host: c.Host(), Takes: ownerBytes}
 }
 
 // registrationID returns the id of the registration, the same at every session.
 func (x registrant) registrationID() string {
-	digest := sha256.Sum256([]byte(strings.Join([]string{x.identity, x.data.String(), x.id}, "\x00")))
+	digest := sha256.Sum256([]byte(strings.Join([]string{x.Identity, x.data.String(), x.id}, "\x00")))
 	return reserved + hex.EncodeToString(digest[:16])
 }
 
@@ -93,7 +107,7 @@ func heldAt(x registrant, version int64, why string) error {
 // put registers values, or renews what is registered: a version that is held already,
 // with the same values, is that registration. With version 0 it chooses one above all
 // that this session and data have, if the values are not held already. It returns once
-// data has it, or after its patience.
+// data has it, or when answerBy says.
 func (g *registrants) put(ctx context.Context, x registrant, version int64, values []string, ttl time.Duration) (registered, error) {
 	return g.send(ctx, x, ttl, &wirev1.Publisher{Version: version, Values: values})
 }
@@ -137,7 +151,7 @@ func (g *registrants) renew(ctx context.Context, x registrant, version int64) (o
 		return out, err
 	}
 	g.wakeWriters()
-	return g.awaitStored(ctx, x, out)
+	return g.awaitStored(ctx, x, out, answerBy(out.ttl))
 }
 
 // prolong renews the lease of a version that is held here, but not beyond until, for a
@@ -172,8 +186,9 @@ func (g *registrants) send(ctx context.Context, x registrant, ttl time.Duration,
 	if err := g.check(x, p); err != nil {
 		return out, err
 	}
+	by := answerBy(ttl)
 	if _, later := g.room.split([]*wirev1.Publisher{p}); len(later) > 0 {
-		limited, cancel := context.WithTimeout(ctx, patience(cmp.Or(ttl, registry.FreshFor(g.config.SessionGrace))))
+		limited, cancel := context.WithDeadline(ctx, by)
 		err := g.room.wait(limited)
 		cancel()
 		if err != nil {
@@ -192,7 +207,7 @@ func (g *registrants) send(ctx context.Context, x registrant, ttl time.Duration,
 		}
 		g.wakeWriters()
 		out.version = p.Version
-		if out, err = g.awaitStored(ctx, x, out); !chosen {
+		if out, err = g.awaitStored(ctx, x, out, by); !chosen {
 			return out, err
 		}
 		if _, hides := errors.AsType[held](err); !hides {
@@ -265,9 +280,7 @@ func (g *registrants) take(ctx context.Context, r *registry.Registry, x registra
 	conn := g.clients.renewLease(owner, ttl, now)
 	known := conn != nil
 	if !known {
-		conn = &connection{leased: true, linger: cmp.Or(ttl, registry.FreshFor(g.config.SessionGrace)), since: g.config.Now(), Owner: &registry.Owner{
-			Client: x.identity + "@" + x.host, Name: cut(x.id, maxNameBytes), Identity: x.identity, Address: x.address, Host: x.host, Takes: ownerBytes,
-		}}
+		conn = &connection{leased: true, linger: cmp.Or(ttl, registry.FreshFor(g.config.SessionGrace)), since: g.config.Now(), Owner: ownerOf(x.Caller, x.id)}
 		conn.Renew(now, conn.linger)
 	}
 	stored, err := r.Put(conn.Owner, p, now)
@@ -286,10 +299,10 @@ func (g *registrants) take(ctx context.Context, r *registry.Registry, x registra
 	return conn.linger, nil
 }
 
-// awaitStored waits until data has a version of a registration, but not beyond its
-// patience. It returns an error if another version hides it.
-func (g *registrants) awaitStored(ctx context.Context, x registrant, out registered) (registered, error) {
-	limit := time.NewTimer(patience(out.ttl))
+// awaitStored waits until data has a version of a registration, or until a time. It
+// returns an error if another version hides it.
+func (g *registrants) awaitStored(ctx context.Context, x registrant, out registered, by time.Time) (registered, error) {
+	limit := time.NewTimer(time.Until(by))
 	defer limit.Stop()
 	for {
 		var answered <-chan struct{}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -339,17 +340,12 @@ func TestServices_RegistrationBelongsToItsToken(t *testing.T) {
 	})
 }
 
-// While data is away, the answer reports that it does not have the registration, and comes
-// before the client gives the session up to renew elsewhere (storm 903).
+// While data is away, the answer reports that it does not have the registration.
 func TestServices_StoredMeansDataHasIt(t *testing.T) {
 	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
 		web := c.web()
 		web.put("session-1", "svc", "web-1", "a")
 		c.net.Pause("data-1")
-		asked := time.Now()
-		short := web.do(http.MethodPut, "session-1", registrationPath("svc", "web-3"), `{"values":["c"],"ttlMs":5000}`)
-		assert.Equal(t, http.StatusAccepted, short.status)
-		assert.Less(t, float64(2*time.Since(asked).Milliseconds()), short.doc["renewAfterMs"])
 		a := web.do(http.MethodPut, "session-1", registrationPath("svc", "web-2"), `{"values":["b"]}`)
 		assert.Equal(t, http.StatusAccepted, a.status)
 		assert.Equal(t, false, a.doc["stored"])
@@ -361,6 +357,36 @@ func TestServices_StoredMeansDataHasIt(t *testing.T) {
 		c.eventually("data has it", func() bool {
 			return web.do(http.MethodPost, "session-1", registrationPath("svc", "web-2")+fmt.Sprintf("/renew?version=%d", a.version()), "").doc["stored"] == true
 		})
+	})
+}
+
+// A client with a short time to live is answered before it has to renew, whatever the
+// answer waits for: data, or room beside what other clients have sent.
+func TestServices_AnswersBeforeTheLeaseIsToBeRenewed(t *testing.T) {
+	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
+		web := c.web()
+		c.net.Pause("data-1")
+		put := func(id string, ttl int) (status int, took time.Duration) {
+			start := time.Now()
+			a := web.do(http.MethodPut, "session-1", registrationPath("svc", id), fmt.Sprintf(`{"values":["a"],"ttlMs":%d}`, ttl))
+			return a.status, time.Since(start)
+		}
+		for _, ttl := range []int{1500, 10_000} {
+			status, took := put(fmt.Sprint(ttl), ttl)
+			assert.Equal(t, http.StatusAccepted, status)
+			assert.InDelta(t, min(ttl/6, 1500), took.Milliseconds(), 50)
+		}
+		value := strings.Repeat("x", conclave.MaxValue)
+		for i := range 5 {
+			c.publish(c.client(fmt.Sprint("large-", i), "session-1"), "large", slices.Repeat([]string{value}, 30)...)
+		}
+		time.Sleep(time.Second)
+		for _, ttl := range []int{1501, 9999} {
+			status, took := put(fmt.Sprint(ttl), ttl)
+			assert.Equal(t, http.StatusServiceUnavailable, status, "there is no room for a new one")
+			assert.InDelta(t, min(ttl/6, 1500), took.Milliseconds(), 50)
+		}
+		c.net.Resume("data-1")
 	})
 }
 

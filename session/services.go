@@ -23,7 +23,6 @@ import (
 	"conclave/session/registry"
 	"conclave/wire"
 	"conclave/wire/admit"
-	"conclave/wire/rights"
 	"conclave/wire/serve"
 )
 
@@ -93,6 +92,9 @@ func (s *services) answering(handle func(http.ResponseWriter, *http.Request) err
 		case wire.CodeUnavailable, wire.CodeLimitReached:
 			w.Header().Set("Retry-After", "1")
 			more = map[string]any{"sessions": s.addresses()}
+		}
+		if wire.CodeOf(err) == wire.CodeUnavailable {
+			w.Header().Set("Connection", "close") // another session may be behind the same name
 		}
 		if h, ok := errors.AsType[held](err); ok {
 			more = map[string]any{"version": h.version, "remedy": "Send a version above the one that is named, or none."}
@@ -192,8 +194,7 @@ func registrantOf(r *http.Request) (x registrant, err error) {
 	if len(x.id) > maxNameBytes || !utf8.ValidString(x.id) || strings.ContainsFunc(x.id, unicode.IsControl) {
 		return x, wire.Errorf(wire.CodeBadRequest, "registration id %.20q: want 1 to %d bytes of UTF-8 without control characters", x.id, maxNameBytes)
 	}
-	identity, _ := rights.Of(r.Context())
-	x.identity, x.address, x.host = identity.Name, r.RemoteAddr, serve.HostOf(r.RemoteAddr)
+	x.Caller = serve.CallerOf(r)
 	return x, nil
 }
 
@@ -271,7 +272,6 @@ type serviceOut struct {
 
 // Limits of reads.
 const (
-	readWait   = 5 * time.Second  // for which a read waits for a data node
 	pollWait   = 30 * time.Second // for which a request waits for the next version, unless it names another time
 	pollMost   = 5 * time.Minute
 	stillThere = 15 * time.Second // between two lines in a stream without events
@@ -296,35 +296,18 @@ func (s *services) getService(w http.ResponseWriter, r *http.Request) error {
 			return wire.Errorf(wire.CodeBadRequest, "waitMs %.20q: want 1 to %d", text, wire.Ms(pollMost))
 		}
 	}
-	if q.Get("after") == "" {
-		wait = readWait
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), wait)
-	defer cancel()
-	push, err := s.polls.first(ctx, r, data, have)
-	if s.polls.restarts(r, &have, err) {
-		push, err = s.polls.first(ctx, r, data, have)
-	}
+	push, ok, err := s.polls.first(r.Context(), serve.CallerOf(r), data, have, wait)
 	if err != nil {
-		return s.ended(ctx, r, w, q.Get("after") != "", err)
+		return err
+	}
+	if !ok {
+		w.WriteHeader(http.StatusNoContent)
+		return nil
 	}
 	return s.send(r, w, push, func(out serviceOut) error {
 		serve.WriteJSON(w, http.StatusOK, out)
 		return nil
 	})
-}
-
-// ended answers a request that has failed: 204 if it has waited for its whole time for
-// another version.
-func (s *services) ended(ctx context.Context, r *http.Request, w http.ResponseWriter, waits bool, err error) error {
-	switch {
-	case r.Context().Err() != nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) || wire.CodeOf(err) != "":
-		return err
-	case waits:
-		w.WriteHeader(http.StatusNoContent)
-		return nil
-	}
-	return wire.Errorf(wire.CodeUnavailable, "no data node has answered for this service within %s", readWait)
 }
 
 // streamService sends each version of a service as a server-sent event, the first at once
@@ -342,10 +325,10 @@ func (s *services) streamService(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	ctx := r.Context()
-	p, err := s.polls.open(ctx, r, data, have)
-	if s.polls.restarts(r, &have, err) {
-		p, err = s.polls.open(ctx, r, data, have)
+	ctx, caller := r.Context(), serve.CallerOf(r)
+	p, err := s.polls.open(ctx, caller, data, have)
+	if restarts(&have, err) {
+		p, err = s.polls.open(ctx, caller, data, have)
 	}
 	if err != nil {
 		return err
@@ -365,8 +348,8 @@ func (s *services) streamService(w http.ResponseWriter, r *http.Request) error {
 		limited, cancel := context.WithTimeout(ctx, stillThere)
 		push, err := p.next(limited)
 		cancel()
-		if s.polls.restarts(r, &have, err) {
-			if p, err = s.polls.open(ctx, r, data, have); err == nil {
+		if restarts(&have, err) {
+			if p, err = s.polls.open(ctx, caller, data, have); err == nil {
 				text = ""
 				continue
 			}
@@ -399,18 +382,24 @@ func (s *services) streamService(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// send calls write with a list, in turn with other large ones to the same address. The
-// client has sendLimit to read it.
-func (s *services) send(r *http.Request, w http.ResponseWriter, push registry.Push, write func(serviceOut) error) error {
-	data, version, l, unconfirmed := push.List()
-	if size := l.Size(); size > largeSend {
-		turn, err := s.large.Wait(r.Context(), serve.HostOf(r.RemoteAddr), size)
-		if err != nil {
-			return err
-		}
-		defer turn.Leave()
+// sending waits until an answer of a size may be sent, in turn with other large ones to the
+// same address. The client has sendLimit to read it. Leave the turn when it is sent.
+func (s *services) sending(w http.ResponseWriter, r *http.Request, size int) (turn *admit.Turn, err error) {
+	if size > largeSend {
+		turn, err = s.large.Wait(r.Context(), serve.HostOf(r.RemoteAddr), size)
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(sendLimit))
+	return turn, err
+}
+
+// send calls write with a list, when it is its turn.
+func (s *services) send(r *http.Request, w http.ResponseWriter, push registry.Push, write func(serviceOut) error) error {
+	data, version, l, unconfirmed := push.List()
+	turn, err := s.sending(w, r, l.Size())
+	if err != nil {
+		return err
+	}
+	defer turn.Leave()
 	out := serviceOut{DataInfoID: data, Version: version, Cursor: seenIn(version, l).String(), Values: l.Values, UnconfirmedMs: wire.Ms(unconfirmed)}
 	if out.Values == nil {
 		out.Values = []string{}

@@ -152,10 +152,12 @@ func (d *drain) open() {
 	d.admission()
 }
 
-// close refuses clients from now on, even as the last session.
+// close refuses clients from now on, even as the last session, and ends the requests that
+// wait.
 func (d *drain) close() {
 	d.set(func() { d.marked, d.closing, d.leaving = true, true, drains })
 	d.admission()
+	d.clients.moveRequests()
 }
 
 // refuse records whether the meta leader refused the drain for a stop because no

@@ -192,7 +192,14 @@ func (c *Cluster) Away(t testing.TB, during func()) {
 func (c *Cluster) Restart(t testing.TB) {
 	t.Helper()
 	c.mustRun(t)
-	for _, name := range c.nodes.Names() {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	for _, name := range c.nodes.Names() { // the database, metas, data nodes, sessions
+		if testbed.RoleOf(name) == string(conclave.RoleData) {
+			if err := c.nodes.AwaitLeader(ctx); err != nil {
+				t.Fatalf("conclavetest: no meta has become the leader: %v", err)
+			}
+		}
 		if p := c.nodes.Process(name); p != nil && p.Running() {
 			continue
 		}
@@ -204,15 +211,9 @@ func (c *Cluster) Restart(t testing.TB) {
 			t.Fatalf("conclavetest: %v", err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
 	if err := c.nodes.AwaitReady(ctx); err != nil {
 		t.Fatalf("conclavetest: %v", err)
 	}
-	c.await(t, "no meta has become the leader", func() bool {
-		name, _ := c.nodes.Leader()
-		return name != ""
-	})
 }
 
 // mustRun fails the test if the cluster has ended, because another test has started it.

@@ -19,8 +19,9 @@
 //
 // # What it costs
 //
-// Start takes 90 ms of processor time, a third of it for the SQL of the first term. On two
-// processors it took 51 to 256 ms, up to 0.4 s at a load of 12, and seconds at one of 26.
+// Start and the cleanup take 85 ms of processor time, a third of it for the SQL of the first
+// term. On two processors at a load of 11, which others made, Start took 66 to 609 ms, with
+// medians of 91 to 160 ms; two at once took twice as long.
 //
 // The database is an embedded MySQL server, go-mysql-server. A module whose tests import
 // this package gets 43 indirect requirements in its go.mod; its programs link none of the

@@ -39,8 +39,8 @@ type Config struct {
 // gain nothing by more.
 const Slots = 16
 
-// settle is how long the first slot table waits for another data node (meta.Config): all
-// start at the same moment.
+// settle is how long the first slot table waits for another data node (meta.Config), if
+// there is one: all start at the same moment.
 const settle = 25 * time.Millisecond
 
 // Cluster is a cluster on loopback in this process, without tokens. A node that was
@@ -161,7 +161,10 @@ func (c *Cluster) server(name string, h *host, log hclog.Logger) (Server, error)
 		}
 		return db, nil
 	}
-	rng, consul := random.New(), ""
+	rng, consul, wait := random.New(), "", settle
+	if c.config.Datas == 1 {
+		wait = time.Nanosecond
+	}
 	if name == testbed.Numbered("session", 1)[0] {
 		consul = c.config.Consul
 	}
@@ -171,7 +174,7 @@ func (c *Cluster) server(name string, h *host, log hclog.Logger) (Server, error)
 			Node: conclave.NodeID{Name: name, Incarnation: conclave.NewIncarnation(rng)}, Listen: h.address, Metas: c.Addresses(conclave.RoleMeta),
 			Network: h, Logger: log, Rand: rng, Version: c.config.Version,
 		},
-		Meta: MetaNode{DSN: "root@tcp(" + c.hosts[testbed.Database].address + ")/conclave", Slots: Slots, Settle: settle},
+		Meta: MetaNode{DSN: "root@tcp(" + c.hosts[testbed.Database].address + ")/conclave", Slots: Slots, Settle: wait},
 	}.New(conclave.Role(testbed.RoleOf(name)))
 }
 
@@ -180,13 +183,9 @@ func (c *Cluster) server(name string, h *host, log hclog.Logger) (Server, error)
 // names one that is not ready. A node that was killed or stopped is not waited for.
 func (c *Cluster) AwaitReady(ctx context.Context) error {
 	via := outside.HTTP(nil, nil)
-	waiting, err := outside.AwaitReady(ctx, 2*time.Millisecond, func(ctx context.Context) (bool, []string, error) {
-		for _, name := range c.names {
-			if p := c.Process(name); p != nil && !p.Running() {
-				if err := p.Err(); err != nil && !p.Asked() && !errors.Is(err, context.Canceled) {
-					return false, nil, fmt.Errorf("%s has ended: %w", name, err)
-				}
-			}
+	waiting, err := outside.AwaitReady(ctx, lookEvery, func(ctx context.Context) (bool, []string, error) {
+		if err := c.failed(); err != nil {
+			return false, nil, err
 		}
 		for _, name := range slices.Backward(c.names[1:]) { // metas are ready first
 			if p := c.Process(name); p == nil || !p.Running() {
@@ -200,6 +199,30 @@ func (c *Cluster) AwaitReady(ctx context.Context) error {
 	})
 	if err != nil {
 		return fmt.Errorf("%w; not ready: %s", err, strings.Join(waiting, ", "))
+	}
+	return nil
+}
+
+// lookEvery is how often what is waited for is looked at.
+const lookEvery = 2 * time.Millisecond
+
+// AwaitLeader waits until a meta leads. A node that is started then finds the leader at
+// once, instead of asking for it again and again.
+func (c *Cluster) AwaitLeader(ctx context.Context) error {
+	return outside.Until(ctx, lookEvery, func() (bool, error) {
+		name, _ := c.Leader()
+		return name != "", c.failed()
+	})
+}
+
+// failed returns the error of a node that has ended by itself, or nil.
+func (c *Cluster) failed() error {
+	for _, name := range c.names {
+		if p := c.Process(name); p != nil && !p.Running() {
+			if err := p.Err(); err != nil && !p.Asked() && !errors.Is(err, context.Canceled) {
+				return fmt.Errorf("%s has ended: %w", name, err)
+			}
+		}
 	}
 	return nil
 }

@@ -78,6 +78,7 @@ func TestCluster_AwaitReadyReturnsTheErrorOfAFailedNode(t *testing.T) {
 		require.NoError(t, err)
 		<-p.Done()
 		require.ErrorContains(t, c.AwaitReady(t.Context()), name+" has ended: ")
+		require.ErrorContains(t, c.AwaitLeader(t.Context()), name+" has ended: ")
 		require.NoError(t, taken.Close())
 		_, err = c.Start(name, nil)
 		require.NoError(t, err)

@@ -225,12 +225,17 @@ func (b *Base) Listen(ctx context.Context, address string) (net.Listener, error)
 	return b.connections.Listener(ln), nil
 }
 
-// Serve serves HTTP on such a port until ctx ends, and its requests and connections.
+// Serve serves HTTP on such a port until ctx ends, and its requests and connections. In a
+// stop they are answered completely.
 func (b *Base) Serve(ctx context.Context, ln net.Listener, handler http.Handler) {
 	server := b.newServer(ln, handler)
 	closed := make(chan struct{})
 	context.AfterFunc(ctx, func() {
-		server.Close()
+		if errors.Is(context.Cause(ctx), errStopped) {
+			server.Shutdown(ctx)
+		} else {
+			server.Close()
+		}
 		close(closed)
 	})
 	if err := server.Serve(); err != nil && ctx.Err() == nil {

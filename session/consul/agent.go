@@ -41,18 +41,18 @@ type agents struct {
 	turns *admit.Budget // one act at a time on each service: each goes on from what the one before has left
 
 	mu sync.Mutex                   // guards the rest
-	of map[string]map[string]*entry // by Caller.agent and id
+	of map[string]map[string]*entry // by Caller.Client and id
 }
 
 // turn waits until it is the turn of an act on a service.
-func (a *agents) turn(ctx context.Context, c Caller, id string) (*admit.Turn, error) {
-	return a.turns.Wait(ctx, c.agent()+"\x00"+id, 1)
+func (a *agents) turn(ctx context.Context, c serve.Caller, id string) (*admit.Turn, error) {
+	return a.turns.Wait(ctx, c.Client()+"\x00"+id, 1)
 }
 
 // entry is a service of an agent. It does not change.
 type entry struct {
 	Instance
-	caller  Caller
+	caller  serve.Caller
 	ttl     time.Duration
 	forget  time.Duration // after the end of its time to live
 	bytes   int           // that it takes, about
@@ -112,14 +112,14 @@ func decode(r *http.Request, into any) error {
 }
 
 // entry returns the entry that a registration asks for, or why it is refused.
-func (in registration) entry(c Caller) (*entry, error) {
+func (in registration) entry(c serve.Caller) (*entry, error) {
 	refuse := func(format string, args ...any) (*entry, error) {
 		return nil, wire.Errorf(wire.CodeBadRequest, format, args...)
 	}
 	if in.Check != nil {
 		in.Checks = append(in.Checks, *in.Check)
 	}
-	host, id := cmp.Or(in.Address, c.host()), cmp.Or(in.ID, in.Name)
+	host, id := cmp.Or(in.Address, c.Host()), cmp.Or(in.ID, in.Name)
 	switch err := checkName(in.Name); {
 	case err != nil:
 		return nil, err
@@ -153,7 +153,7 @@ func (in registration) entry(c Caller) (*entry, error) {
 
 // register registers a service. Until its first update it is critical, unless the request
 // has another status, or it is registered again: here, or after its session has died.
-func (a *agents) register(r *http.Request, c Caller, _ query) (any, uint64, error) {
+func (a *agents) register(r *http.Request, c serve.Caller, _ query) (any, uint64, error) {
 	var in registration
 	if err := decode(r, &in); err != nil {
 		return nil, 0, err
@@ -192,36 +192,39 @@ func (a *agents) register(r *http.Request, c Caller, _ query) (any, uint64, erro
 	return nil, 0, a.Cluster.Deregister(r.Context(), c, old, e.registrationID())
 }
 
-// put registers the service of an entry, or renews it, and keeps the entry.
-func (a *agents) put(ctx context.Context, c Caller, e *entry) (err error) {
+// put registers the service of an entry, or renews it, and keeps the entry, also if the
+// session has taken it and its client did not wait for the answer: otherwise the version
+// whose lease is prolonged would be another one than the session has.
+func (a *agents) put(ctx context.Context, c serve.Caller, e *entry) (err error) {
 	value := e.Value()
 	e.caller, e.bytes = c, 1024+2*len(value)
-	if e.version, err = a.Cluster.Register(ctx, c, e.Service, e.registrationID(), value, min(e.ttl, a.Lease)); err != nil {
+	e.version, err = a.Cluster.Register(ctx, c, e.Service, e.registrationID(), value, min(e.ttl, a.Lease))
+	if err != nil && (e.version == 0 || ctx.Err() == nil) {
 		return err
 	}
 	e.until = time.Now().Add(e.ttl)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.of[c.agent()] == nil {
-		a.of[c.agent()] = map[string]*entry{}
+	if a.of[c.Client()] == nil {
+		a.of[c.Client()] = map[string]*entry{}
 	}
-	a.of[c.agent()][e.ID] = e
-	return nil
+	a.of[c.Client()][e.ID] = e
+	return err
 }
 
 // registrationID is unique among all that the identity registers under the service.
-func (e *entry) registrationID() string { return "consul/" + e.caller.host() + "/" + e.ID }
+func (e *entry) registrationID() string { return "consul/" + e.caller.Host() + "/" + e.ID }
 
 // all returns the services of an agent.
-func (a *agents) all(c Caller) []*entry {
+func (a *agents) all(c serve.Caller) []*entry {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.Collect(maps.Values(a.of[c.agent()]))
+	return slices.Collect(maps.Values(a.of[c.Client()]))
 }
 
 // act calls do with a copy of the service of an agent that has the id in the path, or whose
 // check has it, once it is its turn.
-func (a *agents) act(r *http.Request, c Caller, what string, idOf func(*entry) string, do func(entry) error) error {
+func (a *agents) act(r *http.Request, c serve.Caller, what string, idOf func(*entry) string, do func(entry) error) error {
 	id, err := serve.Segment(r, "id")
 	if err != nil {
 		return err
@@ -229,7 +232,7 @@ func (a *agents) act(r *http.Request, c Caller, what string, idOf func(*entry) s
 	find := func() *entry {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		all := a.of[c.agent()]
+		all := a.of[c.Client()]
 		if e := all[strings.TrimPrefix(id, "service:")]; e != nil && idOf(e) == id { // the usual case, among thousands
 			return e
 		}
@@ -253,14 +256,14 @@ func (a *agents) act(r *http.Request, c Caller, what string, idOf func(*entry) s
 	return wire.Errorf(wire.CodeNotFound, "Unknown %s ID %.128q. Ensure that the %s ID is passed, not the %s name. This session has no such %s of this token and address: register it here", what, id, what, what, what)
 }
 
-func (a *agents) deregister(r *http.Request, c Caller, _ query) (any, uint64, error) {
+func (a *agents) deregister(r *http.Request, c serve.Caller, _ query) (any, uint64, error) {
 	return nil, 0, a.act(r, c, "service", serviceID, func(e entry) error {
 		if err := a.Cluster.Deregister(r.Context(), c, e.Service, e.registrationID()); err != nil {
 			return err
 		}
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		delete(a.of[c.agent()], e.ID)
+		delete(a.of[c.Client()], e.ID)
 		return nil
 	})
 }
@@ -269,7 +272,7 @@ func serviceID(e *entry) string { return e.ID }
 
 // check updates the check in the path: .../pass/ID?note=, warn, fail, or update/ID with
 // a body.
-func (a *agents) check(r *http.Request, c Caller, _ query) (any, uint64, error) {
+func (a *agents) check(r *http.Request, c serve.Caller, _ query) (any, uint64, error) {
 	in := struct{ Status, Output string }{mux.Vars(r)["act"], r.URL.Query().Get("note")}
 	if in.Status == "update" {
 		in.Status = ""
@@ -298,7 +301,7 @@ func cut(output string) string {
 }
 
 // maintain begins or ends the maintenance of a service.
-func (a *agents) maintain(r *http.Request, c Caller, _ query) (any, uint64, error) {
+func (a *agents) maintain(r *http.Request, c serve.Caller, _ query) (any, uint64, error) {
 	enable, reason := r.URL.Query().Get("enable"), ""
 	switch enable {
 	case "true":
@@ -313,7 +316,7 @@ func (a *agents) maintain(r *http.Request, c Caller, _ query) (any, uint64, erro
 	})
 }
 
-func (a *agents) getServices(_ *http.Request, c Caller, _ query) (any, uint64, error) {
+func (a *agents) getServices(_ *http.Request, c serve.Caller, _ query) (any, uint64, error) {
 	out := object{}
 	for _, e := range a.all(c) {
 		out[e.ID] = e.service(a.DataCenter, uint64(e.version))
@@ -321,7 +324,7 @@ func (a *agents) getServices(_ *http.Request, c Caller, _ query) (any, uint64, e
 	return out, 0, nil
 }
 
-func (a *agents) getChecks(_ *http.Request, c Caller, _ query) (any, uint64, error) {
+func (a *agents) getChecks(_ *http.Request, c serve.Caller, _ query) (any, uint64, error) {
 	out := object{}
 	for _, e := range a.all(c) {
 		in := e.Instance

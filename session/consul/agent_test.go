@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	_ "conclave/internal/bubble"
+	"conclave/wire/admit"
 	"conclave/wire/serve"
 )
 
@@ -24,30 +25,37 @@ type slowCluster struct {
 	version int64
 	value   string   // "": withdrawn
 	others  []string // that others have registered
+	away    bool     // the data nodes are: a registration waits for them
 }
 
-func (c *slowCluster) Register(_ context.Context, _ Caller, _, _, value string, _ time.Duration) (int64, error) {
+func (c *slowCluster) Register(ctx context.Context, _ serve.Caller, _, _, value string, _ time.Duration) (int64, error) {
 	c.version++
 	c.value = value
-	return c.version, nil
+	if c.away {
+		<-ctx.Done()
+	}
+	return c.version, ctx.Err()
 }
 
-func (c *slowCluster) Deregister(context.Context, Caller, string, string) error {
+func (c *slowCluster) Deregister(context.Context, serve.Caller, string, string) error {
 	c.value = ""
 	time.Sleep(time.Second)
 	return nil
 }
 
-func (c *slowCluster) Next(ctx context.Context, _ Caller, _ string, have List) (List, error) {
-	if have.Version > 0 {
-		<-ctx.Done()
-		return have, ctx.Err()
-	}
+// Services has the instance of one service, and takes a second to return it.
+func (c *slowCluster) Services(_ context.Context, take func(string, []string) error) error {
+	value := c.value
+	time.Sleep(time.Second)
+	return take("web", []string{value})
+}
+
+func (c *slowCluster) Next(context.Context, serve.Caller, string, List, time.Duration) (List, error) {
 	return List{Version: 1, Values: c.others}, nil
 }
 
 func newServer(cluster Cluster) *Server {
-	return New(Config{Cluster: cluster, Lease: 10 * time.Second, RenewEvery: 3 * time.Second, ReadWait: 5 * time.Second, Now: time.Now, Answering: func(answer func(http.ResponseWriter, *http.Request) error) http.Handler {
+	return New(Config{Cluster: cluster, Lease: 10 * time.Second, RenewEvery: 3 * time.Second, ReadWait: 5 * time.Second, Now: time.Now, Sending: func(http.ResponseWriter, *http.Request, int) (*admit.Turn, error) { return nil, nil }, Answering: func(answer func(http.ResponseWriter, *http.Request) error) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if err := answer(w, r); err != nil {
 				serve.WriteError(w, err)
@@ -90,6 +98,50 @@ func TestAgents_ActsOnOneServiceFollowOneAnother(t *testing.T) {
 		assert.Equal(t, http.StatusNotFound, put("/v1/agent/check/warn/service:web", ""))
 		assert.Equal(t, http.StatusOK, <-ended)
 		assert.Empty(t, cluster.value)
+	})
+}
+
+// The lease of a service with a long time to live is prolonged also if its last update was
+// not answered, because its client did not wait for the data nodes.
+func TestAgents_UnansweredUpdateIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := &slowCluster{}
+		s := newServer(cluster)
+		put := putting(t, s)
+		require.Equal(t, http.StatusOK, put("10.0.0.1:1", registerPath, `{"Name": "web", "Port": 80, "Check": {"TTL": "1m"}}`))
+		cluster.away = true
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		router := mux.NewRouter()
+		s.Add(router)
+		r := httptest.NewRequestWithContext(ctx, http.MethodPut, "/v1/agent/check/pass/service:web", nil)
+		r.RemoteAddr = "10.0.0.1:1"
+		router.ServeHTTP(httptest.NewRecorder(), r)
+		due := s.agents.due(time.Now())
+		require.Len(t, due, 1)
+		assert.Equal(t, cluster.version, due[0].version)
+		assert.Equal(t, passing, due[0].Status)
+	})
+}
+
+// A reading of all services that has begun before a request is not its answer: its client
+// may have registered since.
+func TestCatalog_HasWhatWasRegisteredBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := &slowCluster{value: "10.0.0.1:80"}
+		all := newServer(cluster).catalog
+		early := make(chan *snapshot, 1)
+		go func() {
+			now, err := all.read(t.Context(), 0)
+			assert.NoError(t, err)
+			early <- now
+		}()
+		time.Sleep(500 * time.Millisecond)
+		cluster.value = "10.0.0.1:81"
+		late, err := all.read(t.Context(), 0)
+		require.NoError(t, err)
+		assert.Equal(t, 81, late.instances[0].Port)
+		assert.Equal(t, 80, (<-early).instances[0].Port)
 	})
 }
 
@@ -155,17 +207,17 @@ func TestAgents_UpdateLooksAtNoOthers(t *testing.T) {
 // publishers they have, and a list that changes all the time costs no other one its place.
 func TestLists_RememberedBytesAreCounted(t *testing.T) {
 	l := New(Config{}).lists
-	l.remember("first", List{Version: 1})
+	l.remember("first", List{Version: 1}, false)
 	large := List{Values: []string{strings.Repeat("x", 1<<20)}}
 	for i := range 100 {
 		large.Version = int64(i + 1)
-		l.remember("large", large)
+		l.remember("large", large, false)
 	}
 	_, known := l.recall("first")
 	assert.True(t, known)
 	publishers := make([]uint32, 1000)
 	for i := range 40_000 {
-		l.remember(fmt.Sprintf("%0200d", i), List{Version: 1, Publishers: publishers})
+		l.remember(fmt.Sprintf("%0200d", i), List{Version: 1, Publishers: publishers}, false)
 		require.LessOrEqual(t, len(l.known)*(200+4*len(publishers)), knownMost)
 	}
 }

@@ -55,15 +55,26 @@ func (c *catalog) get(ctx context.Context, q query) (now *snapshot, err error) {
 	return now, ctx.Err()
 }
 
-// read returns the catalog as it is, or was within an age. Requests share a reading.
-func (c *catalog) read(ctx context.Context, age time.Duration) (*snapshot, error) {
-	if last := c.last.Load(); time.Since(last.begun) < age {
-		return last, nil
+// read returns the catalog as it is, or was within an age. Requests share a reading, but
+// none that has begun too early for them: it may not have what their client has just done.
+func (c *catalog) read(ctx context.Context, age time.Duration) (now *snapshot, err error) {
+	asked := time.Now()
+	if now = c.last.Load(); asked.Sub(now.begun) < age {
+		return now, nil
 	}
+	for {
+		if now, err = c.readOnce(ctx); err != nil || !now.begun.Before(asked.Add(-age)) {
+			return now, err
+		}
+	}
+}
+
+// readOnce reads the catalog, or waits for the reading that has begun.
+func (c *catalog) readOnce(ctx context.Context) (*snapshot, error) {
 	out, err, _ := c.reading.Do("", func() (any, error) {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.ReadWait) // it is not of this request alone
 		defer cancel()
-		next, err := c.pages(limited)
+		next, err := c.all(limited)
 		if err != nil {
 			return next, err
 		}
@@ -77,32 +88,24 @@ func (c *catalog) read(ctx context.Context, age time.Duration) (*snapshot, error
 	return out.(*snapshot), err
 }
 
-// pages reads all pages. Any change of a list changes the hash.
-func (c *catalog) pages(ctx context.Context) (out *snapshot, err error) {
-	out = &snapshot{begun: time.Now()}
+// all reads all services. Any change of a list changes the hash.
+func (c *catalog) all(ctx context.Context) (*snapshot, error) {
+	out := &snapshot{begun: time.Now()}
 	sum, bytes := fnv.New64a(), 0
-	for next := ""; ; {
-		var page []Row
-		if page, next, err = c.Cluster.Services(ctx, next); err != nil {
-			return out, err
+	err := c.Cluster.Services(ctx, func(service string, values []string) error {
+		out.instances = append(out.instances, parseAll(service, values)...)
+		text := service + "\x00" + strings.Join(values, "\x00") + "\x01"
+		_, _ = sum.Write([]byte(text))
+		if bytes += len(text); len(out.instances) > catalogMost || bytes > catalogBytes {
+			return wire.Errorf(wire.CodeTooLarge, "there are more than %d instances, or %d bytes of them: ask for a service", catalogMost, catalogBytes)
 		}
-		for _, row := range page {
-			out.instances = append(out.instances, parseAll(row.Service, row.Values)...)
-			text := strings.Join(append([]string{row.Service}, row.Values...), "\x00") + "\x01"
-			_, _ = sum.Write([]byte(text))
-			bytes += len(text)
-		}
-		switch {
-		case len(out.instances) > catalogMost || bytes > catalogBytes:
-			return out, wire.Errorf(wire.CodeTooLarge, "there are more than %d instances, or %d bytes of them: ask for a service", catalogMost, catalogBytes)
-		case next == "":
-			out.hash, out.took = sum.Sum64(), time.Since(out.begun)
-			return out, nil
-		}
-	}
+		return nil
+	})
+	out.hash, out.took = sum.Sum64(), time.Since(out.begun)
+	return out, err
 }
 
-func (c *catalog) getServices(r *http.Request, _ Caller, q query) (any, uint64, error) {
+func (c *catalog) getServices(r *http.Request, _ serve.Caller, q query) (any, uint64, error) {
 	now, err := c.get(r.Context(), q)
 	out := map[string][]string{} // their tags
 	for _, in := range now.instances {
@@ -115,7 +118,7 @@ func (c *catalog) getServices(r *http.Request, _ Caller, q query) (any, uint64, 
 	return out, now.index, err
 }
 
-func (c *catalog) getNodes(r *http.Request, _ Caller, q query) (any, uint64, error) {
+func (c *catalog) getNodes(r *http.Request, _ serve.Caller, q query) (any, uint64, error) {
 	now, err := c.get(r.Context(), q)
 	out, seen := []object{}, map[string]bool{}
 	for _, in := range now.instances {
@@ -127,7 +130,7 @@ func (c *catalog) getNodes(r *http.Request, _ Caller, q query) (any, uint64, err
 	return out, now.index, err
 }
 
-func (c *catalog) getState(r *http.Request, _ Caller, q query) (any, uint64, error) {
+func (c *catalog) getState(r *http.Request, _ serve.Caller, q query) (any, uint64, error) {
 	state, err := serve.Segment(r, "state")
 	if err == nil && state != "any" {
 		state, err = statusOf(state)

@@ -15,18 +15,19 @@ import (
 // group.
 type Cluster interface {
 	// Register registers a value of a service, changes it, or renews the same one, for ttl,
-	// which is at most Config.Lease. The version rises with each change.
-	Register(ctx context.Context, c Caller, service, id, value string, ttl time.Duration) (version int64, err error)
+	// which is at most Config.Lease. The version rises with each change; it is not 0 if the
+	// session has the value, also if ctx has ended before the data nodes have it.
+	Register(ctx context.Context, c serve.Caller, service, id, value string, ttl time.Duration) (version int64, err error)
 	// Prolong renews a registration whose client has sent nothing, but not beyond until,
 	// unless this session may be the one that receives nothing.
-	Prolong(c Caller, service, id string, version int64, until time.Time)
-	Deregister(ctx context.Context, c Caller, service, id string) error
+	Prolong(c serve.Caller, service, id string, version int64, until time.Time)
+	Deregister(ctx context.Context, c serve.Caller, service, id string) error
 	// Next returns a list of a service that is another one than the caller has, once there
-	// is one. Its code is bad_request if this cluster cannot have had that list.
-	Next(ctx context.Context, c Caller, service string, have List) (List, error)
-	// Services returns a page of all services with their values, after the one with the
-	// key next of the page before; next is "" after the last.
-	Services(ctx context.Context, after string) (page []Row, next string, err error)
+	// is one, or the same after a time. For a caller that has nothing it waits for a data
+	// node. A list of a lower version is one of a cluster that has lost all.
+	Next(ctx context.Context, c serve.Caller, service string, have List, within time.Duration) (List, error)
+	// Services calls take with each service and its values, until it fails.
+	Services(ctx context.Context, take func(service string, values []string) error) error
 }
 
 // List is the list of a service at a version. The zero List is that of a caller that has
@@ -42,25 +43,6 @@ type List struct {
 // index returns the index of a list, which is never 0.
 func (l List) index() uint64 { return uint64(max(1, l.Version)) }
 
-// Row is a service in the list of all.
-type Row struct {
-	Service string
-	Values  []string
-}
-
-// Caller is who has sent a request.
-type Caller struct {
-	Identity string // of its token
-	Address  string
-	Name     string // as operators are shown
-}
-
-// host returns the host of the caller. Its port means nothing.
-func (c Caller) host() string { return serve.HostOf(c.Address) }
-
-// agent names what is an agent for Consul: all that has one identity and comes from one host.
-func (c Caller) agent() string { return c.Identity + "\x00" + c.host() }
-
 // Config configures a Server.
 type Config struct {
 	Cluster    Cluster
@@ -74,8 +56,9 @@ type Config struct {
 	RenewEvery time.Duration // how often one is renewed
 	ReadWait   time.Duration // for which a read waits for a data node
 	Now        func() time.Time
-	Large      *admit.Budget                                                     // bytes of large answers that are being sent, by host
 	Answering  func(func(http.ResponseWriter, *http.Request) error) http.Handler // answers the errors, too
+	// Sending waits until an answer of a size may be sent. The turn is left after that.
+	Sending func(w http.ResponseWriter, r *http.Request, size int) (*admit.Turn, error)
 }
 
 // checkName returns why a text is no name of a service, or nil.

@@ -85,9 +85,9 @@ func (c timelyConn) Write(text []byte) (int, error) {
 // ServeDNS implements dns.Handler.
 func (d *DNS) ServeDNS(w dns.ResponseWriter, q *dns.Msg) {
 	out := new(dns.Msg).SetReply(q)
-	c := Caller{Address: "dns/" + serve.HostOf(w.RemoteAddr().String()), Name: "dns"} // which may be forged: it delays no other clients of that host
-	if out.Rcode = dns.RcodeServerFailure; d.places.Try(c.host(), 1) {
-		defer d.places.Release(c.host(), 1)
+	c := serve.Caller{Address: "dns/" + serve.HostOf(w.RemoteAddr().String()), Name: "dns"} // which may be forged: it delays no other clients of that host
+	if out.Rcode = dns.RcodeServerFailure; d.places.Try(c.Host(), 1) {
+		defer d.places.Release(c.Host(), 1)
 		ctx, cancel := context.WithTimeout(context.Background(), dnsWait)
 		defer cancel()
 		d.answer(ctx, c, out)
@@ -105,7 +105,7 @@ func (d *DNS) ServeDNS(w dns.ResponseWriter, q *dns.Msg) {
 }
 
 // answer answers the question of out.
-func (d *DNS) answer(ctx context.Context, c Caller, out *dns.Msg) {
+func (d *DNS) answer(ctx context.Context, c serve.Caller, out *dns.Msg) {
 	if len(out.Question) != 1 || out.Question[0].Qclass != dns.ClassINET || !dns.IsSubDomain(dnsDomain, out.Question[0].Name) {
 		out.Rcode = dns.RcodeRefused
 		return
@@ -147,7 +147,7 @@ func (d *DNS) answerAddress(out *dns.Msg, question dns.Question, text string) {
 
 // answerService answers for a service: by its name as it is asked for, or else in lower
 // case, as some resolvers change the case of what they ask for.
-func (d *DNS) answerService(ctx context.Context, c Caller, out *dns.Msg, question dns.Question, labels []string) {
+func (d *DNS) answerService(ctx context.Context, c serve.Caller, out *dns.Msg, question dns.Question, labels []string) {
 	name, q := labels[len(labels)-1], query{tags: labels[:len(labels)-1], without: []string{critical}}
 	if proto, ok := strings.CutPrefix(name, "_"); ok && len(labels) == 2 { // _NAME._tcp, or _NAME._TAG
 		name = strings.TrimPrefix(labels[0], "_")

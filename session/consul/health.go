@@ -2,14 +2,12 @@ package consul
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"conclave/wire"
 	"conclave/wire/serve"
 )
 
@@ -30,14 +28,12 @@ const knownMost = 64 << 20
 
 // get returns the list of a service: at once, or, if the query has the index of the list
 // that there is, the next one, or the same after its wait.
-func (l *lists) get(ctx context.Context, c Caller, service string, q query) (List, error) {
+func (l *lists) get(ctx context.Context, c serve.Caller, service string, q query) (List, error) {
 	have, known := l.recall(service)
 	wait := q.jittered()
 	if !known || q.index != have.index() {
-		now, late, err := l.next(ctx, c, service, List{}, l.ReadWait)
+		now, err := l.next(ctx, c, service, List{}, 0)
 		switch {
-		case late:
-			return now, wire.Errorf(wire.CodeUnavailable, "no data node has answered for this service within %s", l.ReadWait)
 		case err != nil:
 			return now, err
 		case now.Version >= have.Version:
@@ -49,26 +45,17 @@ func (l *lists) get(ctx context.Context, c Caller, service string, q query) (Lis
 			return have, nil // also if it is higher than all that there is: its client starts again
 		}
 	}
-	now, _, err := l.next(ctx, c, service, have, wait)
-	return now, err
+	return l.next(ctx, c, service, have, wait)
 }
 
 // next returns the list after the one that the caller has, or that one if the wait ends
 // before.
-func (l *lists) next(ctx context.Context, c Caller, service string, have List, wait time.Duration) (newer List, late bool, err error) {
-	limited, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	newer, err = l.Cluster.Next(limited, c, service, have)
-	switch {
-	case err == nil:
-		l.remember(service, newer)
-	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-		return have, true, nil
-	case wire.CodeOf(err) == wire.CodeBadRequest && have.Version > 0: // the cluster has lost all data, and its versions
-		l.forget()
-		return l.next(ctx, c, service, List{}, wait)
+func (l *lists) next(ctx context.Context, c serve.Caller, service string, have List, wait time.Duration) (List, error) {
+	newer, err := l.Cluster.Next(ctx, c, service, have, wait)
+	if err == nil {
+		l.remember(service, newer, newer.Version < have.Version)
 	}
-	return newer, false, err
+	return newer, err
 }
 
 func (l *lists) recall(service string) (List, bool) {
@@ -78,9 +65,14 @@ func (l *lists) recall(service string) (List, bool) {
 	return have, known
 }
 
-func (l *lists) remember(service string, list List) {
+// remember remembers a list, unless a newer one is known, or forgets all others first.
+func (l *lists) remember(service string, list List, forgets bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if forgets {
+		clear(l.known)
+		l.bytes = 0
+	}
 	old, known := l.known[service]
 	if list.Version < old.Version {
 		return
@@ -104,15 +96,8 @@ func (l List) bytes(service string) int {
 	return n
 }
 
-func (l *lists) forget() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	clear(l.known)
-	l.bytes = 0
-}
-
 // instances returns the instances of a service that a query selects, and the index.
-func (l *lists) instances(ctx context.Context, c Caller, service string, q query) (out []Instance, index uint64, err error) {
+func (l *lists) instances(ctx context.Context, c serve.Caller, service string, q query) (out []Instance, index uint64, err error) {
 	if err := checkName(service); err != nil {
 		return nil, 0, err
 	}
@@ -127,7 +112,7 @@ func (l *lists) instances(ctx context.Context, c Caller, service string, q query
 
 // same returns an instance as it is registered already, if it is. What is at other
 // addresses is not parsed: there may be thousands, each of which asks this.
-func (l *lists) same(ctx context.Context, c Caller, in Instance) ([]Instance, error) {
+func (l *lists) same(ctx context.Context, c serve.Caller, in Instance) ([]Instance, error) {
 	list, err := l.get(ctx, c, in.Service, query{})
 	address, here := in.address(), []string{}
 	for _, v := range list.Values {
@@ -140,7 +125,7 @@ func (l *lists) same(ctx context.Context, c Caller, in Instance) ([]Instance, er
 
 // list returns a handler that shows each instance of a service as show does.
 func (l *lists) list(show func(in Instance, dataCenter string, index uint64) object) handler {
-	return func(r *http.Request, c Caller, q query) (any, uint64, error) {
+	return func(r *http.Request, c serve.Caller, q query) (any, uint64, error) {
 		name, err := serve.Segment(r, "name")
 		if err != nil {
 			return nil, 0, err

@@ -8,13 +8,12 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gorilla/mux"
 
 	"conclave/wire"
 	"conclave/wire/admit"
-	"conclave/wire/rights"
+	"conclave/wire/serve"
 )
 
 // Server answers the requests.
@@ -84,11 +83,8 @@ type forbidding struct{ http.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter.
 func (w forbidding) WriteHeader(status int) {
-	switch status {
-	case http.StatusUnauthorized:
+	if status == http.StatusUnauthorized {
 		status = http.StatusForbidden
-	case http.StatusServiceUnavailable:
-		w.Header().Set("Connection", "close") // another session may be behind the same name
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
@@ -96,26 +92,17 @@ func (w forbidding) WriteHeader(status int) {
 // Unwrap is for http.ResponseController.
 func (w forbidding) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// sendLimit is how long a client may take to read an answer, and largeAnswer from how
-// many bytes on the answers to one address are sent one after the other.
-const (
-	sendLimit   = 30 * time.Second
-	largeAnswer = 256 << 10
-)
-
 // handler answers a request: with a body, nil for none, and an index, 0 for none.
-type handler func(*http.Request, Caller, query) (body any, index uint64, err error)
+type handler func(*http.Request, serve.Caller, query) (body any, index uint64, err error)
 
 // answering sends what answer returns.
 func (s *Server) answering(answer handler) http.Handler {
 	return s.Answering(func(w http.ResponseWriter, r *http.Request) error {
-		identity, _ := rights.Of(r.Context())
-		c := Caller{Identity: identity.Name, Address: r.RemoteAddr, Name: r.UserAgent()}
 		q, err := queryOf(r, s.DataCenter)
 		if err != nil {
 			return err
 		}
-		body, index, err := answer(r, c, q)
+		body, index, err := answer(r, serve.CallerOf(r), q)
 		if err != nil {
 			return err
 		}
@@ -125,14 +112,11 @@ func (s *Server) answering(answer handler) http.Handler {
 				return err
 			}
 		}
-		if len(text) > largeAnswer {
-			turn, err := s.Large.Wait(r.Context(), c.host(), len(text))
-			if err != nil {
-				return err
-			}
-			defer turn.Leave()
+		turn, err := s.Sending(w, r, len(text))
+		if err != nil {
+			return err
 		}
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(sendLimit)) // of this answer
+		defer turn.Leave()
 		if index > 0 {
 			w.Header().Set("X-Consul-Index", strconv.FormatUint(index, 10))
 			w.Header().Set("X-Consul-KnownLeader", strconv.FormatBool(s.Leader() != ""))
@@ -156,5 +140,5 @@ func (s *Server) self() any {
 
 // simple returns a handler of what needs no request.
 func simple(value func() any) handler {
-	return func(*http.Request, Caller, query) (any, uint64, error) { return value(), 0, nil }
+	return func(*http.Request, serve.Caller, query) (any, uint64, error) { return value(), 0, nil }
 }

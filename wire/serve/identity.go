@@ -193,3 +193,22 @@ func ownHost(host string, names []string) bool {
 	return host == "" || net.ParseIP(host) != nil || strings.EqualFold(host, "localhost") ||
 		slices.ContainsFunc(names, func(h string) bool { return strings.EqualFold(h, host) })
 }
+
+// Caller is who has sent a request.
+type Caller struct {
+	Identity string // of its token
+	Address  string
+	Name     string // as operators are shown
+}
+
+// CallerOf returns the caller of a request whose right was checked.
+func CallerOf(r *http.Request) Caller {
+	identity, _ := rights.Of(r.Context())
+	return Caller{Identity: identity.Name, Address: r.RemoteAddr, Name: r.UserAgent()}
+}
+
+// Host returns the host of the caller. Its port means nothing.
+func (c Caller) Host() string { return HostOf(c.Address) }
+
+// Client names all that sends requests with one identity from one host.
+func (c Caller) Client() string { return c.Identity + "@" + c.Host() }

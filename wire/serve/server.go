@@ -6,9 +6,12 @@ import (
 	"errors"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -31,14 +34,23 @@ type HTTPServer struct {
 	cancel   context.CancelFunc // ends the contexts of all requests
 	done     chan struct{}      // closed by Serve when it returns
 	requests join.Group         // running handlers; none starts while Close waits for them
+
+	mu        sync.Mutex                 // guards the rest
+	answering map[net.Conn]chan struct{} // of HTTP/1.1; closed when the answer was sent completely
 }
+
+// connKey is the context key of a request's connection.
+type connKey struct{}
+
+// endLimit is how long Shutdown waits for answers to be complete whose requests it has ended.
+const endLimit = time.Second
 
 // NewHTTPServer returns a server of handler on ln; Serve starts it. pings is the
 // limit of the time that the answer to an HTTP/2 ping may take; see
 // wire.PingTimeout.
 func NewHTTPServer(ln net.Listener, handler http.Handler, pings time.Duration) *HTTPServer {
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &HTTPServer{listener: ln, cancel: cancel, done: make(chan struct{})}
+	s := &HTTPServer{listener: ln, cancel: cancel, done: make(chan struct{}), answering: map[net.Conn]chan struct{}{}}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
@@ -49,6 +61,11 @@ func NewHTTPServer(ln net.Listener, handler http.Handler, pings time.Duration) *
 				return // the connection is being closed: one of HTTP/2 may still start a handler
 			}
 			defer s.requests.Done()
+			if conn, ok := r.Context().Value(connKey{}).(net.Conn); ok && r.ProtoMajor == 1 {
+				s.mu.Lock()
+				s.answering[conn] = make(chan struct{})
+				s.mu.Unlock()
+			}
 			handler.ServeHTTP(w, r)
 		}),
 		Protocols:         protocols,
@@ -57,7 +74,11 @@ func NewHTTPServer(ln net.Listener, handler http.Handler, pings time.Duration) *
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          log.New(io.Discard, "", 0), // the services report broken and frozen peers themselves
 		BaseContext:       func(net.Listener) context.Context { return ctx },
-		HTTP2:             wire.HTTP2(pings),
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, conn)
+		},
+		ConnState: s.changed,
+		HTTP2:     wire.HTTP2(pings),
 	}
 	s.server.HTTP2.MaxConcurrentStreams = 4096
 	return s
@@ -72,10 +93,38 @@ func (s *HTTPServer) Serve() error {
 	return nil
 }
 
+// changed is called by net/http when a connection has another state.
+func (s *HTTPServer) changed(conn net.Conn, now http.ConnState) {
+	if now == http.StateActive {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sent, ok := s.answering[conn]; ok {
+		close(sent)
+		delete(s.answering, conn)
+	}
+}
+
 // Shutdown closes the listener, waits until all requests have finished or ctx
-// ends, and then calls Close.
+// ends, and then calls Close. Requests of HTTP/1.1 that are left, as one that waits or a
+// stream of events, are answered completely when their contexts have ended, so that their
+// clients take the answer for what it is, and not for one that broke off.
 func (s *HTTPServer) Shutdown(ctx context.Context) {
 	_ = s.server.Shutdown(ctx) // Close ends what is left
+	s.cancel()
+	s.mu.Lock()
+	left := slices.Collect(maps.Values(s.answering))
+	s.mu.Unlock()
+	limit := time.NewTimer(endLimit)
+	defer limit.Stop()
+	for _, sent := range left {
+		select {
+		case <-sent:
+		case <-limit.C:
+			limit.Reset(0)
+		}
+	}
 	s.Close()
 }
 
