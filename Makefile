@@ -78,7 +78,7 @@ eight: build ## the defects that were found from outside, on processes: each sce
 # once, because some of them wait. internal/archtest asks the go command for compiled
 # packages, so it comes when all are compiled. make lint vets.
 SLOWEST        := ./testbed/simulated ./cmd/conclave ./lab ./elector/termcas/tests ./meta
-RACED_PACKAGES := ./session/... ./data/... ./client ./wire/... ./meta/metaclient ./internal/node ./internal/contain ./internal/signal
+RACED_PACKAGES := ./session/... ./data/... ./client ./wire/... ./elector ./elector/electorfake ./elector/electorhttp/... ./meta/metaclient ./internal/node ./internal/contain ./internal/signal
 
 # Tests that take five to thirty seconds each, here or under the race detector, and the
 # elections of other systems. make test leaves them out; CI and test-long play them by
@@ -96,9 +96,9 @@ test: ## the tests that need only Go, but for those of test-slow, each playing a
 	cd internal/devdb/goregex && $(GO) test ./...
 	cd client/conclavegrpc && $(GO) test ./...
 
-test-slow: ## the tests of five to thirty seconds each that make test leaves out, and the console's under the race detector
+test-slow: ## the tests of five to thirty seconds each that make test leaves out, and the election's and the console's under the race detector
 	$(GO) test -vet=off -timeout 30m -run '$(SLOW)' $(SLOW_PACKAGES)
-	$(if $(RACE),$(TEST_ENV) $(GO) test -vet=off -timeout 30m $(RACE) ./testbed/load ./testbed/console/... ./internal/faultnet,@true)
+	$(if $(RACE),$(TEST_ENV) $(GO) test -vet=off -timeout 30m $(RACE) ./elector/tests ./elector/termcas/tests ./elector/fence/tests ./testbed/load ./testbed/console/... ./internal/faultnet,@true)
 
 # Tests of many virtual minutes or megabytes, which take a minute each under the race
 # detector: others bring the same goroutines together, and make test and test-slow play these

@@ -98,6 +98,11 @@ func (e *Elector) do(ctx context.Context, command func(done chan error)) error {
 	case <-e.done:
 		return ErrStopped
 	}
+	return e.result(ctx, done)
+}
+
+// result waits for the result of a command.
+func (e *Elector) result(ctx context.Context, done <-chan error) error {
 	select {
 	case err := <-done:
 		return err

@@ -48,9 +48,10 @@ type Config struct {
 	// term over: Lead's context ends at once, the term is renewed until Lead has returned,
 	// and then one statement gives it up. If this time is not enough, Run renews no more
 	// and only waits for Lead: another node leads when Lead has returned and the
-	// connections are closed, or when the lease has expired. Default 8 s, less than
+	// connections are closed, or when trust has ended. Default 8 s, less than
 	// the 10 s after which Docker kills a process. With NoHandOver, the end of Run's
-	// context is like a crash, but no connection is closed before Lead has returned.
+	// context is like a crash, but no connection is closed before Lead has returned or trust
+	// has ended.
 	HandOver time.Duration
 	// Backoff is how long this node does not compete after Lead has failed, so that a
 	// task that always fails does not go from node to node without a pause. Default

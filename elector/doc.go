@@ -37,8 +37,8 @@
 //   - A term that this node has left, lost or promised not to lead is never led
 //     by it again, whatever answers arrive later.
 //   - The node does not compete again before Lead has returned. Before that it gives no
-//     term up and closes no connection either, unless trust in the term has ended or
-//     another node has won.
+//     term up and closes no connection either, unless trust in the term has ended,
+//     another node has won, or the connection has failed: then the term is suspended.
 //   - Losing an election is a result, not an error, and is not logged.
 //
 // # The states of a node

@@ -219,11 +219,18 @@ func (e *Elector) leaveAtEnd(ctx, run context.Context) error {
 // that it does not hand over. The right to act ends at once, and so does the chance to
 // win, also while the loop waits for the answer of a round.
 func (e *Elector) quitForEver(ctx context.Context) error {
+	done := make(chan error, 1)
 	e.mu.Lock()
 	e.shared.ends, e.shared.quit = true, true
-	e.apply(asksToQuit, ErrResigned)
+	resigns := e.apply(asksToQuit, ErrResigned).holds()
+	if resigns {
+		e.shared.lead.waiters = append(e.shared.lead.waiters, done)
+	}
 	e.unlock()
-	return e.Quit(ctx)
+	if !resigns {
+		return e.Quit(ctx) // after the round in progress, if there is one
+	}
+	return e.result(ctx, done)
 }
 
 // abandon ends the leadership of a term that is not handed over, waits for Lead, and
@@ -245,6 +252,9 @@ func (e *Elector) abandon(endRounds context.CancelFunc) {
 func (e *Elector) end(endRounds context.CancelFunc) {
 	e.abandon(endRounds)
 	e.group.Wait()
+	e.mu.Lock()
+	e.shared.lead = nil
+	e.unlock()
 	if c, ok := e.cfg.Strategy.(Closer); ok {
 		if err := c.Close(); err != nil {
 			e.log.Warn("close the strategy", "error", err)

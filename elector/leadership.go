@@ -13,6 +13,7 @@ type leadership struct {
 	term     Term
 	until    time.Time               // end of trust, unless renewed
 	ended    error                   // why the node may not act any more; nil while it leads
+	left     time.Time               // when that began; zero while it leads
 	recorded bool                    // the election is in the history
 	stop     context.CancelCauseFunc // ends Lead's context
 	timer    *time.Timer             // ends the leadership when trust ends
@@ -45,6 +46,12 @@ func (e *Elector) extend(l *leadership, beat uint64, until time.Time) {
 // tell. A leader does not need the record to act, since each act has a fence of its
 // own. The record is tried once, because the first renewal waits for it.
 func (e *Elector) launch(ctx context.Context, l *leadership) {
+	called := false
+	defer func() {
+		if !called { // Run's end waits for it, also after a panic of OnBeat
+			close(l.returned)
+		}
+	}()
 	recordFirst := l.term.Previous.IsZero()
 	if recordFirst {
 		e.record(ctx, l)
@@ -62,12 +69,12 @@ func (e *Elector) launch(ctx context.Context, l *leadership) {
 
 	if !leads { // the leadership ended while the history was written
 		stop(why)
-		close(l.returned)
 		return
 	}
 	e.log.Info("leading", "term", term.Number, "cause", term.Cause, "previous", term.Previous.String(),
 		"leaderless", term.Leaderless)
 	e.cfg.OnBeat(term)
+	called = true
 	e.group.Go(func() {
 		defer close(l.returned)
 		l.err = e.cfg.Lead(leadCtx, term)
@@ -101,7 +108,7 @@ func (e *Elector) record(ctx context.Context, l *leadership) {
 // stopLeading ends this node's right to act, at once, and ends Lead's context with
 // the cause. mu is held.
 func (e *Elector) stopLeading(l *leadership, why error) {
-	l.ended = why
+	l.ended, l.left = why, time.Now()
 	e.cfg.Trace(Event{Kind: EventLeft, Term: l.term.Number, Err: why})
 	if l.stop != nil {
 		l.stop(why)

@@ -49,6 +49,10 @@ func (e *Elector) round(ctx context.Context) {
 	// answer does not extend it.
 	until := trust(sent, e.cfg.Lease, e.cfg.Margin)
 	e.mu.Lock()
+	if ctx.Err() != nil { // Run's end waits for no Lead that is not there yet
+		e.unlock()
+		return
+	}
 	if s.failures > 0 {
 		e.note(e.log.Info, "the store answers again", "failures", s.failures)
 		s.failures, s.err = 0, nil
@@ -80,16 +84,16 @@ func (e *Elector) round(ctx context.Context) {
 		begun = e.begin(next, until)
 	default:
 		// Never led: the next round finds this node in the store and wins the next. One
-		// that observes by now may play no other.
-		var why string
+		// that observes by now may play no other, and has a beat to give up what it has won.
+		why := "this node only observes"
 		switch {
 		case next.Number <= s.neverAgain:
 			why = "it was left or promised away before"
 		case !inTime:
 			why = "the answer came too late"
-		default:
-			why = "this node only observes"
-			refused = &leadership{term: e.stamp(next), until: until}
+		}
+		if s.abstaining(time.Now()) {
+			refused = &leadership{term: e.stamp(next), until: time.Now().Add(e.cfg.Beat)}
 		}
 		s.neverAgain = max(s.neverAgain, next.Number)
 		s.again = true

@@ -58,8 +58,8 @@ func (s *shared) status() Status {
 }
 
 // Live returns an error if this process should be restarted: Run has ended, its loop
-// hangs, or Lead has not returned five leases after trust in its term ended, so that
-// other nodes lead beside it. A store that does not answer is no reason, because a
+// hangs, or Lead has not returned five leases after its context ended (HandOver, if that
+// is longer), so that nobody leads or another node leads beside it. A store that does not answer is no reason, because a
 // restart would not help; nor is a process that has not called Run yet. Use it as a
 // liveness probe (package electorhttp).
 func (e *Elector) Live() error {
@@ -73,8 +73,8 @@ func (e *Elector) Live() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch l := e.shared.lead; {
-	case l != nil && time.Since(l.until) > late:
-		return fmt.Errorf("term %d: Lead has not returned for %v after its trust ended", l.term.Number, since(l.until))
+	case l != nil && !l.left.IsZero() && time.Since(l.left) > max(late, e.cfg.HandOver):
+		return fmt.Errorf("term %d: Lead has not returned for %v after its context ended", l.term.Number, since(l.left))
 	case time.Since(status.Next) > late && !status.Next.IsZero():
 		return fmt.Errorf("a round has been due for %v", since(status.Next))
 	}

@@ -67,21 +67,26 @@ func (c connector) ExecContext(_ context.Context, query string, args []driver.Na
 	if holds, err := c.election.lockRow(owner, s); !holds {
 		return driver.RowsAffected(0), err
 	}
-	defer c.election.unlockRow()
+	if s.Fenced {
+		defer c.election.unlockRow()
+	}
 	changed, err := c.write(s)
 	return driver.RowsAffected(changed), err
 }
 
-// lockRow keeps the row from changing until unlockRow, unless the statement is not to be
-// executed: the database is away, or its token's term does not last. Any number of
-// statements lock the row at a time.
+// lockRow keeps the row from changing until unlockRow if the statement is fenced. It
+// reports whether the statement is to be executed: not while the database is away, or if its
+// token's term does not last. Any number of statements lock the row at a time, so writes that
+// overlap without a pause keep the leader from renewing.
 func (e *Election) lockRow(owner string, s Statement) (bool, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.away != nil || s.Fenced && !e.holds(owner, s.Term) {
 		return false, e.away
 	}
-	e.locks++
+	if s.Fenced {
+		e.locks++
+	}
 	return true, nil
 }
 

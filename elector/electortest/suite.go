@@ -374,6 +374,8 @@ func leadReturnsFirst(t *testing.T, c *Cluster, _ *Node, _ elector.Term) {
 
 func outrankedHolds(t *testing.T, c *Cluster, _ *Node, _ elector.Term) {
 	linger := make(chan struct{})
+	returns := sync.OnceFunc(func() { close(linger) })
+	defer returns()
 	c.start(2, func(cfg *elector.Config) {
 		cfg.Lead = func(ctx context.Context, _ elector.Term) error {
 			<-ctx.Done()
@@ -388,7 +390,7 @@ func outrankedHolds(t *testing.T, c *Cluster, _ *Node, _ elector.Term) {
 	defer within.Stop()
 	<-within.C
 	assert.Len(t, c.Ledger(), 1)
-	close(linger)
+	returns()
 	c.LeaderAfter(term.Number)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"conclave"
 	"conclave/elector"
 )
 
@@ -192,17 +193,58 @@ func TestRun_CancelledContextDoesNotWaitForARound(t *testing.T) {
 		assert.Zero(t, s.term.Leader, "handed over")
 		assert.EqualValues(t, 1, e.Stats().Won)
 	})
-	synctest.Test(t, func(t *testing.T) {
-		answer := make(chan struct{})
-		s := &store{block: answer}
-		e, crash := run(t, s, "a", func(c *elector.Config) { c.HandOver = 0 })
-		synctest.Wait()
-		time.AfterFunc(time.Second, func() { close(answer) })
-		require.NoError(t, crash())
-		assert.Zero(t, e.Stats().Won, "the first round was answered too late")
-		assert.EqualValues(t, 1, s.term.Number)
-		assert.Zero(t, s.term.Leader, "what it won is given up")
-	})
+	for _, after := range []time.Duration{time.Second, 4 * time.Second} { // in time, and too late to lead
+		synctest.Test(t, func(t *testing.T) {
+			answer := make(chan struct{})
+			s := &store{block: answer}
+			e, crash := run(t, s, "a", func(c *elector.Config) { c.HandOver = 0 })
+			synctest.Wait()
+			time.AfterFunc(after, func() { close(answer) })
+			require.NoError(t, crash())
+			assert.Zero(t, e.Stats().Won)
+			assert.EqualValues(t, 1, s.term.Number)
+			assert.Zero(t, s.term.Leader, "what it won is given up")
+		})
+	}
+}
+
+// A hand-over that failed is Run's error, also if Lead returned before the round in progress
+// did, or trust ended meanwhile.
+func TestRun_FailedHandOverIsAnError(t *testing.T) {
+	for i := range 40 {
+		synctest.Test(t, func(t *testing.T) {
+			s := &store{}
+			_, crash := run(t, s, "a", func(c *elector.Config) {
+				c.HandOver = 0
+				c.Lead = func(ctx context.Context, _ elector.Term) error { <-ctx.Done(); return nil }
+			})
+			time.Sleep(500 * time.Millisecond)
+			answer := make(chan struct{})
+			s.hang(answer)
+			time.Sleep(time.Second) // a renewal is sent
+			time.AfterFunc(time.Duration(1+i%2*4)*time.Second, func() {
+				s.setBroken(true)
+				close(answer)
+			})
+			require.ErrorIs(t, crash(), context.Canceled)
+			assert.Equal(t, "a", s.term.Leader.Name)
+		})
+	}
+}
+
+// A panic of OnBeat leaves Run, before Lead is called and afterwards.
+func TestRun_PanicOfOnBeatIsNotHeldUp(t *testing.T) {
+	for beat := range uint64(2) {
+		synctest.Test(t, func(t *testing.T) {
+			e, err := elector.New(elector.Config{ID: conclave.NodeID{Name: "a", Incarnation: "1"}, Strategy: strategy{&store{}}, OnBeat: func(term elector.Term) {
+				if term.Beat == beat {
+					panic("a defect")
+				}
+			}})
+			require.NoError(t, err)
+			assert.PanicsWithValue(t, "a defect", func() { _ = e.Run(t.Context()) })
+		})
+	}
 }
 
 // A leader of a term that is outranked keeps its witness and gives the row up to no node
