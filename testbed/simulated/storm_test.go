@@ -42,6 +42,7 @@ func TestStorms(t *testing.T) {
 		n = long.Rounds(2, 10)
 	}
 	collectSeldom(t)
+	initialize(t)
 	next, err := numbers(*queue)
 	require.NoError(t, err)
 	sum := tally{from: from, of: n, began: time.Now(), busy: cpu()}
