@@ -137,6 +137,7 @@ func TestCatalog_HasWhatWasRegisteredBefore(t *testing.T) {
 			early <- now
 		}()
 		time.Sleep(500 * time.Millisecond)
+		synctest.Wait()
 		cluster.value = "10.0.0.1:81"
 		late, err := all.read(t.Context(), 0)
 		require.NoError(t, err)
