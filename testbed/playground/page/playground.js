@@ -87,10 +87,11 @@ $('living-share').addEventListener('click', async () => {
 });
 addEventListener('hashchange', () => { if (address.get('recording') || address.get('living')) open(); });
 /** A page that is not seen rests. */
-document.addEventListener('visibilitychange', () => {
+document.addEventListener('visibilitychange', async () => {
   if (!living || document.hidden === hidden || document.hidden && pace.paused) return;
   hidden = document.hidden;
-  move({paused: hidden});
+  await move({paused: hidden});
+  if (pace.step === 'moment') hidden = false; // it pauses there, and does not go on when the page is seen
 });
 
 /** The address follows the position in a recording, not more often than browsers permit. */
