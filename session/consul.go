@@ -93,9 +93,9 @@ func (s *consulCluster) Prolong(c serve.Caller, service, id string, version int6
 }
 
 // Deregister implements consul.Cluster.
-func (s *consulCluster) Deregister(ctx context.Context, c serve.Caller, service, id string) error {
-	_, err := s.services.registrants.withdraw(ctx, s.registrantOf(c, service, id), 0)
-	return err
+func (s *consulCluster) Deregister(ctx context.Context, c serve.Caller, service, id string) (int64, error) {
+	out, err := s.services.registrants.withdraw(ctx, s.registrantOf(c, service, id), 0)
+	return out.version, err
 }
 
 // Next implements consul.Cluster. The subscription of a request lasts until the request is

@@ -266,9 +266,10 @@ func TestServices_StopOfClusterCompletesAnswers(t *testing.T) {
 		cursor := web.do(http.MethodGet, "session-1", "/v1/services/svc", "").doc["cursor"].(string)
 		_, index := web.found("session-1", "/v1/health/service/svc")
 		type end struct {
-			path string
-			text []byte
-			err  error
+			path   string
+			status int
+			text   []byte
+			err    error
 		}
 		ends := make(chan end, 3)
 		for session, path := range map[string]string{
@@ -284,7 +285,7 @@ func TestServices_StopOfClusterCompletesAnswers(t *testing.T) {
 				}
 				defer res.Body.Close()
 				text, err := io.ReadAll(res.Body)
-				ends <- end{path, text, err}
+				ends <- end{path, res.StatusCode, text, err}
 			}()
 		}
 		time.Sleep(time.Second)
@@ -294,6 +295,11 @@ func TestServices_StopOfClusterCompletesAnswers(t *testing.T) {
 			e := <-ends
 			assert.NoError(t, e.err, "%s: %s", e.path, e.text)
 			assert.NotEmpty(t, e.text, e.path)
+			want := http.StatusServiceUnavailable
+			if strings.HasSuffix(e.path, "/events") {
+				want = http.StatusOK // it had begun
+			}
+			assert.Equal(t, want, e.status, "%s: %s", e.path, e.text)
 		}
 	})
 }

@@ -45,18 +45,20 @@ type registrants struct {
 }
 
 const (
-	leastTTL   = time.Second
-	answerWait = 1500 * time.Millisecond // how long an answer waits for room and for data; see answerBy
-	ownerBytes = 1 << 10                 // memory of a registrant beside its registration, about
+	leastTTL    = time.Second
+	answerWait  = 1500 * time.Millisecond // how long an answer waits for room and for data; see answerBy
+	answerLeast = 500 * time.Millisecond
+	ownerBytes  = 1 << 10 // memory of a registrant beside its registration, about
 )
 
 // answerBy returns when a request is answered, whatever it has waited for: in half of the
 // time after which its client would renew a lease of this time to live, and go to another
-// session (0: there is none to renew).
+// session (0: there is none to renew). Of a short one it is three quarters of that time, up
+// to answerLeast: data nodes need as long as for others.
 func answerBy(ttl time.Duration) time.Time {
 	wait := answerWait
 	if ttl > 0 {
-		wait = min(wait, ttl/(2*renewals))
+		wait = min(wait, max(ttl/(2*renewals), min(answerLeast, 3*ttl/(4*renewals))))
 	}
 	return time.Now().Add(wait)
 }

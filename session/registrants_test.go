@@ -371,20 +371,20 @@ func TestServices_AnswersBeforeTheLeaseIsToBeRenewed(t *testing.T) {
 			a := web.do(http.MethodPut, "session-1", registrationPath("svc", id), fmt.Sprintf(`{"values":["a"],"ttlMs":%d}`, ttl))
 			return a.status, time.Since(start)
 		}
-		for _, ttl := range []int{1500, 10_000} {
+		for ttl, within := range map[int]int{1000: 250, 1500: 375, 2500: 500, 5000: 833, 10_000: 1500} {
 			status, took := put(fmt.Sprint(ttl), ttl)
 			assert.Equal(t, http.StatusAccepted, status)
-			assert.InDelta(t, min(ttl/6, 1500), took.Milliseconds(), 50)
+			assert.InDelta(t, within, took.Milliseconds(), 50)
 		}
 		value := strings.Repeat("x", conclave.MaxValue)
 		for i := range 5 {
 			c.publish(c.client(fmt.Sprint("large-", i), "session-1"), "large", slices.Repeat([]string{value}, 30)...)
 		}
 		time.Sleep(time.Second)
-		for _, ttl := range []int{1501, 9999} {
+		for ttl, within := range map[int]int{1001: 250, 9999: 1500} {
 			status, took := put(fmt.Sprint(ttl), ttl)
 			assert.Equal(t, http.StatusServiceUnavailable, status, "there is no room for a new one")
-			assert.InDelta(t, min(ttl/6, 1500), took.Milliseconds(), 50)
+			assert.InDelta(t, within, took.Milliseconds(), 50)
 		}
 		c.net.Resume("data-1")
 	})

@@ -93,8 +93,8 @@ func (s *services) answering(handle func(http.ResponseWriter, *http.Request) err
 			w.Header().Set("Retry-After", "1")
 			more = map[string]any{"sessions": s.addresses()}
 		}
-		if wire.CodeOf(err) == wire.CodeUnavailable {
-			w.Header().Set("Connection", "close") // another session may be behind the same name
+		if moves, _ := s.registrants.clients.refuseRequest(); moves && wire.CodeOf(err) == wire.CodeUnavailable && r.ProtoMajor == 1 {
+			w.Header().Set("Connection", "close") // another session may be behind the same name; over HTTP/2 this would end what others ask by the connection
 		}
 		if h, ok := errors.AsType[held](err); ok {
 			more = map[string]any{"version": h.version, "remedy": "Send a version above the one that is named, or none."}

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
@@ -232,6 +234,54 @@ func TestServices_BadInputSaysWhatToDo(t *testing.T) {
 }
 
 // The rules of HTTP itself: allowed methods, HEAD, the scheme of tokens, no caching.
+// A session that sends its clients to others ends their connections of HTTP/1.1, since
+// another session may be behind the same name. One of HTTP/2 belongs to others, too, and a
+// session that only has no answer at present is not left.
+func TestServices_RefusalEndsTheConnection(t *testing.T) {
+	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
+		c.settle()
+		kill(c, c.datas["data-1"])
+		kill(c, c.datas["data-2"])
+		var dials [2]int
+		var clients [2]http.Client
+		for i := range clients {
+			protocols := new(http.Protocols)
+			protocols.SetHTTP1(i == 0)
+			protocols.SetUnencryptedHTTP2(i == 1)
+			transport := &http.Transport{Protocols: protocols, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+				dials[i]++
+				return c.host("web").DialContext(ctx, network, address)
+			}}
+			defer transport.CloseIdleConnections()
+			clients[i].Transport = transport
+		}
+		ask := func(i int) string {
+			res, err := clients[i].Get("http://" + c.sessions["session-1"].server.Address() + "/v1/services")
+			require.NoError(t, err)
+			defer res.Body.Close()
+			_, err = io.Copy(io.Discard, res.Body)
+			require.NoError(t, err)
+			return fmt.Sprintf("%d in HTTP/%d", res.StatusCode, res.ProtoMajor)
+		}
+		for i := range clients {
+			for range 2 {
+				assert.Equal(t, fmt.Sprintf("503 in HTTP/%d", i+1), ask(i))
+			}
+			assert.Equal(t, 1, dials[i], "it has no answer")
+		}
+		c.net.Cut("session-1", "data-3")
+		defer c.net.Heal("session-1", "data-3")
+		c.startData("data-3")
+		time.Sleep(20 * time.Second)
+		for i := range clients {
+			for range 2 {
+				assert.Equal(t, fmt.Sprintf("503 in HTTP/%d", i+1), ask(i))
+			}
+			assert.Equal(t, 2-i, dials[i], "it is cut off")
+		}
+	})
+}
+
 func TestServices_PlainHTTP(t *testing.T) {
 	bubble(t, 0, 0, func(t *testing.T, c *cluster) {
 		c.startWith(newTokenFile(t), "session-1")

@@ -135,6 +135,15 @@ func TestPlayground(t *testing.T) {
 	other.js(`location.hash = 'recording=drain&at=3.5'`)
 	other.until(`document.getElementById('title').textContent === 'recording of drain' && document.getElementById('position-at').textContent === '3.500 s'`)
 
+	// What an address names that is not there is ignored, with a sentence.
+	third := newScreen(t) // whose console has the 404
+	third.run(chromedp.Navigate(address))
+	for hash, says := range map[string]string{"recording=lunch&at=3": "There is no recording lunch", "recording=leader-killed&at=abc": "abc is no time"} {
+		third.js(`location.hash = %q`, hash)
+		third.until(fmt.Sprintf(`document.getElementById('recording-about').textContent.includes(%q)`, says))
+		third.opens("leader-killed")
+	}
+
 	// A narrow window, and what was loaded.
 	other.run(chromedp.EmulateViewport(390, 844, chromedp.EmulateScale(1)), chromedp.Navigate("about:blank"), chromedp.Navigate(address+"#%")) // half of an escape
 	other.opens("leader-killed")

@@ -184,7 +184,7 @@ func (c *Cluster) server(name string, h *host, log hclog.Logger) (Server, error)
 func (c *Cluster) AwaitReady(ctx context.Context) error {
 	via := outside.HTTP(nil, nil)
 	waiting, err := outside.AwaitReady(ctx, lookEvery, func(ctx context.Context) (bool, []string, error) {
-		if err := c.failed(); err != nil {
+		if err := c.failed(c.names); err != nil {
 			return false, nil, err
 		}
 		for _, name := range slices.Backward(c.names[1:]) { // metas are ready first
@@ -211,13 +211,13 @@ const lookEvery = 2 * time.Millisecond
 func (c *Cluster) AwaitLeader(ctx context.Context) error {
 	return outside.Until(ctx, lookEvery, func() (bool, error) {
 		name, _ := c.Leader()
-		return name != "", c.failed()
+		return name != "", c.failed(c.names[:1+c.config.Metas]) // the database and the metas
 	})
 }
 
-// failed returns the error of a node that has ended by itself, or nil.
-func (c *Cluster) failed() error {
-	for _, name := range c.names {
+// failed returns the error of one of these nodes that has ended by itself, or nil.
+func (c *Cluster) failed(names []string) error {
+	for _, name := range names {
 		if p := c.Process(name); p != nil && !p.Running() {
 			if err := p.Err(); err != nil && !p.Asked() && !errors.Is(err, context.Canceled) {
 				return fmt.Errorf("%s has ended: %w", name, err)

@@ -226,7 +226,7 @@ func (b *Base) Listen(ctx context.Context, address string) (net.Listener, error)
 }
 
 // Serve serves HTTP on such a port until ctx ends, and its requests and connections. In a
-// stop they are answered completely.
+// stop those of HTTP/1.1 are answered completely.
 func (b *Base) Serve(ctx context.Context, ln net.Listener, handler http.Handler) {
 	server := b.newServer(ln, handler)
 	closed := make(chan struct{})

@@ -186,10 +186,19 @@ func (a *agents) register(r *http.Request, c serve.Caller, _ query) (any, uint64
 	for _, x := range before {
 		e.Status, e.Output, e.Maintenance = x.Status, x.Output, x.Maintenance
 	}
-	if err := a.put(r.Context(), c, e); err != nil || old == "" || old == e.Service {
-		return nil, 0, err
+	if err = a.put(r.Context(), c, e); !e.until.IsZero() && old != "" && old != e.Service { // it has moved, also if its client did not wait
+		limited, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), a.ReadWait)
+		defer cancel()
+		_, gone := a.Cluster.Deregister(limited, c, old, e.registrationID())
+		err = cmp.Or(err, gone)
 	}
-	return nil, 0, a.Cluster.Deregister(r.Context(), c, old, e.registrationID())
+	return nil, 0, err
+}
+
+// isTaken reports whether the session has what it was asked for, also if the client did not
+// wait until the data nodes have it.
+func isTaken(ctx context.Context, version int64, err error) bool {
+	return err == nil || version != 0 && ctx.Err() != nil
 }
 
 // put registers the service of an entry, or renews it, and keeps the entry, also if the
@@ -199,7 +208,7 @@ func (a *agents) put(ctx context.Context, c serve.Caller, e *entry) (err error) 
 	value := e.Value()
 	e.caller, e.bytes = c, 1024+2*len(value)
 	e.version, err = a.Cluster.Register(ctx, c, e.Service, e.registrationID(), value, min(e.ttl, a.Lease))
-	if err != nil && (e.version == 0 || ctx.Err() == nil) {
+	if !isTaken(ctx, e.version, err) {
 		return err
 	}
 	e.until = time.Now().Add(e.ttl)
@@ -258,13 +267,13 @@ func (a *agents) act(r *http.Request, c serve.Caller, what string, idOf func(*en
 
 func (a *agents) deregister(r *http.Request, c serve.Caller, _ query) (any, uint64, error) {
 	return nil, 0, a.act(r, c, "service", serviceID, func(e entry) error {
-		if err := a.Cluster.Deregister(r.Context(), c, e.Service, e.registrationID()); err != nil {
-			return err
+		version, err := a.Cluster.Deregister(r.Context(), c, e.Service, e.registrationID())
+		if isTaken(r.Context(), version, err) {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			delete(a.of[c.Client()], e.ID)
 		}
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		delete(a.of[c.Client()], e.ID)
-		return nil
+		return err
 	})
 }
 

@@ -24,8 +24,10 @@ type slowCluster struct {
 	Cluster
 	version int64
 	value   string   // "": withdrawn
+	left    []string // services that were withdrawn
 	others  []string // that others have registered
-	away    bool     // the data nodes are: a registration waits for them
+	away    bool     // the data nodes are: each change waits for them
+	reads   int
 }
 
 func (c *slowCluster) Register(ctx context.Context, _ serve.Caller, _, _, value string, _ time.Duration) (int64, error) {
@@ -37,15 +39,23 @@ func (c *slowCluster) Register(ctx context.Context, _ serve.Caller, _, _, value 
 	return c.version, ctx.Err()
 }
 
-func (c *slowCluster) Deregister(context.Context, serve.Caller, string, string) error {
-	c.value = ""
+func (c *slowCluster) Deregister(ctx context.Context, _ serve.Caller, service, _ string) (int64, error) {
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	c.version++
+	c.value, c.left = "", append(c.left, service)
 	time.Sleep(time.Second)
-	return nil
+	if c.away {
+		<-ctx.Done()
+	}
+	return c.version, ctx.Err()
 }
 
 // Services has the instance of one service, and takes a second to return it.
 func (c *slowCluster) Services(_ context.Context, take func(string, []string) error) error {
 	value := c.value
+	c.reads++
 	time.Sleep(time.Second)
 	return take("web", []string{value})
 }
@@ -75,6 +85,18 @@ func putting(t *testing.T, s *Server) func(from, path, body string) int {
 		router.ServeHTTP(w, r)
 		return w.Code
 	}
+}
+
+// impatient sends a PUT request whose client waits for a second.
+func impatient(t *testing.T, s *Server, path, body string) int {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	router, w := mux.NewRouter(), httptest.NewRecorder()
+	s.Add(router)
+	r := httptest.NewRequestWithContext(ctx, http.MethodPut, path, strings.NewReader(body))
+	r.RemoteAddr = "10.0.0.1:1"
+	router.ServeHTTP(w, r)
+	return w.Code
 }
 
 const registerPath = "/v1/agent/service/register"
@@ -110,17 +132,55 @@ func TestAgents_UnansweredUpdateIsKept(t *testing.T) {
 		put := putting(t, s)
 		require.Equal(t, http.StatusOK, put("10.0.0.1:1", registerPath, `{"Name": "web", "Port": 80, "Check": {"TTL": "1m"}}`))
 		cluster.away = true
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		router := mux.NewRouter()
-		s.Add(router)
-		r := httptest.NewRequestWithContext(ctx, http.MethodPut, "/v1/agent/check/pass/service:web", nil)
-		r.RemoteAddr = "10.0.0.1:1"
-		router.ServeHTTP(httptest.NewRecorder(), r)
+		impatient(t, s, "/v1/agent/check/pass/service:web", "")
 		due := s.agents.due(time.Now())
 		require.Len(t, due, 1)
 		assert.Equal(t, cluster.version, due[0].version)
 		assert.Equal(t, passing, due[0].Status)
+	})
+}
+
+// A service that the session has withdrawn is not registered again by its next update,
+// though the client did not wait for the data nodes.
+func TestAgents_UnansweredDeregistrationIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := &slowCluster{}
+		s := newServer(cluster)
+		put := putting(t, s)
+		require.Equal(t, http.StatusOK, put("10.0.0.1:1", registerPath, `{"Name": "web", "Port": 80, "Check": {"TTL": "1m"}}`))
+		cluster.away = true
+		assert.NotEqual(t, http.StatusOK, impatient(t, s, "/v1/agent/service/deregister/web", ""))
+		cluster.away = false
+		assert.Equal(t, http.StatusNotFound, put("10.0.0.1:1", "/v1/agent/check/pass/service:web", ""))
+		assert.Empty(t, cluster.value)
+	})
+}
+
+// A service that gets another name is not kept under the old one, though its client did not
+// wait for the data nodes.
+func TestAgents_UnansweredMoveLeavesTheOldName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := &slowCluster{}
+		s := newServer(cluster)
+		require.Equal(t, http.StatusOK, putting(t, s)("10.0.0.1:1", registerPath, `{"ID": "1", "Name": "web", "Port": 80, "Check": {"TTL": "1m"}}`))
+		cluster.away = true
+		assert.NotEqual(t, http.StatusOK, impatient(t, s, registerPath, `{"ID": "1", "Name": "shop", "Port": 80, "Check": {"TTL": "1m"}}`))
+		assert.Equal(t, []string{"web"}, cluster.left)
+	})
+}
+
+// A request whose client has left begins no second reading of all services.
+func TestCatalog_ReadsNothingMoreForAClientThatHasLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := &slowCluster{value: "10.0.0.1:80"}
+		all := newServer(cluster).catalog
+		go func() { _, _ = all.read(t.Context(), 0) }()
+		time.Sleep(500 * time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, err := all.read(ctx, 0)
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, 1, cluster.reads)
 	})
 }
 

@@ -1,6 +1,7 @@
 package consul
 
 import (
+	"cmp"
 	"context"
 	"hash/fnv"
 	"net/http"
@@ -63,7 +64,8 @@ func (c *catalog) read(ctx context.Context, age time.Duration) (now *snapshot, e
 		return now, nil
 	}
 	for {
-		if now, err = c.readOnce(ctx); err != nil || !now.begun.Before(asked.Add(-age)) {
+		now, err = c.readOnce(ctx)
+		if err = cmp.Or(err, ctx.Err()); err != nil || !now.begun.Before(asked.Add(-age)) {
 			return now, err
 		}
 	}

@@ -21,7 +21,9 @@ type Cluster interface {
 	// Prolong renews a registration whose client has sent nothing, but not beyond until,
 	// unless this session may be the one that receives nothing.
 	Prolong(c serve.Caller, service, id string, version int64, until time.Time)
-	Deregister(ctx context.Context, c serve.Caller, service, id string) error
+	// Deregister withdraws a registration. The version is not 0 if the session has withdrawn it,
+	// as in Register.
+	Deregister(ctx context.Context, c serve.Caller, service, id string) (version int64, err error)
 	// Next returns a list of a service that is another one than the caller has, once there
 	// is one, or the same after a time. For a caller that has nothing it waits for a data
 	// node. A list of a lower version is one of a cluster that has lost all.

@@ -375,8 +375,8 @@ func (p *httpPublication) Stored(ctx context.Context) error {
 }
 
 // keep registers what is wanted, and renews it, until the client ends. A withdrawal is
-// repeated for a session grace: its session may die together with the leader of its slot,
-// before another data node has heard of it.
+// repeated for a session grace, with its version: its session may die together with the
+// leader of its slot, before another data node has heard of it.
 func (p *httpPublication) keep() {
 	held := int64(0)        // the version that the session has which was asked last
 	var withdrawn time.Time // when data had the withdrawal
@@ -389,6 +389,12 @@ func (p *httpPublication) keep() {
 		r, _ := errors.AsType[refused](err)
 		if held = w.version; err != nil {
 			held = 0
+		}
+		if err != nil && !withdrawn.IsZero() {
+			if r.status == http.StatusConflict {
+				return // something newer was registered, which a higher version would withdraw
+			}
+			continue
 		}
 		if err != nil && r.status != http.StatusNotFound { // it may have arrived all the same, and may do so late
 			p.mu.Lock()

@@ -117,6 +117,26 @@ func TestHTTPClient_RepeatsAStoredWithdrawal(t *testing.T) {
 	second.await(t, "DELETE /v1/services/a/registrations/c-1")
 }
 
+// A repeated withdrawal that is answered 409 was done before something newer was registered.
+func TestHTTPClient_RepeatedWithdrawalLeavesWhatIsNewer(t *testing.T) {
+	first, second := &session{}, &session{wrong: "DELETE", status: http.StatusConflict}
+	c := start(t, first, second)
+	p, err := c.Publish(t.Context(), "a", []string{"x"})
+	require.NoError(t, err)
+	require.NoError(t, p.Withdraw())
+	require.NoError(t, p.Stored(t.Context()))
+	_ = c.settle(http.MethodGet, 0, context.DeadlineExceeded) // one request fails
+	second.await(t, "DELETE /v1/services/a/registrations/c-1")
+	kept := make(chan struct{})
+	go func() { c.work.Wait(); close(kept) }()
+	select {
+	case <-kept:
+	case <-time.After(httpRepeat / 3):
+		require.Fail(t, "it is repeated")
+	}
+	assert.Empty(t, second.asked)
+}
+
 // An answer for which docs/http.md has no reason is the error of what waits, and ends the client.
 func TestHTTPClient_UnexpectedAnswerIsAnError(t *testing.T) {
 	for wrong, status := range map[string]int{

@@ -47,14 +47,19 @@ func (w *World) Pace() Pace {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p, s := w.pace, w.start
-	s.Acts, s.Moment = w.acts, max(w.now, s.Moment)
+	if s.Acts = w.acts; p.Step != moment { // otherwise that of the start is on its way
+		if s.Moment = w.now; len(s.Acts) > 0 {
+			s.Moment = max(w.now, s.Acts[len(s.Acts)-1].At) // a Start has no act after its moment
+		}
+	}
 	p.AtMs, p.Start, p.HeapMiB = float64(w.now.Microseconds())/1000, s.String(), int(heap()>>20)
 	return p
 }
 
 // SetPace changes how time moves, by Speed, Paused and Step; the step before ends. With a
 // step it returns at once, and time moves until the goal is reached, and then pauses. After
-// a pause time is stopped when it returns.
+// a pause time is stopped when it returns. Until the moment of the start is reached, only
+// Speed is changed, unless there is a step: a shared start shows its moment, and pauses.
 func (w *World) SetPace(p Pace) error {
 	limit, ok := limits[p.Step]
 	switch {
@@ -64,6 +69,11 @@ func (w *World) SetPace(p Pace) error {
 		return fmt.Errorf("speed %g: want 0.01 to 1000, or %d, as fast as it can", p.Speed, Fast)
 	}
 	w.mu.Lock()
+	if w.pace.Step == moment && !ok {
+		defer w.mu.Unlock()
+		w.pace.Speed = p.Speed
+		return nil
+	}
 	w.pace.Speed, w.pace.Paused, w.pace.Step, w.limit = p.Speed, p.Paused || ok, p.Step, w.now+limit
 	if ok {
 		w.pace.Reached = ""

@@ -130,6 +130,20 @@ func TestPause_StandsStill(t *testing.T) {
 	assert.Error(t, r.SetPace(Pace{Speed: -1}))
 }
 
+// A page that is hidden, or whose viewer chooses a speed, still shows the moment of its address.
+func TestSetPace_LeavesTheMomentOfTheStart(t *testing.T) {
+	s, err := ParseStart("1~5*kill*meta-1~8")
+	require.NoError(t, err)
+	w := New(s, nil)
+	for _, change := range []Pace{{Speed: 2}, {Speed: 4, Paused: true}} {
+		require.NoError(t, w.SetPace(change))
+		p := w.Pace()
+		assert.Equal(t, Pace{Speed: change.Speed, Paused: true, Step: moment, Start: "1~5*kill*meta-1~8", HeapMiB: p.HeapMiB}, p)
+	}
+	require.NoError(t, w.SetPace(Pace{Speed: 1, Step: Message}))
+	assert.Equal(t, "1~5*kill*meta-1~5", w.Pace().Start, "its moment is left, its acts are still to be done")
+}
+
 func TestAct_KillOfTheLeaderLeadsToTheNextTerm(t *testing.T) {
 	r := run(t, "1~8")
 	kill := console.Request{Do: "kill", Node: r.leader(t)}

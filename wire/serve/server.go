@@ -109,7 +109,9 @@ func (s *HTTPServer) changed(conn net.Conn, now http.ConnState) {
 // Shutdown closes the listener, waits until all requests have finished or ctx
 // ends, and then calls Close. Requests of HTTP/1.1 that are left, as one that waits or a
 // stream of events, are answered completely when their contexts have ended, so that their
-// clients take the answer for what it is, and not for one that broke off.
+// clients take the answer for what it is, and not for one that broke off. One of HTTP/2 that
+// is left may break off: a client with the SDK goes on elsewhere without an answer, and a
+// second Shutdown of net/http would wait for the connections of such clients until endLimit.
 func (s *HTTPServer) Shutdown(ctx context.Context) {
 	_ = s.server.Shutdown(ctx) // Close ends what is left
 	s.cancel()

@@ -21,8 +21,9 @@ async function open() {
   // A page that has stopped at a violation goes on.
   if (!$('violation').hidden && !$('go-on').parentElement.hidden) $('go-on').click();
   sessionStorage.removeItem('seen');
-  $('recording').value = living ? '' : address.get('recording') || $('recording').options[0].value; // of a cluster none, so that each can be chosen
-  text($('recording-about'), $('recording').selectedOptions[0]?.dataset.about || '');
+  $('recording').value = living ? '' : address.get('recording'); // of a cluster none, so that each can be chosen
+  if (!living && !$('recording').value) $('recording').value = $('recording').options[0].value;
+  text($('recording-about'), (living ? '' : ignored()) + ($('recording').selectedOptions[0]?.dataset.about || ''));
   text($('living-says'), living ? 'loading and starting; the recording has ended' : offer);
   hide($('living-pace'), true);
   const {error} = await actions.rights();
@@ -33,6 +34,13 @@ async function open() {
   hide($('living-pace'), false);
   timer = setInterval(look, 500);
   return look();
+}
+
+/** ignored says what of an address the worker does not follow. */
+function ignored() {
+  const recording = address.get('recording'), at = address.get('at');
+  if (recording && recording !== $('recording').value) return `There is no recording ${recording}; this is the first one. `;
+  return at && !(1000 * at >= 0) ? `${at} is no time in seconds; it is played from its beginning. ` : '';
 }
 
 /** turn shows something else. It returns what went wrong. */
@@ -85,12 +93,16 @@ $('living-share').addEventListener('click', async () => {
   await look();
   await navigator.clipboard.writeText(location.href).catch(() => {}); // the address bar has it too
 });
-addEventListener('hashchange', () => { if (address.get('recording') || address.get('living')) open(); });
+addEventListener('hashchange', e => {
+  const was = new URLSearchParams(new URL(e.oldURL).hash.slice(1));
+  if ((address.get('recording') || address.get('living')) && ['recording', 'at', 'record', 'living'].some(name => (was.get(name) || '') !== address.get(name))) open();
+});
 /** A page that is not seen rests. */
-document.addEventListener('visibilitychange', () => {
+document.addEventListener('visibilitychange', async () => {
   if (!living || document.hidden === hidden || document.hidden && pace.paused) return;
   hidden = document.hidden;
-  move({paused: hidden});
+  await move({paused: hidden});
+  if (pace.step === 'moment') hidden = false; // it pauses there, and does not go on when the page is seen
 });
 
 /** The address follows the position in a recording, not more often than browsers permit. */

@@ -8,14 +8,14 @@ const early = []; // messages that came before the program takes them
 const conclave = self.conclave = {
   receive: m => early.push(m), begin: () => early.splice(0).forEach(m => conclave.receive(m)),
   start: address.get('living') || '', // of the cluster, see testbed/playground/start.go
-  moment: at ? `${1000 * at}/${address.get('record') || ''}` : '', // of the recording: a position of the console
+  moment: 1000 * at >= 0 && at ? `${1000 * at}/${address.get('record') || ''}` : '', // of the recording: a position of the console
 };
 self.onmessage = e => conclave.receive(e.data);
 
 /** load returns the bytes of a file. */
 async function load(file) {
   const r = await fetch(file);
-  if (!r.ok) throw new Error(`${file}: the host answers ${r.status}`);
+  if (!r.ok) throw Object.assign(new Error(`${file}: the host answers ${r.status}`), {status: r.status});
   return new Uint8Array(await r.arrayBuffer());
 }
 
@@ -44,7 +44,12 @@ async function run() {
     throw new Error('this browser is too old: it needs WebAssembly and DecompressionStream, as all have since 2023');
   }
   const go = new Go(), {start} = conclave;
-  const recording = start ? null : load(`recordings/${address.get('recording') || 'leader-killed'}.rec`);
+  const first = 'recordings/leader-killed.rec', named = address.get('recording');
+  const recording = start ? null : !named ? load(first) : load(`recordings/${encodeURIComponent(named)}.rec`).catch(e => {
+    if (e.status !== 404) throw e;
+    conclave.moment = ''; // it was one of another recording
+    return load(first);
+  });
   const [program, bytes] = await Promise.all([compile(start ? living() : player(), go), recording]);
   conclave.recording = bytes;
   let drawn = 1; // what is random in the program is the same each time, so that one start has one state
