@@ -13,6 +13,7 @@ import (
 	"conclave/testbed/check"
 	"conclave/testbed/console"
 	"conclave/testbed/scenario"
+	"conclave/wire"
 )
 
 // capabilities returns what is possible in a scenario here: the cluster has its
@@ -201,7 +202,11 @@ func (p *playing) Ended(func() (*check.History, error)) {}
 
 // Did shows an action.
 func (p *playing) Did(a testbed.Action, err error) {
-	p.show(func(shown *console.Play) { p.step(shown, a.String(), err) })
+	what := a.String()
+	if a.Verb.IsCommand() && wire.CodeOf(err) != "" { // a scenario may go on all the same
+		what, err = fmt.Sprintf("%s: refused (%v)", what, err), nil
+	}
+	p.show(func(shown *console.Play) { p.step(shown, what, err) })
 }
 
 // Decided shows an expectation that was decided.

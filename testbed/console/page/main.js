@@ -1,5 +1,5 @@
 // The stream of the server and what is drawn when a part of the state changes.
-import {$, hide, number, set, text} from './dom.js';
+import {$, clock, hide, number, set, text} from './dom.js';
 import * as map from './map.js';
 import * as slots from './slots.js';
 import * as terms from './terms.js';
@@ -62,15 +62,16 @@ function apply(kind, change) {
 /** head shows the facts of the first line. */
 function head() {
   text($('title'), state.title || '');
-  text($('leader'), state.leader && state.nodes[state.leader]?.leads !== false ? state.leader : 'none');
+  text($('leader'), state.leader && state.nodes[state.leader]?.leads !== false ? state.leader : state.term ? 'none' : '-');
   text($('term'), state.term || '-');
   const checks = Object.values(state.promises).reduce((n, p) => n + p.checks, 0);
   const broken = Object.values(state.promises).reduce((n, p) => n + p.broken, 0);
   text($('checks'), checks ? number(checks) : '-');
   text($('broken'), checks ? broken : '-');
   set($('broken'), 'class', broken ? 'bad' : checks ? 'ok' : null);
-  text($('missing'), state.load ? state.load.missing : '-');
-  set($('missing'), 'class', state.load ? (state.load.missing ? 'bad' : 'ok') : null);
+  const load = state.term && state.load; // before the first term nothing can be published
+  text($('missing'), load ? load.missing : '-');
+  set($('missing'), 'class', load ? (load.missing ? 'bad' : 'ok') : null);
 }
 
 /** violation stops the page at the first violation, once. */
@@ -81,6 +82,8 @@ function violation() {
   set(document.documentElement, 'data-broken', b ? b.id : null);
   if (!b) return;
   text($('violation-what'), `${b.id}: ${b.what}`);
+  text($('violation-at'), clock(b.at));
+  $('violation-at').disabled = !state.why;
   text($('violation-evidence'), (b.evidence || []).join('\n'));
   text($('violation-before'), (b.before || []).join('\n'));
   hide($('go-on').parentElement, known || state.mode === 'recording');
@@ -90,6 +93,7 @@ function violation() {
   status('stopped at a violation');
 }
 
+$('violation-at').addEventListener('click', () => why.ask(''));
 $('go-on').addEventListener('click', () => {
   sessionStorage.setItem('seen', String(state.broken.at));
   stopped = false;

@@ -48,7 +48,7 @@ function mark(n) {
 function detail(name, n) {
   switch (n.role) {
     case 'data': return `${n.leading} led, ${n.following} followed`;
-    case 'session': return `${n.clients} clients, ${n.entries} entries`;
+    case 'session': return `${n.clients} clients${state.mode === 'recording' ? '' : `, ${n.entries} entries`}`; // a recording does not know them
     case 'meta': return n.leads ? `term ${state.term}` : follows(name, n);
   }
   return '';
@@ -130,10 +130,10 @@ function ring(el, n) {
   drain();
 }
 
-/** drain moves the ring: the server only sends renewals. */
+/** drain moves the ring: the server only sends renewals. Virtual time, as in a recording, is only what the source says. */
 function drain() {
   if (!lease) return;
-  const now = state.now + (still.matches || state.mode === 'recording' ? 0 : performance.now() - nowAt);
+  const now = state.now + (still.matches || state.mode === 'recording' || state.why ? 0 : performance.now() - nowAt);
   const left = Math.min(lease.of, Math.max(0, lease.until - now));
   set(lease.left, 'stroke-dasharray', `${Math.round(100 * Math.min(1, left / lease.of))} 100`);
   text(lease.label, (left / 1000).toFixed(1));

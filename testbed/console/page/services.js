@@ -90,10 +90,9 @@ export function init(s) {
 }
 
 export function show(s, changed, all) {
-  const recorded = s.mode === 'recording';
-  for (const id of ['list-tools', 'list']) hide($(id), recorded);
-  text($('list-not'), recorded ? 'A recording has messages and events, but no lists of services.' : '');
-  if (recorded) close();
+  const none = s.mode === 'recording' || s.why; // nor is a simulated cluster asked: a question would change what happens
+  hide($('services'), none);
+  if (none) close();
   if (all && main) for (const p of [main, ...parts]) p.failed = false;
   if (all) tick();
   if (changed.has('slots')) way();

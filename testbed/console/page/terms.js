@@ -3,7 +3,7 @@ import {$, clock, draw, keyed, make, natural, set, span, text} from './dom.js';
 
 const left = 64, lane = 24, top = 18;
 const spans = new Map(), believed = new Map(), gaps = new Map(), names = new Map(), ticks = new Map(), rows = new Map();
-let state, body, labels, axis, lanes = [], view = {span: 90000, to: 0}, following = true, width = 600, origin = 0;
+let state, body, labels, axis, lanes = [], view = {span: 90000, to: 0}, following = true, width = 600, origin = 0, last = {};
 
 export function init(s) {
   state = s;
@@ -37,6 +37,8 @@ export function init(s) {
 }
 
 export function show(s, changed, all) {
+  if (all && (s.title !== last.title || s.mode === 'live' && s.now < last.now)) following = true; // another source
+  last = {title: s.title, now: s.now};
   if (changed.has('terms') || all) elections(s);
   if (changed.has('now') || changed.has('believed') || changed.has('terms') || all) render();
 }

@@ -7,8 +7,8 @@ import {get, post, use} from './transport.js';
 
 /** living is true while the page's source is a cluster. */
 export let living = false;
-const offer = $('living-says').textContent;
-let pace = {}, position = {}, timer = 0, run = 0, hidden = false;
+const offer = $('living-says').textContent, share = $('living-share').textContent;
+let pace = {}, position = {}, timer = 0, run = 0, hidden = false, asked = -1;
 
 /** open shows what the address says, in a worker that reads it too; transport.js has begun the first one. It returns what went wrong. */
 async function open() {
@@ -75,7 +75,7 @@ function show(answer) {
   text($('living-pause'), pace.paused ? 'Continue' : 'Pause');
   set($('living-pause'), 'data-paused', pace.paused && !pace.step);
   $('living-speed').value = String(pace.speed);
-  text($('living-reached'), pace.reached || '');
+  text($('living-reached'), pace.atMs === asked ? 'What you have asked for happens when the cluster continues.' : pace.reached || '');
   text($('living-says'), `${pace.step === 'moment' ? 'playing what the address says' : pace.step ? `on the way to the next ${pace.step}` : `${pace.heapMiB} MiB of memory`}${guardless() ? '; a guard is taken out' : ''}`);
 }
 
@@ -91,8 +91,15 @@ $('living-speed').addEventListener('change', () => move({speed: Number($('living
 for (const b of document.querySelectorAll('[data-living-step]')) b.addEventListener('click', () => move({step: b.dataset.livingStep}));
 $('living-share').addEventListener('click', async () => {
   await look();
-  await navigator.clipboard.writeText(location.href).catch(() => {}); // the address bar has it too
+  await navigator.clipboard.writeText(location.href).then(() => 'Copied', () => 'Copy it from the address bar').then(said => text($('living-share'), said));
+  setTimeout(() => text($('living-share'), share), 1000);
 });
+$('confirm-do').addEventListener('click', async () => {
+  await look();
+  asked = pace.paused && !pace.step ? pace.atMs : -1;
+  show(pace);
+});
+$('go-on').addEventListener('click', () => { if (pace.paused) move({paused: false}); }); // open, which clicks it too, knows no pace yet
 addEventListener('hashchange', e => {
   const was = new URLSearchParams(new URL(e.oldURL).hash.slice(1));
   if ((address.get('recording') || address.get('living')) && ['recording', 'at', 'record', 'living'].some(name => (was.get(name) || '') !== address.get(name))) open();

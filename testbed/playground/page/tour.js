@@ -1,5 +1,5 @@
 // The guided tour: each step says what to look at, does it, and says what was seen.
-import {$, hide, make, set, text} from './dom.js';
+import {$, clock, hide, make, set, text} from './dom.js';
 import * as address from './address.js';
 import {parts} from './main.js';
 import * as source from './playground.js';
@@ -10,13 +10,13 @@ const late = '1~6*without***write~8*hold*leader*landing~8*kill*data-1~13*isolate
 
 /** first is a node of a role that is not drained. */
 const first = (s, role) => Object.keys(s.nodes).filter(n => s.nodes[n].role === role && !s.nodes[n].listed).sort()[0];
-/** steps have a recording, and the second of it at which the step was seen; and what is done to the living cluster, or its start. */
+/** steps have a recording, and the second of it at which the step was seen, where it stops; and what is done to the living cluster, or its start. */
 const steps = [
   {recording: 'leader-killed', stops: 'election', act: s => ({do: 'resign', node: s.leader})},
   {recording: 'leader-killed', seen: 4, act: s => ({do: 'kill', node: s.leader})},
   {recording: 'leader-frozen', seen: 12, act: s => ({do: 'freeze', node: s.leader}), then: 'thaw'},
   {recording: 'power-cut', seen: 8, act: s => ({do: 'kill', node: first(s, 'session')})},
-  {recording: 'drain', seen: 7, act: s => ({do: 'drain', node: first(s, 'data')})},
+  {recording: 'drain', seen: 4, act: s => ({do: 'drain', node: first(s, 'data')})},
   {act: () => ({do: 'storm', value: $('tour-seed').value.replace(/^0+(?=\d)/, '')})},
   {recording: 'guard-out', stops: 'violation', start: late},
 ];
@@ -82,7 +82,7 @@ async function step(f) {
   hide(page.querySelector('.saw'), !!error);
   const play = state.play?.name.startsWith('storm') ? `${state.play.name} ${state.play.state}. ` : '';
   const fact = id => $(id).textContent;
-  text($('tour-says'), error || `${play}Now: ${fact('leader')} leads term ${fact('term')}; ${fact('missing') === '-' ? '' : `missing: ${fact('missing')}; `}${fact('checks')} checks, ${fact('broken')} broken.`);
+  text($('tour-says'), error || `${play}At ${clock(state.now, state.mode === 'recording')}: ${fact('leader')} leads term ${fact('term')}; ${fact('missing') === '-' ? '' : `missing: ${fact('missing')}; `}${fact('checks')} checks, ${fact('broken')} broken.`);
   show($('tour'));
 }
 
@@ -91,12 +91,13 @@ async function play({recording, seen, stops}, until) {
   if (error) return error;
   const at = s => s.title === `recording of ${recording}` && s.playback ? s.playback.atMs / 1000 : NaN;
   await until(s => at(s) < 2 && !s.playback.paused);
-  if (!stops) return await until(s => at(s) >= seen);
-  for (const request of [{do: 'seek', value: '1000'}, {do: 'next', value: stops}]) {
+  if (!stops) await until(s => at(s) >= seen);
+  for (const request of stops ? [{do: 'seek', value: '1000'}, {do: 'next', value: stops}] : [{do: 'pause'}, {do: 'seek', value: String(1000 * seen)}]) {
     const answer = await post('v1/act', request);
     if (answer.error) return answer.error.message;
   }
-  await until(s => s.playback.paused);
+  const stands = s => s.playback.paused && (stops || at(s) === seen);
+  if (!stands(state)) await until(stands);
 }
 
 /** act does a step to the living cluster, after what was broken before is healed. */
