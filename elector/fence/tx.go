@@ -54,7 +54,7 @@ func Tx(ctx context.Context, db *stdsql.DB, token Token, opts *stdsql.TxOptions,
 	if err != nil {
 		return fmt.Errorf("fence: begin under %s: %w", token, err)
 	}
-	defer tx.Rollback() // without effect after Commit
+	defer func() { _ = tx.Rollback() }() // without effect after Commit
 	if err := f(tx); err != nil {
 		return err
 	}

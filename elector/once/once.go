@@ -71,7 +71,7 @@ func (j *Job) Run(ctx context.Context, f func(ctx context.Context, run Run) erro
 	p.Name = cmp.Or(p.Name, host)
 	err := errors.Join(p.Lock.Validate(), conclave.ValidateName(p.Name))
 	if err == nil && (p.Every < time.Second || p.Every%time.Millisecond != 0) {
-		err = fmt.Errorf("Every is %v, want a second or more in whole milliseconds", p.Every)
+		err = fmt.Errorf("invalid Every %v, want a second or more in whole milliseconds", p.Every)
 	}
 	if err != nil {
 		return fmt.Errorf("once: job %s: %w", p.Lock, err)

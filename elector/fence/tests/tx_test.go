@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -291,5 +292,29 @@ func TestTx_NoOldTransactionAfterAWin(t *testing.T) {
 		t.Logf("%d transactions: %d took effect, %d were refused", len(outcomes), done, refused)
 		assert.Positive(t, done)
 		assert.Positive(t, refused)
+	})
+}
+
+// A program needs no right on the lock row but to read it, and, where it locks the row
+// itself, ...
+func TestTx_Privileges(t *testing.T) {
+	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
+		plain := shop(t, s.DSN)
+		token := elect(t, plain, "a@1", 7)
+		config, err := mysql.ParseDSN(s.DSN)
+		require.NoError(t, err)
+		name := fmt.Sprintf("shop_%d", os.Getpid())
+		s.Exec(t, "CREATE USER '"+name+"'@'%' IDENTIFIED BY 'secret'")
+		t.Cleanup(func() { s.Exec(t, "DROP USER '"+name+"'@'%'") })
+		s.Exec(t, "GRANT SELECT, INSERT, UPDATE, DELETE ON "+config.DBName+".orders TO '"+name+"'@'%'")
+		s.Exec(t, "GRANT SELECT ON "+config.DBName+".distribute_lock TO '"+name+"'@'%'")
+		config.User, config.Passwd = name, "secret"
+		db, err := stdsql.Open("mysql", config.FormatDSN())
+		require.NoError(t, err)
+		defer db.Close()
+		assert.NoError(t, both(t, db, token, 0, "paid", func() {}))
+		_, err = fence.Exec(t.Context(), db, token, "UPDATE orders JOIN {fence} SET state = ?", "sent")
+		assert.NoError(t, err)
+		assert.Equal(t, "1 sent 7, 2 sent 7", orders(t, plain))
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,7 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	_ "github.com/go-sql-driver/mysql" // the application's driver
+	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -77,7 +78,7 @@ func age(t *testing.T, db *conclavesql.DB, by time.Duration) {
 	require.EqualValues(t, 1, n)
 }
 
-// The row says what happened: failures, deaths, periods without a run, and what is next.
+// The row has failures, deaths, periods without a run, and the time of the next one.
 // A token is valid until the next run begins.
 func TestRun_WhatHappenedIsVisible(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
@@ -361,7 +362,7 @@ func TestRun_LostAnswerOfItsBeginning(t *testing.T) {
 	})
 }
 
-// A clock that was set back begins no second run, and says when the next one is due.
+// After the clock was set back no second run begins, and Last has the time of the next one.
 func TestRun_ClockSetBack(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
 		db := open(t, s.DSN, conclavesql.Options{})
@@ -380,6 +381,32 @@ func TestRun_ClockSetBack(t *testing.T) {
 	})
 }
 
+// The privileges that doc.go names are enough.
+func TestRun_Privileges(t *testing.T) {
+	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
+		db := open(t, s.DSN, conclavesql.Options{})
+		config, err := mysql.ParseDSN(s.DSN)
+		require.NoError(t, err)
+		as := func(name, privileges string) *once.Job {
+			name = fmt.Sprintf("%s_%d", name, os.Getpid())
+			s.Exec(t, "CREATE USER '"+name+"'@'%' IDENTIFIED BY 'secret'")
+			t.Cleanup(func() { s.Exec(t, "DROP USER '"+name+"'@'%'") })
+			s.Exec(t, "GRANT "+privileges+" ON "+config.DBName+".distribute_lock TO '"+name+"'@'%'")
+			mine := config.Clone()
+			mine.User, mine.Passwd = name, "secret"
+			limited, err := conclavesql.Open(mine.FormatDSN(), conclavesql.Options{Deadline: 10 * time.Second})
+			require.NoError(t, err)
+			t.Cleanup(func() { limited.Close() })
+			return &once.Job{DB: limited, Lock: lock, Every: time.Hour, Name: "one"}
+		}
+		runner, reader := as("runner", "SELECT, INSERT, UPDATE"), as("reader", "SELECT")
+		assert.EqualValues(t, 1, one(t, runner, nothing).Number)
+		assert.EqualValues(t, 1, last(t, reader).Number)
+		age(t, db, time.Hour)
+		assert.ErrorIs(t, reader.Run(t.Context(), nothing), conclavesql.ErrStatement, "the update is denied")
+	})
+}
+
 // An invalid job, and a database without tables or privileges, are reported at once.
 func TestRun_ReportsWhatCannotWork(t *testing.T) {
 	s := mysqltest.NewEmbedded(t)
@@ -387,11 +414,11 @@ func TestRun_ReportsWhatCannotWork(t *testing.T) {
 	require.NoError(t, err)
 	defer empty.Close()
 	for want, job := range map[string]once.Job{
-		"Every is 500ms":     {DB: empty, Lock: lock, Every: 500 * time.Millisecond},
-		"whole milliseconds": {DB: empty, Lock: lock, Every: time.Second + 1},
-		"node name \"a b\"":  {DB: empty, Lock: lock, Every: time.Second, Name: "a b"},
-		"lock name":          {DB: empty, Lock: conclavesql.Lock{DataCenter: "test"}, Every: time.Second},
-		"distribute_lock":    {DB: empty, Lock: lock, Every: time.Second, Name: "one"},
+		"invalid Every 500ms": {DB: empty, Lock: lock, Every: 500 * time.Millisecond},
+		"whole milliseconds":  {DB: empty, Lock: lock, Every: time.Second + 1},
+		"node name \"a b\"":   {DB: empty, Lock: lock, Every: time.Second, Name: "a b"},
+		"lock name":           {DB: empty, Lock: conclavesql.Lock{DataCenter: "test"}, Every: time.Second},
+		"distribute_lock":     {DB: empty, Lock: lock, Every: time.Second, Name: "one"},
 	} {
 		assert.ErrorContains(t, job.Run(t.Context(), nothing), want)
 	}
