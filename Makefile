@@ -111,12 +111,12 @@ test-race: ## all tests that need only Go under the race detector, but for a few
 
 # The packages whose tests also run on real servers, one package at a time (AT_ONCE=n: n) because
 # each starts its own servers. Their tests mostly wait, so up to four run at once.
-REAL := ./internal/mysqltest/ ./testbed/containers/ ./sql/... ./elector/tests/ ./elector/termcas/tests/ ./elector/fence/tests/ ./lab/ ./lab/oversell/ ./lab/article000/... ./lab/article001/... ./lab/article003/...
+REAL := ./internal/mysqltest/ ./testbed/containers/ ./sql/... ./elector/tests/ ./elector/termcas/tests/ ./elector/fence/tests/ ./elector/once/tests/ ./lab/ ./lab/oversell/ ./lab/article000/... ./lab/article001/... ./lab/article003/...
 test-all: test test-race test-long test-hostile test-browser test-telemetry test-real test-zookeeper test-containers ## those, the slow suites, the page in a browser, Prometheus, and the tests on real servers in containers: MySQL, MariaDB, ZooKeeper; lists what it skipped (REQUIRE_DOCKER=1: fails); hours
 
 cross: ## build for Windows what applications import, and for macOS also the programs but devdb
-	GOOS=windows $(GO) build ./client ./elector ./elector/termcas ./elector/fence ./elector/electorhttp ./elector/electorfake
-	GOOS=darwin GOARCH=arm64 $(GO) build ./client ./elector ./elector/termcas ./elector/fence ./elector/electorhttp ./elector/electorfake ./cmd/conclave ./cmd/meta ./cmd/session ./cmd/data
+	GOOS=windows $(GO) build ./client ./elector ./elector/termcas ./elector/fence ./elector/once ./elector/electorhttp ./elector/electorfake
+	GOOS=darwin GOARCH=arm64 $(GO) build ./client ./elector ./elector/termcas ./elector/fence ./elector/once ./elector/electorhttp ./elector/electorfake ./cmd/conclave ./cmd/meta ./cmd/session ./cmd/data
 
 test-long: cross ## the suites that take minutes each: those of test-slow, stories, storms, one seed one trace, fuzz, soak, all programs for macOS, the tree under another path, a release twice
 	GOOS=darwin GOARCH=arm64 $(GO) build ./...
@@ -202,7 +202,7 @@ mutate: ## remove the guards of the code, one at a time, and let the simulator f
 	$(GO) run ./testbed/simulated/mutate -only '$(ONLY)'
 
 # Packages whose tests take seconds.
-UNIT := . ./slot/... ./lease/... ./blacklist/... ./wire/... ./data/store/... ./elector ./elector/tests ./elector/fence/... ./sql ./sql/tests ./client \
+UNIT := . ./slot/... ./lease/... ./blacklist/... ./wire/... ./data/store/... ./elector ./elector/tests ./elector/fence/... ./elector/once/... ./sql ./sql/tests ./client \
   ./internal/signal/... ./internal/stage/... ./internal/logging/... ./internal/trace/... ./internal/node/... ./testbed ./testbed/check/... ./testbed/scenario/... ./testbed/report/...
 check: $(TOOLS)/golangci-lint-$(LINT_VERSION) ## under a minute, once the caches are warm: format, vet, lint, import rule, unit tests
 	@bad=$$(find . -name '*.go' -not -path './.*' -exec gofmt -l {} +); test -z "$$bad" || { echo 'not formatted:'; echo "$$bad"; exit 1; }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 
 	"conclave/elector/fence"
 )
@@ -18,6 +19,7 @@ type Statement struct {
 	Args   []any  // as database/sql passes them to a driver: int64, float64, bool, []byte, string, time.Time or nil
 	Term   uint64 // of its token; 0 if the statement is not fenced
 	Fenced bool
+	Tx     uint64 // the number of its transaction, from 1; 0 outside of transactions
 }
 
 // DB returns a pool for the program under test, of which no statement is executed: write
@@ -26,28 +28,62 @@ type Statement struct {
 // reach write, so that fence.Exec returns fence.ErrTermEnded. While write runs no node
 // wins, renews or resigns, as while a statement holds the lock row; so write may use the
 // pool again, but must not call Elect, Resign or Kill, nor wait for an election. There
-// are no transactions, prepared statements or queries. The test closes the pool.
+// are no prepared statements or queries. The test closes the pool.
+//
+// The statements of a transaction reach write when they are executed, and then "COMMIT" or
+// "ROLLBACK", of which it returns the error. fence.Tx locks the row for its COMMIT.
 func (e *Election) DB(write func(Statement) (changed int64, err error)) *stdsql.DB {
-	return stdsql.OpenDB(connector{e, write})
+	return stdsql.OpenDB(&connector{election: e, write: write})
 }
 
-// connector is the driver of DB. It is its own connection, since it has no state.
+// connector is the driver of DB.
 type connector struct {
-	election *Election
-	write    func(Statement) (int64, error)
+	election     *Election
+	write        func(Statement) (int64, error)
+	transactions atomic.Uint64
 }
 
-var errNone = errors.New("electorfake: the pool has no transactions, prepared statements or queries")
+func (c *connector) Connect(context.Context) (driver.Conn, error) { return &conn{connector: c}, nil }
+func (c *connector) Driver() driver.Driver                        { return nil }
 
-func (c connector) Connect(context.Context) (driver.Conn, error) { return c, nil }
-func (c connector) Driver() driver.Driver                        { return nil }
-func (c connector) Prepare(string) (driver.Stmt, error)          { return nil, errNone }
-func (c connector) Begin() (driver.Tx, error)                    { return nil, errNone }
-func (c connector) Close() error                                 { return nil }
+// conn is a connection, which is its own transaction.
+type conn struct {
+	*connector
+	tx     uint64 // the number of its transaction; 0 if there is none
+	locked bool   // the transaction has locked the row
+}
+
+var errNone = errors.New("electorfake: the pool has no prepared statements or queries")
+
+func (c *conn) Prepare(string) (driver.Stmt, error) { return nil, errNone }
+func (c *conn) Begin() (driver.Tx, error)           { return c.BeginTx(context.Background(), driver.TxOptions{}) }
+func (c *conn) Close() error                        { return nil }
+
+// BeginTx accepts all options.
+func (c *conn) BeginTx(context.Context, driver.TxOptions) (driver.Tx, error) {
+	c.tx = c.transactions.Add(1)
+	return c, nil
+}
+
+func (c *conn) Commit() error   { return c.end("COMMIT") }
+func (c *conn) Rollback() error { return c.end("ROLLBACK") }
+
+// end ends the transaction.
+func (c *conn) end(how string) error {
+	if c.locked {
+		defer c.election.unlockRow()
+	}
+	_, err := c.write(Statement{Query: how, Tx: c.tx})
+	c.tx, c.locked = 0, false
+	return err
+}
 
 // ExecContext checks the token of a fenced statement and gives it to the test.
-func (c connector) ExecContext(_ context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	s := Statement{Query: query}
+func (c *conn) ExecContext(_ context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	if strings.Contains(query, "@conclave_wait_timeout") { // of fence.Tx, about the session
+		return driver.RowsAffected(0), nil
+	}
+	s := Statement{Query: query, Tx: c.tx}
 	for _, a := range args {
 		s.Args = append(s.Args, a.Value)
 	}
@@ -102,8 +138,8 @@ func (e *Election) holds(owner string, term uint64) bool {
 	return e.row.Term == term && e.row.Owner.String() == owner
 }
 
-// QueryContext answers fence.Token.Check.
-func (c connector) QueryContext(_ context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+// QueryContext answers fence.Token.Check, and the end of fence.Tx.
+func (c *conn) QueryContext(_ context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	if len(args) != 4 || !strings.Contains(query, "FROM distribute_lock") {
 		return nil, errNone
 	}
@@ -115,27 +151,34 @@ func (c connector) QueryContext(_ context.Context, query string, args []driver.N
 	if e.away != nil {
 		return nil, e.away
 	}
-	answer := &oneRow{}
-	if e.holds(owner, uint64(term)) {
-		answer.value = 1
+	holds, count := e.holds(owner, uint64(term)), int64(0)
+	if holds {
+		count = 1
 	}
-	return answer, nil
+	if table, _ := (fence.Token{}).Table(); !strings.Contains(table, query) {
+		return &oneRow{[]string{"holds"}, []driver.Value{count}}, nil
+	}
+	if holds && c.tx > 0 && !c.locked {
+		c.locked = true
+		e.locks++
+	}
+	return &oneRow{[]string{"owner", "term"}, []driver.Value{owner, term}[:2*count]}, nil // no row if it does not hold
 }
 
-// oneRow is a result of one row and column.
+// oneRow is a result of one row, or of none if it has no values.
 type oneRow struct {
-	value int64
-	read  bool
+	columns []string
+	values  []driver.Value
 }
 
-func (r *oneRow) Columns() []string { return []string{"holds"} }
+func (r *oneRow) Columns() []string { return r.columns }
 func (r *oneRow) Close() error      { return nil }
 
 func (r *oneRow) Next(dest []driver.Value) error {
-	if r.read {
+	if len(r.values) == 0 {
 		return io.EOF
 	}
-	r.read = true
-	dest[0] = r.value
+	copy(dest, r.values)
+	r.values = nil
 	return nil
 }

@@ -11,7 +11,7 @@
 //	election.Kill()                             // it dies: its lease runs out
 //	back := election.Away(err)                  // the database does not answer
 //	wake := strategy.Pause()                    // this node is paused
-//	db := election.DB(func(s electorfake.Statement) (int64, error) { ... }) // for fence.Exec
+//	db := election.DB(func(s electorfake.Statement) (int64, error) { ... }) // for fence.Exec and Tx
 //
 // Several electors may take part, each with a Strategy of its own. The rules are those of
 // package termcas without a witness: the lease decides, by each node's own observation.

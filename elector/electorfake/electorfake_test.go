@@ -216,6 +216,51 @@ func TestDB_GivesStatementsToTheTest(t *testing.T) {
 	back()
 	var one int
 	assert.ErrorContains(t, db.QueryRowContext(ctx, "SELECT 1").Scan(&one), "queries")
-	_, err = db.BeginTx(ctx, &stdsql.TxOptions{})
-	assert.ErrorContains(t, err, "transactions")
+}
+
+// The statements of fence.Tx reach the test with its outcome. No node wins between the
+// check of its term and its COMMIT, and one that won before makes it roll back.
+func TestDB_Transactions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		election := electorfake.New()
+		var got []electorfake.Statement
+		refusal := error(nil)
+		db := election.DB(func(s electorfake.Statement) (int64, error) {
+			if got = append(got, s); s.Query != "COMMIT" {
+				return 1, nil
+			}
+			before := election.Term()
+			go election.Elect("other")
+			synctest.Wait()
+			assert.Equal(t, before, election.Term())
+			return 0, refusal
+		})
+		defer db.Close()
+		token := fence.New(lock, election.Elect("me"))
+		write := func() error {
+			return fence.Tx(t.Context(), db, token, &stdsql.TxOptions{Isolation: stdsql.LevelSerializable}, func(tx *stdsql.Tx) error {
+				if _, err := tx.Exec("DELETE FROM a WHERE id = ?", 4); err != nil {
+					return err
+				}
+				_, err := fence.Exec(t.Context(), tx, token, "DELETE b FROM b JOIN {fence}")
+				return err
+			})
+		}
+		require.NoError(t, write())
+		assert.Equal(t, []electorfake.Statement{
+			{Query: "DELETE FROM a WHERE id = ?", Args: []any{int64(4)}, Tx: 1},
+			{Query: "DELETE b FROM b JOIN {fence}", Args: []any{}, Term: 1, Fenced: true, Tx: 1},
+			{Query: "COMMIT", Tx: 1},
+		}, got)
+		synctest.Wait()
+		assert.EqualValues(t, 2, election.Term().Number)
+		require.ErrorIs(t, write(), fence.ErrTermEnded)
+		assert.Equal(t, electorfake.Statement{Query: "ROLLBACK", Tx: 2}, got[len(got)-1])
+
+		token = fence.New(lock, election.Elect("me"))
+		refusal = errors.New("no answer")
+		require.ErrorIs(t, write(), fence.ErrOutcomeUnknown)
+		synctest.Wait()
+		assert.EqualValues(t, 4, election.Term().Number)
+	})
 }

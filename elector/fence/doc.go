@@ -25,7 +25,8 @@
 //	DELETE orders FROM orders JOIN {fence} WHERE id = ?
 //
 // Its columns are fence.owner and fence.term. Qualify columns of the same name with
-// their table's name. A child process of `conclave lead` finds its token in the
+// their table's name. Several statements in one transaction are fenced by [Tx], without
+// the marker. A child process of `conclave lead` finds its token in the
 // environment; see [FromEnv].
 //
 // # Guarantees
@@ -41,10 +42,11 @@
 //
 //   - After any other error the write may have been applied, or may still be, while
 //     the term lasts. That is so with every database and every statement.
-//   - That transactions do not delay the election. A transaction holds the lock row
-//     until it ends: everything in it happens under the term, but the leader's own
-//     renewals wait. Keep it far shorter than the lease. A process that is stopped in
-//     the middle of one blocks the elections until the server ends its connection.
+//   - That a fenced statement in a transaction of your own does not delay the election.
+//     The transaction holds the lock row until it ends: everything in it happens under
+//     the term, but the leader's own renewals wait, and a process that is stopped in the
+//     middle of it blocks the elections until the server ends its connection. [Tx] holds
+//     the row for its COMMIT only, and for a second at most if the process is stopped.
 //   - That it holds on Galera while the writer changes: a statement on another node can
 //     be certified after the next win (docs/adr/0095).
 //   - Anything about another database or service. Send Token.Term with the request,

@@ -2,6 +2,7 @@ package fence_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -38,6 +39,42 @@ func ExampleExec() {
 	// Output:
 	// rows: 1 error: <nil>
 	// rows: 0 the term has ended: true
+}
+
+// Several statements take effect under a term, or none of them does.
+func ExampleTx() {
+	ctx := context.Background()
+	lock := conclavesql.Lock{DataCenter: "shop", Name: "orders"}
+	election := electorfake.New() // yours: a row in MySQL
+	shop := election.DB(func(s electorfake.Statement) (int64, error) {
+		fmt.Println(s.Query)
+		return 1, nil
+	})
+	defer shop.Close() // yours: a *sql.DB
+	token := fence.New(lock, election.Elect("worker-1"))
+
+	pay := func() error {
+		return fence.Tx(ctx, shop, token, nil, func(tx *sql.Tx) error {
+			if _, err := tx.ExecContext(ctx, "UPDATE orders SET state = 'paid' WHERE id = ?", 7); err != nil {
+				return err // always: see Tx
+			}
+			_, err := tx.ExecContext(ctx, "INSERT INTO payments (order_id) VALUES (?)", 7)
+			return err
+		})
+	}
+	fmt.Println("error:", pay())
+
+	election.Elect("worker-2")
+	fmt.Println("the term has ended:", errors.Is(pay(), fence.ErrTermEnded))
+	// Output:
+	// UPDATE orders SET state = 'paid' WHERE id = ?
+	// INSERT INTO payments (order_id) VALUES (?)
+	// COMMIT
+	// error: <nil>
+	// UPDATE orders SET state = 'paid' WHERE id = ?
+	// INSERT INTO payments (order_id) VALUES (?)
+	// ROLLBACK
+	// the term has ended: true
 }
 
 // A child process of `conclave lead` finds its token in the environment.

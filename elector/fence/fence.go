@@ -90,7 +90,7 @@ func (t Token) Table() (text string, args []any) {
 }
 
 // DB executes the statements. *sql.DB, *sql.Conn and *sql.Tx implement it; for *sql.Tx
-// see "What is not guaranteed".
+// see "What is not guaranteed", and Tx.
 type DB interface {
 	ExecContext(ctx context.Context, query string, args ...any) (stdsql.Result, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *stdsql.Row
@@ -211,6 +211,8 @@ func quoted(query string) int {
 var files embed.FS
 
 var (
-	tableSQL = conclavesql.Statement(files, "sql/table.sql")
-	checkSQL = conclavesql.Statement(files, "sql/check.sql")
+	tableSQL   = conclavesql.Statement(files, "sql/table.sql")
+	checkSQL   = conclavesql.Statement(files, "sql/check.sql")
+	boundSQL   = conclavesql.Statement(files, "sql/bound.sql")
+	unboundSQL = conclavesql.Statement(files, "sql/unbound.sql")
 )

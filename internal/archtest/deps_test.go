@@ -32,7 +32,7 @@ const rules = `
 	internal/signal < internal/faultnet, elector, wire, lab, lab/article004/zklatch, lab/article004/zklatch/memtree;
 	NONE < internal/join < sql, wire, meta, lab/article004/zklatch;
 	NONE < internal/contain < wire/serve, internal/node, meta, session;
-	NONE < internal/random < elector, client, internal/node;
+	NONE < internal/random < elector, elector/once, client, internal/node;
 	NONE < internal/reason < elector, meta;
 	NONE < internal/bubble < elector/electortest, elector/electortest/sqlworld;
 	conclave < sql;
@@ -41,10 +41,10 @@ const rules = `
 	conclave < elector;
 	elector < elector/electortest, elector/electorhttp;
 	elector, sql < elector/termcas, elector/fence;
-	elector/fence < elector/electorfake;
+	elector/fence < elector/electorfake, elector/once;
 	elector/termcas, elector/fence < elector/example;
 	internal/long < internal/mysqltest, internal/zktest;
-	NONE < sql/tests, elector/tests, elector/termcas/tests, elector/fence/tests, elector/electorhttp/tests;
+	NONE < sql/tests, elector/tests, elector/termcas/tests, elector/fence/tests, elector/once/tests, elector/electorhttp/tests;
 
 	wire < wire/serve < meta/metaclient, internal/cli;
 	wire < meta/metaclient, client, testbed/simulated/simnet;

@@ -59,7 +59,7 @@ func TestEmptyMain_RequiresFewModules(t *testing.T) {
 		{[]string{""}, nil, 0, 8},
 		{[]string{"/client"}, []string{"connectrpc.com/connect", "google.golang.org/protobuf"}, 0, 16},
 		{nil, driver, 0, 12},
-		{[]string{"", "/sql", "/elector", "/elector/termcas", "/elector/fence", "/elector/electorhttp", "/elector/electorfake"}, driver, 0, 12},
+		{[]string{"", "/sql", "/elector", "/elector/termcas", "/elector/fence", "/elector/once", "/elector/electorhttp", "/elector/electorfake"}, driver, 0, 12},
 		{[]string{"/client/conclavetest"}, nil, 43, 190}, // with the embedded database
 	} {
 		t.Run(cmp.Or(strings.Join(app.imports, " "), "README"), func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestBinaries_LookNoMethodUpByName(t *testing.T) {
 
 // What applications import exports nothing whose type they cannot name.
 func TestPublicPackages_ExportNoInternalType(t *testing.T) {
-	for _, dir := range []string{"", "client", "client/conclavetest", "elector", "elector/termcas", "elector/fence"} {
+	for _, dir := range []string{"", "client", "client/conclavetest", "elector", "elector/termcas", "elector/fence", "elector/once"} {
 		files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
 		require.NoError(t, err)
 		for _, file := range files {

@@ -10,6 +10,7 @@
 --   witness_lock,  the named lock that the leader holds, and the id of the
 --   witness_conn   connection on which it holds it; NULL if there is no witness
 --   resigned       the leader has resigned: any candidate may win at once
+-- The rows of jobs use these columns as elector/once/doc.go has it.
 -- Texts are ascii and compared by byte. A collation that ignores case would
 -- confuse the nodes A and a, and with utf8mb4 the article's unique key would be
 -- longer than InnoDB allows. Times are DATETIME, which ends in the year 9999;
