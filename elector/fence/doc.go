@@ -27,7 +27,8 @@
 // Its columns are fence.owner and fence.term. Qualify columns of the same name with
 // their table's name. Several statements in one transaction are fenced by [Tx], without
 // the marker. A child process of `conclave lead` finds its token in the
-// environment; see [FromEnv].
+// environment; see [FromEnv]. Besides its rights on its own tables, the program needs SELECT
+// on distribute_lock.
 //
 // # Guarantees
 //

@@ -58,9 +58,9 @@ type Last struct {
 }
 
 // Run calls f in each period in which no other process does, until ctx ends, and then
-// returns nil. It returns an error if the job is invalid, or if its first look at the
-// database shows that it cannot be used (no table, no privilege); later errors are logged,
-// and it tries again. It calls f from its own goroutine. Concurrent calls count as processes.
+// returns nil. It returns an error if the job is invalid, or if the database cannot be used
+// from the beginning (no table, no privilege); later errors are logged, and it tries again.
+// It calls f from its own goroutine. Concurrent calls count as processes.
 //
 // f's context ends with ctx, and after Every: then another process may begin the next run.
 // f's error is recorded and logged; the next run is that of the next period. A panic of f
@@ -78,14 +78,15 @@ func (j *Job) Run(ctx context.Context, f func(ctx context.Context, run Run) erro
 	}
 	p.id = conclave.NodeID{Name: p.Name, Incarnation: conclave.NewIncarnation(random.New())}
 	p.log = cmp.Or(p.Logger, slog.New(slog.DiscardHandler)).With("job", p.Lock.String())
+	worked := false
 	for pause := spread; ; {
 		wait, err := p.round(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err == nil:
-			pause = spread
-		case !p.looked && !errors.Is(err, conclavesql.ErrUnavailable):
+			worked, pause = true, spread
+		case !worked && !errors.Is(err, conclavesql.ErrUnavailable):
 			return err
 		default:
 			if time.Since(p.warned) >= time.Minute {
@@ -130,7 +131,6 @@ type process struct {
 	id     conclave.NodeID // the owner of its runs
 	next   Run             // the last one that it tried to begin
 	ran    uint64          // the number of the last one that it ran
-	looked bool
 	warned time.Time
 }
 
@@ -147,7 +147,6 @@ func (p *process) round(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	p.looked = true
 	if r.owner == p.id.String() && r.running() && r.number > p.ran {
 		// It was begun by a statement whose answer was lost.
 		p.run(ctx, r.asked.Add(r.every-r.age))

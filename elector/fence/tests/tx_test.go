@@ -295,8 +295,36 @@ func TestTx_NoOldTransactionAfterAWin(t *testing.T) {
 	})
 }
 
-// A program needs no right on the lock row but to read it, and, where it locks the row
-// itself, ...
+// With innodb_snapshot_isolation a renewal since the first read ends a transaction at
+// REPEATABLE READ, and none at READ COMMITTED.
+func TestTx_SnapshotIsolationOfMariaDB(t *testing.T) {
+	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
+		if s.Kind != mysqltest.MariaDB {
+			return // it has no such setting
+		}
+		plain := shop(t, s.DSN)
+		token := elect(t, plain, "a@1", 7)
+		config, err := mysql.ParseDSN(s.DSN)
+		require.NoError(t, err)
+		config.Params = map[string]string{"innodb_snapshot_isolation": "ON"}
+		db, err := stdsql.Open("mysql", config.FormatDSN())
+		require.NoError(t, err)
+		defer db.Close()
+		renew := func() {
+			_, err := plain.Exec("UPDATE distribute_lock SET term_duration = term_duration + 1")
+			require.NoError(t, err)
+		}
+		var refused *mysql.MySQLError
+		require.ErrorAs(t, both(t, db, token, stdsql.LevelRepeatableRead, "x", renew), &refused)
+		assert.EqualValues(t, 1020, refused.Number)
+		assert.Equal(t, "1 new 0, 2 new 0", orders(t, plain))
+		require.NoError(t, both(t, db, token, stdsql.LevelReadCommitted, "paid", renew))
+		require.NoError(t, both(t, db, token, stdsql.LevelRepeatableRead, "sent", func() {}))
+		assert.Equal(t, "1 sent 7, 2 sent 7", orders(t, plain))
+	})
+}
+
+// A program needs SELECT on the lock row, besides its rights on its own tables.
 func TestTx_Privileges(t *testing.T) {
 	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
 		plain := shop(t, s.DSN)
