@@ -24,7 +24,8 @@ func TestElectionsPage_StatementsShowTheTerms(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/elections.md")
 	require.NoError(t, err)
 	blocks := sqlBlock.FindAllSubmatch(page, -1)
-	require.Len(t, blocks, 2)
+	require.Len(t, blocks, 3)
+	job, blocks := string(blocks[0][1]), blocks[1:]
 	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
 		db, err := conclavesql.Open(s.DSN, conclavesql.Options{})
 		require.NoError(t, err)
@@ -47,6 +48,11 @@ func TestElectionsPage_StatementsShowTheTerms(t *testing.T) {
 		pool, err := stdsql.Open("mysql", s.DSN)
 		require.NoError(t, err)
 		defer pool.Close()
+		require.NoError(t, db.Migrate(t.Context(), conclavesql.Lock{DataCenter: "shop", Name: "report"}))
+		var run, by, at, missed, failure string
+		var died stdsql.NullBool
+		require.NoError(t, pool.QueryRow(job).Scan(&run, &by, &at, &missed, &failure, &died))
+		assert.Equal(t, "0", run, "the job has not run yet")
 		var terms []string
 		rows, err := pool.Query(string(blocks[0][1]))
 		require.NoError(t, err)
