@@ -166,6 +166,7 @@ func TestTx_TakeoverWaitsForTheCommit(t *testing.T) {
 			}()
 			select {
 			case err := <-taken:
+				taken <- err
 				assert.Fail(t, "the takeover did not wait", "%v", err)
 			case <-time.After(200 * time.Millisecond):
 			}
