@@ -21,6 +21,12 @@ type Options struct {
 	// simulated network sets its own.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
+	// Password returns the password for a new connection, in place of the DSN's: for
+	// passwords that change while the program runs, such as a cloud's tokens. It must
+	// return within Deadline, from any goroutine, so a token is renewed beside it. With
+	// its error the database is unavailable. nil leaves the DSN's password.
+	Password func(ctx context.Context) (string, error)
+
 	// Deadline is the time limit of a statement outside a pinned connection, and
 	// of each answer while a connection is established. It should be a sixth of
 	// the election's lease (half a beat), so that a stalled server costs one
@@ -156,6 +162,17 @@ func (o Options) session(config *mysql.Config) {
 	config.ReadTimeout = o.Deadline
 	config.WriteTimeout = o.Deadline
 	config.Logger = quiet{}
+	if o.Password != nil {
+		_ = config.Apply(mysql.BeforeConnect(o.givePassword)) // BeforeConnect never fails
+	}
+}
+
+// givePassword sets the password of one connection.
+func (o Options) givePassword(ctx context.Context, config *mysql.Config) (err error) {
+	if config.Passwd, err = o.Password(ctx); err != nil {
+		return fmt.Errorf("%w: get the password: %w", ErrUnavailable, err)
+	}
+	return nil
 }
 
 // parseDSN parses a DSN, and returns a configuration for each of its hosts. It hides the driver's error if that may quote a part

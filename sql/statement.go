@@ -209,9 +209,14 @@ func (s *StateStore) fits(ctx context.Context, body string) error {
 // statement needs a new connection: a session has the limit with which it began.
 func (s *StateStore) learn(packet int64) {
 	if last := s.packet.Swap(packet); 0 < last && last < packet {
-		s.db.pool.SetMaxIdleConns(0) // closes those that are idle
-		s.db.pool.SetMaxIdleConns(s.db.opts.MaxConns)
+		s.db.Renew()
 	}
+}
+
+// Renew closes the pool's idle connections, so that the next statements use new ones.
+func (db *DB) Renew() {
+	db.pool.SetMaxIdleConns(0)
+	db.pool.SetMaxIdleConns(db.opts.MaxConns)
 }
 
 // sentSize returns at most how many bytes a write with this body has: the driver

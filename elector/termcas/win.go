@@ -90,8 +90,11 @@ func (s *Strategy) compete(ctx context.Context, me elector.Candidate, r row, why
 		switch {
 		case err != nil:
 			s.refused(me, c, err)
-			return s.unknownOutcome(ctx, me, w, err)
+			return s.unknownOutcome(ctx, me, r, w, err)
 		case witness == "" || why == reasonKilled || !now.unchanged(r):
+			if now.unchanged(r) { // reads reach another server than the swap: the address has moved
+				s.cfg.DB.Renew()
+			}
 			s.lost(ctx, me, c, lock, now) // 7. Lost.
 			return now.term(me), nil
 		}
@@ -240,11 +243,11 @@ func (s *Strategy) lost(ctx context.Context, me elector.Candidate, c *witnessCon
 	s.waitForWitness(ctx, me, now)
 }
 
-// unknownOutcome reads the row after a swap without an answer: the nonce shows
-// whether it was executed. If it was, the win is renewed on a new connection before
-// it is led. If the swap is executed later and wins, that term is never led (rule
-// 2).
-func (s *Strategy) unknownOutcome(ctx context.Context, me elector.Candidate, w *win, cause error) (elector.Term, error) {
+// unknownOutcome reads the row after a swap from r failed: the nonce shows whether it
+// was executed. If it was, the win is renewed on a new connection before it is led. If
+// the swap is executed later and wins, that term is never led (rule 2). While the row is
+// as before, the round has failed for the same reason, which a read alone would not show.
+func (s *Strategy) unknownOutcome(ctx context.Context, me elector.Candidate, r row, w *win, cause error) (elector.Term, error) {
 	s.unled = w
 	s.health.failed(me, cause)
 	now, err := s.read(ctx)
@@ -252,6 +255,9 @@ func (s *Strategy) unknownOutcome(ctx context.Context, me elector.Candidate, w *
 		return elector.Term{}, fmt.Errorf("outcome of term %d is unknown: %w", w.term.Number, cause)
 	}
 	if now.nonce != w.nonce {
+		if now.unchanged(r) {
+			return elector.Term{}, fmt.Errorf("win term %d: %w", w.term.Number, cause)
+		}
 		s.log.Info("a swap without an answer has not won so far", "term", w.term.Number, "error", cause)
 		return now.term(me), nil
 	}

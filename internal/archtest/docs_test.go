@@ -205,8 +205,16 @@ func TestArchitecture_CoreIsSmall(t *testing.T) {
 // quotedCode matches a block of Go that begins with the name of a file.
 var quotedCode = regexp.MustCompile("(?ms)^```go\n// ([\\w/]+\\.go)\n(.*?)^```$")
 
+// quotedDiff matches a difference that begins with the name of a file, and removedLine a
+// line that is not in the file any more.
+var (
+	quotedDiff  = regexp.MustCompile("(?ms)^```diff\n // ([\\w/]+\\.go)\n(.*?)^```$")
+	removedLine = regexp.MustCompile(`(?m)^-.*\n`)
+	keptLine    = regexp.MustCompile(`(?m)^[ +]`)
+)
+
 // TestPages_QuoteCodeAsItIs checks that a block of code which begins with the
-// name of a file is part of that file.
+// name of a file is part of that file, and that the result of a difference is.
 func TestPages_QuoteCodeAsItIs(t *testing.T) {
 	blocks := 0
 	for _, page := range pages(t) {
@@ -217,6 +225,13 @@ func TestPages_QuoteCodeAsItIs(t *testing.T) {
 			code, err := os.ReadFile(filepath.Join("../..", m[1]))
 			require.NoError(t, err, page)
 			assert.Contains(t, string(code), m[2], "%s, in %s", m[1], page)
+		}
+		for _, m := range quotedDiff.FindAllStringSubmatch(string(text), -1) {
+			blocks++
+			code, err := os.ReadFile(filepath.Join("../..", m[1]))
+			require.NoError(t, err, page)
+			after := keptLine.ReplaceAllString(removedLine.ReplaceAllString(m[2], ""), "")
+			assert.Contains(t, string(code), after, "%s, in %s", m[1], page)
 		}
 	}
 	assert.Positive(t, blocks, "the pages were understood")

@@ -43,11 +43,13 @@ var options = map[Kind][]string{
 }
 
 // again runs the image's own entrypoint, and runs it again when its server was
-// killed. (A restart by the engine can race with its removal of containers that
-// have ended.) slay kills the server from inside the container.
+// killed, or stopped for a restart. (A restart by the engine can race with its removal of
+// containers that have ended.) slay kills the server from inside the container, and stop
+// stops it for a restart, and waits until its process has ended.
 const (
 	again = `mkdir -p /tmp/tls && cd /tmp/tls && echo "$TLS_CA" >ca.pem && echo "$TLS_CERT" >cert.pem && echo "$TLS_KEY" >key.pem && cd / || exit
-while docker-entrypoint.sh "$@"; [ $? -eq 137 ]; do :; done`
+while docker-entrypoint.sh "$@"; [ $? -eq 137 ] || [ -e /tmp/again ]; do rm -f /tmp/again; done`
+	stop = `touch /tmp/again; for p in /proc/[0-9]*; do case $(cat $p/comm) in mysqld|mariadbd) kill ${p#/proc/}; while [ -d $p ]; do sleep 0.1; done;; esac; done`
 	slay = `for p in /proc/[0-9]*; do case $(cat $p/comm) in mysqld|mariadbd) kill -9 ${p#/proc/};; esac; done`
 )
 

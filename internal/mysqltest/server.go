@@ -182,11 +182,39 @@ func (s *Server) FillDisk(t testing.TB) (free func()) {
 
 // Restart kills the server's process and starts it again with the same data and
 // port. It returns when the server answers.
-func (s *Server) Restart(t testing.TB) {
+func (s *Server) Restart(t testing.TB) { s.restart(t, slay) }
+
+// Reboot restarts the server as an operator does: it ends its connections and stops in
+// order. It returns when the server answers again.
+func (s *Server) Reboot(t testing.TB) { s.restart(t, stop) }
+
+func (s *Server) restart(t testing.TB, end string) {
 	t.Helper()
 	s.NeedsContainer(t)
-	require.NoError(t, s.container.sh(slay), "restart the container")
+	require.NoError(t, s.container.sh(end), "end the server")
 	require.NoError(t, ready(s.root, startTimeout), "the server after its restart")
+}
+
+// RenewCertificate gives the server a certificate of a new CA, which it returns in PEM.
+// Connections that are open stay.
+func (s *Server) RenewCertificate(t testing.TB) (ca []byte) {
+	t.Helper()
+	s.NeedsContainer(t)
+	issued, err := s.container.issueCerts()
+	require.NoError(t, err)
+	for i, file := range []string{"ca.pem", "cert.pem", "key.pem"} {
+		_, text, _ := strings.Cut(issued[i], "=")
+		require.NoError(t, s.container.sh("cat >/tmp/tls/"+file+" <<END\n"+text+"\nEND"))
+	}
+	s.Exec(t, map[Kind]string{MySQL: "ALTER INSTANCE RELOAD TLS", MariaDB: "FLUSH SSL"}[s.Kind])
+	return s.container.ca
+}
+
+// Inside returns the host at which another container reaches the server's port 3306.
+func (s *Server) Inside(t testing.TB) string {
+	t.Helper()
+	s.NeedsContainer(t)
+	return s.container.res.Container.NetworkSettings.Networks["bridge"].IPAddress
 }
 
 // ready waits until the server answers.

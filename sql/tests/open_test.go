@@ -2,6 +2,7 @@ package sql_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"strings"
 	"testing"
@@ -82,6 +83,29 @@ func TestExec_WrongPasswordIsRefused(t *testing.T) {
 	err := db.Migrate(t.Context(), conclavesql.DefaultLock())
 	require.ErrorIs(t, err, conclavesql.ErrRefused)
 	assert.NotContains(t, err.Error(), "wrong@")
+}
+
+// Each connection has the password of its moment, and an error of the function is that
+// of a database which is not available.
+func TestOpen_PasswordIsAskedForEachConnection(t *testing.T) {
+	dsn := embedded(t, devdb.Config{User: "conclave", Password: "right"})
+	password, failure, asked := "wrong", error(nil), 0
+	db := openWith(t, "conclave:old@"+dsn[len("root@"):], conclavesql.Options{Password: func(context.Context) (string, error) {
+		asked++
+		return password, failure
+	}})
+	require.ErrorIs(t, db.Migrate(t.Context(), conclavesql.DefaultLock()), conclavesql.ErrRefused)
+	password = "right"
+	require.NoError(t, db.Migrate(t.Context(), conclavesql.DefaultLock()))
+	before := asked
+	pinned, err := db.Pin(t.Context(), nil)
+	require.NoError(t, err)
+	defer pinned.Close()
+	assert.Equal(t, before+1, asked)
+	failure = errors.New("no token")
+	_, err = db.Pin(t.Context(), nil)
+	require.ErrorIs(t, err, conclavesql.ErrUnavailable)
+	assert.ErrorIs(t, err, failure)
 }
 
 func TestOpen_SessionSettings(t *testing.T) {

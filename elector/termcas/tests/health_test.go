@@ -91,6 +91,18 @@ func TestRound_ErrorSaysWhatToDo(t *testing.T) {
 	})
 }
 
+// What refuses a win, and no read, is shown as well, as on a read-only server.
+func TestWin_RefusalIsShown(t *testing.T) {
+	bubble(t, termcas.Witness, func(t *testing.T, b *bench) {
+		require.NoError(t, b.db.Create(t.Context(), "ALTER TABLE distribute_lock MODIFY owner varchar(3) NOT NULL"))
+		e, log := b.alone(t, termcas.Witness)
+		time.Sleep(time.Minute)
+		assert.ErrorContains(t, e.Status().Err, "too large for column")
+		assert.Equal(t, elector.Following, e.Status().State)
+		assert.Equal(t, 2, log.count(slog.LevelWarn, "win term 1"), "once in ten leases")
+	})
+}
+
 func TestDatabaseClock_StepIsLogged(t *testing.T) {
 	for change, text := range map[string]string{"DATE_SUB": "set forward", "DATE_ADD": "set back"} {
 		bubble(t, termcas.Lease, func(t *testing.T, b *bench) {
