@@ -16,28 +16,43 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
+// claiming is a client whose subscriptions claim versions, at a session that reads a datum.
+type claiming struct {
+	*testing.T
+	r     *Registry
+	now   time.Time
+	owner *Owner
+}
+
+func newClaiming(t *testing.T) *claiming {
+	c := &claiming{t, New(testGrace, 10*time.Millisecond, nil), time.Now(), &Owner{}}
+	c.r.Resize(1, c.now)
+	c.r.Adopt(0, conclave.Epoch{Term: 1}, "data-1", c.now)
+	return c
+}
+
+func (c *claiming) subscribe(id string, version int64) {
+	_, err := c.r.Subscribe(c.owner, &wirev1.Subscription{Id: id, DataInfoId: keyOf("x"), Version: version, Hash: 7}, c.now)
+	require.NoError(c, err)
+}
+
+// read answers the next read with a version.
+func (c *claiming) read(version int64) []Push {
+	c.now = c.now.Add(time.Second)
+	reads, _ := c.r.TakeReads(0, "data-1", 10, c.now)
+	require.Len(c, reads.Wants, 1)
+	pushes, _ := c.r.Fetched(reads, []*wirev1.Fetched{{Datum: &wirev1.Datum{DataInfoId: keyOf("x"), Version: version, Values: []string{"v"}}}}, c.now)
+	return pushes
+}
+
 // A subscription that claims a version which was never pushed ends when the leader
 // does not rise above it; others of the topic are pushed what is there.
 func TestFetched_ClaimThatCannotBeTrueEndsTheSubscription(t *testing.T) {
-	r, now := New(testGrace, 10*time.Millisecond, nil), time.Now()
-	r.Resize(1, now)
-	r.Adopt(0, conclave.Epoch{Term: 1}, "data-1", now)
-	owner := &Owner{}
-	subscribe := func(id string, version int64) {
-		_, err := r.Subscribe(owner, &wirev1.Subscription{Id: id, DataInfoId: keyOf("x"), Version: version, Hash: 7}, now)
-		require.NoError(t, err)
-	}
-	answer := func(version int64) []Push {
-		now = now.Add(time.Second)
-		reads, _ := r.TakeReads(0, "data-1", 10, now)
-		require.Len(t, reads.Wants, 1)
-		pushes, _ := r.Fetched(reads, []*wirev1.Fetched{{Datum: &wirev1.Datum{DataInfoId: keyOf("x"), Version: version, Values: []string{"v"}}}}, now)
-		return pushes
-	}
-	subscribe("honest", 90)
-	subscribe("liar", 1<<52)
-	assert.Empty(t, answer(60), "the leader is asked to rise")
-	pushes := answer(101)
+	c := newClaiming(t)
+	c.subscribe("honest", 90)
+	c.subscribe("liar", 1<<52)
+	assert.Empty(t, c.read(60), "the leader is asked to rise")
+	pushes := c.read(101)
 	require.Len(t, pushes, 2)
 	for _, p := range pushes {
 		if p.ID == "liar" {
@@ -53,34 +68,20 @@ func TestFetched_ClaimThatCannotBeTrueEndsTheSubscription(t *testing.T) {
 	m := o.Next()
 	assert.Len(t, m.GetRefused(), 1)
 	assert.Len(t, m.GetPushes(), 1)
-	reads, _ := r.TakeReads(0, "data-1", 10, now.Add(time.Hour))
+	reads, _ := c.r.TakeReads(0, "data-1", 10, c.now.Add(time.Hour))
 	assert.Empty(t, reads.Wants, "nothing is left to be settled")
 }
 
 // While nothing is pushed, nobody's version is asked for beyond what was before: who comes
 // meanwhile with a true one from another session stays.
 func TestFetched_ClaimThatWasNotAskedForStays(t *testing.T) {
-	r, now := New(testGrace, 10*time.Millisecond, nil), time.Now()
-	r.Resize(1, now)
-	r.Adopt(0, conclave.Epoch{Term: 1}, "data-1", now)
-	owner := &Owner{}
-	subscribe := func(id string, version int64) {
-		_, err := r.Subscribe(owner, &wirev1.Subscription{Id: id, DataInfoId: keyOf("x"), Version: version, Hash: 7}, now)
-		require.NoError(t, err)
-	}
-	read := func(version int64) []Push {
-		now = now.Add(time.Second)
-		reads, _ := r.TakeReads(0, "data-1", 10, now)
-		require.Len(t, reads.Wants, 1)
-		pushes, _ := r.Fetched(reads, []*wirev1.Fetched{{Datum: &wirev1.Datum{DataInfoId: keyOf("x"), Version: version, Values: []string{"v"}}}}, now)
-		return pushes
-	}
-	subscribe("first", 1)
-	assert.Empty(t, read(1), "the leader is asked to rise above 1")
-	r.Configure(10*time.Millisecond, true, false, now)
-	subscribe("second", 3)
-	assert.Empty(t, read(2))
-	assert.Len(t, r.Subscribed(owner), 2)
+	c := newClaiming(t)
+	c.subscribe("first", 1)
+	assert.Empty(t, c.read(1), "the leader is asked to rise above 1")
+	c.r.Configure(10*time.Millisecond, true, false, c.now)
+	c.subscribe("second", 3)
+	assert.Empty(t, c.read(2))
+	assert.Len(t, c.r.Subscribed(c.owner), 2)
 }
 
 // FuzzFetched reads a subscription, and what data nodes answer, from arbitrary
