@@ -326,6 +326,7 @@ func (o *operated) kill() {
 func (o *operated) killOn(root *stdsql.Conn) {
 	rows, err := root.QueryContext(context.Background(), "SELECT id FROM information_schema.processlist WHERE user = 'plain'")
 	require.NoError(o.t, err)
+	defer rows.Close() // closed at its end already: the connection is free
 	var ids []int64
 	for rows.Next() {
 		var id int64
@@ -333,7 +334,6 @@ func (o *operated) killOn(root *stdsql.Conn) {
 		ids = append(ids, id)
 	}
 	require.NoError(o.t, rows.Err())
-	rows.Close()
 	for _, id := range ids {
 		_, _ = root.ExecContext(context.Background(), fmt.Sprint("KILL ", id)) // it may have ended
 	}
