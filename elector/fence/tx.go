@@ -20,27 +20,32 @@ var ErrOutcomeUnknown = errors.New("it is unknown whether the transaction was co
 // isolation level will do. Errors:
 //
 //   - That of f, as it is; nothing is written. f must return each error of a statement:
-//     after a deadlock the server has ended the transaction, and would commit what f
-//     executes next by itself, without the fence.
+//     after some (1213; 1205 with innodb_rollback_on_timeout; 1020) the server has ended
+//     the transaction, and would commit what f executes next by itself, without the fence.
 //   - ErrTermEnded: the term has ended, perhaps while f ran; nothing is written.
 //   - ErrOutcomeUnknown: see there.
 //   - After any other, nothing is written, and the caller may try again: a deadlock (1213),
 //     a lock wait (1205), or, at REPEATABLE READ with innodb_snapshot_isolation (MariaDB's
 //     default from 11.6), 1020 because the leader has renewed its term since f has read.
 //
-// The statements of f need no {fence}. f must not commit, nor execute what commits by
-// itself, such as CREATE TABLE. The lock row must be in the database of db.
+// The statements of f have no {fence}, and do not lock the lock row. f must not commit or
+// roll back, nor execute what commits by itself, such as CREATE TABLE. The lock row must be
+// in the database of db.
 //
 // The lock row is locked when f has returned, in share mode, until COMMIT is executed: for
 // a round trip and the commit, however long f runs. An election that comes first makes Tx
 // fail; one that comes later waits. If the process is stopped in between, or its host is
-// lost, the server ends the connection after a second, and rolls back. (The embedded server
-// does so after half of its LockWait, and lets elections wait for f, too.)
+// lost, the server ends the connection after a second, and rolls back, for as long as what
+// f has written takes. (The embedded server does so after half of its LockWait, and lets
+// elections wait for f, too.)
 //
-// Tx sends three statements besides f's, BEGIN and COMMIT. ctx bounds all but COMMIT, which
-// only the driver's readTimeout does. Tx may be called concurrently. With an Exec that
-// changes the same rows it can deadlock, because Exec locks the lock row first; a renewal
-// that waits between them may be the victim, and is repeated.
+// What f changes is changed by Tx alone, or by an Exec whose pool has
+// innodb_lock_wait_timeout=1 in its DSN: an Exec locks the lock row first, and keeps it while
+// it waits for f, also for the f of a stopped process, so that renewals and elections wait,
+// too. They can also deadlock.
+//
+// Tx sends three statements besides f's, BEGIN and COMMIT. ctx bounds all but COMMIT and
+// ROLLBACK, which only the driver's readTimeout does. Tx may be called concurrently.
 func Tx(ctx context.Context, db *stdsql.DB, token Token, opts *stdsql.TxOptions, f func(tx *stdsql.Tx) error) error {
 	if err := token.validate(); err != nil {
 		return err

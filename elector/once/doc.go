@@ -29,7 +29,8 @@
 //
 // # Guarantees
 //
-//   - At most one run begins in each period, whatever dies, hangs or is answered late.
+//   - At most one run begins in each period, whatever dies, hangs or is answered late, as
+//     long as the row is not removed or set back (by a backup, or a failover that lost writes).
 //   - A run's context ends before the next run begins. What it writes under its Token after
 //     that is refused, also if the process was stopped meanwhile.
 //   - What was left out is seen: Run.Missed and Died, Last, the row, and a WARN.
@@ -43,7 +44,8 @@
 //     is reported as dead a period after it began, and the next one does not begin before.
 //   - That f ends with its context. Choose Every longer than the longest run.
 //   - Anything about a database clock that is set. Set back, it has no runs until it passes
-//     the last one again (Last.Next shows it; or set gmt_modified of the row). Set forward in
-//     a run, it may have two at the same time, and the older one's token is refused.
+//     the last one again (Last.Next shows it, no WARN does; set gmt_modified of the row, and
+//     start the processes again). Set forward in a run, or faster than the clock by which that
+//     run ends, it may have two at the same time, and the older one's token is refused.
 //   - That processes with another Every agree: each counts its own periods.
 package once

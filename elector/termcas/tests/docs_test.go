@@ -50,9 +50,10 @@ func TestElectionsPage_StatementsShowTheTerms(t *testing.T) {
 		defer pool.Close()
 		require.NoError(t, db.Migrate(t.Context(), conclavesql.Lock{DataCenter: "shop", Name: "report"}))
 		var run, by, at, missed, failure string
-		var died stdsql.NullBool
+		var died bool
 		require.NoError(t, pool.QueryRow(job).Scan(&run, &by, &at, &missed, &failure, &died))
 		assert.Equal(t, "0", run, "the job has not run yet")
+		assert.False(t, died)
 		var terms []string
 		rows, err := pool.Query(string(blocks[0][1]))
 		require.NoError(t, err)
