@@ -46,7 +46,7 @@ type operated struct {
 	reject   bool          // the application's driver rejects read-only servers
 	password atomic.Value  // what the nodes and the application log in with
 	undo     func()        // what the act has left for later
-	stopped  func() string // ends the nodes, and returns what went wrong
+	overlaps func() string // ends the watch, and returns who has led beside whom
 
 	mu      sync.Mutex
 	refused map[string]bool // the errors of fenced writes, without their numbers
@@ -217,9 +217,8 @@ func (o *operated) start(dsn string, lease time.Duration, dial dialer) {
 	o.Cluster = electortest.NewCluster(t, o.World, 2, func(c *elector.Config) {
 		c.Logger, c.Lead = o.logger(c.ID.Name), o.work
 	})
-	overlaps := o.watch()
-	o.stopped = func() string { o.Stop(); return overlaps() }
-	t.Cleanup(func() { o.stopped() })
+	o.overlaps = o.watch()
+	t.Cleanup(func() { o.Stop(); o.overlaps() })
 }
 
 // logger returns the logger of a node.
@@ -416,8 +415,9 @@ func (o *operated) goesOn(leader *electortest.Node, term elector.Term) {
 	o.Until("more writes", func() bool { return o.written() > before })
 	o.Until("no more errors", func() bool { return leader.Status().Err == nil && o.Others(leader)[0].Status().Err == nil })
 	o.report()
+	assert.Empty(t, o.overlaps(), "two leaders at the same time")
 	killed := time.Now()
-	leader.Kill()
+	leader.Kill() // for a moment it believes that it leads
 	_, next := o.LeaderAfter(term.Number)
 	assert.Less(t, time.Since(killed), o.soon())
 	assert.Equal(t, elector.CauseKilled, next.Cause)
@@ -425,7 +425,7 @@ func (o *operated) goesOn(leader *electortest.Node, term elector.Term) {
 	require.ErrorIs(t, err, fence.ErrTermEnded)
 	o.Until("a write of the next term", func() bool { return o.count("term = ?", next.Number) > 0 })
 
-	assert.Empty(t, o.stopped(), "two leaders at the same time")
+	o.Stop()
 	assert.Zero(t, o.count("EXISTS (SELECT 1 FROM work later WHERE later.election = work.election AND later.id > work.id AND later.term < work.term)"), "a write of an old term")
 	assert.Zero(t, o.count("EXISTS (SELECT 1 FROM work other WHERE other.election = work.election AND other.term = work.term AND other.owner <> work.owner)"), "a term with two owners")
 }
