@@ -73,7 +73,8 @@ func (e *Elector) Abstain(ctx context.Context) (bool, error) {
 }
 
 // leave begins a resignation, and reports whether the node held a term; done then
-// receives the result of the hand-over. It runs in the loop.
+// receives the result of the hand-over. While a round is in progress, the node may still
+// win a term that it will not lead.
 func (e *Elector) leave(ev event, done chan error) bool {
 	e.mu.Lock()
 	defer e.unlock()

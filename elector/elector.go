@@ -219,15 +219,11 @@ func (e *Elector) leaveAtEnd(ctx, run context.Context) error {
 // that it does not hand over. The right to act ends at once, and so does the chance to
 // win, also while the loop waits for the answer of a round.
 func (e *Elector) quitForEver(ctx context.Context) error {
-	done := make(chan error, 1)
 	e.mu.Lock()
-	e.shared.ends, e.shared.quit = true, true
-	resigns := e.apply(asksToQuit, ErrResigned).holds()
-	if resigns {
-		e.shared.lead.waiters = append(e.shared.lead.waiters, done)
-	}
+	e.shared.ends = true
 	e.unlock()
-	if !resigns {
+	done := make(chan error, 1)
+	if !e.leave(asksToQuit, done) {
 		return e.Quit(ctx) // after the round in progress, if there is one
 	}
 	return e.result(ctx, done)

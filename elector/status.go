@@ -59,9 +59,9 @@ func (s *shared) status() Status {
 
 // Live returns an error if this process should be restarted: Run has ended, its loop
 // hangs, or Lead has not returned five leases after its context ended (HandOver, if that
-// is longer), so that nobody leads or another node leads beside it. A store that does not answer is no reason, because a
-// restart would not help; nor is a process that has not called Run yet. Use it as a
-// liveness probe (package electorhttp).
+// is longer), so that no node leads, or another one beside it. A store that does not
+// answer is no reason, because a restart would not help; nor is a process that has not
+// called Run yet. Use it as a liveness probe (package electorhttp).
 func (e *Elector) Live() error {
 	select {
 	case <-e.done:

@@ -122,7 +122,7 @@ func TestLive_TellsWhatARestartMends(t *testing.T) {
 		time.Sleep(59 * time.Second)
 		require.NoError(t, e.Live(), "HandOver is a minute")
 		time.Sleep(2 * time.Second)
-		require.ErrorContains(t, e.Live(), "term 1: Lead has not returned for 1m1s", "nobody leads")
+		require.ErrorContains(t, e.Live(), "term 1: Lead has not returned for 1m1s", "no node leads")
 		s.setBroken(true)
 		time.Sleep(16 * time.Second)
 		close(linger)
