@@ -27,18 +27,17 @@ type Recording struct {
 	Without string // a host whose messages are not recorded
 	Keep    int    // 0: everything is kept; otherwise this many messages, the newest, or twice as many, and no states
 
-	// The network calls with its lock held, which guards these fields.
+	ended atomic.Bool // the cluster is being closed, which is no part of it
+
+	chained func(simnet.Sent)
+
+	mu       sync.Mutex // guards the rest
 	tap      *wiretap.Tap
 	messages []sent
 	dropped  int    // messages before the first one of them
 	segments []int  // the number of the last message in each segment, from 1
 	skipped  uint64 // segments before the first one of them
-	chained  func(simnet.Sent)
-
-	ended atomic.Bool // the cluster is being closed, which is no part of it
-
-	mu     sync.Mutex // guards the rest
-	states []seen
+	states   []seen
 }
 
 // sent is a message.
@@ -71,6 +70,8 @@ func (r *Recording) sent(s simnet.Sent) {
 	if r.ended.Load() || r.Without != "" && (host(s.From) == r.Without || host(s.To) == r.Without) {
 		return
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.Keep > 0 && len(r.messages) >= 2*r.Keep {
 		r.drop()
 	}
@@ -91,7 +92,7 @@ func (r *Recording) sent(s simnet.Sent) {
 	}
 }
 
-// add adds a message, or a part of one that was sent at this instant.
+// add adds a message, or a part of one that was sent at this instant; mu is held.
 func (r *Recording) add(s simnet.Sent, now time.Time, m wiretap.Message) {
 	for same := range r.in(s.Segment) {
 		if same.SameConversation(m) {
@@ -135,9 +136,10 @@ func host(address string) string {
 	return name
 }
 
-// Newest returns how many messages were recorded, and the newest one as text. Nothing is
-// sent meanwhile.
+// Newest returns how many messages were recorded, and the newest one as text.
 func (r *Recording) Newest() (total int, what string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if n := len(r.messages); n > 0 {
 		m := r.messages[n-1]
 		what = m.from + " to " + m.to + ": " + m.What()
@@ -151,6 +153,8 @@ func (r *Recording) fate(segment uint64, arrived bool) {
 	if r.ended.Load() {
 		return
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	now := time.Now()
 	for m := range r.in(segment) {
 		m.took, m.fate = now.Sub(m.at), journal.Lost
@@ -191,6 +195,8 @@ func (r *Recording) Write(to io.Writer, result *scenario.Result) error {
 // Records returns what was recorded until the end of a history, with its entries, in the
 // order of the times.
 func (r *Recording) Records(h *check.History) []journal.Record {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	since := func(at time.Time) time.Duration { return at.Sub(h.Began) }
 	records := make([]journal.Record, 0, len(h.Entries)+len(r.messages)+len(r.states))
 	for i, e := range h.Entries {

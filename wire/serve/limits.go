@@ -55,13 +55,16 @@ func limitBody(next http.Handler) http.Handler {
 		case r.ProtoMajor == 1, !strings.HasPrefix(keyOf(r), "/"): // not between nodes
 			most = conclave.MaxRequest
 		}
-		response, body := http.NewResponseController(w), r.Body
+		body := r.Body
+		// A proxy's transport may read on when the handler has returned.
+		deadline := &Deadline{Response: http.NewResponseController(w)}
+		defer deadline.End()
 		if r.ContentLength > int64(most) {
 			WriteError(w, wire.Errorf(wire.CodeTooLarge, "the body has %d bytes, the limit is %d", r.ContentLength, most))
 		} else {
 			r.Body = &limitedBody{
 				ReadCloser: http.MaxBytesReader(w, io.NopCloser(body), int64(most)), // a handler that closes it would keep the rest from being discarded
-				arrived:    sync.OnceFunc(func() { _ = response.SetReadDeadline(time.Time{}) }),
+				deadline:   deadline,
 			}
 			next.ServeHTTP(w, r)
 		}
@@ -127,14 +130,14 @@ func (d *Deadline) End() {
 // longer.
 type limitedBody struct {
 	io.ReadCloser
-	arrived func() // ends the limit
+	deadline *Deadline
 }
 
 // Read implements io.Reader.
 func (b *limitedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF {
-		b.arrived()
+		b.deadline.Set(time.Time{})
 	}
 	return n, err
 }
