@@ -296,7 +296,8 @@ func (e *Elector) Leading() (Term, bool) {
 }
 
 // Current returns what this node knows about the store: the term that it last
-// read or that the leader pushed. Leader is zero if no node leads.
+// read or that the leader pushed. Leader is zero if the last one has given the term up;
+// one that has died stays until another has won: see Remaining, and Status.Silent.
 func (e *Elector) Current() Term {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -56,7 +56,6 @@ func (e *Elector) round(ctx context.Context) {
 	if s.failures > 0 {
 		e.note(e.log.Info, "the store answers again", "failures", s.failures)
 		s.failures, s.err = 0, nil
-		e.put()
 	}
 	s.reasons.Forget("round")
 	s.highest = max(s.highest, next.Number)

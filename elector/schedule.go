@@ -2,13 +2,17 @@ package elector
 
 import "time"
 
-// nextRound returns when the next round is due, which Status shows.
+// nextRound returns when the next round is due, which Status shows. What the last one has
+// changed, or the time that has passed, is a change of the status.
 func (e *Elector) nextRound() time.Time {
 	suspended := e.suspended()
 	e.mu.Lock()
 	defer e.unlock()
 	e.apply(witness(suspended), nil)
 	e.shared.next = e.due(suspended)
+	if l := e.shared.lead; l == nil || l.stop != nil { // a win is a change once Lead is called
+		e.put()
+	}
 	return e.shared.next
 }
 

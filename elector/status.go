@@ -15,6 +15,10 @@ type Status struct {
 	// Term is the latest term that this node knows, with its leader, the leader's
 	// address, and since when (Term.Since). No node leads if Leader is zero.
 	Term Term
+	// Silent means that another node leads Term by the store's record, but this node has
+	// seen no renewal for the lease: that node is dead, cut off or paused, or the store
+	// does not answer (Err). An alert that no node leads asks for this, or for Leader.
+	Silent bool
 	// Why is the cause of the election if this node leads Term, and why its leadership
 	// ended if it led Term; empty for another node's term.
 	Why string
@@ -31,6 +35,9 @@ func (s Status) String() string {
 	text := fmt.Sprintf("%s, %s", s.State, s.Term)
 	if s.Term.Address != "" {
 		text += " at " + s.Term.Address
+	}
+	if s.Silent {
+		text += ", silent for its lease"
 	}
 	if s.Why != "" {
 		text += fmt.Sprintf(" (%s)", s.Why)
@@ -54,7 +61,8 @@ func (e *Elector) Status() Status {
 
 // status returns the status as the loop has taken it in; mu is held.
 func (s *shared) status() Status {
-	return Status{State: s.state, Since: s.since, Term: s.last, Why: s.why, Err: s.err, Failures: s.failures, Next: s.next}
+	silent := !s.last.Leader.IsZero() && s.lead == nil && time.Since(s.last.Seen) >= s.last.Lease
+	return Status{State: s.state, Since: s.since, Term: s.last, Silent: silent, Why: s.why, Err: s.err, Failures: s.failures, Next: s.next}
 }
 
 // Live returns an error if this process should be restarted: Run has ended, its loop
@@ -82,8 +90,9 @@ func (e *Elector) Live() error {
 }
 
 // Changes returns this node's status after each change from the call on, in order and
-// without gaps, until ctx or Run ends: another state, another term or leader, the store
-// answers no more, for another reason, or again. Beats are no changes. Changes are queued
+// without gaps, until ctx or Run ends: another state, another term or leader, a leader
+// that is silent for its lease, the store answers no more, for another reason, or again.
+// Beats are no changes. Changes are queued
 // for a slow reader, so that it delays neither the elector nor other readers.
 // (onIamLeader and onIamNotLeader in article 000.)
 //
@@ -124,7 +133,7 @@ func (e *Elector) put() {
 	s := &e.shared
 	now, last := s.status(), s.shown
 	if now.State == last.State && now.Term.Number == last.Term.Number && now.Term.Leader == last.Term.Leader &&
-		now.Why == last.Why && errors.Is(now.Err, last.Err) {
+		now.Silent == last.Silent && now.Why == last.Why && errors.Is(now.Err, last.Err) {
 		return
 	}
 	s.shown = now

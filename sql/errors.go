@@ -117,8 +117,8 @@ var answers = []struct {
 	{passing, []uint16{3168, 3169, 4031}, ""},             // the server cannot be used, the session was killed, or was idle for too long
 	{passing, []uint16{9001}, ""},                         // ProxySQL: no backend server within its time limit
 
-	{contents, []uint16{errNoSuchTable}, "create the tables once: call Migrate of this package, or run conclave migrate"},
-	{contents, []uint16{1054}, "the tables are older than this program: call Migrate, or run conclave migrate"},
+	{contents, []uint16{errNoSuchTable}, "create the tables once: run conclave migrate, or call DB.Migrate of conclave/sql"},
+	{contents, []uint16{1054}, "the tables are older than this program: run conclave migrate, or call DB.Migrate of conclave/sql"},
 	{contents, []uint16{1048, 1062, 1064, errTableDenied, 1366, 1406}, ""}, // as those before, of the classes 22, 23 and 42, but without an SQLSTATE
 	{contents, []uint16{1265, 1267, 1270, 1271, 1300, 1364}, ""},           // a value or its character set does not fit the column
 	{contents, []uint16{3819, 1442, 1449}, ""},                             // a CHECK, a trigger, the definer of one

@@ -19,7 +19,8 @@ import (
 type watched struct {
 	At           time.Time `json:"at"` // by the clock of this host
 	Term         uint64    `json:"term"`
-	Leader       string    `json:"leader"` // empty if no node leads
+	Leader       string    `json:"leader"`           // empty if no node leads
+	Silent       string    `json:"silent,omitempty"` // the one that leads by the row, and has not renewed for its lease
 	Address      string    `json:"address,omitempty"`
 	Cause        string    `json:"cause,omitempty"` // of the election, if it is recorded
 	LeaderlessMs int64     `json:"leaderlessMs"`
@@ -33,8 +34,8 @@ func (a *app) electionWatchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "watch --dsn-file F|--dsn DSN", Short: "Watch the election of a lock in any database", Args: want(),
 		Long: `Print who leads a lock in a MySQL or MariaDB, and each change until Ctrl-C, from the
-lock's own rows: another leader, none, or a database that does not answer, with what to
-do about it. It takes no part in the election, and its user needs SELECT only. A cluster
+lock's own rows: another leader, none, one that has not renewed for its lease, or a
+database that does not answer, with what to do about it. It takes no part in the election, and its user needs SELECT only. A cluster
 shows its own with "election list".`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := lock.Validate(); err != nil {
@@ -83,6 +84,9 @@ func (a *app) watchElection(ctx context.Context, db *conclavesql.DB, lock concla
 	for status := range changes {
 		t := status.Term
 		now := watched{At: time.Now(), Term: t.Number, Leader: t.Leader.String(), Address: t.Address}
+		if status.Silent {
+			now.Leader, now.Silent = "", now.Leader
+		}
 		if status.Err != nil {
 			now.Error = status.Err.Error()
 		} else if list, err := history.Before(run, t.Number+1, 1); err == nil && len(list) > 0 && list[0].Term == t.Number {
@@ -101,6 +105,8 @@ func (w watched) String() string {
 	switch {
 	case w.Error != "":
 		return "the database does not answer: " + w.Error
+	case w.Silent != "":
+		return fmt.Sprintf("no leader: %s has not renewed term %d for its lease", w.Silent, w.Term)
 	case w.Leader == "":
 		return fmt.Sprintf("no leader after term %d", w.Term)
 	}

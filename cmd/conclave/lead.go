@@ -33,14 +33,15 @@ const leadLock = "conclave-lead"
 
 // leadOptions are the flags and the command of `lead`.
 type leadOptions struct {
-	dsn, dsnFile, lock string
-	lease, dbWait      time.Duration
-	once               bool
-	command            []string // CMD, with the path of its program
+	dsn, dsnFile  string
+	lock          conclavesql.Lock
+	lease, dbWait time.Duration
+	once          bool
+	command       []string // CMD, with the path of its program
 }
 
 func (a *app) leadCommand() *cobra.Command {
-	var s leadOptions
+	s := leadOptions{lock: conclavesql.Lock{DataCenter: conclavesql.DefaultDataCenter, Name: leadLock}}
 	cmd := &cobra.Command{
 		Use:   "lead --dsn DSN|--dsn-file F [flags] -- CMD...",
 		Short: "Run a command while this node holds a lock in MySQL",
@@ -76,7 +77,8 @@ suspended (SIGSTOP), CMD continues. Fenced writes are refused in both cases.`,
 	f := cmd.Flags()
 	f.StringVar(&s.dsn, "dsn", "", "database: user:password@tcp(host:port)/name (visible in the process list: prefer --dsn-file)")
 	f.StringVar(&s.dsnFile, "dsn-file", "", "file with the DSN in its first line")
-	f.StringVar(&s.lock, "lock", leadLock, "name of the lock; nodes with the same lock elect one leader")
+	f.StringVar(&s.lock.DataCenter, "data-center", s.lock.DataCenter, "Lock.DataCenter of the election")
+	f.StringVar(&s.lock.Name, "lock", s.lock.Name, "Lock.Name of the election; nodes with the same lock elect one leader")
 	f.DurationVar(&s.lease, "lease", 3*time.Second, "how long other nodes wait before they replace a leader without renewals")
 	f.BoolVar(&s.once, "once", false, "end after the first leadership, with CMD's exit code")
 	f.DurationVar(&s.dbWait, "db-wait", time.Minute, "how long to wait for the database at startup")
@@ -87,9 +89,8 @@ suspended (SIGSTOP), CMD continues. Fenced writes are refused in both cases.`,
 // of the first leadership.
 func (a *app) lead(ctx context.Context, s leadOptions) error {
 	log := a.logger("lead")
-	lock := conclavesql.Lock{DataCenter: conclavesql.DefaultDataCenter, Name: s.lock}
-	if err := lock.Validate(); err != nil {
-		return usageError{fmt.Errorf("--lock: %w", err)}
+	if err := s.lock.Validate(); err != nil {
+		return usageError{err}
 	}
 	if s.lease < leastLease {
 		return usageError{fmt.Errorf("--lease %v: want at least %v", s.lease, leastLease)}
@@ -105,17 +106,17 @@ func (a *app) lead(ctx context.Context, s leadOptions) error {
 	defer db.Close()
 	// No witness: with the lease alone, perceived leaderships never overlap, so
 	// two commands never run at the same time. That is worth a slower takeover.
-	strategy, err := termcas.New(termcas.Config{DB: db, Lock: lock, Takeover: termcas.Lease, Logger: logging.Slog(log)})
+	strategy, err := termcas.New(termcas.Config{DB: db, Lock: s.lock, Takeover: termcas.Lease, Logger: logging.Slog(log)})
 	if err != nil {
 		return err
 	}
-	w := &worker{leadOptions: s, leads: lock, log: log, stdout: a.stdout, stderr: a.stderr, hurry: make(chan struct{}), finished: make(chan error, 1)}
+	w := &worker{leadOptions: s, log: log, stdout: a.stdout, stderr: a.stderr, hurry: make(chan struct{}), finished: make(chan error, 1)}
 	w.elector, err = elector.New(elector.Config{ID: candidate(), Strategy: strategy, Lease: s.lease, Lead: w.lead, HandOver: math.MaxInt64, Logger: logging.Slog(log)})
 	if err != nil {
 		return usageError{err}
 	}
 	err = a.awaitDatabase(ctx, db, s.dbWait, func(ctx context.Context, waiting waitingFunc) error {
-		return db.MigrateWithin(ctx, lock, s.dbWait, waiting)
+		return db.MigrateWithin(ctx, s.lock, s.dbWait, waiting)
 	})
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -168,7 +169,6 @@ func candidate() conclave.NodeID {
 // worker runs the command of `lead`, once for each leadership.
 type worker struct {
 	leadOptions
-	leads          conclavesql.Lock
 	log            hclog.Logger
 	stdout, stderr io.Writer
 	elector        *elector.Elector
@@ -180,7 +180,7 @@ type worker struct {
 // lead runs one leadership. It returns when the command and its process group
 // have ended; then the elector hands over.
 func (w *worker) lead(ctx context.Context, term elector.Term) error {
-	code, err := w.work(ctx, fence.New(w.leads, term))
+	code, err := w.work(ctx, fence.New(w.lock, term))
 	if err != nil {
 		w.log.Error("cannot run the command", "term", term.Number, "error", err)
 	} else {

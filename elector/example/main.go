@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	stdsql "database/sql"
+	"errors"
 	"fmt"
 	"log"
 	"log/slog"
@@ -32,7 +33,7 @@ func main() {
 	shop := must(stdsql.Open("mysql", dsn))  // your connections
 	must(shop.Exec("CREATE TABLE IF NOT EXISTS work (id int AUTO_INCREMENT PRIMARY KEY, at datetime, worker varchar(64), term bigint unsigned)"))
 
-	strategy := must(termcas.New(termcas.Config{DB: db, Lock: lock}))
+	strategy := must(termcas.New(termcas.Config{DB: db, Lock: lock, Logger: slog.Default()}))
 	lead := func(ctx context.Context, term elector.Term) error { // ctx ends when this process stops leading
 		for {
 			// The write of a leader whose term has ended changes no row. A write that has begun is completed, within a second.
@@ -40,10 +41,14 @@ func main() {
 			_, err := fence.Exec(write, shop, fence.New(lock, term),
 				"INSERT INTO work (at, worker, term) SELECT UTC_TIMESTAMP(), ?, fence.term FROM {fence}", name)
 			done()
-			if err != nil {
-				return err
+			switch {
+			case errors.Is(err, fence.ErrTermEnded):
+				return err // another process leads
+			case err != nil:
+				slog.Error("not worked", "error", err) // and again: the term outlives a restart of the database
+			default:
+				fmt.Println(name, "worked in term", term.Number)
 			}
-			fmt.Println(name, "worked in term", term.Number)
 			select {
 			case <-ctx.Done():
 				return nil // only now the term is handed over

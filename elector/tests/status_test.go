@@ -2,6 +2,7 @@ package elector_test
 
 import (
 	"context"
+	"iter"
 	"log/slog"
 	"strings"
 	"testing"
@@ -60,6 +61,31 @@ func TestChanges_EndWithContextAfterQueuedOnes(t *testing.T) {
 			count++
 		}
 		assert.Equal(t, 1, count, "the queued change comes before the end")
+	})
+}
+
+// A leader that has died stays in the store's record. An observer, which takes no term
+// over, shows when it has been silent for its lease, and when it renews again.
+func TestStatus_ShowsThatTheLeaderIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := ledBy(7, 0)
+		e, start := prepare(t, s, "a", func(c *elector.Config) { c.Observer = true })
+		began, changes := time.Now(), e.Changes(t.Context())
+		crash := start()
+		defer crash()
+		next, stop := iter.Pull(changes)
+		defer stop()
+		shown := func() string {
+			status, ok := next()
+			require.True(t, ok)
+			return status.String()
+		}
+		assert.Equal(t, "observing, term 7 of other@1", shown())
+		assert.Equal(t, "observing, term 7 of other@1, silent for its lease", shown())
+		assert.LessOrEqual(t, time.Since(began), 4100*time.Millisecond, "a lease and a read later")
+		assert.GreaterOrEqual(t, time.Since(began), 3*time.Second)
+		s.set(func(t *elector.Term) { t.Beat++ })
+		assert.Equal(t, "observing, term 7 of other@1", shown())
 	})
 }
 

@@ -154,3 +154,48 @@ func TestWriteMetrics_NamesEachElection(t *testing.T) {
 	}
 	assert.Equal(t, []string{"a \"quoted\" \\ name\n", "nightly"}, names)
 }
+
+// The leader confirms its own term only, and to who knows the token; what is not led is
+// promised away. A process that is not there is known not to lead.
+func TestConfirmation(t *testing.T) {
+	e, stop := run(t, &lone{})
+	defer stop()
+	confirm := electorhttp.Confirmation{Path: "/election/confirm", Token: "shared"}
+	mux := http.NewServeMux()
+	mux.Handle(confirm.Path, confirm.Handler(e))
+	mux.Handle("/open", electorhttp.Confirmation{}.Handler(e))
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	require.Eventually(t, func() bool { _, leading := e.Leading(); return leading }, 10*time.Second, time.Millisecond)
+	type answer struct{ alive, known bool }
+	ask := func(c electorhttp.Confirmation, address string, term uint64) answer {
+		alive, known := c.Ask(t.Context(), address, term, "cv:1")
+		return answer{alive, known}
+	}
+
+	address := strings.TrimPrefix(server.URL, "http://")
+	for _, stranger := range []electorhttp.Confirmation{{Path: confirm.Path, Token: "other"}, {Path: confirm.Path}, {Path: "/open"}, {Path: "/none", Token: "shared"}} {
+		assert.Equal(t, answer{}, ask(stranger, address, 2), "%+v", stranger)
+	}
+	for _, bad := range []struct {
+		method, query string
+		code          int
+	}{{http.MethodGet, "?term=1", 405}, {http.MethodPost, "", 400}, {http.MethodPost, "?term=-1", 400}} {
+		r := httptest.NewRequest(bad.method, confirm.Path+bad.query, nil)
+		r.Header.Set("Authorization", "Bearer shared")
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, r)
+		assert.Equal(t, bad.code, w.Code, "%+v", bad)
+	}
+	assert.Equal(t, answer{true, true}, ask(confirm, address, 1))
+	assert.Equal(t, answer{true, true}, ask(confirm, server.URL, 1), "an address can be a URL")
+	_, leading := e.Leading()
+	assert.True(t, leading, "the stranger's questions changed nothing")
+
+	assert.Equal(t, answer{false, true}, ask(confirm, address, 2))
+	_, leading = e.Leading()
+	assert.False(t, leading, "it has promised not to lead term 2 or below")
+	server.Close()
+	assert.Equal(t, answer{false, true}, ask(confirm, address, 1), "the dial is refused")
+	assert.Equal(t, answer{}, ask(confirm, "no address", 1))
+}
