@@ -29,7 +29,7 @@ type EventKind string
 // arrive in the order in which they became true.
 const (
 	EventLed      EventKind = "led"      // this node leads Term from now on and trusts itself until Until
-	EventExtended EventKind = "extended" // the leader of Term now trusts itself until Until; Beat
+	EventExtended EventKind = "extended" // the leader of Term, which has not left it, trusts itself until Until; Beat
 	EventLeft     EventKind = "left"     // the node does not lead Term any more, because of Err
 	EventPromised EventKind = "promised" // it has promised a peer never to lead a term up to Term
 )

@@ -37,7 +37,9 @@ func (e *Elector) begin(won Term, until time.Time) *leadership {
 func (e *Elector) extend(l *leadership, beat uint64, until time.Time) {
 	l.term.Beat = beat
 	l.until = until
-	e.cfg.Trace(Event{Kind: EventExtended, Term: l.term.Number, Beat: beat, Until: until})
+	if e.shared.state.ownsTerm() { // otherwise it is renewed only until it is handed over
+		e.cfg.Trace(Event{Kind: EventExtended, Term: l.term.Number, Beat: beat, Until: until})
+	}
 	l.timer.Reset(time.Until(until))
 }
 

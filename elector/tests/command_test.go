@@ -16,7 +16,12 @@ func TestResign_HandsOverWhenLeadHasReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
 		woken := make(chan elector.Term, 1)
+		left := false
 		e, _ := run(t, s, "a", func(c *elector.Config) {
+			c.Trace = func(event elector.Event) { // the elector's mutex is held
+				assert.False(t, left && event.Kind == elector.EventExtended, "a renewal after the end makes no leader")
+				left = left || event.Kind == elector.EventLeft
+			}
 			c.Lead = func(ctx context.Context, _ elector.Term) error {
 				<-ctx.Done()
 				time.Sleep(5 * time.Second) // longer than a lease: the term is renewed meanwhile
@@ -37,6 +42,7 @@ func TestResign_HandsOverWhenLeadHasReturned(t *testing.T) {
 		require.NoError(t, e.Resign(t.Context()))
 		assert.Equal(t, 5*time.Second, time.Since(began))
 		assert.Equal(t, uint64(1), (<-woken).Number)
+		assert.Greater(t, s.term.Beat, uint64(4), "it was renewed meanwhile")
 	})
 }
 

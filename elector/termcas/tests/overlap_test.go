@@ -48,7 +48,7 @@ type overlapChecker struct {
 type leadership struct {
 	term  uint64
 	until time.Time
-	left  bool // it may not act any more; it is renewed only until it is handed over
+	left  bool // it may not act any more
 }
 
 // event takes an event of a node.
@@ -63,9 +63,6 @@ func (b *overlapChecker) event(node conclave.NodeID, c elector.Event) {
 	switch c.Kind {
 	case elector.EventLed, elector.EventExtended:
 		mine := b.of[node]
-		if c.Kind == elector.EventExtended && mine.left {
-			return
-		}
 		if c.Kind == elector.EventLed || !mine.until.After(now) { // a leadership begins
 			for other, o := range b.of {
 				if other != node && !o.left && o.until.After(now) {
