@@ -143,8 +143,8 @@ func (p *Pinned) ended(err error) {
 }
 
 // Exec runs one statement on the connection and returns how many rows it
-// changed. ctx is its only deadline. After an error the caller must close the
-// connection.
+// changed. ctx is its only deadline. After an error that is not NotExecuted the caller
+// must close the connection.
 func (p *Pinned) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
 	if err := p.begin(); err != nil {
 		return 0, err

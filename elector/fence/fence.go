@@ -213,6 +213,8 @@ var files embed.FS
 var (
 	tableSQL   = conclavesql.Statement(files, "sql/table.sql")
 	checkSQL   = conclavesql.Statement(files, "sql/check.sql")
+	saveSQL    = conclavesql.Statement(files, "sql/save.sql")
+	savedSQL   = conclavesql.Statement(files, "sql/saved.sql")
 	boundSQL   = conclavesql.Statement(files, "sql/bound.sql")
 	unboundSQL = conclavesql.Statement(files, "sql/unbound.sql")
 )

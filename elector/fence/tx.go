@@ -15,13 +15,18 @@ import (
 // leaves open whether the transaction was committed. If it was, then under the term.
 var ErrOutcomeUnknown = errors.New("it is unknown whether the transaction was committed")
 
+// errNoSavepoint is MySQL's error for a savepoint that the transaction does not have.
+const errNoSavepoint = 1305
+
 // Tx runs f in a transaction, and commits it if the token is still valid: all that f
 // writes takes effect under the term, or nothing does. opts are those of BeginTx; any
 // isolation level will do. Errors:
 //
 //   - That of f, as it is; nothing is written. f must return each error of a statement:
 //     after some (1213; 1205 with innodb_rollback_on_timeout; 1020) the server has ended
-//     the transaction, and would commit what f executes next by itself, without the fence.
+//     the transaction, and commits what f executes next by itself, without the fence.
+//   - sql.ErrTxDone: f has returned nil after such an error, or has ended the transaction
+//     itself. What it executed may be committed, in parts and without the fence.
 //   - ErrTermEnded: the term has ended, perhaps while f ran; nothing is written.
 //   - ErrOutcomeUnknown: see there.
 //   - After any other, nothing is written, and the caller may try again: a deadlock (1213),
@@ -36,7 +41,9 @@ var ErrOutcomeUnknown = errors.New("it is unknown whether the transaction was co
 // a round trip and the commit, however long f runs. An election that comes first makes Tx
 // fail; one that comes later waits. If the process is stopped in between, or its host is
 // lost, the server ends the connection after a second, and rolls back, for as long as what
-// f has written takes. (The embedded server does so after half of its LockWait, and lets
+// f has written takes. MariaDB's idle_transaction_timeout and the two like it, if they are
+// set, end it also if f pauses for longer: f's next statement fails, and nothing is written.
+// (The embedded server does so after half of its LockWait, and lets
 // elections wait for f, too.)
 //
 // What f changes is changed by Tx alone, or by an Exec whose pool has
@@ -44,7 +51,7 @@ var ErrOutcomeUnknown = errors.New("it is unknown whether the transaction was co
 // it waits for f, also for the f of a stopped process, so that renewals and elections wait,
 // too. They can also deadlock.
 //
-// Tx sends three statements besides f's, BEGIN and COMMIT. ctx bounds all but COMMIT and
+// Tx sends five statements besides f's, BEGIN and COMMIT. ctx bounds all but COMMIT and
 // ROLLBACK, which only the driver's readTimeout does. Tx may be called concurrently.
 func Tx(ctx context.Context, db *stdsql.DB, token Token, opts *stdsql.TxOptions, f func(tx *stdsql.Tx) error) error {
 	if err := token.validate(); err != nil {
@@ -60,8 +67,16 @@ func Tx(ctx context.Context, db *stdsql.DB, token Token, opts *stdsql.TxOptions,
 		return fmt.Errorf("fence: begin under %s: %w", token, err)
 	}
 	defer func() { _ = tx.Rollback() }() // without effect after Commit
+	if _, err := tx.ExecContext(ctx, saveSQL); err != nil {
+		return fmt.Errorf("fence: begin under %s: %w", token, err)
+	}
 	if err := f(tx); err != nil {
 		return err
+	}
+	if _, err := tx.ExecContext(ctx, savedSQL); conclavesql.RefusedAs(err, errNoSavepoint) {
+		return fmt.Errorf("fence: under %s: the transaction ended while f ran: %w: %w", token, stdsql.ErrTxDone, err)
+	} else if err != nil {
+		return fmt.Errorf("fence: under %s: %w", token, err)
 	}
 	defer func() {
 		_ = tx.Rollback()

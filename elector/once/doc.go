@@ -44,8 +44,8 @@
 //     is reported as dead a period after it began, and the next one does not begin before.
 //   - That f ends with its context. Choose Every longer than the longest run.
 //   - Anything about a database clock that is set. Set back, it has no runs until it passes
-//     the last one again (Last.Next shows it, no WARN does; set gmt_modified of the row, and
-//     start the processes again). Set forward in a run, or faster than the clock by which that
+//     the last one again (Last.Next and a WARN show it; set gmt_modified of the row to
+//     UTC_TIMESTAMP(3)). Set forward in a run, or faster than the clock by which that
 //     run ends, it may have two at the same time, and the older one's token is refused.
 //   - That processes with another Every agree: each counts its own periods.
 package once

@@ -15,6 +15,7 @@ import (
 	"conclave"
 	"conclave/elector/fence"
 	"conclave/internal/random"
+	reasons "conclave/internal/reason"
 	conclavesql "conclave/sql"
 )
 
@@ -30,7 +31,7 @@ type Job struct {
 	// Name is this process's name in the row, as in conclave.NodeID. Default the host's.
 	Name string
 	// Logger receives a WARN for a run that failed or died, periods without a run, and
-	// a database that cannot be used; nil discards them.
+	// a database that cannot be used or whose clock was set back; nil discards them.
 	Logger *slog.Logger
 }
 
@@ -64,7 +65,8 @@ type Last struct {
 //
 // f's context ends with ctx, and after Every: then another process may begin the next run.
 // f's error is recorded and logged; the next run is that of the next period. A panic of f
-// is not recovered, and counts as a death.
+// is not recovered, and counts as a death. While the database cannot be used, the end of a
+// run is tried until the next one is due or ctx has ended, and for three seconds at least.
 func (j *Job) Run(ctx context.Context, f func(ctx context.Context, run Run) error) error {
 	p := &process{Job: *j, f: f}
 	host, _ := os.Hostname()
@@ -89,10 +91,7 @@ func (j *Job) Run(ctx context.Context, f func(ctx context.Context, run Run) erro
 		case !worked && !errors.Is(err, conclavesql.ErrUnavailable):
 			return err
 		default:
-			if time.Since(p.warned) >= time.Minute {
-				p.warned = time.Now()
-				p.log.Warn("the job cannot be run", "error", err, "advice", conclavesql.Advice(err))
-			}
+			p.warn("the job cannot be run", err, conclavesql.Advice(err))
 			wait, pause = pause, min(2*pause, 5*time.Second)
 		}
 		select {
@@ -120,6 +119,10 @@ func (j *Job) Last(ctx context.Context) (Last, error) {
 	}, nil
 }
 
+// endTime is for how long it is tried at least to record the end of a run: also after the
+// end of Run's context, and when the next run is due.
+const endTime = 3 * time.Second
+
 // spread is the time after the beginning of a period in which the processes look at the row.
 const spread = 100 * time.Millisecond
 
@@ -131,8 +134,17 @@ type process struct {
 	id     conclave.NodeID // the owner of its runs
 	next   Run             // the last one that it tried to begin
 	ran    uint64          // the number of the last one that it ran
-	warned time.Time
+	logged reasons.Seen    // what was logged, and when
 }
+
+// warn logs what lasts, once a minute.
+func (p *process) warn(what string, err error, advice string) {
+	if p.logged.New(what, err, time.Minute) {
+		p.log.Warn(what, "error", err, "advice", advice)
+	}
+}
+
+var errSetBack = errors.New("the database's clock was set back to before the last run, or this is another server")
 
 // round looks at the row, runs the job if that is due, and returns for how long there is
 // nothing to do.
@@ -146,6 +158,10 @@ func (p *process) round(ctx context.Context) (time.Duration, error) {
 	}
 	if err != nil {
 		return 0, err
+	}
+	if r.number > 0 && r.age < -time.Second {
+		p.warn("no run begins before the clock has passed the last one", fmt.Errorf("%w: it began %v ahead", errSetBack, -r.age),
+			"synchronise the clocks of the database's hosts (NTP); if they are right now, set gmt_modified of the job's row to UTC_TIMESTAMP(3)")
 	}
 	if r.owner == p.id.String() && r.running() && r.number > p.ran {
 		// It was begun by a statement whose answer was lost.
@@ -186,14 +202,19 @@ func (p *process) run(ctx context.Context, limit time.Time) {
 	if err != nil {
 		log.Warn("the run failed", "error", err)
 	}
-	for pause := spread; ; pause *= 2 { // also after the end of ctx
+	least := time.Now().Add(endTime)
+	for pause := spread; ; pause = min(2*pause, 16*spread) {
 		n, failed := p.DB.Exec(context.WithoutCancel(ctx), statement("end"), failure(err), p.Lock.DataCenter, p.Lock.Name, p.id.String(), run.Number)
 		if n == 1 || failed == nil && pause > spread { // otherwise an earlier try may have been executed
 			return
 		}
-		if failed == nil || pause > 16*spread {
+		late := time.Now().After(least)
+		if failed == nil || late && (ctx.Err() != nil || time.Now().After(limit)) {
 			log.Warn("the end of the run is not recorded: the next one has begun, or the run will count as dead", "error", failed)
 			return
+		}
+		if late {
+			p.warn("the end of the run is not recorded yet", failed, conclavesql.Advice(failed))
 		}
 		time.Sleep(pause)
 	}

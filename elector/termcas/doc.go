@@ -69,10 +69,12 @@
 // Each beat, on the connection that holds the witness: beat + 1 where owner, term
 // and beat are as this node left them. If no row matches, the node is deposed. The
 // deadline is the end of trust, not half a beat: closing the connection would free
-// the lock, and a stall of half a second would depose a healthy leader.
+// the lock, and a stall of half a second would depose a healthy leader. What the
+// server has refused (a deadlock, a lock wait) is repeated on the same connection.
 //
-// If the connection is lost (its reader or a statement returns an error, or a peer
-// was given its lock), the leader is suspended. It reacquires a witness: a new
+// If the connection is lost (its reader returns an error, or a statement one that leaves
+// open whether it was executed; the server is read-only; or a peer was given its
+// lock), the leader is suspended. It reacquires a witness: a new
 // connection, a new lock, and one UPDATE with beat + 2 that replaces the witness,
 // where owner and term are its own and the old witness is the one that it read. A
 // follower's win names the old witness too, so the row decides which was first.

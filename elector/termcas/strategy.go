@@ -175,6 +175,9 @@ func (s *Strategy) Round(ctx context.Context, me elector.Candidate, last elector
 	if me.Observer {
 		s.stopWaiting()
 		s.dropSpare()
+		if row.term(me).ObservedFor(last) >= row.lease { // no node leads, or the address has moved: see compete
+			s.cfg.DB.Renew()
+		}
 		return s.observe(ctx, me, row)
 	}
 	return s.follow(ctx, me, row, last)

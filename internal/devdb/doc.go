@@ -47,7 +47,7 @@
 // Speed (some thousand statements per second, one at a time; reads wait too).
 // Large tables (each write reads all tables). Row locks: FOR UPDATE is
 // parsed, and the gate does its work. Old row versions: there is one reader at
-// a time. Replication, TLS, SAVEPOINT. Objects that the file would not contain
+// a time. Replication, TLS, ROLLBACK TO SAVEPOINT. Objects that the file would not contain
 // are refused with error 1235: views, triggers, procedures, events, users. So
 // are LOCK TABLES and statements that read or write files.
 //

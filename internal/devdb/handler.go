@@ -31,6 +31,8 @@ type client struct {
 	wrote      bool // committed rows or tables may differ from the file
 	mayStepOut bool // the present statement may release the gate while it waits
 
+	savepoints map[string]sql.Transaction // the transaction that has each
+
 	waits *waiter // its place in the queue of a named lock; guarded by lockTable.mu
 }
 
@@ -48,7 +50,7 @@ func (c *client) inTransaction() bool { return c.session != nil && c.session.Get
 
 func (h *handler) NewConnection(conn *mysql.Conn) {
 	s := h.server
-	c := &client{id: conn.ConnectionID, socket: conn.Conn.(*socket), log: s.log}
+	c := &client{id: conn.ConnectionID, socket: conn.Conn.(*socket), log: s.log, savepoints: map[string]sql.Transaction{}}
 	conn.ClientData = c
 	c.socket.login.known = func() bool { return conn.UserData != nil }
 	s.mu.Lock()
@@ -163,7 +165,11 @@ func (h *handler) execute(conn *mysql.Conn, query string, send mysql.ResultSpool
 	// reuses, and a client that does not read its answer must not keep the
 	// gate.
 	var answer results
-	err = run(answer.keep)
+	if save := savepoint.FindStringSubmatch(query); save != nil {
+		err = cmp.Or(c.savepoint(save[1] != "", strings.ToLower(save[2])), answer.keep(&sqltypes.Result{}, false))
+	} else {
+		err = run(answer.keep)
+	}
 	if err != nil && strings.Contains(err.Error(), context.Canceled.Error()) {
 		err = errInterrupted // only KILL QUERY cancels the engine's own waits
 	}
@@ -183,6 +189,24 @@ func (h *handler) execute(conn *mysql.Conn, query string, send mysql.ResultSpool
 		return err
 	}
 	return answer.send(send)
+}
+
+// savepoint matches the statements that make and release a savepoint.
+var savepoint = regexp.MustCompile(`(?i)^\s*(release\s+)?savepoint\s+(\w+)[\s;]*$`)
+
+// savepoint makes a savepoint of the present transaction, or releases it. The engine has
+// none; this one shows only that the transaction has not ended.
+func (c *client) savepoint(release bool, name string) error {
+	has := c.inTransaction() && c.savepoints[name] == c.session.GetTransaction()
+	switch {
+	case release && !has:
+		return mysql.NewSQLError(mysql.ERSPDoesNotExist, "42000", "SAVEPOINT %s does not exist", name)
+	case release:
+		delete(c.savepoints, name)
+	case c.inTransaction():
+		c.savepoints[name] = c.session.GetTransaction()
+	}
+	return nil
 }
 
 // around calls Config.Around before a statement, and returns the function to
@@ -324,7 +348,7 @@ const (
 var keywords = map[string]kind{
 	"select": reads, "show": reads, "describe": reads, "desc": reads, "explain": reads, "use": reads, "do": reads,
 	"set": reads, "begin": reads, "start": reads, "commit": reads, "rollback": reads, "values": reads, "table": reads,
-	"prepare": reads, "deallocate": reads, "unlock": reads,
+	"prepare": reads, "deallocate": reads, "unlock": reads, "savepoint": reads, "release": reads,
 	"insert": changes, "update": changes, "delete": changes, "replace": changes, "with": changes,
 	"kill": kills,
 	"lock": refused, "load": refused,

@@ -248,3 +248,26 @@ func TestPreparedAndMultiStatements(t *testing.T) {
 	require.NoError(t, stmt.QueryRow("l", 1).Scan(&got))
 	assert.Equal(t, 1, got)
 }
+
+// A savepoint shows whether a transaction has ended; it is not rolled back to.
+func TestSavepoint_LastsAsLongAsItsTransaction(t *testing.T) {
+	s, _ := serve(t, devdb.Config{})
+	conn, _ := connect(t, open(t, s))
+	run(t, conn, "CREATE TABLE kept (id int PRIMARY KEY)")
+	exec := func(statement string) error {
+		_, err := conn.ExecContext(t.Context(), statement)
+		return err
+	}
+	for _, statement := range []string{"BEGIN", "SAVEPOINT a", "INSERT INTO kept VALUES (1)", "savepoint B", "RELEASE SAVEPOINT b", "RELEASE SAVEPOINT A"} {
+		require.NoError(t, exec(statement), statement)
+	}
+	require.ErrorContains(t, exec("RELEASE SAVEPOINT a"), "1305")
+	require.NoError(t, exec("SAVEPOINT a"))
+	require.Error(t, exec("ROLLBACK TO SAVEPOINT a"))
+	require.NoError(t, exec("COMMIT"))
+	require.ErrorContains(t, exec("RELEASE SAVEPOINT a"), "1305")
+	require.NoError(t, exec("BEGIN"))
+	require.ErrorContains(t, exec("RELEASE SAVEPOINT a"), "1305", "of another transaction")
+	require.NoError(t, exec("ROLLBACK"))
+	assert.Equal(t, 1, one[int](t, conn, "SELECT COUNT(*) FROM kept"))
+}

@@ -125,6 +125,28 @@ func TestTx_RollsBackWhatFails(t *testing.T) {
 	})
 }
 
+// A transaction that ends while f runs is reported: what f executes afterwards is not fenced.
+func TestTx_ReportsATransactionThatEndedEarly(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
+		db := shop(t, s.DSN)
+		token := elect(t, db, "a@1", 7)
+		for _, end := range []string{"COMMIT", "ROLLBACK", "BEGIN", "CREATE TABLE more (id int PRIMARY KEY)"} {
+			err := fence.Tx(t.Context(), db, token, nil, func(tx *stdsql.Tx) error {
+				for _, statement := range []string{"UPDATE orders SET state = 'x'", end, "UPDATE orders SET state = 'y'"} {
+					if _, err := tx.Exec(statement); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			assert.ErrorIs(t, err, stdsql.ErrTxDone, end)
+			assert.ErrorContains(t, err, "ended while f ran", end)
+		}
+		require.NoError(t, both(t, db, token, 0, "paid", func() {}))
+		assert.Equal(t, "1 paid 7, 2 paid 7", orders(t, db))
+	})
+}
+
 // commitConn calls before with the connection when the client sends COMMIT.
 type commitConn struct {
 	net.Conn
@@ -181,22 +203,58 @@ func TestTx_TakeoverWaitsForTheCommit(t *testing.T) {
 	})
 }
 
+// What MariaDB's limits of an idle transaction do to a function that pauses: nothing is written.
+func TestTx_IdleTransactionOfMariaDB(t *testing.T) {
+	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
+		if s.Kind != mysqltest.MariaDB {
+			return // it has no such limits
+		}
+		plain := shop(t, s.DSN)
+		config, err := mysql.ParseDSN(s.DSN)
+		require.NoError(t, err)
+		config.Params = map[string]string{"idle_write_transaction_timeout": "2"}
+		db, err := stdsql.Open("mysql", config.FormatDSN())
+		require.NoError(t, err)
+		defer db.Close()
+		token := elect(t, plain, "a@1", 7)
+		err = both(t, db, token, 0, "late", func() { time.Sleep(4 * time.Second) })
+		require.Error(t, err)
+		assert.NotErrorIs(t, err, fence.ErrOutcomeUnknown)
+		assert.Equal(t, "1 new 0, 2 new 0", orders(t, plain))
+		require.NoError(t, both(t, db, token, 0, "paid", func() {}))
+		var limit int
+		require.NoError(t, db.QueryRow("SELECT @@SESSION.idle_write_transaction_timeout").Scan(&limit))
+		assert.Equal(t, 2, limit, "the session has its own limit again")
+	})
+}
+
 // A process that is stopped before its COMMIT prevents elections for a second, and changes
 // nothing when it continues.
 func TestTx_StoppedBeforeItsCommitHoldsElectionsForASecond(t *testing.T) {
 	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
 		plain := shop(t, s.DSN)
-		took := time.Duration(0)
-		db := atCommit(t, s.DSN, func(net.Conn) {
-			began := time.Now()
-			elect(t, plain, "b@1", 8) // it waits until the server ends the connection
-			took = time.Since(began)
-		})
-		err := both(t, db, elect(t, plain, "a@1", 7), 0, "late", func() {})
-		require.ErrorIs(t, err, fence.ErrOutcomeUnknown)
-		assert.GreaterOrEqual(t, took, 500*time.Millisecond)
-		assert.LessOrEqual(t, took, 4*time.Second)
-		assert.Equal(t, "1 new 0, 2 new 0", orders(t, plain))
+		config, err := mysql.ParseDSN(s.DSN)
+		require.NoError(t, err)
+		limits := []string{""}
+		if s.Kind == mysqltest.MariaDB { // it has others for transactions
+			limits = append(limits, "idle_transaction_timeout", "idle_write_transaction_timeout")
+		}
+		for _, limit := range limits {
+			if limit != "" {
+				config.Params = map[string]string{limit: "30"}
+			}
+			took := time.Duration(0)
+			db := atCommit(t, config.FormatDSN(), func(net.Conn) {
+				began := time.Now()
+				elect(t, plain, "b@1", 8) // it waits until the server ends the connection
+				took = time.Since(began)
+			})
+			err := both(t, db, elect(t, plain, "a@1", 7), 0, "late", func() {})
+			require.ErrorIs(t, err, fence.ErrOutcomeUnknown)
+			assert.GreaterOrEqual(t, took, 500*time.Millisecond, limit)
+			assert.LessOrEqual(t, took, 4*time.Second, limit)
+			assert.Equal(t, "1 new 0, 2 new 0", orders(t, plain))
+		}
 	})
 }
 

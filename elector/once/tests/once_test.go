@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"conclave/elector/electortest"
 	"conclave/elector/fence"
 	"conclave/elector/once"
 	_ "conclave/internal/bubble"
@@ -185,16 +186,45 @@ func TestRun_OneProcessInEachPeriod(t *testing.T) {
 	})
 }
 
-// bubble runs a test in virtual time, with an embedded server.
-func bubble(t *testing.T, test func(t *testing.T, open func() *conclavesql.DB)) {
+// The end of a run is recorded when the database is back, while the next run is not due, and
+// once the context has ended, for some seconds.
+func TestRun_EndWithoutADatabase(t *testing.T) {
+	for _, c := range []struct{ away, lives time.Duration }{{10 * time.Minute, time.Hour}, {3 * time.Second, 0}, {10 * time.Minute, 0}} {
+		bubble(t, func(t *testing.T, open func() *conclavesql.DB, cable *electortest.Cable) {
+			var log bytes.Buffer
+			job := &once.Job{DB: open(), Lock: lock, Every: 24 * time.Hour, Name: "one", Logger: slog.New(slog.NewTextHandler(&log, nil))}
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			var ended time.Time
+			require.NoError(t, job.Run(ctx, func(context.Context, once.Run) error {
+				cable.Cut()
+				time.AfterFunc(c.away, cable.Mend)
+				ended = time.Now()
+				if time.AfterFunc(c.lives, stop); c.lives == 0 {
+					<-ctx.Done()
+				}
+				return nil
+			}))
+			recorded := c.lives > c.away || c.away < 5*time.Second
+			assert.LessOrEqual(t, time.Since(ended), c.lives+5*time.Second, "Run ends with its context")
+			time.Sleep(c.away)
+			assert.Equal(t, recorded, !last(t, job).Running, c)
+			assert.Equal(t, recorded, !strings.Contains(log.String(), "will count as dead"), c)
+			assert.Equal(t, c.lives > c.away, strings.Contains(log.String(), "not recorded yet"), c)
+			assert.LessOrEqual(t, strings.Count(log.String(), "\n"), 11, "a WARN in each minute")
+		})
+	}
+}
+
+// bubble runs a test in virtual time, with an embedded server behind a cable.
+func bubble(t *testing.T, test func(t *testing.T, open func() *conclavesql.DB, cable *electortest.Cable)) {
 	synctest.Test(t, func(t *testing.T) {
 		network := simnet.New(1)
 		listener, err := network.Host("db").Listen(t.Context(), "tcp", "db:3306")
 		require.NoError(t, err)
 		dsn := mysqltest.ServeEmbedded(t, devdb.Config{Listener: listener})
-		test(t, func() *conclavesql.DB {
-			return open(t, dsn, conclavesql.Options{Dial: network.Host("clients").DialContext})
-		})
+		cable := electortest.NewCable(network.Host("clients").DialContext)
+		test(t, func() *conclavesql.DB { return open(t, dsn, conclavesql.Options{Dial: cable.Dial}) }, cable)
 	})
 }
 
@@ -202,7 +232,7 @@ func bubble(t *testing.T, test func(t *testing.T, open func() *conclavesql.DB)) 
 // process sends one statement for each hour, and the one that runs three more, with the
 // looks that were early because of the times at which they happen.
 func TestRun_AWeekOfHours(t *testing.T) {
-	bubble(t, func(t *testing.T, open func() *conclavesql.DB) {
+	bubble(t, func(t *testing.T, open func() *conclavesql.DB, _ *electortest.Cable) {
 		const processes, hours = 5, 7 * 24
 		var mu sync.Mutex
 		ran := map[time.Time]int{} // by hour
@@ -253,7 +283,7 @@ const spread = 100 * time.Millisecond
 // A run that does not end is cancelled after a period, and the next one does not begin
 // before.
 func TestRun_LongRunsDoNotOverlap(t *testing.T) {
-	bubble(t, func(t *testing.T, open func() *conclavesql.DB) {
+	bubble(t, func(t *testing.T, open func() *conclavesql.DB, _ *electortest.Cable) {
 		ctx, stop := context.WithTimeout(t.Context(), 10*time.Hour+time.Minute)
 		defer stop()
 		var running, runs atomic.Int32
@@ -362,19 +392,24 @@ func TestRun_LostAnswerOfItsBeginning(t *testing.T) {
 	})
 }
 
-// After the clock was set back no second run begins, and Last has the time of the next one.
+// After the clock was set back no second run begins, Last has the time of the next one, and
+// a WARN says what to do.
 func TestRun_ClockSetBack(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
 		db := open(t, s.DSN, conclavesql.Options{})
 		job := &once.Job{DB: db, Lock: lock, Every: time.Second, Name: "one"}
 		one(t, job, nothing)
 		age(t, db, -time.Hour)
+		var log bytes.Buffer
+		job.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
 		defer cancel()
 		require.NoError(t, job.Run(ctx, func(context.Context, once.Run) error { return errors.New("it ran") }))
 		l := last(t, job)
 		assert.EqualValues(t, 1, l.Number)
 		assert.Greater(t, l.Next, 59*time.Minute)
+		assert.Equal(t, 1, strings.Count(log.String(), "clock was set back"), "said once in a minute: %s", &log)
+		assert.Contains(t, log.String(), "NTP")
 		assert.Zero(t, l.Overdue)
 		age(t, db, time.Hour+2*time.Second)
 		assert.EqualValues(t, 2, one(t, job, nothing).Number)

@@ -1,6 +1,10 @@
 package termcas_test
 
 import (
+	"context"
+	stdsql "database/sql"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -90,6 +94,76 @@ func TestRenewal_LateStatementMatchesNothing(t *testing.T) {
 		assert.Equal(t, before, b.row(t).beat, "the late renewal names an old beat")
 		c.Until("some beats", func() bool { return n.Current().Beat > before+3 })
 		assert.Len(t, c.Ledger(), 1)
+	})
+}
+
+// A renewal that the server has refused, and so has certainly not executed, is repeated on
+// its connection: the witness stays, and no follower is given it.
+func TestRenewal_RefusedKeepsTheWitness(t *testing.T) {
+	everywhere(t, termcas.Witness, func(t *testing.T, b *bench) {
+		b.Lease = 9 * time.Second // with room for a lock wait, of 2 s
+		c := electortest.NewCluster(t, b.World, 2)
+		defer c.Stop()
+		leader, _ := c.Leader()
+		waitForWaiters(c, leader)
+		before := b.row(t)
+		mend := func() { leader.Cable.Garble("", "") }
+		if b.Bubble {
+			rest := " FORCE INDEX (uk_data_center_lock_name)\nSET term_duration = term_duration + 1"
+			leader.Cable.Garble("distribute_lock"+rest, "distribute_none"+rest) // 1146
+		} else {
+			db, err := stdsql.Open("mysql", b.dsn)
+			require.NoError(t, err)
+			defer db.Close()
+			tx, err := db.Begin()
+			require.NoError(t, err)
+			defer func() { _ = tx.Rollback() }() // without effect after mend
+			var term uint64
+			require.NoError(t, tx.QueryRow("SELECT term FROM distribute_lock WHERE lock_name = ? FOR UPDATE", b.lock.Name).Scan(&term))
+			mend = func() { require.NoError(t, tx.Rollback()) }
+		}
+		c.Until("a refused renewal", func() bool { return leader.Status().Err != nil })
+		require.True(t, conclavesql.NotExecuted(leader.Status().Err), "%v", leader.Status().Err)
+		mend()
+		c.Until("renewals", func() bool { return leader.Status().Err == nil && leader.Current().Beat > before.beat+2 })
+		after := b.row(t)
+		assert.Equal(t, before.lock, after.lock)
+		assert.Equal(t, before.conn, after.conn)
+		assert.Len(t, c.Ledger(), 1)
+		assert.Zero(t, leader.Stats().Ended)
+	})
+}
+
+// An observer whose address leads to another server reads that one a lease after the rows
+// of the former stand still.
+func TestObserver_FollowsAnAddressThatMoves(t *testing.T) {
+	bubble(t, termcas.Witness, func(t *testing.T, b *bench) {
+		former := electortest.NewCluster(t, b.World, 1)
+		defer former.Stop()
+		leader, term := former.Leader()
+		seen := b.World
+		var moved atomic.Bool
+		next := inBubble(t, termcas.Witness)
+		seen.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if moved.Load() {
+				return next.Dial(ctx, network, addr)
+			}
+			return b.Dial(ctx, network, addr)
+		}
+		o := electortest.NewCluster(t, seen, 1, asObserver)
+		defer o.Stop()
+		observer := o.Nodes()[0]
+		o.Until("the observer to see the leader", func() bool { return observer.Current().Number == term.Number })
+		leader.Kill()
+		moved.Store(true)
+		promoted := electortest.NewCluster(t, next.World, 2)
+		defer promoted.Stop()
+		at, term := promoted.Leader()
+		require.NoError(t, at.Resign(t.Context()))
+		_, term = promoted.LeaderAfter(term.Number)
+		began := time.Now()
+		o.Until("the observer to see the promoted server", func() bool { return observer.Current().Number == term.Number })
+		assert.LessOrEqual(t, time.Since(began), 2*b.Lease)
 	})
 }
 
