@@ -50,10 +50,17 @@ func TestElectionsPage_StatementsShowTheTerms(t *testing.T) {
 		defer pool.Close()
 		require.NoError(t, db.Migrate(t.Context(), conclavesql.Lock{DataCenter: "shop", Name: "report"}))
 		var run, by, at, missed, failure string
+		var since stdsql.NullFloat64 // periods
 		var died bool
-		require.NoError(t, pool.QueryRow(job).Scan(&run, &by, &at, &missed, &failure, &died))
+		show := func() { require.NoError(t, pool.QueryRow(job).Scan(&run, &by, &at, &missed, &failure, &since, &died)) }
+		show()
 		assert.Equal(t, "0", run, "the job has not run yet")
 		assert.False(t, died)
+		_, err = pool.Exec("UPDATE distribute_lock SET owner = 'one@1', term = 1, duration = 3600000, gmt_modified = UTC_TIMESTAMP() - INTERVAL 3 HOUR WHERE lock_name = 'report'")
+		require.NoError(t, err)
+		show()
+		assert.True(t, died)
+		assert.Equal(t, 2.0, since.Float64)
 		var terms []string
 		rows, err := pool.Query(string(blocks[0][1]))
 		require.NoError(t, err)
