@@ -2,6 +2,7 @@ package playground
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"runtime"
@@ -26,6 +27,7 @@ import (
 // running is a world that runs, and a list of what was sent.
 type running struct {
 	*World
+	hub  *console.Hub
 	idle chan struct{}
 	end  func()
 
@@ -41,7 +43,7 @@ func run(t *testing.T, start string) *running {
 	s, err := ParseStart(start)
 	require.NoError(t, err)
 	cryptotest.SetGlobalRandom(t, s.Seed)
-	r := &running{World: New(s, func(f func()) { synctest.Test(t, func(*testing.T) { f() }) }), idle: make(chan struct{})}
+	r := &running{World: New(s, func(f func()) { synctest.Test(t, func(*testing.T) { f() }) }), hub: console.NewHub(), idle: make(chan struct{})}
 	ctx, cancel := context.WithCancel(t.Context())
 	r.World.idle = func() {
 		select {
@@ -64,7 +66,7 @@ func run(t *testing.T, start string) *running {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		assert.NoError(t, r.Run(ctx, console.NewHub()))
+		assert.NoError(t, r.Run(ctx, r.hub))
 	}()
 	r.end = sync.OnceFunc(func() { cancel(); <-ended })
 	t.Cleanup(r.end)
@@ -101,7 +103,7 @@ func (r *running) to(t *testing.T, goal Goal) string {
 
 // leader returns the node that leads.
 func (r *running) leader(t *testing.T) (name string) {
-	require.True(t, r.in(func(b *inside) { name = b.cluster.Observe(t.Context()).Leader }))
+	r.in(func(b *inside) { name = b.cluster.Observe(t.Context()).Leader })
 	require.NotEmpty(t, name)
 	return name
 }
@@ -165,9 +167,9 @@ func TestAct_KillOfTheLeaderLeadsToTheNextTerm(t *testing.T) {
 // TestStep_StopsAtABrokenPromise adds the event of a second leader of a term.
 func TestStep_StopsAtABrokenPromise(t *testing.T) {
 	r := run(t, "1~8")
-	require.True(t, r.in(func(b *inside) {
+	r.in(func(b *inside) {
 		b.claim(trace.Claim{Kind: trace.Led, Node: conclave.NodeID{Name: "meta-9", Incarnation: "i"}, Term: 1, Until: time.Now().Add(time.Minute)})
-	}))
+	})
 	assert.Regexp(t, `^\d+\.?\d* s: I\d+: .*meta-9`, r.to(t, Violation))
 	links, err := r.Why(t.Context(), console.Request{})
 	require.NoError(t, err)
@@ -186,11 +188,11 @@ func TestWithout_WriteThatAsksNoOwnerBreaksAPromise(t *testing.T) {
 	require.Equal(t, "~6", moment)
 	r.end()
 	r = run(t, fmt.Sprintf(guardOut, taken+"write")) // the address that the first page had
-	require.True(t, r.in(func(b *inside) {
+	r.in(func(b *inside) {
 		broken := b.source.Broken()
 		require.NotNil(t, broken)
 		assert.Regexp(t, `^I3 a write of meta-\d to 1\.\d is executed while "meta-\d" owns the lock row, in term 2$`, broken.ID+" "+broken.What)
-	}))
+	})
 	links, err := r.Why(t.Context(), console.Request{})
 	require.NoError(t, err)
 	assert.Equal(t, 20*time.Second, links[0].At, "when the hold ended, to the nanosecond")
@@ -203,13 +205,28 @@ func TestWithout_WriteThatAsksNoOwnerBreaksAPromise(t *testing.T) {
 	}
 }
 
+// A scenario may hold nodes, and its verdict knows the nodes' events.
+func TestScenario_HoldsNodes(t *testing.T) {
+	r := run(t, "1~7*scenario***f04-held-before-the-write~50")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var state console.State
+	r.hub.Follow(ctx, func(_ string, content []byte) {
+		assert.NoError(t, json.Unmarshal(content, &state))
+		cancel()
+	})
+	require.NotNil(t, state.Play)
+	assert.Equal(t, "passed", state.Play.State, state.Play.Result)
+	assert.Regexp(t, `^refused: [1-9]`, state.Play.Result[0], "as only events tell")
+}
+
 func TestHold_EndsWithItsProcess(t *testing.T) {
 	r := run(t, "1~8")
 	leader := r.leader(t)
 	for _, q := range []console.Request{{Do: "hold", Node: leader, Peer: "renewing"}, {Do: "kill", Node: leader}} {
 		require.NoError(t, r.Act(t.Context(), q))
 	}
-	require.True(t, r.in(func(b *inside) {
+	r.in(func(b *inside) {
 		var done []string
 		for _, e := range b.source.History().Entries {
 			if e.Fault != nil {
@@ -217,7 +234,7 @@ func TestHold_EndsWithItsProcess(t *testing.T) {
 			}
 		}
 		assert.Equal(t, []string{"hold " + leader + " at renewing", "kill " + leader, "release " + leader + " at renewing"}, done)
-	}))
+	})
 }
 
 // A scenario that fails while every promise holds: no meta may take over in it.
