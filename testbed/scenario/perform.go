@@ -129,7 +129,7 @@ func (p *player) act(ctx context.Context, a testbed.Action, last time.Duration) 
 			p.load.kill(a.Node)
 		}
 		if a.Verb == testbed.Kill || a.Verb == testbed.Pause {
-			p.noteAhead(a.Node)
+			NoteAhead(p.rec, p.can, a.Node)
 		}
 		err = p.cluster.Do(ctx, a)
 	}
