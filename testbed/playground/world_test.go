@@ -2,7 +2,6 @@ package playground
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"runtime"
@@ -27,7 +26,6 @@ import (
 // running is a world that runs, and a list of what was sent.
 type running struct {
 	*World
-	hub  *console.Hub
 	idle chan struct{}
 	end  func()
 
@@ -43,7 +41,7 @@ func run(t *testing.T, start string) *running {
 	s, err := ParseStart(start)
 	require.NoError(t, err)
 	cryptotest.SetGlobalRandom(t, s.Seed)
-	r := &running{World: New(s, func(f func()) { synctest.Test(t, func(*testing.T) { f() }) }), hub: console.NewHub(), idle: make(chan struct{})}
+	r := &running{World: New(s, func(f func()) { synctest.Test(t, func(*testing.T) { f() }) }), idle: make(chan struct{})}
 	ctx, cancel := context.WithCancel(t.Context())
 	r.World.idle = func() {
 		select {
@@ -66,7 +64,7 @@ func run(t *testing.T, start string) *running {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		assert.NoError(t, r.Run(ctx, r.hub))
+		assert.NoError(t, r.Run(ctx, console.NewHub()))
 	}()
 	r.end = sync.OnceFunc(func() { cancel(); <-ended })
 	t.Cleanup(r.end)
@@ -205,35 +203,26 @@ func TestWithout_WriteThatAsksNoOwnerBreaksAPromise(t *testing.T) {
 	}
 }
 
-// A scenario may hold nodes, and its verdict knows the nodes' events.
-func TestScenario_HoldsNodes(t *testing.T) {
+// A scenario holds nodes, too, and expects what only their events tell. A hold ends with its
+// process.
+func TestHold_OfAScenarioAndOfAViewer(t *testing.T) {
 	r := run(t, "1~7*scenario***f04-held-before-the-write~50")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var state console.State
-	r.hub.Follow(ctx, func(_ string, content []byte) {
-		assert.NoError(t, json.Unmarshal(content, &state))
-		cancel()
+	r.in(func(b *inside) {
+		id, failed := b.source.Violation(b.began)
+		assert.Empty(t, id+failed.What)
 	})
-	require.NotNil(t, state.Play)
-	assert.Equal(t, "passed", state.Play.State, state.Play.Result)
-	assert.Regexp(t, `^refused: [1-9]`, state.Play.Result[0], "as only events tell")
-}
-
-func TestHold_EndsWithItsProcess(t *testing.T) {
-	r := run(t, "1~8")
 	leader := r.leader(t)
 	for _, q := range []console.Request{{Do: "hold", Node: leader, Peer: "renewing"}, {Do: "kill", Node: leader}} {
 		require.NoError(t, r.Act(t.Context(), q))
 	}
 	r.in(func(b *inside) {
-		var done []string
+		done := ""
 		for _, e := range b.source.History().Entries {
 			if e.Fault != nil {
-				done = append(done, e.Fault.Action.String())
+				done += e.Fault.Action.String() + "; "
 			}
 		}
-		assert.Equal(t, []string{"hold " + leader + " at renewing", "kill " + leader, "release " + leader + " at renewing"}, done)
+		assert.Regexp(t, `^kill data-1; hold (L|meta-\d) at writing; .*release (L|meta-\d) at writing; .*hold L at renewing; kill L; release L at renewing; $`, strings.ReplaceAll(done, leader, "L"))
 	})
 }
 
