@@ -180,7 +180,7 @@ type Capabilities struct {
 	// held at a point, and checkers that need events have nothing to check.
 	Events bool
 
-	// Held returns how many goroutines of a node wait at a point.
+	// Held returns how many goroutines of a node wait at a point. Nil: none can be held.
 	Held func(node string, at trace.Kind) int
 
 	// EffectTime returns the time at which an action that began a fault, and was

@@ -61,7 +61,10 @@ func (b *fakeCluster) Open(_ context.Context, c testbed.Size, gate *trace.Gate) 
 }
 
 func (b *fakeCluster) Capabilities() *testbed.Capabilities {
-	return &testbed.Capabilities{Events: !b.noEvents, Held: func(node string, at trace.Kind) int { return b.gate.Held(node, at) }}
+	if b.noEvents {
+		return &testbed.Capabilities{}
+	}
+	return &testbed.Capabilities{Events: true, Held: func(node string, at trace.Kind) int { return b.gate.Held(node, at) }}
 }
 
 func (b *fakeCluster) Events(func(time.Time, trace.Claim)) (bool, error) { return false, nil }
@@ -347,6 +350,8 @@ func TestPlay_SkipsWhatTheClusterCannotDo(t *testing.T) {
 	assert.Contains(t, r.Skipped, "this cluster cannot do that")
 	r = play(t, &fakeCluster{noEvents: true}, "only in the bubble\nat 1s kill leader for 1s")
 	assert.Contains(t, r.Skipped, "only in the bubble")
+	r = play(t, &fakeCluster{noEvents: true}, "at 1s expect held leader at writing within 1s")
+	assert.NotEmpty(t, r.Failures)
 	r = play(t, &fakeCluster{noEvents: true}, "at 1s hold leader at writing for 1s")
 	assert.Contains(t, r.Skipped, "this cluster cannot do that")
 }
