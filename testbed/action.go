@@ -55,8 +55,7 @@ const (
 	// Clocks. Only wall clocks can be set; monotonic clocks are not affected.
 	Skew Verb = "skew" // A's wall clock is By off; A may be Database; 0 ends it
 
-	// Points in the code, named by events (Action.Point). The player does these
-	// itself.
+	// Points in the code, named by events (Action.Point).
 	Hold    Verb = "hold"     // A waits whenever it reaches the point
 	HoldOne Verb = "hold one" // A waits when it next reaches the point; later calls pass
 	Release Verb = "release"  // A continues

@@ -176,9 +176,12 @@ type Capabilities struct {
 	// cannot be chosen freely; nil: the wanted one.
 	Size func(Size) Size
 
-	// Events: the nodes' events reach the gate. Without them a node cannot be
+	// Events: the nodes' events reach the recorder. Without them a node cannot be
 	// held at a point, and checkers that need events have nothing to check.
 	Events bool
+
+	// Held returns how many goroutines of a node wait at a point. Nil: none can be held.
+	Held func(node string, at trace.Kind) int
 
 	// EffectTime returns the time at which an action that began a fault, and was
 	// carried out between began and now, took effect: no consequence of a fault

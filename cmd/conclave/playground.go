@@ -48,10 +48,7 @@ listens on a loopback address only.`,
 
 // checkLoopback returns a usageError if a flag has another address than one of loopback.
 func checkLoopback(flag, address string) error {
-	if err := checkAddresses(flag, address); err != nil {
-		return err
-	}
-	host, _, _ := net.SplitHostPort(address)
+	host, _, _ := net.SplitHostPort(address) // listenConsole checks the rest
 	if ip := net.ParseIP(host); host != "localhost" && !ip.IsLoopback() {
 		return usageError{fmt.Errorf("%s %q: want a loopback address; to publish the folder, copy it to a host of static files", flag, address)}
 	}

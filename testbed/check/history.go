@@ -230,7 +230,20 @@ func (r *Recorder) Resume(at time.Time) *Recorder {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.shut = true
-	next := &Recorder{start: r.start, late: true, h: History{Scenario: r.h.Scenario, Cluster: r.h.Cluster, Joined: r.h.Joined || !at.IsZero()}}
+	return r.from(at, r.h.Scenario, r.h.Cluster)
+}
+
+// Join returns a recorder of a scenario that begins now, while the recording goes on: of
+// the time before, it has the faults, as with Resume.
+func (r *Recorder) Join(scenario string, c testbed.Size) *Recorder {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.from(time.Now(), scenario, c)
+}
+
+// from returns a recorder with what Resume keeps; mu is held.
+func (r *Recorder) from(at time.Time, scenario string, c testbed.Size) *Recorder {
+	next := &Recorder{start: r.start, late: true, h: History{Scenario: scenario, Cluster: c, Joined: r.h.Joined || !at.IsZero()}}
 	if !at.IsZero() {
 		next.start = at
 	}

@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -288,4 +289,25 @@ func TestResume_ForgetsFaults(t *testing.T) {
 	h := check.Cut(f.h, f.at)
 	require.Len(t, h.Entries, 2)
 	assert.Equal(t, "data-2", h.Entries[0].Fault.Node, "it has not ended")
+}
+
+// The history of a scenario on a cluster that runs already has the faults of before, and the
+// recording of the cluster goes on.
+func TestJoin_HasTheFaultsOfBefore(t *testing.T) {
+	r := check.NewRecorder("console", testbed.Size{Slots: 16})
+	kill := testbed.Action{Verb: testbed.Kill, Node: "data-1"}
+	r.Fault(check.Fault{Action: kill})
+	r.Event(trace.Claim{Kind: trace.Read})
+	r.Op(check.Op{Kind: check.OpPublish})
+	joined := r.Join("storm", testbed.Size{Slots: 8})
+	joined.Event(trace.Claim{Kind: trace.Led})
+	r.Event(trace.Claim{Kind: trace.Led})
+	h := joined.History(true)
+	assert.True(t, h.Joined)
+	assert.Equal(t, "storm 8", fmt.Sprint(h.Scenario, " ", h.Cluster.Slots))
+	require.Len(t, h.Entries, 2)
+	assert.Equal(t, kill, h.Entries[0].Fault.Action)
+	assert.Negative(t, h.Entries[0].At)
+	assert.Equal(t, trace.Led, h.Entries[1].Event.Kind)
+	assert.Equal(t, 4, r.Len())
 }

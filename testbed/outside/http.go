@@ -42,6 +42,7 @@ type HTTPClient struct {
 	mu      sync.Mutex // guards the rest
 	at      int        // the session that it uses, in config.Sessions
 	known   string     // the session that has answered last; "": the last request failed
+	left    error      // of the first Close
 	streams []func()   // end the streams of events from the session at
 	subs    int
 	pubs    []*httpPublication
@@ -163,15 +164,21 @@ func (c *HTTPClient) Lease() (whole, left time.Duration) {
 // Close withdraws what the client has registered, and ends it.
 func (c *HTTPClient) Close(ctx context.Context) error {
 	c.mu.Lock()
-	pubs := c.pubs
+	pubs, left := c.pubs, c.left
 	c.mu.Unlock()
 	for _, p := range pubs {
 		_ = p.Withdraw() // it never fails
 	}
 	err := context.Cause(c.ctx)
+	if errors.Is(err, context.Canceled) { // it has ended before
+		err, pubs = left, nil
+	}
 	for _, p := range pubs {
 		err = cmp.Or(err, p.Stored(ctx))
 	}
+	c.mu.Lock()
+	c.left = err
+	c.mu.Unlock()
 	c.Kill()
 	c.closed()
 	return err

@@ -159,3 +159,19 @@ func TestHTTPClient_UnexpectedAnswerIsAnError(t *testing.T) {
 		}
 	}
 }
+
+// A client is closed again with the cluster of its group: what it says is what it said first.
+func TestHTTPClient_SecondCloseSaysWhatTheFirstHasSaid(t *testing.T) {
+	left := start(t, &session{})
+	_, err := left.Publish(t.Context(), "a", []string{"x"})
+	require.NoError(t, err)
+	require.NoError(t, left.Close(t.Context()))
+	assert.NoError(t, left.Close(t.Context()))
+	alone := start(t, &session{wrong: "/", status: http.StatusServiceUnavailable})
+	_, err = alone.Publish(t.Context(), "a", []string{"x"})
+	require.NoError(t, err)
+	limited, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, alone.Close(limited), context.DeadlineExceeded)
+	assert.ErrorIs(t, alone.Close(t.Context()), context.DeadlineExceeded)
+}

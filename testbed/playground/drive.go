@@ -34,10 +34,7 @@ func (w *World) Run(ctx context.Context, hub *console.Hub) error {
 		w.bubble(func() { err = w.play(hub) })
 	})
 	w.drive(ctx)
-	select {
-	case w.jobs <- nil:
-	case <-w.over:
-	}
+	w.jobs <- nil
 	all.Wait()
 	return err
 }
@@ -86,7 +83,7 @@ func (w *World) SetPace(p Pace) error {
 	return nil
 }
 
-// drive moves time as the viewer wants it, until ctx ends or no job is taken any more.
+// drive moves time as the viewer wants it, until ctx ends.
 func (w *World) drive(ctx context.Context) {
 	collectAt := uint64(heapLeast)
 	worked, played := time.Now(), time.Now() // until then time was moved
@@ -105,8 +102,6 @@ func (w *World) drive(ctx context.Context) {
 			select {
 			case <-w.wake.C():
 			case <-ctx.Done():
-			case <-w.over:
-				return
 			}
 			played = time.Now()
 			continue
@@ -122,9 +117,7 @@ func (w *World) drive(ctx context.Context) {
 			}
 			to, played = now+by, played.Add(time.Duration(float64(by)/p.Speed))
 		}
-		if !w.move(to, p.Step) {
-			return
-		}
+		w.move(to, p.Step)
 		if time.Since(worked) > workFor {
 			if simulated.OneTrace && heap() > collectAt {
 				runtime.GC()
@@ -136,11 +129,10 @@ func (w *World) drive(ctx context.Context) {
 	}
 }
 
-// move moves time until a moment or until the goal is reached, and reports whether the
-// bubble runs.
-func (w *World) move(to time.Duration, goal Goal) bool {
+// move moves time until a moment or until the goal is reached.
+func (w *World) move(to time.Duration, goal Goal) {
 	reached := ""
-	ran := w.in(func(b *inside) {
+	w.in(func(b *inside) {
 		w.mu.Lock()
 		late := goal == "" && w.pace.Paused
 		w.mu.Unlock()
@@ -148,13 +140,10 @@ func (w *World) move(to time.Duration, goal Goal) bool {
 			reached = b.advance(to, goal)
 		}
 	})
-	if !ran {
-		return false
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if goal == "" || w.pace.Step != goal || reached == "" && w.now < w.limit {
-		return true
+		return
 	}
 	w.pace.Step = ""
 	if reached == "" && goal != moment {
@@ -163,7 +152,6 @@ func (w *World) move(to time.Duration, goal Goal) bool {
 	if reached != "" {
 		w.pace.Reached = fmt.Sprintf("%s s: %s", seconds(w.now), reached)
 	}
-	return true
 }
 
 // heap returns the bytes of objects, dead ones included.

@@ -12,7 +12,6 @@ import (
 )
 
 const (
-	maxText  = 1 << 15
 	maxNodes = 9         // of one role
 	maxTime  = time.Hour // since the start
 )
@@ -75,9 +74,6 @@ var word = regexp.MustCompile(`^[A-Za-z0-9.-]{0,64}$`)
 // error names the first part that is wrong. Whether an action fits the cluster is seen when
 // it is played; one that does not changes nothing.
 func ParseStart(text string) (s Start, err error) {
-	if len(text) > maxText {
-		return s, fmt.Errorf("the start has %d characters: want at most %d", len(text), maxText)
-	}
 	parts := strings.Split(text, "~")
 	head := strings.Split(parts[0], "*")
 	if s.Seed, err = strconv.ParseUint(head[0], 10, 64); err != nil {

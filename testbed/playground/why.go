@@ -12,9 +12,7 @@ import (
 // Why implements console.Source: of the violation or, if there is none, of the last election.
 // Times are since the start.
 func (w *World) Why(context.Context, console.Request) (links []journal.Link, err error) {
-	if !w.in(func(b *inside) { w.aside(func() { links = b.why() }, true) }) {
-		return nil, errEnded
-	}
+	w.in(func(b *inside) { w.aside(func() { links = b.why() }, true) })
 	if links == nil {
 		err = errors.New("there was no election in what is kept, the newest messages and events")
 	}

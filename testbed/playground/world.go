@@ -3,7 +3,6 @@ package playground
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -27,8 +26,7 @@ const (
 	quantum      = 100 * time.Microsecond
 	entriesKept  = 60_000 // of the history that is checked
 	messagesKept = 20_000 // for Why
-	closeWithin  = time.Minute
-	checkShare   = 20 // of the time, one part is used for checks
+	checkShare   = 20     // of the time, one part is used for checks
 )
 
 // Fast is the speed of a run that does not wait.
@@ -65,7 +63,6 @@ type World struct {
 	start  Start
 	bubble func(func())
 	jobs   chan func(*inside) // made outside of the bubble, like all channels here: while a goroutine of the bubble waits for one, virtual time is stopped
-	over   chan struct{}      // closed when no job is taken any more
 	checks chan check
 	done   chan struct{}     // a check has ended, or was left out
 	wake   signal.Signal     // for drive
@@ -93,7 +90,7 @@ func New(start Start, bubble func(func())) *World {
 		pace.Step, pace.Paused = moment, true
 	}
 	return &World{
-		start: start, bubble: bubble, jobs: make(chan func(*inside)), over: make(chan struct{}), checks: make(chan check), done: make(chan struct{}),
+		start: start, bubble: bubble, jobs: make(chan func(*inside)), checks: make(chan check), done: make(chan struct{}),
 		wake: signal.New(), acts: start.Acts, pace: pace, limit: start.Moment,
 	}
 }
@@ -128,9 +125,8 @@ func (w *World) play(hub *console.Hub) error {
 		Settings:  live.Settings{Replicas: size.Replicas, Takeover: size.Takeover, Lease: size.Lease, NodeLease: size.Lease},
 		Processes: live.Known(b.cluster.Statuses, web),
 	})
-	defer close(w.over)
 	if err := b.cluster.Open(ctx, size, trace.NewGate(b.claim)); err != nil {
-		return err
+		panic(err) // a Start has no size that could not be started
 	}
 	transport := &http.Transport{DialContext: b.cluster.Dial(watcher)}
 	web.Transport = transport
@@ -146,9 +142,7 @@ func (w *World) play(hub *console.Hub) error {
 	stop()
 	shown.Wait()
 	transport.CloseIdleConnections()
-	limit, cancel := context.WithTimeout(context.Background(), closeWithin)
-	defer cancel()
-	return b.cluster.Close(limit)
+	return b.cluster.Close(ctx)
 }
 
 // watcher is the host of the console, whose messages are no part of the cluster's.
@@ -167,16 +161,11 @@ func (b *inside) claim(c trace.Claim) {
 // now returns the virtual time since the start.
 func (b *inside) now() time.Duration { return time.Since(b.began) }
 
-// in runs a job between two quanta, and reports whether it could.
-func (w *World) in(job func(*inside)) bool {
+// in runs a job between two quanta. It needs a Run that has not ended.
+func (w *World) in(job func(*inside)) {
 	done := make(chan struct{})
-	select {
-	case w.jobs <- func(b *inside) { defer close(done); job(b) }:
-		<-done
-		return true
-	case <-w.over:
-		return false
-	}
+	w.jobs <- func(b *inside) { defer close(done); job(b) }
+	<-done
 }
 
 // advance moves time, and does what is due, until a moment or until the goal is reached,
@@ -287,14 +276,9 @@ func (w *World) check() {
 // Acts implements console.Source.
 func (w *World) Acts() console.Acts { return console.Holder }
 
-// errEnded reports that the cluster is not there.
-var errEnded = errors.New("the cluster does not run")
-
 // Explain implements console.Source.
 func (w *World) Explain(ctx context.Context, r console.Request) (says string, err error) {
-	if !w.in(func(b *inside) { w.aside(func() { says, err = b.source.Explain(ctx, r) }, true) }) {
-		return "", errEnded
-	}
+	w.in(func(b *inside) { w.aside(func() { says, err = b.source.Explain(ctx, r) }, true) })
 	return says, err
 }
 
@@ -303,14 +287,11 @@ func (w *World) Act(ctx context.Context, r console.Request) (err error) {
 	if _, err := parseAct(0, []string{r.Do, r.Node, r.Peer, r.Value}); err != nil {
 		return err
 	}
-	ran := w.in(func(b *inside) {
+	w.in(func(b *inside) {
 		b.note(Act{b.now(), r})
 		err = b.act(ctx, r)
 		synctest.Wait()
 	})
-	if !ran {
-		return errEnded
-	}
 	w.wake.Set()
 	return err
 }

@@ -68,13 +68,13 @@ func hasAll(all []testbed.SlotCopy, leader testbed.SlotCopy) bool {
 	})
 }
 
-// noteAhead records the slots of a node that is about to be lost whose last
+// NoteAhead records the slots of a node that is about to be lost whose last
 // changes no other node has.
-func (p *player) noteAhead(node string) {
-	if p.can.SlotCopies == nil {
+func NoteAhead(rec Recorder, can *testbed.Capabilities, node string) {
+	if can.SlotCopies == nil {
 		return
 	}
-	all := p.can.SlotCopies()
+	all := can.SlotCopies()
 	var ahead []string
 	for _, l := range all {
 		if !l.Leads || l.Node != node {
@@ -85,7 +85,7 @@ func (p *player) noteAhead(node string) {
 		}
 	}
 	if len(ahead) > 0 {
-		p.rec.Op(check.Op{Kind: check.OpAhead, Client: node, Values: ahead})
+		rec.Op(check.Op{Kind: check.OpAhead, Client: node, Values: ahead})
 	}
 }
 

@@ -75,7 +75,7 @@ var conditions = map[string]condition{
 		return seen == "", seen
 	})},
 	"held": {who: true, point: true, about: "WHO waits at the point", holds: ofEach(func(p *player, e *Expectation, _ testbed.Snapshot, n string) (bool, string) {
-		return p.gate.Held(n, e.Point) > 0, fmt.Sprintf("%s is not held at %s", n, e.Point)
+		return p.can.Held != nil && p.can.Held(n, e.Point) > 0, fmt.Sprintf("%s is not held at %s", n, e.Point)
 	})},
 	"refused": {count: true, about: "COUNT commands or writes of an older term were refused in the scenario so far", holds: func(p *player, e *Expectation, _ testbed.Snapshot) (bool, string) {
 		n := p.rec.Refused() - p.refused

@@ -88,7 +88,7 @@ func (l *Traffic) serviceName(i int) string { return fmt.Sprintf("%sservice-%d",
 // Begin starts the clients. They work until ctx ends; Wait joins them.
 func (l *Traffic) Begin(ctx context.Context) error {
 	for i := range l.of.Clients {
-		name := fmt.Sprintf("client-%s%d", l.of.Group, i+1)
+		name := fmt.Sprintf("client-%d", i+1)
 		c, err := l.start(name, i+1)
 		if err != nil {
 			return fmt.Errorf("start %s: %w", name, err)

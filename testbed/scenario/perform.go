@@ -112,12 +112,6 @@ func (p *player) act(ctx context.Context, a testbed.Action, last time.Duration) 
 	var err error
 	began := time.Now()
 	switch a.Verb {
-	case testbed.Hold:
-		p.gate.Hold(a.Node, a.Point)
-	case testbed.HoldOne:
-		p.gate.HoldOne(a.Node, a.Point)
-	case testbed.Release:
-		p.gate.Release(a.Node, a.Point)
 	case testbed.Burst:
 		p.load.Burst(ctx, a)
 		if p.members == nil {
@@ -135,7 +129,7 @@ func (p *player) act(ctx context.Context, a testbed.Action, last time.Duration) 
 			p.load.kill(a.Node)
 		}
 		if a.Verb == testbed.Kill || a.Verb == testbed.Pause {
-			p.noteAhead(a.Node)
+			NoteAhead(p.rec, p.can, a.Node)
 		}
 		err = p.cluster.Do(ctx, a)
 	}

@@ -53,16 +53,22 @@ func (r *Result) Problems() []string {
 // are called while it is played.
 func Play(ctx context.Context, s Scenario, d testbed.Cluster, narrators ...Narrator) (*Result, error) {
 	s = s.withDefaults()
+	return PlayInto(ctx, check.NewRecorder(s.Name, s.Cluster), s, d, narrators...)
+}
+
+// PlayInto is Play with the recorder of the history, in which there may be what was before,
+// and which may get events from elsewhere than the cluster's gate.
+func PlayInto(ctx context.Context, rec *check.Recorder, s Scenario, d testbed.Cluster, narrators ...Narrator) (*Result, error) {
+	s = s.withDefaults()
 	r := &Result{Scenario: s}
-	rec := check.NewRecorder(s.Name, s.Cluster)
 	p := &player{
-		s: s, cluster: d, narrators: narrators, can: &testbed.Capabilities{}, rec: rec, gate: trace.NewGate(rec.Event), active: map[string]testbed.Action{},
+		s: s, cluster: d, narrators: narrators, can: &testbed.Capabilities{}, rec: rec, active: map[string]testbed.Action{},
 		targets: &targets{cluster: s.Cluster, clients: s.Load.Clients, dead: map[string]bool{}, back: map[string]bool{}, rand: rand.New(rand.NewPCG(s.Cluster.Seed, 0x57a6e))},
 	}
 	p.load = newTraffic(s.Load, d, rec, s.Cluster.Seed)
 	p.targets.sessionsOf = p.load.sessionsOf
-	began := time.Now()
-	err := p.play(ctx)
+	began, gate := time.Now(), trace.NewGate(rec.Event)
+	err := p.play(ctx, gate)
 	r.Took = time.Since(began)
 	hasEvents, terr := d.Events(rec.Late)
 	if err == nil && terr != nil {
@@ -75,7 +81,7 @@ func Play(ctx context.Context, s Scenario, d testbed.Cluster, narrators ...Narra
 		r.Figures = check.Figures(r.History, s.Figures)
 	}
 	for _, n := range s.Cluster.Nodes() {
-		p.gate.Free(n) // of those that are still held
+		gate.Free(n) // of those that are still held
 	}
 	p.load.Wait() // no more clients arrive
 	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
@@ -93,8 +99,8 @@ func Play(ctx context.Context, s Scenario, d testbed.Cluster, narrators ...Narra
 // closeTimeout bounds Cluster.Close, which may stop containers gracefully.
 const closeTimeout = 3 * time.Minute
 
-func (p *player) play(ctx context.Context) error {
-	if err := p.cluster.Open(ctx, p.s.Cluster, p.gate); err != nil {
+func (p *player) play(ctx context.Context, gate *trace.Gate) error {
+	if err := p.cluster.Open(ctx, p.s.Cluster, gate); err != nil {
 		return fmt.Errorf("open the cluster: %w", err)
 	}
 	p.can = p.cluster.Capabilities()
@@ -377,7 +383,7 @@ func (p *player) readAll(ctx context.Context) error {
 	if p.s.Load.Clients == 0 {
 		return nil
 	}
-	l := newTraffic(Load{Names: p.s.Load.Names}, p.cluster, p.rec, 0)
+	l := newTraffic(Load{Names: p.s.Load.Names, Group: p.s.Load.Group}, p.cluster, p.rec, 0)
 	c, err := p.cluster.Client(check.Reader)
 	if err != nil {
 		return fmt.Errorf("start a reader: %w", err)

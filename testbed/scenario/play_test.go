@@ -61,7 +61,10 @@ func (b *fakeCluster) Open(_ context.Context, c testbed.Size, gate *trace.Gate) 
 }
 
 func (b *fakeCluster) Capabilities() *testbed.Capabilities {
-	return &testbed.Capabilities{Events: !b.noEvents}
+	if b.noEvents {
+		return &testbed.Capabilities{}
+	}
+	return &testbed.Capabilities{Events: true, Held: func(node string, at trace.Kind) int { return b.gate.Held(node, at) }}
 }
 
 func (b *fakeCluster) Events(func(time.Time, trace.Claim)) (bool, error) { return false, nil }
@@ -84,6 +87,10 @@ func (b *fakeCluster) Do(_ context.Context, a testbed.Action) error {
 	}
 	b.acts = append(b.acts, fmt.Sprintf("%s %s", time.Since(b.start).Round(time.Second), a))
 	switch a.Verb {
+	case testbed.Hold:
+		b.gate.Hold(a.Node, a.Point)
+	case testbed.Release:
+		b.gate.Release(a.Node, a.Point)
 	case testbed.Kill, testbed.Stop:
 		b.down[a.Node] = true
 	case testbed.Start:
@@ -343,6 +350,8 @@ func TestPlay_SkipsWhatTheClusterCannotDo(t *testing.T) {
 	assert.Contains(t, r.Skipped, "this cluster cannot do that")
 	r = play(t, &fakeCluster{noEvents: true}, "only in the bubble\nat 1s kill leader for 1s")
 	assert.Contains(t, r.Skipped, "only in the bubble")
+	r = play(t, &fakeCluster{noEvents: true}, "at 1s expect held leader at writing within 1s")
+	assert.NotEmpty(t, r.Failures)
 	r = play(t, &fakeCluster{noEvents: true}, "at 1s hold leader at writing for 1s")
 	assert.Contains(t, r.Skipped, "this cluster cannot do that")
 }
@@ -415,5 +424,27 @@ func TestPlay_HoldsNodeUntilReleased(t *testing.T) {
 		require.NoError(t, err)
 		assert.Empty(t, r.Failures)
 		assert.InDelta(t, 2.6, (<-held).Seconds(), 0.2)
+	})
+}
+
+// What the history calls a datum is its name at the registry, by which its slot is known.
+func TestPlay_NamesOfAGroupAreInTheHistory(t *testing.T) {
+	b := &fakeCluster{}
+	s, err := scenario.Parse("fake.txt", "cluster 2 meta 1 session 1 data 4 slots 1 replicas\nclients 2 names 1 every 100ms\nat 1s kill leader\nuntil 2s")
+	require.NoError(t, err)
+	s.Load.Group = "group."
+	synctest.Test(t, func(t *testing.T) {
+		r, err := scenario.Play(t.Context(), s, b)
+		require.NoError(t, err)
+		assert.Empty(t, r.Problems())
+		names := map[string]bool{}
+		for _, e := range r.History.Entries {
+			if e.Op != nil && e.Op.Name != "" && e.Op.Kind != check.OpProgress {
+				names[e.Op.Name] = true
+			}
+		}
+		assert.Equal(t, map[string]bool{"group.service-1": true}, names)
+		assert.Len(t, b.data, 1)
+		assert.Contains(t, b.data, "group.service-1")
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"conclave"
-	"conclave/internal/trace"
 	"conclave/testbed"
 	"conclave/testbed/check"
 )
@@ -20,7 +19,6 @@ type player struct {
 	narrators []Narrator
 	can       *testbed.Capabilities // of cluster, once it is open
 	rec       *check.Recorder
-	gate      *trace.Gate
 	load      *Traffic
 	targets   *targets
 

@@ -40,7 +40,7 @@ type Load struct {
 	Rolling time.Duration // an application is updated: its client leaves with a linger, and another one takes its place; 0: never
 	HTTP    int           // every so many-th client of each kind has no SDK and speaks HTTP; 0: none
 	Patient bool          // clients wait for each acknowledgement however long it takes, and readers for their lists; no scenario has it
-	Group   string        // a part of the names of clients and dataIds, which differs between two loads on one cluster; no scenario has one
+	Group   string        // a part of the names of dataIds, which differs between two loads on one cluster; no scenario has one
 }
 
 // Scene is a part of a scenario. It begins when the one before it has ended: its

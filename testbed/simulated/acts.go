@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"conclave/internal/inprocess"
+	"conclave/internal/trace"
 	"conclave/meta/metaclient"
 	"conclave/testbed"
 	"conclave/testbed/outside"
@@ -42,8 +43,10 @@ func (c *Cluster) Do(ctx context.Context, a testbed.Action) error {
 		c.net.Pause(a.Node)
 	case testbed.Resume:
 		c.net.Resume(a.Node)
-	case testbed.Hold: // a scenario's player holds by itself
+	case testbed.Hold:
 		c.gate.Hold(a.Node, a.Point)
+	case testbed.HoldOne:
+		c.gate.HoldOne(a.Node, a.Point)
 	case testbed.Release:
 		c.gate.Release(a.Node, a.Point)
 	case testbed.Unguard:
@@ -75,6 +78,9 @@ func (c *Cluster) Do(ctx context.Context, a testbed.Action) error {
 	}
 	return nil
 }
+
+// held returns how many goroutines of a node wait at a point.
+func (c *Cluster) held(node string, at trace.Kind) int { return c.gate.Held(node, at) }
 
 // command carries out a command of an operator at the named meta, or at any if name is
 // empty.

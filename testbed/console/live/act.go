@@ -296,6 +296,9 @@ func (s *Source) spawn(f func(ctx context.Context)) error {
 
 // Do carries out an action, whether it is offered or not, and records it.
 func (s *Source) Do(ctx context.Context, a testbed.Action) error {
+	if rec := s.record.current(); rec != nil && (a.Verb == testbed.Kill || a.Verb == testbed.Pause) {
+		scenario.NoteAhead(rec, s.can, a.Node)
+	}
 	began := time.Now()
 	err := s.cfg.Cluster.Do(ctx, a)
 	at := began

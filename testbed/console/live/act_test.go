@@ -149,6 +149,24 @@ func TestHeal_MendsBeforeItStarts(t *testing.T) {
 	})
 }
 
+// Of a slot whose leader dies while no copy has all that it has, the last changes may be lost.
+func TestDo_NotesWhatOnlyTheLostNodeHas(t *testing.T) {
+	s := source(&cluster{})
+	s.can = &testbed.Capabilities{SlotCopies: func() []testbed.SlotCopy {
+		return []testbed.SlotCopy{{Node: "data-1", Slot: 8, Leads: true, Position: 2}, {Node: "data-2", Slot: 8, Position: 1}}
+	}}
+	for _, node := range []string{"data-2", "data-1"} {
+		require.NoError(t, s.Do(t.Context(), testbed.Action{Verb: testbed.Kill, Node: node}))
+	}
+	var ahead []string
+	for _, e := range s.History().Entries {
+		if e.Op != nil && e.Op.Kind == check.OpAhead {
+			ahead = append(ahead, e.Op.Client, e.Op.Values[0])
+		}
+	}
+	assert.Equal(t, []string{"data-1", "8"}, ahead)
+}
+
 // A console that ends while a scenario is played must not leave its faults behind.
 func TestHealStopped_AlsoWhenTheConsoleEnds(t *testing.T) {
 	c := &cluster{}

@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave"
+	"conclave/slot"
 	"conclave/testbed"
 	"conclave/testbed/console"
 )
@@ -118,7 +120,8 @@ func TestRecord_ChecksNothingWithoutClients(t *testing.T) {
 	})
 }
 
-// In whatever way a client of a scenario is started, its name is of the group.
+// In whatever way a client of a scenario is started, its name is of the group, and it is the
+// cluster's own: it can be killed, and what it has registered may have a lease.
 func TestScoped_EachStartOfAClientHasThePrefix(t *testing.T) {
 	h := &host{}
 	group := newScoped(h, "group.", &testbed.Capabilities{
@@ -132,10 +135,9 @@ func TestScoped_EachStartOfAClientHasThePrefix(t *testing.T) {
 	} {
 		c, err := start(name)
 		require.NoError(t, err)
-		require.NoError(t, c.Subscribe("service-1", nil))
+		assert.IsType(t, &idle{}, c)
 	}
 	assert.ElementsMatch(t, []string{"group.client-1", "group.release-1", "group.http-1"}, h.names)
-	assert.Equal(t, map[string]bool{"group.service-1": true}, h.dataIDs)
 	var killed testbed.Action
 	group.do = func(_ context.Context, a testbed.Action) error { killed = a; return nil }
 	require.NoError(t, group.Do(t.Context(), testbed.Action{Verb: testbed.Kill, Node: "release-1"}))
@@ -153,10 +155,8 @@ func TestRecord_NamesDifferBetweenConsoles(t *testing.T) {
 		for range 2 {
 			s := New(Config{Cluster: h, HTTP: http.DefaultClient})
 			running.Go(func() { s.record.run(ctx) })
-			group := newScoped(h, s.group(1), nil)
-			c, err := group.Client("client-1")
+			_, err := newScoped(h, s.group(1), nil).Client("client-1")
 			require.NoError(t, err)
-			require.NoError(t, c.Subscribe("service-1", nil))
 		}
 		time.Sleep(time.Second)
 		cancel()
@@ -167,7 +167,7 @@ func TestRecord_NamesDifferBetweenConsoles(t *testing.T) {
 			seen[name] = true
 			assert.Regexp(t, "^client-", name)
 		}
-		assert.Len(t, h.dataIDs, 2*3+2)
+		assert.Len(t, h.dataIDs, 2*3)
 	})
 }
 
@@ -191,4 +191,32 @@ func TestScoped_StoppedScenarioDoesNotAwaitItsClients(t *testing.T) {
 		assert.ErrorIs(t, group.Close(t.Context()), context.DeadlineExceeded)
 		assert.Equal(t, stoppedClose, time.Since(began))
 	})
+}
+
+// gone is a client that has been closed before, with an error.
+type gone struct {
+	testbed.Client
+	err error
+}
+
+func (c gone) Close(context.Context) error { return c.err }
+
+// A guest that has left while no session was there has not failed its scenario.
+func TestScoped_CountsTheGoodByesWithoutAnAnswer(t *testing.T) {
+	group := newScoped(&host{}, "x", nil)
+	group.clients = []testbed.Client{gone{err: fmt.Errorf("close guest-1: %w", context.DeadlineExceeded)}, gone{}, gone{err: context.Canceled}}
+	require.NoError(t, group.Close(t.Context()))
+	assert.Equal(t, 2, group.unheard)
+	refused := errors.New("409: another one has it")
+	group.clients = []testbed.Client{gone{err: refused}}
+	assert.ErrorIs(t, group.Close(t.Context()), refused)
+}
+
+// The slot of a datum is that of the cluster, which may have had no table when the console began.
+func TestScenario_HasAsManySlotsAsTheCluster(t *testing.T) {
+	s := source(&cluster{})
+	s.record.look(testbed.Snapshot{Table: slot.Table{Slots: make([]slot.Slot, 16)}})
+	of, err := s.scenario(console.Request{Do: "storm", Value: "1354"})
+	require.NoError(t, err)
+	assert.Equal(t, 16, of.Cluster.Slots)
 }

@@ -61,7 +61,6 @@ type Source struct {
 
 	mu       sync.Mutex // guards the rest
 	work     context.Context
-	size     testbed.Size
 	beliefs  console.Beliefs
 	pending  []console.Event
 	status   status

@@ -21,7 +21,8 @@
 //     shows until when.
 //   - Faults that were injected by others (conclave kill, a signal) are not in the
 //     history, so a promise that depends on them may be reported as broken.
-//   - Without trace files the checkers see only the clients and what is observed.
+//   - Without trace files the checkers see only the clients and what is observed. The
+//     verdict of a scenario has the nodes' events only with Config.Aside.
 //
 // # Files, in reading order
 //

@@ -19,12 +19,13 @@ import (
 // capabilities returns what is possible in a scenario here: the cluster has its
 // size.
 func (s *Source) capabilities() *testbed.Capabilities {
-	s.mu.Lock()
-	have := s.size
-	s.mu.Unlock()
+	s.record.mu.Lock()
+	have := s.record.size
+	s.record.mu.Unlock()
 	can := *s.can
+	can.Events = s.record.aside != nil
 	can.Size = func(c testbed.Size) testbed.Size {
-		c.Metas, c.Sessions, c.Datas = have.Metas, have.Sessions, have.Datas
+		c.Metas, c.Sessions, c.Datas, c.Slots = have.Metas, have.Sessions, have.Datas, have.Slots
 		c.Replicas, c.Takeover, c.Lease = have.Replicas, have.Takeover, have.Lease
 		return c
 	}
@@ -69,8 +70,11 @@ func (s *Source) scenario(r console.Request) (of scenario.Scenario, err error) {
 // beginPlay begins a scenario. There is one at a time.
 func (s *Source) beginPlay(r console.Request) error {
 	of, err := s.scenario(r)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case s.record.current() == nil:
+		return errors.New("the console has not begun")
 	}
 	s.mu.Lock()
 	if s.stop != nil {
@@ -160,14 +164,15 @@ func (p *playing) show(change func(*console.Play)) {
 	p.of.again.Set()
 }
 
-// group is what the names of the clients of a scenario begin with.
+// group is what the names of the clients of a scenario, and of their dataIDs, begin with.
 func (s *Source) group(number int) string { return fmt.Sprintf("client-%s-s%d.", s.boot, number) }
 
 func (p *playing) play(ctx context.Context, of scenario.Scenario, number int) {
-	group := newScoped(p.of.cfg.Cluster, p.of.group(number), p.of.capabilities())
+	of.Load.Group = p.of.group(number)
+	group := newScoped(p.of.cfg.Cluster, of.Load.Group, p.of.capabilities())
 	group.do, group.until = p.of.Do, ctx
-	group.can.Events = false
-	result, err := scenario.Play(ctx, of, group, p)
+	result, err := scenario.PlayInto(ctx, p.of.record.join(of), of, group, p)
+	p.of.record.left()
 	if ctx.Err() != nil || err != nil { // the player heals what it has done, unless it was ended
 		p.of.healStopped()
 	}
@@ -190,6 +195,9 @@ func (p *playing) play(ctx context.Context, of scenario.Scenario, number int) {
 			if len(result.Failures) > 0 {
 				p.of.failed = failure{result.History.Began.Add(result.FailedAt), of.Name, result.Failures[0]} // show holds of.mu
 			}
+		}
+		if group.unheard > 0 {
+			shown.Result = append(shown.Result, fmt.Sprintf("not judged: whether %d clients have left in order; their good-byes had no answer, and they count as killed", group.unheard))
 		}
 	})
 }

@@ -42,7 +42,8 @@ type record struct {
 
 	mu       sync.Mutex // guards the rest
 	rec      *check.Recorder
-	until    time.Time // everything until then was checked; zero: nothing was
+	played   *check.Recorder // of the scenario that is played; nil: none is
+	until    time.Time       // everything until then was checked; zero: nothing was
 	traffic  *scenario.Traffic
 	working  context.Context // of the traffic
 	level    int
@@ -76,11 +77,12 @@ func (r *record) run(ctx context.Context) {
 func (r *record) history(ctx context.Context, group int) {
 	work, stop := context.WithCancel(ctx)
 	defer stop()
-	clients := newScoped(r.cluster, "", nil)
+	name := fmt.Sprintf("%s-%d.", r.boot, group)
+	clients := newScoped(r.cluster, "client-"+name, nil)
 	r.meter.restart()
 	rec := r.resume()
 	traffic := scenario.NewTraffic(scenario.Load{
-		Clients: 4, Names: 3, Every: 400 * time.Millisecond, Replace: 5 * time.Second, Group: fmt.Sprintf("%s-%d.", r.boot, group),
+		Clients: 4, Names: 3, Every: 400 * time.Millisecond, Replace: 5 * time.Second, Group: name,
 	}, clients, measured{rec, r.meter}, uint64(group))
 	r.mu.Lock()
 	r.working, r.level = work, 1
@@ -135,6 +137,21 @@ func (r *record) resume() *check.Recorder {
 	return r.rec
 }
 
+// join begins the history of a scenario that is played.
+func (r *record) join(of scenario.Scenario) *check.Recorder {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.played = r.rec.Join(of.Name, of.Cluster)
+	return r.played
+}
+
+// left ends what join has begun.
+func (r *record) left() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.played = nil
+}
+
 // checks checks a history again and again, until it is long or ctx ends.
 func (r *record) checks(ctx context.Context, rec *check.Recorder, began time.Time) {
 	pause := checkPause
@@ -166,8 +183,10 @@ func (r *record) checkUntil(rec *check.Recorder, began, ended, now time.Time) {
 	if r.traced && r.aside == nil && r.read.Before(until) {
 		until = r.read
 	}
+	slots := r.size.Slots
 	r.mu.Unlock()
 	h, _ := rec.SoFar(r.traced, nil)
+	h.Cluster.Slots = slots
 	entries := len(h.Entries)
 	h.Entries = slices.DeleteFunc(h.Entries, func(e check.Entry) bool {
 		at := h.Began.Add(e.At)
@@ -225,6 +244,9 @@ func (r *record) current() *check.Recorder {
 func (r *record) event(at time.Time, c trace.Claim) {
 	r.mu.Lock()
 	defer r.mu.Unlock() // so that it is in one of two histories
+	if r.played != nil && r.aside != nil {
+		r.played.Event(c)
+	}
 	switch {
 	case r.rec != nil:
 		r.rec.Late(at, c)
@@ -248,6 +270,7 @@ func (r *record) look(s testbed.Snapshot) {
 	r.mu.Lock()
 	traffic := r.traffic
 	now := check.Summarize(s, nil)
+	r.size.Slots = max(r.size.Slots, len(s.Table.Slots)) // there may have been no table at first
 	changed := !reflect.DeepEqual(now, r.observed)
 	r.observed = now
 	if r.rec != nil && changed {

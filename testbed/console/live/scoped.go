@@ -6,14 +6,13 @@ import (
 	"sync"
 	"time"
 
-	"conclave"
 	"conclave/internal/join"
 	"conclave/internal/trace"
 	"conclave/testbed"
 )
 
 // scoped is the cluster for a group of clients. Another group may have the same
-// names of clients and dataIDs: a prefix is added to them. It starts and stops no node.
+// names of clients: a prefix is added to them. It starts and stops no node.
 type scoped struct {
 	testbed.Cluster
 	prefix string
@@ -24,6 +23,7 @@ type scoped struct {
 	mu      sync.Mutex // guards the rest
 	clients []testbed.Client
 	names   map[string]string // full names, by the names in the group
+	unheard int               // clients that left before Close, and whose good-bye had no answer
 }
 
 // newScoped returns the cluster for a group; can is what can be done there, nil for a group
@@ -82,14 +82,15 @@ func (s *scoped) start(name string, start func(name string) (testbed.Client, err
 	defer s.mu.Unlock()
 	s.clients = append(s.clients, c)
 	s.names[name] = s.prefix + name
-	return scopedClient{c, s.prefix}, nil
+	return c, nil
 }
 
 // stoppedClose is how long the clients of a scenario that was stopped may take to
 // withdraw: what keeps them from it may be a fault that is healed only then.
 const stoppedClose = 2 * time.Second
 
-// Close withdraws what the clients have published, and ends them.
+// Close withdraws what the clients have published, and ends them. It is no failure that one
+// which had left before was not answered: no session may have been there then.
 func (s *scoped) Close(ctx context.Context) (err error) {
 	if s.until != nil && s.until.Err() != nil {
 		var cancel context.CancelFunc
@@ -100,29 +101,13 @@ func (s *scoped) Close(ctx context.Context) (err error) {
 	clients := s.clients
 	s.clients = nil
 	s.mu.Unlock()
-	return errors.Join(join.Map(clients, func(c testbed.Client) error { return c.Close(ctx) })...)
-}
-
-// scopedClient is a client of a group.
-type scopedClient struct {
-	testbed.Client
-	prefix string
-}
-
-// Lease returns that of the client, 0 if it has a connection.
-func (c scopedClient) Lease() time.Duration {
-	if l, leased := c.Client.(interface{ Lease() time.Duration }); leased {
-		return l.Lease()
+	var errs []error
+	for _, err := range join.Map(clients, func(c testbed.Client) error { return c.Close(ctx) }) {
+		if ctx.Err() == nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
+			s.unheard++
+			continue
+		}
+		errs = append(errs, err)
 	}
-	return 0
-}
-
-// Publish adds the prefix.
-func (c scopedClient) Publish(ctx context.Context, dataID string, values []string) (testbed.Publication, error) {
-	return c.Client.Publish(ctx, c.prefix+dataID, values)
-}
-
-// Subscribe adds the prefix.
-func (c scopedClient) Subscribe(dataID string, pushed func(conclave.Datum)) error {
-	return c.Client.Subscribe(c.prefix+dataID, pushed)
+	return errors.Join(errs...)
 }

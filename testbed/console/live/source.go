@@ -46,10 +46,9 @@ func (s *Source) Run(ctx context.Context, hub *console.Hub) (err error) {
 	if seen == nil {
 		return nil
 	}
-	s.mu.Lock()
-	s.size = size(seen, s.cfg.Settings)
-	s.record.size = s.size
-	s.mu.Unlock()
+	s.record.mu.Lock()
+	s.record.size = size(seen, s.cfg.Settings)
+	s.record.mu.Unlock()
 	if s.cfg.Cluster != nil {
 		all.Go(func() { s.record.run(ctx) })
 		all.Go(func() { s.seconds(ctx) })
