@@ -532,6 +532,19 @@ func (c *clients) renewLease(owner *registry.Owner, ttl time.Duration, now time.
 	return conn
 }
 
+// keep renews the leases of registrants whose time to live is longer, so that they end with
+// it. Their clients have sent nothing: one that was asked to move may have gone. The
+// registry's lock is held.
+func (c *clients) keep(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.leased {
+		if last := conn.until.Add(-conn.linger); last.After(conn.LastPing()) {
+			conn.Renew(now.Add(min(0, last.Sub(now))), conn.linger)
+		}
+	}
+}
+
 // hidden records which registrations other versions hide, as data has answered. The
 // registry's lock is held.
 func (c *clients) hidden(r *registry.Registry, by []*wirev1.Hidden) {

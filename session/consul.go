@@ -1,46 +1,40 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"time"
 
 	"conclave"
 	"conclave/session/consul"
-	"conclave/session/registry"
 	"conclave/wire"
+	"conclave/wire/list"
 	"conclave/wire/serve"
+	wirev1 "conclave/wire/v1"
 )
 
 // openDoors opens the ports for clients of Consul and for DNS that are configured, and
 // returns the loops that serve them.
 func (s *Server) openDoors(ctx context.Context) (loops []func(context.Context), err error) {
 	c := s.config
-	if c.ConsulListen == "" && c.DNSListen == "" {
-		return nil, nil
-	}
 	server := consul.New(consul.Config{
 		Cluster: &consulCluster{s}, Node: c.Node, Address: s.Address, Metas: s.meta.Metas, DataCenter: c.DataCenter, Version: c.Version,
-		Lease: registry.FreshFor(c.SessionGrace), RenewEvery: registry.FreshFor(c.SessionGrace) / renewals, ReadWait: readWait, Now: c.Now, Answering: s.services.answering, Sending: s.services.sending,
+		ReadWait: readWait, Now: c.Now, Answering: s.services.answering, Sending: s.services.sending,
 		Leader: func() string {
 			leader, _ := s.meta.Leader()
 			return leader.Address
 		},
 	})
-	loops = append(loops, server.Run)
 	if c.ConsulListen != "" {
 		router := s.PlainRouter(s.ready)
 		server.Add(router)
-		if err := serve.CheckRoutes(router); err != nil {
-			return nil, err
-		}
 		ln, err := s.Listen(ctx, c.ConsulListen)
-		if err != nil {
+		if err = cmp.Or(err, serve.CheckRoutes(router)); err != nil {
 			return nil, err
 		}
 		s.log.Info("clients of Consul are answered", "address", ln.Addr().String())
-		handler := withRequest(consul.Handler(router), s.services.intake)
-		loops = append(loops, func(ctx context.Context) { s.Serve(ctx, ln, handler) })
+		s.Serve(ln, withRequest(consul.Handler(router), s.services.intake))
 	}
 	if c.DNSListen != "" {
 		ln, err := s.Listen(ctx, c.DNSListen)
@@ -72,42 +66,30 @@ const consulRows = 200
 // requests that wait, and the list of all services.
 type consulCluster struct{ *Server }
 
-// registrantOf returns the registration of a caller.
-func (consulCluster) registrantOf(c serve.Caller, service, id string) registrant {
-	data, _ := conclave.NewDataInfoID(service, "", "") // a name that package consul has checked
-	return registrant{c, id, data}
-}
-
-// Register implements consul.Cluster.
-func (s *consulCluster) Register(ctx context.Context, c serve.Caller, service, id, value string, ttl time.Duration) (int64, error) {
-	out, err := s.services.registrants.put(ctx, s.registrantOf(c, service, id), 0, []string{value}, ttl)
-	return out.version, err
-}
-
-// Prolong implements consul.Cluster. A session that is cut off from the data nodes is
-// perhaps cut off from its clients, too, which have gone on elsewhere.
-func (s *consulCluster) Prolong(c serve.Caller, service, id string, version int64, until time.Time) {
-	if !s.isCutOff() {
-		s.services.registrants.prolong(s.registrantOf(c, service, id), version, until)
+// Put implements consul.Cluster.
+func (s *consulCluster) Put(ctx context.Context, c serve.Caller, service, id, value string, ttl time.Duration) error {
+	x, p := registrant{Caller: c, id: id}, &wirev1.Publisher{Withdrawn: ttl == 0}
+	x.data, _ = conclave.NewDataInfoID(service, "", "") // a name that package consul has checked
+	if ttl > 0 {
+		p.Values = []string{value}
 	}
-}
-
-// Deregister implements consul.Cluster.
-func (s *consulCluster) Deregister(ctx context.Context, c serve.Caller, service, id string) (int64, error) {
-	out, err := s.services.registrants.withdraw(ctx, s.registrantOf(c, service, id), 0)
-	return out.version, err
+	out, err := s.services.registrants.send(ctx, x, ttl, p)
+	if out.version != 0 && ctx.Err() != nil {
+		return nil // it is done: its client has only not waited until the data nodes have it
+	}
+	return err
 }
 
 // Next implements consul.Cluster. The subscription of a request lasts until the request is
 // answered, for which a stop waits.
 func (s *consulCluster) Next(ctx context.Context, c serve.Caller, service string, have consul.List, within time.Duration) (consul.List, error) {
-	data := s.registrantOf(c, service, "").data
-	push, ok, err := s.services.polls.first(ctx, c, data, seen{have.Version, have.Hash, uint32(len(have.Values)), have.Publishers}, within)
-	if err != nil || !ok {
-		return have, err
+	data, _ := conclave.NewDataInfoID(service, "", "")
+	had := cmp.Or(have.List, &list.List{})
+	push, ok, err := s.services.polls.first(ctx, c, data, seen{have.Version, had.Hash(), uint32(len(had.Values)), had.Publishers}, within)
+	if err == nil && ok {
+		_, have.Version, have.List, _ = push.List()
 	}
-	_, version, list, _ := push.List()
-	return consul.List{Version: version, Hash: list.Hash(), Values: list.Values, Publishers: list.Publishers}, nil
+	return have, err
 }
 
 // Services implements consul.Cluster. Its callers share a list, and its place.
@@ -120,15 +102,13 @@ func (s *consulCluster) Services(ctx context.Context, take func(service string, 
 		}
 		for _, row := range rows {
 			after = row.key()
-			switch {
-			case row.Instance != conclave.DefaultInstance || row.Group != conclave.DefaultGroup:
+			if row.Instance != conclave.DefaultInstance || row.Group != conclave.DefaultGroup {
 				continue
-			case row.MoreValues > 0:
-				err = wire.Errorf(wire.CodeTooLarge, "the list of %s is too large for one of all services: ask for a service", row.DataID)
-			default:
-				err = take(row.DataID, row.Values)
 			}
-			if err != nil {
+			if row.MoreValues > 0 {
+				return wire.Errorf(wire.CodeTooLarge, "the list of %s is too large for one of all services: ask for a service", row.DataID)
+			}
+			if err := take(row.DataID, row.Values); err != nil {
 				return err
 			}
 		}

@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -330,6 +331,27 @@ func TestConsul_CatalogIndexRisesOverRestart(t *testing.T) {
 		c.startSession("session-1", withConsul)
 		c.settle()
 		assert.Greater(t, web.consul("GET", "session-1", "/v1/catalog/services", "").index, first)
+	})
+}
+
+// What a session has done for a client that did not wait for the data nodes stays done: an
+// update keeps its status, and a service that was withdrawn does not come back.
+func TestConsul_UnansweredRequestsAreDone(t *testing.T) {
+	consulBubble(t, 1, 1, func(t *testing.T, c *cluster) {
+		web := c.web()
+		web.register("session-1", "a", "1m", "")
+		web.register("session-1", "b", "1m", "")
+		kill(c, c.datas["data-1"])
+		for _, path := range []string{"/v1/agent/check/pass/service:a", "/v1/agent/service/deregister/b"} {
+			ctx, cancel := context.WithTimeout(c.ctx, 200*time.Millisecond)
+			_, err := web.request(ctx, http.MethodPut, "session-1:8500", path, "")
+			cancel()
+			require.Error(t, err, "the client does not wait")
+		}
+		time.Sleep(2 * time.Second)
+		var checks map[string]struct{ Status string }
+		web.consulRead("session-1", "/v1/agent/checks", &checks)
+		assert.Equal(t, map[string]struct{ Status string }{"service:a": {"passing"}}, checks)
 	})
 }
 

@@ -38,6 +38,7 @@ type leases struct {
 	clients          *clients
 	events           *serve.Events
 	metaLeaderSilent func() bool        // no meta leader has answered for a lease
+	cutOff           func() bool        // see Server.isCutOff
 	expirations      prometheus.Counter // of clients that had registrations
 	wakeWriters      func()
 }
@@ -46,7 +47,8 @@ func (l *leases) run(ctx context.Context) {
 	sweep := time.NewTimer(leaseRound)
 	defer sweep.Stop()
 	lateness := lease.NewLateness(time.Now(), leaseRound)
-	for last := time.Now(); ; {
+	kept := time.Now()
+	for last := kept; ; {
 		select {
 		case <-ctx.Done():
 			return
@@ -61,6 +63,10 @@ func (l *leases) run(ctx context.Context) {
 			l.clients.addRunTime(now.Sub(last)-late, late)
 		}
 		last = now
+		if now.Sub(kept) >= leaseRound && !l.cutOff() { // else its clients may have gone on at another session
+			kept = now
+			l.registry.do(func(*registry.Registry) { l.clients.keep(now) })
+		}
 		expired, next := l.clients.expired(now)
 		l.expire(expired, now)
 		l.registry.do(func(r *registry.Registry) { r.ForgetTombstones(now) })

@@ -33,7 +33,7 @@ type leaseTest struct {
 	registry *locked
 	clients  *clients
 	starve   atomic.Bool  // the loop is late by 900 ms in each round
-	cutOff   atomic.Bool  // no meta leader answers
+	cutOff   atomic.Bool  // no meta leader and no data node answers
 	judged   atomic.Int64 // how often it was asked whether one does
 	expiring []int        // how many connections expired in each round; guarded by clients.mu
 }
@@ -57,8 +57,8 @@ func withLeases(t *testing.T, test func(t *testing.T, x *leaseTest)) {
 		x.clients.refuse("")
 		x.leases = &leases{
 			config: config, registry: x.registry, clients: x.clients, events: serve.NewEvents("session-1", time.Now), wakeWriters: func() {},
-			metaLeaderSilent: func() bool { x.judged.Add(1); return x.cutOff.Load() },
-			expirations:      prometheus.NewCounter(prometheus.CounterOpts{}),
+			metaLeaderSilent: func() bool { x.judged.Add(1); return x.cutOff.Load() }, cutOff: x.cutOff.Load,
+			expirations: prometheus.NewCounter(prometheus.CounterOpts{}),
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
@@ -157,6 +157,25 @@ func TestLeases_OneClientWithManyLeasesIsNoMass(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		assert.Zero(t, x.live())
 	})
+}
+
+// A time to live above a lease ends when it was asked to. While the session is cut off from
+// the data nodes, it ends with the lease: its client may have gone on at another session.
+func TestLeases_LongerTimeToLiveIsKept(t *testing.T) {
+	for cutOff, ends := range map[bool]time.Duration{false: 30 * time.Second, true: 10 * time.Second} {
+		withLeases(t, func(t *testing.T, x *leaseTest) {
+			x.cutOff.Store(cutOff)
+			conn := x.connect("client-1")
+			now := time.Now()
+			conn.Renew(now, time.Minute)
+			conn.leased, conn.linger, conn.until = true, 10*time.Second, now.Add(30*time.Second)
+			x.registry.do(func(*registry.Registry) { x.clients.lease(conn, now) })
+			time.Sleep(ends - time.Millisecond)
+			assert.Equal(t, 1, x.live())
+			time.Sleep(100 * time.Millisecond)
+			assert.Zero(t, x.live())
+		})
+	}
 }
 
 // One client whose connection was seen to be closed is removed a quarter of a

@@ -34,7 +34,8 @@ import (
 //	  +--------------------------------------------------------+
 //
 // A lease is at most registry.FreshFor: so long may a session publish for a client that
-// may have withdrawn its registration at another session.
+// may have withdrawn its registration at another session. That of a longer time to live,
+// which clients of Consul have, is renewed by leases.run until then.
 type registrants struct {
 	config      Config
 	registry    *locked
@@ -156,24 +157,6 @@ func (g *registrants) renew(ctx context.Context, x registrant, version int64) (o
 	return g.awaitStored(ctx, x, out, answerBy(out.ttl))
 }
 
-// prolong renews the lease of a version that is held here, but not beyond until, for a
-// client that has sent nothing: one that was asked to move may have gone.
-func (g *registrants) prolong(x registrant, version int64, until time.Time) {
-	g.registry.do(func(r *registry.Registry) {
-		p, owner, _ := r.Find(x.registrationID())
-		conn, now := g.clients.leasedBy(owner), time.Now()
-		if conn == nil || p.Withdrawn || p.Version != version {
-			return
-		}
-		if last := until.Add(-conn.linger); last.Before(now) {
-			now = last
-		}
-		if now.After(conn.LastPing()) {
-			conn.Renew(now, conn.linger)
-		}
-	})
-}
-
 // mostTries is how often a version is chosen for a request, each above the one that data
 // has named: other requests for the registration may come at the same time.
 const mostTries = 8
@@ -279,10 +262,11 @@ func (g *registrants) take(ctx context.Context, r *registry.Registry, x registra
 	case p.Version == have.Version && !same:
 		return 0, heldAt(x, max(have.Version, hiddenBy), "it has other values")
 	}
-	conn := g.clients.renewLease(owner, ttl, now)
+	longest := registry.FreshFor(g.config.SessionGrace)
+	conn := g.clients.renewLease(owner, min(ttl, longest), now)
 	known := conn != nil
 	if !known {
-		conn = &connection{leased: true, linger: cmp.Or(ttl, registry.FreshFor(g.config.SessionGrace)), since: g.config.Now(), Owner: ownerOf(x.Caller, x.id)}
+		conn = &connection{leased: true, linger: min(cmp.Or(ttl, longest), longest), since: g.config.Now(), Owner: ownerOf(x.Caller, x.id)}
 		conn.Renew(now, conn.linger)
 	}
 	stored, err := r.Put(conn.Owner, p, now)
@@ -292,6 +276,7 @@ func (g *registrants) take(ctx context.Context, r *registry.Registry, x registra
 		}
 		return 0, err
 	}
+	conn.until = now.Add(ttl)
 	if conn.hiddenBy = 0; stored {
 		r.Rewrite(p.Id)
 	}

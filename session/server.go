@@ -67,7 +67,7 @@ func (s *Server) connectParts() {
 	s.drain = &drain{node: c.Node, view: s.view, clients: s.clients, events: s.events, log: s.log, cutOff: s.isCutOff}
 	watches := &watches{sent: map[*connection]map[string]conclave.Epoch{}}
 	s.state = &state{config: c, view: s.view, registry: s.registry, nodes: s.nodes, drain: s.drain, watches: watches}
-	s.leases = &leases{config: c, registry: s.registry, clients: s.clients, events: s.events, metaLeaderSilent: s.LeaderSilent, expirations: counters.expired, wakeWriters: s.nodes.wakeWriters}
+	s.leases = &leases{config: c, registry: s.registry, clients: s.clients, events: s.events, metaLeaderSilent: s.LeaderSilent, cutOff: s.isCutOff, expirations: counters.expired, wakeWriters: s.nodes.wakeWriters}
 	s.spread = &spread{
 		node: c.Node, beat: c.Beat, view: s.view, drain: s.drain, clients: s.clients, registry: s.registry, stopping: s.Stopping.InForce, log: s.log,
 	}

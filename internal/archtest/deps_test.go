@@ -54,7 +54,7 @@ const rules = `
 	data/store < data;
 	wire < session/registry;
 	session/registry < session;
-	wire/serve, internal/sleep < session/consul < session;
+	wire/list, wire/serve, internal/sleep < session/consul < session;
 	internal/node, internal/stage < data, session;
 
 	conclave < internal/devdb < internal/mysqltest;

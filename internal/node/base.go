@@ -47,6 +47,9 @@ type Base struct {
 
 	address               string // set by Run before started is closed, as are the next two
 	connections, requests *serve.Places
+	fail                  context.CancelCauseFunc // ends Run with an error
+	servers               []*serve.HTTPServer     // of the node's ports
+	serving               sync.WaitGroup
 	leaving               context.Context // ends with EndMembership
 	leave                 context.CancelFunc
 	left                  chan struct{} // closed when no beat is sent any more
@@ -166,18 +169,14 @@ func (b *Base) Run(ctx context.Context, grace time.Duration, setup func(address 
 		ln.Close()
 		return err
 	}
-	server := b.newServer(b.connections.Listener(ln), handler)
 	defer b.Peers.Close()
 
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	var serving, working sync.WaitGroup
-	defer serving.Wait()
-	serving.Go(func() {
-		if err := server.Serve(); err != nil {
-			end(fmt.Errorf("serve %s: %w", b.address, err))
-		}
-	})
+	var working sync.WaitGroup
+	defer b.serving.Wait()
+	b.fail = end
+	b.Serve(b.connections.Listener(ln), handler)
 	working.Go(func() {
 		if err := run(ctx); err != nil && ctx.Err() == nil {
 			end(err)
@@ -192,18 +191,23 @@ func (b *Base) Run(ctx context.Context, grace time.Duration, setup func(address 
 	}
 	working.Wait()
 	if err := context.Cause(ctx); !errors.Is(err, errStopped) {
-		server.Close()
+		for _, s := range b.servers {
+			s.Close()
+		}
 		return err
 	}
 	last, done := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer done()
-	server.Shutdown(last)
+	for _, s := range b.servers {
+		s.Shutdown(last)
+	}
 	b.Log.Info("stopped", "node", b.config.Node)
 	return nil
 }
 
-// newServer returns a server on a listener, with the limit of requests and the TLS of the node.
-func (b *Base) newServer(ln net.Listener, handler http.Handler) *serve.HTTPServer {
+// Serve serves HTTP on a listener until Run returns, with the limit of requests and the TLS of
+// the node. It is called from within Run.
+func (b *Base) Serve(ln net.Listener, handler http.Handler) {
 	if b.config.TLS != nil {
 		ln = b.config.TLS.Listener(ln, b.config.ClientCerts)
 	}
@@ -211,7 +215,13 @@ func (b *Base) newServer(ln net.Listener, handler http.Handler) *serve.HTTPServe
 	if b.role == conclave.RoleSession {
 		pings = wire.ClientPingTimeout
 	}
-	return serve.NewHTTPServer(ln, b.requests.Handler(contain.Handler(b.Log, handler)), pings)
+	server := serve.NewHTTPServer(ln, b.requests.Handler(contain.Handler(b.Log, handler)), pings)
+	b.servers = append(b.servers, server)
+	b.serving.Go(func() {
+		if err := server.Serve(); err != nil {
+			b.fail(fmt.Errorf("serve %s: %w", ln.Addr(), err))
+		}
+	})
 }
 
 // Listen opens a port beside the node's own, from within its Run, within the same limit of
@@ -223,26 +233,6 @@ func (b *Base) Listen(ctx context.Context, address string) (net.Listener, error)
 	}
 	context.AfterFunc(ctx, func() { ln.Close() })
 	return b.connections.Listener(ln), nil
-}
-
-// Serve serves HTTP on such a port until ctx ends, and its requests and connections. In a
-// stop those of HTTP/1.1 are answered completely.
-func (b *Base) Serve(ctx context.Context, ln net.Listener, handler http.Handler) {
-	server := b.newServer(ln, handler)
-	closed := make(chan struct{})
-	context.AfterFunc(ctx, func() {
-		if errors.Is(context.Cause(ctx), errStopped) {
-			server.Shutdown(ctx)
-		} else {
-			server.Close()
-		}
-		close(closed)
-	})
-	if err := server.Serve(); err != nil && ctx.Err() == nil {
-		b.Log.Error("a port is not served any longer", "address", ln.Addr(), "error", err)
-	}
-	<-ctx.Done()
-	<-closed
 }
 
 // places returns the places of the node's connections and requests: twice as many

@@ -7,13 +7,11 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/singleflight"
 
 	"conclave/internal/sleep"
 	"conclave/wire"
+	"conclave/wire/admit"
 	"conclave/wire/serve"
 )
 
@@ -21,8 +19,8 @@ import (
 // each request that comes, and in pauses while one waits for a change.
 type catalog struct {
 	Config
-	reading singleflight.Group
-	last    atomic.Pointer[snapshot] // read
+	turns *admit.Budget // one reading at a time
+	last  *snapshot     // of the one whose turn it is
 }
 
 // snapshot is the catalog as it was read. It does not change.
@@ -32,6 +30,7 @@ type snapshot struct {
 	index     uint64 // the time of its last change
 	hash      uint64
 	instances []Instance // in the order of their services
+	err       error      // why it is not complete; index and hash are those of the one before
 }
 
 // Limits of readings.
@@ -58,44 +57,27 @@ func (c *catalog) get(ctx context.Context, q query) (now *snapshot, err error) {
 
 // read returns the catalog as it is, or was within an age. Requests share a reading, but
 // none that has begun too early for them: it may not have what their client has just done.
-func (c *catalog) read(ctx context.Context, age time.Duration) (now *snapshot, err error) {
+func (c *catalog) read(ctx context.Context, age time.Duration) (*snapshot, error) {
 	asked := time.Now()
-	if now = c.last.Load(); asked.Sub(now.begun) < age {
-		return now, nil
+	turn, err := c.turns.Wait(ctx, "", 1)
+	if err != nil {
+		return &snapshot{}, err
 	}
-	for {
-		now, err = c.readOnce(ctx)
-		if err = cmp.Or(err, ctx.Err()); err != nil || !now.begun.Before(asked.Add(-age)) {
-			return now, err
-		}
-	}
-}
-
-// readOnce reads the catalog, or waits for the reading that has begun.
-func (c *catalog) readOnce(ctx context.Context) (*snapshot, error) {
-	out, err, _ := c.reading.Do("", func() (any, error) {
+	defer turn.Leave()
+	if begun := c.last.begun; begun.Before(asked.Add(-age)) || c.last.err != nil && begun.Before(asked) {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.ReadWait) // it is not of this request alone
 		defer cancel()
-		next, err := c.all(limited)
-		if err != nil {
-			return next, err
-		}
-		last := c.last.Load()
-		if next.index = last.index; next.index == 0 || next.hash != last.hash {
-			next.index = max(next.index+1, uint64(c.Now().UnixMicro()))
-		}
-		c.last.Store(next)
-		return next, nil
-	})
-	return out.(*snapshot), err
+		c.last = c.all(limited, c.last)
+	}
+	return c.last, c.last.err
 }
 
 // all reads all services. Any change of a list changes the hash.
-func (c *catalog) all(ctx context.Context) (*snapshot, error) {
-	out := &snapshot{begun: time.Now()}
+func (c *catalog) all(ctx context.Context, last *snapshot) *snapshot {
+	out := &snapshot{begun: time.Now(), index: last.index, hash: last.hash}
 	sum, bytes := fnv.New64a(), 0
-	err := c.Cluster.Services(ctx, func(service string, values []string) error {
-		out.instances = append(out.instances, parseAll(service, values)...)
+	out.err = c.Cluster.Services(ctx, func(service string, values []string) error {
+		out.instances = append(out.instances, parseAll(service, values, query{})...)
 		text := service + "\x00" + strings.Join(values, "\x00") + "\x01"
 		_, _ = sum.Write([]byte(text))
 		if bytes += len(text); len(out.instances) > catalogMost || bytes > catalogBytes {
@@ -103,8 +85,11 @@ func (c *catalog) all(ctx context.Context) (*snapshot, error) {
 		}
 		return nil
 	})
-	out.hash, out.took = sum.Sum64(), time.Since(out.begun)
-	return out, err
+	if hash := sum.Sum64(); out.err == nil && (out.index == 0 || hash != out.hash) {
+		out.index, out.hash = max(out.index+1, uint64(c.Now().UnixMicro())), hash
+	}
+	out.took = time.Since(out.begun)
+	return out
 }
 
 func (c *catalog) getServices(r *http.Request, _ serve.Caller, q query) (any, uint64, error) {
@@ -114,37 +99,30 @@ func (c *catalog) getServices(r *http.Request, _ serve.Caller, q query) (any, ui
 		out[in.Service] = append(out[in.Service], in.Tags...)
 	}
 	for service, tags := range out {
-		slices.Sort(tags)
-		out[service] = append([]string{}, slices.Compact(tags)...)
+		out[service] = append([]string{}, slices.Compact(slices.Sorted(slices.Values(tags)))...)
 	}
 	return out, now.index, err
 }
 
 func (c *catalog) getNodes(r *http.Request, _ serve.Caller, q query) (any, uint64, error) {
 	now, err := c.get(r.Context(), q)
-	out, seen := []object{}, map[string]bool{}
-	for _, in := range now.instances {
-		if !seen[in.Host] {
-			out = append(out, in.node(c.DataCenter, now.index))
-		}
-		seen[in.Host] = true
+	hosts, out := slices.SortedFunc(slices.Values(now.instances), func(a, b Instance) int { return cmp.Compare(a.Host, b.Host) }), []object{}
+	for _, in := range slices.CompactFunc(hosts, func(a, b Instance) bool { return a.Host == b.Host }) {
+		out = append(out, in.node(c.DataCenter, now.index))
 	}
 	return out, now.index, err
 }
 
 func (c *catalog) getState(r *http.Request, _ serve.Caller, q query) (any, uint64, error) {
-	state, err := serve.Segment(r, "state")
-	if err == nil && state != "any" {
-		state, err = statusOf(state)
-	}
-	if err != nil {
+	state, err := statusOf(q.name)
+	if err != nil && q.name != "any" {
 		return nil, 0, err
 	}
 	now, err := c.get(r.Context(), q)
 	out := []object{}
 	for _, in := range now.instances {
 		for _, check := range in.checks(now.index) {
-			if state == "any" || check["Status"] == state {
+			if q.name == "any" || check["Status"] == state {
 				out = append(out, check)
 			}
 		}

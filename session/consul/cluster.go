@@ -8,22 +8,17 @@ import (
 	"conclave"
 	"conclave/wire"
 	"conclave/wire/admit"
+	"conclave/wire/list"
 	"conclave/wire/serve"
 )
 
 // Cluster is what a session gives. All services are those of the default instance and
 // group.
 type Cluster interface {
-	// Register registers a value of a service, changes it, or renews the same one, for ttl,
-	// which is at most Config.Lease. The version rises with each change; it is not 0 if the
-	// session has the value, also if ctx has ended before the data nodes have it.
-	Register(ctx context.Context, c serve.Caller, service, id, value string, ttl time.Duration) (version int64, err error)
-	// Prolong renews a registration whose client has sent nothing, but not beyond until,
-	// unless this session may be the one that receives nothing.
-	Prolong(c serve.Caller, service, id string, version int64, until time.Time)
-	// Deregister withdraws a registration. The version is not 0 if the session has withdrawn it,
-	// as in Register.
-	Deregister(ctx context.Context, c serve.Caller, service, id string) (version int64, err error)
+	// Put registers a value of a service, changes it, or renews the same one, for ttl; with a
+	// ttl of 0 it withdraws it. It returns nil if the session has done that, though the data
+	// nodes may not have it yet, also if ctx has ended meanwhile.
+	Put(ctx context.Context, c serve.Caller, service, id, value string, ttl time.Duration) error
 	// Next returns a list of a service that is another one than the caller has, once there
 	// is one, or the same after a time. For a caller that has nothing it waits for a data
 	// node. A list of a lower version is one of a cluster that has lost all.
@@ -35,11 +30,8 @@ type Cluster interface {
 // List is the list of a service at a version. The zero List is that of a caller that has
 // nothing.
 type List struct {
-	Version int64
-	Hash    uint64
-	Values  []string
-
-	Publishers []uint32 // of the values, for the push guard
+	Version    int64
+	*list.List // with the publishers, for the push guard
 }
 
 // index returns the index of a list, which is never 0.
@@ -54,8 +46,6 @@ type Config struct {
 	Metas      func() []string
 	DataCenter string
 	Version    string
-	Lease      time.Duration // the longest for which a session keeps a registration of a silent client
-	RenewEvery time.Duration // how often one is renewed
 	ReadWait   time.Duration // for which a read waits for a data node
 	Now        func() time.Time
 	Answering  func(func(http.ResponseWriter, *http.Request) error) http.Handler // answers the errors, too

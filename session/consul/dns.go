@@ -36,7 +36,7 @@ const (
 
 // Serve answers questions until ctx ends. packets may be nil.
 func (d *DNS) Serve(ctx context.Context, streams net.Listener, packets net.PacketConn) error {
-	servers := []*dns.Server{{Listener: timely{streams}, Handler: d}}
+	servers := []*dns.Server{{Listener: streams, Handler: d, DecorateReader: func(r dns.Reader) dns.Reader { return timely{r} }}}
 	if packets != nil {
 		servers = append(servers, &dns.Server{PacketConn: packets, Handler: d})
 	}
@@ -60,26 +60,14 @@ func (d *DNS) Serve(ctx context.Context, streams net.Listener, packets net.Packe
 	return group.Wait()
 }
 
-// timely is a listener whose connections give up clients that do not read: miekg/dns has
-// no limit of time for an answer.
-type timely struct{ net.Listener }
+// timely gives up clients that do not read: miekg/dns has no limit of time for an answer.
+type timely struct{ dns.Reader }
 
-// Accept implements net.Listener.
-func (l timely) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	return timelyConn{conn}, err
-}
-
-type timelyConn struct{ net.Conn }
-
-// Write implements net.Conn.
-func (c timelyConn) Write(text []byte) (int, error) {
-	_ = c.SetWriteDeadline(time.Now().Add(dnsWait))
-	n, err := c.Conn.Write(text)
-	if err != nil {
-		c.Close() // what else it has asked is not answered
-	}
-	return n, err
+// ReadTCP implements dns.Reader. The answer is sent before the next question is read.
+func (r timely) ReadTCP(conn net.Conn, limit time.Duration) ([]byte, error) {
+	question, err := r.Reader.ReadTCP(conn, limit)
+	_ = conn.SetWriteDeadline(time.Now().Add(2 * dnsWait))
+	return question, err
 }
 
 // ServeDNS implements dns.Handler.
@@ -101,7 +89,9 @@ func (d *DNS) ServeDNS(w dns.ResponseWriter, q *dns.Msg) {
 		size = dns.MaxMsgSize
 	}
 	out.Truncate(size)
-	_ = w.WriteMsg(out) // an error means that the client has gone
+	if w.WriteMsg(out) != nil {
+		_ = w.Close() // the client has gone, or reads nothing
+	}
 }
 
 // answer answers the question of out.
@@ -148,30 +138,29 @@ func (d *DNS) answerAddress(out *dns.Msg, question dns.Question, text string) {
 // answerService answers for a service: by its name as it is asked for, or else in lower
 // case, as some resolvers change the case of what they ask for.
 func (d *DNS) answerService(ctx context.Context, c serve.Caller, out *dns.Msg, question dns.Question, labels []string) {
-	name, q := labels[len(labels)-1], query{tags: labels[:len(labels)-1], without: []string{critical}}
-	if proto, ok := strings.CutPrefix(name, "_"); ok && len(labels) == 2 { // _NAME._tcp, or _NAME._TAG
-		name = strings.TrimPrefix(labels[0], "_")
+	q := query{name: labels[len(labels)-1], tags: labels[:len(labels)-1], without: []string{critical}}
+	if proto, ok := strings.CutPrefix(q.name, "_"); ok && len(labels) == 2 { // _NAME._tcp, or _NAME._TAG
+		q.name = strings.TrimPrefix(labels[0], "_")
 		if q.tags = nil; !strings.EqualFold(proto, "tcp") && !strings.EqualFold(proto, "udp") {
 			q.tags = []string{proto}
 		}
 	}
-	if checkName(name) != nil {
+	if checkName(q.name) != nil {
 		return
 	}
-	found, _, err := d.lists.instances(ctx, c, name, q)
-	if lower := strings.ToLower(name); err == nil && len(found) == 0 && lower != name {
-		found, _, err = d.lists.instances(ctx, c, lower, q)
+	found, _, err := d.lists.instances(ctx, c, q)
+	if lower := strings.ToLower(q.name); err == nil && len(found) == 0 && lower != q.name {
+		q.name = lower
+		found, _, err = d.lists.instances(ctx, c, q)
 	}
 	if err != nil {
 		out.Rcode = dns.RcodeServerFailure
 		return
 	}
-	if len(found) > 0 {
-		out.Rcode = dns.RcodeSuccess
-	}
 	rand.Shuffle(len(found), func(i, j int) { found[i], found[j] = found[j], found[i] })
 	seen := map[string]bool{} // an address once, whatever its ports
 	for _, in := range found {
+		out.Rcode = dns.RcodeSuccess
 		ip, err := netip.ParseAddr(in.Host)
 		target := dns.Fqdn(in.Host)
 		if err == nil {
@@ -179,8 +168,7 @@ func (d *DNS) answerService(ctx context.Context, c serve.Caller, out *dns.Msg, q
 		}
 		switch rr := record(question.Name, ip); {
 		case question.Qtype == dns.TypeSRV:
-			weight := in.weights().Passing
-			out.Answer = append(out.Answer, &dns.SRV{Hdr: header(question.Name, dns.TypeSRV), Priority: 1, Weight: uint16(min(max(weight, 0), 65535)), Port: uint16(in.Port), Target: target})
+			out.Answer = append(out.Answer, &dns.SRV{Hdr: header(question.Name, dns.TypeSRV), Priority: 1, Weight: uint16(min(max(in.weights().Passing, 0), 65535)), Port: uint16(in.Port), Target: target})
 			if err == nil {
 				out.Extra = append(out.Extra, record(target, ip))
 			}

@@ -9,8 +9,7 @@
 //	GET health/service/NAME    <--- Parse <--- the list of that name, from any publisher
 //
 // An agent is here all that one token registers from one address at this session. The
-// node of an instance is the host of its address. A time to live above the longest lease
-// of a session is kept by agents.run, which renews the lease until then.
+// node of an instance is the host of its address.
 //
 // The index of a service is the version of its list. What a session has answered it
 // remembers with its content, so that a query that brings the index subscribes from there,

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"conclave/wire"
 )
@@ -62,6 +64,8 @@ type (
 	weights struct{ Passing, Warning int }
 )
 
+const nameMost = 255 // bytes of an id, or of the name of a host
+
 // criticalPrefix begins the value of an instance to which nothing should be sent.
 const criticalPrefix = critical + " "
 
@@ -75,7 +79,7 @@ func Parse(service, value string) (in Instance, ok bool) {
 	text, isCritical := strings.CutPrefix(value, criticalPrefix)
 	hostPort, more, has := strings.Cut(text, " ")
 	host, port, err := net.SplitHostPort(hostPort)
-	if err != nil || host == "" || strings.ContainsAny(host, "/\\?#@") {
+	if err != nil || !isHost(host) {
 		return in, false
 	}
 	number, err := strconv.ParseUint(port, 10, 16)
@@ -91,6 +95,13 @@ func Parse(service, value string) (in Instance, ok bool) {
 		in.Status = passing
 	}
 	return in, true
+}
+
+// isHost reports whether a text is an IP address, or may be the name of a host.
+func isHost(text string) bool {
+	_, err := netip.ParseAddr(text)
+	isName := !strings.Contains(text, ":")
+	return text != "" && len(text) <= nameMost && (err == nil || isName) && !strings.ContainsAny(text, " /\\?#@[]") && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
 // Value returns the value of an instance.
@@ -115,31 +126,6 @@ func (in Instance) Value() string {
 // address returns the address that begins the value.
 func (in Instance) address() string { return net.JoinHostPort(in.Host, strconv.Itoa(in.Port)) }
 
-// parseAll returns the instances among the values of a service, each once: of several
-// values for one, which several clients have registered, the first of the best health.
-func parseAll(service string, values []string) []Instance {
-	type key struct {
-		host, id string
-		port     int
-	}
-	out, seen := make([]Instance, 0, len(values)), map[key]int{}
-	for _, v := range values {
-		in, ok := Parse(service, v)
-		if !ok {
-			continue
-		}
-		k := key{in.Host, in.ID, in.Port}
-		switch i, has := seen[k]; {
-		case !has:
-			seen[k] = len(out)
-			out = append(out, in)
-		case rank(in.health()) < rank(out[i].health()):
-			out[i] = in
-		}
-	}
-	return out
-}
-
 // rank orders the statuses, the best first.
 func rank(status string) int { return slices.Index([]string{passing, warning, critical}, status) }
 
@@ -149,16 +135,6 @@ func (in Instance) health() string {
 		return critical
 	}
 	return in.Status
-}
-
-// has reports whether the instance has all these tags.
-func (in Instance) has(tags []string) bool {
-	for _, tag := range tags {
-		if !slices.ContainsFunc(in.Tags, func(t string) bool { return strings.EqualFold(t, tag) }) {
-			return false
-		}
-	}
-	return true
 }
 
 func (in Instance) checkID() string { return cmp.Or(in.CheckID, "service:"+in.ID) }

@@ -11,14 +11,17 @@ import (
 	"time"
 
 	"conclave/wire"
+	"conclave/wire/serve"
 )
 
-// query is what the parameters of a read ask for.
+// query is what a request asks for.
 type query struct {
+	name    string        // in the path
 	index   uint64        // wait for a higher one; 0: answer at once
 	wait    time.Duration // at most so long, without the jitter
 	tags    []string
 	without []string // statuses
+	at      string   // HOST:PORT; "": any
 }
 
 // Of a query that blocks.
@@ -45,6 +48,9 @@ func queryOf(r *http.Request, dataCenter string) (q query, err error) {
 			return q, wire.Errorf(wire.CodeBadRequest, "the parameter %q is not supported: leave it out, and choose among what is answered", name)
 		}
 	}
+	if q.name, err = serve.Segment(r, "name"); err != nil {
+		return q, err
+	}
 	index, indexErr := strconv.ParseUint(cmp.Or(v.Get("index"), "0"), 10, 64)
 	wait, waitErr := time.ParseDuration(cmp.Or(v.Get("wait"), "0s"))
 	only, onlyErr := strconv.ParseBool(cmp.Or(v.Get("passing"), strconv.FormatBool(v.Has("passing"))))
@@ -70,5 +76,35 @@ func (q query) jittered() time.Duration { return q.wait + rand.N(q.wait/waitJitt
 
 // selects reports whether an instance is asked for.
 func (q query) selects(in Instance) bool {
-	return in.has(q.tags) && !slices.Contains(q.without, in.health())
+	for _, tag := range q.tags {
+		if !slices.ContainsFunc(in.Tags, func(t string) bool { return strings.EqualFold(t, tag) }) {
+			return false
+		}
+	}
+	return !slices.Contains(q.without, in.health()) && (q.at == "" || q.at == in.address())
+}
+
+// parseAll returns the instances among the values of a service that a query selects, each
+// once: of several values for one, which several clients have registered, the first of the
+// best health. What is at other addresses than its own is not parsed: there may be thousands.
+func parseAll(service string, values []string, q query) []Instance {
+	out, seen := []Instance{}, map[[3]string]int{}
+	for _, v := range values {
+		if !strings.Contains(v, q.at) {
+			continue
+		}
+		in, ok := Parse(service, v)
+		if !ok {
+			continue
+		}
+		k := [3]string{in.Host, in.ID, strconv.Itoa(in.Port)}
+		switch i, has := seen[k]; {
+		case !has:
+			seen[k] = len(out)
+			out = append(out, in)
+		case rank(in.health()) < rank(out[i].health()):
+			out[i] = in
+		}
+	}
+	return slices.DeleteFunc(out, func(in Instance) bool { return !q.selects(in) })
 }

@@ -2,7 +2,6 @@ package consul
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"net"
 	"net/http"
@@ -24,28 +23,25 @@ type Server struct {
 	catalog *catalog
 }
 
-// New returns a server that answers once Run runs.
+// New returns a server.
 func New(c Config) *Server {
-	l, all := &lists{Config: c, known: map[string]List{}}, &catalog{Config: c}
-	all.last.Store(&snapshot{})
-	return &Server{c, &agents{Config: c, lists: l, turns: admit.New(0, 1), of: map[string]map[string]*entry{}}, l, all}
+	l := &lists{Config: c, known: map[string]List{}}
+	a := &agents{Config: c, lists: l, turns: admit.New(0, 1), of: map[string]map[string]*entry{}}
+	return &Server{c, a, l, &catalog{Config: c, turns: admit.New(0, 1), last: &snapshot{}}}
 }
 
 // DNS returns a handler of questions. Anyone who can send one may read.
 func (s *Server) DNS() *DNS { return &DNS{s.Config, s.lists, admit.New(dnsAtOnce, dnsEach)} }
-
-// Run keeps what agents have registered until ctx ends.
-func (s *Server) Run(ctx context.Context) { s.agents.run(ctx) }
 
 // Add adds the paths to a router, which has checked the rights before.
 func (s *Server) Add(r *mux.Router) {
 	r.UseEncodedPath()
 	for route, answer := range map[string]handler{
 		"GET /v1/agent/self":             simple(s.self),
-		"GET /v1/agent/services":         s.agents.getServices,
-		"GET /v1/agent/checks":           s.agents.getChecks,
+		"GET /v1/agent/services":         s.agents.showing(s.agents.addService),
+		"GET /v1/agent/checks":           s.agents.showing(s.agents.addChecks),
 		"GET /v1/health/service/{name}":  s.lists.list(Instance.inHealth),
-		"GET /v1/health/state/{state}":   s.catalog.getState,
+		"GET /v1/health/state/{name}":    s.catalog.getState,
 		"GET /v1/catalog/services":       s.catalog.getServices,
 		"GET /v1/catalog/service/{name}": s.lists.list(Instance.inCatalog),
 		"GET /v1/catalog/nodes":          s.catalog.getNodes,
@@ -53,10 +49,10 @@ func (s *Server) Add(r *mux.Router) {
 		"GET /v1/status/leader":          simple(func() any { return s.Leader() }),
 		"GET /v1/status/peers":           simple(func() any { return append([]string{}, s.Metas()...) }),
 
-		"PUT /v1/agent/service/register":                          s.agents.register,
-		"PUT /v1/agent/service/deregister/{id:.+}":                s.agents.deregister,
-		"PUT /v1/agent/service/maintenance/{id:.+}":               s.agents.maintain,
-		"PUT /v1/agent/check/{act:pass|warn|fail|update}/{id:.+}": s.agents.check,
+		"PUT /v1/agent/service/register":                            s.agents.register,
+		"PUT /v1/agent/service/deregister/{name:.+}":                s.agents.deregister,
+		"PUT /v1/agent/service/maintenance/{name:.+}":               s.agents.maintain,
+		"PUT /v1/agent/check/{act:pass|warn|fail|update}/{name:.+}": s.agents.check,
 	} {
 		method, path, _ := strings.Cut(route, " ")
 		r.Handle(path, s.answering(answer)).Methods(method)
@@ -75,22 +71,14 @@ func Handler(next http.Handler) http.Handler {
 			token = r.URL.Query().Get("token")
 		}
 		wire.SetToken(r.Header, token)
-		next.ServeHTTP(forbidding{w}, r)
+		next.ServeHTTP(serve.StatusWriter{ResponseWriter: w, Of: func(status int) int {
+			if status == http.StatusUnauthorized {
+				return http.StatusForbidden
+			}
+			return status
+		}}, r)
 	})
 }
-
-type forbidding struct{ http.ResponseWriter }
-
-// WriteHeader implements http.ResponseWriter.
-func (w forbidding) WriteHeader(status int) {
-	if status == http.StatusUnauthorized {
-		status = http.StatusForbidden
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap is for http.ResponseController.
-func (w forbidding) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // handler answers a request: with a body, nil for none, and an index, 0 for none.
 type handler func(*http.Request, serve.Caller, query) (body any, index uint64, err error)
@@ -108,9 +96,7 @@ func (s *Server) answering(answer handler) http.Handler {
 		}
 		var text []byte
 		if body != nil {
-			if text, err = json.Marshal(body); err != nil {
-				return err
-			}
+			text, _ = json.Marshal(body) // of strings and numbers
 		}
 		turn, err := s.Sending(w, r, len(text))
 		if err != nil {

@@ -135,25 +135,25 @@ func (c RouterConfig) audit(need route, w http.ResponseWriter, r *http.Request, 
 		handle(w)
 		return
 	}
-	answer := &statusWriter{w, http.StatusOK}
-	handle(answer)
-	act.Status = answer.status
+	act.Status = http.StatusOK
+	handle(StatusWriter{w, func(status int) int {
+		act.Status = status
+		return status
+	}})
 	c.Audit(act)
 }
 
-// statusWriter keeps the status of an answer.
-type statusWriter struct {
+// StatusWriter sends the status that Of returns instead of that of an answer.
+type StatusWriter struct {
 	http.ResponseWriter
-	status int
+	Of func(status int) int
 }
 
-func (w *statusWriter) WriteHeader(status int) {
-	w.status = status
-	w.ResponseWriter.WriteHeader(status)
-}
+// WriteHeader implements http.ResponseWriter.
+func (w StatusWriter) WriteHeader(status int) { w.ResponseWriter.WriteHeader(w.Of(status)) }
 
 // Unwrap is for http.ResponseController.
-func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w StatusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // refuseBrowsers refuses what a web page of another origin makes a browser send:
 // requests that change something (http.CrossOriginProtection), and any request
