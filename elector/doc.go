@@ -126,7 +126,7 @@
 //	  the store                       at the others: the lease
 //	the leader hangs, port open     the others: 100 ms of silence,       the lease, or 0.1 s if its
 //	                                  or the lease                          connection broke too
-//	the leader's connection breaks  the leader, at once: suspended       it keeps its term
+//	the leader's connection breaks  the leader, at once: suspended       it keeps its term, if it is asked
 //	the leader resigns              the peers are woken                  some ms
 //	Lead returns, or Run's context  the loop: it resigns                 some ms
 //	  ends

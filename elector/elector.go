@@ -63,6 +63,7 @@ const (
 // shared is what the loop shares with the methods that other goroutines call.
 type shared struct {
 	last       Term   // what the store records, as far as this node knows
+	silent     bool   // a round that was sent a lease after last was seen has found the same; see Status.Silent
 	highest    uint64 // the highest term seen anywhere
 	neverAgain uint64 // terms up to this one are never led again: left, lost or promised away
 

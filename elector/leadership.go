@@ -27,7 +27,7 @@ type leadership struct {
 func (e *Elector) begin(won Term, until time.Time) *leadership {
 	l := &leadership{term: won, until: until, returned: make(chan struct{})}
 	l.timer = time.AfterFunc(time.Until(until), func() { e.trustEnded(l) })
-	e.shared.lead = l
+	e.shared.lead, e.shared.silent = l, false
 	e.shared.stats.Won++
 	e.cfg.Trace(Event{Kind: EventLed, Term: won.Number, Until: until})
 	return l

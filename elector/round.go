@@ -2,6 +2,7 @@ package elector
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -153,6 +154,9 @@ func (e *Elector) failed(me Candidate, err error) {
 	s.err = err
 	if s.reasons.New("round", err, 10*e.cfg.Lease) {
 		level = e.log.Warn
+		if !errors.Is(err, s.shown.Err) {
+			s.shown.Err = nil // another reason is a change
+		}
 		e.put()
 	}
 	e.note(level, "round failed, will retry", "holding", me.Holding, "failures", s.failures, "error", err)
@@ -180,8 +184,12 @@ func (e *Elector) learn(next Term, pushed bool) (news bool) {
 		return false // sent before what this node knows already
 	}
 	if next.Same(last) {
+		if !pushed {
+			s.silent = !next.Leader.IsZero() && next.Leader != e.cfg.ID && !s.sent.Before(last.Seen.Add(last.Lease))
+		}
 		return false
 	}
+	s.silent = false
 	if s.unsettled && next.Number == last.Number {
 		s.sightings++ // after two new beats the leader counts as alive: only the stream broke
 	}

@@ -2,7 +2,6 @@ package elector
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -15,9 +14,9 @@ type Status struct {
 	// Term is the latest term that this node knows, with its leader, the leader's
 	// address, and since when (Term.Since). No node leads if Leader is zero.
 	Term Term
-	// Silent means that another node leads Term by the store's record, but this node has
-	// seen no renewal for the lease: that node is dead, cut off or paused, or the store
-	// does not answer (Err). An alert that no node leads asks for this, or for Leader.
+	// Silent means that another node leads Term by the store's record, but did not renew
+	// it while this node watched for its lease: it is dead, cut off or paused. An alert that
+	// no node leads asks for this, or for a Leader that is zero.
 	Silent bool
 	// Why is the cause of the election if this node leads Term, and why its leadership
 	// ended if it led Term; empty for another node's term.
@@ -61,8 +60,7 @@ func (e *Elector) Status() Status {
 
 // status returns the status as the loop has taken it in; mu is held.
 func (s *shared) status() Status {
-	silent := !s.last.Leader.IsZero() && s.lead == nil && time.Since(s.last.Seen) >= s.last.Lease
-	return Status{State: s.state, Since: s.since, Term: s.last, Silent: silent, Why: s.why, Err: s.err, Failures: s.failures, Next: s.next}
+	return Status{State: s.state, Since: s.since, Term: s.last, Silent: s.silent && !s.state.holds(), Why: s.why, Err: s.err, Failures: s.failures, Next: s.next}
 }
 
 // Live returns an error if this process should be restarted: Run has ended, its loop
@@ -133,7 +131,7 @@ func (e *Elector) put() {
 	s := &e.shared
 	now, last := s.status(), s.shown
 	if now.State == last.State && now.Term.Number == last.Term.Number && now.Term.Leader == last.Term.Leader &&
-		now.Silent == last.Silent && now.Why == last.Why && errors.Is(now.Err, last.Err) {
+		now.Silent == last.Silent && now.Why == last.Why && (now.Err == nil) == (last.Err == nil) {
 		return
 	}
 	s.shown = now

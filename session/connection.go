@@ -29,7 +29,7 @@ type connection struct {
 	moved           bool                           // its client reset it without a good-bye, as one does that has moved; set before clients.release
 	closed          bool                           // its end was seen: the client's side closed it soon after a ping; set before clients.release
 	leased          bool                           // it is a registrant: of all fields it uses Owner, since, linger, asked and the following three
-	until           time.Time                      // the end of the time to live of a registrant, or earlier if its lease is as long; the registry's lock guards it
+	until           time.Time                      // leases.run renews the lease of a registrant until then; the registry's lock guards it
 	hiddenBy        int64                          // the version that data has above that of a registrant, or 0; the registry's lock guards it
 	answered        signal.Broadcast               // data has stored or refused a registrant's registration
 }

@@ -29,8 +29,11 @@ func (s *Server) openDoors(ctx context.Context) (loops []func(context.Context), 
 	if c.ConsulListen != "" {
 		router := s.PlainRouter(s.ready)
 		server.Add(router)
+		if err := serve.CheckRoutes(router); err != nil {
+			return nil, err
+		}
 		ln, err := s.Listen(ctx, c.ConsulListen)
-		if err = cmp.Or(err, serve.CheckRoutes(router)); err != nil {
+		if err != nil {
 			return nil, err
 		}
 		s.log.Info("clients of Consul are answered", "address", ln.Addr().String())

@@ -24,7 +24,8 @@ const (
 )
 
 // leases removes the registrations of broken connections whose lease has
-// expired, and forgets old tombstones.
+// expired, renews the leases of those that were registered for longer (Consul's), and
+// forgets old tombstones.
 //
 // A lease is the time in which a client can come back. While this process was
 // suspended, no client could: when it resumes, the leases start again. If it is
@@ -44,9 +45,10 @@ type leases struct {
 }
 
 func (l *leases) run(ctx context.Context) {
-	sweep := time.NewTimer(leaseRound)
+	pace := min(leaseRound, registry.FreshFor(l.config.SessionGrace)/renewals) // often enough to keep the shortest lease
+	sweep := time.NewTimer(pace)
 	defer sweep.Stop()
-	lateness := lease.NewLateness(time.Now(), leaseRound)
+	lateness := lease.NewLateness(time.Now(), pace)
 	kept := time.Now()
 	for last := kept; ; {
 		select {
@@ -63,14 +65,14 @@ func (l *leases) run(ctx context.Context) {
 			l.clients.addRunTime(now.Sub(last)-late, late)
 		}
 		last = now
-		if now.Sub(kept) >= leaseRound && !l.cutOff() { // else its clients may have gone on at another session
+		if now.Sub(kept) >= pace && !l.cutOff() { // else its clients may have gone on at another session
 			kept = now
 			l.registry.do(func(*registry.Registry) { l.clients.keep(now) })
 		}
 		expired, next := l.clients.expired(now)
 		l.expire(expired, now)
 		l.registry.do(func(r *registry.Registry) { r.ForgetTombstones(now) })
-		wait := leaseRound
+		wait := pace
 		if !next.IsZero() {
 			wait = min(wait, max(next.Sub(now), time.Millisecond))
 		}

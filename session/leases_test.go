@@ -39,9 +39,12 @@ type leaseTest struct {
 }
 
 // withLeases runs a test in virtual time.
-func withLeases(t *testing.T, test func(t *testing.T, x *leaseTest)) {
+func withLeases(t *testing.T, test func(t *testing.T, x *leaseTest), options ...func(*Config)) {
 	synctest.Test(t, func(t *testing.T) {
 		config := DefaultConfig()
+		for _, option := range options {
+			option(&config)
+		}
 		x := &leaseTest{t: t, registry: &locked{Registry: registry.New(config.SessionGrace, 0, nil)}, clients: newClients(config.SessionGrace)}
 		config.Trace = func(c trace.Claim) {
 			if c.Kind == trace.Leasing && x.starve.Load() {
@@ -162,19 +165,27 @@ func TestLeases_OneClientWithManyLeasesIsNoMass(t *testing.T) {
 // A time to live above a lease ends when it was asked to. While the session is cut off from
 // the data nodes, it ends with the lease: its client may have gone on at another session.
 func TestLeases_LongerTimeToLiveIsKept(t *testing.T) {
-	for cutOff, ends := range map[bool]time.Duration{false: 30 * time.Second, true: 10 * time.Second} {
+	for _, x := range []struct {
+		grace, lease time.Duration
+		cutOff       bool
+		ends         time.Duration
+	}{{15 * time.Second, 10 * time.Second, false, 30 * time.Second}, {15 * time.Second, 10 * time.Second, true, 10 * time.Second},
+		{1200 * time.Millisecond, 800 * time.Millisecond, false, 30 * time.Second}} {
+		ends := x.ends
+		grace := func(c *Config) { c.SessionGrace, c.ClientLease = x.grace, x.grace/3 }
+		cutOff, lasts := x.cutOff, x.lease
 		withLeases(t, func(t *testing.T, x *leaseTest) {
 			x.cutOff.Store(cutOff)
 			conn := x.connect("client-1")
 			now := time.Now()
 			conn.Renew(now, time.Minute)
-			conn.leased, conn.linger, conn.until = true, 10*time.Second, now.Add(30*time.Second)
+			conn.leased, conn.linger, conn.until = true, lasts, now.Add(30*time.Second)
 			x.registry.do(func(*registry.Registry) { x.clients.lease(conn, now) })
 			time.Sleep(ends - time.Millisecond)
 			assert.Equal(t, 1, x.live())
 			time.Sleep(100 * time.Millisecond)
 			assert.Zero(t, x.live())
-		})
+		}, grace)
 	}
 }
 

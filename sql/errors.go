@@ -188,6 +188,10 @@ func NotExecuted(err error) bool {
 	return errors.Is(err, ErrStatement) || meaningOf(err)&notExecuted != 0
 }
 
+// IsContention reports whether the statement was refused because of other transactions: a
+// wait for a lock, a deadlock, too many locks, a row that has changed. It has no effect.
+func IsContention(err error) bool { return RefusedAs(err, errLockWait, 1213, 1206, 1020) }
+
 // IsReadOnly reports whether the server, or the session, is read-only.
 func IsReadOnly(err error) bool { return meaningOf(err)&readOnly != 0 }
 

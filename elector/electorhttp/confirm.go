@@ -20,41 +20,48 @@ import (
 // registers where it does as elector.Config.Address: host:port, or a URL without a path
 // (https://host:port). The address must reach this process alone, and no load balancer.
 type Confirmation struct {
-	Path string // of Handler at each candidate, such as /election/confirm
+	Election string // its name; a question for another one is refused
+	Path     string // of Handler at each candidate, such as /election/confirm
 	// Token is a secret that the candidates share: who may ask can make a leader give its
 	// term up. With none each question is refused.
-	Token  string
-	Client *http.Client // for TLS; nil is one that keeps no connections
+	Token     string
+	Transport http.RoundTripper // for TLS; nil is one that keeps no connections
 }
 
-var withoutKeepAlive = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+var withoutKeepAlive = &http.Transport{DisableKeepAlives: true}
 
-// Ask is a termcas.Config.Ask: it asks the process at address until ctx ends.
+// header marks an answer of Handler: another server at the address may say 200 as well.
+const header = "Elector-Term"
+
+// Ask is a termcas.Config.Ask: it asks the process at address until ctx ends, which is
+// after 100 ms. What is no answer of Handler to this question is none: the caller logs
+// known=false then.
 func (c Confirmation) Ask(ctx context.Context, address string, term uint64, lock string) (alive, known bool) {
 	if !strings.Contains(address, "://") {
 		address = "http://" + address
 	}
-	question := url.Values{"term": {strconv.FormatUint(term, 10)}, "lock": {lock}}
+	number := strconv.FormatUint(term, 10)
+	question := url.Values{"election": {c.Election}, "term": {number}, "lock": {lock}}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address+c.Path+"?"+question.Encode(), nil)
 	if err != nil {
 		return false, false
 	}
-	r.Header.Set("Authorization", "Bearer "+c.Token)
-	client := c.Client
-	if client == nil {
-		client = withoutKeepAlive
+	r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(c.Token))
+	transport := c.Transport
+	if transport == nil {
+		transport = withoutKeepAlive
 	}
-	w, err := client.Do(r)
+	w, err := transport.RoundTrip(r) // which follows no redirect
 	if err != nil {
 		return false, errors.Is(err, syscall.ECONNREFUSED)
 	}
 	defer w.Body.Close()
-	alive = w.StatusCode == http.StatusOK
-	return alive, alive || w.StatusCode == http.StatusConflict
+	known = w.Header.Get(header) == number
+	return known && w.StatusCode == http.StatusOK, known
 }
 
 // Handler answers the question for e by elector.Elector.ConfirmLeading: 200 if this node
-// leads the term, and 409 as its promise never to lead it.
+// leads the term, and 409 if not, as its promise never to lead it.
 func (c Confirmation) Handler(e *elector.Elector) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
@@ -62,17 +69,22 @@ func (c Confirmation) Handler(e *elector.Elector) http.Handler {
 			answer(w, http.StatusMethodNotAllowed, "want POST")
 			return
 		}
-		token := []byte(r.Header.Get("Authorization"))
-		if c.Token == "" || subtle.ConstantTimeCompare(token, []byte("Bearer "+c.Token)) != 1 {
+		token, secret := []byte(r.Header.Get("Authorization")), strings.TrimSpace(c.Token)
+		if secret == "" || subtle.ConstantTimeCompare(token, []byte("Bearer "+secret)) != 1 {
 			answer(w, http.StatusUnauthorized, "want the token that the candidates share")
 			return
 		}
 		question := r.URL.Query()
 		term, err := strconv.ParseUint(question.Get("term"), 10, 64)
-		if err != nil {
+		if err != nil || term == 0 {
 			answer(w, http.StatusBadRequest, "want term=N")
 			return
 		}
+		if question.Get("election") != c.Election {
+			answer(w, http.StatusNotFound, "this process takes part in another election")
+			return
+		}
+		w.Header().Set(header, strconv.FormatUint(term, 10))
 		if !e.ConfirmLeading(term, question.Get("lock")) {
 			answer(w, http.StatusConflict, fmt.Sprintf("term %d is not led here", term))
 			return

@@ -8,7 +8,7 @@
 // only can have /leaderz as the readiness probe of its pods; a load balancer checks the
 // same path. All pods but one are not ready then, for which a Deployment's rolling update
 // waits for ever unless it may take them away (maxUnavailable at 100%, or strategy
-// Recreate), and a StatefulSet unless its podManagementPolicy is Parallel. An answer is as old as its transport: the leader itself checks
+// Recreate), and a StatefulSet in any case: give its pods another readiness probe. An answer is as old as its transport: the leader itself checks
 // elector.Elector.Leading before each act, or fences what it writes.
 //
 //	livenessProbe:
@@ -19,7 +19,7 @@
 //
 // # Files, in reading order
 //
-//   - handler.go: the paths
 //   - confirm.go: how a candidate asks the leader whether it leads
+//   - handler.go: the paths
 //   - metrics.go: the figures in the OpenMetrics format
 package electorhttp

@@ -102,6 +102,9 @@ func Tx(ctx context.Context, db *stdsql.DB, token Token, opts *stdsql.TxOptions,
 	if err = tx.Commit(); err == nil {
 		return nil
 	}
+	if errors.Is(err, stdsql.ErrTxDone) && ctx.Err() != nil { // the end of ctx has rolled it back
+		err = ctx.Err()
+	}
 	notSent := errors.Is(err, stdsql.ErrTxDone) || ctx.Err() != nil && errors.Is(err, ctx.Err())
 	if !notSent && !conclavesql.NotExecuted(err) {
 		err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)

@@ -92,7 +92,7 @@
 //
 // # Guarantees
 //
-// Those of package elector, and: a restart of the database, a killed connection,
+// Those of package elector, and: a restart of the database, a killed connection (with Ask),
 // or a stall that ends before the leader's trust does costs no term.
 //
 // # What is not guaranteed

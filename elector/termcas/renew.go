@@ -29,13 +29,13 @@ func (s *Strategy) renew(ctx context.Context, me elector.Candidate) (elector.Ter
 		return h.conn.pinned.Exec(ctx, conclavesql.LockRenew,
 			s.cfg.Lock.DataCenter, s.cfg.Lock.Name, me.ID.String(), h.term, s.beat)
 	})
-	refused := conclavesql.NotExecuted(err) && !conclavesql.IsReadOnly(err)
+	refused := conclavesql.IsContention(err)
 	if n == 1 {
 		s.beat++
 		err = h.conn.pinned.Recheck(ctx) // what only a minority of the servers has is no renewal
 	}
 	switch {
-	case refused: // for instance a deadlock: the witness stays, and the next round repeats the statement
+	case refused: // the witness stays, and the next round repeats the statement
 		return elector.Term{}, fmt.Errorf("renew term %d: %w", h.term, err)
 	case err != nil:
 		// Suspended, not deposed: the connection is lost, the term perhaps not.

@@ -34,6 +34,7 @@ type Strategy struct {
 	waiting       *witnessWait    // the wait for the leader's lock; nil if there is none
 	retry         *time.Timer     // wakes for another try to wait; nil if none is due
 	retries       int             // tries to wait for the present leader's lock
+	renewed       time.Time       // when an observer last let the pool connect again
 	beat          uint64          // of the held term
 	election      *win            // the held term's election
 	unled         *win            // a win whose answer was lost, or which is not led yet
@@ -175,8 +176,9 @@ func (s *Strategy) Round(ctx context.Context, me elector.Candidate, last elector
 	if me.Observer {
 		s.stopWaiting()
 		s.dropSpare()
-		if row.term(me).ObservedFor(last) >= row.lease { // no node leads, or the address has moved: see compete
+		if row.term(me).ObservedFor(last) >= row.lease && time.Since(s.renewed) >= row.lease { // no node leads, or the address has moved: see compete
 			s.cfg.DB.Renew()
+			s.renewed = time.Now()
 		}
 		return s.observe(ctx, me, row)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"testing"
@@ -60,7 +61,7 @@ func (s strategy) Round(ctx context.Context, me elector.Candidate, last elector.
 	mine := s.term.Leader == me.ID
 	switch {
 	case s.broken:
-		return elector.Term{}, cmp.Or(s.reason, errBroken)
+		return elector.Term{}, fmt.Errorf("play: %w", cmp.Or(s.reason, errBroken)) // a new error each time, as a driver's
 	case me.Holding != 0 && mine && me.Holding == s.term.Number:
 		s.term.Beat++
 	case me.Observer || me.Holding != 0:

@@ -82,7 +82,7 @@ func TestStatus_ShowsThatTheLeaderIsSilent(t *testing.T) {
 		}
 		assert.Equal(t, "observing, term 7 of other@1", shown())
 		assert.Equal(t, "observing, term 7 of other@1, silent for its lease", shown())
-		assert.LessOrEqual(t, time.Since(began), 4100*time.Millisecond, "a lease and a read later")
+		assert.LessOrEqual(t, time.Since(began), 4100*time.Millisecond, "at the first read after a lease")
 		assert.GreaterOrEqual(t, time.Since(began), 3*time.Second)
 		s.set(func(t *elector.Term) { t.Beat++ })
 		assert.Equal(t, "observing, term 7 of other@1", shown())
@@ -121,7 +121,7 @@ func TestStatus_ShowsWhyTheStoreDoesNotAnswer(t *testing.T) {
 		}
 		assert.Equal(t, []string{
 			"following, term 7 of other@1 at 10.0.0.2:80",
-			"following, term 7 of other@1 at 10.0.0.2:80; 1 rounds without an answer: broken on purpose",
+			"following, term 7 of other@1 at 10.0.0.2:80; 1 rounds without an answer: play: broken on purpose",
 			"following, term 7 of other@1 at 10.0.0.2:80",
 		}, got)
 	})

@@ -86,7 +86,7 @@ func (q query) selects(in Instance) bool {
 
 // parseAll returns the instances among the values of a service that a query selects, each
 // once: of several values for one, which several clients have registered, the first of the
-// best health. What is at other addresses than its own is not parsed: there may be thousands.
+// best health. What is at other addresses than the query's is not parsed: there may be thousands.
 func parseAll(service string, values []string, q query) []Instance {
 	out, seen := []Instance{}, map[[3]string]int{}
 	for _, v := range values {

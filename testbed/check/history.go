@@ -225,7 +225,7 @@ const faultsKept = time.Hour
 // Resume ends the recording, whose entries until a moment were checked (zero: none
 // were), and returns a recorder that goes on from there. Of the time before, it has
 // the faults that last or began in the last hour. It has no operations of clients:
-// those that go on have other names.
+// those that go on publish other datums.
 func (r *Recorder) Resume(at time.Time) *Recorder {
 	r.mu.Lock()
 	defer r.mu.Unlock()

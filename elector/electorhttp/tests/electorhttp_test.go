@@ -160,10 +160,11 @@ func TestWriteMetrics_NamesEachElection(t *testing.T) {
 func TestConfirmation(t *testing.T) {
 	e, stop := run(t, &lone{})
 	defer stop()
-	confirm := electorhttp.Confirmation{Path: "/election/confirm", Token: "shared"}
+	confirm := electorhttp.Confirmation{Election: "nightly", Path: "/election/confirm", Token: "shared"}
 	mux := http.NewServeMux()
 	mux.Handle(confirm.Path, confirm.Handler(e))
 	mux.Handle("/open", electorhttp.Confirmation{}.Handler(e))
+	mux.HandleFunc("/login", func(http.ResponseWriter, *http.Request) {}) // another server's 200
 	server := httptest.NewServer(mux)
 	defer server.Close()
 	require.Eventually(t, func() bool { _, leading := e.Leading(); return leading }, 10*time.Second, time.Millisecond)
@@ -174,13 +175,16 @@ func TestConfirmation(t *testing.T) {
 	}
 
 	address := strings.TrimPrefix(server.URL, "http://")
-	for _, stranger := range []electorhttp.Confirmation{{Path: confirm.Path, Token: "other"}, {Path: confirm.Path}, {Path: "/open"}, {Path: "/none", Token: "shared"}} {
+	for _, stranger := range []electorhttp.Confirmation{
+		{Election: "nightly", Path: confirm.Path, Token: "other"}, {Election: "nightly", Path: confirm.Path}, {Path: "/open"},
+		{Election: "nightly", Path: "/none", Token: "shared"}, {Election: "nightly", Path: "/login", Token: "shared"}, {Election: "weekly", Path: confirm.Path, Token: "shared"},
+	} {
 		assert.Equal(t, answer{}, ask(stranger, address, 2), "%+v", stranger)
 	}
 	for _, bad := range []struct {
 		method, query string
 		code          int
-	}{{http.MethodGet, "?term=1", 405}, {http.MethodPost, "", 400}, {http.MethodPost, "?term=-1", 400}} {
+	}{{http.MethodGet, "?term=1", 405}, {http.MethodPost, "", 400}, {http.MethodPost, "?term=-1", 400}, {http.MethodPost, "?term=0&election=nightly", 400}} {
 		r := httptest.NewRequest(bad.method, confirm.Path+bad.query, nil)
 		r.Header.Set("Authorization", "Bearer shared")
 		w := httptest.NewRecorder()
@@ -189,12 +193,12 @@ func TestConfirmation(t *testing.T) {
 	}
 	assert.Equal(t, answer{true, true}, ask(confirm, address, 1))
 	assert.Equal(t, answer{true, true}, ask(confirm, server.URL, 1), "an address can be a URL")
-	_, leading := e.Leading()
-	assert.True(t, leading, "the stranger's questions changed nothing")
+	_, leads := e.Leading()
+	assert.True(t, leads, "the stranger's questions changed nothing")
 
 	assert.Equal(t, answer{false, true}, ask(confirm, address, 2))
-	_, leading = e.Leading()
-	assert.False(t, leading, "it has promised not to lead term 2 or below")
+	term, leading := e.Leading()
+	assert.False(t, leading && term.Number <= 2, "it has promised never to lead term 2 or below")
 	server.Close()
 	assert.Equal(t, answer{false, true}, ask(confirm, address, 1), "the dial is refused")
 	assert.Equal(t, answer{}, ask(confirm, "no address", 1))

@@ -294,10 +294,18 @@ func (s *Source) spawn(f func(ctx context.Context)) error {
 	return nil
 }
 
-// Do carries out an action, whether it is offered or not, and records it.
+// Do carries out an action, whether it is offered or not, and records it, also in the
+// history of a scenario that is being played.
 func (s *Source) Do(ctx context.Context, a testbed.Action) error {
-	if rec := s.record.current(); rec != nil && (a.Verb == testbed.Kill || a.Verb == testbed.Pause) {
-		scenario.NoteAhead(rec, s.can, a.Node)
+	return s.do(ctx, a, s.record.histories())
+}
+
+// do is Do for the histories in which the action is not recorded otherwise.
+func (s *Source) do(ctx context.Context, a testbed.Action, histories []*check.Recorder) error {
+	if a.Verb == testbed.Kill || a.Verb == testbed.Pause {
+		for _, rec := range histories {
+			scenario.NoteAhead(rec, s.can, a.Node)
+		}
 	}
 	began := time.Now()
 	err := s.cfg.Cluster.Do(ctx, a)
@@ -305,7 +313,9 @@ func (s *Source) Do(ctx context.Context, a testbed.Action) error {
 	if s.can.EffectTime != nil && err == nil && !a.EndsFault() {
 		at = s.can.EffectTime(ctx, a, began)
 	}
-	s.record.fault(at, a, err)
+	for _, rec := range histories {
+		note(rec, at, a, err)
+	}
 	e := console.Event{At: at.UnixMilli(), Node: a.Node, Kind: "fault", Text: a.String()}
 	if err != nil {
 		e.Kind, e.Text = "fault.failed", a.String()+": "+err.Error()

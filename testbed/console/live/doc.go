@@ -22,7 +22,8 @@
 //   - Faults that were injected by others (conclave kill, a signal) are not in the
 //     history, so a promise that depends on them may be reported as broken.
 //   - Without trace files the checkers see only the clients and what is observed. The
-//     verdict of a scenario has the nodes' events only with Config.Aside.
+//     verdict of a scenario has the nodes' events only with Config.Aside, and leaves
+//     most of the lock row to the checks of the console's own history.
 //
 // # Files, in reading order
 //

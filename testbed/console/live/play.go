@@ -75,6 +75,8 @@ func (s *Source) beginPlay(r console.Request) error {
 		return err
 	case s.record.current() == nil:
 		return errors.New("the console has not begun")
+	case of.Cluster.Slots == 0: // no datum would be found in its slot
+		return errors.New("the cluster has no slot table yet")
 	}
 	s.mu.Lock()
 	if s.stop != nil {
@@ -170,7 +172,10 @@ func (s *Source) group(number int) string { return fmt.Sprintf("client-%s-s%d.",
 func (p *playing) play(ctx context.Context, of scenario.Scenario, number int) {
 	of.Load.Group = p.of.group(number)
 	group := newScoped(p.of.cfg.Cluster, of.Load.Group, p.of.capabilities())
-	group.do, group.until = p.of.Do, ctx
+	group.until = ctx
+	group.do = func(ctx context.Context, a testbed.Action) error { // which the player records in its own history
+		return p.of.do(ctx, a, []*check.Recorder{p.of.record.current()})
+	}
 	result, err := scenario.PlayInto(ctx, p.of.record.join(of), of, group, p)
 	p.of.record.left()
 	if ctx.Err() != nil || err != nil { // the player heals what it has done, unless it was ended

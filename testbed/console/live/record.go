@@ -240,6 +240,14 @@ func (r *record) current() *check.Recorder {
 	return r.rec
 }
 
+// histories returns the histories that are being recorded: the console's, and that of a
+// scenario that is played.
+func (r *record) histories() []*check.Recorder {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc([]*check.Recorder{r.rec, r.played}, func(rec *check.Recorder) bool { return rec == nil })
+}
+
 // event records an event of a node.
 func (r *record) event(at time.Time, c trace.Claim) {
 	r.mu.Lock()
@@ -288,18 +296,13 @@ func (r *record) look(s testbed.Snapshot) {
 	}
 }
 
-// fault records an action that was carried out.
-func (r *record) fault(at time.Time, a testbed.Action, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.rec == nil {
-		return
-	}
+// note records an action that was carried out in a history.
+func note(rec *check.Recorder, at time.Time, a testbed.Action, err error) {
 	if err == nil && !a.EndsFault() {
-		r.rec.Earlier(at, check.Fault{Action: a})
+		rec.Earlier(at, check.Fault{Action: a})
 		return
 	}
-	r.rec.Fault(check.Fault{Action: a, Undo: a.EndsFault(), Err: err})
+	rec.Fault(check.Fault{Action: a, Undo: a.EndsFault(), Err: err})
 }
 
 // setLevel changes the load: each level has levelFactor times as many changes.

@@ -27,7 +27,7 @@ func TestRecordCheck_FindsTheFirstViolationAndWhatWasBefore(t *testing.T) {
 		rec := check.NewRecorder("console", testbed.Size{Metas: 3})
 		r := &record{meter: newMeter(), rec: rec, traced: true}
 		r.event(time.Now(), led("meta-1", 7))
-		r.fault(time.Now(), testbed.Action{Verb: testbed.Pause, Node: "meta-1"}, nil)
+		note(r.rec, time.Now(), testbed.Action{Verb: testbed.Pause, Node: "meta-1"}, nil)
 		time.Sleep(time.Second)
 		r.event(time.Now(), led("meta-2", 7)) // a second owner of the term
 		time.Sleep(readBehind / 2)
