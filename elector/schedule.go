@@ -3,7 +3,7 @@ package elector
 import "time"
 
 // nextRound returns when the next round is due, which Status shows. What the last one has
-// changed, or the time that has passed, is a change of the status.
+// found is a change of the status.
 func (e *Elector) nextRound() time.Time {
 	suspended := e.suspended()
 	e.mu.Lock()

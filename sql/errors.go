@@ -64,6 +64,7 @@ const (
 	denied      meaning = 1 << iota // at the login, which comes before any statement
 	passing                         // nothing about the statement: another moment, or another server, has another answer
 	notExecuted                     // the server has certainly rolled the statement back, or has not begun it
+	contention                      // other transactions were in the way
 	readOnly                        // an operator has made the server, or the session, read-only
 	outOfGroup                      // the replication group or cluster did not accept it, or the member has left it
 	contents                        // the statement is refused for what it contains
@@ -100,9 +101,9 @@ var answers = []struct {
 	{denied, []uint16{3118}, "unlock the user: ALTER USER ... ACCOUNT UNLOCK"},
 
 	{passing | notExecuted | readOnly, []uint16{1290, 1792, 1836}, leaveReadOnly},
-	{passing | notExecuted, []uint16{errLockWait, 1213, 1206}, ""}, // a lock wait, a deadlock, too many locks
-	{passing | notExecuted, []uint16{1021, 1114}, freeDisk},        // the disk or the table is full
-	{passing | notExecuted, []uint16{1020, 1030, 1135}, ""},        // the row has changed, the engine failed, no thread
+	{passing | notExecuted | contention, []uint16{errLockWait, 1213, 1206, 1020}, ""}, // a lock wait, a deadlock, too many locks, the row has changed
+	{passing | notExecuted, []uint16{1021, 1114}, freeDisk},                           // the disk or the table is full
+	{passing | notExecuted, []uint16{1030, 1135}, ""},                                 // the engine failed, no thread
 	{passing | notExecuted, []uint16{1040, 1203, 1226}, "allow more connections (max_connections, or the limit of the user): each process needs about three"},
 	{passing | notExecuted, []uint16{1129}, "the server blocks this host after connections that failed: run mysqladmin flush-hosts there"},
 	{passing | outOfGroup, []uint16{1047, 3032}, ""},      // a Galera node, or a member in OFFLINE_MODE, that has left the others
@@ -190,7 +191,7 @@ func NotExecuted(err error) bool {
 
 // IsContention reports whether the statement was refused because of other transactions: a
 // wait for a lock, a deadlock, too many locks, a row that has changed. It has no effect.
-func IsContention(err error) bool { return RefusedAs(err, errLockWait, 1213, 1206, 1020) }
+func IsContention(err error) bool { return meaningOf(err)&contention != 0 }
 
 // IsReadOnly reports whether the server, or the session, is read-only.
 func IsReadOnly(err error) bool { return meaningOf(err)&readOnly != 0 }

@@ -35,8 +35,8 @@ func (a *app) electionWatchCommand() *cobra.Command {
 		Use: "watch --dsn-file F|--dsn DSN", Short: "Watch the election of a lock in any database", Args: want(),
 		Long: `Print who leads a lock in a MySQL or MariaDB, and each change until Ctrl-C, from the
 lock's own rows: another leader, none, one that has not renewed for its lease, or a
-database that does not answer, with what to do about it. It takes no part in the election, and its user needs SELECT only. A cluster
-shows its own with "election list".`,
+database that does not answer, with what to do about it. It takes no part in the
+election, and its user needs SELECT only. A cluster shows its own with "election list".`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := lock.Validate(); err != nil {
 				return usageError{err}

@@ -22,7 +22,7 @@ import (
 type Confirmation struct {
 	Election string // its name; a question for another one is refused
 	Path     string // of Handler at each candidate, such as /election/confirm
-	// Token is a secret that the candidates share: who may ask can make a leader give its
+	// Token is a secret that the candidates share: a question can make a leader give its
 	// term up. With none each question is refused.
 	Token     string
 	Transport http.RoundTripper // for TLS; nil is one that keeps no connections

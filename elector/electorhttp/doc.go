@@ -8,8 +8,9 @@
 // only can have /leaderz as the readiness probe of its pods; a load balancer checks the
 // same path. All pods but one are not ready then, for which a Deployment's rolling update
 // waits for ever unless it may take them away (maxUnavailable at 100%, or strategy
-// Recreate), and a StatefulSet in any case: give its pods another readiness probe. An answer is as old as its transport: the leader itself checks
-// elector.Elector.Leading before each act, or fences what it writes.
+// Recreate), and a StatefulSet in any case: give its pods another readiness probe. An
+// answer is as old as its transport: the leader itself checks elector.Elector.Leading
+// before each act, or fences what it writes.
 //
 //	livenessProbe:
 //	  httpGet: {path: /election/healthz, port: 8080}

@@ -72,9 +72,8 @@
 // the lock, and a stall of half a second would depose a healthy leader. What the
 // server has refused (a deadlock, a lock wait) is repeated on the same connection.
 //
-// If the connection is lost (its reader returns an error, or a statement one that leaves
-// open whether it was executed; the server is read-only; or a peer was given its
-// lock), the leader is suspended. It reacquires a witness: a new
+// If the connection is lost (its reader or a statement returns another error, or a peer
+// was given its lock), the leader is suspended. It reacquires a witness: a new
 // connection, a new lock, and one UPDATE with beat + 2 that replaces the witness,
 // where owner and term are its own and the old witness is the one that it read. A
 // follower's win names the old witness too, so the row decides which was first.
