@@ -47,9 +47,25 @@ func (r *registration) visible() (values []string, ok bool) {
 	return r.copies[best].values, true
 }
 
+// isWithdrawn reports whether the highest version is a session's tombstone. One of
+// noOwner tells only that the client left a session: it may have taken the registration
+// to another one.
+func (r *registration) isWithdrawn() bool {
+	if _, ok := r.visible(); ok {
+		return false
+	}
+	highest := r.highest()
+	return slices.ContainsFunc(r.copies, func(c ownerCopy) bool { return c.version == highest && c.owner.node != noOwner })
+}
+
+// highest returns the highest version of all copies.
+func (r *registration) highest() int64 {
+	return slices.MaxFunc(r.copies, func(a, b ownerCopy) int { return cmp.Compare(a.version, b.version) }).version
+}
+
 // above returns the version that hides this one, or is seen in spite of a withdrawal, or 0.
 func (r *registration) above(version int64, withdrawn bool) int64 {
-	highest := slices.MaxFunc(r.copies, func(a, b ownerCopy) int { return cmp.Compare(a.version, b.version) }).version
+	highest := r.highest()
 	if _, seen := r.visible(); withdrawn && seen || !withdrawn && highest > version {
 		return highest
 	}
@@ -107,11 +123,10 @@ func (d *datum) content() *content {
 	return d.read
 }
 
-// withdrawn returns the hashes of the registrations of which only a tombstone is
-// left.
+// withdrawn returns the hashes of the registrations that a client has withdrawn.
 func (d *datum) withdrawn() (hashes []uint32) {
 	for _, r := range d.regs {
-		if _, ok := r.visible(); !ok {
+		if r.isWithdrawn() {
 			hashes = append(hashes, list.PublisherHash(r.id))
 		}
 	}

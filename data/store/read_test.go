@@ -73,6 +73,24 @@ func TestRead_IncompleteNamesPublishers(t *testing.T) {
 	assert.Equal(t, []uint32{list.PublisherHash("r1")}, f.GetDatum().GetPublishers())
 }
 
+// A client that left a session has taken its registrations to another one, or has died:
+// that session's removal is no withdrawal, although it hides an older copy. (Storm 1348.)
+func TestRead_IncompleteTakesNoRemovalForAWithdrawal(t *testing.T) {
+	s, now := New(15*time.Second), time.Now()
+	at := func(owner int, version int64, withdrawn bool) Copy {
+		return CopyOf(testOwners[owner], publisher(testData[0], "r1", version, withdrawn))
+	}
+	s.MarkIncomplete(now.Add(15 * time.Second))
+	s.Write(at(0, 1, false), now)
+	s.Write(at(1, 2, false), now)
+	s.Remove(at(1, 2, false).Key, 2, clientGone, now)
+	f := s.Read(testData[0], 0, 0, now)
+	assert.Empty(t, f.GetDatum().GetPublishers(), "what the removal hides stays hidden")
+	assert.Empty(t, f.GetWithdrawn())
+	s.Write(at(0, 2, true), now)
+	assert.Equal(t, []uint32{list.PublisherHash("r1")}, s.Read(testData[0], 0, 0, now).GetWithdrawn())
+}
+
 func TestServe_MarksWholeSlot(t *testing.T) {
 	s, now := New(15*time.Second), time.Now()
 	s.Serve(100, now.Add(15*time.Second), now)
