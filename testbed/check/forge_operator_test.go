@@ -92,6 +92,10 @@ var operatorForgeries = map[string]forgery{
 			push(f.pause(16*time.Second), "c", 6, "client-1/1#1", "client-2/2#1")
 		},
 	},
+	"L7 no copy of the last epoch": {
+		func(f *forger) { f.handedOverAndLost(epoch(7, 2)).fallsBack() },
+		func(f *forger) { f.handedOverAndLost(epoch(7, 1)).fallsBack() },
+	},
 	"L7 a lost follower": { // changes that only the leader had are lost if a session is lost, too
 		func(f *forger) {
 			f.aheadAndLost("data-1")
@@ -374,6 +378,22 @@ func (f *forger) fallsBack() { push(push(f, "c", 5, "client-1/1#2"), "c", 6, "cl
 func (f *forger) aheadAndLost(other string) {
 	published(f, 1, 2).op(check.Op{Kind: check.OpAhead, Client: "data-2", Values: []string{"0", "1", "2", "3"}})
 	f.fault(testbed.Action{Verb: testbed.Kill, Node: "data-2"}).fault(testbed.Action{Verb: testbed.Kill, Node: other})
+}
+
+// handedOverAndLost kills the leader of every slot, which was handed over to it, and a
+// session; the next leader has a copy of an epoch.
+func (f *forger) handedOverAndLost(copyEpoch conclave.Epoch) *forger {
+	published(f, 1, 2)
+	serving := func(node string, c trace.Claim) {
+		for n := range 4 {
+			c.Kind, c.Slot = trace.Serving, n
+			f.claim(node, c)
+		}
+	}
+	serving("data-1", trace.Claim{Epoch: epoch(7, 2), Flag: true})
+	f.fault(testbed.Action{Verb: testbed.Kill, Node: "data-1"}).fault(testbed.Action{Verb: testbed.Kill, Node: "session-1"})
+	serving("data-2", trace.Claim{Epoch: epoch(7, 3), Base: copyEpoch})
+	return f
 }
 
 // aheadAndPaused suspends a leader that is ahead of its followers, for a moment,

@@ -22,18 +22,21 @@ import (
 func (h *History) forgotten() map[string][]span {
 	sessions := h.faultSpans(testbed.Kill, testbed.Stop, testbed.Pause)
 	slots := map[string][]span{}
-	h.ops(func(i int, at time.Duration, o Op) {
-		for _, id := range o.Values {
-			until := max(at+time.Second, h.servedAfter(i, id))
-			for _, session := range h.Cluster.NodesOf("session") {
-				for _, s := range sessions[session] {
-					if s.from >= at-reconnectLimit && s.from <= until {
-						slots[id] = append(slots[id], span{max(at, s.from), max(at, s.from) + SessionGrace})
-					}
+	lost := func(at, until time.Duration, id string) {
+		for _, session := range h.Cluster.NodesOf("session") {
+			for _, s := range sessions[session] {
+				if s.from >= at-reconnectLimit && s.from <= max(at+time.Second, until) {
+					slots[id] = append(slots[id], span{max(at, s.from), max(at, s.from) + SessionGrace})
 				}
 			}
 		}
+	}
+	h.ops(func(i int, at time.Duration, o Op) {
+		for _, id := range o.Values {
+			lost(at, h.servedAfter(i, id), id)
+		}
 	}, OpAhead)
+	h.servedFromOlder(lost)
 	h.servedFromSessions(func(at time.Duration, id, session string, answered time.Duration, did bool) {
 		for _, s := range sessions[session] {
 			if s.from >= at-reconnectLimit && s.from <= at && !(did && answered < s.from) {
@@ -42,6 +45,26 @@ func (h *History) forgotten() map[string][]span {
 		}
 	})
 	return byName(h, slots)
+}
+
+// servedFromOlder calls f with each time when the leader of a slot was lost, and when
+// the next one served from a copy of an earlier epoch: no follower had any of its
+// changes. In a cluster of processes, whose copies no one compares, only this tells it.
+func (h *History) servedFromOlder(f func(at, until time.Duration, slot string)) {
+	faults := h.faultSpans(testbed.Kill, testbed.Stop, testbed.Pause)
+	before := map[int]seenAt[trace.Claim]{}
+	h.events(func(i int, at time.Duration, c trace.Claim) {
+		last, known := before[c.Slot]
+		before[c.Slot] = seenAt[trace.Claim]{c, i}
+		if !known || c.Flag || c.Base.IsZero() || !c.Base.Less(last.v.Epoch) {
+			return
+		}
+		for _, s := range faults[last.v.Node.Name] {
+			if s.from >= h.Entries[last.i].At && s.from <= at {
+				f(s.from, at, fmt.Sprint(c.Slot))
+			}
+		}
+	}, trace.Serving)
 }
 
 // servedFromSessions calls f with each time when a slot was served incomplete and
