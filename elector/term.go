@@ -26,6 +26,11 @@ type Term struct {
 	// again; no decision depends on it.
 	Age time.Duration
 
+	// Sent is since when trust counts, and the time of the next Round, if the Strategy
+	// sends the Rounds of several elections together: a time before it sent this one's
+	// last statement. Zero: when the Round began.
+	Sent time.Time
+
 	// What the winner knows about its election. Set on the leader only; the
 	// other nodes find it in the history.
 	Cause      Cause
