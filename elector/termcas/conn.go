@@ -2,6 +2,7 @@ package termcas
 
 import (
 	"context"
+	stdsql "database/sql"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -17,11 +18,26 @@ type witnessConn struct {
 	pinned *conclavesql.Pinned
 	made   time.Time
 	lost   atomic.Bool // broken, or its lock was given to a peer; never false again
+
+	// Of the connection of a Shared.
+	lock string           // the witness of all terms; only its name if id is not valid
+	id   stdsql.NullInt64 // the connection that holds it
+}
+
+// witness returns the lock of a Shared's connection; empty if there is none.
+func (c *witnessConn) witness() string {
+	if !c.id.Valid {
+		return ""
+	}
+	return c.lock
 }
 
 // open returns the spare connection, or opens one within the limit of the database
-// handle.
+// handle. An election of a Shared gets the shared one.
 func (s *Strategy) open(ctx context.Context, me elector.Candidate) (*witnessConn, error) {
+	if s.shared != nil {
+		return s.shared.connection(ctx, me)
+	}
 	if c := s.spare; c != nil {
 		s.spare = nil
 		if !c.lost.Load() {
@@ -161,8 +177,15 @@ func (s *Strategy) dropSpare() {
 	}
 }
 
-// close drops the connection, and with it every lock and wait on it.
+// close drops the connection, unless other elections share it.
 func (c *witnessConn) close() {
+	if c.lock == "" {
+		c.drop()
+	}
+}
+
+// drop closes the connection, and with it ends every lock and wait on it.
+func (c *witnessConn) drop() {
 	c.lost.Store(true)
 	c.pinned.Close()
 }

@@ -30,6 +30,9 @@ type health struct {
 
 // after is called with the outcome of each round; last is what was known before it.
 func (h *health) after(me elector.Candidate, last, now elector.Term, err error) {
+	if h.s.shared != nil {
+		return // the Shared's own observes
+	}
 	h.logRoundTrip(me.Lease)
 	if h.noWitness != nil && h.logged.New("witness", h.noWitness, remind) {
 		h.s.log.Warn("elections use the lease only, without a witness", "why", h.noWitness)
@@ -70,6 +73,9 @@ func advised(err error) error {
 // The election does not need that clock to be right, but a dead host is noticed later:
 // after a step back, until the next beat, after three leases.
 func (h *health) clock(r row) {
+	if h.s.shared != nil {
+		return
+	}
 	since := r.at.Sub(h.last.at)
 	renewed := !h.last.at.IsZero() && !r.unchanged(h.last)
 	switch {
@@ -111,7 +117,7 @@ func (h *health) logRoundTrip(lease time.Duration) {
 // failed is called with the error of a statement. If that may come from a lock, it
 // starts a diagnosis beside the rounds, unless one is in progress.
 func (h *health) failed(me elector.Candidate, cause error) {
-	if !conclavesql.MayBeBlocked(cause) || !h.looking.CompareAndSwap(false, true) {
+	if h.s.shared != nil || !conclavesql.MayBeBlocked(cause) || !h.looking.CompareAndSwap(false, true) {
 		return
 	}
 	h.running.Go(func() {

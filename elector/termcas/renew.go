@@ -24,6 +24,9 @@ func (s *Strategy) renew(ctx context.Context, me elector.Candidate) (elector.Ter
 	if h.conn.lost.Load() {
 		return s.reacquire(ctx, me, h.term)
 	}
+	if s.shared != nil {
+		return s.renewTogether(ctx, me, h)
+	}
 	expects := elector.Event{Term: h.term, Beat: s.beat, Owner: me.ID}
 	n, err := s.cfg.traced(elector.EventRenewing, elector.EventRenewed, expects, func() (int64, error) {
 		return h.conn.pinned.Exec(ctx, conclavesql.LockRenew,
@@ -76,7 +79,6 @@ func (s *Strategy) reacquire(ctx context.Context, me elector.Candidate, term uin
 			s.refused(me, c, err)
 			return elector.Term{}, fmt.Errorf("reacquire the witness in term %d: %w", term, err)
 		case n == 1:
-			s.beat = r.beat + 2
 			s.held.Store(&hold{term: term, conn: c, lock: lock})
 			s.log.Info("reacquired the witness, the term continues", "term", term)
 			return s.leading(me, term), nil
@@ -93,8 +95,16 @@ func (s *Strategy) reacquire(ctx context.Context, me elector.Candidate, term uin
 
 // replaceWitness tries once to replace the witness that the row names, by no
 // witness if noWitness is set. It returns the number of rows changed and the name of
-// the new lock.
+// the new lock. In a Shared it renews with other elections and publishes the shared
+// witness, and with noWitness alone.
 func (s *Strategy) replaceWitness(ctx context.Context, me elector.Candidate, r row, c *witnessConn, noWitness bool) (int64, string, error) {
+	if s.shared != nil && !noWitness {
+		n, _, err := s.beatTogether(ctx, me, r.number, r.beat, c, elector.EventReacquiring, elector.EventReacquired)
+		if n == 1 {
+			s.beat = r.beat + 1
+		}
+		return n, c.witness(), err
+	}
 	nonce := conclavesql.NewNonce(s.cfg.Rand)
 	var lock string
 	var connID stdsql.NullInt64
@@ -106,12 +116,20 @@ func (s *Strategy) replaceWitness(ctx context.Context, me elector.Candidate, r r
 	}
 	witness := stdsql.NullString{String: lock, Valid: lock != ""}
 	expects := elector.Event{Term: r.number, Beat: r.beat, Owner: me.ID}
+	args := []any{
+		r.beat + 2, witness, connID,
+		s.cfg.Lock.DataCenter, s.cfg.Lock.Name, r.owner, r.number, r.lock, r.beat, r.beat + 1,
+		connID, connID, lockName(nonce),
+	}
 	n, err := s.cfg.traced(elector.EventReacquiring, elector.EventReacquired, expects, func() (int64, error) {
-		return c.exec(ctx, me.Beat/2, conclavesql.LockReacquire,
-			r.beat+2, witness, connID,
-			s.cfg.Lock.DataCenter, s.cfg.Lock.Name, r.owner, r.number, r.lock, r.beat, r.beat+1,
-			connID, connID, lockName(nonce))
+		if s.shared != nil {
+			return s.renewAlone(ctx, conclavesql.LockReacquire, args...)
+		}
+		return c.exec(ctx, me.Beat/2, conclavesql.LockReacquire, args...)
 	})
+	if n == 1 {
+		s.beat = r.beat + 2
+	}
 	return n, lock, err
 }
 
@@ -123,7 +141,7 @@ func (s *Strategy) changedSince(ctx context.Context, r row) bool {
 
 // leading returns the held term as the Elector sees it.
 func (s *Strategy) leading(me elector.Candidate, term uint64) elector.Term {
-	t := elector.Term{Number: term, Leader: me.ID, Address: me.Address, Beat: s.beat, Lease: me.Lease}
+	t := elector.Term{Number: term, Leader: me.ID, Address: me.Address, Beat: s.beat, Lease: me.Lease, Sent: s.sent}
 	if s.election != nil && s.election.term.Number == term {
 		s.election.measure()
 		t.Cause, t.Previous, t.Leaderless = s.election.term.Cause, s.election.term.Previous, s.election.term.Leaderless
@@ -160,7 +178,7 @@ func (s *Strategy) Resign(ctx context.Context, held elector.Term) error {
 		defer h.conn.close()
 	}
 	acknowledged := false
-	if h != nil && !h.conn.lost.Load() {
+	if h != nil && s.shared == nil && !h.conn.lost.Load() {
 		_, err := s.cfg.traced(elector.EventResigning, elector.EventResigned, expects, func() (int64, error) {
 			return h.conn.pinned.Exec(ctx, conclavesql.LockResign, args...)
 		})
@@ -168,7 +186,7 @@ func (s *Strategy) Resign(ctx context.Context, held elector.Term) error {
 	}
 	if !acknowledged {
 		if _, err := s.cfg.traced(elector.EventResigning, elector.EventResigned, expects, func() (int64, error) {
-			return s.cfg.DB.Exec(ctx, conclavesql.LockResign, args...)
+			return s.onPool(ctx, func() (int64, error) { return s.cfg.DB.Exec(ctx, conclavesql.LockResign, args...) })
 		}); err != nil {
 			return fmt.Errorf("resign term %d: %w", held.Number, err)
 		}
@@ -196,7 +214,8 @@ func (s *Strategy) Record(ctx context.Context, won elector.Term) (elector.Term, 
 		w.term.Previous = s.lastRecorded(ctx) // this node did not see the term that was resigned
 	}
 	won.Previous = w.term.Previous
-	return won, advised(record(ctx, s.history, won, w.term.Cause))
+	_, err := s.onPool(ctx, func() (int64, error) { return 0, record(ctx, s.history, won, w.term.Cause) })
+	return won, advised(err)
 }
 
 // record writes an election that was won into the history.

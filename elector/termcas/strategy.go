@@ -21,6 +21,8 @@ type Strategy struct {
 	cfg     Config
 	log     *slog.Logger
 	history *conclavesql.History
+	shared  *Shared       // nil if its connections are its own
+	broken  signal.Signal // the connection of the held term is lost, or a peer was given its lock
 
 	waitsFor atomic.Uint64        // the term for whose witness runWait waits; 0: none
 	wake     signal.Signal        // a round is worth playing
@@ -33,7 +35,7 @@ type Strategy struct {
 	spare         *witnessConn    // opened by a round that had no time left to win on it; nil if there is none
 	waiting       *witnessWait    // the wait for the leader's lock; nil if there is none
 	retry         *time.Timer     // wakes for another try to wait; nil if none is due
-	retries       int             // tries to wait for the present leader's lock
+	retries       int             // tries to wait for the present leader's lock, or to win a row that was locked
 	renewed       time.Time       // when an observer last let the pool connect again
 	beat          uint64          // of the held term
 	election      *win            // the held term's election
@@ -44,6 +46,9 @@ type Strategy struct {
 	noWitness     bool            // no witness: Takeover is Lease, or the server or a proxy does not support it
 	binlogChecked bool            // the binary log's format is known
 	refusals      int             // errors in a row that may be temporary
+
+	me   elector.Candidate // of the present round
+	sent time.Time         // the beginning of the beat in which a Shared sent the last statement; zero without one
 }
 
 // hold is a held term and the connection with its witness. It is never changed, only
@@ -110,6 +115,7 @@ func New(cfg Config) (*Strategy, error) {
 		wake:      signal.New(),
 		noWitness: cfg.Takeover == Lease,
 	}
+	s.broken = s.wake
 	s.health.s = s
 	s.ctx, s.close = context.WithCancel(context.Background())
 	return s, nil
@@ -129,7 +135,7 @@ func (s *Strategy) Suspended() bool {
 func (s *Strategy) Doubt(lock string) {
 	if h := s.held.Load(); h != nil && h.lock != "" && h.lock == lock {
 		h.conn.lost.Store(true)
-		s.wake.Set()
+		s.broken.Set()
 	}
 }
 
@@ -149,6 +155,9 @@ func (s *Strategy) Close() error {
 		h.conn.close()
 	}
 	s.health.running.Wait()
+	if s.shared != nil {
+		s.shared.leave(s.cfg.Lock.Name)
+	}
 	return nil
 }
 
@@ -159,6 +168,7 @@ func (s *Strategy) Round(ctx context.Context, me elector.Candidate, last elector
 		s.health.after(me, last, term, err)
 		err = advised(err)
 	}()
+	s.me = me
 	if me.Holding != 0 {
 		return s.renew(ctx, me)
 	}

@@ -91,9 +91,9 @@ func (s *Strategy) compete(ctx context.Context, me elector.Candidate, r row, why
 		case err != nil:
 			s.refused(me, c, err)
 			return s.unknownOutcome(ctx, me, r, w, err)
-		case witness == "" || why == reasonKilled || !now.unchanged(r):
-			if now.unchanged(r) { // reads reach another server than the swap: the address has moved
-				s.cfg.DB.Renew()
+		case witness == "" || why == reasonKilled || s.shared != nil || !now.unchanged(r):
+			if now.unchanged(r) {
+				s.leftOut(me)
 			}
 			s.lost(ctx, me, c, lock, now) // 7. Lost.
 			return now.term(me), nil
@@ -132,7 +132,7 @@ func (s *Strategy) dropConn(c *witnessConn) {
 // pendingWin returns the election that this node is about to try to win: its
 // number, its cause, the previous leader, and since when no node leads.
 func (s *Strategy) pendingWin(me elector.Candidate, r row, why reason, last elector.Term) *win {
-	w := &win{nonce: conclavesql.NewNonce(s.cfg.Rand)}
+	w := &win{nonce: s.newNonce()}
 	w.term = elector.Term{
 		Number:  max(r.number, me.Highest) + 1,
 		Leader:  me.ID,
@@ -167,7 +167,7 @@ func (s *Strategy) pendingWin(me elector.Candidate, r row, why reason, last elec
 func (s *Strategy) causeOf(r row, why reason, observed time.Duration) (elector.Cause, time.Time) {
 	switch {
 	case why == reasonKilled:
-		return elector.CauseKilled, s.waiting.at
+		return elector.CauseKilled, s.acquired(r)
 	case why == reasonExpired:
 		return elector.CauseExpired, r.at.Add(-min(max(0, r.age-r.lease), observed))
 	case why == reasonOverdue: // the database's clock is wrong, so the age is, too
@@ -182,6 +182,9 @@ func (s *Strategy) causeOf(r row, why reason, observed time.Duration) (elector.C
 
 // swap executes the statement that elects.
 func (s *Strategy) swap(ctx context.Context, me elector.Candidate, r row, why reason, c *witnessConn, nonce, lock string, connID stdsql.NullInt64) (int64, error) {
+	if s.shared != nil {
+		return s.swapTogether(ctx, me, r, why, c, nonce)
+	}
 	witness := stdsql.NullString{String: lock, Valid: lock != ""}
 	if !witness.Valid {
 		connID = stdsql.NullInt64{}
@@ -210,6 +213,7 @@ func (s *Strategy) won(c *witnessConn, lock string, w *win) elector.Term {
 		s.waiting, h.old = nil, old.lock
 	}
 	w.measure()
+	w.term.Sent, s.retries = s.sent, 0
 	s.dropSpare()
 	s.beat, s.election, s.unled = 0, w, w
 	s.held.Store(h)

@@ -40,14 +40,14 @@ func (w *witnessWait) obtained() bool { return w.over() && w.got && !w.conn.lost
 
 // isFor reports whether the wait is for the leader that the row names.
 func (w *witnessWait) isFor(r row) bool {
-	return w.term == r.number && r.lock.Valid && w.lock == r.lock.String
+	return r.lock.Valid && w.lock == r.lock.String
 }
 
 // waitForWitness makes this node wait for the lock of the leader that the row names
 // (rule 3). If it cannot, the node tries again later; until then only the lease
 // ends that leader's term.
 func (s *Strategy) waitForWitness(ctx context.Context, me elector.Candidate, r row) {
-	if s.noWitness || !r.lock.Valid || !r.connID.Valid || r.owner == "" {
+	if s.noWitness || s.shared != nil || !r.lock.Valid || !r.connID.Valid || r.owner == "" {
 		s.stopWaiting()
 		return
 	}
@@ -158,7 +158,7 @@ const askLimit = 100 * time.Millisecond
 // that leads the row's term.
 func (s *Strategy) hasLockOfLeader(me elector.Candidate, r row) bool {
 	another := !r.vacant() && r.owner != me.ID.String()
-	return another && s.waiting != nil && s.waiting.isFor(r) && s.waiting.obtained()
+	return another && !s.acquired(r).IsZero()
 }
 
 // leaderConfirms asks at the port of the leader whose lock this node has acquired,
@@ -166,7 +166,7 @@ func (s *Strategy) hasLockOfLeader(me elector.Candidate, r row) bool {
 func (s *Strategy) leaderConfirms(ctx context.Context, r row) bool {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	alive, known := s.cfg.Ask(ctx, r.address, r.number, s.waiting.lock)
+	alive, known := s.cfg.Ask(ctx, r.address, r.number, r.lock.String)
 	s.log.Info("acquired the leader's lock", "term", r.number, "leader", r.owner, "known", known, "alive", alive)
 	return alive
 }
@@ -175,6 +175,9 @@ func (s *Strategy) leaderConfirms(ctx context.Context, r row) bool {
 // witness. The evidence ends with the connection.
 func (s *Strategy) returnLock(ctx context.Context, me elector.Candidate) {
 	w := s.waiting
+	if w == nil {
+		return // the Shared has acquired it, and releases it
+	}
 	s.waiting = nil
 	if err := w.conn.release(ctx, w.lock); err != nil {
 		s.log.Debug("release the leader's lock", "error", err)
@@ -189,6 +192,9 @@ func (s *Strategy) returnLock(ctx context.Context, me elector.Candidate) {
 // if there can be no witness: the takeover is by lease, the server refuses named
 // locks, or the format of its binary log is unknown.
 func (s *Strategy) take(ctx context.Context, me elector.Candidate, c *witnessConn, nonce string) (lock string, connID stdsql.NullInt64, err error) {
+	if s.shared != nil {
+		return c.witness(), c.id, nil
+	}
 	if s.noWitness || !s.binlogChecked {
 		return "", stdsql.NullInt64{}, nil
 	}

@@ -26,6 +26,8 @@ func TestMain(m *testing.M) {
 	switch { // this test binary, run as a separate process
 	case os.Getenv(candidateEnv) != "":
 		candidate()
+	case os.Getenv(manyEnv) != "":
+		manyElections()
 	case os.Getenv(databaseEnv) != "":
 		database()
 	case os.Getenv(reporterEnv) != "":
@@ -41,7 +43,9 @@ type bench struct {
 	db   *conclavesql.DB // the test's own connections
 	lock conclavesql.Lock
 	dsn  string
-	dbs  []*conclavesql.DB // the nodes' connections
+
+	shared bool              // the strategies are those of a Shared
+	dbs    []*conclavesql.DB // the nodes' connections
 }
 
 // inBubble returns a world in memory. It must be called inside the bubble.
@@ -118,9 +122,15 @@ func (b *bench) strategies(dsn string, takeover termcas.Takeover) func(testing.T
 		db, err := conclavesql.Open(dsn, conclavesql.Options{Dial: spec.Cable.Dial, Deadline: spec.Beat / 2})
 		require.NoError(t, err)
 		b.dbs = append(b.dbs, db)
-		s, err := termcas.New(termcas.Config{
-			DB: db, Lock: b.lock, Takeover: takeover, Rand: spec.Rand, Logger: spec.Logger, Ask: spec.Ask,
-		})
+		cfg := termcas.Config{DB: db, Lock: b.lock, Takeover: takeover, Rand: spec.Rand, Logger: spec.Logger, Ask: spec.Ask}
+		if b.shared {
+			shared, err := termcas.NewShared(termcas.Config{DB: db, Lock: b.lock, Takeover: takeover, Logger: spec.Logger})
+			require.NoError(t, err)
+			s, err := shared.Strategy(cfg)
+			require.NoError(t, err)
+			return closingShared{closing{s, db}, shared}
+		}
+		s, err := termcas.New(cfg)
 		require.NoError(t, err)
 		return closing{s, db}
 	}
@@ -133,6 +143,16 @@ type closing struct {
 }
 
 func (c closing) Close() error { return errors.Join(c.Strategy.Close(), c.db.Close()) }
+
+// closingShared also closes the Shared of a process with one election.
+type closingShared struct {
+	closing
+	shared *termcas.Shared
+}
+
+func (c closingShared) Close() error {
+	return errors.Join(c.Strategy.Close(), c.shared.Close(), c.db.Close())
+}
 
 // fencedWrite writes cluster state under a leader's term, and reports whether it was
 // accepted.

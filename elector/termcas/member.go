@@ -1,0 +1,174 @@
+package termcas
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"conclave/elector"
+	conclavesql "conclave/sql"
+)
+
+// What follows is how a Strategy of a Shared sends what others send on connections of
+// their own.
+
+// ask asks the Shared, and keeps since when trust counts.
+func (s *Strategy) ask(ctx context.Context, u *update) (answer, error) {
+	q := &question{me: s.me, name: s.cfg.Lock.Name, update: u}
+	if h := s.held.Load(); s.retries > 0 || h != nil && !h.conn.lost.Load() { // nothing is urgent
+		q.due = time.Now().Add(s.me.Beat / patience)
+	}
+	a, err := s.shared.ask(ctx, q)
+	s.sent = a.sent
+	return a, err
+}
+
+// tell returns how many rows an update has changed: one or none. After an error it has
+// changed none, unless the connection is lost. If it has changed none it returns the row.
+func (s *Strategy) tell(ctx context.Context, u *update) (int64, row, error) {
+	a, err := s.ask(ctx, u)
+	if a.done {
+		return 1, row{}, err
+	}
+	return 0, a.row, err
+}
+
+// readTogether reads the row with those of other elections.
+func (s *Strategy) readTogether(ctx context.Context) (row, error) {
+	s.cfg.Trace(elector.Event{Kind: elector.EventLooking})
+	a, err := s.ask(ctx, nil)
+	r := a.row
+	s.cfg.Trace(elector.Event{Kind: elector.EventLooked, Owner: r.leader(), Term: r.number, Beat: r.beat, Err: err})
+	if err != nil {
+		return row{}, fmt.Errorf("read lock %s: %w", s.cfg.Lock, err)
+	}
+	r.phase = r.at.Sub(a.sent)
+	return r, nil
+}
+
+// newNonce returns the nonce of the next win.
+func (s *Strategy) newNonce() string {
+	if s.shared != nil {
+		return s.shared.nextNonce()
+	}
+	return conclavesql.NewNonce(s.cfg.Rand)
+}
+
+// onPool executes a statement on the pool; in a Shared when it is this election's turn.
+func (s *Strategy) onPool(ctx context.Context, execute func() (int64, error)) (int64, error) {
+	if s.shared == nil {
+		return execute()
+	}
+	select {
+	case s.shared.turns <- struct{}{}:
+		defer func() { <-s.shared.turns }()
+		return execute()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// acquired returns when this node has acquired the lock that the row names; the zero time
+// if it has not.
+func (s *Strategy) acquired(r row) time.Time {
+	switch {
+	case s.shared != nil:
+		return s.shared.freed(r.lock.String).at
+	case s.waiting != nil && s.waiting.isFor(r) && s.waiting.obtained():
+		return s.waiting.at
+	}
+	return time.Time{}
+}
+
+// leftOut is called when a swap has matched nothing although the row is unchanged: reads
+// reach another server than the swap, because the address has moved; or, in a Shared,
+// another client had locked the row.
+func (s *Strategy) leftOut(me elector.Candidate) {
+	if s.shared == nil {
+		s.cfg.DB.Renew()
+		return
+	}
+	s.waitLater(me)
+}
+
+// renewTogether is the leader's beat. If another client has locked the row, it is renewed
+// by itself. Otherwise, if it was not renewed, reacquire finds out why: the connection is
+// lost, or this node is deposed.
+func (s *Strategy) renewTogether(ctx context.Context, me elector.Candidate, h *hold) (elector.Term, error) {
+	n, r, err := s.beatTogether(ctx, me, h.term, s.beat, h.conn, elector.EventRenewing, elector.EventRenewed)
+	switch {
+	case n == 1:
+		s.beat++
+		s.held.Store(&hold{term: h.term, conn: h.conn, lock: h.conn.witness()})
+		return s.leading(me, h.term), nil
+	case err != nil && !h.conn.lost.Load(): // nothing was executed
+		return elector.Term{}, fmt.Errorf("renew term %d: %w", h.term, err)
+	}
+	if r.owner == me.ID.String() && r.number == h.term && r.beat == s.beat && !h.conn.lost.Load() {
+		n, _, err := s.replaceWitness(ctx, me, r, h.conn, true)
+		switch {
+		case err != nil:
+			return elector.Term{}, fmt.Errorf("renew term %d: %w", h.term, err)
+		case n == 1:
+			s.held.Store(&hold{term: h.term, conn: h.conn})
+			return s.leading(me, h.term), nil
+		}
+	}
+	return s.reacquire(ctx, me, h.term)
+}
+
+// beatTogether renews the term from a beat, with those of other elections. It returns the
+// row if it was not renewed.
+func (s *Strategy) beatTogether(ctx context.Context, me elector.Candidate, term, beat uint64, c *witnessConn, before, after elector.EventKind) (n int64, r row, err error) {
+	n, err = s.cfg.traced(before, after, elector.Event{Term: term, Beat: beat, Owner: me.ID}, func() (int64, error) {
+		n, r, err = s.tell(ctx, &update{
+			statement: conclavesql.LockRenewAll, conn: c,
+			row:    []any{s.cfg.Lock.Name, me.ID.String(), term, beat},
+			common: []any{c.lock, c.id, c.lock, c.id, c.id},
+			done: func(now row) bool {
+				return now.owner == me.ID.String() && now.number == term && now.beat == beat+1 && now.lock.String == c.lock
+			},
+		})
+		return n, err
+	})
+	return n, r, err
+}
+
+// errLocked is why a term is not renewed whose row another client has locked, while
+// another election's renewal waits for such a lock.
+var errLocked = errors.New("another client has locked the row, and another election waits on the pool's connection for that")
+
+// renewAlone executes the renewal of a row that another client has locked: on the pool,
+// where it may wait for the lock, one election at a time.
+func (s *Strategy) renewAlone(ctx context.Context, statement string, args ...any) (int64, error) {
+	if !s.shared.waits.TryLock() {
+		return 0, errLocked
+	}
+	defer s.shared.waits.Unlock()
+	return s.cfg.DB.Exec(ctx, statement, args...)
+}
+
+// swapTogether executes the statement that elects, with those of other elections.
+func (s *Strategy) swapTogether(ctx context.Context, me elector.Candidate, r row, why reason, c *witnessConn, nonce string) (int64, error) {
+	old := c.lock // any name: the server refuses none, also where it is not needed
+	if why == reasonKilled {
+		old = r.lock.String
+	}
+	var highest uint64
+	if me.Highest > r.number { // elections that have not seen a higher term are won in one statement
+		highest = me.Highest
+	}
+	return s.cfg.traced(elector.EventSwapping, elector.EventSwapped, r.expects(me, why), func() (int64, error) {
+		n, _, err := s.tell(ctx, &update{
+			statement: conclavesql.LockWinAll, conn: c,
+			row: []any{s.cfg.Lock.Name, r.owner, r.number, r.nonce, r.beat},
+			common: []any{
+				why == reasonVacant, why == reasonExpired, why == reasonKilled, old, old, s.shared.freed(old).by,
+				me.ID.String(), me.Address, highest, me.Lease.Milliseconds(), nonce, c.lock, c.id, c.lock, c.id, c.id,
+			},
+			done: func(now row) bool { return now.owner == me.ID.String() && now.nonce == nonce },
+		})
+		return n, err
+	})
+}

@@ -1,0 +1,333 @@
+package termcas_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave"
+	"conclave/elector"
+	"conclave/elector/electortest"
+	"conclave/elector/termcas"
+	"conclave/internal/mysqltest"
+	conclavesql "conclave/sql"
+)
+
+// TestShared_Conformance runs the suite on nodes that each have a Shared with one election.
+func TestShared_Conformance(t *testing.T) {
+	for _, takeover := range []termcas.Takeover{termcas.Witness, termcas.Lease} {
+		t.Run(string(takeover), func(t *testing.T) {
+			t.Parallel()
+			world := func(b *bench) electortest.World {
+				b.shared = true
+				return b.World
+			}
+			t.Run(string(mysqltest.Embedded), func(t *testing.T) {
+				electortest.Run(t, true, func(t *testing.T) electortest.World { return world(inBubble(t, takeover)) })
+			})
+			mysqltest.AtOnce(t, func(t *testing.T, s *mysqltest.Server) {
+				electortest.Run(t, false, func(t *testing.T) electortest.World { return world(onServer(t, s, takeover)) })
+			})
+		})
+	}
+}
+
+// crowd is a process with many elections over one Shared.
+type crowd struct {
+	cable    *electortest.Cable
+	db       *conclavesql.DB
+	shared   *termcas.Shared
+	electors map[string]*elector.Elector
+	peer     *crowd // answers the questions at the leaders' ports; nil: no leader confirms
+	run      context.Context
+	cancel   context.CancelFunc
+	group    sync.WaitGroup
+	killed   sync.Once
+
+	conns openConns
+}
+
+// start starts a process without elections. It is killed when the test ends.
+func (b *bench) start(t *testing.T) *crowd {
+	p := &crowd{electors: map[string]*elector.Elector{}}
+	p.run, p.cancel = context.WithCancel(context.Background())
+	p.cable = electortest.NewCable(p.conns.counting(b.Dial))
+	var err error
+	p.db, err = conclavesql.Open(b.dsn, conclavesql.Options{Dial: p.cable.Dial, Deadline: b.Lease / 6, MaxConns: 2})
+	require.NoError(t, err)
+	p.shared, err = termcas.NewShared(termcas.Config{DB: p.db, Lock: b.lock})
+	require.NoError(t, err)
+	t.Cleanup(p.kill)
+	return p
+}
+
+// join takes part in the elections from number first to before last.
+func (p *crowd) join(t *testing.T, b *bench, first, last int) {
+	for i := first; i < last; i++ {
+		lock := conclavesql.Lock{DataCenter: b.lock.DataCenter, Name: fmt.Sprint("many-", i)}
+		ask := func(_ context.Context, _ string, term uint64, witness string) (alive, known bool) {
+			return p.peer != nil && p.peer.electors[lock.Name].ConfirmLeading(term, witness), true
+		}
+		strategy, err := p.shared.Strategy(termcas.Config{Lock: lock, Ask: ask})
+		require.NoError(t, err)
+		e, err := elector.New(elector.Config{
+			ID: conclave.NodeID{Name: "n"}, Strategy: strategy, Lease: b.Lease, HandOver: elector.NoHandOver,
+		})
+		require.NoError(t, err)
+		p.electors[lock.Name] = e
+		p.group.Go(func() { _ = e.Run(p.run) })
+	}
+}
+
+// kill ends the process as kill -9 does.
+func (p *crowd) kill() {
+	p.killed.Do(func() {
+		p.cable.Cut()
+		p.cancel()
+		p.group.Wait()
+		_ = p.shared.Close()
+		_ = p.db.Close()
+	})
+}
+
+// leads returns how many elections the process leads.
+func (p *crowd) leads() (n int) {
+	for _, e := range p.electors {
+		if _, leading := e.Leading(); leading {
+			n++
+		}
+	}
+	return n
+}
+
+// won returns how many terms the process has won.
+func (p *crowd) won() (n uint64) {
+	for _, e := range p.electors {
+		n += e.Stats().Won
+	}
+	return n
+}
+
+// until waits until condition returns true, for thirty leases at most.
+func (b *bench) until(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(30 * b.Lease); !condition(); time.Sleep(5 * time.Millisecond) {
+		require.True(t, time.Now().Before(limit), "waited too long for %s", what)
+	}
+}
+
+// seedMany creates the rows of n locks.
+func (b *bench) seedMany(t *testing.T, n int) {
+	for i := range n {
+		_, err := b.db.Exec(t.Context(), conclavesql.LockSeed, b.lock.DataCenter, fmt.Sprint("many-", i), b.Lease.Milliseconds())
+		require.NoError(t, err)
+	}
+}
+
+var elections = flag.Int("elections", 200, "how many elections TestShared_ThousandElections has on the embedded server")
+
+// A thousand elections of two processes, each of which leads half of them, need at most
+// four connections and two or three statements a beat in each process: one that renews,
+// one that reads, and now and then one that waits for the other process. When one of the
+// processes is killed, the other leads all at once and loses no term meanwhile. The
+// embedded server plays 200 in seconds; -elections 1000 takes minutes.
+func TestShared_ThousandElections(t *testing.T) {
+	everywhere(t, termcas.Witness, func(t *testing.T, b *bench) {
+		n, beats, statements, soon := *elections, 8, 3.0, b.soon()
+		if !b.Bubble {
+			b.Lease = 6 * time.Second              // two processes, a server and other tests have the machine
+			n, statements, soon = 1000, 4, b.Lease // some Rounds come late
+		}
+		b.seedMany(t, n)
+		first, second := b.start(t), b.start(t)
+		first.join(t, b, 0, n/2)
+		second.join(t, b, n/2, n)
+		b.until(t, "the first leaders", func() bool { return first.leads() == n/2 && second.leads() == n/2 })
+		first.join(t, b, n/2, n)
+		second.join(t, b, 0, n/2)
+		time.Sleep(2 * b.Lease)
+
+		beat := b.Lease / 3
+		before := [2]uint64{first.db.Statements(), second.db.Statements()}
+		time.Sleep(time.Duration(beats) * beat)
+		for i, p := range []*crowd{first, second} {
+			each := float64(p.db.Statements()-before[i]) / float64(beats)
+			t.Logf("%d elections: %.2f statements a beat, at most %d connections", n, each, p.conns.most.Load())
+			assert.LessOrEqual(t, each, statements, "statements a beat")
+			assert.LessOrEqual(t, p.conns.most.Load(), int64(4), "connections")
+			assert.Equal(t, uint64(n/2), p.won(), "no election without a fault")
+		}
+
+		began := time.Now()
+		first.kill()
+		b.until(t, "the other process to lead all", func() bool { return second.leads() == n })
+		t.Logf("all are led %v after the kill", time.Since(began))
+		assert.Less(t, time.Since(began), soon)
+		assert.Equal(t, uint64(n), second.won(), "it has won the others' terms and lost none")
+		assert.LessOrEqual(t, second.conns.most.Load(), int64(4), "connections")
+	})
+}
+
+// When the witness connection is lost, all leaders of the process are suspended, and no
+// term is lost, although the other process acquires the witness.
+func TestShared_LostConnectionCostsNoTerm(t *testing.T) {
+	everywhere(t, termcas.Witness, func(t *testing.T, b *bench) {
+		const n = 20
+		b.seedMany(t, n)
+		p, follower := b.start(t), b.start(t)
+		p.join(t, b, 0, n)
+		b.until(t, "the leaders", func() bool { return p.leads() == n })
+		follower.peer = p
+		follower.join(t, b, 0, n)
+		time.Sleep(b.Lease)
+		p.cable.Cut()
+		b.until(t, "all to be suspended", func() bool { return p.leads() == 0 })
+		for _, e := range p.electors {
+			assert.Equal(t, elector.Suspended, e.Status().State)
+		}
+		p.cable.Mend()
+		b.until(t, "all to lead again", func() bool { return p.leads() == n })
+		time.Sleep(2 * b.Lease)
+		assert.Equal(t, n, p.leads())
+		assert.Equal(t, uint64(n), p.won()+follower.won(), "no new terms")
+	})
+}
+
+// A row that names another leader ends that term, and no other of the same statement.
+func TestShared_OneLostTermOfMany(t *testing.T) {
+	everywhere(t, termcas.Witness, func(t *testing.T, b *bench) {
+		const n = 20
+		b.seedMany(t, n)
+		p := b.start(t)
+		p.join(t, b, 0, n)
+		b.until(t, "the leaders", func() bool { return p.leads() == n })
+		changed, err := b.db.Exec(t.Context(),
+			"UPDATE distribute_lock SET owner = 'other@1', term = term + 1, gmt_modified = UTC_TIMESTAMP(3) WHERE lock_name = 'many-7'")
+		require.NoError(t, err)
+		require.Equal(t, int64(1), changed)
+		b.until(t, "the one to be deposed", func() bool { return p.leads() == n-1 })
+		assert.Equal(t, "other", p.electors["many-7"].Current().Leader.Name)
+		time.Sleep(b.Lease / 2)
+		assert.Equal(t, n-1, p.leads(), "the lease of the other has not expired")
+		b.until(t, "its lease", func() bool { return p.leads() == n })
+		assert.Equal(t, uint64(n+1), p.won())
+	})
+}
+
+// A client that has locked rows costs their terms and no other: not when it has locked
+// one, and not when it has locked many, which are not renewed one by one.
+func TestShared_LockedRowsCostOnlyTheirTerms(t *testing.T) {
+	mysqltest.AtOnce(t, func(t *testing.T, s *mysqltest.Server) {
+		b := onServer(t, s, termcas.Witness)
+		const n = 60
+		b.seedMany(t, n)
+		p := b.start(t)
+		p.join(t, b, 0, n)
+		b.until(t, "the leaders", func() bool { return p.leads() == n })
+		pool, err := conclavesql.OpenPool(b.dsn, nil)
+		require.NoError(t, err)
+		defer pool.Close()
+		for _, locked := range []int{1, 40} {
+			won := p.won()
+			tx, err := pool.BeginTx(t.Context(), nil)
+			require.NoError(t, err)
+			for i := range locked {
+				var id int
+				require.NoError(t, tx.QueryRow("SELECT id FROM distribute_lock WHERE data_center = ? AND lock_name = ? FOR UPDATE", b.lock.DataCenter, fmt.Sprint("many-", i)).Scan(&id))
+			}
+			before := p.db.Statements()
+			for limit := time.Now().Add(3 * b.Lease); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
+				require.GreaterOrEqual(t, p.leads(), n-locked)
+			}
+			each := float64(p.db.Statements()-before) / 9
+			t.Logf("%d of %d rows are locked: %.1f statements a beat, at most %d connections", locked, n, each, p.conns.most.Load())
+			require.NoError(t, tx.Rollback())
+			assert.Less(t, each, 120.0, "not one by one: each of 40 elections tries four times a beat, with two statements or more")
+			b.until(t, "all to lead", func() bool { return p.leads() == n })
+			assert.LessOrEqual(t, p.won(), won+uint64(locked))
+			assert.LessOrEqual(t, p.conns.most.Load(), int64(4), "connections")
+		}
+	})
+}
+
+// A leader whose connection is lost, but which confirms at its port that it leads, is
+// replaced when its trust has ended.
+func TestShared_AliveLeaderIsNotDeposed(t *testing.T) {
+	everywhere(t, termcas.Witness, func(t *testing.T, b *bench) {
+		b.shared = true
+		c := electortest.NewCluster(t, b.World, 3)
+		defer c.Stop()
+		leader, term := c.Leader()
+		time.Sleep(b.Lease)
+		began := time.Now()
+		leader.Cable.Cut()
+		_, next := c.LeaderAfter(term.Number)
+		assert.GreaterOrEqual(t, time.Since(began), b.Lease-b.Lease/3-b.Lease/20)
+		assert.Contains(t, []elector.Cause{elector.CauseExpired, elector.CauseKilled}, next.Cause)
+		assert.NotZero(t, leader.Stats().Alive, "the leader was asked at its port")
+	})
+}
+
+// A leader that has not noticed that the server has ended its connection learns of it from
+// the question, and keeps its term.
+func TestShared_QuestionSuspendsLeaderWithHalfOpenConnection(t *testing.T) {
+	everywhere(t, termcas.Witness, func(t *testing.T, b *bench) {
+		b.shared = true
+		c := electortest.NewCluster(t, b.World, 2)
+		defer c.Stop()
+		leader, term := c.Leader()
+		time.Sleep(b.Lease)
+		beat := leader.Current().Beat
+		c.Until("a beat", func() bool { return leader.Current().Beat > beat })
+		beat = leader.Current().Beat
+		began := time.Now()
+		leader.Cable.HalfOpen()
+		c.Until("the leader to publish another witness", func() bool { return leader.Current().Beat > beat })
+		assert.Less(t, time.Since(began), max(b.Lease/4, b.soon()), "the next beat does not hang until trust ends")
+		now, leading := leader.Leading()
+		assert.True(t, leading)
+		assert.Equal(t, term.Number, now.Number)
+	})
+}
+
+// A killed leader is replaced at once, also the one that has just replaced another.
+func TestShared_KilledLeaderIsReplacedAtOnce(t *testing.T) {
+	everywhere(t, termcas.Witness, func(t *testing.T, b *bench) {
+		b.shared = true
+		c := electortest.NewCluster(t, b.World, 4)
+		defer c.Stop()
+		leader, term := c.Leader()
+		for range 2 {
+			time.Sleep(b.Lease)
+			began := time.Now()
+			leader.Kill()
+			next, nextTerm := c.LeaderAfter(term.Number)
+			assert.Less(t, time.Since(began), b.soon())
+			assert.Equal(t, elector.CauseKilled, nextTerm.Cause)
+			assert.Equal(t, leader.ID, nextTerm.Previous)
+			leader, term = next, nextTerm
+		}
+	})
+}
+
+// A lock has one election in a process, and all locks are of one data center.
+func TestShared_StrategyRefuses(t *testing.T) {
+	bubble(t, termcas.Witness, func(t *testing.T, b *bench) {
+		p := b.start(t)
+		s, err := p.shared.Strategy(termcas.Config{Lock: b.lock})
+		require.NoError(t, err)
+		_, err = p.shared.Strategy(termcas.Config{Lock: b.lock})
+		assert.ErrorContains(t, err, "has an election in this process")
+		_, err = p.shared.Strategy(termcas.Config{Lock: conclavesql.Lock{DataCenter: "elsewhere", Name: "l"}})
+		assert.ErrorContains(t, err, "is not of the data center test")
+		require.NoError(t, s.Close())
+		_, err = p.shared.Strategy(termcas.Config{Lock: b.lock})
+		assert.NoError(t, err)
+	})
+}
