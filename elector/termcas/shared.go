@@ -330,11 +330,14 @@ func (s *Shared) execute(c *witnessConn, batch []*question, answers map[*questio
 	}
 	ctx, cancel := context.WithDeadline(s.host.ctx, limit)
 	defer cancel()
+	executed := false
 	for _, key := range order {
 		for part := range slices.Chunk(groups[key], together) {
 			n, err := s.change(ctx, c, part)
+			executed = executed || err == nil
 			switch {
-			case err != nil && !conclavesql.NotExecuted(err):
+			case err != nil && !conclavesql.NotExecuted(err),
+				conclavesql.IsReadOnly(err) && time.Since(c.made) >= s.me.Beat: // another may be to the new primary: see refused
 				return s.lose(c, err)
 			case n < int64(len(part)) && err == nil:
 				look = append(look, part...)
@@ -345,7 +348,7 @@ func (s *Shared) execute(c *witnessConn, batch []*question, answers map[*questio
 			}
 		}
 	}
-	if len(order) > 0 {
+	if executed {
 		if err := c.pinned.Recheck(ctx); err != nil { // what only a minority of the servers has is no renewal
 			clear(answers)
 			return s.lose(c, err)
@@ -354,7 +357,7 @@ func (s *Shared) execute(c *witnessConn, batch []*question, answers map[*questio
 	}
 	for part := range slices.Chunk(look, together) {
 		if err := s.look(ctx, c, part, answers); err != nil {
-			if len(order) == 0 && conclavesql.NotExecuted(err) {
+			if !executed && conclavesql.NotExecuted(err) {
 				return err
 			}
 			return s.lose(c, err) // it is not known which rows were changed

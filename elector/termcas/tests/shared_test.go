@@ -4,8 +4,12 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"net"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -15,6 +19,7 @@ import (
 	"conclave/elector"
 	"conclave/elector/electortest"
 	"conclave/elector/termcas"
+	"conclave/internal/devdb"
 	"conclave/internal/mysqltest"
 	conclavesql "conclave/sql"
 )
@@ -196,6 +201,51 @@ func TestShared_LostConnectionCostsNoTerm(t *testing.T) {
 		time.Sleep(2 * b.Lease)
 		assert.Equal(t, n, p.leads())
 		assert.Equal(t, uint64(n), p.won()+follower.won(), "no new terms")
+	})
+}
+
+// A server that refuses writes, such as a former primary, is left for the one to which its
+// address leads now: by the leaders, and by the candidates that still read the old rows.
+func TestShared_LeavesAReadOnlyServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var demoted atomic.Bool
+		b := onEmbedded(t, termcas.Witness, devdb.Config{Around: func(_ net.Addr, query string) (func(uint64, error), error) {
+			if demoted.Load() && strings.HasPrefix(query, "UPDATE") {
+				return nil, devdb.Refusal(1290, "the server is running with the --read-only option")
+			}
+			return nil, nil
+		}})
+		promoted, first := inBubble(t, termcas.Witness), b.Dial
+		b.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if demoted.Load() {
+				return promoted.Dial(ctx, network, addr)
+			}
+			return first(ctx, network, addr)
+		}
+		const n = 5
+		b.seedMany(t, n)
+		promoted.seedMany(t, n)
+		p, follower := b.start(t), b.start(t)
+		p.join(t, b, 0, n)
+		b.until(t, "the leaders", func() bool { return p.leads() == n })
+		follower.join(t, b, 0, n)
+		time.Sleep(2 * b.Lease)
+		demoted.Store(true)
+		b.until(t, "leaders on the new primary", func() bool {
+			var owned int
+			require.NoError(t, promoted.db.QueryRow(t.Context(), "SELECT COUNT(*) FROM distribute_lock WHERE owner <> '' AND term > 1", nil, &owned))
+			return owned == n && p.leads()+follower.leads() == n
+		})
+		for _, process := range []*crowd{p, follower} {
+			b.until(t, "both to see the new terms", func() bool {
+				for _, e := range process.electors {
+					if e.Current().Number < 2 {
+						return false
+					}
+				}
+				return true
+			})
+		}
 	})
 }
 
