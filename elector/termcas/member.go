@@ -125,7 +125,7 @@ func (s *Strategy) beatTogether(ctx context.Context, me elector.Candidate, term,
 		n, r, err = s.tell(ctx, &update{
 			statement: conclavesql.LockRenewAll, conn: c,
 			row:    []any{s.cfg.Lock.Name, me.ID.String(), term, beat},
-			common: []any{c.lock, c.id, c.lock, c.id, c.id},
+			common: []any{c.lock, c.id, c.lock, c.id},
 			done: func(now row) bool {
 				return now.owner == me.ID.String() && now.number == term && now.beat == beat+1 && now.lock.String == c.lock
 			},
@@ -165,7 +165,7 @@ func (s *Strategy) swapTogether(ctx context.Context, me elector.Candidate, r row
 			row: []any{s.cfg.Lock.Name, r.owner, r.number, r.nonce, r.beat},
 			common: []any{
 				why == reasonVacant, why == reasonExpired, why == reasonKilled, old, old, s.shared.freed(old).by,
-				me.ID.String(), me.Address, highest, me.Lease.Milliseconds(), nonce, c.lock, c.id, c.lock, c.id, c.id,
+				me.ID.String(), me.Address, highest, me.Lease.Milliseconds(), nonce, c.lock, c.id, c.lock, c.id,
 			},
 			done: func(now row) bool { return now.owner == me.ID.String() && now.nonce == nonce },
 		})

@@ -4,6 +4,10 @@ import (
 	"context"
 	stdsql "database/sql"
 	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -92,10 +96,10 @@ func TestManyLocks_EachPredicate(t *testing.T) {
 			return conns
 		}
 		win := func(on conclavesql.Execer, rows [][]any, owner, nonce string, reason ...any) int64 {
-			return exec(on, conclavesql.LockWinAll, rows, append(reason, owner, "address", 7, 3000, nonce, "cv:mine", by, "cv:mine", by, by)...)
+			return exec(on, conclavesql.LockWinAll, rows, append(reason, owner, "address", 7, 3000, nonce, "cv:mine", by, "cv:mine", by)...)
 		}
 		renew := func(on conclavesql.Execer, rows [][]any) int64 {
-			return exec(on, conclavesql.LockRenewAll, rows, "cv:mine", by, "cv:mine", by, by)
+			return exec(on, conclavesql.LockRenewAll, rows, "cv:mine", by, "cv:mine", by)
 		}
 		const never = "cv:none"
 		vacant, expired := []any{1, 0, 0, never, never, nil}, []any{0, 1, 0, never, never, nil}
@@ -114,6 +118,13 @@ func TestManyLocks_EachPredicate(t *testing.T) {
 		require.NoError(t, on.QueryRow(t.Context(), conclavesql.LockRelease, []any{"cv:mine"}, &taken))
 		assert.EqualValues(t, 3, renew(on, rows("y@1", 9, 0)))
 		assert.Zero(t, published(), "it does not hold the lock any more")
+		require.NoError(t, on.QueryRow(t.Context(), conclavesql.LockTake, []any{"cv:mine", "cv:mine"}, &taken, &by))
+		assert.EqualValues(t, 3, renew(on, rows("y@1", 9, 1)))
+		assert.Equal(t, 3, published())
+		assert.EqualValues(t, 3, renew(db, rows("y@1", 9, 2)))
+		assert.Zero(t, published(), "a proxy has sent the renewal on another connection than the one with the lock")
+		assert.EqualValues(t, 3, win(db, rows("y@1", 9, "m", 3), "y@1", "k", 0, 0, 0, never, never, nil))
+		assert.Zero(t, published(), "the win, too")
 
 		if s.Kind == mysqltest.Embedded {
 			return
@@ -121,11 +132,11 @@ func TestManyLocks_EachPredicate(t *testing.T) {
 		theirs := transaction(t, s.DSN)
 		mustExec(t, theirs, "UPDATE distribute_lock SET address = 'theirs' WHERE data_center = ? AND lock_name = 'b'", lock.DataCenter)
 		began := time.Now()
-		assert.EqualValues(t, 2, renew(on, rows("y@1", 9, 1)))
-		assert.EqualValues(t, 2, win(on, rows("y@1", 9, "m", 2), "z@1", "l", 0, 0, 0, never, never, nil))
+		assert.EqualValues(t, 2, renew(on, rows("y@1", 10, 0)))
+		assert.EqualValues(t, 2, win(on, rows("y@1", 10, "k", 1), "z@1", "l", 0, 0, 0, never, never, nil))
 		assert.Less(t, time.Since(began), time.Second, "neither has waited for the lock")
 		require.NoError(t, theirs.Rollback())
-		assert.EqualValues(t, 1, renew(on, rows("y@1", 9, 1)))
+		assert.EqualValues(t, 1, renew(on, rows("y@1", 10, 0)))
 
 		// Of a thousand locks it locks the rows, and no other.
 		args := []any{lock.DataCenter}
@@ -137,13 +148,81 @@ func TestManyLocks_EachPredicate(t *testing.T) {
 			args, tuples = append(args, name), append(tuples, name, "", 0, 0)
 		}
 		theirs = transaction(t, s.DSN)
-		args = append(append(args, tuples...), "cv:theirs", nil, "cv:theirs", nil, nil)
+		args = append(append(args, tuples...), "cv:theirs", nil, "cv:theirs", nil)
 		result, err := theirs.Exec(conclavesql.Repeat(conclavesql.LockRenewAll, 1000), args...)
 		require.NoError(t, err)
 		n, err := result.RowsAffected()
 		require.NoError(t, err)
 		assert.EqualValues(t, 1000, n)
-		assert.EqualValues(t, 3, renew(on, [][]any{{"a", "z@1", 10, 0}, {"b", "y@1", 9, 2}, {"c", "z@1", 10, 0}}))
+		assert.EqualValues(t, 3, renew(on, [][]any{{"a", "z@1", 11, 0}, {"b", "y@1", 10, 1}, {"c", "z@1", 11, 0}}))
 		require.NoError(t, theirs.Rollback())
+	})
+}
+
+// Each of many rows that two processes win at the same time has one winner, also where the
+// rows were not locked when they were compared first, and have changed since.
+func TestManyLocks_RacingWins(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
+		_, lock := migrated(t, s.DSN)
+		db := openWith(t, s.DSN, conclavesql.Options{Deadline: 10 * time.Second})
+		const locks = 20
+		key := []any{lock.DataCenter}
+		for i := range locks {
+			key = append(key, fmt.Sprint("many-", i))
+			_, err := db.Exec(t.Context(), conclavesql.LockSeed, lock.DataCenter, key[i+1], 3000)
+			require.NoError(t, err)
+		}
+		read := func() (rows [][]any) {
+			require.NoError(t, db.Query(t.Context(), "SELECT lock_name, owner, term, nonce, term_duration FROM distribute_lock WHERE lock_name LIKE 'many-%'", nil, func(scan func(...any) error) error {
+				var name, owner, nonce string
+				var term, beat uint64
+				err := scan(&name, &owner, &term, &nonce, &beat)
+				rows = append(rows, []any{name, owner, term, nonce, beat})
+				return err
+			}))
+			return rows
+		}
+		win := func(on conclavesql.Execer, statement, owner string, rows [][]any) int64 {
+			args := append(slices.Concat(key, slices.Concat(rows...)), 0, 0, 0, "cv:none", "cv:none", nil,
+				owner, "address", 0, 3000, "nonce of "+owner, "cv:mine", nil, "cv:mine", nil)
+			n, err := on.Exec(t.Context(), conclavesql.Repeat(statement, locks), args...)
+			assert.NoError(t, err)
+			return n
+		}
+		var candidates []*conclavesql.Pinned
+		for range 2 {
+			c, err := db.Pin(t.Context(), nil)
+			require.NoError(t, err)
+			defer c.Close()
+			candidates = append(candidates, c)
+		}
+		for range 50 {
+			rows := read()
+			var won atomic.Int64
+			var group sync.WaitGroup
+			for i, c := range candidates {
+				group.Go(func() { won.Add(win(c, conclavesql.LockWinAll, fmt.Sprint("n@", i), rows)) })
+			}
+			group.Wait()
+			require.EqualValues(t, locks, won.Load())
+		}
+
+		// What is compared first is an old copy.
+		_, err := db.Exec(t.Context(), "CREATE TABLE old LIKE distribute_lock")
+		require.NoError(t, err)
+		_, err = db.Exec(t.Context(), "INSERT INTO old SELECT * FROM distribute_lock")
+		require.NoError(t, err)
+		old := func(statement string) string { return strings.Replace(statement, "FROM distribute_lock", "FROM old", 1) }
+		before := read()
+		assert.EqualValues(t, locks, win(db, old(conclavesql.LockWinAll), "x@1", before))
+		assert.Zero(t, win(db, old(conclavesql.LockWinAll), "y@1", before), "another has won")
+
+		args := slices.Clone(key)
+		for _, r := range before {
+			args = append(args, r[0], r[1], r[2], r[4])
+		}
+		n, err := db.Exec(t.Context(), conclavesql.Repeat(old(conclavesql.LockRenewAll), locks), append(args, "cv:mine", nil, "cv:mine", nil)...)
+		require.NoError(t, err)
+		assert.Zero(t, n, "it is deposed")
 	})
 }
