@@ -116,9 +116,13 @@ func (s *Strategy) replaceWitness(ctx context.Context, me elector.Candidate, r r
 	}
 	witness := stdsql.NullString{String: lock, Valid: lock != ""}
 	expects := elector.Event{Term: r.number, Beat: r.beat, Owner: me.ID}
+	late := r.beat + 1
+	if s.shared != nil {
+		late = r.beat // what renewTogether has sent is known: a late copy of this must not match after the next beat
+	}
 	args := []any{
 		r.beat + 2, witness, connID,
-		s.cfg.Lock.DataCenter, s.cfg.Lock.Name, r.owner, r.number, r.lock, r.beat, r.beat + 1,
+		s.cfg.Lock.DataCenter, s.cfg.Lock.Name, r.owner, r.number, r.lock, r.beat, late,
 		connID, connID, lockName(nonce),
 	}
 	n, err := s.cfg.traced(elector.EventReacquiring, elector.EventReacquired, expects, func() (int64, error) {

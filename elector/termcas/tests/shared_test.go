@@ -306,6 +306,35 @@ func TestShared_LockedRowsCostOnlyTheirTerms(t *testing.T) {
 	})
 }
 
+// The renewal of a row that another client has locked, if it is executed late, changes
+// nothing after the next beat, and leaves the witness.
+func TestShared_LateRenewalOfALockedRowMatchesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var locked atomic.Bool
+		b := onEmbedded(t, termcas.Witness, devdb.Config{Rewrite: func(query string) string {
+			if strings.Contains(query, "SKIP LOCKED") && locked.CompareAndSwap(true, false) {
+				return strings.Replace(query, "LIMIT 1000", "LIMIT 0", 1) // the row is left out
+			}
+			return query
+		}})
+		b.shared = true
+		c := electortest.NewCluster(t, b.World, 1)
+		defer c.Stop()
+		n, _ := c.Leader()
+		deliver := n.Cable.Delay("witness_lock <=>")
+		locked.Store(true)
+		c.Until("a renewal without an answer", func() bool { return n.Stats().Failed > 0 })
+		beat := b.row(t).beat
+		c.Until("the next beat", func() bool { return b.row(t).beat > beat })
+		before := b.row(t)
+		deliver()
+		n.Cable.Delivered()
+		assert.Equal(t, before, b.row(t))
+		c.Until("some beats", func() bool { return n.Current().Beat > before.beat+3 })
+		assert.Len(t, c.Ledger(), 1)
+	})
+}
+
 // A leader whose connection is lost, but which confirms at its port that it leads, is
 // replaced when its trust has ended.
 func TestShared_AliveLeaderIsNotDeposed(t *testing.T) {
