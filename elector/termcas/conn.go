@@ -68,11 +68,12 @@ func (s *Strategy) open(ctx context.Context, me elector.Candidate) (*witnessConn
 
 // checkBinlog checks once whether this server replicates statements as text. If it
 // does, a predicate about a witness would match nothing on a replica, and a
-// fail-over would set the term back: such a server gets no witness. A server that
-// does not know these variables has no such log. After an error the connection
-// cannot be used.
+// fail-over would set the term back: such a server gets no witness. A Shared cannot use
+// it at all, because a replica leaves out other rows (SKIP LOCKED), and checks each
+// server that it connects to. A server that does not know these variables has no such
+// log. After an error the connection cannot be used.
 func (s *Strategy) checkBinlog(ctx context.Context, me elector.Candidate, c *witnessConn) error {
-	if s.binlogChecked || s.noWitness {
+	if (s.binlogChecked || s.noWitness) && !s.forMany {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, me.Beat/2)
@@ -88,6 +89,9 @@ func (s *Strategy) checkBinlog(ctx context.Context, me elector.Candidate, c *wit
 	}
 	s.binlogChecked = true // answered, or no such log
 	if (logging == "1" || logging == "ON") && format == "STATEMENT" {
+		if s.forMany {
+			return errors.New("binlog_format is STATEMENT, with which elections cannot share statements: set ROW")
+		}
 		s.health.withoutWitness(errors.New("binlog_format is STATEMENT: set ROW"))
 	}
 	return nil

@@ -34,6 +34,9 @@ import (
 //     election at a time. So no statement for many is ever interrupted because it is
 //     slow: as in Renewal, its deadline is the end of trust.
 //
+//     A server whose binary log has statements as text (binlog_format=STATEMENT) is
+//     not used, because its replicas would leave out other rows.
+//
 //   - If the connection is lost, all leaders of the process are suspended, and renew
 //     on the next one.
 //
@@ -124,6 +127,7 @@ func NewShared(cfg Config) (*Shared, error) {
 	if err != nil {
 		return nil, err
 	}
+	host.forMany = true
 	own.Rand = rand.New(rand.NewPCG(host.cfg.Rand.Uint64(), host.cfg.Rand.Uint64()))
 	watcher, err := New(own)
 	if err != nil {

@@ -22,6 +22,7 @@ type Strategy struct {
 	log     *slog.Logger
 	history *conclavesql.History
 	shared  *Shared       // nil if its connections are its own
+	forMany bool          // it opens the connection of a Shared
 	broken  signal.Signal // the connection of the held term is lost, or a peer was given its lock
 
 	waitsFor atomic.Uint64        // the term for whose witness runWait waits; 0: none

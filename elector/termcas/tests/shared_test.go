@@ -395,6 +395,30 @@ func TestShared_KilledLeaderIsReplacedAtOnce(t *testing.T) {
 	})
 }
 
+// Replicas that repeat statements as text would leave out other rows than the server: a
+// Shared does not use it, with neither takeover.
+func TestShared_RefusesStatementsAsText(t *testing.T) {
+	for _, takeover := range []termcas.Takeover{termcas.Witness, termcas.Lease} {
+		t.Run(string(takeover), func(t *testing.T) {
+			bubble(t, takeover, func(t *testing.T, b *bench) {
+				b.shared = true
+				c := electortest.NewCluster(t, b.World, 1, asObserver)
+				defer c.Stop()
+				n := c.Nodes()[0]
+				n.Cable.Garble("@@log_bin AS log_bin, @@binlog_format AS", "1 AS log_bin, 'STATEMENT'             AS")
+				n.Cable.Break()
+				c.Until("the error", func() bool { return n.Status().Err != nil && strings.Contains(n.Status().Err.Error(), "binlog_format is STATEMENT") })
+				require.NoError(t, n.JoinElection(t.Context()))
+				time.Sleep(2 * b.Lease)
+				assert.Zero(t, b.row(t).term)
+				n.Cable.Garble("", "")
+				c.Leader()
+				assert.Equal(t, takeover == termcas.Witness, b.row(t).conn.Valid)
+			})
+		})
+	}
+}
+
 // A lock has one election in a process, and all locks are of one data center.
 func TestShared_StrategyRefuses(t *testing.T) {
 	bubble(t, termcas.Witness, func(t *testing.T, b *bench) {
