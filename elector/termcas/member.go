@@ -81,6 +81,27 @@ func (s *Strategy) acquired(r row) time.Time {
 	return time.Time{}
 }
 
+// confirmsTogether is leaderConfirms in a Shared. The leaders of the process that had the
+// lock are asked one after the other, some at a time. Once one has confirmed its term, that
+// process is alive, and a leader from which no answer comes in time counts as alive, too.
+func (s *Strategy) confirmsTogether(ctx context.Context, r row) bool {
+	free := s.shared.freed(r.lock.String)
+	select {
+	case s.shared.asking <- struct{}{}:
+		defer func() { <-s.shared.asking }()
+	case <-ctx.Done():
+		return true
+	}
+	if s.shared.free.Load() != free {
+		return true // the lock was released before it was this election's turn: only the lease ends the term
+	}
+	alive, known := s.askLeader(ctx, r)
+	if alive {
+		free.confirmed.Store(true)
+	}
+	return alive || !known && free.confirmed.Load()
+}
+
 // leftOut is called when a swap has matched nothing although the row is unchanged: reads
 // reach another server than the swap, because the address has moved; or, in a Shared,
 // another client had locked the row.

@@ -43,7 +43,9 @@ import (
 //   - A second connection waits for the witness of one other process (rule 3): of the
 //     next one in the order of their connections. So a killed process is replaced at
 //     once in all its elections if the one that waits for it takes part in them, and
-//     otherwise, or if that one is killed too, after the lease.
+//     otherwise, or if that one is killed too, after the lease. At most 32 of its
+//     leaders are asked at the same time (rule 4c), within a beat; once one of them has
+//     confirmed its term, silence of another is no reason to compete.
 //
 //   - A dead host is noticed up to a beat later, because rows are read at the beats of
 //     the reader. An election that ends without a hand-over, while its process lives
@@ -55,7 +57,8 @@ type Shared struct {
 
 	queued signal.Signal  // a question is in the queue, for run
 	looked signal.Signal  // rows were read, for watch
-	turns  chan struct{}  // limits how many elections use the pool at the same time
+	turns  chan struct{}  // limits how many elections use the pool at the same time,
+	asking chan struct{}  // and how many ask a leader at its port
 	waits  sync.Mutex     // held by the one that waits there for a row that is locked
 	group  sync.WaitGroup // run and watch
 	trusts time.Time      // until when a term may be trusted here; belongs to run
@@ -76,6 +79,8 @@ type freeLock struct {
 	lock string
 	by   stdsql.NullInt64 // the watcher's connection, which holds it
 	at   time.Time
+
+	confirmed atomic.Bool // by one of them, at its port: their process is alive
 }
 
 // question is what a Round asks: to read its row, and before that to update it.
@@ -113,6 +118,7 @@ const (
 	patience = 8    // the part for which others wait that are not urgent, at another time
 	together = 1000 // rows in one statement, as its LIMIT has it
 	atPool   = 2    // at the same time: in the pool's own queue, a statement has a deadline
+	atPort   = 32   // questions to the leaders of one process at the same time
 )
 
 // NewShared returns a Shared without elections, or an error if the configuration is
@@ -134,7 +140,7 @@ func NewShared(cfg Config) (*Shared, error) {
 		return nil, err
 	}
 	s := &Shared{
-		host: host, watcher: watcher, queued: signal.New(), looked: signal.New(), turns: make(chan struct{}, atPool),
+		host: host, watcher: watcher, queued: signal.New(), looked: signal.New(), turns: make(chan struct{}, atPool), asking: make(chan struct{}, atPort),
 		members: map[string]*Strategy{}, rows: map[string]row{}, nonce: conclavesql.NewNonce(host.cfg.Rand),
 	}
 	s.group.Go(s.run)
@@ -502,7 +508,7 @@ func (s *Shared) neighbour() (next row, me elector.Candidate, found bool) {
 func (s *Shared) offer(w *witnessWait, beat time.Duration) {
 	var by stdsql.NullInt64
 	if err := w.conn.query(s.host.ctx, beat/2, conclavesql.LockUsed, []any{w.lock}, &by); err == nil && by.Valid {
-		s.free.Store(&freeLock{w.lock, by, w.at})
+		s.free.Store(&freeLock{lock: w.lock, by: by, at: w.at})
 		s.wake(w.lock)
 		select {
 		case <-time.After(beat):
@@ -513,10 +519,10 @@ func (s *Shared) offer(w *witnessWait, beat time.Duration) {
 	s.watcher.stopWaiting()
 }
 
-// freed returns the lock that watch has acquired; the zero value if it is another one.
-func (s *Shared) freed(lock string) freeLock {
+// freed returns the lock that watch has acquired; an empty one if it is another.
+func (s *Shared) freed(lock string) *freeLock {
 	if f := s.free.Load(); f != nil && f.lock == lock {
-		return *f
+		return f
 	}
-	return freeLock{}
+	return &freeLock{}
 }

@@ -164,11 +164,20 @@ func (s *Strategy) hasLockOfLeader(me elector.Candidate, r row) bool {
 // leaderConfirms asks at the port of the leader whose lock this node has acquired,
 // and reports whether the leader confirms its term (rule 4c).
 func (s *Strategy) leaderConfirms(ctx context.Context, r row) bool {
+	if s.shared != nil {
+		return s.confirmsTogether(ctx, r)
+	}
+	alive, _ := s.askLeader(ctx, r)
+	return alive
+}
+
+// askLeader asks at the leader's port.
+func (s *Strategy) askLeader(ctx context.Context, r row) (alive, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	alive, known := s.cfg.Ask(ctx, r.address, r.number, r.lock.String)
+	alive, known = s.cfg.Ask(ctx, r.address, r.number, r.lock.String)
 	s.log.Info("acquired the leader's lock", "term", r.number, "leader", r.owner, "known", known, "alive", alive)
-	return alive
+	return alive, known
 }
 
 // returnLock releases the lock of a leader that is alive and will reacquire a

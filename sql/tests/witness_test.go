@@ -212,7 +212,9 @@ func TestManyLocks_RacingWins(t *testing.T) {
 		require.NoError(t, err)
 		_, err = db.Exec(t.Context(), "INSERT INTO old SELECT * FROM distribute_lock")
 		require.NoError(t, err)
-		old := func(statement string) string { return strings.Replace(statement, "FROM distribute_lock", "FROM old", 1) }
+		old := func(statement string) string {
+			return strings.Replace(statement, "FROM distribute_lock", "FROM old", 1)
+		}
 		before := read()
 		assert.EqualValues(t, locks, win(db, old(conclavesql.LockWinAll), "x@1", before))
 		assert.Zero(t, win(db, old(conclavesql.LockWinAll), "y@1", before), "another has won")

@@ -43,6 +43,9 @@ func TestShared_Conformance(t *testing.T) {
 	}
 }
 
+// asker asks the leader of a lock.
+type asker = func(ctx context.Context, lock string, term uint64, witness string) (alive, known bool)
+
 // crowd is a process with many elections over one Shared.
 type crowd struct {
 	cable    *electortest.Cable
@@ -50,6 +53,7 @@ type crowd struct {
 	shared   *termcas.Shared
 	electors map[string]*elector.Elector
 	peer     *crowd // answers the questions at the leaders' ports; nil: no leader confirms
+	ask      asker  // if it is not nil, instead of peer
 	run      context.Context
 	cancel   context.CancelFunc
 	group    sync.WaitGroup
@@ -76,7 +80,10 @@ func (b *bench) start(t *testing.T) *crowd {
 func (p *crowd) join(t *testing.T, b *bench, first, last int) {
 	for i := first; i < last; i++ {
 		lock := conclavesql.Lock{DataCenter: b.lock.DataCenter, Name: fmt.Sprint("many-", i)}
-		ask := func(_ context.Context, _ string, term uint64, witness string) (alive, known bool) {
+		ask := func(ctx context.Context, _ string, term uint64, witness string) (alive, known bool) {
+			if p.ask != nil {
+				return p.ask(ctx, lock.Name, term, witness)
+			}
 			return p.peer != nil && p.peer.electors[lock.Name].ConfirmLeading(term, witness), true
 		}
 		strategy, err := p.shared.Strategy(termcas.Config{Lock: lock, Ask: ask})
@@ -200,6 +207,39 @@ func TestShared_LostConnectionCostsNoTerm(t *testing.T) {
 		b.until(t, "all to lead again", func() bool { return p.leads() == n })
 		time.Sleep(2 * b.Lease)
 		assert.Equal(t, n, p.leads())
+		assert.Equal(t, uint64(n), p.won()+follower.won(), "no new terms")
+	})
+}
+
+// The leaders of a process are not asked all at once, and once one of them has confirmed
+// its term, silence of the others is not taken for their end.
+func TestShared_SilenceBesideAConfirmationIsNoEnd(t *testing.T) {
+	bubble(t, termcas.Witness, func(t *testing.T, b *bench) {
+		const n = 100
+		b.seedMany(t, n)
+		p, follower := b.start(t), b.start(t)
+		p.join(t, b, 0, n)
+		b.until(t, "the leaders", func() bool { return p.leads() == n })
+		var asked, asking, most atomic.Int64
+		follower.ask = func(ctx context.Context, lock string, term uint64, witness string) (alive, known bool) {
+			first, now := asked.Add(1) == 1, asking.Add(1)
+			defer asking.Add(-1)
+			most.Store(max(most.Load(), now))
+			if first {
+				time.Sleep(time.Millisecond)
+				return p.electors[lock].ConfirmLeading(term, witness), true
+			}
+			<-ctx.Done()
+			return false, false
+		}
+		follower.join(t, b, 0, n)
+		time.Sleep(b.Lease)
+		p.cable.Cut()
+		time.Sleep(b.Lease / 5) // longer than all questions take
+		p.cable.Mend()
+		b.until(t, "all to lead again", func() bool { return p.leads() == n })
+		assert.GreaterOrEqual(t, asked.Load(), int64(n))
+		assert.LessOrEqual(t, most.Load(), int64(32), "questions at the same time")
 		assert.Equal(t, uint64(n), p.won()+follower.won(), "no new terms")
 	})
 }
@@ -407,7 +447,9 @@ func TestShared_RefusesStatementsAsText(t *testing.T) {
 				n := c.Nodes()[0]
 				n.Cable.Garble("@@log_bin AS log_bin, @@binlog_format AS", "1 AS log_bin, 'STATEMENT'             AS")
 				n.Cable.Break()
-				c.Until("the error", func() bool { return n.Status().Err != nil && strings.Contains(n.Status().Err.Error(), "binlog_format is STATEMENT") })
+				c.Until("the error", func() bool {
+					return n.Status().Err != nil && strings.Contains(n.Status().Err.Error(), "binlog_format is STATEMENT")
+				})
 				require.NoError(t, n.JoinElection(t.Context()))
 				time.Sleep(2 * b.Lease)
 				assert.Zero(t, b.row(t).term)
