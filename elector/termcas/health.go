@@ -21,7 +21,7 @@ type health struct {
 
 	known, far bool         // a round trip was logged; it is too long for the lease
 	noWitness  error        // why there is no witness, although the configuration wants one
-	last       row          // of the round before; at is zero if there is none
+	last       row          // of the round before, in a Shared as last read; at is zero if there is none
 	logged     reasons.Seen // what lasts, and when it was last logged
 
 	looking atomic.Bool    // a diagnosis is in progress

@@ -44,6 +44,10 @@ func (s *Strategy) readTogether(ctx context.Context) (row, error) {
 		return row{}, fmt.Errorf("read lock %s: %w", s.cfg.Lock, err)
 	}
 	r.phase = r.at.Sub(a.sent)
+	if !r.unchanged(s.health.last) {
+		s.retries = 0 // they were to win another row
+	}
+	s.health.last = r
 	return r, nil
 }
 
@@ -123,6 +127,8 @@ func (s *Strategy) renewTogether(ctx context.Context, me elector.Candidate, h *h
 		s.beat++
 		s.held.Store(&hold{term: h.term, conn: h.conn, lock: h.conn.witness()})
 		return s.leading(me, h.term), nil
+	case errors.Is(err, conclavesql.ErrNoRows):
+		return s.deposed(ctx, me)
 	case err != nil && !h.conn.lost.Load(): // nothing was executed
 		return elector.Term{}, fmt.Errorf("renew term %d: %w", h.term, err)
 	}

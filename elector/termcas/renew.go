@@ -233,7 +233,11 @@ func record(ctx context.Context, history *conclavesql.History, won elector.Term,
 // lastRecorded returns the winner of the last election in the history; the zero
 // NodeID if the history cannot be read, because it is needed for the record only.
 func (s *Strategy) lastRecorded(ctx context.Context) conclave.NodeID {
-	list, err := s.history.List(ctx, 1)
+	var list []conclavesql.Election
+	_, err := s.onPool(ctx, func() (_ int64, err error) {
+		list, err = s.history.List(ctx, 1)
+		return 0, err
+	})
 	if err != nil || len(list) == 0 {
 		return conclave.NodeID{}
 	}

@@ -348,6 +348,7 @@ func (s *Shared) execute(c *witnessConn, batch []*question, answers map[*questio
 			switch {
 			case err != nil && !conclavesql.NotExecuted(err),
 				conclavesql.IsReadOnly(err) && time.Since(c.made) >= s.me.Beat: // another may be to the new primary: see refused
+				clear(answers) // as below: these rows are renewed on the next connection
 				return s.lose(c, err)
 			case n < int64(len(part)) && err == nil:
 				look = append(look, part...)

@@ -141,7 +141,8 @@ func (s *Strategy) Doubt(lock string) {
 }
 
 // WaitingFor returns the term whose leader's witness this node waits for, so that it
-// would replace that leader at once if it were killed; 0 if it waits for none.
+// would replace that leader at once if it were killed; 0 if it waits for none. In a
+// Shared it is 0: a leader that resigns frees no lock there.
 func (s *Strategy) WaitingFor() uint64 { return s.waitsFor.Load() }
 
 // Close drops every connection, as a crash does, and joins the wait for the witness.
@@ -237,7 +238,9 @@ func (s *Strategy) observe(ctx context.Context, me elector.Candidate, row row) (
 		return row.term(me), nil
 	}
 	if _, err := s.cfg.traced(elector.EventResigning, elector.EventResigned, elector.Event{Term: row.number, Owner: me.ID}, func() (int64, error) {
-		return s.cfg.DB.Exec(ctx, conclavesql.LockResign, s.cfg.Lock.DataCenter, s.cfg.Lock.Name, row.owner, row.number)
+		return s.onPool(ctx, func() (int64, error) {
+			return s.cfg.DB.Exec(ctx, conclavesql.LockResign, s.cfg.Lock.DataCenter, s.cfg.Lock.Name, row.owner, row.number)
+		})
 	}); err != nil {
 		return elector.Term{}, fmt.Errorf("give up term %d: %w", row.number, err)
 	}

@@ -44,8 +44,9 @@ type bench struct {
 	lock conclavesql.Lock
 	dsn  string
 
-	shared bool              // the strategies are those of a Shared
-	dbs    []*conclavesql.DB // the nodes' connections
+	shared   bool              // the strategies are those of a Shared
+	deadline time.Duration     // of a crowd's pool; a sixth of the lease if it is 0
+	dbs      []*conclavesql.DB // the nodes' connections
 }
 
 // inBubble returns a world in memory. It must be called inside the bubble.
