@@ -23,8 +23,7 @@ type Term struct {
 
 	// Age is how old the beat was when it was read, by the store's clock; 0 if
 	// the store does not report it. It only tunes when a polling follower reads
-	// again; no decision depends on it. If the Strategy reads for several elections
-	// together, it is such that the next read comes with those of the others.
+	// again, together with other elections if they share reads; no decision depends on it.
 	Age time.Duration
 
 	// Sent is since when trust counts, and the time of the next Round, if the Strategy

@@ -193,3 +193,17 @@ func (c *witnessConn) drop() {
 	c.lost.Store(true)
 	c.pinned.Close()
 }
+
+// lockName returns the name of a witness. No other node knows the nonce before it is
+// published.
+func lockName(nonce string) string { return "cv:" + nonce }
+
+// release releases a named lock.
+func (c *witnessConn) release(ctx context.Context, lock string) error {
+	var released stdsql.NullInt64
+	return c.query(ctx, releaseLimit, conclavesql.LockRelease, []any{lock}, &released)
+}
+
+// releaseLimit bounds the release of a lock. After it the connection is closed,
+// which releases the lock too.
+const releaseLimit = 500 * time.Millisecond

@@ -73,6 +73,11 @@ func (s *Strategy) onPool(ctx context.Context, execute func() (int64, error)) (i
 	}
 }
 
+// execOnPool executes a statement that changes a row as onPool does.
+func (s *Strategy) execOnPool(ctx context.Context, statement string, args ...any) (int64, error) {
+	return s.onPool(ctx, func() (int64, error) { return s.cfg.DB.Exec(ctx, statement, args...) })
+}
+
 // acquired returns when this node has acquired the lock that the row names; the zero time
 // if it has not.
 func (s *Strategy) acquired(r row) time.Time {
@@ -85,10 +90,15 @@ func (s *Strategy) acquired(r row) time.Time {
 	return time.Time{}
 }
 
-// confirmsTogether is leaderConfirms in a Shared. The leaders of the process that had the
-// lock are asked one after the other, some at a time. Once one has confirmed its term, that
-// process is alive, and a leader from which no answer comes in time counts as alive, too.
-func (s *Strategy) confirmsTogether(ctx context.Context, r row) bool {
+// leaderConfirms reports whether the leader confirms its term. In a Shared, the leaders of
+// the process that had the lock are asked one after the other, some at a time. Once one has
+// confirmed its term, that process is alive, and a leader from which no answer comes in
+// time counts as alive, too.
+func (s *Strategy) leaderConfirms(ctx context.Context, r row) bool {
+	if s.shared == nil {
+		alive, _ := s.askLeader(ctx, r)
+		return alive
+	}
 	free := s.shared.freed(r.lock.String)
 	select {
 	case s.shared.asking <- struct{}{}:

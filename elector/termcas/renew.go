@@ -190,7 +190,7 @@ func (s *Strategy) Resign(ctx context.Context, held elector.Term) error {
 	}
 	if !acknowledged {
 		if _, err := s.cfg.traced(elector.EventResigning, elector.EventResigned, expects, func() (int64, error) {
-			return s.onPool(ctx, func() (int64, error) { return s.cfg.DB.Exec(ctx, conclavesql.LockResign, args...) })
+			return s.execOnPool(ctx, conclavesql.LockResign, args...)
 		}); err != nil {
 			return fmt.Errorf("resign term %d: %w", held.Number, err)
 		}

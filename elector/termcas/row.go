@@ -77,9 +77,7 @@ func (s *Strategy) createRow(ctx context.Context, me elector.Candidate) (row, er
 		return row{lease: me.Lease, at: time.Now()}, nil
 	}
 	s.log.Warn("the lock's row is missing, creating it", "lock", s.cfg.Lock.String(), "highest", me.Highest)
-	if _, err := s.onPool(ctx, func() (int64, error) {
-		return s.cfg.DB.Exec(ctx, conclavesql.LockSeed, s.cfg.Lock.DataCenter, s.cfg.Lock.Name, me.Lease.Milliseconds())
-	}); err != nil {
+	if _, err := s.execOnPool(ctx, conclavesql.LockSeed, s.cfg.Lock.DataCenter, s.cfg.Lock.Name, me.Lease.Milliseconds()); err != nil {
 		return row{}, fmt.Errorf("seed lock %s: %w", s.cfg.Lock, err)
 	}
 	return s.read(ctx)

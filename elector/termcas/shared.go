@@ -169,8 +169,11 @@ func (s *Shared) Strategy(cfg Config) (*Strategy, error) {
 	return m, nil
 }
 
-// leave removes an election that has ended.
+// leave removes an election that has ended. It does nothing if s is nil.
 func (s *Shared) leave(name string) {
+	if s == nil {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.members, name)

@@ -32,24 +32,23 @@ type Strategy struct {
 	close    context.CancelFunc
 
 	// The fields below belong to the goroutine that plays the rounds.
-	health        health          // what is logged about the database
-	spare         *witnessConn    // opened by a round that had no time left to win on it; nil if there is none
-	waiting       *witnessWait    // the wait for the leader's lock; nil if there is none
-	retry         *time.Timer     // wakes for another try to wait; nil if none is due
-	retries       int             // tries to wait for the present leader's lock, or to win a row that was locked
-	renewed       time.Time       // when an observer last let the pool connect again
-	beat          uint64          // of the held term
-	election      *win            // the held term's election
-	unled         *win            // a win whose answer was lost, or which is not led yet
-	owner         conclave.NodeID // the last owner that the row was seen to name,
-	ownerOf       uint64          // and in which term
-	leftAt        time.Time       // when this node found that its term had ended
-	noWitness     bool            // no witness: Takeover is Lease, or the server or a proxy does not support it
-	binlogChecked bool            // the binary log's format is known
-	refusals      int             // errors in a row that may be temporary
-
-	me   elector.Candidate // of the present round
-	sent time.Time         // the beginning of the beat in which a Shared sent the last statement; zero without one
+	health        health            // what is logged about the database
+	spare         *witnessConn      // opened by a round that had no time left to win on it; nil if there is none
+	waiting       *witnessWait      // the wait for the leader's lock; nil if there is none
+	retry         *time.Timer       // wakes for another try to wait; nil if none is due
+	retries       int               // tries to wait for the present leader's lock, or to win a row that was locked
+	renewed       time.Time         // when an observer last let the pool connect again
+	beat          uint64            // of the held term
+	election      *win              // the held term's election
+	unled         *win              // a win whose answer was lost, or which is not led yet
+	owner         conclave.NodeID   // the last owner that the row was seen to name,
+	ownerOf       uint64            // and in which term
+	leftAt        time.Time         // when this node found that its term had ended
+	noWitness     bool              // no witness: Takeover is Lease, or the server or a proxy does not support it
+	binlogChecked bool              // the binary log's format is known
+	refusals      int               // errors in a row that may be temporary
+	me            elector.Candidate // of the present round
+	sent          time.Time         // the beginning of the beat in which a Shared sent the last statement; zero without one
 }
 
 // hold is a held term and the connection with its witness. It is never changed, only
@@ -141,8 +140,7 @@ func (s *Strategy) Doubt(lock string) {
 }
 
 // WaitingFor returns the term whose leader's witness this node waits for, so that it
-// would replace that leader at once if it were killed; 0 if it waits for none. In a
-// Shared it is 0: a leader that resigns frees no lock there.
+// would replace that leader at once if it were killed; 0 if it waits for none, or in a Shared.
 func (s *Strategy) WaitingFor() uint64 { return s.waitsFor.Load() }
 
 // Close drops every connection, as a crash does, and joins the wait for the witness.
@@ -157,9 +155,7 @@ func (s *Strategy) Close() error {
 		h.conn.close()
 	}
 	s.health.running.Wait()
-	if s.shared != nil {
-		s.shared.leave(s.cfg.Lock.Name)
-	}
+	s.shared.leave(s.cfg.Lock.Name)
 	return nil
 }
 
@@ -238,9 +234,7 @@ func (s *Strategy) observe(ctx context.Context, me elector.Candidate, row row) (
 		return row.term(me), nil
 	}
 	if _, err := s.cfg.traced(elector.EventResigning, elector.EventResigned, elector.Event{Term: row.number, Owner: me.ID}, func() (int64, error) {
-		return s.onPool(ctx, func() (int64, error) {
-			return s.cfg.DB.Exec(ctx, conclavesql.LockResign, s.cfg.Lock.DataCenter, s.cfg.Lock.Name, row.owner, row.number)
-		})
+		return s.execOnPool(ctx, conclavesql.LockResign, s.cfg.Lock.DataCenter, s.cfg.Lock.Name, row.owner, row.number)
 	}); err != nil {
 		return elector.Term{}, fmt.Errorf("give up term %d: %w", row.number, err)
 	}

@@ -161,17 +161,8 @@ func (s *Strategy) hasLockOfLeader(me elector.Candidate, r row) bool {
 	return another && !s.acquired(r).IsZero()
 }
 
-// leaderConfirms asks at the port of the leader whose lock this node has acquired,
+// askLeader asks at the port of the leader whose lock this node has acquired,
 // and reports whether the leader confirms its term (rule 4c).
-func (s *Strategy) leaderConfirms(ctx context.Context, r row) bool {
-	if s.shared != nil {
-		return s.confirmsTogether(ctx, r)
-	}
-	alive, _ := s.askLeader(ctx, r)
-	return alive
-}
-
-// askLeader asks at the leader's port.
 func (s *Strategy) askLeader(ctx context.Context, r row) (alive, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
@@ -228,17 +219,3 @@ func (s *Strategy) take(ctx context.Context, me elector.Candidate, c *witnessCon
 	}
 	return lock, connID, nil
 }
-
-// lockName returns the name of a witness. No other node knows the nonce before it is
-// published.
-func lockName(nonce string) string { return "cv:" + nonce }
-
-// release releases a named lock.
-func (c *witnessConn) release(ctx context.Context, lock string) error {
-	var released stdsql.NullInt64
-	return c.query(ctx, releaseLimit, conclavesql.LockRelease, []any{lock}, &released)
-}
-
-// releaseLimit bounds the release of a lock. After it the connection is closed,
-// which releases the lock too.
-const releaseLimit = 500 * time.Millisecond
