@@ -127,6 +127,26 @@ func (s *Strategy) leftOut(me elector.Candidate) {
 	s.waitLater(me)
 }
 
+// reconnect makes an observer read on a new connection. A Shared in which an election is
+// led keeps its own, whose server accepts writes, and so does one whose is not a lease old.
+func (s *Strategy) reconnect(lease time.Duration) {
+	s.cfg.DB.Renew()
+	if s.shared == nil {
+		return
+	}
+	s.shared.mu.Lock()
+	defer s.shared.mu.Unlock()
+	c := s.shared.conn
+	for _, m := range s.shared.members {
+		if m.held.Load() != nil {
+			return
+		}
+	}
+	if time.Since(c.made) >= lease {
+		c.lost.Store(true)
+	}
+}
+
 // renewTogether is the leader's beat. If another client has locked the row, it is renewed
 // by itself. Otherwise, if it was not renewed, reacquire finds out why: the connection is
 // lost, or this node is deposed.

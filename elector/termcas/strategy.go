@@ -185,7 +185,7 @@ func (s *Strategy) Round(ctx context.Context, me elector.Candidate, last elector
 		s.stopWaiting()
 		s.dropSpare()
 		if row.term(me).ObservedFor(last) >= row.lease && time.Since(s.renewed) >= row.lease { // no node leads, or the address has moved: see compete
-			s.cfg.DB.Renew()
+			s.reconnect(row.lease)
 			s.renewed = time.Now()
 		}
 		return s.observe(ctx, me, row)
