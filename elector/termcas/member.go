@@ -64,13 +64,11 @@ func (s *Strategy) onPool(ctx context.Context, execute func() (int64, error)) (i
 	if s.shared == nil {
 		return execute()
 	}
-	select {
-	case s.shared.turns <- struct{}{}:
-		defer func() { <-s.shared.turns }()
-		return execute()
-	case <-ctx.Done():
+	if !s.shared.turns.wait(ctx) {
 		return 0, ctx.Err()
 	}
+	defer s.shared.turns.end()
+	return execute()
 }
 
 // execOnPool executes a statement that changes a row as onPool does.
@@ -100,12 +98,10 @@ func (s *Strategy) leaderConfirms(ctx context.Context, r row) bool {
 		return alive
 	}
 	free := s.shared.freed(r.lock.String)
-	select {
-	case s.shared.asking <- struct{}{}:
-		defer func() { <-s.shared.asking }()
-	case <-ctx.Done():
+	if !s.shared.asking.wait(ctx) {
 		return true
 	}
+	defer s.shared.asking.end()
 	if s.shared.free.Load() != free {
 		return true // the lock was released before it was this election's turn: only the lease ends the term
 	}
@@ -163,12 +159,12 @@ func (s *Strategy) renewTogether(ctx context.Context, me elector.Candidate, h *h
 		return elector.Term{}, fmt.Errorf("renew term %d: %w", h.term, err)
 	}
 	if r.owner == me.ID.String() && r.number == h.term && r.beat == s.beat && !h.conn.lost.Load() {
-		n, _, err := s.replaceWitness(ctx, me, r, h.conn, true)
+		n, lock, err := s.replaceWitness(ctx, me, r, h.conn, true)
 		switch {
 		case err != nil:
 			return elector.Term{}, fmt.Errorf("renew term %d: %w", h.term, err)
 		case n == 1:
-			s.held.Store(&hold{term: h.term, conn: h.conn})
+			s.held.Store(&hold{term: h.term, conn: h.conn, lock: lock})
 			return s.leading(me, h.term), nil
 		}
 	}
@@ -192,18 +188,63 @@ func (s *Strategy) beatTogether(ctx context.Context, me elector.Candidate, term,
 	return n, r, err
 }
 
-// errLocked is why a term is not renewed whose row another client has locked, while
-// another election's renewal waits for such a lock.
-var errLocked = errors.New("another client has locked the row, and another election waits on the pool's connection for that")
+// replaceTogether renews with other elections, and publishes the shared witness; alone, it
+// leaves the witness in the row if that is the shared one, and publishes none otherwise.
+func (s *Strategy) replaceTogether(ctx context.Context, me elector.Candidate, r row, c *witnessConn, alone bool) (n int64, lock string, err error) {
+	if !alone {
+		n, _, err = s.beatTogether(ctx, me, r.number, r.beat, c, elector.EventReacquiring, elector.EventReacquired)
+		if n == 1 {
+			s.beat = r.beat + 1
+		}
+		return n, c.witness(), err
+	}
+	var witness, conn any
+	if lock = c.witness(); lock != "" && lock == r.lock.String {
+		witness, conn = lock, r.connID
+	} else {
+		lock = ""
+	}
+	n, err = s.cfg.traced(elector.EventReacquiring, elector.EventReacquired, elector.Event{Term: r.number, Beat: r.beat, Owner: me.ID}, func() (int64, error) {
+		return s.execAlone(ctx, c, conclavesql.LockReacquire, r.beat+2, witness, conn,
+			s.cfg.Lock.DataCenter, s.cfg.Lock.Name, r.owner, r.number, r.lock,
+			r.beat, r.beat, // what was sent before is known: a late copy of this must not match after the next beat
+			nil, nil, c.lock)
+	})
+	if n == 1 {
+		s.beat = r.beat + 2
+	}
+	return n, lock, err
+}
 
-// renewAlone executes the renewal of a row that another client has locked: on the pool,
-// where it may wait for the lock, one election at a time.
-func (s *Strategy) renewAlone(ctx context.Context, statement string, args ...any) (int64, error) {
-	if !s.shared.waits.TryLock() {
+// errLocked is why a statement about a row that other clients have locked was not sent.
+var errLocked = errors.New("other clients have locked the row, and the statement of another election waits on the pool's connection for such a lock")
+
+// execAlone executes a statement on the connection; in a Shared one about a row that other
+// clients have locked: on the pool, where it may wait for the lock, one election at a time.
+func (s *Strategy) execAlone(ctx context.Context, c *witnessConn, statement string, args ...any) (int64, error) {
+	if s.shared == nil {
+		return c.exec(ctx, s.me.Beat/2, statement, args...)
+	}
+	turn, cancel := context.WithTimeout(ctx, s.me.Beat/4) // such locks are mostly short: those of fenced writes
+	defer cancel()
+	if !s.shared.waits.wait(turn) {
 		return 0, errLocked
 	}
-	defer s.shared.waits.Unlock()
+	defer s.shared.waits.end()
 	return s.cfg.DB.Exec(ctx, statement, args...)
+}
+
+// maxRetries is how often waitLater makes the Elector play a round.
+const maxRetries = 4
+
+// triesAlone reports whether a swap that has matched nothing is sent once more, alone:
+// without its witness, if it had one; in a Shared when it was left out often, because
+// fenced writes may have locked the row at each try.
+func (s *Strategy) triesAlone(witness string) bool {
+	if s.shared != nil {
+		return s.retries >= maxRetries
+	}
+	return witness != ""
 }
 
 // swapTogether executes the statement that elects, with those of other elections.

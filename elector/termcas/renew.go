@@ -95,15 +95,10 @@ func (s *Strategy) reacquire(ctx context.Context, me elector.Candidate, term uin
 
 // replaceWitness tries once to replace the witness that the row names, by no
 // witness if noWitness is set. It returns the number of rows changed and the name of
-// the new lock. In a Shared it renews with other elections and publishes the shared
-// witness, and with noWitness alone.
+// the new lock.
 func (s *Strategy) replaceWitness(ctx context.Context, me elector.Candidate, r row, c *witnessConn, noWitness bool) (int64, string, error) {
-	if s.shared != nil && !noWitness {
-		n, _, err := s.beatTogether(ctx, me, r.number, r.beat, c, elector.EventReacquiring, elector.EventReacquired)
-		if n == 1 {
-			s.beat = r.beat + 1
-		}
-		return n, c.witness(), err
+	if s.shared != nil {
+		return s.replaceTogether(ctx, me, r, c, noWitness)
 	}
 	nonce := conclavesql.NewNonce(s.cfg.Rand)
 	var lock string
@@ -116,20 +111,11 @@ func (s *Strategy) replaceWitness(ctx context.Context, me elector.Candidate, r r
 	}
 	witness := stdsql.NullString{String: lock, Valid: lock != ""}
 	expects := elector.Event{Term: r.number, Beat: r.beat, Owner: me.ID}
-	late := r.beat + 1
-	if s.shared != nil {
-		late = r.beat // what renewTogether has sent is known: a late copy of this must not match after the next beat
-	}
-	args := []any{
-		r.beat + 2, witness, connID,
-		s.cfg.Lock.DataCenter, s.cfg.Lock.Name, r.owner, r.number, r.lock, r.beat, late,
-		connID, connID, lockName(nonce),
-	}
 	n, err := s.cfg.traced(elector.EventReacquiring, elector.EventReacquired, expects, func() (int64, error) {
-		if s.shared != nil {
-			return s.renewAlone(ctx, conclavesql.LockReacquire, args...)
-		}
-		return c.exec(ctx, me.Beat/2, conclavesql.LockReacquire, args...)
+		return c.exec(ctx, me.Beat/2, conclavesql.LockReacquire,
+			r.beat+2, witness, connID,
+			s.cfg.Lock.DataCenter, s.cfg.Lock.Name, r.owner, r.number, r.lock, r.beat, r.beat+1,
+			connID, connID, lockName(nonce))
 	})
 	if n == 1 {
 		s.beat = r.beat + 2
@@ -214,11 +200,13 @@ func (s *Strategy) Record(ctx context.Context, won elector.Term) (elector.Term, 
 	}
 	s.unled = nil // the term is led: its cause is not needed for a later election
 	won.Leaderless = w.term.Leaderless
-	if w.term.Previous.IsZero() && w.term.Cause != elector.CauseFirst {
-		w.term.Previous = s.lastRecorded(ctx) // this node did not see the term that was resigned
-	}
-	won.Previous = w.term.Previous
-	_, err := s.onPool(ctx, func() (int64, error) { return 0, record(ctx, s.history, won, w.term.Cause) })
+	_, err := s.onPool(ctx, func() (int64, error) {
+		if w.term.Previous.IsZero() && w.term.Cause != elector.CauseFirst {
+			w.term.Previous = s.lastRecorded(ctx) // this node did not see the term that was resigned
+		}
+		won.Previous = w.term.Previous
+		return 0, record(ctx, s.history, won, w.term.Cause)
+	})
 	return won, advised(err)
 }
 
@@ -233,11 +221,7 @@ func record(ctx context.Context, history *conclavesql.History, won elector.Term,
 // lastRecorded returns the winner of the last election in the history; the zero
 // NodeID if the history cannot be read, because it is needed for the record only.
 func (s *Strategy) lastRecorded(ctx context.Context) conclave.NodeID {
-	var list []conclavesql.Election
-	_, err := s.onPool(ctx, func() (_ int64, err error) {
-		list, err = s.history.List(ctx, 1)
-		return 0, err
-	})
+	list, err := s.history.List(ctx, 1)
 	if err != nil || len(list) == 0 {
 		return conclave.NodeID{}
 	}

@@ -31,8 +31,9 @@ import (
 //
 //   - A row that another client has locked is left out (SKIP LOCKED), and delays no
 //     other. Its leader renews it on the pool, where it may wait for the lock, one
-//     election at a time. So no statement for many is ever interrupted because it is
-//     slow: as in Renewal, its deadline is the end of trust.
+//     election at a time, and a candidate that was left out five times wins it there.
+//     So no statement for many is ever interrupted because it is slow: as in Renewal,
+//     its deadline is the end of trust.
 //
 //     A server whose binary log has statements as text (binlog_format=STATEMENT) is
 //     not used, because its replicas would leave out other rows.
@@ -56,10 +57,9 @@ type Shared struct {
 	watcher *Strategy // waits for the witness of another process; belongs to watch
 
 	queued signal.Signal  // a question is in the queue, for run
-	looked signal.Signal  // rows were read, for watch
-	turns  chan struct{}  // limits how many elections use the pool at the same time,
-	asking chan struct{}  // and how many ask a leader at its port
-	waits  sync.Mutex     // held by the one that waits there for a row that is locked
+	turns  turns          // of those that use the pool
+	waits  turns          // of the one that waits there for a row that is locked
+	asking turns          // of those that ask a leader at its port
 	group  sync.WaitGroup // run and watch
 	trusts time.Time      // until when a term may be trusted here; belongs to run
 	free   atomic.Pointer[freeLock]
@@ -113,6 +113,22 @@ type answer struct {
 }
 
 const (
+// turns limits how many elections do the same at the same time.
+type turns chan struct{}
+
+// wait waits for a turn, and reports whether that was in time.
+func (t turns) wait(ctx context.Context) bool {
+	select {
+	case t <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// end ends a turn.
+func (t turns) end() { <-t }
+
 	early    = 32   // the part of a beat by which Rounds come before it,
 	gather   = 16   // and for which those that have come wait for others
 	patience = 8    // the part for which others wait that are not urgent, at another time
@@ -140,7 +156,8 @@ func NewShared(cfg Config) (*Shared, error) {
 		return nil, err
 	}
 	s := &Shared{
-		host: host, watcher: watcher, queued: signal.New(), looked: signal.New(), turns: make(chan struct{}, atPool), asking: make(chan struct{}, atPort),
+		host: host, watcher: watcher, queued: signal.New(),
+		turns: make(turns, atPool), waits: make(turns, 1), asking: make(turns, atPort),
 		members: map[string]*Strategy{}, rows: map[string]row{}, nonce: conclavesql.NewNonce(host.cfg.Rand),
 	}
 	s.group.Go(s.run)
@@ -315,7 +332,7 @@ func (s *Shared) play(batch []*question, sent time.Time) {
 	}
 	s.mu.Unlock()
 	s.host.health.after(me, elector.Term{}, outcome, err)
-	s.looked.Set()
+	s.watcher.wake.Set() // it looks at the rows that were read
 }
 
 // execute executes the updates of a batch, and reads the rows of the other questions and
@@ -470,7 +487,6 @@ func (s *Shared) watch() {
 	w := s.watcher
 	for {
 		select {
-		case <-s.looked.C():
 		case <-w.wake.C():
 		case <-s.host.ctx.Done():
 			return

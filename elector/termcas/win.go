@@ -78,8 +78,8 @@ func (s *Strategy) compete(ctx context.Context, me elector.Candidate, r row, why
 		return elector.Term{}, fmt.Errorf("prepare term %d: %w", w.term.Number, err)
 	}
 	// 6. Compare and swap.
-	for witness := lock; ; witness = "" { // first with the witness, then once without
-		n, err := s.swap(ctx, me, r, why, c, w.nonce, witness, connID)
+	for witness, alone := lock, false; ; witness, alone = "", true { // first with the witness, then once without
+		n, err := s.swap(ctx, me, r, why, c, w.nonce, witness, connID, alone)
 		if n == 1 && err == nil {
 			return s.won(c, witness, w), nil // 7. Won.
 		}
@@ -91,7 +91,7 @@ func (s *Strategy) compete(ctx context.Context, me elector.Candidate, r row, why
 		case err != nil:
 			s.refused(me, c, err)
 			return s.unknownOutcome(ctx, me, r, w, err)
-		case witness == "" || why == reasonKilled || s.shared != nil || !now.unchanged(r):
+		case alone || !s.triesAlone(lock) || why == reasonKilled || !now.unchanged(r):
 			if now.unchanged(r) {
 				s.leftOut(me)
 			}
@@ -100,7 +100,7 @@ func (s *Strategy) compete(ctx context.Context, me elector.Candidate, r row, why
 		}
 		// A proxy that alters statements may cost the fast takeover, but not the
 		// election. (If the reason is a witness itself, it is needed.)
-		s.log.Warn("a swap with a witness matched nothing although the row is unchanged; trying without", "term", r.number)
+		s.log.Warn("a swap matched nothing although the row is unchanged; trying without a witness", "term", r.number)
 	}
 }
 
@@ -180,9 +180,9 @@ func (s *Strategy) causeOf(r row, why reason, observed time.Duration) (elector.C
 	return elector.CauseRestored, r.at.Add(-r.age) // the row was emptied by hand
 }
 
-// swap executes the statement that elects.
-func (s *Strategy) swap(ctx context.Context, me elector.Candidate, r row, why reason, c *witnessConn, nonce, lock string, connID stdsql.NullInt64) (int64, error) {
-	if s.shared != nil {
+// swap executes the statement that elects; in a Shared with other elections, or alone.
+func (s *Strategy) swap(ctx context.Context, me elector.Candidate, r row, why reason, c *witnessConn, nonce, lock string, connID stdsql.NullInt64, alone bool) (int64, error) {
+	if s.shared != nil && !alone {
 		return s.swapTogether(ctx, me, r, why, c, nonce)
 	}
 	witness := stdsql.NullString{String: lock, Valid: lock != ""}
@@ -201,7 +201,7 @@ func (s *Strategy) swap(ctx context.Context, me elector.Candidate, r row, why re
 		args = append(args, r.lock.String, r.lock.String)
 	}
 	return s.cfg.traced(elector.EventSwapping, elector.EventSwapped, r.expects(me, why), func() (int64, error) {
-		return c.exec(ctx, me.Beat/2, why.statement(), args...)
+		return s.execAlone(ctx, c, why.statement(), args...)
 	})
 }
 

@@ -136,10 +136,10 @@ func (s *Strategy) stopWaiting() {
 }
 
 // waitLater makes the Elector play another round soon: after a sixteenth of a beat,
-// then twice that, up to half a beat. After four tries the ordinary rounds are
-// frequent enough.
+// then twice that, up to half a beat. After four tries (maxRetries) the ordinary rounds
+// are frequent enough.
 func (s *Strategy) waitLater(me elector.Candidate) {
-	if s.retries >= 4 {
+	if s.retries >= maxRetries {
 		return
 	}
 	delay := me.Beat / 16 << s.retries
