@@ -503,7 +503,8 @@ func (s *Shared) watch() {
 
 // neighbour returns a row with the witness to wait for: that of the next connection after
 // this process's own. Thus each process has another that waits for it, if all take part
-// in the same elections.
+// in the same elections. A leader whose lease is over is dead: its row may stay, if no
+// candidate is left.
 func (s *Shared) neighbour() (next row, me elector.Candidate, found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -513,7 +514,7 @@ func (s *Shared) neighbour() (next row, me elector.Candidate, found bool) {
 	own := s.conn.id.Int64
 	for _, r := range s.rows {
 		distance := uint64(r.connID.Int64 - own)
-		if r.vacant() || !r.connID.Valid || distance == 0 {
+		if r.vacant() || !r.connID.Valid || distance == 0 || r.age >= r.lease {
 			continue
 		}
 		if !found || distance < uint64(next.connID.Int64-own) {

@@ -433,6 +433,28 @@ func TestShared_BusyRowIsWon(t *testing.T) {
 	})
 }
 
+// The row of a dead leader that no candidate replaces does not keep a process from waiting
+// for a witness that is held.
+func TestShared_WaitsForNoDeadLeader(t *testing.T) {
+	bubble(t, termcas.Witness, func(t *testing.T, b *bench) {
+		const n = 5
+		b.seedMany(t, n)
+		p, follower := b.start(t), b.start(t)
+		p.join(t, b, 0, n)
+		b.until(t, "the leaders", func() bool { return p.leads() == n })
+		follower.join(t, b, 0, n)
+		b.exec(t, "UPDATE distribute_lock SET owner = 'dead@1', term = 1, witness_lock = 'cv:dead', witness_conn = 1000000 WHERE data_center = ? AND lock_name = ?")
+		strategy, err := follower.shared.Strategy(termcas.Config{Lock: b.lock})
+		require.NoError(t, err)
+		follower.add(t, elector.Config{ID: conclave.NodeID{Name: "n"}, Observer: true, Strategy: strategy, Lease: b.Lease}, b.lock.Name)
+		time.Sleep(3 * b.Lease)
+		began := time.Now()
+		p.kill()
+		b.until(t, "the other process to lead", func() bool { return follower.leads() == n })
+		assert.Less(t, time.Since(began), b.soon())
+	})
+}
+
 // If the connection is lost between two statements of a batch, what the first has changed
 // is no win or renewal yet: with several hosts it is not known whether the others have it.
 func TestShared_NothingCountsOfABatchWhoseConnectionIsLost(t *testing.T) {
