@@ -418,15 +418,15 @@ func (s *Shared) names(part []*question) []any {
 
 // look reads the rows of a part of a batch.
 func (s *Shared) look(ctx context.Context, c *witnessConn, part []*question, answers map[*question]answer) error {
-	at, rows := time.Now(), map[string]row{}
+	at, rows := time.Now(), map[string]answer{}
 	err := c.pinned.Query(ctx, conclavesql.Repeat(conclavesql.LockLookAll, len(part)), s.names(part), func(scan func(...any) error) error {
 		r := row{at: at}
 		var name string
 		var leaseMs, age int64
 		err := scan(append(append([]any{&name}, r.columns(&leaseMs)...), &age)...)
 		r.lease, r.age = time.Duration(leaseMs)*time.Millisecond, time.Duration(age)*time.Microsecond
-		rows[name] = r
-		return err
+		rows[name] = answer{row: r, err: err}
+		return nil
 	})
 	if err != nil {
 		return err
@@ -434,16 +434,20 @@ func (s *Shared) look(ctx context.Context, c *witnessConn, part []*question, ans
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, q := range part {
-		r, found := rows[q.name]
-		if !found {
-			answers[q] = answer{err: conclavesql.ErrNoRows}
-			continue
-		}
-		answers[q] = answer{row: r, done: q.update != nil && q.update.conn == c && q.update.done(r)}
-		if s.members[q.name] != nil {
-			s.rows[q.name] = r
+		a, found := rows[q.name]
+		switch {
+		case !found:
+			a.err = conclavesql.ErrNoRows
+		case a.err != nil && q.update != nil: // it may have been executed
+			return a.err
+		case a.err == nil:
+			a.done = q.update != nil && q.update.conn == c && q.update.done(a.row)
+			if s.members[q.name] != nil {
+				s.rows[q.name] = a.row
+			}
 		}
 	}
+		answers[q] = a
 	return nil
 }
 

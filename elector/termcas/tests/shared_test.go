@@ -455,6 +455,26 @@ func TestShared_WaitsForNoDeadLeader(t *testing.T) {
 	})
 }
 
+// A row with a value that cannot be read costs its own election and no other.
+func TestShared_UnreadableRowCostsItsOwnElection(t *testing.T) {
+	bubble(t, termcas.Witness, func(t *testing.T, b *bench) {
+		const n = 5
+		b.seedMany(t, n)
+		_, err := b.db.Exec(t.Context(), "UPDATE distribute_lock SET resigned = 2 WHERE lock_name = 'many-0'")
+		require.NoError(t, err)
+		p := b.start(t)
+		p.join(t, b, 0, n)
+		b.until(t, "the other leaders", func() bool { return p.leads() == n-1 })
+		for limit := time.Now().Add(3 * b.Lease); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
+			require.Equal(t, n-1, p.leads())
+		}
+		assert.ErrorContains(t, p.electors["many-0"].Status().Err, "resigned")
+		_, err = b.db.Exec(t.Context(), "UPDATE distribute_lock SET resigned = 1 WHERE lock_name = 'many-0'")
+		require.NoError(t, err)
+		b.until(t, "all leaders", func() bool { return p.leads() == n })
+	})
+}
+
 // If the connection is lost between two statements of a batch, what the first has changed
 // is no win or renewal yet: with several hosts it is not known whether the others have it.
 func TestShared_NothingCountsOfABatchWhoseConnectionIsLost(t *testing.T) {
