@@ -80,10 +80,10 @@ func (s *Strategy) checkBinlog(ctx context.Context, me elector.Candidate, c *wit
 	defer cancel()
 	var logging, format string
 	err := c.pinned.QueryRow(ctx, conclavesql.LockBinlog, nil, &logging, &format)
-	switch s.classify(err) {
-	case connBroken:
+	switch class := s.classify(err); {
+	case class == connBroken, class == keepsFailing && s.forMany:
 		return fmt.Errorf("look at the binary log's format: %w", err)
-	case keepsFailing:
+	case class == keepsFailing:
 		s.log.Warn("the binary log's format cannot be read: no witness for now", "error", err)
 		return nil // checked again on the next connection
 	}

@@ -475,6 +475,29 @@ func TestShared_UnreadableRowCostsItsOwnElection(t *testing.T) {
 	})
 }
 
+// A Shared does not use a server of which it cannot be told whether its binary log has
+// statements as text.
+func TestShared_UnknownBinaryLogIsNotUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var refuses atomic.Bool
+		refuses.Store(true)
+		b := onEmbedded(t, termcas.Witness, devdb.Config{Around: func(_ net.Addr, query string) (func(uint64, error), error) {
+			if refuses.Load() && strings.Contains(query, "@@binlog_format") {
+				return nil, devdb.Refusal(1317, "interrupted")
+			}
+			return nil, nil
+		}})
+		b.seedMany(t, 1)
+		p := b.start(t)
+		p.join(t, b, 0, 1)
+		time.Sleep(3 * b.Lease)
+		assert.Zero(t, p.won())
+		assert.ErrorContains(t, p.electors["many-0"].Status().Err, "binary log")
+		refuses.Store(false)
+		b.until(t, "the leader", func() bool { return p.leads() == 1 })
+	})
+}
+
 // If the connection is lost between two statements of a batch, what the first has changed
 // is no win or renewal yet: with several hosts it is not known whether the others have it.
 func TestShared_NothingCountsOfABatchWhoseConnectionIsLost(t *testing.T) {
