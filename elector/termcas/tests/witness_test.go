@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"conclave"
 	"conclave/elector"
 	"conclave/elector/electortest"
 	"conclave/elector/termcas"
@@ -399,5 +400,37 @@ func TestHistory_EachElectionLeavesOneRow(t *testing.T) {
 			assert.Equal(t, want.previous, list[i].Previous)
 			assert.LessOrEqual(t, list[i].Leaderless, want.leaderless)
 		}
+	})
+}
+
+// A candidate that loses its connection while it asks the leader has lost the evidence,
+// too: it wins at the lease.
+func TestWitness_ConnectionLostDuringTheQuestion(t *testing.T) {
+	bubble(t, termcas.Witness, func(t *testing.T, b *bench) {
+		c := electortest.NewCluster(t, b.World, 1)
+		defer c.Stop()
+		leader, term := c.Leader()
+		cable := electortest.NewCable(b.Dial)
+		db, err := conclavesql.Open(b.dsn, conclavesql.Options{Dial: cable.Dial, Deadline: b.Lease / 6})
+		require.NoError(t, err)
+		asked := 0
+		s, err := termcas.New(termcas.Config{DB: db, Lock: b.lock, Ask: func(context.Context, string, uint64, string) (alive, known bool) {
+			asked++
+			cable.Break()
+			time.Sleep(b.Lease / 100) // it notices
+			return false, true
+		}})
+		require.NoError(t, err)
+		follower, err := elector.New(elector.Config{ID: conclave.NodeID{Name: "follower"}, Strategy: closing{s, db}, Lease: b.Lease})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- follower.Run(ctx) }()
+		c.Until("the follower to wait", func() bool { return s.WaitingFor() == term.Number })
+		leader.Kill()
+		c.Until("the follower to lead", func() bool { now, leading := follower.Leading(); return leading && now.Cause == elector.CauseExpired })
+		assert.Equal(t, 1, asked)
+		cancel()
+		require.NoError(t, <-ended)
 	})
 }
