@@ -24,10 +24,11 @@ import (
 // terms that are led and one for the rows that are followed. What is different:
 //
 //   - Rounds wait for each other, for a sixteenth of a beat. One UPDATE renews all
-//     terms, one wins all locks for one reason, and one SELECT reads all other rows.
-//     Trust counts from the beginning of the beat, before the statement was sent
-//     ([elector.Term.Sent]). A Round that is early, because something has happened, is
-//     answered at once, together with those that come during the last statement.
+//     terms, one wins all locks for one reason (if the elections have one ID, Address
+//     and Lease), and one SELECT reads all other rows. Trust counts from the beginning
+//     of the beat, before the statement was sent ([elector.Term.Sent]). A Round that is
+//     early, because something has happened, is answered at once, together with those
+//     that come during the last statement.
 //
 //   - A row that another client has locked is left out (SKIP LOCKED), and delays no
 //     other. Its leader renews it on the pool, where it may wait for the lock, one
@@ -112,7 +113,6 @@ type answer struct {
 	err  error
 }
 
-const (
 // turns limits how many elections do the same at the same time.
 type turns chan struct{}
 
@@ -129,6 +129,7 @@ func (t turns) wait(ctx context.Context) bool {
 // end ends a turn.
 func (t turns) end() { <-t }
 
+const (
 	early    = 32   // the part of a beat by which Rounds come before it,
 	gather   = 16   // and for which those that have come wait for others
 	patience = 8    // the part for which others wait that are not urgent, at another time
@@ -446,8 +447,8 @@ func (s *Shared) look(ctx context.Context, c *witnessConn, part []*question, ans
 				s.rows[q.name] = a.row
 			}
 		}
-	}
 		answers[q] = a
+	}
 	return nil
 }
 
