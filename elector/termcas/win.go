@@ -70,6 +70,10 @@ func (s *Strategy) compete(ctx context.Context, me elector.Candidate, r row, why
 		s.wake.Set()
 		return r.term(me), nil
 	}
+	if why == reasonKilled && s.acquired(r).IsZero() { // the connection broke, and the evidence ended with it
+		s.keepSpare(c)
+		return r.term(me), nil
+	}
 	// 5. Prepare: a new nonce, and a lock of that name on this connection.
 	w := s.pendingWin(me, r, why, last)
 	lock, connID, err := s.take(ctx, me, c, w.nonce)
