@@ -138,11 +138,10 @@ func (s *Strategy) dropConn(c *witnessConn) {
 func (s *Strategy) pendingWin(me elector.Candidate, r row, why reason, last elector.Term) *win {
 	w := &win{nonce: s.newNonce()}
 	w.term = elector.Term{
-		Number:  max(r.number, me.Highest) + 1,
-		Leader:  me.ID,
-		Address: me.Address,
-		Lease:   me.Lease,
-
+		Number:   max(r.number, me.Highest) + 1,
+		Leader:   me.ID,
+		Address:  me.Address,
+		Lease:    me.Lease,
 		Previous: r.leader(),
 	}
 	if why == reasonVacant && s.ownerOf == r.number {
