@@ -33,8 +33,8 @@ import (
 //   - A row that another client has locked is left out (SKIP LOCKED), and delays no
 //     other. Its leader renews it on the pool, where it may wait for the lock, one
 //     election at a time, and a candidate that was left out five times wins it there.
-//     So no statement for many is ever interrupted because it is slow: as in Renewal,
-//     its deadline is the end of trust.
+//     So no statement for many is ever interrupted because it is slow: its limit is a
+//     lease, after which no term is trusted any more that was led when it was sent.
 //
 //     A server whose binary log has statements as text (binlog_format=STATEMENT) is
 //     not used, because its replicas would leave out other rows.
@@ -50,9 +50,10 @@ import (
 //     confirmed its term, silence of another is no reason to compete.
 //
 //   - A dead host is noticed up to a beat later, because rows are read at the beats of
-//     the reader. An election that ends without a hand-over, while its process lives
-//     on, is replaced after the lease, and one that resigns frees no lock: the other
-//     candidates learn of it from elector.Config.WakePeers or by their next read.
+//     the reader, and a connection that does not answer any more is closed after a lease.
+//     An election that ends without a hand-over, while its process lives on, is replaced
+//     after the lease, and one that resigns frees no lock: the other candidates learn of
+//     it from elector.Config.WakePeers or by their next read.
 type Shared struct {
 	host    *Strategy // opens the connection, and observes the database's health; belongs to run
 	watcher *Strategy // waits for the witness of another process; belongs to watch
@@ -62,7 +63,6 @@ type Shared struct {
 	waits  turns          // of the one that waits there for a row that is locked
 	asking turns          // of those that ask a leader at its port
 	group  sync.WaitGroup // run and watch
-	trusts time.Time      // until when a term may be trusted here; belongs to run
 	free   atomic.Pointer[freeLock]
 
 	mu      sync.Mutex // guards the fields below; never held across I/O
@@ -354,12 +354,7 @@ func (s *Shared) execute(c *witnessConn, batch []*question, answers map[*questio
 			look = append(look, q) // an update for a connection that is lost, too
 		}
 	}
-	began := time.Now()
-	limit := began.Add(batch[0].me.Beat / 2)
-	if limit.Before(s.trusts) {
-		limit = s.trusts // closing the connection earlier would free the witness
-	}
-	ctx, cancel := context.WithDeadline(s.host.ctx, limit)
+	ctx, cancel := context.WithTimeout(s.host.ctx, batch[0].me.Lease)
 	defer cancel()
 	executed := false
 	for _, key := range order {
@@ -385,7 +380,6 @@ func (s *Shared) execute(c *witnessConn, batch []*question, answers map[*questio
 			clear(answers)
 			return s.lose(c, err)
 		}
-		s.trusts = began.Add(batch[0].me.Lease)
 	}
 	for part := range slices.Chunk(look, together) {
 		if err := s.look(ctx, c, part, answers); err != nil {

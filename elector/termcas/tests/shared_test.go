@@ -629,6 +629,33 @@ func TestShared_TriesOfAnotherRowAreForgotten(t *testing.T) {
 	})
 }
 
+// A process that leads nothing reads although the answers take longer than half a beat, and
+// so wins at the lease.
+func TestShared_SlowReadsAreNotInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var slow atomic.Int64
+		b := onEmbedded(t, termcas.Lease, devdb.Config{Around: func(_ net.Addr, query string) (func(uint64, error), error) {
+			if strings.HasPrefix(query, "SELECT lock_name") {
+				time.Sleep(time.Duration(slow.Load()))
+			}
+			return nil, nil
+		}})
+		const n = 20
+		b.seedMany(t, n)
+		p, follower := b.start(t), b.start(t)
+		p.join(t, b, 0, n)
+		b.until(t, "the leaders", func() bool { return p.leads() == n })
+		slow.Store(int64(b.Lease / 5)) // a beat is a third
+		follower.join(t, b, 0, n)
+		time.Sleep(4 * b.Lease)
+		assert.Equal(t, uint64(n), p.won(), "no term is lost")
+		began := time.Now()
+		p.kill()
+		b.until(t, "the follower to lead all", func() bool { return follower.leads() == n })
+		assert.Less(t, time.Since(began), 2*b.Lease)
+	})
+}
+
 // A leader whose row was deleted is deposed at its next beat.
 func TestShared_DeletedRowDeposes(t *testing.T) {
 	bubble(t, termcas.Witness, func(t *testing.T, b *bench) {
