@@ -44,10 +44,10 @@ import (
 //
 //   - A second connection waits for the witness of one other process (rule 3): of the
 //     next one in the order of their connections. So a killed process is replaced at
-//     once in all its elections if the one that waits for it takes part in them, and
-//     otherwise, or if that one is killed too, after the lease. At most 32 of its
-//     leaders are asked at the same time (rule 4c), within a beat; once one of them has
-//     confirmed its term, silence of another is no reason to compete.
+//     once in each election in which one that waits for it takes part: they get its lock
+//     one after the other. In the others, or if that one is killed too, the lease decides.
+//     At most 32 of its leaders are asked at the same time (rule 4c), within a beat; once
+//     one of them has confirmed its term, silence of another is no reason to compete.
 //
 //   - A dead host is noticed up to a beat later, because rows are read at the beats of
 //     the reader, and a connection that does not answer any more is closed after a lease.
@@ -523,18 +523,36 @@ func (s *Shared) neighbour() (next row, me elector.Candidate, found bool) {
 	return next, s.me, found
 }
 
-// offer lets the elections win from the leaders whose lock was acquired, for a beat, and
-// then releases it: what they have not won by then, another process may win.
+// reads reports whether a row names the lock, as last read.
+func (s *Shared) reads(lock string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.rows {
+		if r.lock.String == lock {
+			return true
+		}
+	}
+	return false
+}
+
+// offer lets the elections win from the leaders whose lock was acquired, until no row names
+// it, for a beat at most, and then releases it: what they have not won, because they have
+// no part in it or by then, another process may win.
 func (s *Shared) offer(w *witnessWait, beat time.Duration) {
 	var by stdsql.NullInt64
 	if err := w.conn.query(s.host.ctx, beat/2, conclavesql.LockUsed, []any{w.lock}, &by); err == nil && by.Valid {
 		s.free.Store(&freeLock{lock: w.lock, by: by, at: w.at})
 		s.wake(w.lock)
-		select {
-		case <-time.After(beat):
-		case <-s.host.ctx.Done():
+		limit, cancel := context.WithTimeout(s.host.ctx, beat)
+		for s.reads(w.lock) && limit.Err() == nil {
+			select {
+			case <-s.watcher.wake.C():
+			case <-limit.Done():
+			}
 		}
+		cancel()
 		s.free.Store(nil)
+		s.watcher.wake.Set() // for the next neighbour
 	}
 	s.watcher.stopWaiting()
 }

@@ -629,6 +629,27 @@ func TestShared_TriesOfAnotherRowAreForgotten(t *testing.T) {
 	})
 }
 
+// A process that waits first, and takes part in few of the elections, does not delay those
+// of the next that waits.
+func TestShared_OffersALockUntilNoRowNamesIt(t *testing.T) {
+	bubble(t, termcas.Witness, func(t *testing.T, b *bench) {
+		const n = 20
+		b.seedMany(t, n)
+		p, few, all := b.start(t), b.start(t), b.start(t)
+		p.join(t, b, 0, n)
+		b.until(t, "the leaders", func() bool { return p.leads() == n })
+		few.join(t, b, 0, 1)
+		time.Sleep(b.Lease)
+		all.join(t, b, 0, n)
+		time.Sleep(b.Lease)
+		began := time.Now()
+		p.kill()
+		b.until(t, "the others to lead all", func() bool { return few.leads()+all.leads() == n })
+		assert.Equal(t, 1, few.leads(), "it waited first")
+		assert.Less(t, time.Since(began), b.soon())
+	})
+}
+
 // A process that leads nothing reads although the answers take longer than half a beat, and
 // so wins at the lease.
 func TestShared_SlowReadsAreNotInterrupted(t *testing.T) {
