@@ -114,13 +114,16 @@ func (s *Strategy) leaderConfirms(ctx context.Context, r row) bool {
 
 // leftOut is called when a swap has matched nothing although the row is unchanged: reads
 // reach another server than the swap, because the address has moved; or, in a Shared,
-// another client had locked the row.
-func (s *Strategy) leftOut(me elector.Candidate) {
-	if s.shared == nil {
+// another client had locked the row, or the connection was replaced before it was sent.
+func (s *Strategy) leftOut(me elector.Candidate, c *witnessConn) {
+	switch {
+	case s.shared == nil:
 		s.cfg.DB.Renew()
-		return
+	case c.lost.Load():
+		s.wake.Set()
+	default:
+		s.waitLater(me)
 	}
-	s.waitLater(me)
 }
 
 // reconnect makes an observer read on a new connection. A Shared in which an election is

@@ -97,7 +97,7 @@ func (s *Strategy) compete(ctx context.Context, me elector.Candidate, r row, why
 			return s.unknownOutcome(ctx, me, r, w, err)
 		case alone || !s.triesAlone(lock) || why == reasonKilled || !now.unchanged(r):
 			if now.unchanged(r) {
-				s.leftOut(me)
+				s.leftOut(me, c)
 			}
 			s.lost(ctx, me, c, lock, now) // 7. Lost.
 			return now.term(me), nil
