@@ -48,12 +48,16 @@ func (e *Elector) round(ctx context.Context) {
 
 	// 4. An answer. Trust counts from before the round was sent, so that a slow
 	// answer does not extend it.
+	if !next.Sent.IsZero() {
+		sent = next.Sent
+	}
 	until := trust(sent, e.cfg.Lease, e.cfg.Margin)
 	e.mu.Lock()
 	if ctx.Err() != nil { // Run's end waits for no Lead that is not there yet
 		e.unlock()
 		return
 	}
+	s.sent = sent
 	if s.failures > 0 {
 		e.note(e.log.Info, "the store answers again", "failures", s.failures)
 		s.failures, s.err = 0, nil

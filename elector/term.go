@@ -23,8 +23,13 @@ type Term struct {
 
 	// Age is how old the beat was when it was read, by the store's clock; 0 if
 	// the store does not report it. It only tunes when a polling follower reads
-	// again; no decision depends on it.
+	// again, together with other elections if they share reads; no decision depends on it.
 	Age time.Duration
+
+	// Sent is since when trust counts, and the time of the next Round, if the Strategy
+	// sends the Rounds of several elections together: a time before it sent this one's
+	// last statement. Zero: when the Round began.
+	Sent time.Time
 
 	// What the winner knows about its election. Set on the leader only; the
 	// other nodes find it in the history.

@@ -162,6 +162,17 @@ func (p *Pinned) QueryRow(ctx context.Context, statement string, args []any, des
 	return classify(p.conn.QueryRowContext(ctx, statement, args...).Scan(dest...))
 }
 
+// Query calls each for every row that a query on the connection finds. ctx is its only
+// deadline. It stops at the first error of each and returns it.
+func (p *Pinned) Query(ctx context.Context, statement string, args []any, each func(scan func(dest ...any) error) error) error {
+	if err := p.begin(); err != nil {
+		return err
+	}
+	defer p.running.Done()
+	rows, err := p.conn.QueryContext(ctx, statement, args...)
+	return classify(scanned(rows, err, each))
+}
+
 // Recheck asks the server again whether it accepts writes that the others of the DSN
 // will have, as each new connection does: a connection that lasts does not notice
 // that a part of the group or cluster has left it. With one host it does nothing. ctx

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"strings"
 )
 
@@ -31,12 +32,15 @@ var (
 
 	LockSeed       = statement("lock/seed.sql")
 	LockLook       = statement("lock/look.sql")
+	LockLookAll    = statement("lock/look_all.sql")
 	LockWinVacant  = statement("lock/win_vacant.sql")
 	LockWinOwn     = statement("lock/win_own.sql")
 	LockWinExpired = statement("lock/win_expired.sql")
 	LockWinOverdue = statement("lock/win_overdue.sql")
 	LockWinWitness = statement("lock/win_witness.sql")
+	LockWinAll     = statement("lock/win_all.sql")
 	LockRenew      = statement("lock/renew.sql")
+	LockRenewAll   = statement("lock/renew_all.sql")
 	LockReacquire  = statement("lock/reacquire.sql")
 	LockResign     = statement("lock/resign.sql")
 	LockTake       = statement("lock/take.sql")
@@ -107,6 +111,15 @@ func Statement(files fs.FS, file string) string {
 	return strings.TrimSpace(strings.Join(lines, ""))
 }
 
+// lists are the lists of parameters that Repeat lengthens.
+var lists = regexp.MustCompile(`IN \((\?|\(\?(?:, \?)+\))\)`)
+
+// Repeat returns a statement for n rows: each of its lists, IN (?) or IN ((?, ?)), has
+// its only element n times.
+func Repeat(statement string, n int) string {
+	return lists.ReplaceAllString(statement, "IN ("+strings.Repeat("$1, ", n-1)+"$1)")
+}
+
 // ErrNoRows reports that a query for one row found none.
 var ErrNoRows = stdsql.ErrNoRows
 
@@ -157,6 +170,11 @@ func (db *DB) Query(ctx context.Context, statement string, args []any, each func
 // rows runs a query and calls each for every row.
 func (db *DB) rows(ctx context.Context, statement string, args []any, each func(scan func(dest ...any) error) error) error {
 	rows, err := db.pool.QueryContext(ctx, statement, args...)
+	return scanned(rows, err, each)
+}
+
+// scanned calls each for every row of a query's result.
+func scanned(rows *stdsql.Rows, err error, each func(scan func(dest ...any) error) error) error {
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -26,6 +27,9 @@ type Confirmation struct {
 	// term up. With none each question is refused.
 	Token     string
 	Transport http.RoundTripper // for TLS; nil is one that keeps no connections
+	// Logger receives a WARN when the leader's address answers, but not as Handler does:
+	// with another Path, Election or Token, or as another server; nil discards it.
+	Logger *slog.Logger
 }
 
 var withoutKeepAlive = &http.Transport{DisableKeepAlives: true}
@@ -34,8 +38,7 @@ var withoutKeepAlive = &http.Transport{DisableKeepAlives: true}
 const header = "Elector-Term"
 
 // Ask is a termcas.Config.Ask: it asks the process at address until ctx ends, which is
-// after 100 ms. What is no answer of Handler to this question is none: the caller logs
-// known=false then.
+// after 100 ms. What is no answer of Handler to this question is none (known is false).
 func (c Confirmation) Ask(ctx context.Context, address string, term uint64, lock string) (alive, known bool) {
 	if !strings.Contains(address, "://") {
 		address = "http://" + address
@@ -56,7 +59,10 @@ func (c Confirmation) Ask(ctx context.Context, address string, term uint64, lock
 		return false, errors.Is(err, syscall.ECONNREFUSED)
 	}
 	defer w.Body.Close()
-	known = w.Header.Get(header) == number
+	if known = w.Header.Get(header) == number; !known && c.Logger != nil {
+		c.Logger.Warn("the leader's address does not answer as a candidate: without an answer a leader that lives is replaced", "election", c.Election,
+			"url", address+c.Path, "status", w.Status, "advice", "give all candidates one Path, Election and Token, and each as Config.Address where it serves Handler")
+	}
 	return known && w.StatusCode == http.StatusOK, known
 }
 

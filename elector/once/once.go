@@ -113,6 +113,12 @@ func (j *Job) Last(ctx context.Context) (Last, error) {
 		return Last{}, err
 	}
 	every := cmp.Or(j.Every, r.every)
+	if r.overdue(every) > 0 { // or the pool's connections lead to a former primary: its address has moved
+		j.DB.Renew()
+		if r, err = j.look(ctx); err != nil {
+			return Last{}, err
+		}
+	}
 	return Last{
 		Number: r.number, By: r.owner, Age: r.age, Failure: r.failure, Missed: r.missed,
 		Running: r.running(), Died: r.died(), Overdue: r.overdue(every), Next: r.wait(every),

@@ -2,6 +2,7 @@ package termcas
 
 import (
 	"context"
+	stdsql "database/sql"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -17,11 +18,26 @@ type witnessConn struct {
 	pinned *conclavesql.Pinned
 	made   time.Time
 	lost   atomic.Bool // broken, or its lock was given to a peer; never false again
+
+	// Of the connection of a Shared.
+	lock string           // the witness of all terms; only its name if id is not valid
+	id   stdsql.NullInt64 // the connection that holds it
+}
+
+// witness returns the lock of a Shared's connection; empty if there is none.
+func (c *witnessConn) witness() string {
+	if !c.id.Valid {
+		return ""
+	}
+	return c.lock
 }
 
 // open returns the spare connection, or opens one within the limit of the database
-// handle.
+// handle. An election of a Shared gets the shared one.
 func (s *Strategy) open(ctx context.Context, me elector.Candidate) (*witnessConn, error) {
+	if s.shared != nil {
+		return s.shared.connection(ctx, me)
+	}
 	if c := s.spare; c != nil {
 		s.spare = nil
 		if !c.lost.Load() {
@@ -52,26 +68,30 @@ func (s *Strategy) open(ctx context.Context, me elector.Candidate) (*witnessConn
 
 // checkBinlog checks once whether this server replicates statements as text. If it
 // does, a predicate about a witness would match nothing on a replica, and a
-// fail-over would set the term back: such a server gets no witness. A server that
-// does not know these variables has no such log. After an error the connection
-// cannot be used.
+// fail-over would set the term back: such a server gets no witness. A Shared cannot use
+// it at all, because a replica leaves out other rows (SKIP LOCKED), and checks each
+// server that it connects to. A server that does not know these variables has no such
+// log. After an error the connection cannot be used.
 func (s *Strategy) checkBinlog(ctx context.Context, me elector.Candidate, c *witnessConn) error {
-	if s.binlogChecked || s.noWitness {
+	if (s.binlogChecked || s.noWitness) && !s.forMany {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, me.Beat/2)
 	defer cancel()
 	var logging, format string
 	err := c.pinned.QueryRow(ctx, conclavesql.LockBinlog, nil, &logging, &format)
-	switch s.classify(err) {
-	case connBroken:
+	switch class := s.classify(err); {
+	case class == connBroken, class == keepsFailing && s.forMany:
 		return fmt.Errorf("look at the binary log's format: %w", err)
-	case keepsFailing:
+	case class == keepsFailing:
 		s.log.Warn("the binary log's format cannot be read: no witness for now", "error", err)
 		return nil // checked again on the next connection
 	}
 	s.binlogChecked = true // answered, or no such log
 	if (logging == "1" || logging == "ON") && format == "STATEMENT" {
+		if s.forMany {
+			return errors.New("binlog_format is STATEMENT, with which elections cannot share statements: set ROW")
+		}
 		s.health.withoutWitness(errors.New("binlog_format is STATEMENT: set ROW"))
 	}
 	return nil
@@ -161,8 +181,29 @@ func (s *Strategy) dropSpare() {
 	}
 }
 
-// close drops the connection, and with it every lock and wait on it.
+// close drops the connection, unless other elections share it.
 func (c *witnessConn) close() {
+	if c.lock == "" {
+		c.drop()
+	}
+}
+
+// drop closes the connection, and with it ends every lock and wait on it.
+func (c *witnessConn) drop() {
 	c.lost.Store(true)
 	c.pinned.Close()
 }
+
+// lockName returns the name of a witness. No other node knows the nonce before it is
+// published.
+func lockName(nonce string) string { return "cv:" + nonce }
+
+// release releases a named lock.
+func (c *witnessConn) release(ctx context.Context, lock string) error {
+	var released stdsql.NullInt64
+	return c.query(ctx, releaseLimit, conclavesql.LockRelease, []any{lock}, &released)
+}
+
+// releaseLimit bounds the release of a lock. After it the connection is closed,
+// which releases the lock too.
+const releaseLimit = 500 * time.Millisecond

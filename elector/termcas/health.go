@@ -21,7 +21,7 @@ type health struct {
 
 	known, far bool         // a round trip was logged; it is too long for the lease
 	noWitness  error        // why there is no witness, although the configuration wants one
-	last       row          // of the round before; at is zero if there is none
+	last       row          // of the round before, in a Shared as last read; at is zero if there is none
 	logged     reasons.Seen // what lasts, and when it was last logged
 
 	looking atomic.Bool    // a diagnosis is in progress
@@ -30,6 +30,9 @@ type health struct {
 
 // after is called with the outcome of each round; last is what was known before it.
 func (h *health) after(me elector.Candidate, last, now elector.Term, err error) {
+	if h.s.shared != nil {
+		return // the Shared's own observes
+	}
 	h.logRoundTrip(me.Lease)
 	if h.noWitness != nil && h.logged.New("witness", h.noWitness, remind) {
 		h.s.log.Warn("elections use the lease only, without a witness", "why", h.noWitness)
@@ -70,6 +73,9 @@ func advised(err error) error {
 // The election does not need that clock to be right, but a dead host is noticed later:
 // after a step back, until the next beat, after three leases.
 func (h *health) clock(r row) {
+	if h.s.shared != nil {
+		return
+	}
 	since := r.at.Sub(h.last.at)
 	renewed := !h.last.at.IsZero() && !r.unchanged(h.last)
 	switch {
@@ -111,7 +117,7 @@ func (h *health) logRoundTrip(lease time.Duration) {
 // failed is called with the error of a statement. If that may come from a lock, it
 // starts a diagnosis beside the rounds, unless one is in progress.
 func (h *health) failed(me elector.Candidate, cause error) {
-	if !conclavesql.MayBeBlocked(cause) || !h.looking.CompareAndSwap(false, true) {
+	if h.s.shared != nil || !conclavesql.MayBeBlocked(cause) || !h.looking.CompareAndSwap(false, true) {
 		return
 	}
 	h.running.Go(func() {

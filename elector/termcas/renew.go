@@ -24,6 +24,9 @@ func (s *Strategy) renew(ctx context.Context, me elector.Candidate) (elector.Ter
 	if h.conn.lost.Load() {
 		return s.reacquire(ctx, me, h.term)
 	}
+	if s.shared != nil {
+		return s.renewTogether(ctx, me, h)
+	}
 	expects := elector.Event{Term: h.term, Beat: s.beat, Owner: me.ID}
 	n, err := s.cfg.traced(elector.EventRenewing, elector.EventRenewed, expects, func() (int64, error) {
 		return h.conn.pinned.Exec(ctx, conclavesql.LockRenew,
@@ -76,7 +79,6 @@ func (s *Strategy) reacquire(ctx context.Context, me elector.Candidate, term uin
 			s.refused(me, c, err)
 			return elector.Term{}, fmt.Errorf("reacquire the witness in term %d: %w", term, err)
 		case n == 1:
-			s.beat = r.beat + 2
 			s.held.Store(&hold{term: term, conn: c, lock: lock})
 			s.log.Info("reacquired the witness, the term continues", "term", term)
 			return s.leading(me, term), nil
@@ -95,6 +97,9 @@ func (s *Strategy) reacquire(ctx context.Context, me elector.Candidate, term uin
 // witness if noWitness is set. It returns the number of rows changed and the name of
 // the new lock.
 func (s *Strategy) replaceWitness(ctx context.Context, me elector.Candidate, r row, c *witnessConn, noWitness bool) (int64, string, error) {
+	if s.shared != nil {
+		return s.replaceTogether(ctx, me, r, c, noWitness)
+	}
 	nonce := conclavesql.NewNonce(s.cfg.Rand)
 	var lock string
 	var connID stdsql.NullInt64
@@ -112,6 +117,9 @@ func (s *Strategy) replaceWitness(ctx context.Context, me elector.Candidate, r r
 			s.cfg.Lock.DataCenter, s.cfg.Lock.Name, r.owner, r.number, r.lock, r.beat, r.beat+1,
 			connID, connID, lockName(nonce))
 	})
+	if n == 1 {
+		s.beat = r.beat + 2
+	}
 	return n, lock, err
 }
 
@@ -123,7 +131,7 @@ func (s *Strategy) changedSince(ctx context.Context, r row) bool {
 
 // leading returns the held term as the Elector sees it.
 func (s *Strategy) leading(me elector.Candidate, term uint64) elector.Term {
-	t := elector.Term{Number: term, Leader: me.ID, Address: me.Address, Beat: s.beat, Lease: me.Lease}
+	t := elector.Term{Number: term, Leader: me.ID, Address: me.Address, Beat: s.beat, Lease: me.Lease, Sent: s.sent}
 	if s.election != nil && s.election.term.Number == term {
 		s.election.measure()
 		t.Cause, t.Previous, t.Leaderless = s.election.term.Cause, s.election.term.Previous, s.election.term.Leaderless
@@ -160,7 +168,7 @@ func (s *Strategy) Resign(ctx context.Context, held elector.Term) error {
 		defer h.conn.close()
 	}
 	acknowledged := false
-	if h != nil && !h.conn.lost.Load() {
+	if h != nil && s.shared == nil && !h.conn.lost.Load() {
 		_, err := s.cfg.traced(elector.EventResigning, elector.EventResigned, expects, func() (int64, error) {
 			return h.conn.pinned.Exec(ctx, conclavesql.LockResign, args...)
 		})
@@ -168,7 +176,7 @@ func (s *Strategy) Resign(ctx context.Context, held elector.Term) error {
 	}
 	if !acknowledged {
 		if _, err := s.cfg.traced(elector.EventResigning, elector.EventResigned, expects, func() (int64, error) {
-			return s.cfg.DB.Exec(ctx, conclavesql.LockResign, args...)
+			return s.execOnPool(ctx, conclavesql.LockResign, args...)
 		}); err != nil {
 			return fmt.Errorf("resign term %d: %w", held.Number, err)
 		}
@@ -192,11 +200,14 @@ func (s *Strategy) Record(ctx context.Context, won elector.Term) (elector.Term, 
 	}
 	s.unled = nil // the term is led: its cause is not needed for a later election
 	won.Leaderless = w.term.Leaderless
-	if w.term.Previous.IsZero() && w.term.Cause != elector.CauseFirst {
-		w.term.Previous = s.lastRecorded(ctx) // this node did not see the term that was resigned
-	}
-	won.Previous = w.term.Previous
-	return won, advised(record(ctx, s.history, won, w.term.Cause))
+	_, err := s.onPool(ctx, func() (int64, error) {
+		if w.term.Previous.IsZero() && w.term.Cause != elector.CauseFirst {
+			w.term.Previous = s.lastRecorded(ctx) // this node did not see the term that was resigned
+		}
+		won.Previous = w.term.Previous
+		return 0, record(ctx, s.history, won, w.term.Cause)
+	})
+	return won, advised(err)
 }
 
 // record writes an election that was won into the history.

@@ -21,12 +21,17 @@ type row struct {
 	resigned              bool
 	age                   time.Duration // since the last renewal, by the database's clock
 	at                    time.Time     // before it was read, by this node's clock
+	phase                 time.Duration // how far a beat of the Shared that has read it had passed; else 0
 }
 
 // read reads the row (queryDistLock in article 000), and keeps which node it names.
 // It returns ErrNoRows if there is none.
 func (s *Strategy) read(ctx context.Context) (row, error) {
-	r, err := s.cfg.read(ctx, conclavesql.LockLook, time.Microsecond)
+	read := func(ctx context.Context) (row, error) { return s.cfg.read(ctx, conclavesql.LockLook, time.Microsecond) }
+	if s.shared != nil {
+		read = s.readTogether
+	}
+	r, err := read(ctx)
 	if owner := r.leader(); err == nil && !owner.IsZero() {
 		s.owner, s.ownerOf = owner, r.number
 	}
@@ -38,9 +43,9 @@ func (s *Strategy) read(ctx context.Context) (row, error) {
 func (c *Config) read(ctx context.Context, statement string, unit time.Duration) (row, error) {
 	r := row{at: time.Now()}
 	var leaseMs, age int64
-	columns := []any{&r.owner, &r.address, &r.number, &r.beat, &leaseMs}
-	if statement == conclavesql.LockLook {
-		columns = append(columns, &r.nonce, &r.lock, &r.connID, &r.resigned)
+	columns := r.columns(&leaseMs)
+	if statement != conclavesql.LockLook {
+		columns = columns[:5]
 	}
 	c.Trace(elector.Event{Kind: elector.EventLooking})
 	err := c.DB.QueryRow(ctx, statement, []any{c.Lock.DataCenter, c.Lock.Name}, append(columns, &age)...)
@@ -50,6 +55,11 @@ func (c *Config) read(ctx context.Context, statement string, unit time.Duration)
 	}
 	r.lease, r.age = time.Duration(leaseMs)*time.Millisecond, time.Duration(age)*unit
 	return r, nil
+}
+
+// columns returns the places of the columns that are read; the age follows them.
+func (r *row) columns(leaseMs *int64) []any {
+	return []any{&r.owner, &r.address, &r.number, &r.beat, leaseMs, &r.nonce, &r.lock, &r.connID, &r.resigned}
 }
 
 // leader returns the owner that the row names; an invalid one counts as none.
@@ -67,7 +77,7 @@ func (s *Strategy) createRow(ctx context.Context, me elector.Candidate) (row, er
 		return row{lease: me.Lease, at: time.Now()}, nil
 	}
 	s.log.Warn("the lock's row is missing, creating it", "lock", s.cfg.Lock.String(), "highest", me.Highest)
-	if _, err := s.cfg.DB.Exec(ctx, conclavesql.LockSeed, s.cfg.Lock.DataCenter, s.cfg.Lock.Name, me.Lease.Milliseconds()); err != nil {
+	if _, err := s.execOnPool(ctx, conclavesql.LockSeed, s.cfg.Lock.DataCenter, s.cfg.Lock.Name, me.Lease.Milliseconds()); err != nil {
 		return row{}, fmt.Errorf("seed lock %s: %w", s.cfg.Lock, err)
 	}
 	return s.read(ctx)
@@ -78,6 +88,9 @@ func (s *Strategy) createRow(ctx context.Context, me elector.Candidate) (row, er
 // own statements only.
 func (r row) term(me elector.Candidate) elector.Term {
 	t := elector.Term{Number: r.number, Beat: r.beat, Lease: r.lease, Age: r.age}
+	if r.phase > 0 { // the next Round comes with those of the other elections
+		t.Age = min(r.phase+me.Beat/20, me.Beat-1)
+	}
 	if owner := r.leader(); !owner.IsZero() && owner != me.ID {
 		t.Leader, t.Address = owner, r.address
 	}

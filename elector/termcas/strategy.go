@@ -21,6 +21,9 @@ type Strategy struct {
 	cfg     Config
 	log     *slog.Logger
 	history *conclavesql.History
+	shared  *Shared       // nil if its connections are its own
+	forMany bool          // it opens the connection of a Shared
+	broken  signal.Signal // the connection of the held term is lost, or a peer was given its lock
 
 	waitsFor atomic.Uint64        // the term for whose witness runWait waits; 0: none
 	wake     signal.Signal        // a round is worth playing
@@ -29,21 +32,23 @@ type Strategy struct {
 	close    context.CancelFunc
 
 	// The fields below belong to the goroutine that plays the rounds.
-	health        health          // what is logged about the database
-	spare         *witnessConn    // opened by a round that had no time left to win on it; nil if there is none
-	waiting       *witnessWait    // the wait for the leader's lock; nil if there is none
-	retry         *time.Timer     // wakes for another try to wait; nil if none is due
-	retries       int             // tries to wait for the present leader's lock
-	renewed       time.Time       // when an observer last let the pool connect again
-	beat          uint64          // of the held term
-	election      *win            // the held term's election
-	unled         *win            // a win whose answer was lost, or which is not led yet
-	owner         conclave.NodeID // the last owner that the row was seen to name,
-	ownerOf       uint64          // and in which term
-	leftAt        time.Time       // when this node found that its term had ended
-	noWitness     bool            // no witness: Takeover is Lease, or the server or a proxy does not support it
-	binlogChecked bool            // the binary log's format is known
-	refusals      int             // errors in a row that may be temporary
+	health        health            // what is logged about the database
+	spare         *witnessConn      // opened by a round that had no time left to win on it; nil if there is none
+	waiting       *witnessWait      // the wait for the leader's lock; nil if there is none
+	retry         *time.Timer       // wakes for another try to wait; nil if none is due
+	retries       int               // tries to wait for the present leader's lock, or to win a row that was locked
+	renewed       time.Time         // when an observer last let the pool connect again
+	beat          uint64            // of the held term
+	election      *win              // the held term's election
+	unled         *win              // a win whose answer was lost, or which is not led yet
+	owner         conclave.NodeID   // the last owner that the row was seen to name,
+	ownerOf       uint64            // and in which term
+	leftAt        time.Time         // when this node found that its term had ended
+	noWitness     bool              // no witness: Takeover is Lease, or the server or a proxy does not support it
+	binlogChecked bool              // the binary log's format is known
+	refusals      int               // errors in a row that may be temporary
+	me            elector.Candidate // of the present round
+	sent          time.Time         // the beginning of the beat in which a Shared sent the last statement; zero without one
 }
 
 // hold is a held term and the connection with its witness. It is never changed, only
@@ -110,6 +115,7 @@ func New(cfg Config) (*Strategy, error) {
 		wake:      signal.New(),
 		noWitness: cfg.Takeover == Lease,
 	}
+	s.broken = s.wake
 	s.health.s = s
 	s.ctx, s.close = context.WithCancel(context.Background())
 	return s, nil
@@ -129,12 +135,12 @@ func (s *Strategy) Suspended() bool {
 func (s *Strategy) Doubt(lock string) {
 	if h := s.held.Load(); h != nil && h.lock != "" && h.lock == lock {
 		h.conn.lost.Store(true)
-		s.wake.Set()
+		s.broken.Set()
 	}
 }
 
 // WaitingFor returns the term whose leader's witness this node waits for, so that it
-// would replace that leader at once if it were killed; 0 if it waits for none.
+// would replace that leader at once if it were killed; 0 if it waits for none, or in a Shared.
 func (s *Strategy) WaitingFor() uint64 { return s.waitsFor.Load() }
 
 // Close drops every connection, as a crash does, and joins the wait for the witness.
@@ -149,6 +155,7 @@ func (s *Strategy) Close() error {
 		h.conn.close()
 	}
 	s.health.running.Wait()
+	s.shared.leave(s.cfg.Lock.Name)
 	return nil
 }
 
@@ -159,6 +166,7 @@ func (s *Strategy) Round(ctx context.Context, me elector.Candidate, last elector
 		s.health.after(me, last, term, err)
 		err = advised(err)
 	}()
+	s.me = me
 	if me.Holding != 0 {
 		return s.renew(ctx, me)
 	}
@@ -177,7 +185,7 @@ func (s *Strategy) Round(ctx context.Context, me elector.Candidate, last elector
 		s.stopWaiting()
 		s.dropSpare()
 		if row.term(me).ObservedFor(last) >= row.lease && time.Since(s.renewed) >= row.lease { // no node leads, or the address has moved: see compete
-			s.cfg.DB.Renew()
+			s.reconnect(row.lease)
 			s.renewed = time.Now()
 		}
 		return s.observe(ctx, me, row)
@@ -226,7 +234,7 @@ func (s *Strategy) observe(ctx context.Context, me elector.Candidate, row row) (
 		return row.term(me), nil
 	}
 	if _, err := s.cfg.traced(elector.EventResigning, elector.EventResigned, elector.Event{Term: row.number, Owner: me.ID}, func() (int64, error) {
-		return s.cfg.DB.Exec(ctx, conclavesql.LockResign, s.cfg.Lock.DataCenter, s.cfg.Lock.Name, row.owner, row.number)
+		return s.execOnPool(ctx, conclavesql.LockResign, s.cfg.Lock.DataCenter, s.cfg.Lock.Name, row.owner, row.number)
 	}); err != nil {
 		return elector.Term{}, fmt.Errorf("give up term %d: %w", row.number, err)
 	}

@@ -70,7 +70,7 @@ func (s *Strategy) compete(ctx context.Context, me elector.Candidate, r row, why
 		s.wake.Set()
 		return r.term(me), nil
 	}
-	if why == reasonKilled && s.waiting == nil { // the connection broke, and the evidence ended with it
+	if why == reasonKilled && s.acquired(r).IsZero() { // the connection broke, and the evidence ended with it
 		s.keepSpare(c)
 		return r.term(me), nil
 	}
@@ -82,8 +82,8 @@ func (s *Strategy) compete(ctx context.Context, me elector.Candidate, r row, why
 		return elector.Term{}, fmt.Errorf("prepare term %d: %w", w.term.Number, err)
 	}
 	// 6. Compare and swap.
-	for witness := lock; ; witness = "" { // first with the witness, then once without
-		n, err := s.swap(ctx, me, r, why, c, w.nonce, witness, connID)
+	for witness, alone := lock, false; ; witness, alone = "", true { // first with the witness, then once without
+		n, err := s.swap(ctx, me, r, why, c, w.nonce, witness, connID, alone)
 		if n == 1 && err == nil {
 			return s.won(c, witness, w), nil // 7. Won.
 		}
@@ -95,16 +95,16 @@ func (s *Strategy) compete(ctx context.Context, me elector.Candidate, r row, why
 		case err != nil:
 			s.refused(me, c, err)
 			return s.unknownOutcome(ctx, me, r, w, err)
-		case witness == "" || why == reasonKilled || !now.unchanged(r):
-			if now.unchanged(r) { // reads reach another server than the swap: the address has moved
-				s.cfg.DB.Renew()
+		case alone || !s.triesAlone(lock) || why == reasonKilled || !now.unchanged(r):
+			if now.unchanged(r) {
+				s.leftOut(me, c)
 			}
 			s.lost(ctx, me, c, lock, now) // 7. Lost.
 			return now.term(me), nil
 		}
 		// A proxy that alters statements may cost the fast takeover, but not the
 		// election. (If the reason is a witness itself, it is needed.)
-		s.log.Warn("a swap with a witness matched nothing although the row is unchanged; trying without", "term", r.number)
+		s.log.Warn("a swap matched nothing although the row is unchanged; trying without a witness", "term", r.number)
 	}
 }
 
@@ -136,13 +136,12 @@ func (s *Strategy) dropConn(c *witnessConn) {
 // pendingWin returns the election that this node is about to try to win: its
 // number, its cause, the previous leader, and since when no node leads.
 func (s *Strategy) pendingWin(me elector.Candidate, r row, why reason, last elector.Term) *win {
-	w := &win{nonce: conclavesql.NewNonce(s.cfg.Rand)}
+	w := &win{nonce: s.newNonce()}
 	w.term = elector.Term{
-		Number:  max(r.number, me.Highest) + 1,
-		Leader:  me.ID,
-		Address: me.Address,
-		Lease:   me.Lease,
-
+		Number:   max(r.number, me.Highest) + 1,
+		Leader:   me.ID,
+		Address:  me.Address,
+		Lease:    me.Lease,
 		Previous: r.leader(),
 	}
 	if why == reasonVacant && s.ownerOf == r.number {
@@ -171,7 +170,7 @@ func (s *Strategy) pendingWin(me elector.Candidate, r row, why reason, last elec
 func (s *Strategy) causeOf(r row, why reason, observed time.Duration) (elector.Cause, time.Time) {
 	switch {
 	case why == reasonKilled:
-		return elector.CauseKilled, s.waiting.at
+		return elector.CauseKilled, s.acquired(r)
 	case why == reasonExpired:
 		return elector.CauseExpired, r.at.Add(-min(max(0, r.age-r.lease), observed))
 	case why == reasonOverdue: // the database's clock is wrong, so the age is, too
@@ -184,8 +183,11 @@ func (s *Strategy) causeOf(r row, why reason, observed time.Duration) (elector.C
 	return elector.CauseRestored, r.at.Add(-r.age) // the row was emptied by hand
 }
 
-// swap executes the statement that elects.
-func (s *Strategy) swap(ctx context.Context, me elector.Candidate, r row, why reason, c *witnessConn, nonce, lock string, connID stdsql.NullInt64) (int64, error) {
+// swap executes the statement that elects; in a Shared with other elections, or alone.
+func (s *Strategy) swap(ctx context.Context, me elector.Candidate, r row, why reason, c *witnessConn, nonce, lock string, connID stdsql.NullInt64, alone bool) (int64, error) {
+	if s.shared != nil && !alone {
+		return s.swapTogether(ctx, me, r, why, c, nonce)
+	}
 	witness := stdsql.NullString{String: lock, Valid: lock != ""}
 	if !witness.Valid {
 		connID = stdsql.NullInt64{}
@@ -202,7 +204,7 @@ func (s *Strategy) swap(ctx context.Context, me elector.Candidate, r row, why re
 		args = append(args, r.lock.String, r.lock.String)
 	}
 	return s.cfg.traced(elector.EventSwapping, elector.EventSwapped, r.expects(me, why), func() (int64, error) {
-		return c.exec(ctx, me.Beat/2, why.statement(), args...)
+		return s.execAlone(ctx, c, why.statement(), args...)
 	})
 }
 
@@ -214,6 +216,7 @@ func (s *Strategy) won(c *witnessConn, lock string, w *win) elector.Term {
 		s.waiting, h.old = nil, old.lock
 	}
 	w.measure()
+	w.term.Sent, s.retries = s.sent, 0
 	s.dropSpare()
 	s.beat, s.election, s.unled = 0, w, w
 	s.held.Store(h)

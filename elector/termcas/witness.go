@@ -40,14 +40,14 @@ func (w *witnessWait) obtained() bool { return w.over() && w.got && !w.conn.lost
 
 // isFor reports whether the wait is for the leader that the row names.
 func (w *witnessWait) isFor(r row) bool {
-	return w.term == r.number && r.lock.Valid && w.lock == r.lock.String
+	return r.lock.Valid && w.lock == r.lock.String
 }
 
 // waitForWitness makes this node wait for the lock of the leader that the row names
 // (rule 3). If it cannot, the node tries again later; until then only the lease
 // ends that leader's term.
 func (s *Strategy) waitForWitness(ctx context.Context, me elector.Candidate, r row) {
-	if s.noWitness || !r.lock.Valid || !r.connID.Valid || r.owner == "" {
+	if s.noWitness || s.shared != nil || !r.lock.Valid || !r.connID.Valid || r.owner == "" {
 		s.stopWaiting()
 		return
 	}
@@ -136,10 +136,10 @@ func (s *Strategy) stopWaiting() {
 }
 
 // waitLater makes the Elector play another round soon: after a sixteenth of a beat,
-// then twice that, up to half a beat. After four tries the ordinary rounds are
-// frequent enough.
+// then twice that, up to half a beat. After four tries (maxRetries) the ordinary rounds
+// are frequent enough.
 func (s *Strategy) waitLater(me elector.Candidate) {
-	if s.retries >= 4 {
+	if s.retries >= maxRetries {
 		return
 	}
 	delay := me.Beat / 16 << s.retries
@@ -158,23 +158,26 @@ const askLimit = 100 * time.Millisecond
 // that leads the row's term.
 func (s *Strategy) hasLockOfLeader(me elector.Candidate, r row) bool {
 	another := !r.vacant() && r.owner != me.ID.String()
-	return another && s.waiting != nil && s.waiting.isFor(r) && s.waiting.obtained()
+	return another && !s.acquired(r).IsZero()
 }
 
-// leaderConfirms asks at the port of the leader whose lock this node has acquired,
+// askLeader asks at the port of the leader whose lock this node has acquired,
 // and reports whether the leader confirms its term (rule 4c).
-func (s *Strategy) leaderConfirms(ctx context.Context, r row) bool {
+func (s *Strategy) askLeader(ctx context.Context, r row) (alive, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	alive, known := s.cfg.Ask(ctx, r.address, r.number, s.waiting.lock)
+	alive, known = s.cfg.Ask(ctx, r.address, r.number, r.lock.String)
 	s.log.Info("acquired the leader's lock", "term", r.number, "leader", r.owner, "known", known, "alive", alive)
-	return alive
+	return alive, known
 }
 
 // returnLock releases the lock of a leader that is alive and will reacquire a
 // witness. The evidence ends with the connection.
 func (s *Strategy) returnLock(ctx context.Context, me elector.Candidate) {
 	w := s.waiting
+	if w == nil {
+		return // the Shared has acquired it, and releases it
+	}
 	s.waiting = nil
 	if err := w.conn.release(ctx, w.lock); err != nil {
 		s.log.Debug("release the leader's lock", "error", err)
@@ -189,6 +192,9 @@ func (s *Strategy) returnLock(ctx context.Context, me elector.Candidate) {
 // if there can be no witness: the takeover is by lease, the server refuses named
 // locks, or the format of its binary log is unknown.
 func (s *Strategy) take(ctx context.Context, me elector.Candidate, c *witnessConn, nonce string) (lock string, connID stdsql.NullInt64, err error) {
+	if s.shared != nil {
+		return c.witness(), c.id, nil
+	}
 	if s.noWitness || !s.binlogChecked {
 		return "", stdsql.NullInt64{}, nil
 	}
@@ -213,17 +219,3 @@ func (s *Strategy) take(ctx context.Context, me elector.Candidate, c *witnessCon
 	}
 	return lock, connID, nil
 }
-
-// lockName returns the name of a witness. No other node knows the nonce before it is
-// published.
-func lockName(nonce string) string { return "cv:" + nonce }
-
-// release releases a named lock.
-func (c *witnessConn) release(ctx context.Context, lock string) error {
-	var released stdsql.NullInt64
-	return c.query(ctx, releaseLimit, conclavesql.LockRelease, []any{lock}, &released)
-}
-
-// releaseLimit bounds the release of a lock. After it the connection is closed,
-// which releases the lock too.
-const releaseLimit = 500 * time.Millisecond

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -179,7 +180,10 @@ func TestConfirmation(t *testing.T) {
 		{Election: "nightly", Path: confirm.Path, Token: "other"}, {Election: "nightly", Path: confirm.Path}, {Path: "/open"},
 		{Election: "nightly", Path: "/none", Token: "shared"}, {Election: "nightly", Path: "/login", Token: "shared"}, {Election: "weekly", Path: confirm.Path, Token: "shared"},
 	} {
+		var log bytes.Buffer
+		stranger.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		assert.Equal(t, answer{}, ask(stranger, address, 2), "%+v", stranger)
+		assert.Equal(t, 1, strings.Count(log.String(), "level=WARN"), "what answers is misconfigured: %s", &log)
 	}
 	for _, bad := range []struct {
 		method, query string
@@ -191,6 +195,8 @@ func TestConfirmation(t *testing.T) {
 		mux.ServeHTTP(w, r)
 		assert.Equal(t, bad.code, w.Code, "%+v", bad)
 	}
+	var log bytes.Buffer
+	confirm.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	assert.Equal(t, answer{true, true}, ask(confirm, address, 1))
 	assert.Equal(t, answer{true, true}, ask(confirm, server.URL, 1), "an address can be a URL")
 	_, leads := e.Leading()
@@ -202,4 +208,5 @@ func TestConfirmation(t *testing.T) {
 	server.Close()
 	assert.Equal(t, answer{false, true}, ask(confirm, address, 1), "the dial is refused")
 	assert.Equal(t, answer{}, ask(confirm, "no address", 1))
+	assert.Empty(t, log.String(), "a leader that is gone is no misconfiguration")
 }

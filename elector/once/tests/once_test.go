@@ -120,8 +120,16 @@ func TestRun_WhatHappenedIsVisible(t *testing.T) {
 		assert.Len(t, l.Failure, 255)
 		assert.Contains(t, log.String(), "no paper")
 
+		connection := func() (id int64) {
+			require.NoError(t, db.QueryRow(t.Context(), "SELECT CONNECTION_ID()", nil, &id))
+			return id
+		}
+		before := connection()
+		last(t, job)
+		assert.Equal(t, before, connection())
 		age(t, db, 4*day) // three days are left out
 		assert.EqualValues(t, 3, last(t, job).Overdue)
+		assert.NotEqual(t, before, connection(), "an overdue row is read anew: the address may have moved to another server")
 		died := one(t, job, func(context.Context, once.Run) error {
 			// The process dies: its end is not recorded. (Another row takes it.)
 			_, err := db.Exec(t.Context(), "UPDATE distribute_lock SET owner = 'one@dead' WHERE lock_name = ?", lock.Name)

@@ -26,6 +26,8 @@ func TestMain(m *testing.M) {
 	switch { // this test binary, run as a separate process
 	case os.Getenv(candidateEnv) != "":
 		candidate()
+	case os.Getenv(manyEnv) != "":
+		manyElections()
 	case os.Getenv(databaseEnv) != "":
 		database()
 	case os.Getenv(reporterEnv) != "":
@@ -41,15 +43,24 @@ type bench struct {
 	db   *conclavesql.DB // the test's own connections
 	lock conclavesql.Lock
 	dsn  string
-	dbs  []*conclavesql.DB // the nodes' connections
+
+	shared   bool              // the strategies are those of a Shared
+	deadline time.Duration     // of a crowd's pool; a sixth of the lease if it is 0
+	dbs      []*conclavesql.DB // the nodes' connections
 }
 
 // inBubble returns a world in memory. It must be called inside the bubble.
 func inBubble(t testing.TB, takeover termcas.Takeover) *bench {
+	return onEmbedded(t, takeover, devdb.Config{})
+}
+
+// onEmbedded returns the world of inBubble on a server with this configuration.
+func onEmbedded(t testing.TB, takeover termcas.Takeover, cfg devdb.Config) *bench {
 	network := simnet.New(1)
-	listener, err := network.Host("db").Listen(t.Context(), "tcp", "db:3306")
+	var err error
+	cfg.Listener, err = network.Host("db").Listen(t.Context(), "tcp", "db:3306")
 	require.NoError(t, err)
-	dsn := mysqltest.ServeEmbedded(t, devdb.Config{Listener: listener})
+	dsn := mysqltest.ServeEmbedded(t, cfg)
 	b := newBench(t, dsn, network.Host("nodes").DialContext, takeover)
 	b.Lease, b.Bubble = 3*time.Second, true
 	return b
@@ -118,12 +129,23 @@ func (b *bench) strategies(dsn string, takeover termcas.Takeover) func(testing.T
 		db, err := conclavesql.Open(dsn, conclavesql.Options{Dial: spec.Cable.Dial, Deadline: spec.Beat / 2})
 		require.NoError(t, err)
 		b.dbs = append(b.dbs, db)
-		s, err := termcas.New(termcas.Config{
-			DB: db, Lock: b.lock, Takeover: takeover, Rand: spec.Rand, Logger: spec.Logger, Ask: spec.Ask,
-		})
-		require.NoError(t, err)
-		return closing{s, db}
+		return b.strategy(t, termcas.Config{DB: db, Lock: b.lock, Takeover: takeover, Rand: spec.Rand, Logger: spec.Logger, Ask: spec.Ask})
 	}
+}
+
+// strategy returns a strategy that closes what it uses; if the bench is shared, the only
+// one of a Shared.
+func (b *bench) strategy(t testing.TB, cfg termcas.Config) elector.Strategy {
+	if b.shared {
+		shared, err := termcas.NewShared(termcas.Config{DB: cfg.DB, Lock: cfg.Lock, Takeover: cfg.Takeover, Logger: cfg.Logger})
+		require.NoError(t, err)
+		s, err := shared.Strategy(cfg)
+		require.NoError(t, err)
+		return closingShared{closing{s, cfg.DB}, shared}
+	}
+	s, err := termcas.New(cfg)
+	require.NoError(t, err)
+	return closing{s, cfg.DB}
 }
 
 // closing is a strategy that closes its connection pool when it is closed.
@@ -133,6 +155,16 @@ type closing struct {
 }
 
 func (c closing) Close() error { return errors.Join(c.Strategy.Close(), c.db.Close()) }
+
+// closingShared also closes the Shared of a process with one election.
+type closingShared struct {
+	closing
+	shared *termcas.Shared
+}
+
+func (c closingShared) Close() error {
+	return errors.Join(c.Strategy.Close(), c.shared.Close(), c.db.Close())
+}
 
 // fencedWrite writes cluster state under a leader's term, and reports whether it was
 // accepted.

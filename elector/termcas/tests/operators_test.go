@@ -44,6 +44,7 @@ type operated struct {
 	log      logs   // of both nodes
 	shop     *stdsql.DB
 	reject   bool          // the application's driver rejects read-only servers
+	shared   bool          // each node has a Shared with this election
 	password atomic.Value  // what the nodes and the application log in with
 	undo     func()        // what the act has left for later
 	overlaps func() string // ends the watch, and returns who has led beside whom
@@ -60,6 +61,7 @@ type operatorsAct struct {
 	prepare func(o *operated) // before the tables are created
 	do      func(o *operated) // returns when it is done
 	undo    func(o *operated) // nil if there is nothing to undo
+	shared  bool              // each node has a Shared with this election
 	keeps   bool              // the leader keeps its term, and works on
 	warns   string            // what both nodes log meanwhile, as a WARN
 	status  string            // what Status of both nodes shows meanwhile
@@ -81,6 +83,9 @@ var operatorsActs = []operatorsAct{
 		o.server.Exec(o.t, "ALTER DATABASE "+o.database+" COLLATE utf8mb4_turkish_ci")
 	}, do: func(o *operated) { o.kill() }, keeps: true},
 	{name: "makes the server read-only", do: func(o *operated) { readOnly(o.t, o.server, true) },
+		undo:  func(o *operated) { readOnly(o.t, o.server, false) },
+		warns: "this server is read-only", status: "this server is read-only", fence: "1290"},
+	{name: "makes the server of a Shared read-only", shared: true, do: func(o *operated) { readOnly(o.t, o.server, true) },
 		undo:  func(o *operated) { readOnly(o.t, o.server, false) },
 		warns: "this server is read-only", status: "this server is read-only", fence: "1290"},
 	{name: "lets too few connect", do: func(o *operated) {
@@ -166,7 +171,7 @@ func TestOperators_Acts(t *testing.T) {
 func operate(t *testing.T, s *mysqltest.Server, a operatorsAct) *operated {
 	config, err := mysql.ParseDSN(s.DSN)
 	require.NoError(t, err)
-	o := &operated{t: t, server: s, database: config.DBName, refused: map[string]bool{}}
+	o := &operated{t: t, server: s, shared: a.shared, database: config.DBName, refused: map[string]bool{}}
 	s.Exec(t, "CREATE USER 'plain'@'%' IDENTIFIED BY 'first'")
 	t.Cleanup(func() { s.Exec(t, "DROP USER 'plain'@'%'") })
 	s.Exec(t, "GRANT ALL ON "+o.database+".* TO 'plain'@'%'")
@@ -193,13 +198,11 @@ func (o *operated) start(dsn string, lease time.Duration, dial dialer) {
 	require.NoError(t, err)
 	t.Cleanup(func() { db.Close() })
 	require.NoError(t, db.Migrate(t.Context(), lock))
-	o.bench = &bench{db: db, lock: lock, dsn: dsn}
+	o.bench = &bench{db: db, lock: lock, dsn: dsn, shared: o.shared}
 	o.World = electortest.World{Dial: dial, Lease: max(lease, 2500*time.Millisecond), Strategy: func(t testing.TB, spec electortest.NodeSpec) elector.Strategy {
 		db, err := conclavesql.Open(dsn, conclavesql.Options{Dial: spec.Cable.Dial, Deadline: spec.Beat / 2, Password: password})
 		require.NoError(t, err)
-		s, err := termcas.New(termcas.Config{DB: db, Lock: lock, Rand: spec.Rand, Ask: spec.Ask, Logger: o.logger(spec.ID.Name)})
-		require.NoError(t, err)
-		return closing{s, db}
+		return o.strategy(t, termcas.Config{DB: db, Lock: lock, Rand: spec.Rand, Ask: spec.Ask, Logger: o.logger(spec.ID.Name)})
 	}}
 
 	_, err = db.Exec(t.Context(), "CREATE TABLE IF NOT EXISTS work (id bigint AUTO_INCREMENT PRIMARY KEY, election varchar(100), term bigint unsigned, owner varchar(100)) ENGINE=InnoDB")
@@ -219,6 +222,21 @@ func (o *operated) start(dsn string, lease time.Duration, dial dialer) {
 	})
 	o.overlaps = o.watch()
 	t.Cleanup(func() { o.Stop(); o.overlaps() })
+}
+
+// waitForWaiters waits until the other node waits for the leader's witness.
+func (o *operated) waitForWaiters(leader *electortest.Node) {
+	if !o.shared {
+		waitForWaiters(o.Cluster, leader)
+		return
+	}
+	root, err := stdsql.Open("mysql", o.server.DSN)
+	require.NoError(o.t, err)
+	defer root.Close()
+	o.Until("the other process to wait", func() (waits bool) {
+		require.NoError(o.t, root.QueryRow("SELECT COUNT(*) > 0 FROM information_schema.processlist WHERE user = 'plain' AND state = 'User lock'").Scan(&waits))
+		return waits
+	})
 }
 
 // logger returns the logger of a node.
@@ -365,7 +383,7 @@ func (o *operated) shows(text string) bool {
 func (o *operated) play(a operatorsAct) {
 	t := o.t
 	leader, term := o.Leader()
-	waitForWaiters(o.Cluster, leader)
+	o.waitForWaiters(leader)
 	o.Until("a write", func() bool { return o.written() > 0 })
 
 	undo := sync.OnceFunc(func() {
@@ -410,7 +428,7 @@ func (o *operated) play(a operatorsAct) {
 // killed, and what was written.
 func (o *operated) goesOn(leader *electortest.Node, term elector.Term) {
 	t := o.t
-	waitForWaiters(o.Cluster, leader)
+	o.waitForWaiters(leader)
 	before := o.written()
 	o.Until("more writes", func() bool { return o.written() > before })
 	o.Until("no more errors", func() bool { return leader.Status().Err == nil && o.Others(leader)[0].Status().Err == nil })
@@ -464,12 +482,19 @@ func TestOperators_PromoteAReplica(t *testing.T) {
 		t.Run("address", func(t *testing.T) {
 			var now atomic.Pointer[mysqltest.Server]
 			now.Store(s)
-			promoted(t, s, other, func() string { return addr(t, s) }, func(ctx context.Context, network, _ string) (net.Conn, error) {
+			promoted(t, s, other, false, func() string { return addr(t, s) }, func(ctx context.Context, network, _ string) (net.Conn, error) {
 				return new(net.Dialer).DialContext(ctx, network, addr(t, now.Load()))
 			}, func() { now.Store(other) })
 		})
+		t.Run("Shared", func(t *testing.T) {
+			var now atomic.Pointer[mysqltest.Server]
+			now.Store(other)
+			promoted(t, other, s, true, func() string { return addr(t, other) }, func(ctx context.Context, network, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, network, addr(t, now.Load()))
+			}, func() { now.Store(s) })
+		})
 		t.Run("HAProxy", func(t *testing.T) {
-			promoted(t, other, s, func() string { return haproxy(t, other, s) }, new(net.Dialer).DialContext, func() {})
+			promoted(t, other, s, false, func() string { return haproxy(t, other, s) }, new(net.Dialer).DialContext, func() {})
 		})
 	})
 }
@@ -483,8 +508,8 @@ func addr(t *testing.T, s *mysqltest.Server) string {
 
 // promoted has an election at an address, first on one server and then on its replica;
 // move leads the address to the second.
-func promoted(t *testing.T, first, second *mysqltest.Server, address func() string, dial dialer, move func()) {
-	o := &operated{t: t, server: first, reject: true, refused: map[string]bool{}, database: "promoted_" + strings.ToLower(filepath.Base(t.Name()))}
+func promoted(t *testing.T, first, second *mysqltest.Server, shared bool, address func() string, dial dialer, move func()) {
+	o := &operated{t: t, server: first, reject: true, shared: shared, refused: map[string]bool{}, database: "promoted_" + strings.ToLower(filepath.Base(t.Name()))}
 	for _, s := range []*mysqltest.Server{first, second} {
 		s.Exec(t, "CREATE USER IF NOT EXISTS 'plain'@'%' IDENTIFIED BY 'first'")
 		s.Exec(t, "CREATE USER IF NOT EXISTS 'replica'@'%' IDENTIFIED BY 'replica'")
@@ -500,7 +525,7 @@ func promoted(t *testing.T, first, second *mysqltest.Server, address func() stri
 	first.Exec(t, "CREATE DATABASE "+o.database)
 	o.start("plain@tcp("+address()+")/"+o.database, 0, dial)
 	leader, _ := o.Leader()
-	waitForWaiters(o.Cluster, leader)
+	o.waitForWaiters(leader)
 	o.Until("a write", func() bool { return o.written() > 0 })
 
 	began := time.Now()

@@ -131,7 +131,13 @@ func TestRenewal_RefusedKeepsTheWitness(t *testing.T) {
 // An observer whose address leads to another server reads that one a lease after the rows
 // of the former stand still.
 func TestObserver_FollowsAnAddressThatMoves(t *testing.T) {
+	t.Run("own", func(t *testing.T) { movesUnderAnObserver(t, false) })
+	t.Run("shared", func(t *testing.T) { movesUnderAnObserver(t, true) })
+}
+
+func movesUnderAnObserver(t *testing.T, shared bool) {
 	bubble(t, termcas.Witness, func(t *testing.T, b *bench) {
+		b.shared = shared
 		former := electortest.NewCluster(t, b.World, 1)
 		defer former.Stop()
 		leader, term := former.Leader()

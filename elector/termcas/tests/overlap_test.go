@@ -107,7 +107,9 @@ func TestTakeoverLease_PerceivedLeadershipsDoNotOverlap(t *testing.T) {
 		return seed < *overlapFrom+seeds || *overlapSeeds == 0 && sum.mutant == 0 && seed < *overlapFrom+60
 	}
 	for seed := *overlapFrom; more(seed); seed++ {
-		synctest.Test(t, func(t *testing.T) { sum.add(overlap(t, seed)) })
+		for _, shared := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) { sum.add(overlap(t, seed, shared)) })
+		}
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
@@ -135,8 +137,8 @@ func (o *overlapping) add(p overlapping) {
 	}
 }
 
-// overlap runs one seed.
-func overlap(t *testing.T, seed uint64) (sum overlapping) {
+// overlap runs one seed, with strategies of their own or of a Shared each.
+func overlap(t *testing.T, seed uint64, shared bool) (sum overlapping) {
 	random := rand.New(rand.NewPCG(seed, 4))
 	began := time.Now()
 
@@ -147,6 +149,7 @@ func overlap(t *testing.T, seed uint64) (sum overlapping) {
 	require.NoError(t, err)
 	dsn := mysqltest.ServeEmbedded(t, devdb.Config{Listener: listener, Now: func() time.Time { return time.Now().Add(time.Duration(dbClock.Load())) }})
 	b := newBench(t, dsn, network.Host("nodes").DialContext, termcas.Lease)
+	b.shared = shared
 	b.Lease, b.Bubble, b.Quiet, b.Push = 3*time.Second, true, true, seed%3 == 0
 	margin := max(50*time.Millisecond, b.Lease/50)
 

@@ -93,15 +93,20 @@ func askByHTTP(ctx context.Context, address string, term uint64, lock string) (a
 	return err == nil && string(body) == "true", err == nil
 }
 
-// process is a running candidate.
+// process is a running candidate, or one with many elections.
 type process struct {
 	cmd   *exec.Cmd
 	lines chan []string // closed when the process has ended
 }
 
 func startCandidate(t testing.TB, name, incarnation, lock, dsn string) *process {
+	return startProcess(t, candidateEnv+"="+strings.Join([]string{name, incarnation, lock, dsn}, " "))
+}
+
+// startProcess starts this test binary with one more environment variable.
+func startProcess(t testing.TB, env string) *process {
 	p := &process{cmd: exec.Command(os.Args[0]), lines: make(chan []string, 1000)}
-	p.cmd.Env = append(os.Environ(), candidateEnv+"="+strings.Join([]string{name, incarnation, lock, dsn}, " "))
+	p.cmd.Env = append(os.Environ(), env)
 	out, err := p.cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, p.cmd.Start())

@@ -209,6 +209,16 @@ func TestWitness_DependsOnBinaryLogFormat(t *testing.T) {
 				defer c.Stop()
 				c.Leader()
 				assert.Equal(t, format != "STATEMENT", b.row(t).lock.Valid)
+				b.shared = true
+				c.Stop()
+				shared := electortest.NewCluster(t, b.World, 1)
+				defer shared.Stop()
+				if format != "STATEMENT" {
+					shared.Leader()
+					return
+				}
+				shared.Until("an error", func() bool { return shared.Nodes()[0].Status().Err != nil })
+				assert.ErrorContains(t, shared.Nodes()[0].Status().Err, "binlog_format is STATEMENT")
 			})
 		}
 	})

@@ -23,9 +23,14 @@ func TestStorm(t *testing.T) {
 	seeds := uint64(long.Rounds(1, 6))
 	for _, takeover := range []termcas.Takeover{termcas.Witness, termcas.Lease} {
 		for seed := range seeds {
-			t.Run(fmt.Sprintf("%s/seed %d", takeover, seed), func(t *testing.T) {
-				bubble(t, takeover, func(t *testing.T, b *bench) { storm(t, b, takeover, seed) })
-			})
+			for _, shared := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/seed %d/shared %t", takeover, seed, shared), func(t *testing.T) {
+					bubble(t, takeover, func(t *testing.T, b *bench) {
+						b.shared = shared
+						storm(t, b, takeover, seed)
+					})
+				})
+			}
 		}
 	}
 }
