@@ -36,6 +36,7 @@ func TestOneSeedOneTrace(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // as for TestStorms
 	initialize(t)
+	defer disturb()()
 	for seed, played := uint64(1), 0; played < *twice; seed++ {
 		if suspendsTogether(scenario.Storm(seed, nil)) {
 			t.Logf("seed %d suspends several nodes at once: not compared (docs/track-record.md)", seed)
@@ -55,6 +56,23 @@ func TestOneSeedOneTrace(t *testing.T) {
 			t.Logf("%d lines, checksum %08x", len(first), crc32.ChecksumIEEE([]byte(strings.Join(first, "\n"))))
 		})
 	}
+}
+
+// disturb wakes a goroutine outside of the bubbles all the time, as timers of libraries do
+// now and then, until the function that it returns is called.
+func disturb() (end func()) {
+	ticker, ended, joined := time.NewTicker(100*time.Microsecond), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(joined)
+		for {
+			select {
+			case <-ticker.C:
+			case <-ended:
+				return
+			}
+		}
+	}()
+	return func() { ticker.Stop(); close(ended); <-joined }
 }
 
 var initialized bool

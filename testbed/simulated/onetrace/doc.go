@@ -6,8 +6,9 @@
 // two timers of one instant fires first, and in which order a map is iterated,
 // a context's children are cancelled and a server's connections are closed.
 // With the overlay a bubble makes these choices from its own random stream,
-// seeded with runtime.SetBubbleSeed, and its goroutines are not preempted.
-// Outside of bubbles only the size of a goroutine's first stack changes.
+// seeded with runtime.SetBubbleSeed, and its goroutines are not preempted, nor does
+// one that wakes outside come before them.
+// Outside of bubbles only that and the size of a goroutine's first stack change.
 // Programs that are built without the overlay are not affected.
 //
 //	go run ./testbed/simulated/onetrace -out DIR     writes DIR/overlay.json

@@ -64,6 +64,10 @@ func bubbleDraw(stream *uint64) uint64 {
 	"runtime/proc.go": {
 		"\tif gp == nil || gp == mp.g0 {\n\t\treturn false\n\t}\n\tif readgstatus(gp)&^_Gscan == _Gsyscall {\n\t\t// Don't bother",
 		"\tif gp == nil || gp == mp.g0 || gp.bubble != nil {\n\t\treturn false\n\t}\n\tif readgstatus(gp)&^_Gscan == _Gsyscall {\n\t\t// Don't bother",
+		// A goroutine outside, which a timer of the machine's clock has woken, does not take
+		// the turn of the one that would be next.
+		"runqput(mp.p.ptr(), gp, next)", "runqput(mp.p.ptr(), gp, next && gp.bubble != nil)",
+		"runqput(pp, newg, true)", "runqput(pp, newg, newg.bubble != nil)",
 	},
 	"runtime/rand.go": {
 		"func rand32() uint32 {\n", "func rand32() uint32 {\n\tif b := getg().bubble; b != nil {\n\t\treturn uint32(b.maps)\n\t}\n",
