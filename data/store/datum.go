@@ -48,7 +48,7 @@ func (r *registration) visible() (values []string, ok bool) {
 }
 
 // isWithdrawn reports whether the highest version is a session's tombstone. One of
-// noOwner tells only that the client left a session: it may have taken the registration
+// noOwner shows only that the client left a session: it may have taken the registration
 // to another one.
 func (r *registration) isWithdrawn() bool {
 	if _, ok := r.visible(); ok {

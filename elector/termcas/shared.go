@@ -502,7 +502,7 @@ func (s *Shared) watch() {
 
 // neighbour returns a row with the witness to wait for: that of the next connection after
 // this process's own. Thus each process has another that waits for it, if all take part
-// in the same elections. A leader whose lease is over is dead: its row may stay, if no
+// in the same elections. A leader whose lease has ended is dead: its row may stay, if no
 // candidate is left.
 func (s *Shared) neighbour() (next row, me elector.Candidate, found bool) {
 	s.mu.Lock()

@@ -49,7 +49,7 @@ func (h *History) forgotten() map[string][]span {
 
 // servedFromOlder calls f with each time when the leader of a slot was lost, and when
 // the next one served from a copy of an earlier epoch: no follower had any of its
-// changes. In a cluster of processes, whose copies no one compares, only this tells it.
+// changes. In a cluster of processes, whose copies no one compares, only this shows it.
 func (h *History) servedFromOlder(f func(at, until time.Duration, slot string)) {
 	faults := h.faultSpans(testbed.Kill, testbed.Stop, testbed.Pause)
 	before := map[int]seenAt[trace.Claim]{}

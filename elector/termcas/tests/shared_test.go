@@ -146,6 +146,16 @@ func (b *bench) seedMany(t *testing.T, n int) {
 	}
 }
 
+// startLeader creates the rows of n locks, and starts a process that leads all of them and
+// one that takes part in none yet.
+func (b *bench) startLeader(t *testing.T, n int) (p, follower *crowd) {
+	b.seedMany(t, n)
+	p, follower = b.start(t), b.start(t)
+	p.join(t, b, 0, n)
+	b.until(t, "the leaders", func() bool { return p.leads() == n })
+	return p, follower
+}
+
 var elections = flag.Int("elections", 200, "how many elections TestShared_ThousandElections has on the embedded server")
 
 // A thousand elections of two processes, each of which leads half of them, need at most
@@ -195,10 +205,7 @@ func TestShared_ThousandElections(t *testing.T) {
 func TestShared_LostConnectionCostsNoTerm(t *testing.T) {
 	everywhere(t, termcas.Witness, func(t *testing.T, b *bench) {
 		const n = 20
-		b.seedMany(t, n)
-		p, follower := b.start(t), b.start(t)
-		p.join(t, b, 0, n)
-		b.until(t, "the leaders", func() bool { return p.leads() == n })
+		p, follower := b.startLeader(t, n)
 		follower.peer = p
 		follower.join(t, b, 0, n)
 		time.Sleep(b.Lease)
@@ -220,10 +227,7 @@ func TestShared_LostConnectionCostsNoTerm(t *testing.T) {
 func TestShared_SilenceBesideAConfirmationIsNoEnd(t *testing.T) {
 	bubble(t, termcas.Witness, func(t *testing.T, b *bench) {
 		const n = 100
-		b.seedMany(t, n)
-		p, follower := b.start(t), b.start(t)
-		p.join(t, b, 0, n)
-		b.until(t, "the leaders", func() bool { return p.leads() == n })
+		p, follower := b.startLeader(t, n)
 		var asked, asking, most atomic.Int64
 		follower.ask = func(ctx context.Context, lock string, term uint64, witness string) (alive, known bool) {
 			first, now := asked.Add(1) == 1, asking.Add(1)
@@ -395,10 +399,7 @@ func TestShared_BusyRowsKeepTheirTerms(t *testing.T) {
 			return nil, nil
 		}})
 		const n = 60
-		b.seedMany(t, n)
-		p, follower := b.start(t), b.start(t)
-		p.join(t, b, 0, n)
-		b.until(t, "the leaders", func() bool { return p.leads() == n })
+		p, follower := b.startLeader(t, n)
 		follower.join(t, b, 0, n)
 		time.Sleep(4 * b.Lease)
 		assert.Equal(t, n, p.leads())
@@ -438,10 +439,7 @@ func TestShared_BusyRowIsWon(t *testing.T) {
 func TestShared_WaitsForNoDeadLeader(t *testing.T) {
 	bubble(t, termcas.Witness, func(t *testing.T, b *bench) {
 		const n = 5
-		b.seedMany(t, n)
-		p, follower := b.start(t), b.start(t)
-		p.join(t, b, 0, n)
-		b.until(t, "the leaders", func() bool { return p.leads() == n })
+		p, follower := b.startLeader(t, n)
 		follower.join(t, b, 0, n)
 		b.exec(t, "UPDATE distribute_lock SET owner = 'dead@1', term = 1, witness_lock = 'cv:dead', witness_conn = 1000000 WHERE data_center = ? AND lock_name = ?")
 		strategy, err := follower.shared.Strategy(termcas.Config{Lock: b.lock})
@@ -662,10 +660,7 @@ func TestShared_SlowReadsAreNotInterrupted(t *testing.T) {
 			return nil, nil
 		}})
 		const n = 20
-		b.seedMany(t, n)
-		p, follower := b.start(t), b.start(t)
-		p.join(t, b, 0, n)
-		b.until(t, "the leaders", func() bool { return p.leads() == n })
+		p, follower := b.startLeader(t, n)
 		slow.Store(int64(b.Lease / 5)) // a beat is a third
 		follower.join(t, b, 0, n)
 		time.Sleep(4 * b.Lease)
