@@ -74,6 +74,10 @@ func (a *arranger) arrange(ctx context.Context) (until time.Time, err error) {
 	if len(a.state.Table.Slots) == 0 {
 		return time.Time{}, a.begin(ctx, in)
 	}
+	now := arranged{a.state.Table.Epoch, in, d.reports}
+	if now.as(a.rested) {
+		return time.Time{}, nil
+	}
 	if until = handOversUntil(a.state.Table, in, a.switched); time.Now().Before(until) {
 		return until, nil
 	}
@@ -82,6 +86,7 @@ func (a *arranger) arrange(ctx context.Context) (until time.Time, err error) {
 		return time.Time{}, fmt.Errorf("arrange the slots: %w", err)
 	}
 	if len(moves) == 0 {
+		a.rested = now
 		return time.Time{}, nil
 	}
 	a.traceCopies(in, moves)
@@ -166,7 +171,7 @@ func (a *arranger) input() (slot.Input, dataNodes) {
 	d := a.roster.data(now)
 	return slot.Input{
 		Next: a.nextEpoch(), Live: d.live, Silent: d.silent, Forbidden: a.black().Names(), Replicas: a.replicas(), Frozen: a.state.Freeze.Frozen,
-		Unheard: a.roster.unheardNodes(trigger(len(d.live)), now), Reports: d.reports, FloorBase: max(0, int64(a.config.Now().Sub(versionOrigin)/time.Second)) * conclave.VersionBase,
+		Unheard: a.roster.unheardNodes(trigger(len(d.live)), now), Reports: slices.Concat(d.reports...), FloorBase: max(0, int64(a.config.Now().Sub(versionOrigin)/time.Second)) * conclave.VersionBase,
 		Limits: a.config.Limits,
 	}, d
 }

@@ -271,8 +271,24 @@ func reportsIn(id conclave.NodeID, in []*wirev1.SlotReport) []slot.Report {
 // can move a slot. Positions and counters cannot: they change with every write.
 func sameNews(a, b []slot.Report) bool {
 	return slices.EqualFunc(a, b, func(x, y slot.Report) bool {
-		return x.Slot == y.Slot && x.Epoch == y.Epoch && x.State == y.State && (x.LagMs <= slot.MaxLagMs) == (y.LagMs <= slot.MaxLagMs)
+		return x.Node == y.Node && x.Slot == y.Slot && x.Epoch == y.Epoch && x.State == y.State && (x.LagMs <= slot.MaxLagMs) == (y.LagMs <= slot.MaxLagMs)
 	})
+}
+
+// arranged is what a table is made from. Of the reports only news count (see sameNews),
+// and of the input not what the next table alone has: its epoch and version floor.
+type arranged struct {
+	table   conclave.Epoch
+	in      slot.Input
+	reports [][]slot.Report
+}
+
+// as reports whether nothing differs by which slot.Arrange could move a slot.
+func (x arranged) as(y arranged) bool {
+	a, b := x.in, y.in
+	return x.table == y.table && a.Replicas == b.Replicas && a.Frozen == b.Frozen && a.Limits == b.Limits &&
+		slices.Equal(a.Live, b.Live) && slices.Equal(a.Silent, b.Silent) && slices.Equal(a.Forbidden, b.Forbidden) &&
+		slices.Equal(a.Unheard, b.Unheard) && slices.EqualFunc(x.reports, y.reports, sameNews)
 }
 
 // streamEnded records the end of a stream. suspect reports whether the member,
@@ -470,9 +486,9 @@ func (r *roster) list(forbidden []string) wire.Members {
 type dataNodes struct {
 	live          []conclave.NodeID // those that hold a lease, sorted by name
 	silent        []conclave.NodeID // those of them that have not reported in this term
-	reports       []slot.Report
-	lost          []string  // the names of those that were removed within the last lease and have not come back, sorted
-	joined, first time.Time // when the last and the first one registered; zero: none has
+	reports       [][]slot.Report   // of each of them; never changed
+	lost          []string          // the names of those that were removed within the last lease and have not come back, sorted
+	joined, first time.Time         // when the last and the first one registered; zero: none has
 }
 
 // data returns what is known of the data nodes. A silent one answered when it was
@@ -487,7 +503,7 @@ func (r *roster) data(now time.Time) dataNodes {
 			continue
 		}
 		d.live = append(d.live, n.member.Node)
-		d.reports = append(d.reports, n.reports...)
+		d.reports = append(d.reports, n.reports)
 		if !n.reported {
 			d.silent = append(d.silent, n.member.Node)
 		}

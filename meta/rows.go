@@ -36,6 +36,7 @@ type arranger struct {
 	staleStop   bool
 	lastContact time.Time // when a session or data node last sent a beat, or did not need to
 	switched    time.Time // when the last table that begins hand-overs was written; zero: none was
+	rested      arranged  // from what the last table that moved nothing was made
 	unheard     []string  // data nodes that most sessions do not hear, as they were last shown
 	// adoptWait: until then the slot leaders of an adopted table may still join,
 	// since the restored member list does not name them all.
