@@ -97,13 +97,16 @@ func (s *feeder) runFeed(ctx context.Context, f *feedStream, send func(*wirev1.R
 		case <-ticker.C:
 			// Everything dirty has been sent: all feeds of this stream are
 			// current.
+			beat := &wirev1.ReplicateEvent{Beat: true}
 			for _, id := range comparedNext(follows, compared) {
 				compared = id
-				if e := s.replicas.of(id).digest(follows[id]); e != nil && send(e) != nil {
-					return
+				if e := s.replicas.of(id).digest(follows[id]); e != nil {
+					if beat = nil; send(e) != nil { // it is one, too
+						return
+					}
 				}
 			}
-			if send(&wirev1.ReplicateEvent{Beat: true}) != nil {
+			if beat != nil && send(beat) != nil {
 				return
 			}
 		case <-ctx.Done():

@@ -263,6 +263,10 @@ func (j *joins) sendUpdates(ctx context.Context, st *stream, conn *joinStream, f
 	defer keepAlive.Stop()
 	for {
 		updated := j.updates.Next()
+		var renewed <-chan struct{} // of no use to others, whose own beats are answered
+		if st.role == conclave.RoleMeta {
+			renewed = j.renewals.Next()
+		}
 		select {
 		case echo = <-st.echo:
 		default:
@@ -289,7 +293,7 @@ func (j *joins) sendUpdates(ctx context.Context, st *stream, conn *joinStream, f
 		if err := conn.Send(out); err != nil {
 			return err
 		}
-		pause := j.config.Beat + j.config.Beat/8 // each beat notifies; the pause matters when there are none
+		pause := j.config.Beat + j.config.Beat/8 // each beat is answered; the pause matters when there are none
 		if leading {
 			if !state.Table.Epoch.Less(wire.EpochIn(have.GetTable())) {
 				sent = state.Table
@@ -301,7 +305,8 @@ func (j *joins) sendUpdates(ctx context.Context, st *stream, conn *joinStream, f
 		keepAlive.Reset(pause)
 		select {
 		case <-updated:
-		case echo = <-st.echo: // each beat is answered: the member's may come faster than the leader's
+		case <-renewed:
+		case echo = <-st.echo:
 		case <-keepAlive.C:
 		case <-ctx.Done():
 			return context.Cause(ctx)

@@ -113,11 +113,11 @@ func (ls *leadership) lead(ctx context.Context, term elector.Term) error {
 }
 
 // renewed is called by the elector with each renewal that the database has
-// acknowledged. The beat is sent on every stream at once. It does not block.
+// acknowledged. The beat is sent to the metas at once. It does not block.
 func (ls *leadership) renewed(t elector.Term) {
 	if l, _ := ls.current(); l != nil && l.term.Number == t.Number {
 		l.beat.Store(t.Beat)
-		l.updates.Notify()
+		l.renewals.Notify()
 		l.changed.Set() // some decisions depend on time alone
 	}
 }

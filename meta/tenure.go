@@ -42,7 +42,8 @@ type tenure struct {
 	roster      *roster
 	evidence    evidence
 	beat        atomic.Uint64    // the last that the database acknowledged
-	updates     signal.Broadcast // notified when there is something to send: a beat, or a change
+	updates     signal.Broadcast // notified when there is a change to send
+	renewals    signal.Broadcast // notified when there is a beat to send
 	changed     signal.Signal    // another round of the arranger is needed
 	loaded      chan struct{}    // closed once the stored state has been read
 	warm        atomic.Bool      // this term has written: no node can hold more than was published
