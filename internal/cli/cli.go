@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -117,6 +118,9 @@ func Execute(ctx context.Context, p Process, args, environ []string, stdout, std
 
 // run makes the server and runs it from start to stop.
 func run(ctx context.Context, p Process, stopTimeout time.Duration, stdout io.Writer) error {
+	if !p.Config.Pprof {
+		runtime.MemProfileRate = 0 // each place that allocates costs a page
+	}
 	server, err := p.New(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
