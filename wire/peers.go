@@ -54,11 +54,16 @@ const (
 // handles 1.7 MB a second is taken for dead while it reads its leader's feed.
 const maxUnread = 256 << 10
 
+// maxFrame is the largest frame that is received. For each stream on which it sends, a
+// client of net/http keeps a buffer of the size of the server's frames, half a MiB by
+// default.
+const maxFrame = 64 << 10
+
 // HTTP2 returns the settings of HTTP/2 for a client or a server. pings is PingTimeout
 // or ClientPingTimeout. Between clients and sessions, of which there are thousands,
 // no table of header fields is kept for each connection.
 func HTTP2(pings time.Duration) *http.HTTP2Config {
-	c := &http.HTTP2Config{SendPingTimeout: PingAfter, PingTimeout: pings, MaxReceiveBufferPerStream: maxUnread}
+	c := &http.HTTP2Config{SendPingTimeout: PingAfter, PingTimeout: pings, MaxReceiveBufferPerStream: maxUnread, MaxReadFrameSize: maxFrame}
 	if pings == ClientPingTimeout {
 		c.MaxEncoderHeaderTableSize = 1 // 0 is the default of 4,096 bytes
 	}
