@@ -6,7 +6,9 @@ BIN      := bin
 TOOLS    := $(CURDIR)/.tools
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS  := -s -w -X main.version=$(VERSION) -X conclave/internal/cli.version=$(VERSION)
-PROGRAMS := conclave meta session data devdb
+PROGRAMS := conclave node devdb
+# The names by which node is called. The processes of a machine share the pages of one file.
+ROLES    := meta session data
 
 # The race detector needs a C compiler; without one the tests run without it.
 CC_FOUND := $(shell command -v gcc >/dev/null 2>&1 || command -v clang >/dev/null 2>&1 && echo yes)
@@ -42,6 +44,7 @@ build: ## the programs, into bin/
 	@mkdir -p $(BIN)
 	@[ -e $(BIN)/devdb ] || echo '$(FIRST)'
 	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/ $(addprefix ./cmd/,$(PROGRAMS))
+	@for role in $(ROLES); do ln -f $(BIN)/node $(BIN)/$$role; done
 
 demo: build ## run a cluster through half a minute of faults: elect, publish, kill, drain, kill, kill, stop
 	@$(BIN)/conclave demo
@@ -60,7 +63,7 @@ pictures: ## draw docs/console-*.png again, by the browser test
 soak: build ## inject random faults (SEED=n) into a cluster for FOR=5m and check it from outside: RACED=1, TAKEOVER=lease, ON=compose
 ifdef RACED
 	@mkdir -p $(BIN)/raced
-	CGO_ENABLED=1 $(GO) build -race -o $(BIN)/raced/ $(addprefix ./cmd/,$(filter-out conclave,$(PROGRAMS)))
+	CGO_ENABLED=1 $(GO) build -race -o $(BIN)/raced/ $(addprefix ./cmd/,$(ROLES) devdb)
 endif
 	@$(BIN)/conclave soak --for $(or $(FOR),5m) --seed $(or $(SEED),1) --takeover $(or $(TAKEOVER),witness) --on $(or $(ON),local) $(if $(RACED),--bin $(BIN)/raced --raced,)
 

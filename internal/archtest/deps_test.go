@@ -88,11 +88,11 @@ const rules = `
 	testbed/console < testbed/playground/page < cmd/conclave;
 	testbed/playground/page, testbed/console/journal < testbed/playground/build;
 
-	meta/metacmd < cmd/meta, cmd/conclave;
-	data, internal/cli < data/datacmd < cmd/data, cmd/conclave;
+	meta/metacmd < cmd/meta, cmd/node, cmd/conclave;
+	data, internal/cli < data/datacmd < cmd/data, cmd/node, cmd/conclave;
 	internal/inprocess < cmd/conclave;
 	internal/inprocess, client < client/conclavetest;
-	session, internal/cli < session/sessioncmd < cmd/session, cmd/conclave;
+	session, internal/cli < session/sessioncmd < cmd/session, cmd/node, cmd/conclave;
 	internal/devdb < internal/devdb/devdbcmd < cmd/devdb, cmd/conclave;
 	client, meta/metaclient, session/registry, internal/cli, internal/logging, elector/termcas, elector/fence < cmd/conclave;
 	testbed/report, testbed/local, testbed/containers, testbed/soak, testbed/bench, testbed/demo, testbed/console/live < cmd/conclave;
@@ -181,7 +181,7 @@ func TestBubbles_HaveOneProcessorUnderTheRaceDetector(t *testing.T) {
 }
 
 // registry are the packages that a cluster runs or an application imports.
-var registry = []string{".", "./slot", "./lease", "./blacklist", "./sql/...", "./elector/...", "./wire/...", "./meta/...", "./data/...", "./session/...", "./client", "./cmd/meta", "./cmd/session", "./cmd/data"}
+var registry = []string{".", "./slot", "./lease", "./blacklist", "./sql/...", "./elector/...", "./wire/...", "./meta/...", "./data/...", "./session/...", "./client", "./cmd/meta", "./cmd/session", "./cmd/data", "./cmd/node"}
 
 // TestRegistry_DoesNotKnowTheTestbed checks that no package of the registry
 // depends, directly or not, on the testbed, the lab, ZooKeeper, Docker or the

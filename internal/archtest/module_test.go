@@ -114,7 +114,7 @@ func TestBinaries_LookNoMethodUpByName(t *testing.T) {
 		t.Log("short: builds nothing")
 		return
 	}
-	for _, role := range []string{"meta", "session", "data"} {
+	for _, role := range []string{"meta", "session", "data", "node"} {
 		binary := filepath.Join(t.TempDir(), role)
 		command(t, root, "go", "build", "-o", binary, "./cmd/"+role)
 		symbols := command(t, root, "go", "tool", "nm", binary)
