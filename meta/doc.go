@@ -45,7 +45,7 @@
 //     can write.
 //   - A node's lease counts from the arrival of its beat. It is cut short only on
 //     evidence: its stream broke, and the address at which it was once reached
-//     refuses two dials, 100 ms apart, or another incarnation of it answers
+//     refuses two dials, 25 ms apart, or another incarnation of it answers
 //     there.
 //   - Time in which this leader did not run does not count as silence of its
 //     members: it measures by how much its own timer is late.

@@ -377,9 +377,13 @@ func (j *joins) streamEnded(st *stream) {
 	})
 }
 
+// suspectPause is between two dials to a suspect. The first one follows the end of its
+// stream at once, and may find a listener that is being replaced.
+const suspectPause = 25 * time.Millisecond
+
 // examineSuspect finds out whether a suspect is dead. Its lease continues; it
 // is evicted earlier only on evidence: it was dialed before, and its address
-// refuses two dials, 100 ms apart, or another incarnation of it answers there.
+// refuses two dials, suspectPause apart, or another incarnation of it answers there.
 // Silence or an unrelated node at the address proves nothing; a name that no
 // longer resolves counts only after a refusal. Two of four tries may be silent.
 func (j *joins) examineSuspect(m wire.Member) {
@@ -399,7 +403,7 @@ func (j *joins) examineSuspect(m wire.Member) {
 			j.evict(m, "its address refused two dials")
 			return
 		}
-		if sleep.For(j.ctx, 100*time.Millisecond) != nil {
+		if sleep.For(j.ctx, suspectPause) != nil {
 			return
 		}
 	}

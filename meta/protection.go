@@ -32,7 +32,7 @@ type protection struct {
 func trigger(n int) int { return max(2, (n+2)/3) }
 
 // examineTime is how long the slots of a dead node wait after another data
-// node's stream broke: two refused dials, 100 ms apart, and some slack. What
+// node's stream broke: two refused dials and some slack. What
 // looks like one loss may be the first of many, and no slot should be granted
 // to a node that is about to be found dead.
 const examineTime = 250 * time.Millisecond

@@ -147,7 +147,7 @@ func (t *tenure) targets() []wire.Member {
 
 // announce announces this leader to members, all at once and in the background.
 // Their answers are evidence: a refusal of the term as too low carries the
-// highest term seen; two refused dials, 100 ms apart, show that a member that
+// highest term seen; two refused dials show that a member that
 // an earlier leader could dial is dead.
 func (t *tenure) announce(to []wire.Member) {
 	for _, m := range to {
@@ -160,7 +160,7 @@ func (t *tenure) announce(to []wire.Member) {
 				if refused == 1 && m.Dialable && t.roster.markDead(m.Node) {
 					t.changed.Set()
 				}
-				if sleep.For(t.ctx, 100*time.Millisecond) != nil {
+				if sleep.For(t.ctx, suspectPause) != nil {
 					return
 				}
 			}
