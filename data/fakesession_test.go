@@ -280,9 +280,12 @@ func (s *session) read(dataID string) ([]string, bool) {
 }
 
 // watch opens the session's feed from a node and records it until ctx ends.
-func (s *session) watch(ctx context.Context, n *node) *feed {
+func (s *session) watch(ctx context.Context, n *node) *feed { return s.watchAnswers(ctx, n, false) }
+
+// watchAnswers is watch with or without answers.
+func (s *session) watchAnswers(ctx context.Context, n *node, answers bool) *feed {
 	f := &feed{ended: make(chan struct{})}
-	stream, err := s.peers.Data(n.Address()).Watch(ctx, connect.NewRequest(&wirev1.WatchRequest{Session: wire.NodeOut(s.id)}))
+	stream, err := s.peers.Data(n.Address()).Watch(ctx, connect.NewRequest(&wirev1.WatchRequest{Session: wire.NodeOut(s.id), Answers: answers}))
 	require.NoError(s.c.t, err)
 	go func() {
 		defer close(f.ended)

@@ -3,6 +3,7 @@ package data_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
 	"conclave"
 	"conclave/slot"
@@ -65,6 +67,80 @@ func TestWatch_SendsWriteAtOnce(t *testing.T) {
 		cancel()
 		<-f.ended
 		<-g.ended
+	})
+}
+
+// A small change of what a session has read is in its feed; all else is only named.
+func TestWatch_CarriesWhatTheSessionHasRead(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		s1 := c.session("session-1", true)
+		a, _ := serving(t, c)
+		f, older := s1.watchAnswers(t.Context(), a, true), c.session("session-2", true).watch(t.Context(), a)
+		time.Sleep(time.Minute) // the slot is not marked any more
+		d := dataIDIn(0, 1)
+		version := int64(0)
+		change := func(value string) *wirev1.SlotChange {
+			version++
+			s1.store(pub(d, "r1", version, value))
+			synctest.Wait()
+			named := older.changes()
+			require.Equal(t, []string{d}, named[len(named)-1].GetDataInfoIds(), "a session of an older build is sent names")
+			got := f.changes()
+			return got[len(got)-1]
+		}
+		carried := func(value, why string) {
+			t.Helper()
+			time.Sleep(time.Second)
+			got := change(value)
+			assert.Empty(t, got.GetDataInfoIds(), why)
+			require.Len(t, got.GetAnswers(), 1, why)
+			read, _, err := s1.fetch(s1.learn(0), d)
+			require.NoError(t, err)
+			assert.True(t, proto.Equal(read, got.GetAnswers()[0]), "%s: it is what a Fetch is answered", why)
+		}
+		named := func(value, why string) {
+			t.Helper()
+			got := change(value)
+			assert.Equal(t, []string{d}, got.GetDataInfoIds(), why)
+			assert.Empty(t, got.GetAnswers(), why)
+		}
+		named("1", "it was not read")
+		_, read := s1.read(d)
+		require.True(t, read)
+		named("2", "within a push window")
+		carried("3", "it was read")
+		carried("4", "again")
+		time.Sleep(time.Second)
+		named(strings.Repeat("large", 1000), "it is large")
+		_, _ = s1.read(d)
+		carried("5", "it was read again")
+
+		burst := []*wirev1.Publisher{pub(d, "m", 1, "v")}
+		for i := range 16 {
+			burst = append(burst, pub(idIn(fmt.Sprint("burst", i, "-"), 0, 1), "m", 1, "v"))
+		}
+		time.Sleep(time.Second)
+		_, err := s1.write(s1.learn(0), 0, burst)
+		require.NoError(t, err)
+		synctest.Wait()
+		got := f.changes()
+		assert.Len(t, got[len(got)-1].GetDataInfoIds(), 17, "a burst is named")
+
+		_, _ = s1.read(d)
+		unasked := 0
+		for range 300 {
+			time.Sleep(time.Second)
+			unasked += len(change(fmt.Sprint(version)).GetAnswers())
+		}
+		assert.Equal(t, 256, unasked, "a session that does not ask again may not want it any more")
+
+		s1.store(pub(d, "m", 1, "v"))
+		_, _ = s1.read(d)
+		time.Sleep(time.Second)
+		_, err = s1.write(s1.learn(0), 0, nil, &wirev1.Removal{Id: "m", DataInfoId: d, Version: 1, Cause: wirev1.Cause_CAUSE_CLIENTS_GONE})
+		require.NoError(t, err)
+		time.Sleep(20 * time.Millisecond) // more than the push window
+		named("7", "it is marked")
 	})
 }
 

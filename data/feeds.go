@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"conclave"
 	"conclave/internal/signal"
@@ -85,10 +86,11 @@ func (fs *feedStreams) set(f *feedStream, open bool) {
 
 // watchers are the sessions' open change feeds.
 //
-// A feed carries names, not content: which data of which slot have changed, up
-// to which position. Changes that have not been sent to a session yet are
-// merged, so a slow session costs a set of names and not a queue. The first
-// change is sent at once.
+// A feed names which data of which slot have changed, up to which position.
+// Changes that have not been sent to a session yet are merged, so a slow session
+// costs a set of names and not a queue. The first change is sent at once. When a
+// message is made, replica.carry replaces names by content where that saves the
+// session a Fetch.
 type watchers struct {
 	mu  sync.Mutex // guards all and what is pending in each; taken inside a replica's lock
 	all []*watcher
@@ -100,6 +102,61 @@ type watcher struct {
 	wake    signal.Signal
 	pending map[int]*pendingChange // by slot
 	sent    map[int]uint64         // the position last sent; used by the stream's handler only
+	given   map[string]given       // by DataInfoID: what the session was sent last; nil if the feed carries only names
+}
+
+// given is what a session was sent of a datum that it reads.
+type given struct {
+	hash    uint64 // of the content
+	at      time.Time
+	carried int // how many changes the feed has carried since the session asked
+}
+
+// Limits of what a feed carries. Everything else is named, and fetched by the
+// sessions that want it.
+const (
+	// givenMost is of how many data a feed remembers what its session has.
+	givenMost = 8192
+	// carryAtOnce is how many changes a message may have of which it carries any. More
+	// are a burst, which Fetches merge.
+	carryAtOnce = 16
+	// carryPause is the time after which a session can use the next content of a datum:
+	// the push window, unless a switch has set another one.
+	carryPause = 10 * time.Millisecond
+	// carryUnasked is how many changes of a datum are carried until the session asks for
+	// it again: it may not read it any more.
+	carryUnasked = 256
+)
+
+// noteGiven records that a session was sent an answer, by its feed (carried) or because
+// it has asked. A replica's lock is held.
+func (ws *watchers) noteGiven(session conclave.NodeID, f *wirev1.Fetched, carried bool, now time.Time) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for _, w := range ws.all {
+		if w.session != session || w.given == nil {
+			continue
+		}
+		id, g := f.GetDatum().GetDataInfoId(), given{hash: f.GetHash(), at: now}
+		if carried {
+			g.carried = w.given[id].carried + 1
+		}
+		if len(w.given) >= givenMost {
+			clear(w.given)
+		}
+		if w.given[id] = g; g.carried >= carryUnasked || f.GetPart() != nil || f.GetTooLarge() > 0 {
+			delete(w.given, id)
+		}
+	}
+}
+
+// mayCarry returns the hash of what a session has of a datum, and whether its feed may
+// carry the next change.
+func (ws *watchers) mayCarry(w *watcher, id string, now time.Time) (hash uint64, ok bool) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	g, known := w.given[id]
+	return g.hash, known && now.Sub(g.at) >= carryPause
 }
 
 // pendingChange is what a feed will send of one slot: the slot begins to be
@@ -170,8 +227,11 @@ func (ws *watchers) wake() {
 }
 
 // open adds a session's feed, without any slot.
-func (ws *watchers) open(session conclave.NodeID) *watcher {
+func (ws *watchers) open(session conclave.NodeID, answers bool) *watcher {
 	w := &watcher{session: session, wake: signal.New(), pending: map[int]*pendingChange{}, sent: map[int]uint64{}}
+	if answers {
+		w.given = map[string]given{}
+	}
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	ws.all = append(ws.all, w)

@@ -13,6 +13,7 @@ import (
 
 	"conclave"
 	"conclave/internal/signal"
+	"conclave/internal/trace"
 	"conclave/slot"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
@@ -257,4 +258,45 @@ func (r *replica) noteRead(f *feedStream, position uint64) {
 		}
 	}
 	r.store.Trim(slowest)
+}
+
+// next returns the next message of a session's feed.
+func (rs *replicas) next(ws *watchers, w *watcher) *wirev1.WatchEvent {
+	event, names := ws.next(w), 0
+	for _, c := range event.Changes {
+		names += len(c.GetDataInfoIds())
+	}
+	for _, c := range event.Changes {
+		if names <= carryAtOnce && len(c.GetDataInfoIds()) > 0 {
+			rs.of(int(c.GetSlot())).carry(w, c, time.Now())
+		}
+	}
+	return event
+}
+
+// carry puts the content of what has changed in a slot into a message of a session's
+// feed, in the place of names: what the session has read, if the change is small. It is
+// the answer to the Fetch that the session does not make, under the same checks and the
+// same lock. What is marked is named only, so that the push guard decides by answers
+// that come in the order in which they were asked for.
+func (r *replica) carry(w *watcher, c *wirev1.SlotChange, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if access, _ := r.access(wire.EpochIn(c.GetLeaderEpoch()), false); access != wirev1.Access_ACCESS_ACCEPT {
+		return
+	}
+	c.DataInfoIds = slices.DeleteFunc(c.DataInfoIds, func(id string) bool {
+		hash, ok := r.watchers.mayCarry(w, id, now)
+		if !ok {
+			return false
+		}
+		f, count := r.store.Carry(id, hash, now)
+		if f == nil {
+			return false
+		}
+		r.watchers.noteGiven(w.session, f, true, now)
+		r.trace.Claim(trace.Claim{Kind: trace.Read, Slot: r.id, Epoch: r.epoch, Subject: id, Version: f.GetDatum().GetVersion(), Count: count, Flag: f.GetSame()})
+		c.Answers = append(c.Answers, f)
+		return true
+	})
 }

@@ -141,7 +141,8 @@ const largestAnswer = conclave.MaxRequest
 
 // Fetch reads data of slots that this node serves.
 func (s *service) Fetch(_ context.Context, req *connect.Request[wirev1.FetchRequest]) (*connect.Response[wirev1.FetchResponse], error) {
-	if session := wire.NodeIn(req.Msg.GetSession()); !session.IsZero() {
+	session := wire.NodeIn(req.Msg.GetSession())
+	if !session.IsZero() {
 		s.owners.noteContact(session, wire.CallerAddress(req.Header()))
 	}
 	now := time.Now()
@@ -152,12 +153,12 @@ func (s *service) Fetch(_ context.Context, req *connect.Request[wirev1.FetchRequ
 		if err != nil {
 			return nil, err
 		}
-		out.Slots = append(out.Slots, r.fetch(in, &size, now))
+		out.Slots = append(out.Slots, r.fetch(session, in, &size, now))
 	}
 	return connect.NewResponse(out), nil
 }
 
-func (r *replica) fetch(in *wirev1.FetchSlot, size *int, now time.Time) *wirev1.FetchedSlot {
+func (r *replica) fetch(session conclave.NodeID, in *wirev1.FetchSlot, size *int, now time.Time) *wirev1.FetchedSlot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	access, epoch := r.access(wire.EpochIn(in.GetLeaderEpoch()), false)
@@ -171,6 +172,7 @@ func (r *replica) fetch(in *wirev1.FetchSlot, size *int, now time.Time) *wirev1.
 		}
 		f, count, begun := r.store.Answer(want, largestAnswer, r.maxList, now)
 		*size += proto.Size(f)
+		r.watchers.noteGiven(session, f, false, now)
 		if out.Datums = append(out.Datums, f); begun {
 			continue // it was read with its first part
 		}
@@ -218,7 +220,7 @@ func (s *service) Watch(ctx context.Context, req *connect.Request[wirev1.WatchRe
 
 	// The feed is opened first and shown every slot afterwards: what changes in
 	// between is pending already, and replaced by the reset.
-	w := s.feeds.watchers.open(session)
+	w := s.feeds.watchers.open(session, req.Msg.GetAnswers())
 	defer s.feeds.watchers.close(w)
 	beat := func() error { return stream.Send(&wirev1.WatchEvent{Beat: true}) }
 	ticker := time.NewTicker(s.config.Beat)
@@ -244,7 +246,7 @@ func (s *service) Watch(ctx context.Context, req *connect.Request[wirev1.WatchRe
 	}
 	s.slots.tasks.wake.Set() // migrations may have one more session to ask
 	for {
-		if event := s.feeds.watchers.next(w); len(event.Changes) > 0 {
+		if event := s.replicas.next(&s.feeds.watchers, w); len(event.Changes) > 0 {
 			if err := stream.Send(event); err != nil {
 				return err
 			}

@@ -57,6 +57,10 @@
 // equal content is neither sent nor pushed again. The push guard may hold a push
 // back (registry/guard.go).
 //
+// Of a dataId that this session has read, the feed carries a small change itself,
+// and no read is needed (registry.Carried). What is marked for the push guard is
+// always read.
+//
 // # What is guaranteed
 //
 //   - An accepted registration reaches data, whatever crashes, as long as this
@@ -145,7 +149,7 @@
 //   - backlog.go: what waits of one connection.
 //   - outbox.go: what waits to be sent on it.
 //   - writer.go: one Write at a time to each data node.
-//   - reader.go: which dataIds have changed at each data node, and one Fetch at a time from it.
+//   - reader.go: which dataIds have changed at each data node, or what they are now, and one Fetch at a time from it.
 //   - nodes.go: the data nodes: their loops, what wakes and pauses them.
 //   - diff.go: the registry, its lock, and the answer to a data node's diff.
 //   - config.go: the configuration and its defaults.

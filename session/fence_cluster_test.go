@@ -380,12 +380,28 @@ func TestFeedResetAndGap(t *testing.T) {
 		show(3, "three")
 		event(row.LeaderEpoch, 13, 14, false)
 		c.eventually("a gap makes it read again", sub.shows("three"))
+		carry := func(e conclave.Epoch, from, version int64, value string) {
+			d.beats <- &wirev1.WatchEvent{Changes: []*wirev1.SlotChange{{
+				Slot: uint32(row.ID), LeaderEpoch: wire.EpochOut(e), From: uint64(from), Position: uint64(from + 1),
+				Answers: []*wirev1.Fetched{{Datum: &wirev1.Datum{DataInfoId: key, Version: version, Values: []string{value}}}},
+			}}}
+		}
+		time.Sleep(50 * time.Millisecond)
+		carry(row.LeaderEpoch, 14, 5, "carried")
+		c.eventually("what the feed carries is not read", sub.shows("carried"))
+		carry(row.LeaderEpoch, 15, 4, "older")
+		time.Sleep(50 * time.Millisecond)
+		assert.True(t, sub.shows("carried")(), "an older version does not count")
+		show(6, "six")
+		carry(row.LeaderEpoch, 17, 7, "after a gap")
+		c.eventually("after a gap it is read", sub.shows("six"))
 		next := conclave.Epoch{Term: 3, Seq: 1}
-		show(4, "four")
+		show(14, "four")
 		event(next, 0, 1, true)
 		c.eventually("a new epoch too", sub.shows("four"))
-		show(5, "five")
+		show(15, "five")
 		event(row.LeaderEpoch, 14, 15, true, key)
+		carry(row.LeaderEpoch, 15, 16, "of the old epoch")
 		time.Sleep(time.Second)
 		assert.True(t, sub.shows("four")(), "the old epoch does not count")
 		p := c.published(c.client("writer"), "svc", "x")

@@ -193,7 +193,7 @@ func (f *feeds) watch(ctx context.Context, n *dataNode) (received bool, err erro
 			cancel(errFeedSilent)
 		}
 	})
-	stream, err := f.data(n.address).Watch(ctx, connect.NewRequest(&wirev1.WatchRequest{Session: wire.NodeOut(f.config.Node)}))
+	stream, err := f.data(n.address).Watch(ctx, connect.NewRequest(&wirev1.WatchRequest{Session: wire.NodeOut(f.config.Node), Answers: true}))
 	if err != nil {
 		return false, wire.FromConnect(err)
 	}
@@ -275,7 +275,9 @@ func (f *feeds) follow(n *dataNode, positions map[uint32]feedPosition, c *wirev1
 		if restarts {
 			return r.Refresh(number, time.Now())
 		}
-		return r.Changed(c.GetDataInfoIds())
+		pushes, due := r.Carried(number, epoch, c.GetAnswers(), time.Now())
+		f.clients.push(pushes)
+		return r.Changed(c.GetDataInfoIds()) || due
 	})
 }
 

@@ -25,7 +25,7 @@
 //
 // # Who calls what
 //
-//	a leader     Serve once; Write, Remove, Merge; Answer, TakeChanged;
+//	a leader     Serve once; Write, Remove, Merge; Answer, TakeChanged, Carry;
 //	             Changes, Snapshot and Trim for its followers; Compact
 //	a follower   Install, Follow; Prune
 //	a successor  follows, and at the same time takes writes: it opens a

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"conclave"
 	"conclave/wire"
 	"conclave/wire/list"
@@ -65,6 +67,19 @@ func (s *Store) Answer(want *wirev1.Want, limit, most int, now time.Time) (f *wi
 		f.Datum.Values, f.Datum.Publishers = c.Values, c.Publishers
 	}
 	return f, len(c.Values), false
+}
+
+// carryBytes is the size of the largest answer that is sent to a session unasked.
+const carryBytes = 4 << 10
+
+// Carry returns what Answer returns to a session that has the content of a hash, or nil
+// if that is not small, or something may be missing.
+func (s *Store) Carry(id string, hash uint64, now time.Time) (f *wirev1.Fetched, count int) {
+	f, count, _ = s.Answer(&wirev1.Want{DataInfoId: id, Hash: hash, Deltas: true}, 0, 0, now)
+	if f.GetUnconfirmedMs() > 0 || proto.Size(f) > carryBytes {
+		return nil, 0
+	}
+	return f, count
 }
 
 // noteMarks adds what may be missing from the datum to an answer.

@@ -20,7 +20,7 @@
 //	the slot table          Resize, Adopt
 //	a loop that writes      Unwritten, Take, Settle, Refuse; Audit
 //	a loop that reads       Unread, TakeReads, Fetched, Retry
-//	a data node's feed      Adopt, Refresh, Changed
+//	a data node's feed      Adopt, Refresh, Changed, Carried
 //	a data node's diff      Diff
 //
 // # Files, in reading order

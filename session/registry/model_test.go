@@ -147,12 +147,26 @@ type machine struct {
 	forgot   map[string]int64 // the tombstones that were forgotten, with their versions
 	datums   map[string]*modelDatum
 	subs     map[*Owner]map[string]*modelSub
+	feeds    [testSlots][]carried // what the leaders' feeds carry and the session has not received
+	held     map[*topic]heldAt
+}
+
+// heldAt is what a topic has held last.
+type heldAt struct {
+	epoch   conclave.Epoch
+	version int64
+}
+
+// carried is content that a feed carries.
+type carried struct {
+	epoch  conclave.Epoch
+	answer *wirev1.Fetched
 }
 
 func newMachine() *machine {
 	m := &machine{
 		r: New(testGrace, 10*time.Millisecond, nil), now: time.Unix(1_000_000, 0), heard: map[*Owner]time.Time{},
-		regs: map[string]modelReg{}, versions: map[string]int64{}, data: modelData{}, forgot: map[string]int64{}, datums: map[string]*modelDatum{}, subs: map[*Owner]map[string]*modelSub{},
+		regs: map[string]modelReg{}, versions: map[string]int64{}, data: modelData{}, forgot: map[string]int64{}, datums: map[string]*modelDatum{}, subs: map[*Owner]map[string]*modelSub{}, held: map[*topic]heldAt{},
 	}
 	m.r.Resize(testSlots, m.now)
 	for n := range testSlots {
@@ -330,6 +344,53 @@ func (m *machine) compare(t *rapid.T) {
 	assert.Equal(t, wire.CodeStaleEpoch, wire.CodeOf(err))
 }
 
+// change changes a datum. A feed names it at once, or carries it, which takes time.
+func (m *machine) change(t *rapid.T, key string) {
+	d, n := m.datums[key], slot.Of(key, testSlots)
+	d.change(0, rapid.SliceOfN(rapid.SampledFrom([]string{"x", "y", "z"}), 0, 4).Draw(t, "values"))
+	switch rapid.SampledFrom([]string{"named", "marked", "carried", "carried"}).Draw(t, "by the feed") {
+	case "carried":
+		if f := d.read(&wirev1.Want{DataInfoId: key}, m.now); f.GetUnconfirmedMs() == 0 {
+			m.feeds[n] = append(m.feeds[n], carried{m.epochs[n], f})
+			return
+		}
+	case "marked":
+		d.below, d.until = d.version, m.now.Add(testGrace)
+	}
+	m.r.Changed([]string{key})
+}
+
+// receive lets the session receive what the feed of a slot has carried.
+func (m *machine) receive(t *rapid.T, n int) {
+	for _, c := range m.feeds[n] {
+		pushes, _ := m.r.Carried(n, c.epoch, []*wirev1.Fetched{c.answer}, m.now)
+		m.pushed(t, pushes)
+	}
+	m.feeds[n] = nil
+	m.rises(t)
+}
+
+// rises checks that what is held of a datum never goes back.
+func (m *machine) rises(t *rapid.T) {
+	for key, tp := range m.r.topics {
+		if before := m.held[tp]; tp.held != nil {
+			m.held[tp] = heldAt{tp.epoch, tp.held.version()}
+			assert.False(t, tp.epoch.Less(before.epoch) || tp.epoch == before.epoch && tp.held.version() < before.version, "%s goes back", key)
+		}
+	}
+}
+
+// missed checks that what is held of a datum is what its leader has, unless that is on its
+// way or asked for.
+func (m *machine) missed(t *rapid.T) {
+	for key, tp := range m.r.topics {
+		n := tp.slot.number
+		if tp.held != nil && !tp.due && !tp.reading && tp.epoch == m.epochs[n] && len(m.feeds[n]) == 0 {
+			assert.Equal(t, m.datums[key].version, tp.held.version(), "a change of %s is missed", key)
+		}
+	}
+}
+
 // read makes a Fetch of a slot with some outcome.
 func (m *machine) read(t *rapid.T, n int, outcome string) {
 	assert.Empty(t, func() []*wirev1.Want { rs, _ := m.r.TakeReads(n, "elsewhere", 10, m.now); return rs.Wants }())
@@ -345,6 +406,12 @@ func (m *machine) read(t *rapid.T, n int, outcome string) {
 		answer = answer[:len(answer)/2]
 	case "overtaken":
 		m.elect(n)
+	case "overtaken by the feed":
+		for _, f := range answer {
+			m.change(t, f.GetDatum().GetDataInfoId())
+		}
+		m.now = m.now.Add(time.Second) // the push window has ended
+		m.receive(t, n)
 	}
 	pushes, counted := m.r.Fetched(reads, answer, m.now)
 	assert.Equal(t, outcome != "overtaken", counted)
@@ -353,7 +420,7 @@ func (m *machine) read(t *rapid.T, n int, outcome string) {
 	}
 	m.r.Retry(reads, len(answer), m.now)
 	for _, p := range pushes {
-		if !p.again {
+		if !p.again && outcome != "overtaken by the feed" { // it may have been marked since
 			left := max(0, m.datums[p.datum.message.DataInfoId].until.Sub(m.now))
 			assert.InDelta(t, left, p.unconfirmed, float64(time.Millisecond), "for as long as the leader reports")
 		}

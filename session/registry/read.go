@@ -83,7 +83,7 @@ func (r *Registry) TakeReads(slot int, address string, limit int, now time.Time)
 				next = tp.from
 			}
 		default:
-			tp.due, tp.lastRead = false, now
+			tp.due, tp.reading, tp.lastRead = false, true, now
 			w := &wirev1.Want{DataInfoId: tp.key, Version: tp.raise, Parts: true}
 			reads.Size += 128
 			if tp.answer != nil && tp.answer.epoch == s.epoch {
@@ -112,6 +112,7 @@ func (r *Registry) Retry(reads Reads, answered int, from time.Time) (due bool) {
 	rest := reads.Wants[min(answered, len(reads.Wants)):]
 	for _, w := range rest {
 		if tp := r.topics[w.DataInfoId]; tp != nil {
+			tp.reading = false
 			tp.read(from)
 		}
 	}
@@ -127,6 +128,7 @@ const unfitPause = time.Second
 // is offered to a subscriber; a change that was reported between two of its parts is read
 // afterwards.
 func (r *Registry) receive(tp *topic, f *wirev1.Fetched, epoch conclave.Epoch, now time.Time) (received bool, tooLarge uint64) {
+	tp.reading = false
 	if f.GetTooLarge() > 0 {
 		return false, f.GetTooLarge()
 	}
@@ -172,7 +174,7 @@ func (r *Registry) receive(tp *topic, f *wirev1.Fetched, epoch conclave.Epoch, n
 			tp.raise = 0
 		}
 	}
-	if tp.held, tp.mark, tp.bytes = held, a.mark, bytes; a.again {
+	if tp.held, tp.epoch, tp.mark, tp.bytes = held, epoch, a.mark, bytes; a.again {
 		tp.plan(now.Add(r.window))
 	}
 	return true, 0

@@ -21,7 +21,6 @@ func TestRegistry_AgreesWithModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newMachine()
 		anySlot := rapid.IntRange(0, testSlots-1)
-		anyOf := func(t *rapid.T) *modelDatum { return m.datums[keyOf(rapid.SampledFrom(testIDs).Draw(t, "datum"))] }
 		t.Repeat(map[string]func(*rapid.T){
 			"put":       m.put,
 			"put again": m.put,
@@ -86,20 +85,19 @@ func TestRegistry_AgreesWithModel(t *testing.T) {
 				m.r.Unsubscribe(o, id)
 				delete(m.subs[o], id)
 			},
-			"change": func(t *rapid.T) {
-				d := anyOf(t)
-				d.change(0, rapid.SliceOfN(rapid.SampledFrom([]string{"x", "y", "z"}), 0, 4).Draw(t, "values"))
-				if rapid.Bool().Draw(t, "unconfirmed") {
-					d.below, d.until = d.version, m.now.Add(testGrace)
-				}
-				for key, other := range m.datums {
-					if other == d {
-						m.r.Changed([]string{key})
+			"change":  func(t *rapid.T) { m.change(t, keyOf(rapid.SampledFrom(testIDs).Draw(t, "datum"))) },
+			"receive": func(t *rapid.T) { m.receive(t, anySlot.Draw(t, "slot")) },
+			"overtake": func(t *rapid.T) {
+				for range 2 {
+					m.r.Changed(sortedKeys(m.r.topics))
+					m.now = m.now.Add(time.Second)
+					for n := range testSlots {
+						m.read(t, n, "overtaken by the feed")
 					}
 				}
 			},
 			"read": func(t *rapid.T) {
-				m.read(t, anySlot.Draw(t, "slot"), rapid.SampledFrom([]string{"", "", "lost", "cut short", "overtaken"}).Draw(t, "outcome"))
+				m.read(t, anySlot.Draw(t, "slot"), rapid.SampledFrom([]string{"", "", "lost", "cut short", "overtaken", "overtaken by the feed"}).Draw(t, "outcome"))
 			},
 			"switches": func(t *rapid.T) {
 				m.r.Configure(10*time.Millisecond, rapid.IntRange(0, 3).Draw(t, "stop-push") == 0, rapid.IntRange(0, 3).Draw(t, "push-guard") > 0, m.now)
@@ -134,6 +132,8 @@ func (m *machine) check(t *rapid.T) {
 	}
 	assert.Equal(t, all, m.r.Live())
 	consistent(t, m.r)
+	m.missed(t)
+	m.rises(t)
 	subs := 0
 	for _, of := range m.subs {
 		subs += len(of)

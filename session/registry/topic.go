@@ -20,11 +20,13 @@ type topic struct {
 	slot *slotState
 	subs []*subscription
 
-	held     *datum    // the last answer that was counted at the slot's epoch; nil before the first
-	mark     mark      // the unconfirmed removals that the leader reported
-	raise    int64     // a subscriber has other content at this version: the leader must rise above it
-	due      bool      // to be read again, not before from
-	from     time.Time // the end of the push window, of a hold, or of a pause after a failure
+	held     *datum         // the last answer that was counted at the slot's epoch; nil before the first
+	epoch    conclave.Epoch // at which held was read
+	mark     mark           // the unconfirmed removals that the leader reported
+	raise    int64          // a subscriber has other content at this version: the leader must rise above it
+	due      bool           // to be read again, not before from
+	reading  bool           // a read of it is under way
+	from     time.Time      // the end of the push window, of a hold, or of a pause after a failure
 	lastRead time.Time
 	bytes    int  // of the last answer, and of what was given to subscribers since
 	whole    bool // a delta did not fit: the next read is of the whole list

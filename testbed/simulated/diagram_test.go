@@ -26,8 +26,8 @@ import (
 // failover is the scenario of the diagram: the leader is killed while two clients
 // keep changing what they publish.
 const failover = `clients 2 names 1 every 30ms
-at 1508ms kill leader
-at 1508ms expect new leader within 300ms
+at 1530ms kill leader
+at 1530ms expect new leader within 300ms
 until 2s
 figure leaderless`
 

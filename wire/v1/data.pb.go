@@ -904,6 +904,7 @@ func (x *Fetched) GetTooLarge() uint64 {
 type WatchRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       *Node                  `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	Answers       bool                   `protobuf:"varint,2,opt,name=answers,proto3" json:"answers,omitempty"` // SlotChange.answers may be used
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -943,6 +944,13 @@ func (x *WatchRequest) GetSession() *Node {
 		return x.Session
 	}
 	return nil
+}
+
+func (x *WatchRequest) GetAnswers() bool {
+	if x != nil {
+		return x.Answers
+	}
+	return false
 }
 
 type WatchEvent struct {
@@ -998,14 +1006,17 @@ func (x *WatchEvent) GetBeat() bool {
 }
 
 type SlotChange struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Slot          uint32                 `protobuf:"varint,1,opt,name=slot,proto3" json:"slot,omitempty"`
-	LeaderEpoch   *Epoch                 `protobuf:"bytes,2,opt,name=leader_epoch,json=leaderEpoch,proto3" json:"leader_epoch,omitempty"`
-	From          uint64                 `protobuf:"varint,3,opt,name=from,proto3" json:"from,omitempty"`         // position before these changes; after a gap the feed must be restarted
-	Position      uint64                 `protobuf:"varint,4,opt,name=position,proto3" json:"position,omitempty"` // position after them
-	Reset_        bool                   `protobuf:"varint,5,opt,name=reset,proto3" json:"reset,omitempty"`       // the slot is now served at this epoch: fetch all its datums again
-	Ended         bool                   `protobuf:"varint,6,opt,name=ended,proto3" json:"ended,omitempty"`       // no longer served here
-	DataInfoIds   []string               `protobuf:"bytes,7,rep,name=data_info_ids,json=dataInfoIds,proto3" json:"data_info_ids,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Slot        uint32                 `protobuf:"varint,1,opt,name=slot,proto3" json:"slot,omitempty"`
+	LeaderEpoch *Epoch                 `protobuf:"bytes,2,opt,name=leader_epoch,json=leaderEpoch,proto3" json:"leader_epoch,omitempty"`
+	From        uint64                 `protobuf:"varint,3,opt,name=from,proto3" json:"from,omitempty"`                                   // position before these changes; after a gap the feed must be restarted
+	Position    uint64                 `protobuf:"varint,4,opt,name=position,proto3" json:"position,omitempty"`                           // position after them
+	Reset_      bool                   `protobuf:"varint,5,opt,name=reset,proto3" json:"reset,omitempty"`                                 // the slot is now served at this epoch: fetch all its datums again
+	Ended       bool                   `protobuf:"varint,6,opt,name=ended,proto3" json:"ended,omitempty"`                                 // no longer served here
+	DataInfoIds []string               `protobuf:"bytes,7,rep,name=data_info_ids,json=dataInfoIds,proto3" json:"data_info_ids,omitempty"` // data that have changed: to be fetched
+	// Other data that have changed, as Fetch would answer for them at this epoch: small
+	// changes of data that the session has read, of which nothing may be missing.
+	Answers       []*Fetched `protobuf:"bytes,8,rep,name=answers,proto3" json:"answers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1085,6 +1096,13 @@ func (x *SlotChange) GetEnded() bool {
 func (x *SlotChange) GetDataInfoIds() []string {
 	if x != nil {
 		return x.DataInfoIds
+	}
+	return nil
+}
+
+func (x *SlotChange) GetAnswers() []*Fetched {
+	if x != nil {
+		return x.Answers
 	}
 	return nil
 }
@@ -2041,13 +2059,14 @@ const file_wire_v1_data_proto_rawDesc = "" +
 	"\x05delta\x18\b \x01(\v2\x12.conclave.v1.DeltaR\x05delta\x12%\n" +
 	"\x04part\x18\t \x01(\v2\x11.conclave.v1.PartR\x04part\x12\x1b\n" +
 	"\ttoo_large\x18\n" +
-	" \x01(\x04R\btooLarge\";\n" +
+	" \x01(\x04R\btooLarge\"U\n" +
 	"\fWatchRequest\x12+\n" +
-	"\asession\x18\x01 \x01(\v2\x11.conclave.v1.NodeR\asession\"S\n" +
+	"\asession\x18\x01 \x01(\v2\x11.conclave.v1.NodeR\asession\x12\x18\n" +
+	"\aanswers\x18\x02 \x01(\bR\aanswers\"S\n" +
 	"\n" +
 	"WatchEvent\x121\n" +
 	"\achanges\x18\x01 \x03(\v2\x17.conclave.v1.SlotChangeR\achanges\x12\x12\n" +
-	"\x04beat\x18\x02 \x01(\bR\x04beat\"\xd7\x01\n" +
+	"\x04beat\x18\x02 \x01(\bR\x04beat\"\x87\x02\n" +
 	"\n" +
 	"SlotChange\x12\x12\n" +
 	"\x04slot\x18\x01 \x01(\rR\x04slot\x125\n" +
@@ -2056,7 +2075,8 @@ const file_wire_v1_data_proto_rawDesc = "" +
 	"\bposition\x18\x04 \x01(\x04R\bposition\x12\x14\n" +
 	"\x05reset\x18\x05 \x01(\bR\x05reset\x12\x14\n" +
 	"\x05ended\x18\x06 \x01(\bR\x05ended\x12\"\n" +
-	"\rdata_info_ids\x18\a \x03(\tR\vdataInfoIds\"\xac\x01\n" +
+	"\rdata_info_ids\x18\a \x03(\tR\vdataInfoIds\x12.\n" +
+	"\aanswers\x18\b \x03(\v2\x14.conclave.v1.FetchedR\aanswers\"\xac\x01\n" +
 	"\x10ReplicateRequest\x12-\n" +
 	"\bfollower\x18\x01 \x01(\v2\x11.conclave.v1.NodeR\bfollower\x12-\n" +
 	"\x06follow\x18\x02 \x01(\v2\x13.conclave.v1.FollowH\x00R\x06follow\x123\n" +
@@ -2216,47 +2236,48 @@ var file_wire_v1_data_proto_depIdxs = []int32{
 	31, // 21: conclave.v1.WatchRequest.session:type_name -> conclave.v1.Node
 	15, // 22: conclave.v1.WatchEvent.changes:type_name -> conclave.v1.SlotChange
 	29, // 23: conclave.v1.SlotChange.leader_epoch:type_name -> conclave.v1.Epoch
-	31, // 24: conclave.v1.ReplicateRequest.follower:type_name -> conclave.v1.Node
-	17, // 25: conclave.v1.ReplicateRequest.follow:type_name -> conclave.v1.Follow
-	18, // 26: conclave.v1.ReplicateRequest.unfollow:type_name -> conclave.v1.Unfollow
-	29, // 27: conclave.v1.Follow.leader_epoch:type_name -> conclave.v1.Epoch
-	29, // 28: conclave.v1.ReplicateEvent.leader_epoch:type_name -> conclave.v1.Epoch
-	32, // 29: conclave.v1.ReplicateEvent.access:type_name -> conclave.v1.Access
-	21, // 30: conclave.v1.ReplicateEvent.copies:type_name -> conclave.v1.Copy
-	22, // 31: conclave.v1.ReplicateEvent.removals:type_name -> conclave.v1.CopyRemoval
-	20, // 32: conclave.v1.ReplicateEvent.digest:type_name -> conclave.v1.CopiesDigest
-	30, // 33: conclave.v1.Copy.publisher:type_name -> conclave.v1.Publisher
-	31, // 34: conclave.v1.Copy.owner:type_name -> conclave.v1.Node
-	31, // 35: conclave.v1.CopyRemoval.owner:type_name -> conclave.v1.Node
-	0,  // 36: conclave.v1.CopyRemoval.cause:type_name -> conclave.v1.Cause
-	31, // 37: conclave.v1.FinishRequest.successor:type_name -> conclave.v1.Node
-	24, // 38: conclave.v1.FinishRequest.slots:type_name -> conclave.v1.FinishSlot
-	29, // 39: conclave.v1.FinishSlot.leader_epoch:type_name -> conclave.v1.Epoch
-	26, // 40: conclave.v1.FinishResponse.slots:type_name -> conclave.v1.FinishedSlot
-	32, // 41: conclave.v1.FinishedSlot.access:type_name -> conclave.v1.Access
-	29, // 42: conclave.v1.FinishedSlot.source_epoch:type_name -> conclave.v1.Epoch
-	31, // 43: conclave.v1.FinishedSlot.partial:type_name -> conclave.v1.Node
-	31, // 44: conclave.v1.CollectRequest.leader:type_name -> conclave.v1.Node
-	28, // 45: conclave.v1.CollectRequest.slots:type_name -> conclave.v1.HeldCopy
-	29, // 46: conclave.v1.HeldCopy.leader_epoch:type_name -> conclave.v1.Epoch
-	29, // 47: conclave.v1.HeldCopy.copy_epoch:type_name -> conclave.v1.Epoch
-	3,  // 48: conclave.v1.DataService.Write:input_type -> conclave.v1.WriteRequest
-	7,  // 49: conclave.v1.DataService.Fetch:input_type -> conclave.v1.FetchRequest
-	13, // 50: conclave.v1.DataService.Watch:input_type -> conclave.v1.WatchRequest
-	16, // 51: conclave.v1.DataService.Replicate:input_type -> conclave.v1.ReplicateRequest
-	23, // 52: conclave.v1.DataService.Finish:input_type -> conclave.v1.FinishRequest
-	27, // 53: conclave.v1.DataService.Collect:input_type -> conclave.v1.CollectRequest
-	4,  // 54: conclave.v1.DataService.Write:output_type -> conclave.v1.WriteResponse
-	10, // 55: conclave.v1.DataService.Fetch:output_type -> conclave.v1.FetchResponse
-	14, // 56: conclave.v1.DataService.Watch:output_type -> conclave.v1.WatchEvent
-	19, // 57: conclave.v1.DataService.Replicate:output_type -> conclave.v1.ReplicateEvent
-	25, // 58: conclave.v1.DataService.Finish:output_type -> conclave.v1.FinishResponse
-	19, // 59: conclave.v1.DataService.Collect:output_type -> conclave.v1.ReplicateEvent
-	54, // [54:60] is the sub-list for method output_type
-	48, // [48:54] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	12, // 24: conclave.v1.SlotChange.answers:type_name -> conclave.v1.Fetched
+	31, // 25: conclave.v1.ReplicateRequest.follower:type_name -> conclave.v1.Node
+	17, // 26: conclave.v1.ReplicateRequest.follow:type_name -> conclave.v1.Follow
+	18, // 27: conclave.v1.ReplicateRequest.unfollow:type_name -> conclave.v1.Unfollow
+	29, // 28: conclave.v1.Follow.leader_epoch:type_name -> conclave.v1.Epoch
+	29, // 29: conclave.v1.ReplicateEvent.leader_epoch:type_name -> conclave.v1.Epoch
+	32, // 30: conclave.v1.ReplicateEvent.access:type_name -> conclave.v1.Access
+	21, // 31: conclave.v1.ReplicateEvent.copies:type_name -> conclave.v1.Copy
+	22, // 32: conclave.v1.ReplicateEvent.removals:type_name -> conclave.v1.CopyRemoval
+	20, // 33: conclave.v1.ReplicateEvent.digest:type_name -> conclave.v1.CopiesDigest
+	30, // 34: conclave.v1.Copy.publisher:type_name -> conclave.v1.Publisher
+	31, // 35: conclave.v1.Copy.owner:type_name -> conclave.v1.Node
+	31, // 36: conclave.v1.CopyRemoval.owner:type_name -> conclave.v1.Node
+	0,  // 37: conclave.v1.CopyRemoval.cause:type_name -> conclave.v1.Cause
+	31, // 38: conclave.v1.FinishRequest.successor:type_name -> conclave.v1.Node
+	24, // 39: conclave.v1.FinishRequest.slots:type_name -> conclave.v1.FinishSlot
+	29, // 40: conclave.v1.FinishSlot.leader_epoch:type_name -> conclave.v1.Epoch
+	26, // 41: conclave.v1.FinishResponse.slots:type_name -> conclave.v1.FinishedSlot
+	32, // 42: conclave.v1.FinishedSlot.access:type_name -> conclave.v1.Access
+	29, // 43: conclave.v1.FinishedSlot.source_epoch:type_name -> conclave.v1.Epoch
+	31, // 44: conclave.v1.FinishedSlot.partial:type_name -> conclave.v1.Node
+	31, // 45: conclave.v1.CollectRequest.leader:type_name -> conclave.v1.Node
+	28, // 46: conclave.v1.CollectRequest.slots:type_name -> conclave.v1.HeldCopy
+	29, // 47: conclave.v1.HeldCopy.leader_epoch:type_name -> conclave.v1.Epoch
+	29, // 48: conclave.v1.HeldCopy.copy_epoch:type_name -> conclave.v1.Epoch
+	3,  // 49: conclave.v1.DataService.Write:input_type -> conclave.v1.WriteRequest
+	7,  // 50: conclave.v1.DataService.Fetch:input_type -> conclave.v1.FetchRequest
+	13, // 51: conclave.v1.DataService.Watch:input_type -> conclave.v1.WatchRequest
+	16, // 52: conclave.v1.DataService.Replicate:input_type -> conclave.v1.ReplicateRequest
+	23, // 53: conclave.v1.DataService.Finish:input_type -> conclave.v1.FinishRequest
+	27, // 54: conclave.v1.DataService.Collect:input_type -> conclave.v1.CollectRequest
+	4,  // 55: conclave.v1.DataService.Write:output_type -> conclave.v1.WriteResponse
+	10, // 56: conclave.v1.DataService.Fetch:output_type -> conclave.v1.FetchResponse
+	14, // 57: conclave.v1.DataService.Watch:output_type -> conclave.v1.WatchEvent
+	19, // 58: conclave.v1.DataService.Replicate:output_type -> conclave.v1.ReplicateEvent
+	25, // 59: conclave.v1.DataService.Finish:output_type -> conclave.v1.FinishResponse
+	19, // 60: conclave.v1.DataService.Collect:output_type -> conclave.v1.ReplicateEvent
+	55, // [55:61] is the sub-list for method output_type
+	49, // [49:55] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_wire_v1_data_proto_init() }

@@ -73,6 +73,8 @@ var clusterGuards = []guard{
 		"session/registry/slot.go", "case c < 0:\n\t\treturn false, false", "case c < 0 && s.number < 0:\n\t\treturn false, false"}},
 	{name: "answers of another epoch are counted", by: on("taken-for-dead"), patch: patch{
 		"session/registry/slot.go", "return s, s.epoch == epoch", "return s, s.epoch == epoch || s.number >= 0"}},
+	{name: "what the feed carries overtakes a read", test: test("./session/registry", "TestRegistry_AgreesWithModel"), patch: patch{
+		"session/registry/push.go", "tp.due || tp.reading || tp.lastRead", "tp.due || tp.lastRead"}},
 	{name: "the counter begins where it was + versions do not begin at the grant's base", by: on("f16", "drained-over-slow-links"), patch: patch{
 		"data/store/store.go", "s.counter = max(s.counter, floor) + 1\n\ts.claims", "s.counter = floor\n\ts.claims"}, more: []patch{{
 		"data/migrate.go", "r.store.Serve(max(r.base, m.end.GetCounter(), min(m.pushed, r.base+conclave.VersionBase)), marked, now)", "r.store.Serve(max(m.end.GetCounter(), min(m.pushed, r.base+conclave.VersionBase)), marked, now)"}}},
