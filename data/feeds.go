@@ -115,17 +115,10 @@ type given struct {
 // Limits of what a feed carries. Everything else is named, and fetched by the
 // sessions that want it.
 const (
-	// givenMost is of how many data a feed remembers what its session has.
-	givenMost = 8192
-	// carryAtOnce is how many changes a message may have of which it carries any. More
-	// are a burst, which Fetches merge.
-	carryAtOnce = 16
-	// carryPause is the time after which a session can use the next content of a datum:
-	// the push window, unless a switch has set another one.
-	carryPause = 10 * time.Millisecond
-	// carryUnasked is how many changes of a datum are carried until the session asks for
-	// it again: it may not read it any more.
-	carryUnasked = 256
+	givenMost    = 8192                  // data of which a feed remembers what its session has
+	carryAtOnce  = 16                    // changes in a message: more are a burst, which Fetches merge
+	carryPause   = 10 * time.Millisecond // between two contents of a datum: the push window, unless a switch has set another
+	carryUnasked = 256                   // changes of a datum without a Fetch: the session may not read it any more
 )
 
 // noteGiven records that a session was sent an answer, by its feed (carried) or because

@@ -302,7 +302,8 @@ func (s *Store) noteChange(d *datum, before []string, had bool, r *registration)
 	}
 	s.bases.keep(d)
 	s.counter++
-	d.version, d.read = s.counter, nil
+	d.version = s.counter
+	d.outdate(r.id, before, had)
 	if !d.noted {
 		d.noted = true
 		s.changed = append(s.changed, d.id)

@@ -338,3 +338,20 @@ func TestDeltas_UnfitAnswerIsReadAgainAsAWhole(t *testing.T) {
 		tp.whole = false
 	}
 }
+
+// The delta by which the leader has sent a list is what the subscribers are sent, too.
+func TestDeltas_LeadersDeltaIsSentOn(t *testing.T) {
+	m := newDeltaMachine(time.Now())
+	m.read()
+	tp := m.r.topics[keyOf("x")]
+	before := tp.held
+	m.now = m.now.Add(time.Minute)
+	next, delta := before.Edit(&wirev1.Delta{Values: 40, Publishers: 40, ValueEdits: []*wirev1.ValueEdit{{At: 3, Remove: 1, Insert: []string{"new"}}}})
+	require.NotNil(t, delta)
+	pushes, due := m.r.Carried(0, conclave.Epoch{Term: 1}, []*wirev1.Fetched{{Datum: &wirev1.Datum{DataInfoId: tp.key, Version: before.version() + 1}, Hash: next.Hash(), Delta: delta}}, m.now)
+	assert.False(t, due)
+	require.NotEmpty(t, pushes)
+	assert.Same(t, delta, tp.held.since(before, false))
+	assert.Equal(t, before.version(), delta.GetBaseVersion())
+	assert.Equal(t, tp.held.version(), delta.GetVersion())
+}

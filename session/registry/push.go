@@ -92,10 +92,9 @@ func (r *Registry) Fetched(reads Reads, answers []*wirev1.Fetched, now time.Time
 // were not made. It returns what is to be pushed, and whether a topic is to be read.
 //
 // An answer counts if its topic holds an older version of the same leadership, no read
-// of it is due or under way, and its window has ended. So the answers that count come in
-// the order of the versions, whatever overtakes what, and a read that asks for more than
-// the content is never answered by one that does not. Otherwise the answer is worth a
-// name: the topic is read.
+// of it is due or under way, and its window has ended; otherwise the topic is read. So the
+// answers that count come in the order of the versions, whatever overtakes what, and a read
+// that asks for more than the content is not answered by one that does not.
 func (r *Registry) Carried(slot int, epoch conclave.Epoch, answers []*wirev1.Fetched, now time.Time) (pushes []Push, due bool) {
 	for _, f := range answers {
 		key := f.GetDatum().GetDataInfoId()
@@ -103,7 +102,6 @@ func (r *Registry) Carried(slot int, epoch conclave.Epoch, answers []*wirev1.Fet
 		switch {
 		case tp == nil || tp.slot.number != slot:
 		case tp.held != nil && tp.epoch == epoch && f.GetDatum().GetVersion() <= tp.held.version():
-			// it was read meanwhile
 		case tp.held == nil || tp.epoch != epoch || tp.due || tp.reading || tp.lastRead.Add(r.window+tp.pace()).After(now):
 			due = r.Changed([]string{key}) || due
 		default:

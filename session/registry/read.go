@@ -167,6 +167,7 @@ func (r *Registry) receive(tp *topic, f *wirev1.Fetched, epoch conclave.Epoch, n
 			return false, 0
 		}
 		held, tp.whole = newDatum(tp.key, a.version, whole), false
+		held.sentBy(f.GetDelta(), tp.held)
 		if bytes = held.size(); f.GetDelta() != nil {
 			bytes = proto.Size(f.GetDelta())
 		}

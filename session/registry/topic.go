@@ -253,6 +253,16 @@ func (d *datum) since(base *datum, slow bool) *wirev1.Delta {
 	return delta
 }
 
+// sentBy keeps the delta with which the leader has sent d, nil if it has not: the
+// subscribers that have base are sent the same.
+func (d *datum) sentBy(delta *wirev1.Delta, base *datum) {
+	if delta == nil || base == nil {
+		return
+	}
+	delta.DataInfoId, delta.Version, delta.BaseVersion = d.message.DataInfoId, d.version(), base.version()
+	d.deltas = map[contentKey]*wirev1.Delta{{base.version(), base.Hash()}: delta}
+}
+
 // pushDatum is the number of the field datum of a Push.
 var pushDatum = (&wirev1.Push{}).ProtoReflect().Descriptor().Fields().ByName("datum").Number()
 

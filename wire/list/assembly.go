@@ -29,7 +29,7 @@ type Assembly struct {
 	publishers []uint32
 	hash       uint64 // of the whole list
 	part       *wirev1.Part
-	sum        uint64 // ContentHash of what has come
+	sum        uint64 // of all bytes that have come; see ContentHash
 	bytes      int    // of that
 	failed     bool   // a part did not fit: those after it are ignored
 }
@@ -97,10 +97,14 @@ func (a *Assembly) add(m Message) (*List, error) {
 	if len(a.values) < int(p.GetValues()) || len(a.publishers) < int(p.GetPublishers()) {
 		return nil, nil
 	}
-	if sum := max(a.sum, 1); sum != a.hash { // see ContentHash
-		return nil, fmt.Errorf("the list has the hash %x, not %x", sum, a.hash)
+	hash := uint64(0)
+	if hashedInSequence(a.values, textBytes(a.values)) {
+		hash = max(a.sum, 1)
 	}
-	whole := New(a.values, a.publishers, a.hash)
+	whole := New(a.values, a.publishers, hash)
+	if whole.hash != a.hash {
+		return nil, fmt.Errorf("the list has the hash %x, not %x", whole.hash, a.hash)
+	}
 	if whole.publishersHash != p.GetPublishersHash() {
 		return nil, fmt.Errorf("its publishers have the hash %x, not %x", whole.publishersHash, p.GetPublishersHash())
 	}

@@ -8,10 +8,8 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// A delta is made for a list of at least DeltaFrom bytes if it is smaller by
-// deltaPays times. Smaller lists are cheap to send as they are.
 const (
-	DeltaFrom = 1 << 10
+	// deltaPays is how many times smaller than its list a delta is.
 	deltaPays = 4
 	// deltaAhead is how far the same element is searched for after a difference.
 	// Lists that differ more than that in one place are sent as they are.
@@ -27,13 +25,9 @@ func (l *List) DeltaTo(next *List) *wirev1.Delta {
 	if size < DeltaFrom {
 		return nil
 	}
-	d := &wirev1.Delta{BaseHash: l.hash, Values: uint32(len(next.Values)), Publishers: uint32(len(next.Publishers)), PublishersHash: next.publishersHash}
-	bytes := 0
+	d, bytes := &wirev1.Delta{}, 0
 	ok := edits(l.Values, next.Values, func(at, remove int, insert []string) bool {
-		bytes += 12 + 2*len(insert)
-		for _, v := range insert {
-			bytes += len(v)
-		}
+		bytes += 12 + 2*len(insert) + textBytes(insert)
 		d.ValueEdits = append(d.ValueEdits, &wirev1.ValueEdit{At: uint32(at), Remove: uint32(remove), Insert: insert})
 		return bytes*deltaPays < size && bytes < deltaMost
 	}) && edits(l.Publishers, next.Publishers, func(at, remove int, insert []uint32) bool {
@@ -51,10 +45,30 @@ func (l *List) DeltaTo(next *List) *wirev1.Delta {
 		}
 		next.hashes = hashes
 	}
-	if d.ValuesHash = orderHash(next.hashes); proto.Size(d)*deltaPays >= size {
+	return l.name(next, d)
+}
+
+// name adds to a delta with the edits that make next of l what it is from and what it
+// makes. It returns nil if the delta does not pay.
+func (l *List) name(next *List, d *wirev1.Delta) *wirev1.Delta {
+	d.BaseHash, d.ValuesHash, d.PublishersHash = l.hash, orderHash(next.hashes), next.publishersHash
+	d.Values, d.Publishers = uint32(len(next.Values)), uint32(len(next.Publishers))
+	if bytes, size := proto.Size(d), next.Size(); size < DeltaFrom || bytes*deltaPays >= size || bytes >= deltaMost {
 		return nil
 	}
 	return d
+}
+
+// Edit returns the list that the edits of d make, nil if they do not fit, and d with all
+// else that belongs to a delta, nil if that does not pay. The cost is that of the edits
+// and of copying what they do not change. d has the numbers of values and publishers.
+func (l *List) Edit(d *wirev1.Delta) (next *List, delta *wirev1.Delta) {
+	next, err := l.edited(d)
+	if err != nil {
+		return nil, nil
+	}
+	next.hash = next.contentHash()
+	return next, l.name(next, d)
 }
 
 // edits calls edit for each range of base that is replaced in next, in order. It
@@ -94,17 +108,12 @@ func resume[T comparable](base, next []T) (removed, inserted int, found bool) {
 // list that it names by hashes: the caller must then ask for the whole list. Its cost
 // is bounded by that of l and of the message.
 func (l *List) Apply(d *wirev1.Delta, hash uint64) (*List, error) {
-	values, err := apply(l.Values, d.GetValueEdits(), int(d.GetValues()))
+	out, err := l.edited(d)
 	if err != nil {
-		return nil, fmt.Errorf("values: %w", err)
+		return nil, err
 	}
-	publishers, err := apply(l.Publishers, d.GetPublisherEdits(), int(d.GetPublishers()))
-	if err != nil {
-		return nil, fmt.Errorf("publishers: %w", err)
-	}
-	out := New(values, publishers, hash)
-	if out.hashes, err = apply(l.hashed(), hashEdits(d.GetValueEdits()), len(values)); err != nil {
-		return nil, fmt.Errorf("values: %w", err)
+	if out.hash = hash; hash == 0 {
+		out.hash = out.contentHash()
 	}
 	if got := orderHash(out.hashes); got != d.GetValuesHash() {
 		return nil, fmt.Errorf("the values have the hash %x, not %x", got, d.GetValuesHash())
@@ -115,20 +124,27 @@ func (l *List) Apply(d *wirev1.Delta, hash uint64) (*List, error) {
 	return out, nil
 }
 
-// hashed returns the hashes of the values.
-func (l *List) hashed() []uint64 {
-	if l.hashes == nil {
-		l.hashes = hashesOf(l.Values)
+// edited returns the list, without its ContentHash, that the edits of a delta make of l.
+// The publishers are shared if they do not change.
+func (l *List) edited(d *wirev1.Delta) (out *List, err error) {
+	values, publishers := int(d.GetValues()), int(d.GetPublishers())
+	out = &List{Publishers: l.Publishers, publishersHash: l.publishersHash, text: l.text}
+	if out.Values, err = apply(l.Values, d.GetValueEdits(), values); err != nil {
+		return nil, fmt.Errorf("values: %w", err)
 	}
-	return l.hashes
-}
-
-func hashesOf(values []string) []uint64 {
-	out := make([]uint64, len(values))
-	for i, v := range values {
-		out[i] = fnvString(fnvOffset, v)
+	for _, e := range d.GetValueEdits() {
+		out.text += textBytes(e.GetInsert()) - textBytes(l.Values[e.GetAt():e.GetAt()+e.GetRemove()])
 	}
-	return out
+	if out.hashes, err = apply(l.hashed(), hashEdits(d.GetValueEdits()), values); err != nil {
+		return nil, fmt.Errorf("values: %w", err)
+	}
+	if len(d.GetPublisherEdits()) > 0 || len(l.Publishers) != publishers {
+		if out.Publishers, err = apply(l.Publishers, d.GetPublisherEdits(), publishers); err != nil {
+			return nil, fmt.Errorf("publishers: %w", err)
+		}
+		out.publishersHash = orderHash(out.Publishers)
+	}
+	return out, nil
 }
 
 // hashEdit is a ValueEdit of the hashes.

@@ -10,6 +10,9 @@ import (
 const (
 	// PartsFrom is the size from which on a list is sent in parts.
 	PartsFrom = conclave.MaxRequest
+	// DeltaFrom is the size from which on a list may be sent as a delta. Smaller ones are
+	// cheap to send as they are.
+	DeltaFrom = 1 << 10
 	// PartBytes is the size of one part for a client, about: other messages for it
 	// are sent between two parts.
 	PartBytes = 512 << 10
@@ -35,15 +38,44 @@ type List struct {
 	hash           uint64   // of the content
 	publishersHash uint64   // of the publishers in their order
 	text           int      // bytes of the values
-	hashes         []uint64 // of the values; nil until a delta needs them
+	hashes         []uint64 // of the values; nil until a change of a large list needs them
 }
 
 // New returns the list with this ContentHash; 0 if that is not known.
 func New(values []string, publishers []uint32, hash uint64) *List {
+	l := &List{Values: values, Publishers: publishers, hash: hash, publishersHash: orderHash(publishers), text: textBytes(values)}
 	if hash == 0 {
-		hash = ContentHash(values)
+		l.hash = l.contentHash()
 	}
-	return &List{Values: values, Publishers: publishers, hash: hash, publishersHash: orderHash(publishers), text: textBytes(values)}
+	return l
+}
+
+// contentHash computes the hash. Of a large list it keeps what that of the next one is
+// made of.
+func (l *List) contentHash() uint64 {
+	switch {
+	case hashedInSequence(l.Values, l.text):
+		return max(hashValues(fnvOffset, l.Values), 1)
+	case l.Size() < DeltaFrom:
+		return max(orderHash(hashesOf(l.Values)), 1)
+	}
+	return max(orderHash(l.hashed()), 1)
+}
+
+// hashed returns the hashes of the values.
+func (l *List) hashed() []uint64 {
+	if l.hashes == nil {
+		l.hashes = hashesOf(l.Values)
+	}
+	return l.hashes
+}
+
+func hashesOf(values []string) []uint64 {
+	out := make([]uint64, len(values))
+	for i, v := range values {
+		out[i] = fnvString(fnvOffset, v)
+	}
+	return out
 }
 
 func textBytes(values []string) (n int) {
@@ -106,16 +138,24 @@ const (
 	fnvPrime  = 1099511628211
 )
 
-// ContentHash returns a hash of the content of a datum: its values in their
-// order, each preceded by its length, so that ["ab"] and ["a", "b"] differ. It
-// is never zero, which means "none" on the wire. Sessions and data nodes
-// compare hashes to avoid sending and pushing content that the other side
+// ContentHash returns a hash of the content of a datum: of the hashes of its values
+// in their order, so that ["ab"] and ["a", "b"] differ and a change costs the hash of
+// what it brings. It is never zero, which means "none" on the wire. Sessions and data
+// nodes compare hashes to avoid sending and pushing content that the other side
 // already has.
-func ContentHash(values []string) uint64 {
-	return max(hashValues(fnvOffset, values), 1)
+//
+// The receiver of a list in parts computes the hash itself, so that of a list of that
+// size is the one which nodes and clients of 0.1.0 compute: of all bytes, each value
+// preceded by its length. To all else a hash is only a number that its sender named.
+func ContentHash(values []string) uint64 { return New(values, nil, 0).hash }
+
+// hashedInSequence reports whether a ContentHash is of all bytes: if a list of these
+// values, one of each publisher, is sent in parts.
+func hashedInSequence(values []string, text int) bool {
+	return (valueBytes+4)*len(values)+text > PartsFrom
 }
 
-// hashValues continues a ContentHash with more values.
+// hashValues continues the hash of all bytes with more values.
 func hashValues(h uint64, values []string) uint64 {
 	for _, v := range values {
 		h = fnvString(fnvUint(h, uint64(len(v))), v)
