@@ -48,6 +48,7 @@ func TestAnswer_SessionWithAnEarlierContentIsSentTheDifference(t *testing.T) {
 	got := apply(second)
 	assert.True(t, slices.Equal(s.Read(testData[0], 0, 0, now).GetDatum().GetValues(), got.Values))
 	assert.Len(t, got.Publishers, 99)
+	assert.Equal(t, list.ContentHash(got.Values), second.GetHash(), "although only the changes are hashed")
 	assert.Same(t, second.GetDelta(), read(first.GetHash()).GetDelta(), "it is made once for all sessions")
 
 	// One that missed a change is sent both; one that missed too many the whole list.

@@ -17,6 +17,7 @@ import (
 type registration struct {
 	id     string
 	copies []ownerCopy // in no order; one for each owner
+	hash   uint32      // list.PublisherHash of the id
 }
 
 // ownerCopy is a registration as one owner session has it.
@@ -91,109 +92,40 @@ type datum struct {
 	regs    []*registration // sorted by registration id, which is the order of the values
 	version int64           // the slot's counter when the visible content last changed
 
-	read  *content // nil if it was not read; see content for what has changed since then
+	read  *content // nil if it was not read, or has changed since then
 	noted bool     // the id is in Store.changed
 }
 
-// content is what subscribers see of a datum, or have seen. Its list is never changed.
+// content is what subscribers see of a datum. It is never changed.
 type content struct {
 	list.List // the values are sorted by registration id
 
 	reads int       // sessions that have begun to read it in parts, and have not finished
 	read  time.Time // when the last part was read
-
-	changed []seen        // what has changed of a large one since it was read; nil: nothing, it is the present one
-	delta   *wirev1.Delta // to a later content; nil if it was not made, or does not pay
-	to      *content      // what it yields
 }
-
-// seen is what a content has of a registration.
-type seen struct {
-	id            string
-	list.Position // the number of its values, and 1 if it is visible
-}
-
-// changesKept is how many registrations of a content may have changed for the next one to be
-// made of it.
-const changesKept = 32
 
 func (d *datum) find(id string) (int, bool) {
 	return slices.BinarySearchFunc(d.regs, id, func(r *registration, id string) int { return cmp.Compare(r.id, id) })
 }
 
-// outdate records that subscribers see something else of a registration than the
-// content that was read, if there is one, has of it.
-func (d *datum) outdate(id string, before []string, had bool) {
-	c := d.read
-	if c == nil || slices.ContainsFunc(c.changed, func(x seen) bool { return x.id == id }) {
-		return
+// content returns the content of a datum, and keeps it for the next reader. That of a
+// large one is compared with the one before, and only what has changed is hashed.
+func (b bases) content(d *datum) *content {
+	if d.read != nil {
+		return d.read
 	}
-	if c.Size() < list.DeltaFrom || len(c.changed) == changesKept {
-		d.read = nil
-		return
-	}
-	x := seen{id: id, Position: list.Position{Values: len(before)}}
-	if had {
-		x.Publishers = 1
-	}
-	c.changed = append(c.changed, x)
-}
-
-// next returns the content that the changes make of the one that was read, or nil. Only
-// what has changed is read, and how many values are before it.
-func (d *datum) next() *content {
-	c := d.read
-	slices.SortFunc(c.changed, func(a, b seen) int { return cmp.Compare(a.id, b.id) })
-	edits := &wirev1.Delta{Values: uint32(len(c.Values)), Publishers: uint32(len(c.Publishers))}
-	var at list.Position // in c
-	from := 0
-	for _, x := range c.changed {
-		i, found := d.find(x.id)
-		for _, r := range d.regs[from:i] { // which have not changed
-			if v, ok := r.visible(); ok {
-				at.Values, at.Publishers = at.Values+len(v), at.Publishers+1
-			}
+	values, publishers := make([]string, 0, len(d.regs)), make([]uint32, 0, len(d.regs))
+	for _, r := range d.regs {
+		if v, ok := r.visible(); ok {
+			values, publishers = append(values, v...), append(publishers, r.hash)
 		}
-		value := &wirev1.ValueEdit{At: uint32(at.Values), Remove: uint32(x.Values)}
-		publisher := &wirev1.PublisherEdit{At: uint32(at.Publishers), Remove: uint32(x.Publishers)}
-		if from = i; found {
-			if v, ok := d.regs[i].visible(); ok {
-				value.Insert, publisher.Insert = v, []uint32{list.PublisherHash(x.id)}
-			}
-			from++
-		}
-		if edits.ValueEdits = append(edits.ValueEdits, value); len(publisher.Insert) != x.Publishers {
-			edits.PublisherEdits = append(edits.PublisherEdits, publisher)
-		}
-		edits.Values += uint32(len(value.Insert) - x.Values)
-		edits.Publishers += uint32(len(publisher.Insert) - x.Publishers)
-		at.Values, at.Publishers = at.Values+x.Values, at.Publishers+x.Publishers
 	}
-	next, delta := c.Edit(edits)
-	if next == nil {
-		return nil
-	}
-	now := &content{List: *next}
-	if delta != nil { // otherwise that of a comparison, value by value, may pay
-		c.delta, c.to = delta, now
-	}
-	return now
-}
-
-// content returns the content, and keeps it for the next reader.
-func (d *datum) content() *content {
-	if d.read != nil && d.read.changed != nil {
-		d.read = d.next()
-	}
-	if d.read == nil {
-		var values []string
-		var publishers []uint32
-		for _, r := range d.regs {
-			if v, ok := r.visible(); ok {
-				values = append(values, v...)
-				publishers = append(publishers, list.PublisherHash(r.id))
-			}
-		}
+	if kept := b[d.id]; len(kept) > 0 {
+		last := kept[len(kept)-1]
+		next, delta := last.Next(values, publishers)
+		d.read = &content{List: *next}
+		last.to, last.delta = d.read, delta
+	} else {
 		d.read = &content{List: *list.New(values, publishers, 0)}
 	}
 	return d.read
@@ -203,7 +135,7 @@ func (d *datum) content() *content {
 func (d *datum) withdrawn() (hashes []uint32) {
 	for _, r := range d.regs {
 		if r.isWithdrawn() {
-			hashes = append(hashes, list.PublisherHash(r.id))
+			hashes = append(hashes, r.hash)
 		}
 	}
 	return hashes
@@ -296,11 +228,14 @@ func (c Copy) size() int {
 
 func (k Key) size() int { return 64 + len(k.ID) + len(k.Data) }
 
-// base is the content of a datum as it was read before a change.
+// base is the content of a datum as it was read before a change, and the delta
+// from it to the present content.
 type base struct {
 	*content
-	version int64     // the last one that the content had
-	seen    time.Time // by the first expire after the change; zero before
+	version int64         // the last one that the content had
+	delta   *wirev1.Delta // nil if it was not made yet, or does not pay
+	to      *content      // what the delta yields
+	seen    time.Time     // by the first expire after the change; zero before
 }
 
 // basesKept is how many earlier contents of a datum are kept, for sessions that
@@ -319,7 +254,7 @@ type bases map[string][]*base
 
 // keep makes the content that d had until now a base, if it is large.
 func (b *bases) keep(d *datum) {
-	if d.read == nil || d.read.changed != nil || d.read.Size() < list.DeltaFrom {
+	if d.read == nil || d.read.Size() < list.DeltaFrom {
 		return
 	}
 	if *b == nil {
@@ -341,20 +276,14 @@ func (b *bases) keep(d *datum) {
 
 // expire removes the bases that have been kept for basesFor, unless they were read
 // since.
-func (b bases) expire(data map[string]*datum, now time.Time) {
+func (b bases) expire(now time.Time) {
 	for id, kept := range b {
 		for _, x := range kept {
 			if x.seen.IsZero() {
 				x.seen = now
 			}
 		}
-		if kept = slices.DeleteFunc(kept, func(x *base) bool {
-			old := now.Sub(x.seen) >= basesFor && now.Sub(x.read) >= basesFor
-			if d := data[id]; old && d != nil && d.read == x.content {
-				d.read = nil // no content was made of it
-			}
-			return old
-		}); len(kept) == 0 {
+		if kept = slices.DeleteFunc(kept, func(x *base) bool { return now.Sub(x.seen) >= basesFor && now.Sub(x.read) >= basesFor }); len(kept) == 0 {
 			delete(b, id)
 		} else {
 			b[id] = kept
@@ -370,7 +299,7 @@ func (b bases) delta(d *datum, hash uint64) *wirev1.Delta {
 		return nil
 	}
 	from := b[d.id][at]
-	if now := d.content(); from.to != now {
+	if now := b.content(d); from.to != now {
 		from.to, from.delta = now, from.DeltaTo(&now.List)
 	}
 	return from.delta
@@ -382,7 +311,7 @@ func (b bases) reading(d *datum, want *wirev1.Want) (c *content, version int64) 
 	if want.GetPartHash() == 0 {
 		return nil, 0
 	}
-	if d.read != nil && d.read.changed == nil && d.read.Wanted(want) {
+	if d.read != nil && d.read.Wanted(want) {
 		return d.read, d.version
 	}
 	for _, x := range b[d.id] {

@@ -139,7 +139,7 @@ func (s *Store) Prune(now time.Time) {
 			s.forgetIfEmpty(d, now)
 		}
 	}
-	if s.bases.expire(s.data, now); len(s.bases) == 0 {
+	if s.bases.expire(now); len(s.bases) == 0 {
 		s.bases = nil // a map keeps the size that it had
 	}
 	maps.DeleteFunc(s.marked, func(_ string, m mark) bool { return !now.Before(m.until) })

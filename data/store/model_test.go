@@ -342,7 +342,7 @@ func (m *storeMachine) check(t *rapid.T) {
 	for _, data := range testData {
 		want := m.model.visible(data)
 		f := m.leader.Read(data, 0, 0, m.now)
-		assert.Equal(t, want, f.GetDatum().GetValues())
+		assert.True(t, slices.Equal(want, f.GetDatum().GetValues()), "%q, not %q", f.GetDatum().GetValues(), want)
 		assert.Equal(t, list.ContentHash(want), f.GetHash())
 		assert.True(t, m.leader.Read(data, 0, f.GetHash(), m.now).GetSame())
 		visible += len(want)

@@ -43,7 +43,7 @@ func (s *Store) Answer(want *wirev1.Want, limit, most int, now time.Time) (f *wi
 		s.noteMarks(f, d, now)
 		return f, len(c.Values), true
 	}
-	c := d.content()
+	c := s.bases.content(d)
 	f.Hash, f.Same = c.Hash(), c.Hash() == want.GetHash()
 	if claimed := min(want.GetVersion(), s.claims); !f.Same && claimed >= d.version {
 		s.counter = max(s.counter, claimed) + 1

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/wire/list"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -101,7 +102,7 @@ func (s *Store) put(c Copy, now time.Time) bool {
 	d := s.datum(c.Data)
 	i, found := d.find(c.ID)
 	if !found {
-		d.regs = slices.Insert(d.regs, i, &registration{id: c.ID})
+		d.regs = slices.Insert(d.regs, i, &registration{id: c.ID, hash: list.PublisherHash(c.ID)})
 	}
 	r := d.regs[i]
 	before, had := r.visible()
@@ -302,8 +303,7 @@ func (s *Store) noteChange(d *datum, before []string, had bool, r *registration)
 	}
 	s.bases.keep(d)
 	s.counter++
-	d.version = s.counter
-	d.outdate(r.id, before, had)
+	d.version, d.read = s.counter, nil
 	if !d.noted {
 		d.noted = true
 		s.changed = append(s.changed, d.id)

@@ -98,7 +98,7 @@ func (a *Assembly) add(m Message) (*List, error) {
 		return nil, nil
 	}
 	hash := uint64(0)
-	if hashedInSequence(a.values, textBytes(a.values)) {
+	if a.bytes > PartsFrom {
 		hash = max(a.sum, 1)
 	}
 	whole := New(a.values, a.publishers, hash)

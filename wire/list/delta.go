@@ -2,14 +2,17 @@ package list
 
 import (
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
 	wirev1 "conclave/wire/v1"
 )
 
+// A delta is made for a list of at least DeltaFrom bytes if it is smaller by
+// deltaPays times. Smaller lists are cheap to send as they are.
 const (
-	// deltaPays is how many times smaller than its list a delta is.
+	DeltaFrom = 1 << 10
 	deltaPays = 4
 	// deltaAhead is how far the same element is searched for after a difference.
 	// Lists that differ more than that in one place are sent as they are.
@@ -25,16 +28,38 @@ func (l *List) DeltaTo(next *List) *wirev1.Delta {
 	if size < DeltaFrom {
 		return nil
 	}
-	d, bytes := &wirev1.Delta{}, 0
-	ok := edits(l.Values, next.Values, func(at, remove int, insert []string) bool {
-		bytes += 12 + 2*len(insert) + textBytes(insert)
+	d := &wirev1.Delta{BaseHash: l.hash, Values: uint32(len(next.Values)), Publishers: uint32(len(next.Publishers)), PublishersHash: next.publishersHash}
+	bytes := 0
+	pays := func(more int) bool {
+		bytes += more
+		return bytes*deltaPays < size && bytes < deltaMost
+	}
+	sameValue := func(i, j int) bool { return l.Values[i] == next.Values[j] }
+	editValues := func(at, remove, from, n int) bool {
+		insert := next.Values[from : from+n]
 		d.ValueEdits = append(d.ValueEdits, &wirev1.ValueEdit{At: uint32(at), Remove: uint32(remove), Insert: insert})
-		return bytes*deltaPays < size && bytes < deltaMost
-	}) && edits(l.Publishers, next.Publishers, func(at, remove int, insert []uint32) bool {
-		bytes += 12 + 4*len(insert)
+		return pays(12 + 2*n + textBytes(insert))
+	}
+	samePublisher := func(i, j int) bool { return l.Publishers[i] == next.Publishers[j] }
+	editPublishers := func(at, remove, from, n int) bool {
+		insert := next.Publishers[from : from+n]
+		if slices.Equal(l.Publishers[at:at+remove], insert) {
+			return true
+		}
 		d.PublisherEdits = append(d.PublisherEdits, &wirev1.PublisherEdit{At: uint32(at), Remove: uint32(remove), Insert: insert})
-		return bytes*deltaPays < size && bytes < deltaMost
-	})
+		return pays(12 + 4*n)
+	}
+	var ok bool
+	if len(l.Values) == len(l.Publishers) && len(next.Values) == len(next.Publishers) {
+		// One value of each publisher, by which values that repeat are told apart.
+		ok = edits(len(l.Values), len(next.Values), func(i, j int) bool { return samePublisher(i, j) && sameValue(i, j) },
+			func(at, remove, from, n int) bool {
+				return editValues(at, remove, from, n) && editPublishers(at, remove, from, n)
+			})
+	} else {
+		ok = edits(len(l.Values), len(next.Values), sameValue, editValues) &&
+			edits(len(l.Publishers), len(next.Publishers), samePublisher, editPublishers)
+	}
 	if !ok {
 		return nil
 	}
@@ -45,62 +70,43 @@ func (l *List) DeltaTo(next *List) *wirev1.Delta {
 		}
 		next.hashes = hashes
 	}
-	return l.name(next, d)
-}
-
-// name adds to a delta with the edits that make next of l what it is from and what it
-// makes. It returns nil if the delta does not pay.
-func (l *List) name(next *List, d *wirev1.Delta) *wirev1.Delta {
-	d.BaseHash, d.ValuesHash, d.PublishersHash = l.hash, orderHash(next.hashes), next.publishersHash
-	d.Values, d.Publishers = uint32(len(next.Values)), uint32(len(next.Publishers))
-	if bytes, size := proto.Size(d), next.Size(); size < DeltaFrom || bytes*deltaPays >= size || bytes >= deltaMost {
+	if d.ValuesHash = orderHash(next.hashes); proto.Size(d)*deltaPays >= size {
 		return nil
 	}
 	return d
 }
 
-// Edit returns the list that the edits of d make, nil if they do not fit, and d with all
-// else that belongs to a delta, nil if that does not pay. The cost is that of the edits
-// and of copying what they do not change. d has the numbers of values and publishers.
-func (l *List) Edit(d *wirev1.Delta) (next *List, delta *wirev1.Delta) {
-	next, err := l.edited(d)
-	if err != nil {
-		return nil, nil
-	}
-	next.hash = next.contentHash()
-	return next, l.name(next, d)
-}
-
-// edits calls edit for each range of base that is replaced in next, in order. It
-// stops and returns false if edit does, or if the two differ too much.
-func edits[T comparable](base, next []T, edit func(at, remove int, insert []T) bool) bool {
+// edits calls edit for each range of a list of base elements that is replaced, with the
+// range of a list of next ones that replaces it, in order. It stops and returns false if
+// edit does, or if the two differ too much.
+func edits(base, next int, same func(i, j int) bool, edit func(at, remove, from, insert int) bool) bool {
 	i, j := 0, 0
-	for i < len(base) && j < len(next) {
-		if base[i] == next[j] {
+	for i < base && j < next {
+		if same(i, j) {
 			i, j = i+1, j+1
 			continue
 		}
-		removed, inserted, found := resume(base[i:], next[j:])
-		if !found || !edit(i, removed, next[j:j+inserted]) {
+		removed, inserted, found := resume(base-i, next-j, func(removed, inserted int) bool { return same(i+removed, j+inserted) })
+		if !found || !edit(i, removed, j, inserted) {
 			return false
 		}
 		i, j = i+removed, j+inserted
 	}
-	return i == len(base) && j == len(next) || edit(i, len(base)-i, next[j:])
+	return i == base && j == next || edit(i, base-i, j, next-j)
 }
 
 // resume returns after how many elements of each the same ones follow. Fewer
 // elements in all are preferred.
-func resume[T comparable](base, next []T) (removed, inserted int, found bool) {
+func resume(base, next int, same func(i, j int) bool) (removed, inserted int, found bool) {
 	for sum := 1; sum <= 2*deltaAhead; sum++ {
 		for removed := max(0, sum-deltaAhead); removed <= min(sum, deltaAhead); removed++ {
 			inserted := sum - removed
-			if removed < len(base) && inserted < len(next) && base[removed] == next[inserted] {
+			if removed < base && inserted < next && same(removed, inserted) {
 				return removed, inserted, true
 			}
 		}
 	}
-	return len(base), len(next), len(base)+len(next) <= 2*deltaAhead
+	return base, next, base+next <= 2*deltaAhead
 }
 
 // Apply returns the list, with this ContentHash, that the delta makes of l, its base.
@@ -108,12 +114,17 @@ func resume[T comparable](base, next []T) (removed, inserted int, found bool) {
 // list that it names by hashes: the caller must then ask for the whole list. Its cost
 // is bounded by that of l and of the message.
 func (l *List) Apply(d *wirev1.Delta, hash uint64) (*List, error) {
-	out, err := l.edited(d)
+	values, err := apply(l.Values, d.GetValueEdits(), int(d.GetValues()))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("values: %w", err)
 	}
-	if out.hash = hash; hash == 0 {
-		out.hash = out.contentHash()
+	publishers, err := apply(l.Publishers, d.GetPublisherEdits(), int(d.GetPublishers()))
+	if err != nil {
+		return nil, fmt.Errorf("publishers: %w", err)
+	}
+	out := New(values, publishers, hash)
+	if out.hashes, err = apply(l.hashed(), hashEdits(d.GetValueEdits()), len(values)); err != nil {
+		return nil, fmt.Errorf("values: %w", err)
 	}
 	if got := orderHash(out.hashes); got != d.GetValuesHash() {
 		return nil, fmt.Errorf("the values have the hash %x, not %x", got, d.GetValuesHash())
@@ -124,27 +135,20 @@ func (l *List) Apply(d *wirev1.Delta, hash uint64) (*List, error) {
 	return out, nil
 }
 
-// edited returns the list, without its ContentHash, that the edits of a delta make of l.
-// The publishers are shared if they do not change.
-func (l *List) edited(d *wirev1.Delta) (out *List, err error) {
-	values, publishers := int(d.GetValues()), int(d.GetPublishers())
-	out = &List{Publishers: l.Publishers, publishersHash: l.publishersHash, text: l.text}
-	if out.Values, err = apply(l.Values, d.GetValueEdits(), values); err != nil {
-		return nil, fmt.Errorf("values: %w", err)
+// hashed returns the hashes of the values.
+func (l *List) hashed() []uint64 {
+	if l.hashes == nil {
+		l.hashes = hashesOf(l.Values)
 	}
-	for _, e := range d.GetValueEdits() {
-		out.text += textBytes(e.GetInsert()) - textBytes(l.Values[e.GetAt():e.GetAt()+e.GetRemove()])
+	return l.hashes
+}
+
+func hashesOf(values []string) []uint64 {
+	out := make([]uint64, len(values))
+	for i, v := range values {
+		out[i] = fnvString(fnvOffset, v)
 	}
-	if out.hashes, err = apply(l.hashed(), hashEdits(d.GetValueEdits()), values); err != nil {
-		return nil, fmt.Errorf("values: %w", err)
-	}
-	if len(d.GetPublisherEdits()) > 0 || len(l.Publishers) != publishers {
-		if out.Publishers, err = apply(l.Publishers, d.GetPublisherEdits(), publishers); err != nil {
-			return nil, fmt.Errorf("publishers: %w", err)
-		}
-		out.publishersHash = orderHash(out.Publishers)
-	}
-	return out, nil
+	return out
 }
 
 // hashEdit is a ValueEdit of the hashes.

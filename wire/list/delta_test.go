@@ -54,6 +54,31 @@ func TestDelta_OneChangeOfALargeListIsSmall(t *testing.T) {
 	}
 }
 
+// Where each publisher has one value, the same values of other publishers are not taken
+// for each other.
+func TestDelta_OfValuesThatRepeatIsSmall(t *testing.T) {
+	var values []string
+	var publishers []uint32
+	for i := range 1000 {
+		values, publishers = append(values, "same"), append(publishers, uint32(i))
+		if i%10 == 0 {
+			values[i] = fmt.Sprint(i)
+		}
+	}
+	base := list.New(values, publishers, 0)
+	changed := slices.Clone(values)
+	changed[333] = "new"
+	d := base.DeltaTo(list.New(changed, publishers, 0))
+	require.NotNil(t, d)
+	assert.True(t, proto.Equal(&wirev1.ValueEdit{At: 333, Remove: 1, Insert: []string{"new"}}, d.GetValueEdits()[0]))
+	assert.Len(t, d.GetValueEdits(), 1)
+	assert.Empty(t, d.GetPublisherEdits())
+	d = base.DeltaTo(list.New(slices.Delete(changed, 444, 445), slices.Delete(slices.Clone(publishers), 444, 445), 0))
+	require.NotNil(t, d)
+	assert.Len(t, d.GetValueEdits(), 2)
+	assert.Len(t, d.GetPublisherEdits(), 1)
+}
+
 func TestDelta_OnlyWhereItPays(t *testing.T) {
 	small := list.New(strings.Split(strings.Repeat("v,", 100), ","), nil, 0)
 	assert.Nil(t, small.DeltaTo(list.New(append(slices.Clone(small.Values), "w"), nil, 0)), "a small list is sent as it is")
@@ -99,6 +124,10 @@ func TestDelta_YieldsExactlyTheNextList(t *testing.T) {
 		}
 		a, b := listOf(base...), listOf(next...)
 		d := a.DeltaTo(b)
+		made, delta := a.Next(b.Values, b.Publishers)
+		if made.Hash() != b.Hash() || !proto.Equal(d, delta) {
+			t.Fatalf("%v to %v: made of the changes, it has another hash or delta", base, next)
+		}
 		if d == nil {
 			return
 		}

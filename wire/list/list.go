@@ -10,9 +10,6 @@ import (
 const (
 	// PartsFrom is the size from which on a list is sent in parts.
 	PartsFrom = conclave.MaxRequest
-	// DeltaFrom is the size from which on a list may be sent as a delta. Smaller ones are
-	// cheap to send as they are.
-	DeltaFrom = 1 << 10
 	// PartBytes is the size of one part for a client, about: other messages for it
 	// are sent between two parts.
 	PartBytes = 512 << 10
@@ -38,44 +35,29 @@ type List struct {
 	hash           uint64   // of the content
 	publishersHash uint64   // of the publishers in their order
 	text           int      // bytes of the values
-	hashes         []uint64 // of the values; nil until a change of a large list needs them
+	hashes         []uint64 // of the values; nil until a large list's hash, or a delta, needs them
 }
 
 // New returns the list with this ContentHash; 0 if that is not known.
 func New(values []string, publishers []uint32, hash uint64) *List {
-	l := &List{Values: values, Publishers: publishers, hash: hash, publishersHash: orderHash(publishers), text: textBytes(values)}
-	if hash == 0 {
+	l := unhashed(values, publishers)
+	if l.hash = hash; hash == 0 {
 		l.hash = l.contentHash()
 	}
 	return l
 }
 
-// contentHash computes the hash. Of a large list it keeps what that of the next one is
-// made of.
-func (l *List) contentHash() uint64 {
-	switch {
-	case hashedInSequence(l.Values, l.text):
-		return max(hashValues(fnvOffset, l.Values), 1)
-	case l.Size() < DeltaFrom:
-		return max(orderHash(hashesOf(l.Values)), 1)
-	}
-	return max(orderHash(l.hashed()), 1)
+func unhashed(values []string, publishers []uint32) *List {
+	return &List{Values: values, Publishers: publishers, publishersHash: orderHash(publishers), text: textBytes(values)}
 }
 
-// hashed returns the hashes of the values.
-func (l *List) hashed() []uint64 {
-	if l.hashes == nil {
-		l.hashes = hashesOf(l.Values)
-	}
-	return l.hashes
-}
-
-func hashesOf(values []string) []uint64 {
-	out := make([]uint64, len(values))
-	for i, v := range values {
-		out[i] = fnvString(fnvOffset, v)
-	}
-	return out
+// Next returns the list with these values and publishers, and its delta from l as DeltaTo
+// makes it. Where there is one, only what has changed is hashed.
+func (l *List) Next(values []string, publishers []uint32) (next *List, delta *wirev1.Delta) {
+	next = unhashed(values, publishers)
+	delta = l.DeltaTo(next)
+	next.hash = next.contentHash()
+	return next, delta
 }
 
 func textBytes(values []string) (n int) {
@@ -139,20 +121,27 @@ const (
 )
 
 // ContentHash returns a hash of the content of a datum: of the hashes of its values
-// in their order, so that ["ab"] and ["a", "b"] differ and a change costs the hash of
-// what it brings. It is never zero, which means "none" on the wire. Sessions and data
-// nodes compare hashes to avoid sending and pushing content that the other side
-// already has.
+// in their order, so that ["ab"] and ["a", "b"] differ, and so do [""] and []. It is
+// never zero, which means "none" on the wire. Sessions and data nodes compare hashes to
+// avoid sending and pushing content that the other side already has.
 //
-// The receiver of a list in parts computes the hash itself, so that of a list of that
-// size is the one which nodes and clients of 0.1.0 compute: of all bytes, each value
-// preceded by its length. To all else a hash is only a number that its sender named.
+// A list that is sent in parts has the hash that nodes and clients of 0.1.0 compute of
+// them: of all bytes, each value preceded by its length. To all others a hash is only a
+// number that the sender names.
 func ContentHash(values []string) uint64 { return New(values, nil, 0).hash }
 
-// hashedInSequence reports whether a ContentHash is of all bytes: if a list of these
-// values, one of each publisher, is sent in parts.
-func hashedInSequence(values []string, text int) bool {
-	return (valueBytes+4)*len(values)+text > PartsFrom
+func (l *List) contentHash() uint64 {
+	if l.Bytes() > PartsFrom {
+		return max(hashValues(fnvOffset, l.Values), 1)
+	}
+	hashes := l.hashes
+	if hashes == nil {
+		hashes = hashesOf(l.Values)
+	}
+	if l.Size() >= DeltaFrom {
+		l.hashes = hashes
+	}
+	return max(orderHash(hashes), 1)
 }
 
 // hashValues continues the hash of all bytes with more values.
