@@ -92,7 +92,7 @@ func (fs *feedStreams) set(f *feedStream, open bool) {
 // message is made, replica.carry replaces names by content where that saves the
 // session a Fetch.
 type watchers struct {
-	mu  sync.Mutex // guards all and what is pending in each; taken inside a replica's lock
+	mu  sync.Mutex // guards all, and pending and given of each; taken inside a replica's lock
 	all []*watcher
 }
 
@@ -121,24 +121,27 @@ const (
 	carryUnasked = 256                   // changes of a datum without a Fetch: the session may not read it any more
 )
 
-// noteGiven records that a session was sent an answer, by its feed (carried) or because
+// noteGiven records that a session was sent answers, by its feed (carried) or because
 // it has asked. A replica's lock is held.
-func (ws *watchers) noteGiven(session conclave.NodeID, f *wirev1.Fetched, carried bool, now time.Time) {
+func (ws *watchers) noteGiven(session conclave.NodeID, answers []*wirev1.Fetched, carried bool, now time.Time) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	for _, w := range ws.all {
 		if w.session != session || w.given == nil {
 			continue
 		}
-		id, g := f.GetDatum().GetDataInfoId(), given{hash: f.GetHash(), at: now}
-		if carried {
-			g.carried = w.given[id].carried + 1
-		}
-		if len(w.given) >= givenMost {
-			clear(w.given)
-		}
-		if w.given[id] = g; g.carried >= carryUnasked || f.GetPart() != nil || f.GetTooLarge() > 0 {
-			delete(w.given, id)
+		for _, f := range answers {
+			id, g := f.GetDatum().GetDataInfoId(), given{hash: f.GetHash(), at: now}
+			before, known := w.given[id]
+			if carried {
+				g.carried = before.carried + 1
+			}
+			if !known && len(w.given) >= givenMost {
+				clear(w.given)
+			}
+			if w.given[id] = g; g.carried >= carryUnasked || f.GetPart() != nil || f.GetTooLarge() > 0 {
+				delete(w.given, id)
+			}
 		}
 	}
 }

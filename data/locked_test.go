@@ -20,6 +20,7 @@ func TestRequests_PanicLeavesTheSlotUnlocked(t *testing.T) {
 	for name, request := range map[string]func(r *replica){
 		"finish": func(r *replica) { r.finishBefore(wire.EpochIn(next), time.Now()) },
 		"watch":  func(r *replica) { r.showTo(&watcher{}) },
+		"feed":   func(r *replica) { r.carry(reader("x"), named(epoch, "x"), time.Now()) },
 		"collect": func(r *replica) {
 			r.endOlder(&wirev1.HeldCopy{LeaderEpoch: next}, time.Now())
 		},

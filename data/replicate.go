@@ -267,7 +267,7 @@ func (rs *replicas) next(ws *watchers, w *watcher) *wirev1.WatchEvent {
 		names += len(c.GetDataInfoIds())
 	}
 	for _, c := range event.Changes {
-		if names <= carryAtOnce && len(c.GetDataInfoIds()) > 0 {
+		if w.given != nil && names <= carryAtOnce && len(c.GetDataInfoIds()) > 0 {
 			rs.of(int(c.GetSlot())).carry(w, c, time.Now())
 		}
 	}
@@ -294,7 +294,7 @@ func (r *replica) carry(w *watcher, c *wirev1.SlotChange, now time.Time) {
 		if f == nil {
 			return false
 		}
-		r.watchers.noteGiven(w.session, f, true, now)
+		r.watchers.noteGiven(w.session, []*wirev1.Fetched{f}, true, now)
 		r.trace.Claim(trace.Claim{Kind: trace.Read, Slot: r.id, Epoch: r.epoch, Subject: id, Version: f.GetDatum().GetVersion(), Count: count, Flag: f.GetSame()})
 		c.Answers = append(c.Answers, f)
 		return true

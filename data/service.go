@@ -172,12 +172,12 @@ func (r *replica) fetch(session conclave.NodeID, in *wirev1.FetchSlot, size *int
 		}
 		f, count, begun := r.store.Answer(want, largestAnswer, r.maxList, now)
 		*size += proto.Size(f)
-		r.watchers.noteGiven(session, f, false, now)
 		if out.Datums = append(out.Datums, f); begun {
 			continue // it was read with its first part
 		}
 		r.trace.Claim(trace.Claim{Kind: trace.Read, Slot: r.id, Epoch: r.epoch, Subject: want.GetDataInfoId(), Version: f.GetDatum().GetVersion(), Count: count, Flag: f.GetSame()})
 	}
+	r.watchers.noteGiven(session, out.Datums, false, now)
 	return out
 }
 
