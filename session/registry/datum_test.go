@@ -346,7 +346,7 @@ func TestDeltas_LeadersDeltaIsSentOn(t *testing.T) {
 	tp := m.r.topics[keyOf("x")]
 	before := tp.held
 	m.now = m.now.Add(time.Minute)
-	next, delta := before.Edit(&wirev1.Delta{Values: 40, Publishers: 40, ValueEdits: []*wirev1.ValueEdit{{At: 3, Remove: 1, Insert: []string{"new"}}}})
+	next, delta := before.Next(append([]string{"new"}, before.Values[1:]...), before.Publishers)
 	require.NotNil(t, delta)
 	pushes, due := m.r.Carried(0, conclave.Epoch{Term: 1}, []*wirev1.Fetched{{Datum: &wirev1.Datum{DataInfoId: tp.key, Version: before.version() + 1}, Hash: next.Hash(), Delta: delta}}, m.now)
 	assert.False(t, due)

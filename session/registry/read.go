@@ -167,9 +167,10 @@ func (r *Registry) receive(tp *topic, f *wirev1.Fetched, epoch conclave.Epoch, n
 			return false, 0
 		}
 		held, tp.whole = newDatum(tp.key, a.version, whole), false
-		held.sentBy(f.GetDelta(), tp.held)
-		if bytes = held.size(); f.GetDelta() != nil {
-			bytes = proto.Size(f.GetDelta())
+		bytes = held.size()
+		if delta := f.GetDelta(); delta != nil {
+			bytes = proto.Size(delta)
+			held.sentBy(delta, tp.held)
 		}
 		if a.version > tp.raise {
 			tp.raise = 0

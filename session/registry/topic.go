@@ -253,12 +253,9 @@ func (d *datum) since(base *datum, slow bool) *wirev1.Delta {
 	return delta
 }
 
-// sentBy keeps the delta with which the leader has sent d, nil if it has not: the
-// subscribers that have base are sent the same.
+// sentBy keeps the delta from base with which the leader has sent d: the subscribers
+// that have base are sent the same.
 func (d *datum) sentBy(delta *wirev1.Delta, base *datum) {
-	if delta == nil || base == nil {
-		return
-	}
 	delta.DataInfoId, delta.Version, delta.BaseVersion = d.message.DataInfoId, d.version(), base.version()
 	d.deltas = map[contentKey]*wirev1.Delta{{base.version(), base.Hash()}: delta}
 }
