@@ -9,10 +9,8 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// A delta is made for a list of at least DeltaFrom bytes if it is smaller by
-// deltaPays times. Smaller lists are cheap to send as they are.
 const (
-	DeltaFrom = 1 << 10
+	// deltaPays is how many times smaller than its list a delta is.
 	deltaPays = 4
 	// deltaAhead is how far the same element is searched for after a difference.
 	// Lists that differ more than that in one place are sent as they are.
@@ -52,7 +50,7 @@ func (l *List) DeltaTo(next *List) *wirev1.Delta {
 	var ok bool
 	if len(l.Values) == len(l.Publishers) && len(next.Values) == len(next.Publishers) {
 		// One value of each publisher, by which values that repeat are told apart.
-		ok = edits(len(l.Values), len(next.Values), func(i, j int) bool { return samePublisher(i, j) && sameValue(i, j) },
+		ok = edits(len(l.Values), len(next.Values), func(i, j int) bool { return l.Publishers[i] == next.Publishers[j] && l.Values[i] == next.Values[j] },
 			func(at, remove, from, n int) bool {
 				return editValues(at, remove, from, n) && editPublishers(at, remove, from, n)
 			})
@@ -74,6 +72,15 @@ func (l *List) DeltaTo(next *List) *wirev1.Delta {
 		return nil
 	}
 	return d
+}
+
+// Next returns the list with these values and publishers, and its delta from l as DeltaTo
+// makes it. Where there is one, only what has changed is hashed.
+func (l *List) Next(values []string, publishers []uint32) (next *List, delta *wirev1.Delta) {
+	next = unhashed(values, publishers)
+	delta = l.DeltaTo(next)
+	next.hash = next.contentHash()
+	return next, delta
 }
 
 // edits calls edit for each range of a list of base elements that is replaced, with the
@@ -133,22 +140,6 @@ func (l *List) Apply(d *wirev1.Delta, hash uint64) (*List, error) {
 		return nil, fmt.Errorf("the publishers have the hash %x, not %x", got, d.GetPublishersHash())
 	}
 	return out, nil
-}
-
-// hashed returns the hashes of the values.
-func (l *List) hashed() []uint64 {
-	if l.hashes == nil {
-		l.hashes = hashesOf(l.Values)
-	}
-	return l.hashes
-}
-
-func hashesOf(values []string) []uint64 {
-	out := make([]uint64, len(values))
-	for i, v := range values {
-		out[i] = fnvString(fnvOffset, v)
-	}
-	return out
 }
 
 // hashEdit is a ValueEdit of the hashes.

@@ -10,6 +10,9 @@ import (
 const (
 	// PartsFrom is the size from which on a list is sent in parts.
 	PartsFrom = conclave.MaxRequest
+	// DeltaFrom is the size from which on a list may be sent as a delta. Smaller ones are
+	// cheap to send as they are.
+	DeltaFrom = 1 << 10
 	// PartBytes is the size of one part for a client, about: other messages for it
 	// are sent between two parts.
 	PartBytes = 512 << 10
@@ -49,15 +52,6 @@ func New(values []string, publishers []uint32, hash uint64) *List {
 
 func unhashed(values []string, publishers []uint32) *List {
 	return &List{Values: values, Publishers: publishers, publishersHash: orderHash(publishers), text: textBytes(values)}
-}
-
-// Next returns the list with these values and publishers, and its delta from l as DeltaTo
-// makes it. Where there is one, only what has changed is hashed.
-func (l *List) Next(values []string, publishers []uint32) (next *List, delta *wirev1.Delta) {
-	next = unhashed(values, publishers)
-	delta = l.DeltaTo(next)
-	next.hash = next.contentHash()
-	return next, delta
 }
 
 func textBytes(values []string) (n int) {
@@ -134,14 +128,27 @@ func (l *List) contentHash() uint64 {
 	if l.Bytes() > PartsFrom {
 		return max(hashValues(fnvOffset, l.Values), 1)
 	}
-	hashes := l.hashes
-	if hashes == nil {
-		hashes = hashesOf(l.Values)
-	}
-	if l.Size() >= DeltaFrom {
-		l.hashes = hashes
+	hashes := l.hashed()
+	if l.Size() < DeltaFrom {
+		l.hashes = nil // small lists are many, and have no deltas
 	}
 	return max(orderHash(hashes), 1)
+}
+
+// hashed returns the hashes of the values.
+func (l *List) hashed() []uint64 {
+	if l.hashes == nil {
+		l.hashes = hashesOf(l.Values)
+	}
+	return l.hashes
+}
+
+func hashesOf(values []string) []uint64 {
+	out := make([]uint64, len(values))
+	for i, v := range values {
+		out[i] = fnvString(fnvOffset, v)
+	}
+	return out
 }
 
 // hashValues continues the hash of all bytes with more values.
