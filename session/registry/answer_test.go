@@ -106,6 +106,24 @@ func TestAssemble_ListIsOfferedWhenItIsWhole(t *testing.T) {
 	assert.Nil(t, w.topic().answer)
 }
 
+// What the feed carries between two parts does not end the reading of the others.
+func TestAssemble_CarriedBetweenPartsIsReadAfterwards(t *testing.T) {
+	w := newPartsWorld(t)
+	w.subscribe(&Owner{Parts: true}, "s")
+	w.read(w.list)
+	w.change()
+	w.r.Changed([]string{keyOf("x")})
+	reads := w.take()
+	_, counted := w.r.Fetched(reads, []*wirev1.Fetched{w.answer(reads, w.list)}, w.now)
+	require.True(t, counted)
+	w.now = w.now.Add(2 * time.Second)
+	pushes, due := w.r.Carried(0, conclave.Epoch{Term: 1}, []*wirev1.Fetched{{Datum: &wirev1.Datum{DataInfoId: keyOf("x"), Version: 100}}}, w.now)
+	assert.Empty(t, pushes)
+	assert.True(t, due)
+	require.NotNil(t, w.topic().answer)
+	assert.True(t, w.topic().answer.again)
+}
+
 // A change that is reported between two parts is read once the list is whole.
 func TestAssemble_ChangeBetweenPartsIsReadAfterwards(t *testing.T) {
 	for _, when := range []string{"while the first part is on its way", "after the first part"} {

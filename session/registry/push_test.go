@@ -2,6 +2,7 @@ package registry
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 	"time"
 
@@ -167,4 +168,44 @@ func FuzzFetched(f *testing.F) {
 		r.Release(owner)
 		assert.Empty(t, r.topics)
 	})
+}
+
+// What the feed carries counts if it follows what is held. Otherwise it is ignored or read.
+func TestCarried_CountsWhatFollows(t *testing.T) {
+	now, first, second := time.Now(), conclave.Epoch{Term: 1}, conclave.Epoch{Term: 2}
+	r := New(testGrace, 10*time.Millisecond, nil)
+	r.Resize(1, now)
+	r.Adopt(0, first, "data-1", now)
+	_, err := r.Subscribe(&Owner{}, &wirev1.Subscription{Id: "s", DataInfoId: keyOf("x")}, now)
+	require.NoError(t, err)
+	answer := func(version int64) []*wirev1.Fetched {
+		return []*wirev1.Fetched{{Datum: &wirev1.Datum{DataInfoId: keyOf("x"), Version: version, Values: []string{fmt.Sprint(version)}}}}
+	}
+	read := func(version int64) {
+		reads, _ := r.TakeReads(0, "data-1", 10, now)
+		require.Len(t, reads.Wants, 1)
+		r.Fetched(reads, answer(version), now)
+	}
+	read(5)
+	for _, c := range []struct {
+		what         string
+		epoch        conclave.Epoch
+		version      int64
+		counts, read bool
+	}{
+		{"within the push window", first, 6, false, true},
+		{"older", first, 5, false, false},
+		{"newer", first, 7, true, false},
+		{"of an epoch of which nothing is held", second, 8, false, true},
+	} {
+		r.Adopt(0, c.epoch, "data-1", now)
+		pushes, due := r.Carried(0, c.epoch, answer(c.version), now)
+		assert.Equal(t, c.counts, len(pushes) == 1, c.what)
+		assert.Equal(t, c.read, due, c.what)
+		now = now.Add(time.Second)
+		if due {
+			read(c.version)
+		}
+		now = now.Add(time.Second)
+	}
 }

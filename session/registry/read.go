@@ -112,7 +112,6 @@ func (r *Registry) Retry(reads Reads, answered int, from time.Time) (due bool) {
 	rest := reads.Wants[min(answered, len(reads.Wants)):]
 	for _, w := range rest {
 		if tp := r.topics[w.DataInfoId]; tp != nil {
-			tp.reading = false
 			tp.read(from)
 		}
 	}

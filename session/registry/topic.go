@@ -25,7 +25,7 @@ type topic struct {
 	mark     mark           // the unconfirmed removals that the leader reported
 	raise    int64          // a subscriber has other content at this version: the leader must rise above it
 	due      bool           // to be read again, not before from
-	reading  bool           // a read of it is under way
+	reading  bool           // a read of it was begun, and nothing was received since
 	from     time.Time      // the end of the push window, of a hold, or of a pause after a failure
 	lastRead time.Time
 	bytes    int  // of the last answer, and of what was given to subscribers since
