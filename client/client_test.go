@@ -187,6 +187,32 @@ func TestPushesAreNewestWins(t *testing.T) {
 	})
 }
 
+// OnChange is told what has changed since it was last called, whatever was pushed meanwhile.
+func TestOnChange_HasTheChangeSinceTheLastCall(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s := w.session("s1")
+		type change struct {
+			version        int64
+			added, removed []string
+		}
+		calls := make(chan change, 10)
+		_, err := w.client(s).Subscribe("svc", client.OnChange(func(d conclave.Datum, added, removed []string) {
+			calls <- change{d.Version, added, removed}
+			time.Sleep(time.Second)
+		}))
+		require.NoError(t, err)
+		w.eventually("it is subscribed", func() bool { return s.link() != nil && len(s.link().subscriptions()) == 1 })
+		s.link().push("svc", 1, "a", "b", "b", "c")
+		time.Sleep(time.Millisecond)
+		s.link().push("svc", 2, "b", "x")
+		s.link().push("svc", 3, "a", "b", "c", "d")
+		time.Sleep(3 * time.Second)
+		assert.Equal(t, change{1, []string{"a", "b", "b", "c"}, nil}, <-calls)
+		assert.Equal(t, change{3, []string{"d"}, []string{"b"}}, <-calls)
+		assert.Empty(t, calls)
+	})
+}
+
 // An application that closes tens of thousands of subscriptions and watches at once
 // sends them in messages that are bounded, and what it watches again stays watched.
 func TestLink_MessagesAreBoundedWhateverIsClosed(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -174,6 +175,7 @@ type Option func(*options)
 type options struct {
 	group, instance string
 	onPush          func(conclave.Datum)
+	onChange        func(d conclave.Datum, added, removed []string)
 	limit           time.Duration
 }
 
@@ -188,6 +190,33 @@ func Instance(i string) Option { return func(o *options) { o.instance = i } }
 // pushes replace each other, so that it gets the newest next. A slow fn delays
 // no other subscription. It must not call Close of the client.
 func OnPush(fn func(conclave.Datum)) Option { return func(o *options) { o.onPush = fn } }
+
+// OnChange makes a subscription call fn as with OnPush, but also with the values that
+// were added and removed since fn was last called, each as often as that. At the first
+// call all values are added. For a large list this costs less than to compare it; fn must
+// not change d.Values, which is not a copy.
+func OnChange(fn func(d conclave.Datum, added, removed []string)) Option {
+	return func(o *options) { o.onChange = fn }
+}
+
+// callback returns what a subscription calls with each list; nil: it uses its channel.
+func (o options) callback() func(conclave.Datum) {
+	var last []string
+	switch {
+	case o.onChange != nil:
+		return func(d conclave.Datum) {
+			added, removed := list.Difference(last, d.Values)
+			last = d.Values
+			o.onChange(d, added, removed)
+		}
+	case o.onPush != nil:
+		return func(d conclave.Datum) {
+			d.Values = slices.Clone(d.Values) // the application may change its copy
+			o.onPush(d)
+		}
+	}
+	return nil
+}
 
 // HoldAtMost limits how long the first list of a subscription is held back
 // while registrations are missing that are expected to come back. After d it is

@@ -22,9 +22,9 @@ type Subscription struct {
 	data   conclave.DataInfoID
 	key    string
 	seq    uint64
-	limit  time.Duration // see HoldAtMost
-	onPush func(conclave.Datum)
-	pushes chan conclave.Datum // room for one, the newest; closed by Close
+	limit  time.Duration        // see HoldAtMost
+	onPush func(conclave.Datum) // it must not change the values
+	pushes chan conclave.Datum  // room for one, the newest; closed by Close
 
 	// Guarded by client.mu.
 	seen    conclave.Datum
@@ -49,7 +49,7 @@ func (c *Client) Subscribe(dataID string, opts ...Option) (*Subscription, error)
 		return nil, fmt.Errorf("subscribe %s: %w", dataID, ErrClosed)
 	}
 	c.seq++
-	s := &Subscription{client: c, id: c.newID(), data: data, key: data.String(), seq: c.seq, limit: o.limit, onPush: o.onPush, pushes: make(chan conclave.Datum, 1)}
+	s := &Subscription{client: c, id: c.newID(), data: data, key: data.String(), seq: c.seq, limit: o.limit, onPush: o.callback(), pushes: make(chan conclave.Datum, 1)}
 	c.subs[s.id] = s
 	for _, l := range c.links {
 		l.subscribes = append(l.subscribes, s)
@@ -59,7 +59,7 @@ func (c *Client) Subscribe(dataID string, opts ...Option) (*Subscription, error)
 	return s, nil
 }
 
-// C returns the channel of pushes, unless OnPush takes them. It holds the
+// C returns the channel of pushes, unless OnPush or OnChange takes them. It holds the
 // newest only: a slow reader misses versions and never blocks the client. Close
 // closes it.
 func (s *Subscription) C() <-chan conclave.Datum { return s.pushes }
@@ -148,13 +148,13 @@ func (s *Subscription) pushed(version int64, whole *list.List, unconfirmed time.
 	}
 	s.err, s.over, s.list = nil, false, whole
 	s.seen = conclave.Datum{Data: s.data, Version: version, Values: whole.Values, Unconfirmed: unconfirmed}
-	own := s.seen
-	own.Values = slices.Clone(own.Values) // the application may change its copy
+	d := s.seen
 	if s.onPush == nil {
-		putNewest(s.pushes, own)
+		d.Values = slices.Clone(d.Values) // the application may change its copy
+		putNewest(s.pushes, d)
 		return
 	}
-	s.next = &own
+	s.next = &d
 	if !s.calling && !s.client.muted {
 		s.calling = true
 		s.client.callbacks.Go(s.runCallbacks) // joined at the end of Run

@@ -83,6 +83,35 @@ func (l *List) Next(values []string, publishers []uint32) (next *List, delta *wi
 	return next, delta
 }
 
+// Difference returns the values that next has more often than base, and those that base
+// has more often, each as often as that.
+func Difference(base, next []string) (added, removed []string) {
+	for len(base) > 0 && len(next) > 0 && base[0] == next[0] {
+		base, next = base[1:], next[1:]
+	}
+	for len(base) > 0 && len(next) > 0 && base[len(base)-1] == next[len(next)-1] {
+		base, next = base[:len(base)-1], next[:len(next)-1]
+	}
+	more := make(map[string]int, len(base)) // than in next
+	for _, v := range base {
+		more[v]++
+	}
+	for _, v := range next {
+		if more[v] > 0 {
+			more[v]--
+		} else {
+			added = append(added, v)
+		}
+	}
+	for _, v := range base {
+		if more[v] > 0 {
+			more[v]--
+			removed = append(removed, v)
+		}
+	}
+	return added, removed
+}
+
 // edits calls edit for each range of a list of base elements that is replaced, with the
 // range of a list of next ones that replaces it, in order. It stops and returns false if
 // edit does, or if the two differ too much.

@@ -164,3 +164,29 @@ func FuzzApply(f *testing.F) {
 		assert.Len(t, got.Publishers, int(d.GetPublishers()))
 	})
 }
+
+func TestDifference_IsThatOfTheCounts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "d"}), 0, 8)
+		base, next := values.Draw(t, "base"), values.Draw(t, "next")
+		added, removed := list.Difference(base, next)
+		count := map[string]int{}
+		for _, v := range next {
+			count[v]++
+		}
+		for _, v := range base {
+			count[v]--
+		}
+		for _, v := range added {
+			assert.Positive(t, count[v])
+			count[v]--
+		}
+		for _, v := range removed {
+			assert.Negative(t, count[v])
+			count[v]++
+		}
+		for v, n := range count {
+			assert.Zero(t, n, v)
+		}
+	})
+}
