@@ -64,7 +64,7 @@ func (c *catalog) read(ctx context.Context, age time.Duration) (*snapshot, error
 		return &snapshot{}, err
 	}
 	defer turn.Leave()
-	if begun := c.last.begun; begun.Before(asked.Add(-age)) || c.last.err != nil && begun.Before(asked) {
+	if begun := c.last.begun; !begun.After(asked.Add(-age)) || c.last.err != nil && !begun.After(asked) {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.ReadWait) // it is not of this request alone
 		defer cancel()
 		c.last = c.all(limited, c.last)
