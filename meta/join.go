@@ -377,10 +377,6 @@ func (j *joins) streamEnded(st *stream) {
 	})
 }
 
-// suspectPause is between two dials to a suspect. The first one follows the end of its
-// stream at once, and may find a listener that is being replaced.
-const suspectPause = 25 * time.Millisecond
-
 // examineSuspect finds out whether a suspect is dead. Its lease continues; it
 // is evicted earlier only on evidence: it was dialed before, and its address
 // refuses two dials, suspectPause apart, or another incarnation of it answers there.

@@ -25,6 +25,10 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
+// suspectPause is between two dials to a suspect. The first one follows the end of its
+// stream at once, and may find a listener that is being replaced.
+const suspectPause = 25 * time.Millisecond
+
 // tenure is what the parts of a leader share while it leads one term: who it
 // is, what it knows of the other nodes, and what there is to send to them.
 type tenure struct {
