@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,14 +20,14 @@ import (
 )
 
 // size is what is measured; what a measurement does not vary is 0.
-type size struct{ connections, registrations, factor int }
+type size struct{ connections, registrations, factor, names int }
 
 func (s size) String() string {
 	var parts []string
 	for _, x := range []struct {
 		n    int
 		what string
-	}{{s.connections, "connections"}, {s.registrations, "registrations"}, {s.factor, "times the capacity"}} {
+	}{{s.connections, "connections"}, {s.registrations, "registrations"}, {s.factor, "times the capacity"}, {s.names, "names"}} {
 		if x.n > 0 {
 			parts = append(parts, number(float64(x.n))+" "+x.what)
 		}
@@ -36,7 +37,7 @@ func (s size) String() string {
 
 // suffix is what the names of the size's figures end with.
 func (s size) suffix() (out string) {
-	for _, n := range []int{s.connections, s.registrations, s.factor} {
+	for _, n := range []int{s.connections, s.registrations, s.factor, s.names} {
 		if n > 0 {
 			out += fmt.Sprint("-", n)
 		}
@@ -67,13 +68,16 @@ func registrationsOver(c Config, connections ...int) (out []size) {
 func manyConnections(c Config) (out []size) {
 	for _, n := range within(c.MaxConnections, 100, 1_000, 5_000, 10_000) {
 		out = append(out, size{connections: n})
+		if n == 5_000 {
+			out = append(out, size{connections: n, names: 1_000})
+		}
 	}
 	return out
 }
 
 func overloads(c Config) (out []size) {
 	for _, factor := range []int{1, 2, 10} {
-		out = append(out, size{fewConnections, within(c.MaxRegistrations, 100_000)[0], factor})
+		out = append(out, size{connections: fewConnections, registrations: within(c.MaxRegistrations, 100_000)[0], factor: factor})
 	}
 	return out
 }
@@ -205,7 +209,7 @@ func (r *run) growConnections(ctx context.Context) error {
 	if err := r.do(ctx, testbed.Kill, "session-1"); err != nil {
 		return err
 	}
-	if err := r.pool.ServeAgain(ctx, "again"); err != nil {
+	if err := r.pool.ServeAgain(ctx, "again", cmp.Or(r.size.names, r.size.connections)); err != nil {
 		return fmt.Errorf("session-1 was killed: %w", err)
 	}
 	r.report(Figure{Name: "killed", What: "one session killed, all served again"}, one(time.Since(start)), wanted(Limit{Max: 5000}))
@@ -220,7 +224,7 @@ func (r *run) connect(ctx context.Context, wanted func(Limit) Limit) error {
 	}
 	served := load.NewDist()
 	start := time.Now()
-	err = r.pool.ServeAll(ctx, "conn", n, served.Add)
+	err = r.pool.ServeAll(ctx, "conn", n, cmp.Or(r.size.names, n), served.Add)
 	took := one(time.Since(start))
 	r.report(Figure{Name: "served", What: "each until its first push"}, served.Values(), Limit{})
 	if err != nil {

@@ -3,6 +3,7 @@ package load
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -103,12 +104,12 @@ func (c Clients) Publish(ctx context.Context, n int, dataID, value func(i int) s
 	return made, latency, nil
 }
 
-// ServeAgain publishes another value of each client, subscribes to it, and waits
-// until all have received it.
-func (c Clients) ServeAgain(ctx context.Context, prefix string) error {
+// ServeAgain publishes another value of each client, under so many dataIds, subscribes to
+// that, and waits until all have received their value.
+func (c Clients) ServeAgain(ctx context.Context, prefix string, names int) error {
 	all := NewArrivals(len(c))
 	for i, one := range c {
-		if err := serve(ctx, one, DataID(prefix, i), Value(i), all.One); err != nil {
+		if err := serve(ctx, one, DataID(prefix, i%names), Value(i), all.One); err != nil {
 			return err
 		}
 	}
@@ -123,7 +124,7 @@ func serve(ctx context.Context, c Client, dataID, value string, first func()) er
 	}
 	first = sync.OnceFunc(first)
 	return c.Subscribe(dataID, func(d conclave.Datum) {
-		if len(d.Values) > 0 {
+		if slices.Contains(d.Values, value) {
 			first()
 		}
 	})

@@ -50,10 +50,10 @@ func (p *Pool) Connect(ctx context.Context, n int) error {
 	return nil
 }
 
-// ServeAll starts n clients at once. Each publishes one value under a dataId of its own
-// and subscribes to that; ServeAll returns when all have received the value. served is
-// called with the time of each since the start.
-func (p *Pool) ServeAll(ctx context.Context, prefix string, n int, served func(time.Duration)) error {
+// ServeAll starts n clients at once, which share so many names. Each publishes one value
+// and subscribes to its name; ServeAll returns when all have received their value. served
+// is called with the time of each since the start.
+func (p *Pool) ServeAll(ctx context.Context, prefix string, n, names int, served func(time.Duration)) error {
 	start := time.Now()
 	all := NewArrivals(n)
 	for i := range n {
@@ -64,7 +64,7 @@ func (p *Pool) ServeAll(ctx context.Context, prefix string, n int, served func(t
 		if err != nil {
 			return err
 		}
-		err = serve(ctx, one, DataID(prefix, i), Value(i), func() {
+		err = serve(ctx, one, DataID(prefix, i%names), Value(i), func() {
 			served(time.Since(start))
 			all.One()
 		})
