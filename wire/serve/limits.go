@@ -237,9 +237,29 @@ func (l *placedListener) Accept() (net.Conn, error) {
 	}
 }
 
+// placedConn is a connection that has a place. It reads ahead, since net/http reads each
+// frame of HTTP/2 by two calls: its header and its content.
 type placedConn struct {
 	net.Conn
-	leave func()
+	leave  func()
+	unread []byte // of ahead
+	ahead  [512]byte
+}
+
+// Read implements io.Reader. It reads ahead where less is asked for.
+func (c *placedConn) Read(p []byte) (int, error) {
+	if len(c.unread) == 0 {
+		if len(p) >= len(c.ahead) {
+			return c.Conn.Read(p)
+		}
+		n, err := c.Conn.Read(c.ahead[:])
+		if c.unread = c.ahead[:n]; n == 0 {
+			return 0, err
+		}
+	}
+	n := copy(p, c.unread)
+	c.unread = c.unread[n:]
+	return n, nil
 }
 
 // Close closes the connection and gives its place back.
