@@ -115,7 +115,7 @@ test-race: ## all tests that need only Go under the race detector, but for a few
 # The packages whose tests also run on real servers, one package at a time (AT_ONCE=n: n) because
 # each starts its own servers. Their tests mostly wait, so up to four run at once.
 REAL := ./internal/mysqltest/ ./testbed/containers/ ./sql/... ./elector/tests/ ./elector/termcas/tests/ ./elector/fence/tests/ ./elector/once/tests/ ./lab/ ./lab/oversell/ ./lab/article000/... ./lab/article001/... ./lab/article003/...
-test-all: test test-race test-long test-hostile test-browser test-telemetry test-real test-zookeeper test-containers ## those, the slow suites, the page in a browser, Prometheus, and the tests on real servers in containers: MySQL, MariaDB, ZooKeeper; lists what it skipped (REQUIRE_DOCKER=1: fails); hours
+test-all: test test-race test-long test-hostile test-browser test-telemetry test-real test-zookeeper test-beside test-containers ## those, the slow suites, the page in a browser, Prometheus, and the tests on real servers in containers: MySQL, MariaDB, ZooKeeper; lists what it skipped (REQUIRE_DOCKER=1: fails); hours
 
 cross: ## build for Windows what applications import, and for macOS also the programs but devdb
 	GOOS=windows $(GO) build ./client ./elector ./elector/termcas ./elector/fence ./elector/once ./elector/electorhttp ./elector/electorfake
@@ -158,6 +158,9 @@ test-replicated: ## the scenarios on replicated databases, TIMES=n (20) each on 
 
 test-zookeeper: ## the tests of test-all that need a real ZooKeeper
 	@$(call on-real-servers,./internal/zktest/ ./lab/article004/zklatch/...)
+
+test-beside: ## the test of test-all that needs etcd: ETCD=PROGRAM
+	@$(call on-real-servers,-run '^TestBenchBeside' ./cmd/conclave)
 
 on-real-servers = echo '$(SAY_RACE)'; { TEST_ALL=1 $(if $(SERVERS),TEST_SERVERS=$(SERVERS)) $(TEST_ENV) $(GO) test -json -p $(or $(AT_ONCE),1) -parallel 4 -count=1 -timeout 30m $(RACE) $(1); \
 	  printf '{"Action":"exit","Elapsed":%d}\n' $$?; } | $(GO) run .ci/testreport.go
@@ -253,6 +256,11 @@ generate: $(TOOLS)/generate-$(BUF_VERSION)-$(PROTOC_GO)-$(PROTOC_CONNECT) ## the
 bench: build ## the figures, n = 30 each, in under ten minutes; FULL=1: n >= 200 and the growth curves
 	@$(BIN)/conclave bench $(if $(FULL),--repeat 200,)
 	@$(if $(FULL),$(BIN)/conclave bench --full,:)
+
+.PHONY: beside test-beside
+beside: build ## figures beside those of etcd, whose three nodes it starts on loopback: ETCD=PROGRAM (Debian: etcd-server); ten minutes
+	cd testbed/bench/peers && $(GO) build -o '$(CURDIR)/$(BIN)/' .
+	@DIR=$(BIN) testbed/bench/peers/with-etcd $(BIN)/conclave bench --kill-peers
 
 FUZZTIME ?= 20s
 # A run that ends with its limit of time alone has found nothing: the go command

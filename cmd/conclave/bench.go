@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,6 +24,7 @@ func (a *app) benchCommand() *cobra.Command {
 	var cfg bench.Config
 	var calm time.Duration
 	var file string
+	var beside []string
 	cmd := &cobra.Command{
 		Use: "bench", Short: "Measure a new cluster against targets and SOFARegistry", Args: want(),
 		Long: `Measure a new cluster in a temporary folder: latencies, rates, costs, and what happens
@@ -32,7 +34,10 @@ missed target is reported but does not fail the run.
 
 With --full measure how figures grow instead: with registrations, connections, losses of
 nodes, and overload. Each size has its own cluster and its own time limit; one that
-fails is reported, the next ones are measured, and the exit code is 1.`,
+fails is reported, the next ones are measured, and the exit code is 1.
+
+With --beside compare the cluster with other registries instead, which are measured in turns
+with it by the same load; "make beside" starts an etcd for that.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			without := map[bool]string{true: "repeat calm", false: "max-registrations max-connections tls for limit"}[cfg.Full]
 			for name := range strings.FieldsSeq(without) {
@@ -43,6 +48,16 @@ fails is reported, the next ones are measured, and the exit code is 1.`,
 				default:
 					return usageError{fmt.Errorf("--%s needs --full", name)}
 				}
+			}
+			if cfg.KillPeers && len(beside) == 0 {
+				return usageError{errors.New("--kill-peers needs --beside")}
+			}
+			for _, text := range beside {
+				name, addresses, _ := strings.Cut(text, "=")
+				if !slices.Contains(bench.Others, name) || addresses == "" {
+					return usageError{fmt.Errorf("--beside %q: want NAME=ADDR,... (NAME: %s)", text, strings.Join(bench.Others, " or "))}
+				}
+				cfg.Beside = append(cfg.Beside, bench.Registry{Name: name, Addresses: strings.Split(addresses, ",")})
 			}
 			cfg.Settle, cfg.Calm = min(calm, time.Minute), calm
 			return a.bench(cmd.Context(), cfg, file)
@@ -60,7 +75,11 @@ fails is reported, the next ones are measured, and the exit code is 1.`,
 	f.BoolVar(&cfg.Secured, "tls", false, "--full: use TLS on every port of a node")
 	f.DurationVar(&cfg.For, "for", 30*time.Second, "--full: how long each overload lasts")
 	f.DurationVar(&cfg.Limit, "limit", 5*time.Minute, "--full: time limit of each size")
+	f.StringArrayVar(&beside, "beside", nil, "measure another registry in turns with the cluster, and nothing else: etcd=ADDR,...")
+	f.BoolVar(&cfg.KillPeers, "kill-peers", false, "--beside: kill leaders, also those of the others, which must be started again by what runs them")
 	f.StringVar(&file, "report", "", "write the report to this file as JSON")
+	cmd.MarkFlagsMutuallyExclusive("beside", "full")
+	cmd.MarkFlagsMutuallyExclusive("beside", "only")
 	moreThan0(f, "repeat", "for", "limit")
 	return cmd
 }
@@ -71,6 +90,15 @@ func (a *app) bench(ctx context.Context, cfg bench.Config, file string) (err err
 	if err := cfg.Validate(); err != nil { // before a cluster is started
 		return usageError{err}
 	}
+	if len(cfg.Beside) > 0 {
+		_, dir, err := toolPath()
+		if err != nil {
+			return err
+		}
+		if cfg.Peers, err = exec.LookPath(filepath.Join(dir, "peers")); err != nil {
+			return fmt.Errorf("--beside needs the program peers, which `make beside` builds: %w", err)
+		}
+	}
 	root, err := os.MkdirTemp("", "conclave-bench-")
 	if err != nil {
 		return err
@@ -80,11 +108,11 @@ func (a *app) bench(ctx context.Context, cfg bench.Config, file string) (err err
 	starts := 0
 	cfg.Another = func(ctx context.Context, secured bool) (testbed.RealCluster, error) {
 		starts++
-		return launchOwn(ctx, filepath.Join(root, fmt.Sprint("another-", starts)), secured)
+		return launchOwn(ctx, filepath.Join(root, fmt.Sprint("another-", starts)), secured, false)
 	}
 	stop := func() error { return nil }
 	if !cfg.Full {
-		own, err := startOwn(ctx, filepath.Join(root, "cluster"))
+		own, err := startOwn(ctx, filepath.Join(root, "cluster"), cfg.KillPeers)
 		if err != nil {
 			interrupted = ctx.Err() != nil
 			return err
@@ -125,19 +153,24 @@ func closeFolder(root string, interrupted bool, err error) error {
 }
 
 // launchOwn starts the processes of a cluster for this call, with TLS if secured is
-// set, and returns when all of them are running.
-func launchOwn(ctx context.Context, dir string, secured bool) (*local.Cluster, error) {
+// set, and returns when all of them are running. One that ends is started again if again
+// is set.
+func launchOwn(ctx context.Context, dir string, secured, again bool) (*local.Cluster, error) {
 	_, bin, err := toolPath()
 	if err != nil {
 		return nil, err
 	}
-	own := local.New(local.Config{Bin: bin, Dir: dir, Direct: true, NoEvents: true, OwnTokens: true, TLS: secured})
+	own := local.New(local.Config{Bin: bin, Dir: dir, Direct: true, NoEvents: true, OwnTokens: true, TLS: secured, Settings: func(c *supervisor.Config) {
+		if again {
+			c.Restart = 100 * time.Millisecond
+		}
+	}})
 	return own, own.Open(ctx, testbed.Size{}, nil)
 }
 
 // startOwn also waits until the cluster, which has no TLS, is ready.
-func startOwn(ctx context.Context, dir string) (*local.Cluster, error) {
-	own, err := launchOwn(ctx, dir, false)
+func startOwn(ctx context.Context, dir string, again bool) (*local.Cluster, error) {
+	own, err := launchOwn(ctx, dir, false, again)
 	if err != nil {
 		return nil, err
 	}

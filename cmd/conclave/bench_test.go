@@ -2,10 +2,13 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"conclave/internal/long"
 	"conclave/testbed"
 	"conclave/testbed/bench"
 	"conclave/testbed/load"
@@ -111,11 +115,61 @@ func TestBenchGrowth_RefusesWrongFlagsBeforeAnythingStarts(t *testing.T) {
 		"--limit is 0s: want more than 0":                             {"--full", "--limit", "0s"},
 		"--for is 0s: want more than 0":                               {"--full", "--for", "0s"},
 		`--report "` + filepath.Join("no", "x.json") + `": no folder`: {"--full", "--report", filepath.Join("no", "x.json")},
+		`--beside "consul=127.0.0.1:8500": want NAME=ADDR,...`:        {"--beside", "consul=127.0.0.1:8500"},
+		`--beside "etcd": want NAME=ADDR,... (NAME: etcd or`:          {"--beside", "etcd"},
+		"[beside only] are set none of the others can be":             {"--beside", "etcd=127.0.0.1:1", "--only", "calm"},
+		"--kill-peers needs --beside":                                 {"--kill-peers"},
 	} {
 		r := tool(t, append([]string{"bench"}, args...)...)
 		assert.Equal(t, exitUsage, r.code, "%v", args)
 		assert.Contains(t, r.stderr, want, "%v", args)
 	}
+}
+
+func TestBenchBeside_NeedsTheProgramPeers(t *testing.T) {
+	t.Setenv(binEnv, t.TempDir())
+	r := tool(t, "bench", "--beside", "etcd=127.0.0.1:1")
+	assert.Equal(t, exitFailed, r.code)
+	assert.Contains(t, r.stderr, "which `make beside` builds")
+}
+
+// Three real nodes of etcd are measured beside a cluster, and each leader is killed.
+func TestBenchBeside_MeasuresEtcd(t *testing.T) {
+	if !long.All() {
+		t.Skip("needs etcd: set TEST_ALL=1 to run this test on a real one")
+	}
+	if _, err := exec.LookPath(cmp.Or(os.Getenv("ETCD"), "etcd")); err != nil {
+		t.Skipf("no etcd (Debian: etcd-server; ETCD names another): %v", err)
+	}
+	realPrograms(t)
+	const peers = "../../testbed/bench/peers"
+	build := exec.Command("go", "build", "-o", buildDir+"/", ".")
+	build.Dir = peers
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+
+	r := tool(t, "bench", "--beside", "etcd=127.0.0.1:1")
+	assert.Equal(t, exitFailed, r.code)
+	assert.Contains(t, r.stderr, "etcd does not answer: 127.0.0.1:1: ")
+
+	cmd := exec.Command(peers+"/with-etcd", os.Args[0], "--json", "bench", "--repeat", "3", "--calm", "1s", "--kill-peers")
+	cmd.Env, cmd.Stderr = append(os.Environ(), "DIR="+t.TempDir()), t.Output()
+	out, err = cmd.Output()
+	require.NoError(t, err, "%s", out)
+	var report bench.Report
+	require.NoError(t, json.Unmarshal(out, &report))
+	measured := map[string]bench.Figure{}
+	for _, f := range report.Figures {
+		measured[f.Name+" "+f.Unit] = f
+	}
+	for _, name := range []string{"conclave", "etcd"} {
+		for _, row := range []string{"rest-%s MiB", "update-1-%s ms", "update-1-%s ms of processor", "update-of-10000-%s ms", "registrations-%s per s", "registrations-%s us of processor", "leader-killed-%s ms"} {
+			row = fmt.Sprintf(row, name)
+			assert.Positive(t, measured[row].P50, row)
+		}
+		assert.Equal(t, 100*measured["update-1-"+name+" ms"].N, measured["update-100-"+name+" ms"].N, "each watcher has had each update")
+	}
+	assert.Contains(t, measured["update-1-etcd ms"].What, "(on disk)")
 }
 
 func TestBenchGrowth_WritesTableAndJSON(t *testing.T) {
@@ -152,7 +206,7 @@ func TestPool_CountsLostSessions(t *testing.T) {
 	realPrograms(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cluster, err := startOwn(ctx, filepath.Join(t.TempDir(), "c"))
+	cluster, err := startOwn(ctx, filepath.Join(t.TempDir(), "c"), false)
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, cluster.Close(context.WithoutCancel(ctx))) }()
 	cfg, err := cluster.ClientConfig("bench")

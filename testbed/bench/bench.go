@@ -85,8 +85,12 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 		r.cluster = newCluster(cfg.Cluster)
 		defer r.close()
 	}
+	all := measurements
+	if len(cfg.Beside) > 0 {
+		all = []measurement{{"beside", "registries side by side", nil, (*run).beside}}
+	}
 	var errs []error
-	for _, m := range measurements {
+	for _, m := range all {
 		if cfg.Full != (m.sizes != nil) || len(cfg.Only) > 0 && !slices.Contains(cfg.Only, m.name) {
 			continue
 		}

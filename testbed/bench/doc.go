@@ -39,6 +39,7 @@
 //   - leader.go: leaders that are killed or stopped.
 //   - load.go: latency, load, and the cost of TLS.
 //   - growth.go: the measurements with sizes.
+//   - beside.go: other registries, in turns with the cluster.
 //   - run.go: the configuration, and one benchmark in progress.
 //   - cluster.go: what is done to a cluster and read from it.
 //   - original.go: the figures of the original.

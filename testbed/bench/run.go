@@ -32,6 +32,13 @@ type Config struct {
 	// read, and Calm how long it is then observed. Default 60 s each.
 	Settle, Calm time.Duration
 
+	// Beside are registries that are measured in turns with the cluster, instead of all
+	// else, by the program Peers. KillPeers is whether their leaders are killed, too, which
+	// what has started them must start again.
+	Beside    []Registry
+	Peers     string
+	KillPeers bool
+
 	// Full chooses the measurements with sizes, which start a cluster for each size.
 	Full bool
 	// MaxRegistrations and MaxConnections leave out larger sizes. 0: no bound.
@@ -48,6 +55,18 @@ type Config struct {
 	Progress io.Writer // receives a line per measurement
 
 	newPool func(client.Config) *load.Pool // nil: load.NewPool
+}
+
+// Others are the names of the registries that Conclave can be compared with.
+var Others = []string{"etcd", "zookeeper"}
+
+// Registry is one that is compared.
+type Registry struct {
+	Name      string   // conclave, or one of Others
+	Addresses []string // where clients connect
+	Metas     []string // of Conclave
+	PIDs      []int    // of processes that listen at none of these
+	Token     string
 }
 
 func (c Config) withDefaults() Config {

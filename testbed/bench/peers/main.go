@@ -1,0 +1,118 @@
+// Program peers measures registries in turns, each by the client that its users have: it
+// reads a bench.Comparison and writes a bench.Compared. It is a module of its own, because
+// these clients have many dependencies.
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"conclave/client"
+	"conclave/internal/sleep"
+	"conclave/meta/metaclient"
+	"conclave/testbed/bench"
+	"conclave/testbed/load"
+	"conclave/testbed/outside"
+)
+
+// kind is how a registry differs from the others.
+type kind struct {
+	durability string // of a registration that is stored
+	start      func(client.Config) (load.Client, error)
+	// about returns the servers' version and the leader's address. It fails if one of the
+	// servers does not answer.
+	about func(context.Context, bench.Registry) (version, leader string, err error)
+}
+
+var kinds = map[string]kind{
+	"conclave":  {"in memory, decisions in its database", load.Start, aboutConclave},
+	"etcd":      {"on disk", startEtcd, aboutEtcd},
+	"zookeeper": {"on disk", startZooKeeper, aboutZooKeeper},
+}
+
+func aboutConclave(ctx context.Context, r bench.Registry) (version, leader string, err error) {
+	token := func(string) string { return r.Token }
+	found, err := metaclient.NewAdmin(metaclient.AdminConfig{Metas: r.Metas, TokenFor: token}).Leader(ctx)
+	return "", found.Address, err
+}
+
+func main() {
+	var c bench.Comparison
+	var answer bench.Compared
+	err := json.NewDecoder(os.Stdin).Decode(&c)
+	if err == nil {
+		answer.Figures, err = compare(context.Background(), c)
+	}
+	if err != nil {
+		answer.Error = err.Error()
+	}
+	_ = json.NewEncoder(os.Stdout).Encode(answer) // bench misses it
+}
+
+// peer is a registry that is measured.
+type peer struct {
+	bench.Registry
+	kind
+}
+
+// compare takes each measurement of all registries in turns, so that other work on the
+// machine disturbs all of them.
+func compare(ctx context.Context, c bench.Comparison) (figures []bench.Figure, err error) {
+	var peers []peer
+	for _, r := range c.Registries {
+		p := peer{r, kinds[r.Name]}
+		var version string
+		var failed error
+		limited, cancel := context.WithTimeout(ctx, 10*time.Second)
+		err := outside.Until(limited, 100*time.Millisecond, func() (bool, error) {
+			try, cancel := context.WithTimeout(limited, 3*time.Second)
+			defer cancel()
+			version, _, failed = p.about(try, r)
+			return failed == nil, nil
+		})
+		cancel()
+		if err != nil {
+			return nil, fmt.Errorf("%s does not answer: %w", p.Name, cmp.Or(failed, err))
+		}
+		p.durability = fmt.Sprintf("%s (%s)", strings.TrimSpace(p.Name+" "+version), p.durability)
+		peers = append(peers, p)
+	}
+	for _, row := range rows(c) {
+		took, mu := map[bench.Figure]*load.Dist{}, sync.Mutex{} // by the figure without values
+		add := func(name, what, unit string, v float64) {
+			mu.Lock()
+			defer mu.Unlock()
+			f := bench.Figure{Name: row.name + "-" + name, What: row.what + ": " + what, Unit: unit}
+			if took[f] == nil {
+				took[f] = load.NewDist()
+			}
+			took[f].AddMs(v)
+		}
+		for round := range c.N {
+			for i := range peers {
+				p := peers[(i+round)%len(peers)]
+				turn, cancel := context.WithTimeout(ctx, 5*time.Minute)
+				err := row.take(turn, p, func(unit string, v float64) { add(p.Name, p.durability, unit, v) })
+				cancel()
+				if err := cmp.Or(err, sleep.For(ctx, time.Second)); err != nil { // until what was withdrawn is gone
+					return figures, fmt.Errorf("%s: %s: %w", row.what, p.Name, err)
+				}
+			}
+			add("load", "load average of the machine", "", loadAverage())
+		}
+		for of, d := range took {
+			of.Values = d.Values()
+			figures = append(figures, of)
+		}
+		of := figures[len(figures)-len(took):]
+		slices.SortFunc(of, func(a, b bench.Figure) int { return cmp.Compare(a.Unit+a.Name, b.Unit+b.Name) })
+	}
+	return figures, nil
+}
