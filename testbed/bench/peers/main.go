@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"conclave"
 	"conclave/client"
 	"conclave/internal/sleep"
 	"conclave/meta/metaclient"
@@ -32,9 +33,25 @@ type kind struct {
 }
 
 var kinds = map[string]kind{
-	"conclave":  {"in memory, decisions in its database", load.Start, aboutConclave},
+	"conclave":  {"in memory, decisions in its database", startConclave, aboutConclave},
 	"etcd":      {"on disk", startEtcd, aboutEtcd},
 	"zookeeper": {"on disk", startZooKeeper, aboutZooKeeper},
+}
+
+// sdk is a client of Conclave whose callbacks have the change, as a watch of etcd has.
+type sdk struct{ *outside.Client }
+
+func startConclave(c client.Config) (load.Client, error) {
+	started, err := outside.NewClient(c)
+	return sdk{started}, err
+}
+
+func (c sdk) Subscribe(dataID string, changed func(conclave.Datum)) error {
+	_, err := c.Client.Client.Subscribe(dataID, client.OnChange(func(d conclave.Datum, added, _ []string) {
+		d.Values = added
+		changed(d)
+	}))
+	return err
 }
 
 func aboutConclave(ctx context.Context, r bench.Registry) (version, leader string, err error) {
