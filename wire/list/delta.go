@@ -188,12 +188,16 @@ func hashEdits(edits []*wirev1.ValueEdit) []hashEdit {
 	return out
 }
 
-// apply returns base with the edits, which must make count elements of it.
+// apply returns base with the edits, which must make count elements of it. It is base
+// itself if there are none: of an update the publishers stay.
 func apply[T any, E interface {
 	GetAt() uint32
 	GetRemove() uint32
 	GetInsert() []T
 }](base []T, edits []E, count int) ([]T, error) {
+	if len(edits) == 0 && count == len(base) {
+		return base, nil
+	}
 	most := len(base)
 	for _, e := range edits {
 		most += len(e.GetInsert())
