@@ -51,8 +51,12 @@ type diffQueue struct {
 	workers          int
 }
 
-// diffWorkers is the largest number of diffs in progress with one session.
-const diffWorkers = 16
+// diffWorkers is the largest number of requests in progress with one session, and
+// diffTogether that of slots in one of them.
+const (
+	diffWorkers  = 16
+	diffTogether = 64
+)
 
 // diffJob is a request to compare a slot with a session at a leader epoch.
 // awaited reports whether a migration waits for it; otherwise it is a repair.
@@ -61,8 +65,15 @@ type diffJob struct {
 	epoch   conclave.Epoch
 	session conclave.NodeID
 	awaited bool
+	alone   bool                                 // a request with others has not settled it
 	until   time.Time                            // (awaited) until when a session that is not living is asked again; zero: it is asked once
 	done    func(highestPushed int64, err error) // nil if no caller needs the result
+}
+
+// otherDiff is a diff whose digest is in the request of another one.
+type otherDiff struct {
+	diffJob
+	merge *store.PendingMerge
 }
 
 var (
@@ -203,6 +214,48 @@ func (d *differ) next(session conclave.NodeID) (j diffJob, ok bool) {
 	return j, true
 }
 
+// together adds to the request of an awaited diff what else is awaited of its session: a
+// node that is granted the slots of a dead one compares all of them with each session.
+func (d *differ) together(req *wirev1.DiffRequest, j diffJob) (others []otherDiff) {
+	if !j.awaited || j.alone {
+		return nil
+	}
+	d.mu.Lock()
+	var taken []diffJob
+	q := d.queues[j.session]
+	for len(q.awaited) > 0 && !q.awaited[0].alone && len(taken) < diffTogether-1 {
+		taken, q.awaited = append(taken, q.awaited[0]), q.awaited[1:]
+	}
+	d.mu.Unlock()
+	for _, o := range taken {
+		one, _, merge, ok := d.request(o, false)
+		if !ok {
+			o.done(0, errNotAwaited)
+			continue
+		}
+		req.Also = append(req.Also, &wirev1.DiffSlot{Slot: one.Slot, LeaderEpoch: one.LeaderEpoch, Count: one.Count, Digest: one.Digest})
+		others = append(others, otherDiff{o, merge})
+	}
+	return others
+}
+
+// settle ends the diffs of slots that are the same at the session. The others are asked
+// for again, alone.
+func (d *differ) settle(others []otherDiff, answers []*wirev1.DiffedSlot) {
+	for i, o := range others {
+		if i >= len(answers) || !answers[i].GetSame() {
+			o.r.abandon(o.merge)
+			o.alone = true
+			d.enqueue(o.diffJob)
+			continue
+		}
+		d.config.Trace.Claim(trace.Claim{Kind: trace.Merging, Slot: o.r.id, Epoch: o.epoch, Peer: o.session})
+		d.metrics.diffs.Inc()
+		_, _, _, err := d.apply(o.diffJob, o.merge, nil, &wirev1.DiffResponse{Session: wire.NodeOut(o.session), Same: true})
+		o.done(answers[i].GetHighestPushed(), err)
+	}
+}
+
 // isAwaited reports whether a migration still waits for that session, whose last
 // attempt failed. A session that need not answer is not asked again once it is gone
 // (noteFailure).
@@ -216,8 +269,8 @@ func (d *differ) isAwaited(j diffJob, gone bool) bool {
 // compare is one diff: first the digest, then the summary, and again while the
 // session's answer is cut.
 //
-//  1. Send the count and digest of the owner's copies. If they are equal, that
-//     is all.
+//  1. Send the count and digest of the owner's copies, and those of other slots that are
+//     awaited of the session. If they are equal, that is all.
 //  2. Send every entry. The answer is what is missing here, and what the session
 //     does not know.
 //  3. Additions are applied at once, removals only with the last part, so that
@@ -241,6 +294,10 @@ func (d *differ) compare(ctx context.Context, j diffJob) (highest int64, err err
 		if !ok {
 			return highest, errNotAwaited
 		}
+		var others []otherDiff
+		if !summarize {
+			others = d.together(req, j)
+		}
 		cctx, cancel := context.WithTimeout(ctx, d.config.DiffTimeout)
 		res, err := client.Diff(cctx, connect.NewRequest(req))
 		cancel()
@@ -248,9 +305,11 @@ func (d *differ) compare(ctx context.Context, j diffJob) (highest int64, err err
 			err = fmt.Errorf("%w: %s", errNotThatOwner, wire.NodeIn(res.Msg.GetSession()))
 		}
 		if err != nil {
+			d.settle(others, nil)
 			j.r.abandon(merge)
 			return highest, wire.FromConnect(err)
 		}
+		d.settle(others, res.Msg.GetAlso())
 		d.config.Trace.Claim(trace.Claim{Kind: trace.Merging, Slot: j.r.id, Epoch: j.epoch, Peer: j.session})
 		d.owners.noteContact(j.session, address)
 		d.owners.attempt(j.session, true, true, time.Now())

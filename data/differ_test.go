@@ -1,6 +1,7 @@
 package data_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -39,4 +40,33 @@ func TestDiffer_RefusedFencesDelayNoOthers(t *testing.T) {
 		eventually(t, time.Second, "all are served", func() bool { return c.table().StableAll() })
 		require.Empty(t, n.err)
 	})
+}
+
+// A node that is granted many slots at once compares those that are the same at a session
+// by one request, and each of the others by its own. A session of 0.1.0 is asked for each.
+func TestDiffer_ComparesManySlotsByOneRequest(t *testing.T) {
+	for name, tt := range map[string]struct {
+		old    bool
+		differ int // slots in which the session has what the node has not
+		most   int // requests
+	}{
+		"the same": {most: 2}, "some differ": {differ: 5, most: 2 + 5*2}, "an older session": {old: true, most: 64},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, c *cluster) {
+				const slots = 64
+				c.auto = true
+				s := c.session("session-1", true)
+				s.old = tt.old
+				for id := range tt.differ {
+					s.put(pub(dataIDIn(id, slots), fmt.Sprint("p", id), 1, "v"))
+				}
+				c.data("data-1")
+				c.make(slots)
+				eventually(t, time.Second, "all are served", func() bool { return c.table().StableAll() })
+				assert.LessOrEqual(t, s.asked(), tt.most)
+				assert.GreaterOrEqual(t, s.asked(), tt.most/2)
+			})
+		})
+	}
 }

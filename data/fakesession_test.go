@@ -40,6 +40,7 @@ type session struct {
 	mute   chan struct{} // diffs wait until it is closed; nil if they do not wait
 	diffs  []*wirev1.DiffRequest
 	holds  func(slot int) bool // the slots whose diffs are refused; nil for none
+	old    bool                // it does not know DiffRequest.also
 }
 
 type sessionRoute struct {
@@ -112,16 +113,34 @@ func (s *session) Diff(ctx context.Context, req *connect.Request[wirev1.DiffRequ
 			return nil, ctx.Err()
 		}
 	}
-	id, epoch := int(m.GetSlot()), wire.EpochIn(m.GetLeaderEpoch())
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	out, err := s.answer(m)
+	if err != nil {
+		return nil, err
+	}
+	for _, also := range m.GetAlso() {
+		if s.old {
+			break
+		}
+		one, _ := s.answer(&wirev1.DiffRequest{
+			AskerAddress: m.AskerAddress, Session: m.Session, Slot: also.Slot, LeaderEpoch: also.LeaderEpoch, Count: also.Count, Digest: also.Digest,
+		})
+		out.Also = append(out.Also, &wirev1.DiffedSlot{Same: one.GetSame(), HighestPushed: one.GetHighestPushed()})
+	}
+	return connect.NewResponse(out), nil
+}
+
+// answer answers for one slot. The lock is held.
+func (s *session) answer(m *wirev1.DiffRequest) (*wirev1.DiffResponse, error) {
+	id, epoch := int(m.GetSlot()), wire.EpochIn(m.GetLeaderEpoch())
 	if epoch.Less(s.routes[id].epoch) {
 		return nil, wire.ToConnect(&wire.Error{Code: wire.CodeStaleEpoch, Message: "a newer leader is known", Epoch: s.routes[id].epoch})
 	}
 	s.routes[id] = sessionRoute{epoch, m.GetAskerAddress()}
 	out := &wirev1.DiffResponse{Session: wire.NodeOut(s.id), HighestPushed: s.pushed}
 	if wire.NodeIn(m.GetSession()) != s.id {
-		return connect.NewResponse(out), nil
+		return out, nil
 	}
 	if s.holds != nil && s.holds(id) {
 		return nil, wire.ToConnect(wire.Errorf(wire.CodeUnavailable, "registrations of slot %d are held back", id))
@@ -159,7 +178,7 @@ func (s *session) Diff(ctx context.Context, req *connect.Request[wirev1.DiffRequ
 			}
 		}
 	}
-	return connect.NewResponse(out), nil
+	return out, nil
 }
 
 // put changes the session's registrations, which are the source of truth, and

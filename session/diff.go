@@ -30,29 +30,40 @@ type sessionService struct {
 // answer; the next read, at the new leader, would go back in time.
 func (d *sessionService) Diff(_ context.Context, req *connect.Request[wirev1.DiffRequest]) (*connect.Response[wirev1.DiffResponse], error) {
 	m := req.Msg
-	if m.GetSlot() >= slot.MaxSlots {
-		return nil, wire.Errorf(wire.CodeBadRequest, "slot %d: there are %d at most", m.GetSlot(), slot.MaxSlots)
-	}
 	me := wire.NodeOut(d.config.Node)
 	if wire.NodeIn(m.GetSession()) != d.config.Node {
 		// Another incarnation has another set: the answer names this one and is empty.
 		return connect.NewResponse(&wirev1.DiffResponse{Session: me}), nil
 	}
+	res, err := d.diff(m)
+	if err != nil {
+		return nil, err
+	}
+	res.Session = me
+	for _, also := range m.GetAlso()[:min(len(m.GetAlso()), slot.MaxSlots)] {
+		answer, _ := d.diff(&wirev1.DiffRequest{ // an error comes again when the asker asks for this slot alone
+			Asker: m.Asker, AskerAddress: m.AskerAddress, Session: m.Session,
+			Slot: also.GetSlot(), LeaderEpoch: also.GetLeaderEpoch(), Count: also.GetCount(), Digest: also.GetDigest(),
+		})
+		res.Also = append(res.Also, &wirev1.DiffedSlot{Same: answer.GetSame(), HighestPushed: answer.GetHighestPushed()})
+	}
+	return connect.NewResponse(res), nil
+}
+
+// diff compares one slot.
+func (d *sessionService) diff(m *wirev1.DiffRequest) (res *wirev1.DiffResponse, err error) {
+	if m.GetSlot() >= slot.MaxSlots {
+		return nil, wire.Errorf(wire.CodeBadRequest, "slot %d: there are %d at most", m.GetSlot(), slot.MaxSlots)
+	}
 	epoch := wire.EpochIn(m.GetLeaderEpoch())
 	d.config.Trace.Claim(trace.Claim{Kind: trace.Answering, Slot: int(m.GetSlot()), Epoch: epoch, Peer: wire.NodeIn(m.GetAsker())})
-	var res *wirev1.DiffResponse
 	var adopted bool
-	var err error
 	d.registry.do(func(r *registry.Registry) { res, adopted, err = r.Diff(m, time.Now()) })
 	if adopted {
 		d.config.Logger.Debug("fenced by a diff", "slot", m.GetSlot(), "epoch", epoch.String(), "asker", m.GetAsker().GetName())
 		d.reroute()
 	}
-	if err != nil {
-		return nil, err
-	}
-	res.Session = me
-	return connect.NewResponse(res), nil
+	return res, err
 }
 
 // locked is the registry with its lock. Under the lock only memory is touched:

@@ -15,6 +15,7 @@ import (
 	"conclave"
 	"conclave/client"
 	"conclave/meta/metaclient"
+	"conclave/slot"
 	"conclave/wire"
 	"conclave/wire/serve"
 	wirev1 "conclave/wire/v1"
@@ -221,6 +222,38 @@ func TestDiffIsAFence(t *testing.T) {
 		var refusal *wire.Error
 		require.ErrorAs(t, err, &refusal)
 		assert.Equal(t, e2, refusal.Epoch)
+	})
+}
+
+// It is one for each slot of a request. One whose registrations differ is to be asked for
+// alone, and so is one that cannot be.
+func TestDiffIsAFence_ForFurtherSlots(t *testing.T) {
+	bubble(t, 0, 1, func(t *testing.T, c *cluster) {
+		old, s := c.fakeData("data-1"), c.sessions["session-1"].server
+		c.settle()
+		p := c.publish(c.client("writer"), "svc", "a")
+		c.eventually("it is stored", func() bool { return stored(p) })
+		e1, e2 := old.written(p.ID())[0], conclave.Epoch{Term: 2, Seq: 1}
+		own := c.meta.view.Table().Of(p.Data().String()).ID
+		first, other := (own+1)%16, (own+2)%16
+		next := c.fakeData("data-2")
+		res, err := next.diff(s, c.ids[s], first, e2, func(r *wirev1.DiffRequest) {
+			for _, id := range []int{own, other, slot.MaxSlots + 100} {
+				r.Also = append(r.Also, &wirev1.DiffSlot{Slot: uint32(id), LeaderEpoch: wire.EpochOut(e2)})
+			}
+			r.Also = append(r.Also, &wirev1.DiffSlot{Slot: uint32(other), LeaderEpoch: wire.EpochOut(e1)})
+		})
+		require.NoError(t, err)
+		assert.True(t, res.GetSame())
+		var same []bool
+		for _, a := range res.GetAlso() {
+			same = append(same, a.GetSame())
+		}
+		assert.Equal(t, []bool{false, true, false, false}, same, "it differs; there is no such slot; the epoch is old")
+		for _, id := range []int{first, own, other} {
+			_, err := old.diff(s, c.ids[s], id, e1)
+			assert.Equal(t, wire.CodeStaleEpoch, wire.CodeOf(err), "slot %d: %v", id, err)
+		}
 	})
 }
 

@@ -37,7 +37,10 @@ type DiffRequest struct {
 	// 60 bytes, so a session may have about 250,000 registrations in one slot
 	// before the request is too large (16 MB). The response is truncated instead:
 	// see more.
-	Entries       []*DiffEntry `protobuf:"bytes,9,rep,name=entries,proto3" json:"entries,omitempty"`
+	Entries []*DiffEntry `protobuf:"bytes,9,rep,name=entries,proto3" json:"entries,omitempty"`
+	// Further slots that the asker compares with this session, by digests. A session that
+	// does not know this field answers for the first one only.
+	Also          []*DiffSlot `protobuf:"bytes,10,rep,name=also,proto3" json:"also,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -135,6 +138,81 @@ func (x *DiffRequest) GetEntries() []*DiffEntry {
 	return nil
 }
 
+func (x *DiffRequest) GetAlso() []*DiffSlot {
+	if x != nil {
+		return x.Also
+	}
+	return nil
+}
+
+type DiffSlot struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Slot          uint32                 `protobuf:"varint,1,opt,name=slot,proto3" json:"slot,omitempty"`
+	LeaderEpoch   *Epoch                 `protobuf:"bytes,2,opt,name=leader_epoch,json=leaderEpoch,proto3" json:"leader_epoch,omitempty"`
+	Count         uint64                 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	Digest        uint64                 `protobuf:"varint,4,opt,name=digest,proto3" json:"digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiffSlot) Reset() {
+	*x = DiffSlot{}
+	mi := &file_wire_v1_session_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiffSlot) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiffSlot) ProtoMessage() {}
+
+func (x *DiffSlot) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_v1_session_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiffSlot.ProtoReflect.Descriptor instead.
+func (*DiffSlot) Descriptor() ([]byte, []int) {
+	return file_wire_v1_session_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *DiffSlot) GetSlot() uint32 {
+	if x != nil {
+		return x.Slot
+	}
+	return 0
+}
+
+func (x *DiffSlot) GetLeaderEpoch() *Epoch {
+	if x != nil {
+		return x.LeaderEpoch
+	}
+	return nil
+}
+
+func (x *DiffSlot) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *DiffSlot) GetDigest() uint64 {
+	if x != nil {
+		return x.Digest
+	}
+	return 0
+}
+
 type DiffEntry struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -145,7 +223,7 @@ type DiffEntry struct {
 
 func (x *DiffEntry) Reset() {
 	*x = DiffEntry{}
-	mi := &file_wire_v1_session_proto_msgTypes[1]
+	mi := &file_wire_v1_session_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -157,7 +235,7 @@ func (x *DiffEntry) String() string {
 func (*DiffEntry) ProtoMessage() {}
 
 func (x *DiffEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_session_proto_msgTypes[1]
+	mi := &file_wire_v1_session_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -170,7 +248,7 @@ func (x *DiffEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffEntry.ProtoReflect.Descriptor instead.
 func (*DiffEntry) Descriptor() ([]byte, []int) {
-	return file_wire_v1_session_proto_rawDescGZIP(), []int{1}
+	return file_wire_v1_session_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *DiffEntry) GetId() string {
@@ -196,13 +274,14 @@ type DiffResponse struct {
 	Removed       []*DiffEntry           `protobuf:"bytes,5,rep,name=removed,proto3" json:"removed,omitempty"`
 	More          bool                   `protobuf:"varint,6,opt,name=more,proto3" json:"more,omitempty"`                                        // the response was truncated at its size limit: apply it and ask again
 	HighestPushed int64                  `protobuf:"varint,7,opt,name=highest_pushed,json=highestPushed,proto3" json:"highest_pushed,omitempty"` // the highest version pushed in this slot
+	Also          []*DiffedSlot          `protobuf:"bytes,8,rep,name=also,proto3" json:"also,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DiffResponse) Reset() {
 	*x = DiffResponse{}
-	mi := &file_wire_v1_session_proto_msgTypes[2]
+	mi := &file_wire_v1_session_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -214,7 +293,7 @@ func (x *DiffResponse) String() string {
 func (*DiffResponse) ProtoMessage() {}
 
 func (x *DiffResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_session_proto_msgTypes[2]
+	mi := &file_wire_v1_session_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -227,7 +306,7 @@ func (x *DiffResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffResponse.ProtoReflect.Descriptor instead.
 func (*DiffResponse) Descriptor() ([]byte, []int) {
-	return file_wire_v1_session_proto_rawDescGZIP(), []int{2}
+	return file_wire_v1_session_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *DiffResponse) GetSession() *Node {
@@ -279,11 +358,72 @@ func (x *DiffResponse) GetHighestPushed() int64 {
 	return 0
 }
 
+func (x *DiffResponse) GetAlso() []*DiffedSlot {
+	if x != nil {
+		return x.Also
+	}
+	return nil
+}
+
+// What a session says of one of the further slots: the same as of the first. One that is
+// not the same must be asked for by a request of its own.
+type DiffedSlot struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Same          bool                   `protobuf:"varint,1,opt,name=same,proto3" json:"same,omitempty"`
+	HighestPushed int64                  `protobuf:"varint,2,opt,name=highest_pushed,json=highestPushed,proto3" json:"highest_pushed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiffedSlot) Reset() {
+	*x = DiffedSlot{}
+	mi := &file_wire_v1_session_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiffedSlot) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiffedSlot) ProtoMessage() {}
+
+func (x *DiffedSlot) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_v1_session_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiffedSlot.ProtoReflect.Descriptor instead.
+func (*DiffedSlot) Descriptor() ([]byte, []int) {
+	return file_wire_v1_session_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *DiffedSlot) GetSame() bool {
+	if x != nil {
+		return x.Same
+	}
+	return false
+}
+
+func (x *DiffedSlot) GetHighestPushed() int64 {
+	if x != nil {
+		return x.HighestPushed
+	}
+	return 0
+}
+
 var File_wire_v1_session_proto protoreflect.FileDescriptor
 
 const file_wire_v1_session_proto_rawDesc = "" +
 	"\n" +
-	"\x15wire/v1/session.proto\x12\vconclave.v1\x1a\x14wire/v1/common.proto\"\xd3\x02\n" +
+	"\x15wire/v1/session.proto\x12\vconclave.v1\x1a\x14wire/v1/common.proto\"\xfe\x02\n" +
 	"\vDiffRequest\x12'\n" +
 	"\x05asker\x18\x01 \x01(\v2\x11.conclave.v1.NodeR\x05asker\x12#\n" +
 	"\rasker_address\x18\x02 \x01(\tR\faskerAddress\x12\x12\n" +
@@ -295,10 +435,17 @@ const file_wire_v1_session_proto_rawDesc = "" +
 	"\n" +
 	"summarized\x18\b \x01(\bR\n" +
 	"summarized\x120\n" +
-	"\aentries\x18\t \x03(\v2\x16.conclave.v1.DiffEntryR\aentries\"5\n" +
+	"\aentries\x18\t \x03(\v2\x16.conclave.v1.DiffEntryR\aentries\x12)\n" +
+	"\x04also\x18\n" +
+	" \x03(\v2\x15.conclave.v1.DiffSlotR\x04also\"\x83\x01\n" +
+	"\bDiffSlot\x12\x12\n" +
+	"\x04slot\x18\x01 \x01(\rR\x04slot\x125\n" +
+	"\fleader_epoch\x18\x02 \x01(\v2\x12.conclave.v1.EpochR\vleaderEpoch\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\x04R\x05count\x12\x16\n" +
+	"\x06digest\x18\x04 \x01(\x04R\x06digest\"5\n" +
 	"\tDiffEntry\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\x03R\aversion\"\x86\x02\n" +
+	"\aversion\x18\x02 \x01(\x03R\aversion\"\xb3\x02\n" +
 	"\fDiffResponse\x12+\n" +
 	"\asession\x18\x01 \x01(\v2\x11.conclave.v1.NodeR\asession\x12\x12\n" +
 	"\x04same\x18\x02 \x01(\bR\x04same\x12\x1c\n" +
@@ -306,7 +453,12 @@ const file_wire_v1_session_proto_rawDesc = "" +
 	"\x04puts\x18\x04 \x03(\v2\x16.conclave.v1.PublisherR\x04puts\x120\n" +
 	"\aremoved\x18\x05 \x03(\v2\x16.conclave.v1.DiffEntryR\aremoved\x12\x12\n" +
 	"\x04more\x18\x06 \x01(\bR\x04more\x12%\n" +
-	"\x0ehighest_pushed\x18\a \x01(\x03R\rhighestPushed2M\n" +
+	"\x0ehighest_pushed\x18\a \x01(\x03R\rhighestPushed\x12+\n" +
+	"\x04also\x18\b \x03(\v2\x17.conclave.v1.DiffedSlotR\x04also\"G\n" +
+	"\n" +
+	"DiffedSlot\x12\x12\n" +
+	"\x04same\x18\x01 \x01(\bR\x04same\x12%\n" +
+	"\x0ehighest_pushed\x18\x02 \x01(\x03R\rhighestPushed2M\n" +
 	"\x0eSessionService\x12;\n" +
 	"\x04Diff\x12\x18.conclave.v1.DiffRequest\x1a\x19.conclave.v1.DiffResponseB\x19Z\x17conclave/wire/v1;wirev1b\x06proto3"
 
@@ -322,30 +474,35 @@ func file_wire_v1_session_proto_rawDescGZIP() []byte {
 	return file_wire_v1_session_proto_rawDescData
 }
 
-var file_wire_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_wire_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_wire_v1_session_proto_goTypes = []any{
 	(*DiffRequest)(nil),  // 0: conclave.v1.DiffRequest
-	(*DiffEntry)(nil),    // 1: conclave.v1.DiffEntry
-	(*DiffResponse)(nil), // 2: conclave.v1.DiffResponse
-	(*Node)(nil),         // 3: conclave.v1.Node
-	(*Epoch)(nil),        // 4: conclave.v1.Epoch
-	(*Publisher)(nil),    // 5: conclave.v1.Publisher
+	(*DiffSlot)(nil),     // 1: conclave.v1.DiffSlot
+	(*DiffEntry)(nil),    // 2: conclave.v1.DiffEntry
+	(*DiffResponse)(nil), // 3: conclave.v1.DiffResponse
+	(*DiffedSlot)(nil),   // 4: conclave.v1.DiffedSlot
+	(*Node)(nil),         // 5: conclave.v1.Node
+	(*Epoch)(nil),        // 6: conclave.v1.Epoch
+	(*Publisher)(nil),    // 7: conclave.v1.Publisher
 }
 var file_wire_v1_session_proto_depIdxs = []int32{
-	3, // 0: conclave.v1.DiffRequest.asker:type_name -> conclave.v1.Node
-	4, // 1: conclave.v1.DiffRequest.leader_epoch:type_name -> conclave.v1.Epoch
-	3, // 2: conclave.v1.DiffRequest.session:type_name -> conclave.v1.Node
-	1, // 3: conclave.v1.DiffRequest.entries:type_name -> conclave.v1.DiffEntry
-	3, // 4: conclave.v1.DiffResponse.session:type_name -> conclave.v1.Node
-	5, // 5: conclave.v1.DiffResponse.puts:type_name -> conclave.v1.Publisher
-	1, // 6: conclave.v1.DiffResponse.removed:type_name -> conclave.v1.DiffEntry
-	0, // 7: conclave.v1.SessionService.Diff:input_type -> conclave.v1.DiffRequest
-	2, // 8: conclave.v1.SessionService.Diff:output_type -> conclave.v1.DiffResponse
-	8, // [8:9] is the sub-list for method output_type
-	7, // [7:8] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	5,  // 0: conclave.v1.DiffRequest.asker:type_name -> conclave.v1.Node
+	6,  // 1: conclave.v1.DiffRequest.leader_epoch:type_name -> conclave.v1.Epoch
+	5,  // 2: conclave.v1.DiffRequest.session:type_name -> conclave.v1.Node
+	2,  // 3: conclave.v1.DiffRequest.entries:type_name -> conclave.v1.DiffEntry
+	1,  // 4: conclave.v1.DiffRequest.also:type_name -> conclave.v1.DiffSlot
+	6,  // 5: conclave.v1.DiffSlot.leader_epoch:type_name -> conclave.v1.Epoch
+	5,  // 6: conclave.v1.DiffResponse.session:type_name -> conclave.v1.Node
+	7,  // 7: conclave.v1.DiffResponse.puts:type_name -> conclave.v1.Publisher
+	2,  // 8: conclave.v1.DiffResponse.removed:type_name -> conclave.v1.DiffEntry
+	4,  // 9: conclave.v1.DiffResponse.also:type_name -> conclave.v1.DiffedSlot
+	0,  // 10: conclave.v1.SessionService.Diff:input_type -> conclave.v1.DiffRequest
+	3,  // 11: conclave.v1.SessionService.Diff:output_type -> conclave.v1.DiffResponse
+	11, // [11:12] is the sub-list for method output_type
+	10, // [10:11] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_wire_v1_session_proto_init() }
@@ -360,7 +517,7 @@ func file_wire_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_wire_v1_session_proto_rawDesc), len(file_wire_v1_session_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
