@@ -23,6 +23,7 @@ type admin struct {
 type clientView struct {
 	Client        string    `json:"client"`
 	Name          string    `json:"name"`
+	Protocol      string    `json:"protocol"`
 	Address       string    `json:"address"`
 	Since         time.Time `json:"since"`
 	Registrations int       `json:"registrations"`
@@ -36,7 +37,7 @@ func (a *admin) getClients(w http.ResponseWriter, r *http.Request) {
 			return with(a.registry, func(r *registry.Registry) []clientView {
 				out := make([]clientView, len(some))
 				for i, c := range some {
-					out[i] = clientView{c.Client, c.Name, c.Address, c.since.UTC().Truncate(time.Millisecond), r.LiveOf(c.Owner)}
+					out[i] = clientView{c.Client, c.Name, c.Protocol, c.Address, c.since.UTC().Truncate(time.Millisecond), r.LiveOf(c.Owner)}
 				}
 				return out
 			})

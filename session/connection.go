@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"connectrpc.com/connect"
-
 	"conclave/internal/signal"
 	"conclave/session/registry"
 	"conclave/wire"
@@ -13,7 +11,7 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// connection is one Connect stream of a client.
+// connection is one stream of a client.
 type connection struct {
 	*registry.Owner // what it owns; the registry's lock guards it
 	since           time.Time
@@ -23,6 +21,7 @@ type connection struct {
 	waiting         *backlog[*wirev1.Publisher]    // its new registrations that wait for room
 	subscribing     *backlog[*wirev1.Subscription] // its subscriptions that wait for their turn
 	extend          func()                         // the client is not silent: its stream may stay for another client lease; any goroutine may call it
+	alive           func() time.Time               // when its client was known to live, as it has last shown
 	abort           func()                         // ends the stream from this side; any goroutine may call it
 	settled         signal.Signal                  // data has more of what it registered
 	asked           bool                           // asked to move; guarded by clients.mu
@@ -46,8 +45,28 @@ func (c *connection) mayPublish() error {
 	}
 }
 
-// clientStream is one Connect call, as the session sees it.
-type clientStream = connect.BidiStream[wirev1.ClientMessage, wirev1.ServerMessage]
+// clientStream is one Connect call, as the session sees it, or a connection of a client
+// with another protocol.
+type clientStream interface {
+	Receive() (*wirev1.ClientMessage, error)
+	Send(*wirev1.ServerMessage) error
+}
+
+// arrival is a client that has connected.
+type arrival struct {
+	stream   clientStream
+	response interface { // sets the deadlines of the stream
+		SetReadDeadline(time.Time) error
+		SetWriteDeadline(time.Time) error
+	}
+	body     *incoming
+	identity rights.Identity
+	address  string
+	protocol string
+	ids      bool             // see registry.Owner.IDs
+	alive    func() time.Time // when the client was known to live, as its last message shows
+	linger   time.Duration    // how long its registrations stay after the stream broke
+}
 
 // poll is a request that waits for lists (polls.go).
 type poll struct {

@@ -88,16 +88,26 @@ const maxNameBytes = 128
 // broke: without a client they must be removed some day.
 const maxLinger = time.Hour
 
-// Connect serves one client until its stream ends. This goroutine receives; a
-// second one sends what the outbox holds, while there is something. Neither waits
-// for the other: the one that ends first unblocks the other through the deadlines
-// of the request.
-func (c *clientService) Connect(ctx context.Context, stream *clientStream) error {
+// Connect serves a client of the SDK.
+func (c *clientService) Connect(ctx context.Context, stream *connect.BidiStream[wirev1.ClientMessage, wirev1.ServerMessage]) error {
 	request, ok := ctx.Value(requestKey{}).(*request)
 	if !ok {
 		return wire.Errorf(wire.CodeInternal, "the stream has no request")
 	}
-	reading := &serve.Deadline{Response: request.response}
+	identity, _ := rights.Of(ctx)
+	return c.serve(ctx, arrival{
+		stream: stream, response: request.response, body: request.body, identity: identity, address: stream.Peer().Addr,
+		protocol: "conclave/1", alive: time.Now, linger: c.config.ClientLease,
+	})
+}
+
+// serve serves one client until its stream ends. This goroutine receives; a
+// second one sends what the outbox holds, while there is something. Neither waits
+// for the other: the one that ends first unblocks the other through the deadlines
+// of the stream.
+func (c *clientService) serve(ctx context.Context, a arrival) error {
+	stream := a.stream
+	reading := &serve.Deadline{Response: a.response}
 	defer reading.End()
 	receiving, ends := context.WithCancel(ctx) // what the receiver waits for ends with it
 	defer ends()
@@ -116,16 +126,15 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	if err := c.clients.refusal(first.Hello.Client); err != nil {
 		return err // at once, instead of after a wait
 	}
-	identity, _ := rights.Of(ctx)
-	owner := &registry.Owner{Client: first.Hello.Client, Name: first.Hello.Name, Identity: identity.Name, Address: stream.Peer().Addr, Host: request.body.host, Deltas: first.Hello.Deltas, Parts: first.Hello.Parts}
+	owner := &registry.Owner{Client: first.Hello.Client, Name: first.Hello.Name, Protocol: a.protocol, Identity: a.identity.Name, Address: a.address, Host: a.body.host, Deltas: first.Hello.Deltas, Parts: first.Hello.Parts, IDs: a.ids}
 	if d := first.Hello.Departed; d != nil {
-		if err := c.mayHandOver(identity, first.Hello); err != nil {
+		if err := c.mayHandOver(a.identity, first.Hello); err != nil {
 			return err
 		}
 		owner.Identity, owner.Address, owner.Host = d.GetIdentity(), d.GetAddress(), serve.HostOf(d.GetAddress())
 	}
 	reading.Set(time.Time{}) // the client waits for its welcome
-	request.body.handled()
+	a.body.handled()
 	late := time.AfterFunc(sendLimit, reading.Fail) // it may not read what it is sent meanwhile
 	arrival, err := arrive(ctx, c.arrivals, stream, func() { late.Reset(sendLimit) })
 	late.Stop()
@@ -134,9 +143,9 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	}
 	defer arrival.Leave()
 	conn := &connection{
-		Owner: owner, since: c.config.Now(), linger: c.config.ClientLease, identity: identity,
-		settled: signal.New(), extend: extend, abort: abort,
-		waiting:     &backlog[*wirev1.Publisher]{size: sizeOf, own: maxWaiting, intake: request.body.intake, host: request.body.host},
+		Owner: owner, since: c.config.Now(), linger: a.linger, identity: a.identity,
+		settled: signal.New(), extend: extend, alive: a.alive, abort: abort,
+		waiting:     &backlog[*wirev1.Publisher]{size: sizeOf, own: maxWaiting, intake: a.body.intake, host: a.body.host},
 		subscribing: &backlog[*wirev1.Subscription]{size: subscriptionSize, intake: c.subscriptions, host: owner.Host},
 	}
 	var why atomic.Pointer[wire.Error] // why the stream was ended from this side
@@ -163,7 +172,7 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	goodbye := false
 	broken := func(panicked error) { err = wire.Errorf(wire.CodeInternal, "%v", panicked) }
 	contain.Run(c.config.Logger, broken, func() {
-		goodbye, err = c.receive(receiving, conn, stream, request.body, first, arrival.Leave)
+		goodbye, err = c.receive(receiving, conn, stream, a.body, first, arrival.Leave)
 	})
 	ends()
 	conn.waiting.serving.Wait()
@@ -190,8 +199,8 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	conn.out.wait()
 	subscribed := with(c.registry, func(r *registry.Registry) []string { return r.Subscribed(owner) })
 	c.endSubscriptions(conn, slices.Sorted(slices.Values(subscribed)))
-	conn.moved = request.body.left && !goodbye
-	conn.closed = request.body.broken && time.Since(conn.LastPing()) < c.config.ClientLease/2 // otherwise it was silent before
+	conn.moved = a.body.left && !goodbye
+	conn.closed = a.body.broken && time.Since(conn.LastPing()) < c.config.ClientLease/2 // otherwise it was silent before
 	left := with(c.registry, func(r *registry.Registry) int {
 		left := r.Release(conn.Owner)
 		c.clients.release(conn, left, err == nil, time.Now())
@@ -222,7 +231,7 @@ func (c *clientService) mayHandOver(sender rights.Identity, hello *wirev1.Client
 // receive handles the client's messages until the stream ends or breaks, the
 // client is silent for too long, or it says good-bye. The time that handling a
 // message takes is not counted as silence.
-func (c *clientService) receive(ctx context.Context, conn *connection, stream *clientStream, body *incoming, m *wirev1.ClientMessage, arrived func()) (goodbye bool, err error) {
+func (c *clientService) receive(ctx context.Context, conn *connection, stream clientStream, body *incoming, m *wirev1.ClientMessage, arrived func()) (goodbye bool, err error) {
 	for {
 		hold := c.handle(ctx, conn, m)
 		if m.GetHello() == nil {
@@ -247,7 +256,7 @@ func (c *clientService) receive(ctx context.Context, conn *connection, stream *c
 				err = errIntake
 			}
 			return false, err
-		case (ended || m.GetPing() > 0) && !conn.Renew(time.Now(), c.config.ClientLease):
+		case (ended || m.GetPing() > 0) && !conn.Renew(conn.alive(), c.config.ClientLease):
 			return false, errSilent // it came too late: see registry.Owner
 		case ended:
 			return false, nil
@@ -349,7 +358,7 @@ const (
 // arrive waits until the client may be welcomed, and sends that it waits. The turn must
 // be left when the client is connected. sent is called when the client has read a
 // message, or its transport has.
-func arrive(ctx context.Context, arrivals *admit.Budget, stream *clientStream, sent func()) (*admit.Turn, error) {
+func arrive(ctx context.Context, arrivals *admit.Budget, stream clientStream, sent func()) (*admit.Turn, error) {
 	turn := arrivals.Join("", 1)
 	again := time.NewTicker(waitAgain)
 	defer again.Stop()

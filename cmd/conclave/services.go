@@ -38,6 +38,7 @@ type subscriber struct {
 type clientRow struct {
 	Client        string    `json:"client"`
 	Name          string    `json:"name"`
+	Protocol      string    `json:"protocol"`
 	Address       string    `json:"address"`
 	Since         time.Time `json:"since"`
 	Registrations int       `json:"registrations"`
@@ -259,8 +260,8 @@ func (a *app) clientsCommand() *cobra.Command {
 	}, "only those at this HOST or HOST:PORT", func(r registrations, name string) []clientRow {
 		return filter(r.clients, func(c clientRow) bool { return name == "" || c.Name == name })
 	}, "no client is connected", "no client with that name or address is connected", func(w io.Writer, rows []clientRow) {
-		writeRows(w, rows, "NAME ADDRESS SESSION PUBLISHES SUBSCRIBES SINCE", func(c clientRow) []any {
-			return []any{c.Name, c.Address, c.Session, c.Registrations, c.Subscriptions, clock(c.Since)}
+		writeRows(w, rows, "NAME ADDRESS SESSION PUBLISHES SUBSCRIBES SINCE PROTOCOL", func(c clientRow) []any {
+			return []any{c.Name, c.Address, c.Session, c.Registrations, c.Subscriptions, clock(c.Since), c.Protocol}
 		})
 	})
 }

@@ -37,6 +37,7 @@ import (
 type Owner struct {
 	Client    string // the client's id, random per process
 	Name      string // as operators are shown
+	Protocol  string // with its version, as NAME/VERSION
 	Identity  string // of the client's token; "" in a cluster without tokens
 	Address   string // from which the client is or was connected
 	Host      string // of the address: those with the same share a limit
@@ -44,6 +45,7 @@ type Owner struct {
 	Announced bool   // the client asked for a linger itself: its end is intended
 	Deltas    bool   // the client can apply deltas
 	Parts     bool   // the client can put lists together
+	IDs       bool   // an id of a registration is that of one client, whatever Client is
 	Takes     int    // bytes that it takes itself, about: charged to it until it has ended
 
 	last     atomic.Pointer[time.Time] // when the last ping of the client arrived; not guarded by the registry's lock
@@ -122,9 +124,11 @@ func (o *Owner) fresh(now time.Time, grace time.Duration) bool {
 // that of two connections of the same client the later one stays the owner.
 // Messages of the earlier one that were still buffered when it broke must not
 // take the registration back, because its lease would then end what the client
-// holds through its new connection.
+// holds through its new connection. That a connection is of the same client does not
+// follow from Client in every protocol, but then from the id of the registration.
 func (o *Owner) after(sender *Owner) *Owner {
-	if o != nil && o.Client == sender.Client && o.Number > sender.Number && !o.ended {
+	same := o != nil && (o.Client == sender.Client || o.IDs && sender.IDs)
+	if same && o.Number > sender.Number && !o.ended {
 		return o
 	}
 	return sender

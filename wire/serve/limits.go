@@ -81,7 +81,10 @@ var past = time.Unix(1, 0)
 // itself it may be used by any goroutine, also after the request's handler has
 // returned: then it does nothing.
 type Deadline struct {
-	Response *http.ResponseController
+	Response interface { // of a request, or a connection
+		SetReadDeadline(time.Time) error
+		SetWriteDeadline(time.Time) error
+	}
 
 	mu      sync.Mutex // held while the deadline is set, which waits for no peer
 	aborted bool
