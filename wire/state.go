@@ -21,6 +21,7 @@ type Member struct {
 	Address  string          `json:"address"`
 	Draining bool            `json:"draining,omitempty"` // is leaving: still a member, no longer given clients or slots
 	Dialable bool            `json:"dialable,omitempty"` // the leader dialled it, and this incarnation answered
+	Sofa     string          `json:"sofa,omitempty"`     // of a session: its address for clients of SOFARegistry
 }
 
 // Members is the member list, sorted by name; one incarnation per name.
@@ -161,13 +162,13 @@ type State struct {
 
 // MemberOut returns the message for a member.
 func MemberOut(m Member) *wirev1.Member {
-	return &wirev1.Member{Node: NodeOut(m.Node), Role: string(m.Role), Address: m.Address, Draining: m.Draining, Dialable: m.Dialable}
+	return &wirev1.Member{Node: NodeOut(m.Node), Role: string(m.Role), Address: m.Address, Draining: m.Draining, Dialable: m.Dialable, Sofa: m.Sofa}
 }
 
 // MemberIn returns the member in a message without checking it. The leader
 // checks name, role and address when a node joins.
 func MemberIn(m *wirev1.Member) Member {
-	return Member{Node: NodeIn(m.GetNode()), Role: conclave.Role(m.GetRole()), Address: m.GetAddress(), Draining: m.GetDraining(), Dialable: m.GetDialable()}
+	return Member{Node: NodeIn(m.GetNode()), Role: conclave.Role(m.GetRole()), Address: m.GetAddress(), Draining: m.GetDraining(), Dialable: m.GetDialable(), Sofa: m.GetSofa()}
 }
 
 // kind is one kind of the cluster's state: where it is in a State and in the

@@ -194,6 +194,7 @@ type Member struct {
 	Address       string                 `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`    // host:port of its only port
 	Draining      bool                   `protobuf:"varint,4,opt,name=draining,proto3" json:"draining,omitempty"` // is leaving: given no clients and no slots
 	Dialable      bool                   `protobuf:"varint,5,opt,name=dialable,proto3" json:"dialable,omitempty"` // the leader dialled it, and this incarnation answered
+	Sofa          string                 `protobuf:"bytes,6,opt,name=sofa,proto3" json:"sofa,omitempty"`          // of a session: its address for clients of SOFARegistry, if it serves them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -261,6 +262,13 @@ func (x *Member) GetDialable() bool {
 		return x.Dialable
 	}
 	return false
+}
+
+func (x *Member) GetSofa() string {
+	if x != nil {
+		return x.Sofa
+	}
+	return ""
 }
 
 // Members is the list of sessions and data nodes, sorted by name.
@@ -1665,13 +1673,14 @@ const file_wire_v1_common_proto_rawDesc = "" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\"<\n" +
 	"\x04Node\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
-	"\vincarnation\x18\x02 \x01(\tR\vincarnation\"\x95\x01\n" +
+	"\vincarnation\x18\x02 \x01(\tR\vincarnation\"\xa9\x01\n" +
 	"\x06Member\x12%\n" +
 	"\x04node\x18\x01 \x01(\v2\x11.conclave.v1.NodeR\x04node\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x18\n" +
 	"\aaddress\x18\x03 \x01(\tR\aaddress\x12\x1a\n" +
 	"\bdraining\x18\x04 \x01(\bR\bdraining\x12\x1a\n" +
-	"\bdialable\x18\x05 \x01(\bR\bdialable\"\x8b\x01\n" +
+	"\bdialable\x18\x05 \x01(\bR\bdialable\x12\x12\n" +
+	"\x04sofa\x18\x06 \x01(\tR\x04sofa\"\x8b\x01\n" +
 	"\aMembers\x12(\n" +
 	"\x05epoch\x18\x01 \x01(\v2\x12.conclave.v1.EpochR\x05epoch\x12-\n" +
 	"\amembers\x18\x02 \x03(\v2\x13.conclave.v1.MemberR\amembers\x12'\n" +
