@@ -13,6 +13,7 @@ import (
 	"conclave"
 	"conclave/meta/metaclient"
 	"conclave/wire"
+	"conclave/wire/rights"
 	"conclave/wire/serve"
 	"conclave/wire/v1/wirev1connect"
 )
@@ -38,10 +39,25 @@ func (b *Base) Router(ready func() (bool, []string), announced func(term uint64,
 // PlainRouter returns a router that has only what any port answers: it checks tokens,
 // names and bodies, and answers probes. It is for ports beside the node's own.
 func (b *Base) PlainRouter(ready func() (bool, []string)) *mux.Router {
-	return serve.NewRouter(serve.RouterConfig{
+	return serve.NewRouter(b.routerConfig(ready))
+}
+
+func (b *Base) routerConfig(ready func() (bool, []string)) serve.RouterConfig {
+	return serve.RouterConfig{
 		Node: b.config.Node, Role: b.role, Version: b.config.Version, Tokens: b.tokens, Address: b.address, PublicReads: b.config.PublicReads, Audit: b.logAct, Hosts: b.hosts(),
 		Metrics: b.Metrics.registry, Events: b.events, Ready: ready,
-	})
+	}
+}
+
+// Identify returns the identity of a token that came on a connection without requests, ""
+// for none, or why it does not have a right. Until release is called, end is called when
+// the token is revoked; it must not block.
+func (b *Base) Identify(need rights.Right, token string, end func()) (identity rights.Identity, release func(), err error) {
+	identity, err = b.routerConfig(nil).Identify(need, token)
+	if err != nil || token == "" {
+		return identity, func() {}, err
+	}
+	return identity, b.tokens.Hold(token, b.address, identity, end).Release, nil
 }
 
 // logAct writes a line of the audit log.

@@ -23,7 +23,7 @@ func (c RouterConfig) requireRight() mux.MiddlewareFunc {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			need, token := routeOf(r), wire.TokenOf(r.Header)
-			id, err := c.identify(need.right, token)
+			id, err := c.Identify(need.right, token)
 			if err != nil {
 				WriteError(w, err)
 				return
@@ -40,8 +40,8 @@ func (c RouterConfig) requireRight() mux.MiddlewareFunc {
 	}
 }
 
-// identify returns the identity of a request that needs a right, or why it is refused.
-func (c RouterConfig) identify(need rights.Right, token string) (rights.Identity, error) {
+// Identify returns the identity of a request that needs a right, or why it is refused.
+func (c RouterConfig) Identify(need rights.Right, token string) (rights.Identity, error) {
 	id, valid := c.Tokens.Identify(token, c.Address)
 	switch {
 	case valid && id.May(need):

@@ -46,6 +46,11 @@ var routes = map[string]route{
 
 	"GET /v1/openapi.json": {right: rights.Open},
 
+	// Clients of SOFARegistry ask for the addresses of sessions, without a token.
+	"GET /api/servers/query":           {right: rights.Open},
+	"GET /api/servers/queryWithWeight": {right: rights.Open},
+	"GET /api/servers/query.json":      {right: rights.Open},
+
 	wirev1connect.NodeServiceHelloProcedure: {right: rights.Open, roles: anyNode},
 
 	"GET /v1/events":      {right: rights.Read, lasts: true},
