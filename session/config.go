@@ -40,6 +40,9 @@ type Config struct {
 	// names below service.consul, over TCP and UDP (docs/consul.md); "" is none. A question
 	// of DNS has no token.
 	ConsulListen, DNSListen string
+	// SofaListen is the address of a port for clients of SOFARegistry (docs/sofa.md), whose
+	// protocol has no TLS; "" is none.
+	SofaListen string
 
 	// MaxSubscriptions and MaxRegistrations are how many of them a client may have
 	// here, and MaxClientBytes how much memory they may take, about. MaxAddressBytes is
@@ -88,7 +91,10 @@ func (c Config) Validate() error {
 	if c.DNSListen != "" && c.HasTokens() && !c.PublicReads {
 		return fmt.Errorf("DNS at %s answers without a token: set --public-reads, or do not set --dns-listen", c.DNSListen)
 	}
-	for _, address := range []string{c.ConsulListen, c.DNSListen} {
+	if c.SofaListen != "" && c.TLS != nil && !c.Insecure {
+		return fmt.Errorf("clients of SOFARegistry at %s know no TLS: set --insecure if their values and tokens may be sent in the clear, or do not set --sofa-listen", c.SofaListen)
+	}
+	for _, address := range []string{c.ConsulListen, c.DNSListen, c.SofaListen} {
 		if address == "" {
 			continue
 		}

@@ -14,8 +14,8 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// openDoors opens the ports for clients of Consul and for DNS that are configured, and
-// returns the loops that serve them.
+// openDoors opens the ports for other clients that are configured: for those of Consul,
+// for DNS, and for those of SOFARegistry. It returns the loops that serve them.
 func (s *Server) openDoors(ctx context.Context) (loops []func(context.Context), err error) {
 	c := s.config
 	server := consul.New(consul.Config{
@@ -58,6 +58,16 @@ func (s *Server) openDoors(ctx context.Context) (loops []func(context.Context), 
 				s.log.Error("DNS is not answered any longer", "error", err)
 			}
 		})
+	}
+	if c.SofaListen != "" {
+		ln, err := s.Listen(ctx, c.SofaListen)
+		if err != nil {
+			return nil, err
+		}
+		_, port, _ := net.SplitHostPort(ln.Addr().String())
+		s.meta.Self.Sofa = net.JoinHostPort(serve.HostOf(s.Address()), port)
+		s.log.Info("clients of SOFARegistry are served", "address", ln.Addr().String(), "advertised", s.meta.Self.Sofa)
+		loops = append(loops, func(ctx context.Context) { s.sofa.run(ctx, ln) })
 	}
 	return loops, nil
 }

@@ -126,7 +126,8 @@
 //   - state.go: the loop that applies the cluster's state; are clients taken, or to move?
 //   - admin.go: what operators are shown, and what is measured.
 //   - spread.go: clients move to sessions that have fewer.
-//   - consul.go: the ports for clients of Consul, and for DNS (package session/consul).
+//   - consul.go: the ports for other clients; those for Consul and for DNS (package session/consul).
+//   - sofa.go: connections of clients of SOFARegistry, served like streams (package session/sofa).
 //   - services.go: the paths /v1/services, for programs that send requests and have no stream.
 //   - catalog.go: a list of all services, from the slot leaders.
 //   - polls.go: requests that wait for a list are subscriptions.

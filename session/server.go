@@ -40,6 +40,7 @@ type Server struct {
 	writer   *writer
 	service  *clientService
 	services *services
+	sofa     *sofaDoor
 }
 
 // New checks the configuration and returns a session. Nothing is opened before
@@ -89,6 +90,7 @@ func (s *Server) connectParts() {
 		catalog:     &catalog{http: s.Peers.HTTP(), token: s.TokenFor, view: s.view, registry: s.registry, listings: admit.New(catalogAtOnce, catalogEach)},
 		polls:       &polls{registry: s.registry, clients: s.clients, pace: s.service.pace, waiting: s.service.subscriptions, wakeReaders: s.nodes.wakeReaders},
 	}
+	s.sofa = &sofaDoor{config: c, service: s.service, intake: s.services.intake, clients: s.clients, spread: s.spread, view: s.view, identify: s.Identify}
 }
 
 // Run serves until Shutdown is complete (nil), until an error that retrying
@@ -148,6 +150,7 @@ func (s *Server) routes(string) (http.Handler, error) {
 	path, handler = wirev1connect.NewClientServiceHandler(s.service, serve.ClientHandlerOptions())
 	serve.Mount(r, path, withRequest(handler, s.services.intake))
 	s.services.add(r)
+	s.sofa.add(r)
 	return r, nil
 }
 

@@ -55,6 +55,7 @@ const rules = `
 	wire < session/registry;
 	session/registry < session;
 	wire/list, wire/serve, internal/sleep < session/consul < session;
+	wire < session/sofa < session;
 	internal/node, internal/stage < data, session;
 
 	conclave < internal/devdb < internal/mysqltest;

@@ -30,6 +30,7 @@ func Process() cli.Process {
 			f.Int64Var(&c.MaxListBytes, "max-list-bytes", c.MaxListBytes, "bytes of the largest list that is read and pushed, about, as it is in memory; the same value as on the data nodes")
 			f.StringVar(&c.ConsulListen, "consul-listen", "", "HOST:PORT on which clients of Consul are answered (Consul's is 127.0.0.1:8500)")
 			f.StringVar(&c.DNSListen, "dns-listen", "", "HOST:PORT on which NAME.service.consul is answered, over TCP and UDP, without a token (Consul's is 127.0.0.1:8600)")
+			f.StringVar(&c.SofaListen, "sofa-listen", "", "HOST:PORT on which clients of SOFARegistry are served (SOFARegistry's is port 9600)")
 			f.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "how long a graceful stop waits for clients to move")
 		},
 		New: func(context.Context) (cli.Server, error) { return session.New(c) },

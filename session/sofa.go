@@ -1,0 +1,180 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"conclave"
+	"conclave/internal/contain"
+	"conclave/internal/sleep"
+	"conclave/session/registry"
+	"conclave/session/sofa"
+	"conclave/wire"
+	"conclave/wire/admit"
+	"conclave/wire/rights"
+	"conclave/wire/serve"
+)
+
+// sofaDoor serves clients of SOFARegistry: each of their connections as a stream of an
+// SDK's client, and their requests for the addresses of sessions.
+//
+// To move, such a client must lose its connection. It connects again within a second if
+// it finds a session at its first attempt, and sleeps for up to five seconds after each
+// one that fails. So its registrations stay for longer than those of other clients.
+type sofaDoor struct {
+	config   Config
+	service  *clientService
+	clients  *clients
+	spread   *spread
+	view     *wire.View
+	intake   *admit.Budget // bytes of frames that have arrived in part, by host
+	identify func(need rights.Right, token string, revoked func()) (identity rights.Identity, release func(), err error)
+
+	mu    sync.Mutex // guards the rest
+	leave time.Time  // when the next client may lose its connection to move
+}
+
+// sofaMove is the time between two connections that end because their clients are to
+// move: of 10,000 the last one after five seconds, half of the time for a drain.
+const sofaMove = 500 * time.Microsecond
+
+// moveIn returns after which time a client is to lose its connection.
+func (d *sofaDoor) moveIn() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	d.leave = later(d.leave, now).Add(sofaMove)
+	return d.leave.Sub(now)
+}
+
+// run serves the connections of a listener until ctx ends.
+func (d *sofaDoor) run(ctx context.Context, ln net.Listener) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	for {
+		conn, err := ln.Accept()
+		switch {
+		case ctx.Err() != nil:
+			if err == nil {
+				_ = conn.Close()
+			}
+			return
+		case err != nil: // for example, there are too many open files
+			d.config.Logger.Warn("a client of SOFARegistry could not connect", "error", err)
+			_ = sleep.For(ctx, 100*time.Millisecond)
+		default:
+			all.Go(func() {
+				defer conn.Close()
+				defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+				contain.Run(d.config.Logger, func(error) {}, func() { d.handle(ctx, conn) })
+			})
+		}
+	}
+}
+
+// handle serves one connection.
+func (d *sofaDoor) handle(ctx context.Context, conn net.Conn) {
+	address := conn.RemoteAddr().String()
+	body := &incoming{ReadCloser: endless{conn}, intake: d.intake, host: serve.HostOf(address)}
+	defer body.handled()
+	stream := sofa.NewStream(sofa.Config{In: body, Conn: conn, Silence: d.config.ClientLease, Leave: d.moveIn})
+	defer stream.End()
+	for {
+		token, err := stream.Await()
+		if err != nil {
+			return
+		}
+		body.handled()
+		identity, release, err := d.identify(rights.Read, token, func() { _ = conn.Close() })
+		if err == nil {
+			defer release()
+			err = d.service.serve(ctx, arrival{
+				stream: stream, response: conn, body: body, identity: identity, address: address, protocol: "sofa/1", ids: true,
+				alive: stream.Alive, linger: registry.FreshFor(d.config.SessionGrace),
+			})
+			d.config.Logger.Debug("a client of SOFARegistry left", "address", address, "error", err)
+			return
+		}
+		if token == "" {
+			err = wire.Errorf(wire.CodeUnauthorized, "this cluster needs a token, as the attribute %s of each register", sofa.TokenName)
+		}
+		if stream.Refuse(err) != nil {
+			return
+		}
+	}
+}
+
+// endless is a connection whose end is no orderly one, as the client may come back.
+type endless struct{ net.Conn }
+
+// Read implements io.Reader.
+func (e endless) Read(p []byte) (int, error) {
+	n, err := e.Conn.Read(p)
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+// sofaServer is a session at which clients of SOFARegistry are served.
+type sofaServer struct {
+	address string
+	clients int
+}
+
+// servers returns those that take clients.
+func (d *sofaDoor) servers() (out []sofaServer) {
+	open, counts := d.clients.addresses(), d.spread.counts()
+	for _, m := range d.view.State().Members.Of(conclave.RoleSession) {
+		if m.Sofa != "" && slices.Contains(open, m.Address) {
+			out = append(out, sofaServer{m.Sofa, counts[m.Address]})
+		}
+	}
+	return out
+}
+
+// add adds the paths at which clients ask for servers. They take an answer as it is: one
+// without a charset or an end of the line.
+func (d *sofaDoor) add(r *mux.Router) {
+	list := func(path, kind string, show func([]sofaServer) string) {
+		r.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+			all := d.servers()
+			if len(all) == 0 {
+				serve.WriteError(w, wire.Errorf(wire.CodeNotFound, "no session that takes clients serves those of SOFARegistry (--sofa-listen)"))
+				return
+			}
+			w.Header().Set("Content-Type", kind)
+			_, _ = io.WriteString(w, show(all)) // fails only if the client has disconnected
+		}).Methods(http.MethodGet)
+	}
+	joined := func(show func(sofaServer) string) func([]sofaServer) string {
+		return func(all []sofaServer) string {
+			texts := make([]string, len(all))
+			for i, s := range all {
+				texts[i] = show(s)
+			}
+			return strings.Join(texts, ";")
+		}
+	}
+	list("/api/servers/query", "text/plain", joined(func(s sofaServer) string { return s.address }))
+	list("/api/servers/queryWithWeight", "text/plain", joined(func(s sofaServer) string { return fmt.Sprintf("%s?weight=%d", s.address, s.clients) }))
+	list("/api/servers/query.json", "application/json", func(all []sofaServer) string {
+		addresses := []string{}
+		for _, s := range all {
+			addresses = append(addresses, s.address)
+		}
+		text, _ := json.Marshal(addresses) // of strings
+		return string(text)
+	})
+}
