@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"conclave/internal/inprocess"
+	"conclave/testbed"
 	"conclave/testbed/local/supervisor"
 	"conclave/wire/serve"
 )
@@ -28,6 +29,7 @@ const devGC = 30
 func (a *app) devCommand() *cobra.Command {
 	cfg := supervisor.DefaultConfig()
 	var size, file, page, consul string
+	var sofa bool
 	cmd := &cobra.Command{
 		Use: "dev", Short: "Run a whole cluster in this process", Args: want(),
 		Long: `Run a registry for development: the database, a meta, a data node and a session inside this
@@ -70,11 +72,21 @@ would, and "conclave start NAME" starts it again. What needs processes of their 
 				defer ln.Close() // the console has closed it, unless it was never started
 				listen = func() (net.Listener, error) { return ln, nil }
 			}
-			at, err := consulAddress(consul, cmd.Flags().Changed("consul-listen"))
-			if err != nil {
+			inside := inprocess.Config{Metas: cfg.Metas, Datas: cfg.Datas, Sessions: cfg.Sessions, File: file, Version: version}
+			if inside.Consul, err = doorAddress("--consul-listen", consul, cmd.Flags().Changed("consul-listen")); err != nil {
 				return err
 			}
-			return a.dev(cmd.Context(), cfg, file, at, listen)
+			if sofa {
+				inside.Sofa = map[string]string{}
+				address := "127.0.0.1:9600"
+				for _, name := range testbed.Numbered("session", cfg.Sessions) {
+					if inside.Sofa[name], err = doorAddress("--sofa", address, false); err != nil {
+						return err
+					}
+					address = "127.0.0.1:0"
+				}
+			}
+			return a.dev(cmd.Context(), cfg, inside, listen)
 		},
 	}
 	f := cmd.Flags()
@@ -82,6 +94,7 @@ would, and "conclave start NAME" starts it again. What needs processes of their 
 	f.StringVar(&file, "file", "", "file to keep the database in (default: only in memory)")
 	f.StringVar(&page, "console", consoleAddress, "address of the page, another port if that one is taken; empty: no page")
 	f.StringVar(&consul, "consul-listen", "127.0.0.1:8500", "address for clients of Consul, another port if that one is taken; empty: none")
+	f.BoolVar(&sofa, "sofa", false, "serve clients of SOFARegistry, too (docs/sofa.md)")
 	f.IntVar(&cfg.Ports, "ports", 0, "first port of the cluster; 9600 gives sessions 9603, metas 9615, data nodes 9622 (default: those that the folder had, or free ones)")
 	return cmd
 }
@@ -105,28 +118,28 @@ func listenDev(ctx context.Context, address string) (net.Listener, error) {
 	return ln, nil
 }
 
-// consulAddress returns the address for clients of Consul: another port than that of the
-// default if it is taken.
-func consulAddress(address string, chosen bool) (string, error) {
+// doorAddress returns the address for clients of another kind: if it was not chosen, and is
+// taken, one with another port.
+func doorAddress(flag, address string, chosen bool) (string, error) {
 	if address == "" {
 		return "", nil
 	}
 	if err := serve.CheckListen(address, false, false); err != nil {
-		return "", usageError{fmt.Errorf("--consul-listen: %w", err)}
+		return "", usageError{fmt.Errorf("%s: %w", flag, err)}
 	}
 	ln, err := net.Listen("tcp", address)
 	if err != nil && !chosen {
 		ln, err = net.Listen("tcp", "127.0.0.1:0")
 	}
 	if err != nil {
-		return "", fmt.Errorf("--consul-listen: %w", err)
+		return "", fmt.Errorf("%s: %w", flag, err)
 	}
 	return ln.Addr().String(), ln.Close()
 }
 
 // dev runs a cluster in this process until a signal or `down`. page returns the listener of
 // its page once the nodes have their ports; it is nil if there is none.
-func (a *app) dev(ctx context.Context, cfg supervisor.Config, file, consul string, page func() (net.Listener, error)) error {
+func (a *app) dev(ctx context.Context, cfg supervisor.Config, inside inprocess.Config, page func() (net.Listener, error)) error {
 	if os.Getenv("GOGC") == "" {
 		defer debug.SetGCPercent(debug.SetGCPercent(devGC))
 	}
@@ -140,9 +153,8 @@ func (a *app) dev(ctx context.Context, cfg supervisor.Config, file, consul strin
 		for _, p := range rows {
 			addresses[p.Name] = p.HTTP + p.SQL
 		}
-		return inprocess.New(inprocess.Config{
-			Metas: cfg.Metas, Datas: cfg.Datas, Sessions: cfg.Sessions, Addresses: addresses, File: file, Consul: consul, Version: version,
-		})
+		inside.Addresses = addresses
+		return inprocess.New(inside)
 	})
 	cfg.Logger, cfg.Slots = a.logger("supervisor"), inprocess.Slots
 	cfg.Inside = func(name string, log io.Writer) (supervisor.Server, error) {
@@ -173,8 +185,8 @@ func (a *app) dev(ctx context.Context, cfg supervisor.Config, file, consul strin
 		}
 		if !a.asJSON {
 			sessions, _ := c.Handle().Addresses("session")
-			if consul != "" {
-				fmt.Fprintf(a.stdout, "\nClients of Consul connect to %s.", consul)
+			if inside.Consul != "" {
+				fmt.Fprintf(a.stdout, "\nClients of Consul connect to %s.", inside.Consul)
 			}
 			fmt.Fprintf(a.stdout, "\nThe registry runs in this process; applications connect to %s, without a token. Try %s. Ctrl-C ends it.\n",
 				strings.Join(sessions, ", "), a.hint("publish demo=10.0.0.1:8080 --hold"))

@@ -90,6 +90,7 @@ commands find them there. Applications read the one in the file "app-token".`,
 	f.DurationVar(&dbWait, "db-wait", 5*time.Second, "how long to wait for the database of --db DSN before anything is started")
 	f.DurationVar(&cfg.Restart, "restart", 0, "start processes that have ended again after this time")
 	f.BoolVar(&cfg.TLS, "tls", false, "use TLS, with certificates of a development CA in the folder")
+	f.BoolVar(&cfg.Sofa, "sofa", false, "serve clients of SOFARegistry, too (docs/sofa.md)")
 	f.BoolVar(&detach, "detach", false, "return when the cluster is ready")
 	f.BoolVar(&insecure, "insecure", false, "run without tokens: every local process may do everything")
 	f.StringVar(&page, "console", "", "show the cluster in a browser, at this address (default "+consoleAddress+")")

@@ -31,6 +31,8 @@ type Config struct {
 	File string
 	// Consul is where the first session answers clients of Consul; "" is nowhere.
 	Consul string
+	// Sofa is where each session serves clients of SOFARegistry, by its name; nil is nowhere.
+	Sofa map[string]string
 	// Version is what the nodes say of themselves.
 	Version string
 }
@@ -169,7 +171,7 @@ func (c *Cluster) server(name string, h *host, log hclog.Logger) (Server, error)
 		consul = c.config.Consul
 	}
 	return Node{
-		ConsulListen: consul,
+		ConsulListen: consul, SofaListen: c.config.Sofa[name],
 		Config: node.Config{
 			Node: conclave.NodeID{Name: name, Incarnation: conclave.NewIncarnation(rng)}, Listen: h.address, Metas: c.Addresses(conclave.RoleMeta),
 			Network: h, Logger: log, Rand: rng, Version: c.config.Version,

@@ -35,6 +35,8 @@ type Node struct {
 	Lasts func(time.Duration) time.Duration
 	// ConsulListen is where a session answers clients of Consul; "" is nowhere.
 	ConsulListen string
+	// SofaListen is where a session serves clients of SOFARegistry; "" is nowhere.
+	SofaListen string
 	// Meta is used if the node is a meta.
 	Meta MetaNode
 }
@@ -68,7 +70,7 @@ func (n Node) New(role conclave.Role) (Server, error) {
 	case conclave.RoleSession:
 		c := session.DefaultConfig()
 		n.common(&c.Config)
-		c.ConsulListen = n.ConsulListen
+		c.ConsulListen, c.SofaListen = n.ConsulListen, n.SofaListen
 		for _, d := range []*time.Duration{&c.Beat, &c.ClientLease, &c.SessionGrace, &c.PushWindow, &c.DrainTimeout} {
 			*d = n.Lasts(*d)
 		}

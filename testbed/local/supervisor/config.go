@@ -74,6 +74,9 @@ type Config struct {
 	// TLS makes all processes use TLS, with certificates of a CA in the folder.
 	TLS bool `json:"tls,omitempty"`
 
+	// Sofa makes each session serve clients of SOFARegistry at a port of its own.
+	Sofa bool `json:"sofa,omitempty"`
+
 	// Restart is the time after which a process that has ended is started
 	// again; 0 leaves it down.
 	Restart time.Duration `json:"restart,omitempty"`

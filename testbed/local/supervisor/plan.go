@@ -140,6 +140,13 @@ func plan(cfg Config, ports *ports) (specs []spec, migrate string, err error) {
 			if r.role != roleMeta {
 				more = memberArgs(cfg, metas)
 			}
+			if r.role == roleSession && cfg.Sofa {
+				address, err := ports.take(sofaPort(i + 1))
+				if err != nil {
+					return nil, "", err
+				}
+				more = append(more, "--sofa-listen", address)
+			}
 			if err := node(r.role, i+1, more...); err != nil {
 				return nil, "", err
 			}
@@ -153,6 +160,9 @@ func plan(cfg Config, ports *ports) (specs []spec, migrate string, err error) {
 	}
 	return append(specs, clientSpecs(cfg)...), migrate, nil
 }
+
+// sofaPort names the port at which a session serves clients of SOFARegistry.
+func sofaPort(session int) string { return "sofa-" + strconv.Itoa(session) }
 
 // usualNodeLease is the node lease for which the default beat of data and
 // session nodes, one second, is meant.
