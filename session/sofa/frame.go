@@ -1,10 +1,10 @@
 package sofa
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // Type is the type of a frame.
@@ -55,8 +55,8 @@ type Frame struct {
 	Content []byte
 }
 
-// readStep is how much memory is taken at once for the rest of a frame: it grows with what
-// has arrived.
+// readStep is how much memory is taken at first for the rest of a frame. Then it is as much
+// as has arrived.
 const readStep = 16 << 10
 
 // ReadFrame reads a frame. After an error the connection is of no use any more; io.EOF
@@ -85,13 +85,15 @@ func ReadFrame(r io.Reader) (f Frame, err error) {
 	if min(class, header, content) < 0 || content > MaxContent {
 		return f, fmt.Errorf("a frame has a class of %d bytes, a header of %d and a content of %d: want at most %d", class, header, content, MaxContent)
 	}
-	all := class + header + content
-	var rest bytes.Buffer
-	rest.Grow(min(all, readStep))
-	if _, err := io.CopyN(&rest, r, int64(all)); err != nil {
-		return f, unexpected(err)
+	var b []byte
+	for all := class + header + content; len(b) < all; {
+		at := len(b)
+		n := min(all-at, max(readStep, at))
+		b = slices.Grow(b, n)[:at+n]
+		if _, err := io.ReadFull(r, b[at:]); err != nil {
+			return f, unexpected(err)
+		}
 	}
-	b := rest.Bytes()
 	f.Class, f.Header, f.Content = string(b[:class]), b[class:class+header], b[class+header:]
 	return f, nil
 }

@@ -104,7 +104,6 @@ func registerOf(kind Kind, o *Object) Register {
 	r := Register{
 		Kind: kind, ID: text("registId"), DataID: text("dataId"), Instance: text("instanceId"), Group: text("group"), App: text("appName"),
 		Zone: text("zone"), Scope: text("scope"), Version: get[int64](o, "version"), Withdrawn: text("eventType") == "UNREGISTER",
-		Attributes: map[string]string{},
 	}
 	if r.Zone == "" {
 		r.Zone = DefaultZone
@@ -120,7 +119,7 @@ func registerOf(kind Kind, o *Object) Register {
 		for i, k := range all.Keys {
 			name, isText := k.(string)
 			if value, ok := all.Values[i].(string); ok && isText {
-				r.Attributes[name] = value
+				put(&r.Attributes, name, value)
 			}
 		}
 	}

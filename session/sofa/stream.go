@@ -28,7 +28,7 @@ const (
 )
 
 // pings is how often a client is asked in the time after which it counts as silent.
-const pings = 5
+const pings = 3
 
 // maxConfigurators is how many a client may have.
 const maxConfigurators = wire.MaxWatches
@@ -59,10 +59,10 @@ type Stream struct {
 	ping          uint32     // the request that is the last ping, until it was answered
 	pongs, pushes bool       // the client answers heartbeats; it is sent empty pushes instead
 	timer         *time.Timer
-	waiting       map[string]received    // registers that were not answered, by id
+	waiting       map[string]*received   // registers that were not answered, by id
 	subscribers   map[string]*subscriber // by id
 	configurators map[string]Register    // by id
-	pushed        map[uint32]sent        // pushes that were not answered, by request
+	pushed        map[uint32]*sent       // pushes that were not answered, by request
 	again         map[string]time.Time   // subscribers to which the list is to be pushed again, and when
 }
 
@@ -96,9 +96,22 @@ type sent struct {
 
 // NewStream returns the stream of a connection.
 func NewStream(c Config) *Stream {
-	return &Stream{
-		Config: c, waiting: map[string]received{}, subscribers: map[string]*subscriber{}, configurators: map[string]Register{},
-		pushed: map[uint32]sent{}, again: map[string]time.Time{},
+	return &Stream{Config: c}
+}
+
+// put puts an entry into a map that is made with its first one: most of the thousands of
+// streams have none in most of their maps.
+func put[K comparable, V any](m *map[K]V, key K, value V) {
+	if *m == nil {
+		*m = map[K]V{}
+	}
+	(*m)[key] = value
+}
+
+// remove removes an entry, and the map with the last one.
+func remove[K comparable, V any](m *map[K]V, key K) {
+	if delete(*m, key); len(*m) == 0 {
+		*m = nil
 	}
 }
 
@@ -256,16 +269,23 @@ func (s *Stream) write(b []byte) error {
 // for too long. A client that has never answered a heartbeat is sent a push to no
 // subscriber, less often because the published one for Node, which answers that, logs it.
 func (s *Stream) check() {
+	if ping := s.nextPing(time.Now()); ping != nil {
+		defer s.writing.Unlock()
+		_, _ = s.Conn.Write(ping) // after an error reads fail, too
+	}
+}
+
+// nextPing returns the ping that is to be sent now, and takes the lock for it; nil for none.
+func (s *Stream) nextPing(now time.Time) (b []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
 	silent := now.Sub(s.alive)
 	switch {
 	case s.timer == nil:
-		return
+		return nil
 	case silent > s.Silence:
 		_ = s.Conn.Close()
-		return
+		return nil
 	}
 	pause := s.Silence / pings
 	if s.pushes {
@@ -276,19 +296,15 @@ func (s *Stream) check() {
 		s.ping, s.pushes = 0, true
 	}
 	if s.ping != 0 || !s.writing.TryLock() { // what is being written shows soon whether it lives
-		return
+		return nil
 	}
-	var b []byte
 	if s.pushes {
 		b, s.ping = s.request(nil, push(Register{}, nil, 0, nil))
 	} else {
 		b, s.ping = s.send(nil, Frame{Command: heartbeat, Timeout: -1})
 	}
 	s.pinged = now
-	go func() { // it waits if the client does not read
-		defer s.writing.Unlock()
-		_, _ = s.Conn.Write(b) // after an error reads fail, too
-	}()
+	return b
 }
 
 // answered takes an answer to a request. That to a ping is a message, with the
@@ -302,7 +318,7 @@ func (s *Stream) answered(f Frame) *wirev1.ClientMessage {
 		return s.message(&wirev1.ClientMessage{Subscribe: s.repeated(now)})
 	}
 	if p, known := s.pushed[f.ID]; known {
-		delete(s.pushed, f.ID)
+		remove(&s.pushed, f.ID)
 		if m, err := ParseMessage(Frame{Codec: f.Codec, Class: f.Class, Content: f.Content}); err != nil || m != any(Result{true}) {
 			s.repeat(p.ids, now.Add(retryPush))
 		}
@@ -314,7 +330,7 @@ func (s *Stream) answered(f Frame) *wirev1.ClientMessage {
 func (s *Stream) repeat(ids []string, at time.Time) {
 	for _, id := range ids {
 		if s.subscribers[id] != nil {
-			s.again[id] = at
+			put(&s.again, id, at)
 		}
 	}
 }
@@ -323,13 +339,13 @@ func (s *Stream) repeat(ids []string, at time.Time) {
 func (s *Stream) repeated(now time.Time) (out []*wirev1.Subscription) {
 	for request, p := range s.pushed {
 		if now.Sub(p.at) > pushWait {
-			delete(s.pushed, request)
+			remove(&s.pushed, request)
 			s.repeat(p.ids, now)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.again)) {
 		if !s.again[id].After(now) {
-			delete(s.again, id)
+			remove(&s.again, id)
 			out = append(out, s.subscribers[id].subscription())
 		}
 	}
@@ -363,7 +379,7 @@ func (s *Stream) take(r received) (*wirev1.ClientMessage, error) {
 	}
 	defer s.mu.Unlock()
 	m := s.message(&wirev1.ClientMessage{})
-	r.message = m.Ping
+	r.message, r.Attributes = m.Ping, nil
 	switch r.Kind {
 	case Publisher:
 		p := &wirev1.Publisher{Id: r.ID, DataInfoId: data.String(), Version: r.Version, Withdrawn: r.Withdrawn}
@@ -372,26 +388,26 @@ func (s *Stream) take(r received) (*wirev1.ClientMessage, error) {
 		}
 		m.Publishers, r.Values = []*wirev1.Publisher{p}, nil
 	case Subscriber:
-		delete(s.again, r.ID)
+		remove(&s.again, r.ID)
 		if r.Withdrawn {
-			delete(s.subscribers, r.ID)
+			remove(&s.subscribers, r.ID)
 			m.Unsubscribe = []string{r.ID}
 			break
 		}
-		s.subscribers[r.ID] = &subscriber{Register: r.Register}
+		put(&s.subscribers, r.ID, &subscriber{Register: r.Register})
 		m.Subscribe = []*wirev1.Subscription{s.subscribers[r.ID].subscription()}
 	case Configurator:
 		if !r.Withdrawn {
-			s.configurators[r.ID] = r.Register
+			put(&s.configurators, r.ID, r.Register)
 			m.Watch = []string{r.DataID}
 			break
 		}
-		delete(s.configurators, r.ID)
+		remove(&s.configurators, r.ID)
 		if !s.watches(r.DataID) {
 			m.Unwatch = []string{r.DataID}
 		}
 	}
-	s.waiting[r.ID] = r
+	put(&s.waiting, r.ID, &r)
 	return m, nil
 }
 
@@ -430,8 +446,8 @@ func (s *Stream) frames(m *wirev1.ServerMessage) (b []byte) {
 	// they must have reached data before it forgets them.
 	done := func(acks []*wirev1.Ack, withdrawn bool) {
 		for _, a := range acks {
-			if r, waits := s.waiting[a.GetId()]; waits && a.GetVersion() >= r.Version && (withdrawn || !r.Withdrawn) {
-				b = s.done(b, r)
+			if r := s.waiting[a.GetId()]; r != nil && a.GetVersion() >= r.Version && (withdrawn || !r.Withdrawn) {
+				b = s.done(b, *r)
 			}
 		}
 	}
@@ -449,7 +465,7 @@ func (s *Stream) frames(m *wirev1.ServerMessage) (b []byte) {
 	if m.GetPong() > 0 {
 		for _, id := range slices.Sorted(maps.Keys(s.waiting)) {
 			if r := s.waiting[id]; r.Kind != Publisher && r.message <= m.Pong {
-				b = s.done(b, r)
+				b = s.done(b, *r)
 			}
 		}
 	}
@@ -458,7 +474,7 @@ func (s *Stream) frames(m *wirev1.ServerMessage) (b []byte) {
 
 // done answers a register.
 func (s *Stream) done(b []byte, r received) []byte {
-	delete(s.waiting, r.ID)
+	remove(&s.waiting, r.ID)
 	return s.respond(b, r, true, false, "")
 }
 
@@ -466,11 +482,11 @@ func (s *Stream) done(b []byte, r received) []byte {
 // subscription that ends later begins again.
 func (s *Stream) refused(b []byte, refusal *wirev1.Refusal) []byte {
 	id, code := refusal.GetId(), wire.Code(refusal.GetCode())
-	if r, waits := s.waiting[id]; waits {
-		delete(s.waiting, id)
-		delete(s.subscribers, id)
+	if r := s.waiting[id]; r != nil {
+		remove(&s.waiting, id)
+		remove(&s.subscribers, id)
 		good := slices.Contains([]wire.Code{wire.CodeBadRequest, wire.CodeForbidden, wire.CodeConflict, wire.CodeTooLarge}, code)
-		return s.respond(b, r, good, good, refusal.GetMessage())
+		return s.respond(b, *r, good, good, refusal.GetMessage())
 	}
 	pause := retryPush
 	if code == wire.CodeTooLarge {
@@ -506,7 +522,7 @@ func (s *Stream) push(b []byte, p *wirev1.Push) []byte {
 			views = append(views, v)
 		}
 		ids[v] = append(ids[v], id)
-		delete(s.pushed, to.request) // what it has not answered is old
+		remove(&s.pushed, to.request) // what it has not answered is old
 	}
 	for _, v := range views {
 		zones := map[string][]string{}
@@ -518,7 +534,7 @@ func (s *Stream) push(b []byte, p *wirev1.Push) []byte {
 		list := push(s.subscribers[ids[v][0]].Register, ids[v], p.GetDatum().GetVersion(), zones)
 		var request uint32
 		b, request = s.request(b, list)
-		s.pushed[request] = sent{ids[v], time.Now()}
+		put(&s.pushed, request, &sent{ids[v], time.Now()})
 		for _, id := range ids[v] {
 			s.subscribers[id].request = request
 		}
