@@ -9,6 +9,7 @@ import (
 	"conclave/internal/node"
 	"conclave/session/registry"
 	"conclave/wire/list"
+	"conclave/wire/serve"
 )
 
 // Config configures a session. Zero durations take the values of DefaultConfig.
@@ -91,7 +92,7 @@ func (c Config) Validate() error {
 	if c.DNSListen != "" && c.HasTokens() && !c.PublicReads {
 		return fmt.Errorf("DNS at %s answers without a token: set --public-reads, or do not set --dns-listen", c.DNSListen)
 	}
-	if c.SofaListen != "" && c.TLS != nil && !c.Insecure {
+	if c.SofaListen != "" && c.TLS != nil && serve.CheckListen(c.SofaListen, false, c.Insecure) != nil {
 		return fmt.Errorf("clients of SOFARegistry at %s know no TLS: set --insecure if their values and tokens may be sent in the clear, or do not set --sofa-listen", c.SofaListen)
 	}
 	for _, address := range []string{c.ConsulListen, c.DNSListen, c.SofaListen} {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave"
+	"conclave/internal/certs"
 	"conclave/session"
 	"conclave/session/registry"
 	wirev1 "conclave/wire/v1"
@@ -25,6 +26,18 @@ func TestClientLeaseIsWithinTwoThirdsOfTheGrace(t *testing.T) {
 	config.ClientLease += time.Millisecond
 	assert.EqualError(t, config.Validate(), "client lease 10.001s is above two thirds of the session grace 15s: "+
 		"a client may be silent for a lease, and its registrations would be held back in between")
+}
+
+// The clients of SOFARegistry know no TLS, so that tokens and values would be readable.
+func TestConfig_SofaBesideTLSOnLoopbackOnly(t *testing.T) {
+	config := session.DefaultConfig()
+	config.Node, config.Metas, config.Token = conclave.NodeID{Name: "session-1", Incarnation: "i1"}, []string{"127.0.0.1:1"}, "s3cret"
+	config.TLS, config.SofaListen = &certs.Set{}, "127.0.0.1:9600"
+	require.NoError(t, config.Validate())
+	config.SofaListen = "10.0.0.1:9600"
+	assert.ErrorContains(t, config.Validate(), "no TLS")
+	config.Insecure = true
+	assert.NoError(t, config.Validate())
 }
 
 // One client can have a million registrations of 100 bytes each, as `conclave bench

@@ -90,7 +90,7 @@ func (s *Server) connectParts() {
 		catalog:     &catalog{http: s.Peers.HTTP(), token: s.TokenFor, view: s.view, registry: s.registry, listings: admit.New(catalogAtOnce, catalogEach)},
 		polls:       &polls{registry: s.registry, clients: s.clients, pace: s.service.pace, waiting: s.service.subscriptions, wakeReaders: s.nodes.wakeReaders},
 	}
-	s.sofa = &sofaDoor{config: c, service: s.service, intake: s.services.intake, clients: s.clients, spread: s.spread, view: s.view, identify: s.Identify}
+	s.sofa = &sofaDoor{config: c, service: s.service, intake: s.services.intake, clients: s.clients, view: s.view, identify: s.Identify}
 }
 
 // Run serves until Shutdown is complete (nil), until an error that retrying

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -36,7 +35,6 @@ type sofaDoor struct {
 	config   Config
 	service  *clientService
 	clients  *clients
-	spread   *spread
 	view     *wire.View
 	intake   *admit.Budget // bytes of frames that have arrived in part, by host
 	identify func(need rights.Right, token string, revoked func()) (identity rights.Identity, release func(), err error)
@@ -127,18 +125,12 @@ func (e endless) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// sofaServer is a session at which clients of SOFARegistry are served.
-type sofaServer struct {
-	address string
-	clients int
-}
-
-// servers returns those that take clients.
-func (d *sofaDoor) servers() (out []sofaServer) {
-	open, counts := d.clients.addresses(), d.spread.counts()
+// servers returns the addresses of the sessions that serve such clients, and take some.
+func (d *sofaDoor) servers() []string {
+	open, out := d.clients.addresses(), []string{}
 	for _, m := range d.view.State().Members.Of(conclave.RoleSession) {
 		if m.Sofa != "" && slices.Contains(open, m.Address) {
-			out = append(out, sofaServer{m.Sofa, counts[m.Address]})
+			out = append(out, m.Sofa)
 		}
 	}
 	return out
@@ -146,35 +138,27 @@ func (d *sofaDoor) servers() (out []sofaServer) {
 
 // add adds the paths at which clients ask for servers. They take an answer as it is: one
 // without a charset or an end of the line.
+//
+// All servers have the same weight. Of two with different ones the client for Java tries
+// only the lighter, also if that has died, until it asks again after half a minute, when
+// what it has registered has been removed. What an uneven choice leaves, spread evens out.
 func (d *sofaDoor) add(r *mux.Router) {
-	list := func(path, kind string, show func([]sofaServer) string) {
+	for path, show := range map[string]func([]string) string{
+		"/api/servers/query":           func(all []string) string { return strings.Join(all, ";") },
+		"/api/servers/queryWithWeight": func(all []string) string { return strings.Join(all, "?weight=0;") + "?weight=0" },
+		"/api/servers/query.json": func(all []string) string {
+			text, _ := json.Marshal(all) // of strings
+			return string(text)
+		},
+	} {
 		r.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
 			all := d.servers()
 			if len(all) == 0 {
 				serve.WriteError(w, wire.Errorf(wire.CodeNotFound, "no session that takes clients serves those of SOFARegistry (--sofa-listen)"))
 				return
 			}
-			w.Header().Set("Content-Type", kind)
+			w.Header().Set("Content-Type", "text/plain")
 			_, _ = io.WriteString(w, show(all)) // fails only if the client has disconnected
 		}).Methods(http.MethodGet)
 	}
-	joined := func(show func(sofaServer) string) func([]sofaServer) string {
-		return func(all []sofaServer) string {
-			texts := make([]string, len(all))
-			for i, s := range all {
-				texts[i] = show(s)
-			}
-			return strings.Join(texts, ";")
-		}
-	}
-	list("/api/servers/query", "text/plain", joined(func(s sofaServer) string { return s.address }))
-	list("/api/servers/queryWithWeight", "text/plain", joined(func(s sofaServer) string { return fmt.Sprintf("%s?weight=%d", s.address, s.clients) }))
-	list("/api/servers/query.json", "application/json", func(all []sofaServer) string {
-		addresses := []string{}
-		for _, s := range all {
-			addresses = append(addresses, s.address)
-		}
-		text, _ := json.Marshal(addresses) // of strings
-		return string(text)
-	})
 }

@@ -67,17 +67,6 @@ func (s *spread) observe(m *wirev1.JoinResponse) {
 	s.loads, s.at = m.GetSessions(), time.Now()
 }
 
-// counts returns the numbers of clients of the sessions that take some, by address.
-func (s *spread) counts() map[string]int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	counts := map[string]int{}
-	for _, l := range s.loads {
-		counts[l.GetAddress()] = int(l.GetClients())
-	}
-	return counts
-}
-
 // run plays a round each second until ctx ends.
 func (s *spread) run(ctx context.Context) {
 	// A source of its own: it takes nothing from that of the other loops.

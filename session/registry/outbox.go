@@ -315,8 +315,8 @@ func (o *Outbox) Next() *wirev1.ServerMessage {
 	if o.pushes = o.pushes[taken:]; len(behind) > 0 {
 		o.pushes = append(behind, o.pushes...)
 	}
-	if len(o.pushes) == 0 {
-		o.pushes = nil
+	if len(o.pushes) == 0 { // an idle client keeps nothing
+		o.pushes, o.newest = nil, nil
 	}
 	m.Withheld = o.takeWithheld()
 	if !something && len(m.Withheld)+len(m.Pushes) == 0 {

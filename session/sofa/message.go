@@ -195,3 +195,19 @@ func ZoneOf(value string) (data, zone string) {
 func ValidZone(zone string) bool {
 	return zone != "" && len(zone) <= 128 && !strings.ContainsAny(zone, `"\`)
 }
+
+// put puts an entry into a map that is made with its first one: most of the thousands of
+// streams have none in most of their maps.
+func put[K comparable, V any](m *map[K]V, key K, value V) {
+	if *m == nil {
+		*m = map[K]V{}
+	}
+	(*m)[key] = value
+}
+
+// remove removes an entry, and the map with the last one.
+func remove[K comparable, V any](m *map[K]V, key K) {
+	if delete(*m, key); len(*m) == 0 {
+		*m = nil
+	}
+}

@@ -99,22 +99,6 @@ func NewStream(c Config) *Stream {
 	return &Stream{Config: c}
 }
 
-// put puts an entry into a map that is made with its first one: most of the thousands of
-// streams have none in most of their maps.
-func put[K comparable, V any](m *map[K]V, key K, value V) {
-	if *m == nil {
-		*m = map[K]V{}
-	}
-	(*m)[key] = value
-}
-
-// remove removes an entry, and the map with the last one.
-func remove[K comparable, V any](m *map[K]V, key K) {
-	if delete(*m, key); len(*m) == 0 {
-		*m = nil
-	}
-}
-
 // Await waits for the first register, which Receive returns then, and returns its token.
 // Until then a client needs nothing of the session.
 func (s *Stream) Await() (token string, err error) {
