@@ -86,7 +86,7 @@ func (d *sofaDoor) handle(ctx context.Context, conn net.Conn) {
 	address := conn.RemoteAddr().String()
 	body := &incoming{ReadCloser: endless{conn}, intake: d.intake, host: serve.HostOf(address)}
 	defer body.handled()
-	stream := sofa.NewStream(sofa.Config{In: body, Conn: conn, Silence: d.config.ClientLease, Leave: d.moveIn})
+	stream := sofa.NewStream(sofa.Config{In: body, Conn: conn, Silence: d.config.ClientLease, Leave: d.moveIn, Subscriptions: d.config.MaxSubscriptions})
 	defer stream.End()
 	for {
 		token, err := stream.Await()

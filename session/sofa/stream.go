@@ -33,6 +33,10 @@ const pings = 3
 // maxConfigurators is how many a client may have.
 const maxConfigurators = wire.MaxWatches
 
+// maxWaiting is how many registers of a client may wait for their answers. Those for Java
+// wait for one.
+const maxWaiting = 8 << 10
+
 // maxID limits an id, and the name of a client, in bytes.
 const maxID = 128
 
@@ -50,6 +54,7 @@ type Stream struct {
 	Config
 	first   *received  // until Receive has returned it
 	known   bool       // Receive has returned the hello
+	leaves  bool       // the end of the connection was decided; of Send
 	writing sync.Mutex // held while frames are written, which waits for the client
 
 	mu            sync.Mutex // guards the rest
@@ -59,6 +64,7 @@ type Stream struct {
 	ping          uint32     // the request that is the last ping, until it was answered
 	pongs, pushes bool       // the client answers heartbeats; it is sent empty pushes instead
 	timer         *time.Timer
+	zone          string                 // of all subscribers
 	waiting       map[string]*received   // registers that were not answered, by id
 	subscribers   map[string]*subscriber // by id
 	configurators map[string]Register    // by id
@@ -74,6 +80,8 @@ type Config struct {
 	// Leave returns after which time the connection ends by which the client is to leave
 	// the session: it knows no other way.
 	Leave func() time.Duration
+	// Subscriptions is how many the session takes of a client; 0: any number.
+	Subscriptions int
 }
 
 // received is a register with the request in which it came.
@@ -103,10 +111,9 @@ func NewStream(c Config) *Stream {
 // Until then a client needs nothing of the session.
 func (s *Stream) Await() (token string, err error) {
 	for {
-		_ = s.Conn.SetReadDeadline(time.Now().Add(idle)) // fails only when the connection has ended
+		_ = s.Conn.SetDeadline(time.Now().Add(idle)) // fails only when the connection has ended
 		m, err := s.read()
 		if r, ok := m.(received); ok && err == nil {
-			_ = s.Conn.SetReadDeadline(time.Time{})
 			s.first = &r
 			return r.Attributes[TokenName], nil
 		}
@@ -136,6 +143,7 @@ func (s *Stream) Receive() (*wirev1.ClientMessage, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.alive = time.Now()
+		_ = s.Conn.SetWriteDeadline(time.Time{}) // from now on a client that does not read is silent
 		return &wirev1.ClientMessage{Hello: s.first.hello()}, nil
 	}
 	for {
@@ -297,7 +305,7 @@ func (s *Stream) answered(f Frame) *wirev1.ClientMessage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	if f.ID == s.ping {
+	if s.ping != 0 && f.ID == s.ping {
 		s.ping, s.alive, s.pongs = 0, s.pinged, s.pongs || f.Command == heartbeat
 		return s.message(&wirev1.ClientMessage{Subscribe: s.repeated(now)})
 	}
@@ -343,15 +351,32 @@ func (s *Stream) message(m *wirev1.ClientMessage) *wirev1.ClientMessage {
 	return m
 }
 
+// scopes are those of a subscriber; those of other registers mean nothing.
+var scopes = []string{"", "zone", "dataCenter", "global"}
+
+// final are the codes of refusals that another attempt does not change.
+var final = []wire.Code{wire.CodeBadRequest, wire.CodeForbidden, wire.CodeConflict, wire.CodeTooLarge}
+
 // take returns a register as a message, or nil if it was refused.
 func (s *Stream) take(r received) (*wirev1.ClientMessage, error) {
 	data, err := conclave.NewDataInfoID(r.DataID, r.Instance, r.Group)
-	r.Instance, r.Group = data.Instance, data.Group
+	r.Instance, r.Group, r.App, r.Attributes = data.Instance, data.Group, "", nil
+	if err == nil { // before they are copied: one may be there any number of times
+		err = conclave.ValidateValues(r.Values)
+	}
 	s.mu.Lock()
+	known := s.subscribers[r.ID] != nil
 	switch {
 	case err != nil:
+		err = wire.Errorf(wire.CodeBadRequest, "%v", err)
 	case r.ID == "" || len(r.ID) > maxID:
 		err = wire.Errorf(wire.CodeBadRequest, "registId %.20q: want 1 to %d bytes", r.ID, maxID)
+	case !slices.Contains(scopes, r.Scope):
+		err = wire.Errorf(wire.CodeBadRequest, "scope %.20q: want zone, dataCenter or global", r.Scope)
+	case r.Kind == Subscriber && s.zone != "" && r.Zone != s.zone: // a list is encoded for each
+		err = wire.Errorf(wire.CodeBadRequest, "zone %.20q: the client has subscribed in zone %s", r.Zone, s.zone)
+	case r.Kind == Subscriber && !known && !r.Withdrawn && s.Subscriptions > 0 && len(s.subscribers) >= s.Subscriptions:
+		err = wire.Errorf(wire.CodeLimitReached, "the client has %d subscribers, which is the limit", s.Subscriptions)
 	case !ValidZone(r.Zone):
 		err = wire.Errorf(wire.CodeBadRequest, "zone %.20q: want 1 to 128 bytes, without quotation marks", r.Zone)
 	case r.Kind == Configurator && (!wire.ValidConfigID(r.DataID) || len(s.configurators) >= maxConfigurators):
@@ -359,11 +384,15 @@ func (s *Stream) take(r received) (*wirev1.ClientMessage, error) {
 	}
 	if err != nil {
 		s.mu.Unlock()
-		return nil, s.write(s.respond(nil, r, true, true, err.Error()))
+		good := slices.Contains(final, wire.CodeOf(err))
+		return nil, s.write(s.respond(nil, r, good, good, err.Error()))
 	}
 	defer s.mu.Unlock()
+	if len(s.waiting) >= maxWaiting {
+		return nil, wire.Errorf(wire.CodeLimitReached, "%d registers wait for their answers", maxWaiting)
+	}
 	m := s.message(&wirev1.ClientMessage{})
-	r.message, r.Attributes = m.Ping, nil
+	r.message = m.Ping
 	switch r.Kind {
 	case Publisher:
 		p := &wirev1.Publisher{Id: r.ID, DataInfoId: data.String(), Version: r.Version, Withdrawn: r.Withdrawn}
@@ -378,6 +407,7 @@ func (s *Stream) take(r received) (*wirev1.ClientMessage, error) {
 			m.Unsubscribe = []string{r.ID}
 			break
 		}
+		s.zone = r.Zone
 		put(&s.subscribers, r.ID, &subscriber{Register: r.Register})
 		m.Subscribe = []*wirev1.Subscription{s.subscribers[r.ID].subscription()}
 	case Configurator:
@@ -416,7 +446,8 @@ func (s *Stream) Send(m *wirev1.ServerMessage) error {
 		s.alive, s.timer = time.Now(), time.AfterFunc(s.Silence/pings, s.check)
 		s.mu.Unlock()
 	}
-	if m.GetMove() != nil {
+	if m.GetMove() != nil && !s.leaves {
+		s.leaves = true
 		time.AfterFunc(s.Leave(), func() { _ = s.Conn.Close() })
 	}
 	return s.write(s.frames(m))
@@ -469,7 +500,7 @@ func (s *Stream) refused(b []byte, refusal *wirev1.Refusal) []byte {
 	if r := s.waiting[id]; r != nil {
 		remove(&s.waiting, id)
 		remove(&s.subscribers, id)
-		good := slices.Contains([]wire.Code{wire.CodeBadRequest, wire.CodeForbidden, wire.CodeConflict, wire.CodeTooLarge}, code)
+		good := slices.Contains(final, code)
 		return s.respond(b, *r, good, good, refusal.GetMessage())
 	}
 	pause := retryPush
@@ -506,7 +537,12 @@ func (s *Stream) push(b []byte, p *wirev1.Push) []byte {
 			views = append(views, v)
 		}
 		ids[v] = append(ids[v], id)
-		remove(&s.pushed, to.request) // what it has not answered is old
+		if p := s.pushed[to.request]; p != nil { // what it has not answered is old
+			p.ids = slices.DeleteFunc(slices.Clone(p.ids), func(x string) bool { return x == id })
+			if len(p.ids) == 0 {
+				remove(&s.pushed, to.request)
+			}
+		}
 	}
 	for _, v := range views {
 		zones := map[string][]string{}
