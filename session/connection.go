@@ -63,7 +63,7 @@ type arrival struct {
 	identity rights.Identity
 	address  string
 	protocol string
-	ids      bool             // see registry.Owner.IDs
+	foreign  bool             // see registry.Owner
 	alive    func() time.Time // when the client was known to live, as its last message shows
 	linger   time.Duration    // how long its registrations stay after the stream broke
 }

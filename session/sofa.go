@@ -98,7 +98,7 @@ func (d *sofaDoor) handle(ctx context.Context, conn net.Conn) {
 		if err == nil {
 			defer release()
 			err = d.service.serve(ctx, arrival{
-				stream: stream, response: conn, body: body, identity: identity, address: address, protocol: "sofa/1", ids: true,
+				stream: stream, response: conn, body: body, identity: identity, address: address, protocol: "sofa/1", foreign: true,
 				alive: stream.Alive, linger: registry.FreshFor(d.config.SessionGrace),
 			})
 			d.config.Logger.Debug("a client of SOFARegistry left", "address", address, "error", err)

@@ -126,7 +126,7 @@ func (c *clientService) serve(ctx context.Context, a arrival) error {
 	if err := c.clients.refusal(first.Hello.Client); err != nil {
 		return err // at once, instead of after a wait
 	}
-	owner := &registry.Owner{Client: first.Hello.Client, Name: first.Hello.Name, Protocol: a.protocol, Identity: a.identity.Name, Address: a.address, Host: a.body.host, Deltas: first.Hello.Deltas, Parts: first.Hello.Parts, IDs: a.ids}
+	owner := &registry.Owner{Client: first.Hello.Client, Name: first.Hello.Name, Protocol: a.protocol, Identity: a.identity.Name, Address: a.address, Host: a.body.host, Deltas: first.Hello.Deltas, Parts: first.Hello.Parts, Foreign: a.foreign}
 	if d := first.Hello.Departed; d != nil {
 		if err := c.mayHandOver(a.identity, first.Hello); err != nil {
 			return err

@@ -29,7 +29,9 @@ import (
 // subscriber that comes from another session brings that list's publishers with
 // it (Subscription.publishers), so the rule also holds after a power cut of the
 // data nodes and the sessions. Publishers are compared, not numbers: a publisher
-// that registers now does not stand in for one that is not back yet.
+// that registers now does not stand in for one that is not back yet. A subscriber that
+// cannot say what it has (Owner.Foreign) may have had all that is missing: its first list
+// is held back.
 //
 // The guard never holds growth back, nor a list that only a withdrawal made
 // shorter, and never merges an old list with a new one. What is pushed as
@@ -64,7 +66,7 @@ func (g guard) hold(m mark, s *subscription, d *datum, now time.Time) (reread ti
 	switch {
 	case s.shrinks(d.count(), now):
 		doubtful = m.until
-	case now.Before(m.incomplete) && s.exceeds(d, m.withdrawn):
+	case now.Before(m.incomplete) && (s.hash == 0 && s.to.Foreign || s.exceeds(d, m.withdrawn)):
 		doubtful = m.incomplete
 	default:
 		return reread, false

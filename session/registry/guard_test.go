@@ -50,6 +50,8 @@ func TestGuardHoldsOnlyUnexplainedShrinking(t *testing.T) {
 		{"was pushed since the removal: what shrinks now is explained", marked, has(10, 10), first(0), false, 0},
 		{"first push, empty", marked, &subscription{}, first(0), true, 7 * time.Second},
 		{"first push, one of many", marked, &subscription{}, first(1), false, 0},
+		{"the slot lacks registrations, first push", incomplete, &subscription{to: &Owner{}}, first(5), false, 0},
+		{"the slot lacks registrations, first push to one that may have had more", incomplete, &subscription{to: &Owner{Foreign: true}}, first(5), true, 3 * time.Second},
 		{"the slot lacks registrations, one of ten is missing", incomplete, has(5, 10), first(9), true, 3 * time.Second},
 		{"the slot lacks registrations, another stands in", incomplete, has(5, 2), list(0, 7), true, 3 * time.Second},
 		{"the slot lacks registrations, the one that is missing has withdrawn", without, has(5, 10), first(9), false, 0},

@@ -45,7 +45,7 @@ type Owner struct {
 	Announced bool   // the client asked for a linger itself: its end is intended
 	Deltas    bool   // the client can apply deltas
 	Parts     bool   // the client can put lists together
-	IDs       bool   // an id of a registration is that of one client, whatever Client is
+	Foreign   bool   // of another protocol: an id of a registration is that of one client, whatever Client is, and what lists the client has is not known
 	Takes     int    // bytes that it takes itself, about: charged to it until it has ended
 
 	last     atomic.Pointer[time.Time] // when the last ping of the client arrived; not guarded by the registry's lock
@@ -127,7 +127,7 @@ func (o *Owner) fresh(now time.Time, grace time.Duration) bool {
 // holds through its new connection. That a connection is of the same client does not
 // follow from Client in every protocol, but then from the id of the registration.
 func (o *Owner) after(sender *Owner) *Owner {
-	same := o != nil && (o.Client == sender.Client || o.IDs && sender.IDs)
+	same := o != nil && (o.Client == sender.Client || o.Foreign && sender.Foreign)
 	if same && o.Number > sender.Number && !o.ended {
 		return o
 	}
