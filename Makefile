@@ -52,6 +52,10 @@ demo: build ## run a cluster through half a minute of faults: elect, publish, ki
 play: build ## a cluster, its clients and a page on which it can be watched and broken; prints the address
 	@$(BIN)/conclave up --console --clients 2
 
+.PHONY: sofa-example
+sofa-example: build ## providers and a consumer with SOFARegistry's client for Java (a JDK and Maven), while nodes die as in the demo; the last line says how many calls failed
+	@sh examples/sofa/run.sh
+
 .PHONY: playground
 playground: ## recordings of failures, and a cluster to break, as a page of static files in playground/: any host can serve it (docs/playground.md)
 	rm -rf playground.new && $(GO) run ./testbed/playground/build -o playground.new && rm -rf playground && mv playground.new playground
@@ -124,6 +128,7 @@ cross: ## build for Windows what applications import, and for macOS also the pro
 test-long: cross ## the suites that take minutes each: those of test-slow, stories, storms, one seed one trace, fuzz, soak, all programs for macOS, the tree under another path, a release twice
 	GOOS=darwin GOARCH=arm64 $(GO) build ./...
 	TEST_ALL=1 $(GO) test -count=1 ./internal/archtest ./internal/devdb ./meta ./session
+	TEST_ALL=1 $(GO) test -count=1 -v -run '^TestSofaExample' ./cmd/conclave
 	@$(MAKE) --no-print-directory test-release
 	@$(MAKE) --no-print-directory test-slow SLOW_PACKAGES='$(filter-out ./internal/archtest ./meta ./session,$(SLOW_PACKAGES))'
 	$(GO) test -count=1 -run '^TestStories$$' ./testbed/simulated -args -all
