@@ -214,6 +214,10 @@ type Capabilities struct {
 	// here.
 	ByHTTP func(name string) (Client, error)
 
+	// OfSofa starts a client as Client does, but one of SOFARegistry. Nil: only simulated
+	// sessions serve them.
+	OfSofa func(name string) (Client, error)
+
 	// Usage returns what the processors of the hosts with a budget had to do
 	// since the last call, sorted by host. Nil: a node cannot have a budget here.
 	Usage func() []Usage
@@ -236,6 +240,9 @@ func (c *Capabilities) Lingers() bool { return c == nil || c.Can == nil || c.Lin
 
 // SpeaksHTTP reports whether clients can be without the SDK.
 func (c *Capabilities) SpeaksHTTP() bool { return c == nil || c.Can == nil || c.ByHTTP != nil }
+
+// ServesSofa reports whether clients can be those of SOFARegistry.
+func (c *Capabilities) ServesSofa() bool { return c == nil || c.Can == nil || c.OfSofa != nil }
 
 // Fit returns the cluster to expect for a wanted one.
 func (c *Capabilities) Fit(wanted Size) Size {

@@ -66,7 +66,7 @@ const rules = `
 
 	internal/trace, slot, client < testbed < testbed/check < testbed/scenario < testbed/report;
 	testbed/check < testbed/console/journal;
-	testbed, meta/metaclient < testbed/outside;
+	testbed, meta/metaclient, session/sofa < testbed/outside;
 	meta/metasql, data, session, internal/devdb, internal/sleep, testbed/outside < internal/inprocess;
 	conclave, slot, sql, meta/metaclient, testbed/outside < testbed/local/supervisor;
 	testbed/outside, internal/faultnet, testbed/local/supervisor < testbed/local;

@@ -86,23 +86,26 @@ func merged(all []span) (out []span) {
 // it.
 func (h *History) absences() map[string][]span {
 	out := map[string][]span{}
-	since := map[string]time.Duration{}
+	since, late := map[string]time.Duration{}, map[string]bool{}
 	outages := h.outages()
 	note := func(client string, from, to time.Duration) {
 		absent := to - from
 		for _, o := range outages {
 			absent -= max(0, min(to, o.to+reconnectLimit)-max(from, o.from))
 		}
-		if absent >= ClientLease-time.Second && !h.blipped(from, to) {
+		if absent >= ClientLease-time.Second && (late[client] || !h.blipped(from, to)) {
 			out[client] = append(out[client], span{from, to})
 		}
 	}
 	h.ops(func(_ int, at time.Duration, o Op) {
 		from, away := since[o.Client]
+		late[o.Client] = o.Linger > 0 // it notices by itself after a minute that its session is frozen
 		switch {
 		case len(o.Values) == 0 && !away:
 			if since[o.Client] = at; o.Lease > 0 { // its last request was answered before
 				since[o.Client] -= max(0, ClientLease-o.Lease)
+			} else if o.Linger > 0 {
+				since[o.Client] += o.Linger - ClientLease
 			}
 		case len(o.Values) > 0 && away:
 			note(o.Client, from, at)
@@ -114,7 +117,7 @@ func (h *History) absences() map[string][]span {
 	}
 	for host, spans := range h.faultSpans() {
 		for _, s := range spans {
-			if strings.HasPrefix(host, "client-") && !h.blipped(s.from, s.to+ClientLease) {
+			if strings.HasPrefix(host, "client-") && (late[host] || !h.blipped(s.from, s.to+ClientLease)) {
 				out[host] = append(out[host], s)
 			}
 		}

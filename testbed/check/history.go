@@ -52,7 +52,7 @@ type Op struct {
 	ID      string        // of the registration; of the subscriber, for pushes
 	Version int64         // of the registration, or of the datum pushed
 	Values  []string      // published, seen, or wanted
-	Linger  time.Duration // of OpWithdraw: for so long its values are shown, because the client has left with a linger
+	Linger  time.Duration // of OpWithdraw: for so long its values are shown, because the client has left with a linger; of OpConnected: likewise, instead of for a client lease, because they stay after its connection has ended
 	Lease   time.Duration // of OpWithdraw and OpConnected: for so long its values may be shown, and are sure to be with OpConnected, because no session sees that the client has died
 	Refused bool          // of OpUnheard: the registry has refused it, and was not only silent until the client gave up
 	Err     error         `json:"-"`

@@ -26,7 +26,7 @@ func progressMade(h *History, v *Verdict) {
 			wrong := slices.DeleteFunc(slices.Clone(o.Values), may)
 			v.check(len(wrong) == 0, h, at, []int{i}, "%v; the push guard has no reason to hold %s", o.Err, strings.Join(wrong, ", "))
 		}
-	}, OpPublish, OpWithdraw, OpStored, OpPush, OpProgress)
+	}, OpPublish, OpWithdraw, OpStored, OpPush, OpConnected, OpProgress)
 }
 
 // full is the expectation that every list is complete. The Values of its
@@ -46,6 +46,7 @@ type guarded struct {
 	died   map[string]time.Duration   // tag -> when its client ended without withdrawing it
 	stored map[string]time.Duration   // dataId -> when a change of it was acknowledged last
 	doubts map[string]doubt           // list name -> what was lost in small steps
+	blind  map[string]bool            // clients that do not say what they have when they connect
 
 	incomplete map[int][]time.Duration // slot -> when it was served without all registrations
 }
@@ -59,7 +60,7 @@ type doubt struct {
 
 func (g *guarded) note(h *History, at time.Duration, o Op) {
 	if g.pushed == nil {
-		*g = guarded{pushed: map[string][]string{}, live: map[string]map[string]bool{}, died: map[string]time.Duration{}, stored: map[string]time.Duration{}, doubts: map[string]doubt{}}
+		*g = guarded{pushed: map[string][]string{}, live: map[string]map[string]bool{}, died: map[string]time.Duration{}, stored: map[string]time.Duration{}, doubts: map[string]doubt{}, blind: map[string]bool{}}
 	}
 	if g.live[o.Name] == nil {
 		g.live[o.Name] = map[string]bool{}
@@ -71,6 +72,8 @@ func (g *guarded) note(h *History, at time.Duration, o Op) {
 		g.pushed[list] = o.Values
 	case OpStored:
 		g.stored[o.Name] = at
+	case OpConnected:
+		g.blind[o.Client] = o.Linger > 0
 	case OpPublish:
 		g.live[o.Name][o.ID] = true
 	case OpWithdraw:
@@ -118,9 +121,10 @@ func (g *guarded) doubted(h *History, list string, at time.Duration, o Op) doubt
 // What the subscriber lost in small steps before (doubted) counts as well if the
 // list did not change since the marks ended: the guard decides at each change.
 // Or some of it is not published any more, and its slot was served incomplete
-// (ADR 0047): until the mark ends. A withdrawal may have been lost then, too.
+// (ADR 0047): until the mark ends. A withdrawal may have been lost then, too. Until then
+// the guard holds all lists back of a client of SOFARegistry that connects.
 func (g *guarded) mayHold(h *History, list string, at time.Duration) bool {
-	_, name, _ := strings.Cut(list, " ")
+	client, name, _ := strings.Cut(list, " ")
 	has := g.pushed[list]
 	full := len(has)
 	if d := g.doubts[list]; g.stored[name] < d.until {
@@ -130,7 +134,7 @@ func (g *guarded) mayHold(h *History, list string, at time.Duration) bool {
 	marked := slices.ContainsFunc(g.servedIncomplete(h, name), func(served time.Duration) bool {
 		return served <= at && at <= h.markedUntil(served)
 	})
-	return slices.ContainsFunc(has, func(value string) bool {
+	return marked && g.blind[client] || slices.ContainsFunc(has, func(value string) bool {
 		tag, _, ok := ParseValue(value)
 		since, died := g.died[tag]
 		client, _, _ := strings.Cut(tag, "/")

@@ -109,6 +109,11 @@ func (c *Clients) StartHTTP(name string) (testbed.Client, error) {
 	return c.start(name, func(cfg client.Config, closed func()) (living, error) { return NewHTTPClient(cfg, closed), nil })
 }
 
+// StartSofa starts a client of SOFARegistry.
+func (c *Clients) StartSofa(name string) (testbed.Client, error) {
+	return c.start(name, func(cfg client.Config, closed func()) (living, error) { return NewSofaClient(cfg, closed), nil })
+}
+
 // start adds what a function starts, which calls the function that it is passed when it was
 // closed.
 func (c *Clients) start(name string, one func(cfg client.Config, closed func()) (living, error)) (testbed.Client, error) {

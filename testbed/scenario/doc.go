@@ -17,7 +17,7 @@
 //	lease 3s
 //	only in the bubble                     where a machine would be too small
 //	budget session 20us a message 10ns a byte queue 1000000
-//	clients 4 names 8 publishers 3 bytes 100 every 300ms replace 2s guests 3s readers 4s rolling 5s bulk 100 http 2
+//	clients 4 names 8 publishers 3 bytes 100 every 300ms replace 2s guests 3s readers 4s rolling 5s bulk 100 http 2 sofa 4
 //	at 2s slow leader from db by 300ms jitter 50ms for 2lease
 //	at 3s kill it for 5s
 //	at 3s expect new leader within lease+1s
@@ -79,7 +79,8 @@
 // one registers within that (only simulated clients). With "bulk N" each
 // client that stays also has N registrations that never change and that no client
 // reads: it replays them when it reconnects. With "http N" every N-th client of each kind
-// has no SDK: it registers and reads by HTTP (docs/http.md).
+// has no SDK: it registers and reads by HTTP (docs/http.md). With "sofa N" the first and every
+// N-th one after it is a client of SOFARegistry (docs/sofa.md), if it has none by HTTP.
 //
 // Computing takes no time in the bubble, so no queue forms there, unless a role
 // has a budget: meta, session, data, db or client. Each of its nodes then has one

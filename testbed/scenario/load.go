@@ -119,8 +119,11 @@ func (l *Traffic) Begin(ctx context.Context) error {
 
 // start starts the n-th client of a kind.
 func (l *Traffic) start(name string, n int) (testbed.Client, error) {
-	if l.of.HTTP > 0 && n%l.of.HTTP == 0 {
+	switch {
+	case l.of.HTTP > 0 && n%l.of.HTTP == 0:
 		return l.cluster.Capabilities().ByHTTP(name)
+	case l.of.Sofa > 0 && (n-1)%l.of.Sofa == 0:
+		return l.cluster.Capabilities().OfSofa(name)
 	}
 	return l.cluster.Client(name)
 }
@@ -305,6 +308,8 @@ func (l *Traffic) kill(name string) {
 	l.mu.Lock()
 	w := cmp.Or(l.clients[name], l.guests[name], &worker{gone: make(chan struct{})})
 	lease, _ := w.lease()
+	linger, _ := w.lingers()
+	lease = max(lease, linger)
 	for _, tag := range slices.Sorted(maps.Keys(l.live)) {
 		if strings.HasPrefix(tag, name+"/") {
 			delete(l.live, tag)
@@ -505,7 +510,8 @@ func (l *Traffic) connections() {
 		if all := strings.Join(at, " "); all != l.seen[w.name] {
 			l.seen[w.name] = all
 			_, left := w.lease()
-			l.rec.Op(check.Op{Client: w.name, Kind: check.OpConnected, Values: at, Lease: left})
+			_, stays := w.lingers()
+			l.rec.Op(check.Op{Client: w.name, Kind: check.OpConnected, Values: at, Lease: left, Linger: stays})
 		}
 	}
 }

@@ -179,7 +179,7 @@ func (p *parser) clients() (err error) {
 		w, all := p.next(), p.s.Load.words()
 		i := slices.IndexFunc(all, func(x word) bool { return x.name == w })
 		if i < 0 {
-			return fmt.Errorf("unknown word %q (want names, publishers, bytes, every, replace, guests, readers, rolling, bulk or http)", w)
+			return fmt.Errorf("unknown word %q (want names, publishers, bytes, every, replace, guests, readers, rolling, bulk, http or sofa)", w)
 		}
 		switch value := all[i].value.(type) {
 		case *int:

@@ -39,6 +39,7 @@ type Load struct {
 	Readers time.Duration // a client arrives, reads every name once, and leaves; 0: never
 	Rolling time.Duration // an application is updated: its client leaves with a linger, and another one takes its place; 0: never
 	HTTP    int           // every so many-th client of each kind has no SDK and speaks HTTP; 0: none
+	Sofa    int           // the first of each kind, and every so many-th after it, is a client of SOFARegistry, unless HTTP counts it; 0: none
 	Patient bool          // clients wait for each acknowledgement however long it takes, and readers for their lists; no scenario has it
 	Group   string        // a part of the names of dataIds, which differs between two loads on one cluster; no scenario has one
 }
@@ -195,7 +196,7 @@ func words(c *testbed.Size) []word {
 func (l *Load) words() []word {
 	return []word{
 		{"names", &l.Names}, {"publishers", &l.Each}, {"bytes", &l.Bytes}, {"every", &l.Every}, {"replace", &l.Replace},
-		{"guests", &l.Guests}, {"readers", &l.Readers}, {"rolling", &l.Rolling}, {"bulk", &l.Bulk}, {"http", &l.HTTP},
+		{"guests", &l.Guests}, {"readers", &l.Readers}, {"rolling", &l.Rolling}, {"bulk", &l.Bulk}, {"http", &l.HTTP}, {"sofa", &l.Sofa},
 	}
 }
 

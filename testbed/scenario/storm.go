@@ -93,6 +93,11 @@ func Storm(seed uint64, on *testbed.Capabilities) Scenario {
 	if b.IntN(3) > 0 && on.SpeaksHTTP() && s.Cluster.Budgets == (testbed.Budgets{}) { // a request is several messages
 		s.Load.HTTP = 2
 	}
+	// With these numbers a quarter of all clients.
+	b.Rand = rand.New(rand.NewPCG(seed, sofaStream))
+	if b.IntN(4) > 0 && on.ServesSofa() && s.Cluster.Budgets == (testbed.Budgets{}) {
+		s.Load.Sofa = 2 + s.Load.HTTP
+	}
 	s.sort()
 	return s.withDefaults()
 }

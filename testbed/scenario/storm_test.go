@@ -249,3 +249,20 @@ func TestStorm_UpdatesAndBlips(t *testing.T) {
 	assert.InDelta(t, 300/6, updated, 15)
 	assert.InDelta(t, 300/8, blips, 15)
 }
+
+// A quarter of the clients are those of SOFARegistry, which are simulated only.
+func TestStorm_HasClientsOfSOFARegistry(t *testing.T) {
+	share, storms := 0.0, 0
+	for seed := range uint64(400) {
+		s := scenario.Storm(seed, nil)
+		assert.Zero(t, scenario.Storm(seed, without(testbed.Hold)).Load.Sofa)
+		if s.Cluster.Budgets != (testbed.Budgets{}) {
+			assert.Zero(t, s.Load.Sofa)
+			continue
+		}
+		if storms++; s.Load.Sofa > 0 {
+			share += 1 / float64(s.Load.Sofa)
+		}
+	}
+	assert.InDelta(t, 0.25, share/float64(storms), 0.02)
+}

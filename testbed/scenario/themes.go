@@ -270,6 +270,9 @@ func (b *stormBuilder) oneSessionLeft() {
 // name do not have with it.
 const httpStream = 0x31bde
 
+// sofaStream is the stream of clients of SOFARegistry, which those storms do not have either.
+const sofaStream = 0x101104
+
 // deathStream is the stream of clientDies, which the seeds that docs and mutations
 // name do not have either.
 const deathStream = 0x5df2

@@ -89,6 +89,9 @@ func (s Scenario) Refusals(g *testbed.Capabilities) []string {
 	if s.Load.HTTP > 0 && g.ByHTTP == nil {
 		why["clients without the SDK"] = true
 	}
+	if s.Load.Sofa > 0 && g.OfSofa == nil {
+		why["clients of SOFARegistry (only simulated sessions serve them)"] = true
+	}
 	want, have := s.Cluster, g.Fit(s.Cluster)
 	if want.Metas != have.Metas || want.Sessions != have.Sessions || want.Datas != have.Datas {
 		why[fmt.Sprintf("a cluster of %d metas, %d sessions and %d data nodes", want.Metas, want.Sessions, want.Datas)] = true

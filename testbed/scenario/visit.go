@@ -33,6 +33,20 @@ func (w *worker) lease() (whole, left time.Duration) {
 	return 0, 0
 }
 
+// lingering is a Client whose registrations stay for longer than a client lease after a
+// session has seen that its connection has ended.
+type lingering interface {
+	Linger() (whole, left time.Duration)
+}
+
+// lingers returns for how long, and what is left of that; 0 if it is the client lease.
+func (w *worker) lingers() (whole, left time.Duration) {
+	if c, is := w.client.(lingering); is {
+		return c.Linger()
+	}
+	return 0, 0
+}
+
 // visits starts a client about every pause, named by kind and number.
 func (l *Traffic) visits(ctx context.Context, pause time.Duration, kind string, visit func(context.Context, *worker)) {
 	if pause == 0 || l.of.Names == 0 {

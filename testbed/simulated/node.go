@@ -18,6 +18,7 @@ const (
 	metaPort    = ":9615"
 	sessionPort = ":9603"
 	dataPort    = ":9622"
+	sofaPort    = ":9600"
 )
 
 // ports are those of the roles.
@@ -37,6 +38,7 @@ func (c *Cluster) server(p *process, rng *rand.Rand) (inprocess.Server, error) {
 	}
 	pace := 1 + drift*(2*rng.Float64()-1) // of the clock by which it measures durations
 	return inprocess.Node{
+		SofaListen: p.host + sofaPort,
 		Config: node.Config{
 			Node: p.node, Listen: p.host + ports[role], Advertise: p.advertise, Metas: c.metas, Insecure: true,
 			Network: network, Logger: log, Rand: rng, Now: now, Trace: c.sink(p.host),

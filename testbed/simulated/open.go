@@ -33,7 +33,7 @@ func (c *Cluster) Open(_ context.Context, size testbed.Size, gate *trace.Gate) e
 
 // Capabilities: every step is possible, and the nodes' memory can be read.
 func (c *Cluster) Capabilities() *testbed.Capabilities {
-	return &testbed.Capabilities{Events: c.gate != nil, Held: c.held, Stopping: c.stopping, Partial: c.partial, SlotCopies: c.slotCopies, Lingering: c.clients.Start, ByHTTP: c.clients.StartHTTP, Usage: c.usage}
+	return &testbed.Capabilities{Events: c.gate != nil, Held: c.held, Stopping: c.stopping, Partial: c.partial, SlotCopies: c.slotCopies, Lingering: c.clients.Start, ByHTTP: c.clients.StartHTTP, OfSofa: c.clients.StartSofa, Usage: c.usage}
 }
 
 // Events reports no claims: all were passed to the gate when they were made.
