@@ -176,6 +176,10 @@ var registrationsForgeries = map[string]forgery{
 		func(f *forger) { guestDiesWhileSessionIsUndialled(f, 19*time.Second) },
 		func(f *forger) { guestDiesWhileSessionIsUndialled(f, 17*time.Second) },
 	},
+	"I7 its session saw the end": {
+		func(f *forger) { resetAndLost(f.ofSofa("client-1"), 11*time.Second) },
+		func(f *forger) { resetAndLost(f.ofSofa("client-1"), time.Second) }, // and the client sleeps
+	},
 	"I11": {
 		func(f *forger) { push(push(f, "c", 6, "a#1"), "c", 6, "a#2") },
 		func(f *forger) { push(push(f, "c", 6, "a#1"), "c", 7, "a#2") },
@@ -207,6 +211,14 @@ var registrationsForgeries = map[string]forgery{
 		func(f *forger) { // its connection broke, although nothing was done to it: the machine is overloaded
 			f.claim("session-1", trace.Claim{Kind: trace.Pushed, Key: "sub", Version: 6}).connected("client-1").pause(time.Second)
 			f.connected("client-1", "session-1@1").claim("session-1", trace.Claim{Kind: trace.Pushed, Key: "sub", Version: 6})
+		},
+	},
+	"I11 connected again at once": {
+		func(f *forger) {
+			f.ofSofa("client-1").claim("session-1", trace.Claim{Kind: trace.Pushed, Key: "client-1-2", Version: 6}).claim("session-1", trace.Claim{Kind: trace.Pushed, Key: "client-1-2", Version: 5})
+		},
+		func(f *forger) { // its session has asked it to move, and it has come back
+			f.ofSofa("client-1").claim("session-1", trace.Claim{Kind: trace.Pushed, Key: "client-1-2", Version: 6}).claim("session-1", trace.Claim{Kind: trace.Pushed, Key: "client-1-2", Version: 6})
 		},
 	},
 	"I13": {
@@ -488,6 +500,19 @@ func listShrinks(f *forger, version int64, later time.Duration) {
 func listIsShort(f *forger, dead int, later time.Duration) {
 	f.fault(testbed.Action{Verb: testbed.Stop, Node: "session-1"}).fault(testbed.Action{Verb: testbed.Start, Node: "session-1"})
 	guestsDie(f, dead).pause(later).op(short)
+}
+
+// ofSofa connects a client of SOFARegistry.
+func (f *forger) ofSofa(client string) *forger {
+	return f.op(check.Op{Client: client, Kind: check.OpConnected, Values: []string{"session-1@"}, Linger: 10 * time.Second})
+}
+
+// resetAndLost resets the connection of a client to its session. After a while its
+// registration is shown, and two seconds later not.
+func resetAndLost(f *forger, later time.Duration) {
+	f.fault(testbed.Action{Verb: testbed.Reset, Node: "client-1", Peer: "session-1"}).pause(later)
+	push(f, "c", 5, "client-1/1#1").pause(2 * time.Second)
+	push(f, "c", 6)
 }
 
 // leaseLeft has a client without the SDK away for two seconds, at the beginning of which

@@ -21,8 +21,9 @@ import (
 )
 
 // SofaClient is a client of SOFARegistry (docs/sofa.md), with the habits of the published
-// one for Java: it has one connection, on which it sends one register after the other until
-// each is answered, and all of them again on the next connection. It forgets a register that
+// one for Java: it has one connection, on which it sends one register after the other, each
+// once the one before was answered or has waited for a second, and then those again that were
+// not answered. On the next connection it sends all of them. It forgets a register that
 // withdraws once that is answered. It takes a list only if its version is above that of the
 // last one. An answer for which docs/sofa.md has no reason ends the client, and is the error of
 // its publications.
@@ -286,8 +287,8 @@ func (c *SofaClient) serve(conn net.Conn, ended <-chan struct{}) {
 	defer poll.Stop()
 	defer idle.Stop()
 	for {
-		for r := c.next(conn); r != nil && c.register(conn, ended, r); {
-			r = c.next(conn)
+		for _, r := range c.unanswered(conn) {
+			c.register(conn, ended, r)
 		}
 		again := time.NewTimer(sofaAgain)
 		select {
@@ -314,21 +315,18 @@ func (c *SofaClient) serve(conn net.Conn, ended <-chan struct{}) {
 	}
 }
 
-// next returns a copy of the first register that was not answered on a connection, or nil.
-func (c *SofaClient) next(conn net.Conn) *sofaRegister {
+// unanswered returns the registers that were not answered on a connection.
+func (c *SofaClient) unanswered(conn net.Conn) []*sofaRegister {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, r := range c.registers {
-		if r.has != conn {
-			out := *r
-			return &out
-		}
-	}
-	return nil
+	return slices.DeleteFunc(slices.Clone(c.registers), func(r *sofaRegister) bool { return r.has == conn })
 }
 
-// register sends a register, and reports whether it was taken.
-func (c *SofaClient) register(conn net.Conn, ended <-chan struct{}, r *sofaRegister) bool {
+// register sends a register, and waits for its answer.
+func (c *SofaClient) register(conn net.Conn, ended <-chan struct{}, kept *sofaRegister) {
+	c.mu.Lock()
+	r := *kept
+	c.mu.Unlock()
 	class, boxes := sofaModel+string(r.kind), &sofa.List{}
 	for _, v := range r.values {
 		boxes.Values = append(boxes.Values, sofaObject(sofaModel+"DataBox", "data", v))
@@ -340,29 +338,25 @@ func (c *SofaClient) register(conn net.Conn, ended <-chan struct{}, r *sofaRegis
 		if answer.ID != 0 {
 			c.end(fmt.Errorf("%s is answered with status %d and %v", r.id, answer.Status, err))
 		}
-		return false
+		return
 	}
 	if field(o, "refused") == true || field(o, "version") != any(r.version) {
 		c.end(fmt.Errorf("version %d of %s is refused: %v of version %v", r.version, r.id, field(o, "message"), field(o, "version")))
-		return false
+		return
 	}
 	if field(o, "success") != true {
-		return false
+		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.known = true
-	for i, x := range c.registers {
-		if x.id == r.id && x.version == r.version {
-			if x.has = conn; x.event != "REGISTER" {
-				c.registers = slices.Delete(c.registers, i, i+1)
-			}
-			break
+	if kept.version == r.version {
+		if kept.has = conn; r.event != "REGISTER" {
+			c.registers = slices.DeleteFunc(c.registers, func(x *sofaRegister) bool { return x == kept })
 		}
 	}
 	close(c.answered)
 	c.answered = make(chan struct{})
-	return true
 }
 
 // call sends a request, and returns its answer; without an ID there is none.
