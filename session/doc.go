@@ -67,10 +67,9 @@
 //     one entry per registration and subscription, the newest.
 //   - A list of up to Config.MaxListBytes is pushed, in parts if it is large; a larger one is an
 //     error of the subscription, and /readyz reports it (docs/adr/0093).
-//   - Load makes no client look dead: a client's pings wait neither behind what it
-//     sends nor for the registry's lock, and a slow data node is sent less at once.
-//   - Time in which this session did not run is no silence of its clients, of the
-//     leader or of data nodes (docs/adr/0071).
+//   - Load makes no client look dead: a client's pings wait neither behind what it sends
+//     nor for the registry's lock, and a slow data node is sent less at once. Time in which
+//     this session did not run is no silence of others (docs/adr/0071).
 //   - An outage of meta stops nothing here: the last slot table and member list are used
 //     for as long as it lasts, and /readyz reports `stale`, while a data node is heard.
 //
@@ -95,10 +94,10 @@
 //     removals as unconfirmed, and pushes that would empty or halve a list are held back;
 //     but first the clients have one more lease to come back: that many deaths at once are
 //     evidence against this session (docs/adr/0071). One client is never that many.
-//   - Most data nodes do not answer this session, although they live: they get nothing
-//     new, and remove its copies after the session grace. Before that it asks its
-//     clients to move, takes no new ones, and its /readyz is 503 (spread.go,
-//     docs/adr/0117). If no other session takes them, as after a power cut, they stay.
+//   - Most data nodes do not answer this session, although they live: they get nothing new,
+//     and remove its copies after the session grace. Before that it asks its clients to
+//     move, takes no new ones, and its /readyz is 503 (docs/adr/0117). They stay if no
+//     other session takes them, as after a power cut.
 //   - This session is suspended: when it is back, the leases of its clients start again,
 //     since no client could renew one, and their registrations are held back until the
 //     clients ping again. A slot that has lost all its copies waits for that, for two
