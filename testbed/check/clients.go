@@ -238,8 +238,8 @@ func (h *History) pushes(f func(i int, at time.Duration, o Op, now map[string]bo
 // that a lower one has shown to any subscriber.
 func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span, losses []span, forgotten map[string][]span) {
 	ended := map[string][]span{}
-	given := map[[2]string]bool{} // subscriptions that have received a list
-	missed, connected := h.unreached(), map[string][]string{}
+	given := map[[2]string]bool{}                       // subscriptions that have received a list
+	missed, connected := h.unreached(), map[string]Op{} // the latter of a client of SOFARegistry with its last session
 	h.pushes(func(i int, at time.Duration, o Op, now map[string]bool, seen map[string]version) {
 		first := !given[[2]string{o.Client, o.Name}]
 		given[[2]string{o.Client, o.Name}] = true
@@ -251,8 +251,12 @@ func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span, loss
 				delete(seen, tag)
 			case (len(now) > 0 || !first) && (during(losses, at, at) || during(forgotten[o.Name], at, at)):
 				v.Checks++
-			case first && slices.ContainsFunc(missed[o.Name], func(u unreached) bool {
-				return u.from <= at && at <= u.to && slices.ContainsFunc(connected[client], func(n string) bool { return strings.HasPrefix(n, u.session+"@") })
+			case slices.ContainsFunc(missed[o.Name], func(u unreached) bool {
+				c, may := connected[client], first
+				if u.frozen {
+					may = c.Linger > 0 // nothingMissing checks what this subscriber has seen
+				}
+				return may && u.from <= at && at <= u.to && slices.ContainsFunc(c.Values, func(n string) bool { return strings.HasPrefix(n, u.session+"@") })
 			}):
 				v.Checks++
 			case now[tag] || t.number > o.Version || excused(absences, client, t.at-ClientLease, at):
@@ -264,8 +268,8 @@ func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span, loss
 	}, func(at time.Duration, o Op) {
 		if o.Kind == OpWithdraw {
 			ended[o.ID] = []span{{h.lingersUntil(at, o), h.End()}}
-		} else {
-			connected[o.Client] = o.Values
+		} else if len(o.Values) > 0 || o.Linger == 0 {
+			connected[o.Client] = o
 		}
 	}, OpWithdraw, OpConnected)
 }
@@ -339,9 +343,9 @@ func neverUnread(h *History, v *Verdict) {
 
 // allStored checks that each change whose acknowledgement a client received, or awaited
 // in vain, at a time for which due is true was stored in time.
-func (h *History) allStored(v *Verdict, although string, due func(at time.Duration) bool) {
+func (h *History) allStored(v *Verdict, although string, due func(at time.Duration, client string) bool) {
 	h.ops(func(i int, at time.Duration, o Op) {
-		if due(at) {
+		if due(at, o.Client) {
 			v.check(o.Kind == OpStored, h, at, []int{i}, "%s got no acknowledgement within %s that %s is stored, although %s", o.Client, StoredTimeout, o.ID, although)
 		}
 	}, OpStored, OpUnheard)

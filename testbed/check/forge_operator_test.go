@@ -71,6 +71,24 @@ var operatorForgeries = map[string]forgery{
 			push(f, "c", 6, "client-1/1#1", "client-2/2#1")
 		},
 	},
+	"I7 at a frozen session": { // only a client of SOFARegistry stays there
+		func(f *forger) {
+			f.connected("client-2", "session-1@1").servedFrozen()
+			push(f, "reader-1", 6, "client-1/1#1")
+		},
+		func(f *forger) {
+			f.ofSofa("client-2").servedFrozen()
+			push(push(f, "reader-1", 6, "client-1/1#1"), "reader-1", 7, "client-1/1#2")
+		},
+	},
+	"I7 seen, at a frozen session": {
+		func(f *forger) { push(f.ofSofa("client-2").servedFrozen(), "c", 6, "client-1/1#1") },
+		func(f *forger) { push(f.ofSofa("client-2").servedFrozen(), "c", 6, "client-1/1#1", "client-2/2#1") },
+	},
+	"I7 at a session that was frozen": {
+		func(f *forger) { f.ofSofa("client-2").servedFrozen().thawed(11 * time.Second) },
+		func(f *forger) { f.ofSofa("client-2").servedFrozen().thawed(9 * time.Second) },
+	},
 	"I7 no node has it": { // only the subscribers have the registrations
 		func(f *forger) {
 			f.allAwayFor()
@@ -323,12 +341,39 @@ var operatorForgeries = map[string]forgery{
 			f.pause(40 * time.Second).op(unheard("client-1/2")).pause(time.Second).leader("meta-1")
 		},
 	},
+	"L22 not listed": { // while session-1 drains; a client of SOFARegistry asks every half a minute
+		func(f *forger) { f.pause(time.Second).losesSession(34 * time.Second) },
+		func(f *forger) { f.drains().losesSession(34 * time.Second) },
+	},
+	"L22 listed again": {
+		func(f *forger) { f.drains().losesSession(46 * time.Second) },
+		func(f *forger) { f.drains().losesSession(44 * time.Second) },
+	},
+	"L22 has found it": {
+		func(f *forger) { f.drains().losesSession(30*time.Second, 6*time.Second) },
+		func(f *forger) { f.drains().losesSession(30*time.Second, 4*time.Second) },
+	},
+}
+
+func (f *forger) drains() *forger {
+	return f.pause(time.Second).fault(testbed.Action{Verb: testbed.Forbid, Node: "session-1"})
+}
+
+// losesSession kills the session of a client of SOFARegistry, which may then find the
+// other one, and hears of no change.
+func (f *forger) losesSession(later ...time.Duration) {
+	at := check.Op{Client: "client-1", Kind: check.OpConnected, Values: []string{"session-2@"}, Linger: 10 * time.Second}
+	f.op(at).fault(testbed.Action{Verb: testbed.Kill, Node: "session-2"})
+	for i, d := range later {
+		at.Values = []string{"session-1@"}[:i]
+		f.op(at).pause(d)
+	}
+	f.op(unheard("client-1/1")).pause(time.Second).leader("meta-1")
 }
 
 // oneSessionLeft drains a session and kills the other one.
 func (f *forger) oneSessionLeft() *forger {
-	f.pause(time.Second).fault(testbed.Action{Verb: testbed.Forbid, Node: "session-1"}).fault(testbed.Action{Verb: testbed.Kill, Node: "session-2"})
-	return f
+	return f.drains().fault(testbed.Action{Verb: testbed.Kill, Node: "session-2"})
 }
 
 func unheard(id string) check.Op { return check.Op{Client: "client-1", Kind: check.OpUnheard, ID: id} }
@@ -413,6 +458,22 @@ func (f *forger) servedUndialled(of string) {
 		f.claim("data-2", trace.Claim{Kind: trace.Serving, Slot: n, Key: trace.Incomplete})
 	}
 	f.pause(time.Second)
+}
+
+// servedFrozen freezes session-1, which client-2 does not leave; then every slot is
+// served from what the other sessions have.
+func (f *forger) servedFrozen() *forger {
+	push(f, "c", 5, "client-1/1#1", "client-2/2#1").fault(testbed.Action{Verb: testbed.Pause, Node: "session-1"}).pause(5 * time.Second)
+	for n := range 4 {
+		f.claim("data-2", trace.Claim{Kind: trace.Serving, Slot: n, Key: trace.Incomplete})
+	}
+	return f.pause(time.Second)
+}
+
+// thawed ends that; after a while a list still lacks what client-2 has registered.
+func (f *forger) thawed(later time.Duration) {
+	f.fault(testbed.Action{Verb: testbed.Resume, Node: "session-1"}).pause(later)
+	push(f, "reader-1", 6, "client-1/1#1")
 }
 
 // servedWithoutCopy kills a node; a while later every slot is served incomplete,

@@ -91,22 +91,33 @@ func (h *History) servedFromSessions(f func(at time.Duration, slot, session stri
 	}, trace.Serving)
 }
 
-// unreached is a time in which first lists may lack the registrations of one
-// session: their slot was served without it and without a copy, because it could
-// not be dialled (docs/adr/0035).
+// unreached is a time in which lists may lack the registrations of one session:
+// their slot was served without it and without a copy. It could not be dialled
+// (docs/adr/0035), so first lists may lack all of them; or it was frozen, which only
+// clients of SOFARegistry do not leave (docs/sofa.md), so the lists of subscribers that
+// have not seen theirs may lack these.
 type unreached struct {
 	span
 	session string
+	frozen  bool
 }
 
 // unreached returns these times for each datum: from when its slot was served
-// until the mark of that has ended.
+// until the mark of that has ended, or until such clients may have connected again.
 func (h *History) unreached() map[string][]unreached {
 	slots := map[string][]unreached{}
-	closed := h.faultSpans(testbed.ClosePort, testbed.StartWrong)
+	closed, frozen := h.faultSpans(testbed.ClosePort, testbed.StartWrong), h.faultSpans(testbed.Pause)
 	h.servedFromSessions(func(at time.Duration, id, session string, _ time.Duration, did bool) {
-		if !did && closed.any(at, at, session) {
-			slots[id] = append(slots[id], unreached{span{at, h.markedUntil(at)}, session})
+		if did {
+			return
+		}
+		if closed.any(at, at, session) {
+			slots[id] = append(slots[id], unreached{span{at, h.markedUntil(at)}, session, false})
+		}
+		for _, s := range frozen[session] {
+			if s.from <= at && at <= s.to {
+				slots[id] = append(slots[id], unreached{span{at, s.to + 2*ClientLease}, session, true})
+			}
 		}
 	})
 	return byName(h, slots)

@@ -33,19 +33,45 @@ func (h *History) electionLimit() time.Duration { return 2*h.Cluster.Lease + 2*t
 // L22: after a session was lost or drained, every change of a client is stored in
 // time if for as long as slots may take to be served no fault has begun or ended,
 // nothing else is lost, slots may move, and a session is left that the faults do
-// not affect. A session that is being drained and is the only one left serves. What a
-// session refuses, it never stores, whatever has failed.
+// not affect and the client knows (unlisted). A session that is being drained and is
+// the only one left serves. What a session refuses, it never stores, whatever has
+// failed.
 func oneSessionServes(h *History, v *Verdict) {
 	calm, sessions, datas := h.steady(testbed.Forbid), h.Cluster.NodesOf("session"), h.Cluster.NodesOf("data")
-	faults := h.faultSpans()
+	faults, unlisted := h.faultSpans(), h.unlisted()
 	frozen := h.observed(func(_ time.Duration, o Observation) bool { return o.Frozen })
-	h.allStored(v, "a session is left", func(at time.Duration) bool {
+	h.allStored(v, "a session is left", func(at time.Duration, client string) bool {
 		from := at - StoredTimeout - h.serveLimit()
-		return from >= 0 && !during(frozen, from, at) && calm(from, at) && faults.any(from, at, sessions...) && !faults.any(from, at, datas...)
+		return from >= 0 && !during(unlisted[client], at, at) && !during(frozen, from, at) && calm(from, at) && faults.any(from, at, sessions...) && !faults.any(from, at, datas...)
 	})
 	h.ops(func(i int, at time.Duration, o Op) {
 		v.check(!o.Refused, h, at, []int{i}, "%s is refused %s for no reason: %v", o.Client, o.ID, o.Err)
 	}, OpUnheard)
+}
+
+// sofaAsks is how often a client of SOFARegistry asks for the sessions that take clients.
+const sofaAsks = 30 * time.Second
+
+// unlisted returns, for each client of SOFARegistry, the times in which it may know no
+// session that runs (docs/sofa.md), and a change may wait for that: when it lost its
+// session, each other one had been drained or lost since it had asked. It sleeps before
+// it uses the next answer.
+func (h *History) unlisted() map[string][]span {
+	out, last, faults := map[string][]span{}, map[string]string{}, h.faultSpans()
+	h.ops(func(_ int, at time.Duration, o Op) {
+		if len(o.Values) > 0 {
+			last[o.Client], _, _ = strings.Cut(o.Values[0], "@")
+			if n := len(out[o.Client]); n > 0 {
+				out[o.Client][n-1].to = min(out[o.Client][n-1].to, at+StoredTimeout)
+			}
+			return
+		}
+		listed := func(n string) bool { return n != last[o.Client] && !faults.any(at-sofaAsks, at, n) }
+		if o.Linger > 0 && !slices.ContainsFunc(h.Cluster.NodesOf("session"), listed) {
+			out[o.Client] = append(out[o.Client], span{at, at + sofaAsks + 2*ClientLease + StoredTimeout})
+		}
+	}, OpConnected)
+	return out
 }
 
 // L19: while nothing has failed for a session grace and only an operator acts,
@@ -69,7 +95,7 @@ func operatorsBreakNothing(h *History, v *Verdict) {
 			}
 		}
 	}
-	h.allStored(v, "only an operator acted", func(at time.Duration) bool { return calm(max(0, at-StoredTimeout-settles), at) })
+	h.allStored(v, "only an operator acted", func(at time.Duration, _ string) bool { return calm(max(0, at-StoredTimeout-settles), at) })
 	since, began := time.Duration(-1), 0
 	for i, e := range h.Entries {
 		switch {

@@ -268,7 +268,7 @@ func (h *History) Behind() bool {
 // client is stored in time.
 func writesGoOn(h *History, v *Verdict) {
 	faults := h.faultSpans()
-	h.allStored(v, "faults affected only metas and the database", func(at time.Duration) bool {
+	h.allStored(v, "faults affected only metas and the database", func(at time.Duration, _ string) bool {
 		// The end of a node, graceful or not, has effects for a session grace.
 		return faults.onlyOn(at-StoredTimeout-SessionGrace-5*time.Second, at, "meta-", testbed.Database)
 	})
