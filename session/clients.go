@@ -579,18 +579,33 @@ func (c *clients) expectEnd(owner *registry.Owner) {
 }
 
 // refuseRequest returns why requests for registrations are not taken, or nil, and whether
-// their clients are to go to another session. For a while after this process was suspended
-// they are not taken: a request that waited in its buffers may be older than others that
-// its client has sent to another session. The round of the leases may run before or after
-// such a request.
+// their clients are to go to another session.
 func (c *clients) refuseRequest() (moves bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if time.Since(c.round) > stalled || time.Since(c.resumed) < stalled {
-		return false, wire.Errorf(wire.CodeUnavailable, "this session was suspended: send the request again")
+	if err = c.whySuspended(); err == nil {
+		err = c.whyClosed()
+		moves = err != nil
 	}
-	err = c.whyClosed()
-	return err != nil, err
+	return moves, err
+}
+
+// suspended returns why nothing is taken that may have waited in this process's buffers, or
+// nil: for a while after a suspension it may be older than what its client has sent to
+// another session.
+func (c *clients) suspended() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.whySuspended()
+}
+
+// whySuspended is suspended with the lock held. The round of the leases may run before or
+// after what waited is read.
+func (c *clients) whySuspended() error {
+	if time.Since(c.round) > stalled || time.Since(c.resumed) < stalled {
+		return wire.Errorf(wire.CodeUnavailable, "this session was suspended: send the request again")
+	}
+	return nil
 }
 
 // leasedRound is by how much later the end of a renewed lease may be noticed, so that

@@ -94,6 +94,12 @@ func (d *sofaDoor) handle(ctx context.Context, conn net.Conn) {
 			return
 		}
 		body.handled()
+		if err := d.clients.suspended(); err != nil { // such a client registers before it is welcomed
+			if stream.Refuse(err) != nil {
+				return
+			}
+			continue
+		}
 		identity, release, err := d.identify(rights.Read, token, func() { _ = conn.Close() })
 		if err == nil {
 			defer release()

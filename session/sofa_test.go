@@ -16,6 +16,7 @@ import (
 	"conclave"
 	"conclave/blacklist"
 	"conclave/data"
+	"conclave/internal/trace"
 	"conclave/session"
 	"conclave/session/sofa"
 	"conclave/wire"
@@ -389,6 +390,39 @@ func TestSofa_TheLaterConnectionOwnsARegistration(t *testing.T) {
 		seen := len(sub.all())
 		time.Sleep(time.Minute)
 		assert.Len(t, sub.all(), seen)
+	})
+}
+
+// A client connects again to its suspended session, whose kernel takes the register, and
+// goes on at another one. What it has withdrawn there stays gone.
+func TestSofa_SuspendedSessionRefusesWhatWaited(t *testing.T) {
+	sofaBubble(t, 1, func(t *testing.T, c *cluster) {
+		c.gate = trace.NewGate(nil)
+		c.startSession("session-2", withSofa, func(config *session.Config) { config.Trace = c.gate.Sink })
+		c.settle()
+		sub := c.watch(c.client("reader", "session-1"), "svc")
+		p := register{kind: "Publisher", id: "p", data: "svc", values: []string{"a"}}
+		first := c.sofaClient("app", "session-2")
+		first.register(p)
+		c.eventually("it is seen", sub.shows("a"))
+		c.gate.Hold("session-2", trace.Leasing)
+		c.net.Pause("session-2")
+		first.conn.Close()
+		late := c.sofaClient("app", "session-2")
+		waits := late.start(p)
+		c.sofaClient("app", "session-1").register(register{kind: "Publisher", id: "p", data: "svc", version: 2, withdraw: true})
+		c.eventually("its withdrawal is seen", sub.shows())
+		time.Sleep(25 * time.Second) // the grace of the session, and of the tombstone
+		seen := len(sub.all())
+
+		c.net.Resume("session-2")
+		o := late.answered(waits)
+		assert.Equal(t, []any{false, false}, []any{field(o, "success"), field(o, "refused")})
+		c.gate.Free("session-2")
+		time.Sleep(3 * time.Second)
+		assert.Len(t, sub.all(), seen)
+		late.register(register{kind: "Publisher", id: "p", data: "svc", version: 3, values: []string{"b"}})
+		c.eventually("what comes later is taken", sub.shows("b"))
 	})
 }
 
