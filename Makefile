@@ -123,7 +123,7 @@ test-all: test test-race test-long test-hostile test-browser test-telemetry test
 
 cross: ## build for Windows what applications import, and for macOS also the programs but devdb
 	GOOS=windows $(GO) build ./client ./elector ./elector/termcas ./elector/fence ./elector/once ./elector/electorhttp ./elector/electorfake
-	GOOS=darwin GOARCH=arm64 $(GO) build ./client ./elector ./elector/termcas ./elector/fence ./elector/once ./elector/electorhttp ./elector/electorfake ./cmd/conclave ./cmd/meta ./cmd/session ./cmd/data
+	GOOS=darwin GOARCH=arm64 $(GO) build ./client ./elector ./elector/termcas ./elector/fence ./elector/once ./elector/electorhttp ./elector/electorfake ./cmd/conclave ./cmd/meta ./cmd/session ./cmd/data ./cmd/node
 
 test-long: cross ## the suites that take minutes each: those of test-slow, stories, storms, one seed one trace, fuzz, soak, all programs for macOS, the tree under another path, a release twice
 	GOOS=darwin GOARCH=arm64 $(GO) build ./...

@@ -191,10 +191,10 @@ func Instance(i string) Option { return func(o *options) { o.instance = i } }
 // no other subscription. It must not call Close of the client.
 func OnPush(fn func(conclave.Datum)) Option { return func(o *options) { o.onPush = fn } }
 
-// OnChange makes a subscription call fn as with OnPush, but also with the values that
-// were added and removed since fn was last called, each as often as that. At the first
-// call all values are added. For a large list this costs less than to compare it; fn must
-// not change d.Values, which is not a copy.
+// OnChange replaces OnPush, and follows the same rules, but fn is also called with the
+// values that were added and removed since its last call; a value that the list has twice
+// more is in added twice. At the first call all values are added. For a large list this
+// costs less than to compare it; fn must not change d.Values, which is not a copy.
 func OnChange(fn func(d conclave.Datum, added, removed []string)) Option {
 	return func(o *options) { o.onChange = fn }
 }

@@ -65,8 +65,9 @@ type diffJob struct {
 	epoch   conclave.Epoch
 	session conclave.NodeID
 	awaited bool
-	alone   bool                                 // a request with others has not settled it
+	alone   bool                                 // a request with others has failed, or has not settled it
 	until   time.Time                            // (awaited) until when a session that is not living is asked again; zero: it is asked once
+	failed  func()                               // (awaited) called after each failed attempt, which may end the wait
 	done    func(highestPushed int64, err error) // nil if no caller needs the result
 }
 
@@ -147,6 +148,7 @@ func (d *differ) work(ctx context.Context, session conclave.NodeID) {
 				err = fmt.Errorf("%w: %w", errNotAwaited, err)
 				break
 			}
+			j.failed()
 			d.config.Logger.Debug("diff is tried again", "slot", j.r.id, "epoch", j.epoch, "session", session.Name, "error", err)
 			if sleep.For(ctx, pause/2+time.Duration(rng.Int64N(int64(pause)))) != nil {
 				break

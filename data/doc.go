@@ -122,7 +122,7 @@
 //   - sweep.go: in the background: what time ends, and comparisons with sessions.
 //   - diff.go: one slot is compared with one session.
 //   - follow.go: a follower reads its leaders' feeds.
-//   - replicate.go: a leader sends its followers' feeds, and what it puts into those of sessions.
+//   - replicate.go: a leader sends its followers' feeds, and adds small changes to those of sessions.
 //   - admin.go: what operators are shown: lists, log lines, events and metrics.
 //   - replica.go: one slot: its state, its copy, and who may read and write it.
 //   - feeds.go: what is pending for each follower's stream and each session's feed.

@@ -117,30 +117,38 @@ type given struct {
 const (
 	givenMost    = 8192                  // data of which a feed remembers what its session has
 	carryAtOnce  = 16                    // changes in a message: more are a burst, which Fetches merge
-	carryPause   = 10 * time.Millisecond // between two contents of a datum: the push window, unless a switch has set another
+	carryPause   = 12 * time.Millisecond // between two contents of a datum: more than the push window, since the second may travel faster
+	carryAgain   = 10 * time.Second      // after a session has fetched what it was sent: its window or pace is longer
 	carryUnasked = 256                   // changes of a datum without a Fetch: the session may not read it any more
 )
 
-// noteGiven records that a session was sent answers, by its feed (carried) or because
-// it has asked. A replica's lock is held.
-func (ws *watchers) noteGiven(session conclave.NodeID, answers []*wirev1.Fetched, carried bool, now time.Time) {
+// noteGiven records that a session was sent answers, to what it has asked for or, if that
+// is nil, by its feed. A session that asks with another content than it was carried has not
+// counted that; more of it would only replace the contents from which a delta can be made.
+// A replica's lock is held.
+func (ws *watchers) noteGiven(session conclave.NodeID, wants []*wirev1.Want, answers []*wirev1.Fetched, now time.Time) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	for _, w := range ws.all {
 		if w.session != session || w.given == nil {
 			continue
 		}
-		for _, f := range answers {
+		for i, f := range answers {
 			id, g := f.GetDatum().GetDataInfoId(), given{hash: f.GetHash(), at: now}
 			before, known := w.given[id]
-			if carried {
+			switch {
+			case wants == nil:
 				g.carried = before.carried + 1
+			case before.carried > 0 && wants[i].GetHash() != before.hash && wants[i].GetHash() != 0:
+				g.at = now.Add(carryAgain)
 			}
 			if !known && len(w.given) >= givenMost {
 				clear(w.given)
 			}
-			if w.given[id] = g; g.carried >= carryUnasked || f.GetPart() != nil || f.GetTooLarge() > 0 {
+			if g.carried >= carryUnasked || f.GetPart() != nil || f.GetTooLarge() > 0 {
 				delete(w.given, id)
+			} else {
+				w.given[id] = g
 			}
 		}
 	}
@@ -153,6 +161,13 @@ func (ws *watchers) mayCarry(w *watcher, id string, now time.Time) (hash uint64,
 	defer ws.mu.Unlock()
 	g, known := w.given[id]
 	return g.hash, known && now.Sub(g.at) >= carryPause
+}
+
+// forget ends what the feed carries of a datum until the session asks for it again.
+func (ws *watchers) forget(w *watcher, id string) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	delete(w.given, id)
 }
 
 // pendingChange is what a feed will send of one slot: the slot begins to be

@@ -210,7 +210,7 @@ func (s *migrations) ask(m *migration, missing []conclave.NodeID, now time.Time)
 	for _, session := range missing {
 		if !m.pending[session] {
 			m.asked[session], m.pending[session] = true, true
-			s.differ.enqueue(diffJob{r: m.r, epoch: m.epoch, session: session, awaited: true, until: s.lostUntil(m), done: func(highest int64, err error) {
+			s.differ.enqueue(diffJob{r: m.r, epoch: m.epoch, session: session, awaited: true, until: s.lostUntil(m), failed: s.tasks.wake.Set, done: func(highest int64, err error) {
 				s.tasks.post(func() { m.noteAnswer(session, highest, err) })
 			}})
 		}

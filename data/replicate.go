@@ -287,14 +287,15 @@ func (r *replica) carry(w *watcher, c *wirev1.SlotChange, now time.Time) {
 	}
 	c.DataInfoIds = slices.DeleteFunc(c.DataInfoIds, func(id string) bool {
 		hash, ok := r.watchers.mayCarry(w, id, now)
-		if !ok {
+		if !ok || r.store.IsMarked(id, now) {
 			return false
 		}
 		f, count := r.store.Carry(id, hash, now)
 		if f == nil {
+			r.watchers.forget(w, id)
 			return false
 		}
-		r.watchers.noteGiven(w.session, []*wirev1.Fetched{f}, true, now)
+		r.watchers.noteGiven(w.session, nil, []*wirev1.Fetched{f}, now)
 		r.trace.Claim(trace.Claim{Kind: trace.Read, Slot: r.id, Epoch: r.epoch, Subject: id, Version: f.GetDatum().GetVersion(), Count: count, Flag: f.GetSame()})
 		c.Answers = append(c.Answers, f)
 		return true

@@ -2,6 +2,7 @@ package data
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,7 +46,7 @@ func TestNoteGiven_IsBounded(t *testing.T) {
 	ws, now := &watchers{}, time.Now()
 	w := ws.open(conclave.NodeID{Name: "session-1", Incarnation: "i"}, true)
 	note := func(i int) {
-		ws.noteGiven(w.session, []*wirev1.Fetched{{Datum: &wirev1.Datum{DataInfoId: fmt.Sprint(i)}}}, false, now)
+		ws.noteGiven(w.session, []*wirev1.Want{{}}, []*wirev1.Fetched{{Datum: &wirev1.Datum{DataInfoId: fmt.Sprint(i)}}}, now)
 	}
 	for i := range givenMost {
 		note(i)
@@ -54,4 +55,42 @@ func TestNoteGiven_IsBounded(t *testing.T) {
 	require.Len(t, w.given, givenMost)
 	note(givenMost)
 	assert.Len(t, w.given, 1)
+}
+
+// A session that fetches what it was carried, because its window is longer, is carried no
+// more of it for a while: that would replace the contents from which its delta is made.
+func TestNoteGiven_WhatIsFetchedAllTheSameIsNotCarried(t *testing.T) {
+	ws, now := &watchers{}, time.Now()
+	w := ws.open(conclave.NodeID{Name: "session-1", Incarnation: "i"}, true)
+	content := func(hash uint64) []*wirev1.Fetched {
+		return []*wirev1.Fetched{{Datum: &wirev1.Datum{DataInfoId: "x"}, Hash: hash}}
+	}
+	carried := func(after time.Duration) bool {
+		_, ok := ws.mayCarry(w, "x", now.Add(after))
+		return ok
+	}
+	ws.noteGiven(w.session, []*wirev1.Want{{}}, content(1), now)
+	assert.True(t, carried(time.Second))
+	ws.noteGiven(w.session, nil, content(2), now)
+	ws.noteGiven(w.session, []*wirev1.Want{{Hash: 2}}, content(3), now)
+	assert.True(t, carried(time.Second), "it has counted what it was carried")
+	ws.noteGiven(w.session, nil, content(4), now)
+	ws.noteGiven(w.session, []*wirev1.Want{{Hash: 3}}, content(5), now)
+	assert.False(t, carried(carryAgain))
+	assert.True(t, carried(carryAgain+carryPause))
+}
+
+// What is not small is named, and not made again for each message until it is fetched.
+func TestCarry_WhatIsNotCarriedIsForgotten(t *testing.T) {
+	r, now := &replica{state: slot.Serving, epoch: conclave.Epoch{Term: 2, Seq: 5}}, time.Now()
+	r.store, r.watchers = store.New(time.Minute), &watchers{}
+	r.store.Serve(1, time.Time{}, now)
+	d := conclave.DataInfoID{DataID: "x", Instance: conclave.DefaultInstance, Group: conclave.DefaultGroup}.String()
+	large := &wirev1.Publisher{Id: "r", DataInfoId: d, Version: 1, Values: []string{strings.Repeat("x", 5<<10)}}
+	r.store.Write(store.CopyOf(conclave.NodeID{Name: "session-1", Incarnation: "i"}, large), now)
+	w := reader(d)
+	c := named(r.epoch, d)
+	r.carry(w, c, now)
+	assert.Equal(t, []string{d}, c.GetDataInfoIds())
+	assert.Empty(t, w.given)
 }

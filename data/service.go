@@ -177,7 +177,7 @@ func (r *replica) fetch(session conclave.NodeID, in *wirev1.FetchSlot, size *int
 		}
 		r.trace.Claim(trace.Claim{Kind: trace.Read, Slot: r.id, Epoch: r.epoch, Subject: want.GetDataInfoId(), Version: f.GetDatum().GetVersion(), Count: count, Flag: f.GetSame()})
 	}
-	r.watchers.noteGiven(session, out.Datums, false, now)
+	r.watchers.noteGiven(session, in.GetWants(), out.Datums, now)
 	return out
 }
 

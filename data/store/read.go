@@ -72,11 +72,14 @@ func (s *Store) Answer(want *wirev1.Want, limit, most int, now time.Time) (f *wi
 // carryBytes is the size of the largest answer that is sent to a session unasked.
 const carryBytes = 4 << 10
 
+// IsMarked reports whether something may be missing from a datum.
+func (s *Store) IsMarked(id string, now time.Time) bool { return now.Before(s.markOf(id, now).until) }
+
 // Carry returns what Answer returns to a session that has the content of a hash, or nil
-// if that is not small, or something may be missing.
+// if that is not small.
 func (s *Store) Carry(id string, hash uint64, now time.Time) (f *wirev1.Fetched, count int) {
 	f, count, _ = s.Answer(&wirev1.Want{DataInfoId: id, Hash: hash, Deltas: true}, 0, 0, now)
-	if f.GetUnconfirmedMs() > 0 || proto.Size(f) > carryBytes {
+	if proto.Size(f) > carryBytes {
 		return nil, 0
 	}
 	return f, count

@@ -25,6 +25,16 @@ const diffBytes = 1 << 20
 // an error, for a client lease at most. A slot that waits for the answer is not
 // read meanwhile, so no subscriber sees a shorter list.
 func (r *Registry) Diff(req *wirev1.DiffRequest, now time.Time) (res *wirev1.DiffResponse, adopted bool, err error) {
+	return r.diff(req, false, now)
+}
+
+// DiffDigest is Diff for one of many slots in a request: the answer is only whether the
+// digests agree.
+func (r *Registry) DiffDigest(req *wirev1.DiffRequest, now time.Time) (res *wirev1.DiffResponse, adopted bool, err error) {
+	return r.diff(req, true, now)
+}
+
+func (r *Registry) diff(req *wirev1.DiffRequest, digest bool, now time.Time) (res *wirev1.DiffResponse, adopted bool, err error) {
 	s, epoch := r.of(int(req.GetSlot())), wire.EpochIn(req.GetLeaderEpoch())
 	address := req.GetAskerAddress()
 	if epoch == s.epoch {
@@ -40,7 +50,7 @@ func (r *Registry) Diff(req *wirev1.DiffRequest, now time.Time) (res *wirev1.Dif
 		refusal.Epoch = s.epoch
 		return nil, false, refusal
 	}
-	if res, err = r.compare(s, req, now); err != nil {
+	if res, err = r.compare(s, req, digest, now); err != nil {
 		return nil, adopted, err
 	}
 	if !res.Summarize && !res.More {
@@ -52,11 +62,11 @@ func (r *Registry) Diff(req *wirev1.DiffRequest, now time.Time) (res *wirev1.Dif
 }
 
 // compare computes the answer to a diff.
-func (r *Registry) compare(s *slotState, req *wirev1.DiffRequest, now time.Time) (*wirev1.DiffResponse, error) {
+func (r *Registry) compare(s *slotState, req *wirev1.DiffRequest, digest bool, now time.Time) (*wirev1.DiffResponse, error) {
 	if uint64(len(s.held.regs)) == req.GetCount() && s.digest == req.GetDigest() {
 		return &wirev1.DiffResponse{Same: true}, nil
 	}
-	if !req.GetSummarized() && req.GetCount() > 0 {
+	if digest || !req.GetSummarized() && req.GetCount() > 0 {
 		return &wirev1.DiffResponse{Summarize: true}, nil
 	}
 	res := &wirev1.DiffResponse{}

@@ -111,3 +111,30 @@ func FuzzDiff(f *testing.F) {
 		}
 	})
 }
+
+// A digest that differs covers no slot, however little the asker has: what is stored at an
+// older epoch is written again.
+func TestDiffDigest_CoversOnlyWhatIsTheSame(t *testing.T) {
+	for name, tt := range map[string]struct {
+		count, digest uint64
+		same          bool
+	}{
+		"the same": {1, list.EntryHash("a", 1), true}, "another version": {1, list.EntryHash("a", 2), false}, "nothing": {0, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, now := New(time.Hour, 0, nil), time.Now()
+			r.Resize(1, now)
+			r.Adopt(0, conclave.Epoch{Term: 1, Seq: 1}, "", now)
+			_, err := put(r, active(&Owner{}, now), conclave.Publisher{ID: "a", Data: dataOf("x"), Version: 1, Values: []string{"v"}}, now)
+			require.NoError(t, err)
+			r.Settle(takeAny(r, 0, "", 1, 1, now), now)
+			next := wire.EpochOut(conclave.Epoch{Term: 1, Seq: 2})
+			res, adopted, err := r.DiffDigest(&wirev1.DiffRequest{LeaderEpoch: next, Count: tt.count, Digest: tt.digest}, now)
+			require.NoError(t, err)
+			assert.True(t, adopted)
+			assert.Equal(t, tt.same, res.GetSame())
+			assert.Empty(t, res.GetPuts())
+			assert.Equal(t, !tt.same, r.Audit(now.Add(time.Minute)) == 1)
+		})
+	}
+}

@@ -92,7 +92,7 @@ func (r *Registry) Fetched(reads Reads, answers []*wirev1.Fetched, now time.Time
 // were not made. It returns what is to be pushed, and whether a topic is to be read.
 //
 // An answer counts if its topic holds an older version of the same leadership, no read
-// of it is due or under way, and its window has ended; otherwise the topic is read. So the
+// of it is due or in progress, and its window has ended; otherwise the topic is read. So the
 // answers that count come in the order of the versions, whatever overtakes what, and a read
 // that asks for more than the content is not answered by one that does not.
 func (r *Registry) Carried(slot int, epoch conclave.Epoch, answers []*wirev1.Fetched, now time.Time) (pushes []Push, due bool) {

@@ -251,7 +251,7 @@ type placedConn struct {
 
 // Read implements io.Reader. It reads ahead where less is asked for.
 func (c *placedConn) Read(p []byte) (int, error) {
-	if len(c.unread) == 0 {
+	if len(c.unread) == 0 && len(p) > 0 {
 		if len(p) >= len(c.ahead) {
 			return c.Conn.Read(p)
 		}

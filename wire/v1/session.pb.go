@@ -365,8 +365,8 @@ func (x *DiffResponse) GetAlso() []*DiffedSlot {
 	return nil
 }
 
-// What a session says of one of the further slots: the same as of the first. One that is
-// not the same must be asked for by a request of its own.
+// The answer for one of the further slots. One that is not the same must be asked for by a
+// request of its own.
 type DiffedSlot struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Same          bool                   `protobuf:"varint,1,opt,name=same,proto3" json:"same,omitempty"`
