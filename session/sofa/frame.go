@@ -2,6 +2,7 @@ package sofa
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -62,8 +63,8 @@ const readStep = 16 << 10
 // ReadFrame reads a frame. After an error the connection is of no use any more; io.EOF
 // means that it ended between two frames.
 func ReadFrame(r io.Reader) (f Frame, err error) {
-	const most = 22 // of the fixed part
-	head := make([]byte, most-2, most)
+	fixed := make([]byte, 22) // of a request; that of a response has two bytes less
+	head := fixed[:20]
 	if _, err := io.ReadFull(r, head); err != nil {
 		return f, err
 	}
@@ -74,10 +75,10 @@ func ReadFrame(r io.Reader) (f Frame, err error) {
 	if f.Type == Response {
 		f.Status = Status(binary.BigEndian.Uint16(head[10:]))
 	} else {
-		head = head[:most]
-		if _, err := io.ReadFull(r, head[most-2:]); err != nil {
+		if _, err := io.ReadFull(r, fixed[len(head):]); err != nil {
 			return f, unexpected(err)
 		}
+		head = fixed
 		f.Timeout = int32(binary.BigEndian.Uint32(head[10:]))
 	}
 	lengths := head[len(head)-8:]
@@ -100,7 +101,7 @@ func ReadFrame(r io.Reader) (f Frame, err error) {
 
 // unexpected returns the error of a connection that ended within a frame.
 func unexpected(err error) error {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err

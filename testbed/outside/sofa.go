@@ -336,7 +336,7 @@ func (c *SofaClient) register(conn net.Conn, ended <-chan struct{}, kept *sofaRe
 	o, _ := v.(*sofa.Object)
 	if o == nil {
 		if answer.ID != 0 {
-			c.end(fmt.Errorf("%s is answered with status %d and %v", r.id, answer.Status, err))
+			c.end(errors.Join(fmt.Errorf("%s is answered with status %d", r.id, answer.Status), err))
 		}
 		return
 	}
