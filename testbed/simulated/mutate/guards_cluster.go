@@ -138,7 +138,7 @@ var clusterGuards = []guard{
 	{name: "marks end while no session lives", test: test("./data", "TestOwners_OutageOfAllSessionsKeepsMarks"), by: on("power-cut-of-data-and-sessions", "power-cut-of-data-and-sessions@2"), patch: patch{
 		"data/sweep.go", "if len(living) == 0 && r.store != nil && r.store.Marked(now) > 0 {", "if len(living) == 0 && r.id < 0 {"}},
 	{name: "a session pushes what has come back so far", test: test("./session/registry", "TestGuardHoldsOnlyUnexplainedShrinking"), by: on("power-cut-of-data-and-sessions", "power-cut-of-data-and-sessions@2", "power-cut-of-data-and-sessions@3"), patch: patch{
-		"session/registry/guard.go", "case now.Before(m.incomplete) && s.exceeds(d, m.withdrawn):", "case m.until.IsZero() && s.exceeds(d, m.withdrawn):"}},
+		"session/registry/guard.go", "case now.Before(m.incomplete) && (s.hash == 0 && s.to.Foreign || s.exceeds(d, m.withdrawn)):", "case m.until.IsZero() && s.exceeds(d, m.withdrawn):"}},
 	{name: "a cursor names no publishers", test: test("./session", "TestCursor_NamesThePublishersOfAShortList"), by: on("storm@89"), patch: patch{
 		"session/polls.go", "if len(l.Publishers) <= mostNamed {", "if len(l.Publishers) < 0 {"}},
 	{name: "registrations of broken connections stay", test: test("./session", "TestClientDiesAndClientCloses"), by: on("storm@1"), patch: patch{
