@@ -187,7 +187,7 @@ func TestPushesAreNewestWins(t *testing.T) {
 	})
 }
 
-// OnChange is told what has changed since it was last called, whatever was pushed meanwhile.
+// OnChange has what has changed since it was last called, whatever was pushed meanwhile.
 func TestOnChange_HasTheChangeSinceTheLastCall(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		s := w.session("s1")

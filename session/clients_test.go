@@ -129,7 +129,7 @@ func TestFreshness_LastsForTheLingerOfAClientThatLeft(t *testing.T) {
 			c.release(conn, 1, x.left, time.Now())
 		}
 		published := func() (ids []string) {
-			res, _, err := r.Diff(&wirev1.DiffRequest{LeaderEpoch: &wirev1.Epoch{Term: 1, Seq: 1}}, time.Now())
+			res, _, err := r.Diff(&wirev1.DiffRequest{LeaderEpoch: &wirev1.Epoch{Term: 1, Seq: 1}}, false, time.Now())
 			require.NoError(t, err)
 			assert.False(t, res.More)
 			for _, p := range res.Puts {

@@ -35,7 +35,7 @@ func (d *sessionService) Diff(_ context.Context, req *connect.Request[wirev1.Dif
 		// Another incarnation has another set: the answer names this one and is empty.
 		return connect.NewResponse(&wirev1.DiffResponse{Session: me}), nil
 	}
-	res, err := d.diff(m, (*registry.Registry).Diff)
+	res, err := d.diff(m, false)
 	if err != nil {
 		return nil, err
 	}
@@ -44,21 +44,21 @@ func (d *sessionService) Diff(_ context.Context, req *connect.Request[wirev1.Dif
 		answer, _ := d.diff(&wirev1.DiffRequest{ // an error comes again when the asker asks for this slot alone
 			Asker: m.Asker, AskerAddress: m.AskerAddress, Session: m.Session,
 			Slot: also.GetSlot(), LeaderEpoch: also.GetLeaderEpoch(), Count: also.GetCount(), Digest: also.GetDigest(),
-		}, (*registry.Registry).DiffDigest)
+		}, true)
 		res.Also = append(res.Also, &wirev1.DiffedSlot{Same: answer.GetSame(), HighestPushed: answer.GetHighestPushed()})
 	}
 	return connect.NewResponse(res), nil
 }
 
-// diff compares one slot by a method of the registry.
-func (d *sessionService) diff(m *wirev1.DiffRequest, by func(*registry.Registry, *wirev1.DiffRequest, time.Time) (*wirev1.DiffResponse, bool, error)) (res *wirev1.DiffResponse, err error) {
+// diff compares one slot, or only its digest.
+func (d *sessionService) diff(m *wirev1.DiffRequest, digest bool) (res *wirev1.DiffResponse, err error) {
 	if m.GetSlot() >= slot.MaxSlots {
 		return nil, wire.Errorf(wire.CodeBadRequest, "slot %d: there are %d at most", m.GetSlot(), slot.MaxSlots)
 	}
 	epoch := wire.EpochIn(m.GetLeaderEpoch())
 	d.config.Trace.Claim(trace.Claim{Kind: trace.Answering, Slot: int(m.GetSlot()), Epoch: epoch, Peer: wire.NodeIn(m.GetAsker())})
 	var adopted bool
-	d.registry.do(func(r *registry.Registry) { res, adopted, err = by(r, m, time.Now()) })
+	d.registry.do(func(r *registry.Registry) { res, adopted, err = r.Diff(m, digest, time.Now()) })
 	if adopted {
 		d.config.Logger.Debug("fenced by a diff", "slot", m.GetSlot(), "epoch", epoch.String(), "asker", m.GetAsker().GetName())
 		d.reroute()

@@ -256,7 +256,7 @@ func TestSofa_ClientsOfBothKindsSeeEachOther(t *testing.T) {
 		a, b := c.sofaClient("a", "session-1"), c.sofaClient("b", "session-2")
 		b.register(register{kind: "Subscriber", id: "s-all", data: "svc", zone: "RZ1", scope: "dataCenter"})
 		b.register(register{kind: "Subscriber", id: "s-zone", data: "svc", zone: "RZ1", scope: "zone"})
-		c.eventually("nobody publishes", b.shows("s-all"))
+		c.eventually("nothing is published", b.shows("s-all"))
 		reader := c.watch(c.client("reader", "session-1"), "svc")
 		large := strings.Repeat("é", 20_000) + "🚀"
 		a.register(register{kind: "Publisher", id: "p1", data: "svc", zone: "RZ1", values: []string{"10.0.0.1:80", large}})

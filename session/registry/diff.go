@@ -24,17 +24,9 @@ const diffBytes = 1 << 20
 // come back or expire, an answer without them is not complete: Diff then returns
 // an error, for a client lease at most. A slot that waits for the answer is not
 // read meanwhile, so no subscriber sees a shorter list.
-func (r *Registry) Diff(req *wirev1.DiffRequest, now time.Time) (res *wirev1.DiffResponse, adopted bool, err error) {
-	return r.diff(req, false, now)
-}
-
-// DiffDigest is Diff for one of many slots in a request: the answer is only whether the
-// digests agree.
-func (r *Registry) DiffDigest(req *wirev1.DiffRequest, now time.Time) (res *wirev1.DiffResponse, adopted bool, err error) {
-	return r.diff(req, true, now)
-}
-
-func (r *Registry) diff(req *wirev1.DiffRequest, digest bool, now time.Time) (res *wirev1.DiffResponse, adopted bool, err error) {
+//
+// Of one of many slots in a request only the digest is compared.
+func (r *Registry) Diff(req *wirev1.DiffRequest, digest bool, now time.Time) (res *wirev1.DiffResponse, adopted bool, err error) {
 	s, epoch := r.of(int(req.GetSlot())), wire.EpochIn(req.GetLeaderEpoch())
 	address := req.GetAskerAddress()
 	if epoch == s.epoch {

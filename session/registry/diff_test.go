@@ -47,12 +47,12 @@ func TestDiff_EpochThatCannotBeTrueIsRefused(t *testing.T) {
 	_, ok := r.Adopt(0, seen, "data-1:1", now)
 	require.True(t, ok)
 	for _, e := range []conclave.Epoch{{Term: 1<<64 - 1}, {Term: 3 + conclave.MaxJump + 1}, {Term: 3, Seq: 9 + conclave.MaxJump + 1}, {Term: 4, Seq: conclave.MaxJump + 1}} {
-		_, adopted, err := r.Diff(&wirev1.DiffRequest{LeaderEpoch: wire.EpochOut(e)}, now)
+		_, adopted, err := r.Diff(&wirev1.DiffRequest{LeaderEpoch: wire.EpochOut(e)}, false, now)
 		assert.Equal(t, wire.CodeBadRequest, wire.CodeOf(err), "%s", e)
 		assert.False(t, adopted)
 		assert.Equal(t, seen, r.of(0).epoch)
 	}
-	_, adopted, err := r.Diff(&wirev1.DiffRequest{LeaderEpoch: wire.EpochOut(conclave.Epoch{Term: 4, Seq: conclave.MaxJump})}, now)
+	_, adopted, err := r.Diff(&wirev1.DiffRequest{LeaderEpoch: wire.EpochOut(conclave.Epoch{Term: 4, Seq: conclave.MaxJump})}, false, now)
 	require.NoError(t, err)
 	assert.True(t, adopted)
 }
@@ -89,7 +89,7 @@ func FuzzDiff(f *testing.F) {
 		require.NoError(t, err)
 
 		asked := wire.EpochIn(req.GetLeaderEpoch())
-		res, _, err := r.Diff(&req, now)
+		res, _, err := r.Diff(&req, false, now)
 		consistent(t, r)
 		s := r.of(int(req.GetSlot()))
 		assert.False(t, s.epoch.Less(asked) && asked.Plausible(s.epoch))
@@ -114,7 +114,7 @@ func FuzzDiff(f *testing.F) {
 
 // A digest that differs covers no slot, however little the asker has: what is stored at an
 // older epoch is written again.
-func TestDiffDigest_CoversOnlyWhatIsTheSame(t *testing.T) {
+func TestDiff_ADigestCoversOnlyWhatIsTheSame(t *testing.T) {
 	for name, tt := range map[string]struct {
 		count, digest uint64
 		same          bool
@@ -129,7 +129,7 @@ func TestDiffDigest_CoversOnlyWhatIsTheSame(t *testing.T) {
 			require.NoError(t, err)
 			r.Settle(takeAny(r, 0, "", 1, 1, now), now)
 			next := wire.EpochOut(conclave.Epoch{Term: 1, Seq: 2})
-			res, adopted, err := r.DiffDigest(&wirev1.DiffRequest{LeaderEpoch: next, Count: tt.count, Digest: tt.digest}, now)
+			res, adopted, err := r.Diff(&wirev1.DiffRequest{LeaderEpoch: next, Count: tt.count, Digest: tt.digest}, true, now)
 			require.NoError(t, err)
 			assert.True(t, adopted)
 			assert.Equal(t, tt.same, res.GetSame())

@@ -74,7 +74,7 @@ func (d modelData) diff(r *Registry, n int, epoch conclave.Epoch, now time.Time)
 	for id, v := range d {
 		req.Digest += list.EntryHash(id, v)
 	}
-	res, _, err := r.Diff(req, now)
+	res, _, err := r.Diff(req, false, now)
 	if err != nil || res.Same {
 		return err == nil, err
 	}
@@ -83,7 +83,7 @@ func (d modelData) diff(r *Registry, n int, epoch conclave.Epoch, now time.Time)
 		for _, id := range sortedKeys(d) {
 			req.Entries = append(req.Entries, &wirev1.DiffEntry{Id: id, Version: d[id]})
 		}
-		if res, _, err = r.Diff(req, now); err != nil {
+		if res, _, err = r.Diff(req, false, now); err != nil {
 			return false, err
 		}
 	}

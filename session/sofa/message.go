@@ -11,7 +11,7 @@ import (
 // The names that the original gives what a client leaves out.
 const (
 	DefaultZone = "DEFAULT_ZONE"
-	segment     = "DefaultDataCenter" // of all lists: clients hide those of segments that they were not told of
+	segment     = "DefaultDataCenter" // of all lists: clients hide those of segments that they do not know
 )
 
 // model begins the names of all classes.

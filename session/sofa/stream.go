@@ -136,7 +136,7 @@ func (s *Stream) Alive() time.Time {
 }
 
 // Receive returns the hello of the client, and then its messages. Each of these is a ping,
-// so that Send is told when it was handled; see Alive.
+// so that Send learns when it was handled; see Alive.
 func (s *Stream) Receive() (*wirev1.ClientMessage, error) {
 	if !s.known {
 		s.known = true

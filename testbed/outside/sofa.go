@@ -41,7 +41,7 @@ type SofaClient struct {
 	conn      net.Conn   // nil: none
 	at        string     // the session of the last connection
 	known     bool       // it has answered a register on this connection
-	heard     time.Time  // when it has last sent something
+	received  time.Time  // when it has last sent something
 	requests  uint32
 	waiting   map[uint32]chan sofa.Frame // for the answers to requests
 	registers []*sofaRegister
@@ -133,7 +133,7 @@ func (c *SofaClient) send() {
 func (c *SofaClient) Connected() []conclave.NodeID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.conn == nil || !c.known || time.Since(c.heard) > sofaSilent {
+	if c.conn == nil || !c.known || time.Since(c.received) > sofaSilent {
 		return nil
 	}
 	return []conclave.NodeID{{Name: c.at}}
@@ -144,7 +144,7 @@ func (c *SofaClient) Connected() []conclave.NodeID {
 func (c *SofaClient) Linger() (whole, left time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return sofaLinger, max(0, sofaLinger-time.Since(c.heard))
+	return sofaLinger, max(0, sofaLinger-time.Since(c.received))
 }
 
 // Close withdraws what the client has registered, and ends it.
@@ -252,7 +252,7 @@ func (c *SofaClient) dial(server string) net.Conn {
 		_ = conn.Close()
 		return nil
 	}
-	c.conn, c.heard = conn, time.Now()
+	c.conn, c.received = conn, time.Now()
 	c.at, _, _ = net.SplitHostPort(server)
 	return conn
 }
@@ -298,7 +298,7 @@ func (c *SofaClient) serve(conn net.Conn, ended <-chan struct{}) {
 			c.call(conn, ended, sofaModel+"SyncConfigRequest", "dataCenter zone", "DefaultDataCenter", sofa.DefaultZone)
 		case now := <-idle.C:
 			c.mu.Lock()
-			silent := now.Sub(c.heard) >= sofaIdle
+			silent := now.Sub(c.received) >= sofaIdle
 			c.mu.Unlock()
 			if missed++; !silent {
 				missed = 0
@@ -400,7 +400,7 @@ func (c *SofaClient) receive(conn net.Conn) {
 			return
 		}
 		c.mu.Lock()
-		c.heard = time.Now()
+		c.received = time.Now()
 		waiting := c.waiting[f.ID]
 		c.mu.Unlock()
 		answer := sofa.Frame{ID: f.ID}

@@ -49,7 +49,7 @@ func (l *List) DeltaTo(next *List) *wirev1.Delta {
 	}
 	var ok bool
 	if len(l.Values) == len(l.Publishers) && len(next.Values) == len(next.Publishers) {
-		// One value of each publisher, by which values that repeat are told apart.
+		// One value of each publisher, which distinguishes values that repeat.
 		ok = edits(len(l.Values), len(next.Values), func(i, j int) bool { return l.Publishers[i] == next.Publishers[j] && l.Values[i] == next.Values[j] },
 			func(at, remove, from, n int) bool {
 				return editValues(at, remove, from, n) && editPublishers(at, remove, from, n)
