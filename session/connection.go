@@ -46,7 +46,7 @@ func (c *connection) mayPublish() error {
 }
 
 // clientStream is one Connect call, as the session sees it, or a connection of a client
-// with another protocol.
+// with another protocol. Receive returns nil for what the session need not know.
 type clientStream interface {
 	Receive() (*wirev1.ClientMessage, error)
 	Send(*wirev1.ServerMessage) error

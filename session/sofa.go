@@ -75,47 +75,92 @@ func (d *sofaDoor) run(ctx context.Context, ln net.Listener) {
 			all.Go(func() {
 				defer conn.Close()
 				defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-				contain.Run(d.config.Logger, func(error) {}, func() { d.handle(ctx, conn) })
+				contain.Run(d.config.Logger, func(error) {}, func() { d.serve(ctx, conn) })
 			})
 		}
 	}
 }
 
-// handle serves one connection.
-func (d *sofaDoor) handle(ctx context.Context, conn net.Conn) {
-	address := conn.RemoteAddr().String()
-	body := &incoming{ReadCloser: endless{conn}, intake: d.intake, host: serve.HostOf(address)}
-	defer body.handled()
-	stream := sofa.NewStream(sofa.Config{In: body, Conn: conn, Silence: d.config.ClientLease, Leave: d.moveIn, Subscriptions: d.config.MaxSubscriptions})
-	defer stream.End()
-	for {
-		token, err := stream.Await()
-		if err != nil {
-			return
-		}
-		body.handled()
-		if err := d.clients.suspended(); err != nil { // such a client registers before it is welcomed
-			if stream.Refuse(err) != nil {
-				return
-			}
-			continue
-		}
-		identity, release, err := d.identify(rights.Read, token, func() { _ = conn.Close() })
-		if err == nil {
-			defer release()
-			err = d.service.serve(ctx, arrival{
-				stream: stream, response: conn, body: body, identity: identity, address: address, protocol: "sofa/1", foreign: true,
-				alive: stream.Alive, linger: registry.FreshFor(d.config.SessionGrace),
-			})
-			d.config.Logger.Debug("a client of SOFARegistry left", "address", address, "error", err)
-			return
-		}
-		if token == "" {
-			err = wire.Errorf(wire.CodeUnauthorized, "this cluster needs a token, as the attribute %s of each register", sofa.TokenName)
-		}
-		if stream.Refuse(err) != nil {
-			return
-		}
+// serve serves one connection. It waits where little of its stack is in use: a connection
+// keeps for as long as it is idle what is in use of that.
+func (d *sofaDoor) serve(ctx context.Context, conn net.Conn) {
+	x := d.welcome(conn)
+	defer x.leave(ctx)
+	for goesOn := true; goesOn; goesOn = x.next(ctx) {
+		serve.AwaitRead(conn)
+	}
+}
+
+// sofaClient is a connection.
+type sofaClient struct {
+	*sofaDoor
+	conn    net.Conn
+	address string
+	body    *incoming
+	stream  *sofa.Stream
+	visit   *visit // from its first register that is taken
+	release func() // the identity of its token
+}
+
+// welcome returns a connection whose client has sent nothing.
+func (d *sofaDoor) welcome(conn net.Conn) *sofaClient {
+	x := &sofaClient{sofaDoor: d, conn: conn, address: conn.RemoteAddr().String()}
+	x.body = &incoming{ReadCloser: endless{conn}, intake: d.intake, host: serve.HostOf(x.address)}
+	x.stream = sofa.NewStream(sofa.Config{In: x.body, Conn: conn, Silence: d.config.ClientLease, Leave: d.moveIn, Subscriptions: d.config.MaxSubscriptions})
+	return x
+}
+
+// next handles what the client sends next, and reports whether the connection goes on.
+func (x *sofaClient) next(ctx context.Context) (goesOn bool) {
+	if x.visit != nil {
+		return x.visit.next()
+	}
+	token, registers, err := x.stream.Await()
+	x.body.handled()
+	switch {
+	case err != nil:
+		return false
+	case !registers:
+		return true
+	}
+	if err = x.clients.suspended(); err == nil { // such a client registers before it is welcomed
+		err = x.enter(ctx, token)
+	}
+	if err != nil {
+		return x.stream.Refuse(err) == nil
+	}
+	return x.visit != nil && x.visit.next() && x.visit.next() // the hello, and the register
+}
+
+// enter begins the visit of the client, or returns why its token is refused.
+func (x *sofaClient) enter(ctx context.Context, token string) (err error) {
+	identity, release, err := x.identify(rights.Read, token, func() { _ = x.conn.Close() })
+	switch {
+	case err != nil && token == "":
+		return wire.Errorf(wire.CodeUnauthorized, "this cluster needs a token, as the attribute %s of each register", sofa.TokenName)
+	case err != nil:
+		return err
+	}
+	x.release = release
+	x.visit, err = x.service.welcome(ctx, arrival{
+		stream: x.stream, response: x.conn, body: x.body, identity: identity, address: x.address, protocol: "sofa/1", foreign: true,
+		alive: x.stream.Alive, linger: registry.FreshFor(x.config.SessionGrace),
+	})
+	if err != nil {
+		x.config.Logger.Debug("a client of SOFARegistry was not welcomed", "address", x.address, "error", err)
+	}
+	return nil
+}
+
+// leave is called when the connection has ended.
+func (x *sofaClient) leave(ctx context.Context) {
+	defer x.body.handled()
+	if x.visit != nil {
+		_ = x.visit.leave(ctx) // which logs it
+	}
+	x.stream.End()
+	if x.release != nil {
+		x.release()
 	}
 }
 

@@ -95,122 +95,81 @@ func (c *clientService) Connect(ctx context.Context, stream *connect.BidiStream[
 		return wire.Errorf(wire.CodeInternal, "the stream has no request")
 	}
 	identity, _ := rights.Of(ctx)
-	return c.serve(ctx, arrival{
+	v, err := c.welcome(ctx, arrival{
 		stream: stream, response: request.response, body: request.body, identity: identity, address: stream.Peer().Addr,
 		protocol: "conclave/1", alive: time.Now, linger: c.config.ClientLease,
 	})
+	if err != nil {
+		return err
+	}
+	for v.next() {
+	}
+	return v.leave(ctx)
 }
 
-// serve serves one client until its stream ends. This goroutine receives; a
-// second one sends what the outbox holds, while there is something. Neither waits
-// for the other: the one that ends first unblocks the other through the deadlines
-// of the stream.
-func (c *clientService) serve(ctx context.Context, a arrival) error {
-	stream := a.stream
-	reading := &serve.Deadline{Response: a.response}
-	defer reading.End()
-	receiving, ends := context.WithCancel(ctx) // what the receiver waits for ends with it
-	defer ends()
-	abort := func() { reading.Abort(); ends() }
-	extend := func() { reading.Set(time.Now().Add(c.config.ClientLease)) }
+// visit is the stay of one client, from its hello until its stream has ended. The goroutine
+// that has it receives; a second one sends what the outbox holds, while there is something.
+// Neither waits for the other: the one that ends first unblocks the other through the
+// deadlines of the stream.
+type visit struct {
+	*clientService
+	arrival
+	conn      *connection
+	reading   *serve.Deadline
+	receiving context.Context // what the receiver waits for ends with it
+	ends      context.CancelFunc
+	turn      *admit.Turn                // until the client is connected
+	why       atomic.Pointer[wire.Error] // why the stream was ended from this side
+	first     *wirev1.ClientMessage      // the hello, until it was handled
+	goodbye   bool
+	err       error // why the stream has ended
+}
 
-	// 1. The first message identifies the client.
-	extend()
-	first, err := stream.Receive()
+// welcome begins the visit of a client, whose first message identifies it.
+func (c *clientService) welcome(ctx context.Context, a arrival) (_ *visit, err error) {
+	v := &visit{clientService: c, arrival: a, reading: &serve.Deadline{Response: a.response}}
+	v.receiving, v.ends = context.WithCancel(ctx)
+	defer func() {
+		if err != nil {
+			v.turn.Leave()
+			v.ends()
+			v.reading.End()
+		}
+	}()
+	v.extend()
+	first, err := a.stream.Receive()
+	v.first = first
 	if err != nil {
-		return wire.Errorf(wire.CodeBadRequest, "no hello was received: %v", err)
+		return nil, wire.Errorf(wire.CodeBadRequest, "no hello was received: %v", err)
 	}
 	if id, name := first.GetHello().GetClient(), first.GetHello().GetName(); id == "" || len(id) > maxNameBytes || len(name) > maxNameBytes {
-		return wire.Errorf(wire.CodeBadRequest, "the first message must be a hello that names the client, in at most %d bytes", maxNameBytes)
+		return nil, wire.Errorf(wire.CodeBadRequest, "the first message must be a hello that names the client, in at most %d bytes", maxNameBytes)
 	}
 	if err := c.clients.refusal(first.Hello.Client); err != nil {
-		return err // at once, instead of after a wait
+		return nil, err // at once, instead of after a wait
 	}
 	owner := &registry.Owner{Client: first.Hello.Client, Name: first.Hello.Name, Protocol: a.protocol, Identity: a.identity.Name, Address: a.address, Host: a.body.host, Deltas: first.Hello.Deltas, Parts: first.Hello.Parts, Foreign: a.foreign}
 	if d := first.Hello.Departed; d != nil {
 		if err := c.mayHandOver(a.identity, first.Hello); err != nil {
-			return err
+			return nil, err
 		}
 		owner.Identity, owner.Address, owner.Host = d.GetIdentity(), d.GetAddress(), serve.HostOf(d.GetAddress())
 	}
-	reading.Set(time.Time{}) // the client waits for its welcome
+	v.reading.Set(time.Time{}) // the client waits for its welcome
 	a.body.handled()
-	late := time.AfterFunc(sendLimit, reading.Fail) // it may not read what it is sent meanwhile
-	arrival, err := arrive(ctx, c.arrivals, stream, func() { late.Reset(sendLimit) })
+	late := time.AfterFunc(sendLimit, v.reading.Fail) // it may not read what it is sent meanwhile
+	v.turn, err = arrive(ctx, c.arrivals, a.stream, func() { late.Reset(sendLimit) })
 	late.Stop()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer arrival.Leave()
-	conn := &connection{
-		Owner: owner, since: c.config.Now(), linger: a.linger, identity: a.identity,
-		settled: signal.New(), extend: extend, alive: a.alive, abort: abort,
-		waiting:     &backlog[*wirev1.Publisher]{size: sizeOf, own: maxWaiting, intake: a.body.intake, host: a.body.host},
-		subscribing: &backlog[*wirev1.Subscription]{size: subscriptionSize, intake: c.subscriptions, host: owner.Host},
-	}
-	var why atomic.Pointer[wire.Error] // why the stream was ended from this side
-	end := func(because *wire.Error) func() {
-		return func() { why.CompareAndSwap(nil, because); reading.Fail(); ends() }
-	}
-	conn.out = &outbox{
-		send: stream.Send, failed: conn.abort, unread: end(errUnread), full: end(errOutbox),
-		what: registry.Outbox{Limit: int(c.config.MaxOutboxBytes)}, large: c.large, host: conn.Host, log: c.config.Logger,
-	}
-	if ms := first.Hello.GetLingerMs(); ms > 0 {
-		conn.Announced, conn.linger = true, wire.FromMs(min(ms, maxLinger.Milliseconds()))
-	}
-	conn.Renew(time.Now(), c.config.ClientLease)
-	if err := c.clients.admit(conn, &wirev1.Welcome{
+	v.conn = v.connect(owner, first.Hello)
+	if err := c.clients.admit(v.conn, &wirev1.Welcome{
 		Session: wire.NodeOut(c.config.Node), ClientLeaseMs: wire.Ms(c.config.ClientLease), RememberMs: wire.Ms(c.config.SessionGrace),
 	}); err != nil {
-		return err
+		return nil, err
 	}
-
-	// 2. Receive until the stream ends or sending fails. What waits for room then was
-	// not accepted, and is forgotten. A panic ends the stream as if it had broken: its
-	// registrations have a lease.
-	goodbye := false
-	broken := func(panicked error) { err = wire.Errorf(wire.CodeInternal, "%v", panicked) }
-	contain.Run(c.config.Logger, broken, func() {
-		goodbye, err = c.receive(receiving, conn, stream, a.body, first, arrival.Leave)
-	})
-	ends()
-	conn.waiting.serving.Wait()
-	conn.subscribing.serving.Wait()
-	conn.waiting.forget()
-	conn.subscribing.forget()
-	if ctx.Err() == nil && errors.Is(err, os.ErrDeadlineExceeded) {
-		err = errSilent
-	}
-	if because := why.Load(); err != nil && because != nil {
-		err = because
-		c.unread.Inc()
-	}
-
-	// 3. End: after a good-bye once everything is sent, otherwise at once.
-	c.watches.leave(conn)
-	c.registry.do(func(*registry.Registry) { conn.End() })
-	if goodbye {
-		conn.out.finish()
-	} else {
-		conn.out.cut()
-		reading.Fail()
-	}
-	conn.out.wait()
-	subscribed := with(c.registry, func(r *registry.Registry) []string { return r.Subscribed(owner) })
-	c.endSubscriptions(conn, slices.Sorted(slices.Values(subscribed)))
-	conn.moved = a.body.left && !goodbye
-	conn.closed = a.body.broken && time.Since(conn.LastPing()) < c.config.ClientLease/2 // otherwise it was silent before
-	left := with(c.registry, func(r *registry.Registry) int {
-		left := r.Release(conn.Owner)
-		c.clients.release(conn, left, err == nil, time.Now())
-		return left
-	})
-	if left > 0 {
-		c.clients.changed.Set()
-	}
-	c.config.Logger.Debug("client left", "client", conn.Name, "goodbye", goodbye, "registrations", left, "error", err)
-	return err
+	return v, nil
 }
 
 // mayHandOver returns why a hello may not hand over what a client has left, or nil. A
@@ -228,40 +187,135 @@ func (c *clientService) mayHandOver(sender rights.Identity, hello *wirev1.Client
 	return nil
 }
 
-// receive handles the client's messages until the stream ends or breaks, the
-// client is silent for too long, or it says good-bye. The time that handling a
-// message takes is not counted as silence.
-func (c *clientService) receive(ctx context.Context, conn *connection, stream clientStream, body *incoming, m *wirev1.ClientMessage, arrived func()) (goodbye bool, err error) {
-	for {
-		hold := c.handle(ctx, conn, m)
-		if m.GetHello() == nil {
-			arrived()
-		}
-		if conn.out.overflows() {
-			return false, errFull
-		}
-		if m.GetGoodbye() {
-			conn.waiting.forget()
-			c.withdrawAll(ctx, conn)
-			return true, nil
-		}
-		body.handled()
-		_ = sleep.For(ctx, hold) // if ctx has ended, Receive fails
-		conn.extend()
-		m, err = stream.Receive()
-		body.arrived()
-		switch ended := errors.Is(err, io.EOF); {
-		case err != nil && !ended:
-			if body.full {
-				err = errIntake
-			}
-			return false, err
-		case (ended || m.GetPing() > 0) && !conn.Renew(conn.alive(), c.config.ClientLease):
-			return false, errSilent // it came too late: see registry.Owner
-		case ended:
-			return false, nil
-		}
+// connect returns the connection of a client.
+func (v *visit) connect(owner *registry.Owner, hello *wirev1.ClientHello) *connection {
+	conn := &connection{
+		Owner: owner, since: v.config.Now(), linger: v.linger, identity: v.identity,
+		settled: signal.New(), extend: v.extend, alive: v.alive, abort: v.abort,
+		waiting:     &backlog[*wirev1.Publisher]{size: sizeOf, own: maxWaiting, intake: v.body.intake, host: v.body.host},
+		subscribing: &backlog[*wirev1.Subscription]{size: subscriptionSize, intake: v.subscriptions, host: owner.Host},
 	}
+	end := func(because *wire.Error) func() {
+		return func() { v.why.CompareAndSwap(nil, because); v.reading.Fail(); v.ends() }
+	}
+	conn.out = &outbox{
+		send: v.stream.Send, failed: conn.abort, unread: end(errUnread), full: end(errOutbox),
+		what: registry.Outbox{Limit: int(v.config.MaxOutboxBytes)}, large: v.large, host: conn.Host, log: v.config.Logger,
+	}
+	if ms := hello.GetLingerMs(); ms > 0 {
+		conn.Announced, conn.linger = true, wire.FromMs(min(ms, maxLinger.Milliseconds()))
+	}
+	conn.Renew(time.Now(), v.config.ClientLease)
+	return conn
+}
+
+// extend lets the stream stay for another client lease.
+func (v *visit) extend() { v.reading.Set(time.Now().Add(v.config.ClientLease)) }
+
+// abort ends the stream from this side.
+func (v *visit) abort() {
+	v.reading.Abort()
+	v.ends()
+}
+
+// next receives a message and handles it. It reports whether the stream goes on. A panic
+// ends the stream as if it had broken: its registrations have a lease.
+func (v *visit) next() (goesOn bool) {
+	broken := func(panicked error) { v.err = wire.Errorf(wire.CodeInternal, "%v", panicked) }
+	contain.Run(v.config.Logger, broken, func() { goesOn = v.receive() })
+	return goesOn
+}
+
+func (v *visit) receive() (goesOn bool) {
+	if first := v.first; first != nil {
+		v.first = nil
+		return v.take(first)
+	}
+	m, err := v.stream.Receive()
+	v.body.arrived()
+	switch ended := errors.Is(err, io.EOF); {
+	case err != nil && !ended:
+		if v.err = err; v.body.full {
+			v.err = errIntake
+		}
+		return false
+	case (ended || m.GetPing() > 0) && !v.conn.Renew(v.alive(), v.config.ClientLease):
+		v.err = errSilent // it came too late: see registry.Owner
+		return false
+	case ended:
+		return false
+	case m == nil:
+		v.body.handled()
+		return true
+	}
+	return v.take(m)
+}
+
+// take handles a message, and reports whether the stream goes on.
+func (v *visit) take(m *wirev1.ClientMessage) (goesOn bool) {
+	hold := v.handle(v.receiving, v.conn, m)
+	if m.GetHello() == nil {
+		v.turn.Leave()
+		v.turn = nil
+	}
+	switch {
+	case v.conn.out.overflows():
+		v.err = errFull
+		return false
+	case m.GetGoodbye():
+		v.conn.waiting.forget()
+		v.withdrawAll(v.receiving, v.conn)
+		v.goodbye = true
+		return false
+	}
+	v.body.handled()
+	_ = sleep.For(v.receiving, hold) // if it has ended, the next Receive fails
+	v.extend()
+	return true
+}
+
+// leave ends the visit: after a good-bye once everything is sent, otherwise at once. It
+// returns why the stream has ended. What waits for room then was not accepted, and is
+// forgotten.
+func (v *visit) leave(ctx context.Context) error {
+	defer v.reading.End()
+	conn := v.conn
+	v.ends()
+	conn.waiting.serving.Wait()
+	conn.subscribing.serving.Wait()
+	conn.waiting.forget()
+	conn.subscribing.forget()
+	if ctx.Err() == nil && errors.Is(v.err, os.ErrDeadlineExceeded) {
+		v.err = errSilent
+	}
+	if because := v.why.Load(); v.err != nil && because != nil {
+		v.err = because
+		v.unread.Inc()
+	}
+	v.watches.leave(conn)
+	v.registry.do(func(*registry.Registry) { conn.End() })
+	if v.goodbye {
+		conn.out.finish()
+	} else {
+		conn.out.cut()
+		v.reading.Fail()
+	}
+	conn.out.wait()
+	subscribed := with(v.registry, func(r *registry.Registry) []string { return r.Subscribed(conn.Owner) })
+	v.endSubscriptions(conn, slices.Sorted(slices.Values(subscribed)))
+	conn.moved = v.body.left && !v.goodbye
+	conn.closed = v.body.broken && time.Since(conn.LastPing()) < v.config.ClientLease/2 // otherwise it was silent before
+	left := with(v.registry, func(r *registry.Registry) int {
+		left := r.Release(conn.Owner)
+		v.clients.release(conn, left, v.err == nil, time.Now())
+		return left
+	})
+	if left > 0 {
+		v.clients.changed.Set()
+	}
+	v.turn.Leave()
+	v.config.Logger.Debug("client left", "client", conn.Name, "goodbye", v.goodbye, "registrations", left, "error", v.err)
+	return v.err
 }
 
 // Ping takes a ping of a client whose stream is full. It takes no lock that is

@@ -45,7 +45,7 @@ const TokenName = "!AccessKey"
 
 // Stream is the connection of one client, which the session serves like those of others:
 // what the client registers becomes messages, and those to it become frames. Await and
-// Receive are called by one goroutine, Send by one, and Alive by any.
+// Receive are called by one goroutine and read one frame each, Send by one, Alive by any.
 //
 // A client proves that it lives by an answer to a ping, at the time at which the ping was
 // sent: whatever else it sends may have waited in buffers while it went on at another
@@ -104,23 +104,29 @@ type sent struct {
 
 // NewStream returns the stream of a connection.
 func NewStream(c Config) *Stream {
-	return &Stream{Config: c}
+	s := &Stream{Config: c}
+	s.await()
+	return s
 }
 
-// Await waits for the first register, which Receive returns then, and returns its token.
-// Until then a client needs nothing of the session.
-func (s *Stream) Await() (token string, err error) {
-	for {
-		_ = s.Conn.SetDeadline(time.Now().Add(idle)) // fails only when the connection has ended
-		m, err := s.read()
-		if r, ok := m.(received); ok && err == nil {
-			s.first = &r
-			return r.Attributes[TokenName], nil
-		}
-		if err != nil {
-			return "", err
-		}
+// await lets the connection stay for a while without a register.
+func (s *Stream) await() {
+	_ = s.Conn.SetDeadline(time.Now().Add(idle)) // fails only when the connection has ended
+}
+
+// Await reads a frame. If that is the client's first register, Receive returns it next, and
+// Await returns its token. Until then a client needs nothing of the session.
+func (s *Stream) Await() (token string, registers bool, err error) {
+	m, err := s.read()
+	if err != nil {
+		return "", false, err
 	}
+	s.await()
+	r, registers := m.(received)
+	if registers {
+		s.first = &r
+	}
+	return r.Attributes[TokenName], registers, nil
 }
 
 // Refuse answers the register that Await has returned. It comes again.
@@ -135,8 +141,8 @@ func (s *Stream) Alive() time.Time {
 	return s.alive
 }
 
-// Receive returns the hello of the client, and then its messages. Each of these is a ping,
-// so that Send learns when it was handled; see Alive.
+// Receive returns the hello of the client, and then its messages, or nil for a frame that
+// is none. Each message is a ping, so that Send learns when it was handled; see Alive.
 func (s *Stream) Receive() (*wirev1.ClientMessage, error) {
 	if !s.known {
 		s.known = true
@@ -146,22 +152,14 @@ func (s *Stream) Receive() (*wirev1.ClientMessage, error) {
 		_ = s.Conn.SetWriteDeadline(time.Time{}) // from now on a client that does not read is silent
 		return &wirev1.ClientMessage{Hello: s.first.hello()}, nil
 	}
-	for {
-		in, err := s.next()
-		if err != nil {
-			return nil, err
-		}
-		var m *wirev1.ClientMessage
-		switch in := in.(type) {
-		case received:
-			m, err = s.take(in)
-		case Frame:
-			m = s.answered(in)
-		}
-		if m != nil || err != nil {
-			return m, err
-		}
+	in, err := s.next()
+	switch in := in.(type) {
+	case received:
+		return s.take(in)
+	case Frame:
+		return s.answered(in), err
 	}
+	return nil, err
 }
 
 // hello returns the hello of a client. Whoever knows the id of a register could replace
@@ -193,40 +191,41 @@ func (s *Stream) End() {
 	s.timer = nil
 }
 
-// read returns the next register, or an answer to a request, as a Frame. It answers
-// everything else, and what cannot be read.
+// read reads a frame. It returns a register, or an answer to a request, as a Frame, or nil.
 func (s *Stream) read() (any, error) {
-	for {
-		f, err := ReadFrame(s.In)
-		if err != nil {
-			return nil, err
-		}
-		answer := Frame{Type: Response, Command: response, ID: f.ID, Codec: f.Codec}
-		switch {
-		case f.Type == Response:
-			return f, nil
-		case f.Type == OneWay:
-			continue
-		case f.Command == heartbeat:
-			answer.Command = heartbeat
-		default:
-			m, err := ParseMessage(f)
-			if r, ok := m.(Register); ok && err == nil {
-				return received{Register: r, request: f.ID}, nil
-			}
-			switch {
-			case errors.Is(err, errUnknownClass):
-				answer.Status = statusException
-			case err != nil:
-				answer.Status = statusUnreadable
-			default: // a SyncConfig, or a Result that answers nothing
-				answer = answer.with(settings())
-			}
-		}
-		if err := s.write(answer.Append(nil)); err != nil {
-			return nil, err
-		}
+	f, err := ReadFrame(s.In)
+	switch {
+	case err != nil:
+		return nil, err
+	case f.Type == Response:
+		return f, nil
+	case f.Type == OneWay:
+		return nil, nil
 	}
+	return s.requested(f)
+}
+
+// requested returns the register in a request. It answers everything else, and what cannot
+// be read.
+func (s *Stream) requested(f Frame) (any, error) {
+	answer := Frame{Type: Response, Command: response, ID: f.ID, Codec: f.Codec}
+	if f.Command == heartbeat {
+		answer.Command = heartbeat
+		return nil, s.write(answer.Append(nil))
+	}
+	m, err := ParseMessage(f)
+	if r, ok := m.(Register); ok && err == nil {
+		return received{Register: r, request: f.ID}, nil
+	}
+	switch {
+	case errors.Is(err, errUnknownClass):
+		answer.Status = statusException
+	case err != nil:
+		answer.Status = statusUnreadable
+	default: // a SyncConfig, or a Result that answers nothing
+		answer = answer.with(settings())
+	}
+	return nil, s.write(answer.Append(nil))
 }
 
 // with returns the frame with a content.

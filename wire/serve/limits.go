@@ -255,14 +255,27 @@ func (c *placedConn) Read(p []byte) (int, error) {
 		if len(p) >= len(c.ahead) {
 			return c.Conn.Read(p)
 		}
-		n, err := c.Conn.Read(c.ahead[:])
-		if c.unread = c.ahead[:n]; n == 0 {
+		if err := c.fill(); len(c.unread) == 0 {
 			return 0, err
 		}
 	}
 	n := copy(p, c.unread)
 	c.unread = c.unread[n:]
 	return n, nil
+}
+
+func (c *placedConn) fill() error {
+	n, err := c.Conn.Read(c.ahead[:])
+	c.unread = c.ahead[:n]
+	return err
+}
+
+// AwaitRead waits until a connection that has a place has something to read or has ended.
+// It uses less stack than who reads messages.
+func AwaitRead(conn net.Conn) {
+	if c, ok := conn.(*placedConn); ok && len(c.unread) == 0 {
+		_ = c.fill() // an error comes again with the next call of Read
+	}
 }
 
 // Close closes the connection and gives its place back.
