@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -68,6 +69,13 @@ func (c *child) run() {
 	}
 }
 
+// shareOfProcessors lets a process use half of the machine's processors, unless its
+// environment says how many: one that is busy leaves the others to the nodes beside it, and
+// what wakes up in one that is not wakes up fewer threads.
+func shareOfProcessors(all int) []string {
+	return []string{fmt.Sprintf("GOMAXPROCS=%d", max(1, all/2))}
+}
+
 // launch starts the process, or the server inside this one. When it returns, pid and
 // start time are on disk. The result waits for its end.
 func (c *child) launch() (wait func() record, err error) {
@@ -87,6 +95,7 @@ func (c *child) launch() (wait func() record, err error) {
 		defer out.Close() // the process has its own descriptor
 		cmd := exec.Command(c.spec.Program, c.spec.Args...)
 		cmd.Stdout, cmd.Stderr = out, out
+		cmd.Env = append(shareOfProcessors(runtime.NumCPU()), os.Environ()...) // of two the last one counts
 		// The process gets its own group, so that Ctrl-C at the terminal reaches
 		// only the tool, which then stops the processes in order.
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -55,7 +56,7 @@ func fakeNode() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	fmt.Println("listening as", *name, "pid", os.Getpid())
+	fmt.Println("listening as", *name, "pid", os.Getpid(), "processors", runtime.GOMAXPROCS(0))
 	if *file != "" { // it is the database: a MySQL server sends first
 		go func() {
 			for {

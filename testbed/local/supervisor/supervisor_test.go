@@ -1,6 +1,7 @@
 package supervisor_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -122,6 +124,7 @@ func TestCluster_StartsShowsProcessesAndStopsInOrder(t *testing.T) {
 		if strings.HasPrefix(name, "data") || strings.HasPrefix(name, "session") {
 			assert.Contains(t, string(log), "received: the cluster is stopping")
 		}
+		assert.Contains(t, string(log), " processors "+cmp.Or(os.Getenv("GOMAXPROCS"), strconv.Itoa(max(1, runtime.NumCPU()/2)))+"\n")
 		m := regexp.MustCompile(`stopped at (\d+)`).FindSubmatch(log)
 		require.NotNil(t, m, "%s did not stop at SIGTERM: %s", name, log)
 		n, err := strconv.ParseInt(string(m[1]), 10, 64)
