@@ -55,6 +55,7 @@ type Client struct {
 	links      []*link                  // one; two while moving; none while there is no session
 	lost       int64                    // sessions lost, see Lost
 	advertised []string                 // sessions that take clients, as the last session reported
+	former     []string                 // the last of those, none of which has taken this client; they are asked after all others
 	lease      time.Duration            // of a client, as the last session reported; 0: not known
 	unreached  error                    // of the last attempt to connect, if no session is reached
 	resolved   []string                 // the last result of Resolve

@@ -413,11 +413,14 @@ func (s *search) failed(a *attempt) {
 }
 
 // endRound returns the pause until the next round. If the client has no session, it
-// starts again from those configured and resolved, since none on the list took it.
+// starts again from those configured and resolved, since none on the list took it, and
+// asks that list last.
 func (s *search) endRound() time.Duration {
 	if s.old == nil {
 		s.c.mu.Lock()
-		s.c.advertised = nil
+		if len(s.c.advertised) > 0 {
+			s.c.former, s.c.advertised = s.c.advertised, nil
+		}
 		s.c.mu.Unlock()
 		s.c.noteRefusal(s.err)
 	}
@@ -488,19 +491,23 @@ func (c *Client) resolve(ctx context.Context) {
 
 // candidates returns the sessions that the last session reported, in random
 // order but the given one first if it is among them, then those that were
-// configured or resolved, in random order.
+// configured or resolved, in random order, and the former list if none can be resolved: a
+// session that was too busy is the only one left if those that were configured have died.
 func (c *Client) candidates(not, first string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	reported, known := slices.Clone(c.advertised), slices.Concat(c.config.Sessions, c.resolved)
-	for _, list := range [][]string{reported, known} {
+	reported, known, former := slices.Clone(c.advertised), slices.Concat(c.config.Sessions, c.resolved), slices.Clone(c.former)
+	if c.config.Resolve != nil { // which returns those of now
+		former = nil
+	}
+	for _, list := range [][]string{reported, known, former} {
 		c.config.Rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	}
 	if at := slices.Index(reported, first); at > 0 {
 		reported[0], reported[at] = reported[at], reported[0]
 	}
 	var out []string
-	for _, a := range append(reported, known...) {
+	for _, a := range slices.Concat(reported, known, former) {
 		if a != not && !slices.Contains(out, a) {
 			out = append(out, a)
 		}

@@ -171,6 +171,23 @@ func TestSeek_RefusedSessionIsAskedAgainBesideASilentOne(t *testing.T) {
 	}
 }
 
+// A client that was given one address goes to the others that its session has named, also
+// if they did not take it at first: its own session may never come back.
+func TestSeek_AsksAgainThoseThatItsSessionHasNamed(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		own, other := w.session("s1"), w.session("s2")
+		c := w.client(own)
+		w.eventually("it is connected", func() bool { return len(c.Connected()) == 1 })
+		own.link().out <- &wirev1.ServerMessage{Sessions: []string{own.address, other.address}}
+		time.Sleep(time.Millisecond)
+		w.net.ClosePort("s2")
+		w.net.Kill("s1")
+		time.Sleep(10 * time.Second)
+		w.net.OpenPort("s2")
+		w.eventually("it has gone to the other one", func() bool { return other.link() != nil && len(c.Connected()) == 1 })
+	})
+}
+
 // A Resolve that hangs keeps neither the sessions that are known waiting nor the log.
 func TestSeek_ResolveMayHang(t *testing.T) {
 	for _, known := range []bool{true, false} {

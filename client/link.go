@@ -369,7 +369,7 @@ func (l *link) handle(m *wirev1.ServerMessage) error {
 		c.settled.Notify()
 	}
 	if len(m.GetSessions()) > 0 {
-		c.advertised = m.GetSessions()
+		c.advertised, c.former = m.GetSessions(), nil
 	}
 	if m.GetMove() != nil {
 		select {
