@@ -55,13 +55,14 @@ type Client struct {
 	links      []*link                  // one; two while moving; none while there is no session
 	lost       int64                    // sessions lost, see Lost
 	advertised []string                 // sessions that take clients, as the last session reported
-	former     []string                 // the last of those, none of which has taken this client; they are asked after all others
-	lease      time.Duration            // of a client, as the last session reported; 0: not known
-	unreached  error                    // of the last attempt to connect, if no session is reached
-	resolved   []string                 // the last result of Resolve
-	dropped    error                    // why a Close has ended Run before everything was withdrawn
-	refusal    error                    // why the sessions refuse the token, until one accepts it
-	welcomed   bool                     // a session has taken this client at least once
+	former     []string                 // what a session reported before, until formerEnd: none of them took the client
+	formerEnd  time.Time
+	lease      time.Duration // of a client, as the last session reported; 0: not known
+	unreached  error         // of the last attempt to connect, if no session is reached
+	resolved   []string      // the last result of Resolve
+	dropped    error         // why a Close has ended Run before everything was withdrawn
+	refusal    error         // why the sessions refuse the token, until one accepts it
+	welcomed   bool          // a session has taken this client at least once
 }
 
 // New checks the configuration and returns a client. It does not connect before

@@ -32,6 +32,7 @@ const (
 	welcomeMost  = 8 * time.Second
 	leastStagger = 250 * time.Millisecond
 	againAfter   = 500 * time.Millisecond // see search.again
+	formerFor    = time.Minute            // then another cluster may use the address
 	usualLease   = 5 * time.Second
 
 	// The log reports a client without a session after warnFirst, and then every
@@ -413,13 +414,13 @@ func (s *search) failed(a *attempt) {
 }
 
 // endRound returns the pause until the next round. If the client has no session, it
-// starts again from those configured and resolved, since none on the list took it, and
-// asks that list last.
+// starts again from those configured and resolved, since none on the list took it; without
+// Resolve that list follows for a while.
 func (s *search) endRound() time.Duration {
 	if s.old == nil {
 		s.c.mu.Lock()
 		if len(s.c.advertised) > 0 {
-			s.c.former, s.c.advertised = s.c.advertised, nil
+			s.c.former, s.c.formerEnd, s.c.advertised = s.c.advertised, time.Now().Add(formerFor), nil
 		}
 		s.c.mu.Unlock()
 		s.c.noteRefusal(s.err)
@@ -491,13 +492,13 @@ func (c *Client) resolve(ctx context.Context) {
 
 // candidates returns the sessions that the last session reported, in random
 // order but the given one first if it is among them, then those that were
-// configured or resolved, in random order, and the former list if none can be resolved: a
-// session that was too busy is the only one left if those that were configured have died.
+// configured or resolved, in random order, and without Resolve the former list: a session
+// that was too busy may be the only one left when those that were configured have died.
 func (c *Client) candidates(not, first string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	reported, known, former := slices.Clone(c.advertised), slices.Concat(c.config.Sessions, c.resolved), slices.Clone(c.former)
-	if c.config.Resolve != nil { // which returns those of now
+	if c.config.Resolve != nil || time.Now().After(c.formerEnd) { // Resolve returns those of now
 		former = nil
 	}
 	for _, list := range [][]string{reported, known, former} {

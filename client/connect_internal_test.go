@@ -1,8 +1,10 @@
 package client
 
 import (
+	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -18,6 +20,23 @@ func TestMove_TriesTheNamedSessionFirst(t *testing.T) {
 		assert.Equal(t, "c:1", c.candidates("a:1", "c:1")[0])
 		assert.NotContains(t, c.candidates("a:1", "x:1"), "x:1", "only sessions that it was sent")
 	}
+}
+
+// The sessions of a list none of which took the client are asked for a while, after those
+// that are configured; what Resolve returns is newer.
+func TestSeek_FormerSessionsAreAskedForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := New(Config{Sessions: []string{"a:1"}})
+		require.NoError(t, err)
+		c.advertised = []string{"b:1"}
+		(&search{c: c}).endRound()
+		assert.Equal(t, []string{"a:1", "b:1"}, c.candidates("", ""))
+		c.config.Resolve = func(context.Context) ([]string, error) { return nil, nil }
+		assert.Equal(t, []string{"a:1"}, c.candidates("", ""))
+		c.config.Resolve = nil
+		time.Sleep(formerFor + 1)
+		assert.Equal(t, []string{"a:1"}, c.candidates("", ""))
+	})
 }
 
 // The more sessions there are, the sooner the next one is asked, but not sooner than

@@ -81,11 +81,11 @@ func (d *sofaDoor) run(ctx context.Context, ln net.Listener) {
 	}
 }
 
-// serve serves one connection. It waits where little of its stack is in use: a connection
-// keeps for as long as it is idle what is in use of that.
+// serve serves one connection. It waits where little of its stack is in use: an idle
+// connection keeps as much as it uses while it waits.
 func (d *sofaDoor) serve(ctx context.Context, conn net.Conn) {
 	x := d.welcome(conn)
-	defer x.leave(ctx)
+	defer x.end(ctx)
 	for goesOn := true; goesOn; goesOn = x.next(ctx) {
 		serve.AwaitRead(conn)
 	}
@@ -129,7 +129,7 @@ func (x *sofaClient) next(ctx context.Context) (goesOn bool) {
 	if err != nil {
 		return x.stream.Refuse(err) == nil
 	}
-	return x.visit != nil && x.visit.next() && x.visit.next() // the hello, and the register
+	return x.visit != nil && x.visit.next() && x.visit.next() // the hello, and the register, which has been read
 }
 
 // enter begins the visit of the client, or returns why its token is refused.
@@ -152,15 +152,15 @@ func (x *sofaClient) enter(ctx context.Context, token string) (err error) {
 	return nil
 }
 
-// leave is called when the connection has ended.
-func (x *sofaClient) leave(ctx context.Context) {
+// end is called when the connection has ended.
+func (x *sofaClient) end(ctx context.Context) {
 	defer x.body.handled()
-	if x.visit != nil {
-		_ = x.visit.leave(ctx) // which logs it
-	}
-	x.stream.End()
 	if x.release != nil {
-		x.release()
+		defer x.release()
+	}
+	defer x.stream.End()
+	if x.visit != nil {
+		_ = x.visit.leave(ctx) // which logs why
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -17,7 +16,6 @@ import (
 	"conclave"
 	"conclave/blacklist"
 	"conclave/data"
-	"conclave/internal/inprocess"
 	"conclave/internal/trace"
 	"conclave/session"
 	"conclave/session/sofa"
@@ -504,38 +502,4 @@ func TestSofa_ListsTheSessionsThatTakeClients(t *testing.T) {
 		assert.Equal(t, http.StatusNotFound, code)
 		assert.Contains(t, body, "--sofa-listen")
 	})
-}
-
-// An idle connection keeps the stack that is in use while it waits. With that of a reader of
-// messages it would be 8 KiB, more than all the rest.
-func TestSofa_IdleConnectionKeepsLittleStack(t *testing.T) {
-	address := freeAddress(t)
-	nodes, err := inprocess.New(inprocess.Config{Metas: 1, Datas: 1, Sessions: 1, Sofa: map[string]string{"session-1": address}})
-	require.NoError(t, err)
-	defer nodes.Close()
-	for _, name := range nodes.Names() {
-		_, err := nodes.Start(name, nil)
-		require.NoError(t, err)
-	}
-	require.NoError(t, nodes.AwaitReady(t.Context()))
-	const n = 500
-	stacks := func() (bytes uint64) {
-		for range 2 { // each shrinks them by half, at most
-			runtime.GC()
-		}
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.StackInuse
-	}
-	before := stacks()
-	for i := range n {
-		conn, err := net.Dial("tcp", address)
-		require.NoError(t, err)
-		defer conn.Close()
-		x := sofaClient{c: &cluster{t: t}, conn: conn}
-		x.start(register{kind: "Subscriber", id: fmt.Sprint("id-", i), data: "svc", scope: "global"})
-		_, err = sofa.ReadFrame(conn) // the answer or the list
-		require.NoError(t, err)
-	}
-	assert.Less(t, (stacks()-before)/n, uint64(5<<10))
 }

@@ -126,11 +126,12 @@ type visit struct {
 }
 
 // welcome begins the visit of a client, whose first message identifies it.
-func (c *clientService) welcome(ctx context.Context, a arrival) (_ *visit, err error) {
+func (c *clientService) welcome(ctx context.Context, a arrival) (*visit, error) {
 	v := &visit{clientService: c, arrival: a, reading: &serve.Deadline{Response: a.response}}
 	v.receiving, v.ends = context.WithCancel(ctx)
+	begun := false
 	defer func() {
-		if err != nil {
+		if !begun {
 			v.turn.Leave()
 			v.ends()
 			v.reading.End()
@@ -158,8 +159,8 @@ func (c *clientService) welcome(ctx context.Context, a arrival) (_ *visit, err e
 	v.reading.Set(time.Time{}) // the client waits for its welcome
 	a.body.handled()
 	late := time.AfterFunc(sendLimit, v.reading.Fail) // it may not read what it is sent meanwhile
+	defer late.Stop()
 	v.turn, err = arrive(ctx, c.arrivals, a.stream, func() { late.Reset(sendLimit) })
-	late.Stop()
 	if err != nil {
 		return nil, err
 	}
@@ -169,6 +170,7 @@ func (c *clientService) welcome(ctx context.Context, a arrival) (_ *visit, err e
 	}); err != nil {
 		return nil, err
 	}
+	begun = true
 	return v, nil
 }
 
@@ -279,6 +281,7 @@ func (v *visit) take(m *wirev1.ClientMessage) (goesOn bool) {
 // forgotten.
 func (v *visit) leave(ctx context.Context) error {
 	defer v.reading.End()
+	defer v.turn.Leave()
 	conn := v.conn
 	v.ends()
 	conn.waiting.serving.Wait()
@@ -313,7 +316,6 @@ func (v *visit) leave(ctx context.Context) error {
 	if left > 0 {
 		v.clients.changed.Set()
 	}
-	v.turn.Leave()
 	v.config.Logger.Debug("client left", "client", conn.Name, "goodbye", v.goodbye, "registrations", left, "error", v.err)
 	return v.err
 }

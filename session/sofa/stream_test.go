@@ -125,3 +125,23 @@ func TestStream_EndsIfAClientDoesNotReadBeforeItRegisters(t *testing.T) {
 		assert.ErrorIs(t, err, os.ErrDeadlineExceeded)
 	})
 }
+
+// One that has registered nothing stays for a while after each frame.
+func TestStream_AwaitsTheFirstRegisterAfterEachFrame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, session := net.Pipe()
+		defer client.Close()
+		s := NewStream(Config{In: session, Conn: session})
+		go func() {
+			time.Sleep(idle - time.Second)
+			_, _ = client.Write(Frame{Type: OneWay, Timeout: -1}.Append(nil))
+		}()
+		_, registers, err := s.Await()
+		require.NoError(t, err)
+		assert.False(t, registers)
+		began := time.Now()
+		_, _, err = s.Await()
+		assert.ErrorIs(t, err, os.ErrDeadlineExceeded)
+		assert.Equal(t, idle, time.Since(began))
+	})
+}

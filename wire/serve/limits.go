@@ -271,7 +271,7 @@ func (c *placedConn) fill() error {
 }
 
 // AwaitRead waits until a connection that has a place has something to read or has ended.
-// It uses less stack than who reads messages.
+// It needs less stack than reading a message.
 func AwaitRead(conn net.Conn) {
 	if c, ok := conn.(*placedConn); ok && len(c.unread) == 0 {
 		_ = c.fill() // an error comes again with the next call of Read

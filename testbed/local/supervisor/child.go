@@ -69,9 +69,9 @@ func (c *child) run() {
 	}
 }
 
-// shareOfProcessors lets a process use half of the machine's processors, unless its
-// environment says how many: one that is busy leaves the others to the nodes beside it, and
-// what wakes up in one that is not wakes up fewer threads.
+// shareOfProcessors lets a process use half of the processors, unless its environment says
+// how many: a busy process leaves the others to the nodes beside it, and an idle one wakes
+// fewer threads.
 func shareOfProcessors(all int) []string {
 	return []string{fmt.Sprintf("GOMAXPROCS=%d", max(1, all/2))}
 }
@@ -95,7 +95,7 @@ func (c *child) launch() (wait func() record, err error) {
 		defer out.Close() // the process has its own descriptor
 		cmd := exec.Command(c.spec.Program, c.spec.Args...)
 		cmd.Stdout, cmd.Stderr = out, out
-		cmd.Env = append(shareOfProcessors(runtime.NumCPU()), os.Environ()...) // of two the last one counts
+		cmd.Env = append(shareOfProcessors(runtime.GOMAXPROCS(0)), os.Environ()...) // of two the last one counts
 		// The process gets its own group, so that Ctrl-C at the terminal reaches
 		// only the tool, which then stops the processes in order.
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

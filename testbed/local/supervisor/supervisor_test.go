@@ -1,7 +1,6 @@
 package supervisor_test
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -101,6 +100,7 @@ func states(t *testing.T, h *supervisor.Handle) map[string]string {
 }
 
 func TestCluster_StartsShowsProcessesAndStopsInOrder(t *testing.T) {
+	t.Setenv("GOMAXPROCS", "") // as without it
 	_, h, ended := up(t, nil)
 	var names []string
 	for _, p := range allReady(t, h) {
@@ -124,7 +124,7 @@ func TestCluster_StartsShowsProcessesAndStopsInOrder(t *testing.T) {
 		if strings.HasPrefix(name, "data") || strings.HasPrefix(name, "session") {
 			assert.Contains(t, string(log), "received: the cluster is stopping")
 		}
-		assert.Contains(t, string(log), " processors "+cmp.Or(os.Getenv("GOMAXPROCS"), strconv.Itoa(max(1, runtime.NumCPU()/2)))+"\n")
+		assert.Contains(t, string(log), " processors "+strconv.Itoa(max(1, runtime.GOMAXPROCS(0)/2))+"\n")
 		m := regexp.MustCompile(`stopped at (\d+)`).FindSubmatch(log)
 		require.NotNil(t, m, "%s did not stop at SIGTERM: %s", name, log)
 		n, err := strconv.ParseInt(string(m[1]), 10, 64)
