@@ -69,11 +69,14 @@ func (c *child) run() {
 	}
 }
 
-// shareOfProcessors lets a process use half of the processors, unless its environment says
-// how many: a busy process leaves the others to the nodes beside it, and an idle one wakes
-// fewer threads.
-func shareOfProcessors(all int) []string {
-	return []string{fmt.Sprintf("GOMAXPROCS=%d", max(1, all/2))}
+// environ returns the environment of a process, which uses half of the processors unless
+// GOMAXPROCS says how many: a busy one leaves the others to the nodes beside it, and an
+// idle one wakes fewer threads.
+func environ() []string {
+	if os.Getenv("GOMAXPROCS") != "" {
+		return os.Environ()
+	}
+	return append(os.Environ(), fmt.Sprint("GOMAXPROCS=", max(1, runtime.GOMAXPROCS(0)/2)))
 }
 
 // launch starts the process, or the server inside this one. When it returns, pid and
@@ -95,7 +98,7 @@ func (c *child) launch() (wait func() record, err error) {
 		defer out.Close() // the process has its own descriptor
 		cmd := exec.Command(c.spec.Program, c.spec.Args...)
 		cmd.Stdout, cmd.Stderr = out, out
-		cmd.Env = append(shareOfProcessors(runtime.GOMAXPROCS(0)), os.Environ()...) // of two the last one counts
+		cmd.Env = environ()
 		// The process gets its own group, so that Ctrl-C at the terminal reaches
 		// only the tool, which then stops the processes in order.
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
