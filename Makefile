@@ -265,7 +265,7 @@ bench: build ## the figures, n = 30 each, in under ten minutes; FULL=1: n >= 200
 .PHONY: beside test-beside
 beside: build ## figures beside those of etcd, whose three nodes it starts on loopback: ETCD=PROGRAM (Debian: etcd-server); ten minutes
 	cd testbed/bench/peers && $(GO) build -o '$(CURDIR)/$(BIN)/' .
-	@DIR=$(BIN) testbed/bench/peers/with-etcd $(BIN)/conclave bench --kill-peers
+	@DIR=$(BIN) testbed/bench/peers/with-peers $(BIN)/conclave bench --kill-peers
 
 FUZZTIME ?= 20s
 # A run that ends with its limit of time alone has found nothing: the go command

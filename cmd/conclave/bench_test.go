@@ -152,7 +152,7 @@ func TestBenchBeside_MeasuresEtcd(t *testing.T) {
 	assert.Equal(t, exitFailed, r.code)
 	assert.Contains(t, r.stderr, "etcd does not answer: 127.0.0.1:1: ")
 
-	cmd := exec.Command(peers+"/with-etcd", os.Args[0], "--json", "bench", "--repeat", "3", "--calm", "1s", "--kill-peers")
+	cmd := exec.Command(peers+"/with-peers", os.Args[0], "--json", "bench", "--repeat", "3", "--calm", "1s", "--kill-peers")
 	cmd.Env, cmd.Stderr = append(os.Environ(), "DIR="+t.TempDir()), t.Output()
 	out, err = cmd.Output()
 	require.NoError(t, err, "%s", out)

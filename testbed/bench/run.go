@@ -58,7 +58,7 @@ type Config struct {
 }
 
 // Others are the names of the registries that Conclave can be compared with.
-var Others = []string{"etcd", "zookeeper"}
+var Others = []string{"etcd", "zookeeper", "nacos"}
 
 // Registry is one that is compared.
 type Registry struct {

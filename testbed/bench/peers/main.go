@@ -36,6 +36,7 @@ var kinds = map[string]kind{
 	"conclave":  {"in memory, decisions in its database", startConclave, aboutConclave},
 	"etcd":      {"on disk", startEtcd, aboutEtcd},
 	"zookeeper": {"on disk", startZooKeeper, aboutZooKeeper},
+	"nacos":     {"in memory", startNacos, aboutNacos},
 }
 
 // sdk is a client of Conclave whose callbacks have the change, as a watch of etcd has.
