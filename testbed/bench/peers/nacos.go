@@ -98,7 +98,7 @@ func startNacos(cfg client.Config) (load.Client, error) {
 			return err
 		},
 		watch: func(service string, changed func([]string)) error {
-			return c.Subscribe(&vo.SubscribeParam{ServiceName: service, SubscribeCallback: func(all []model.Instance, err error) {
+			return c.Subscribe(&vo.SubscribeParam{ServiceName: service, SubscribeCallback: func(all []model.Instance, _ error) {
 				var values []string
 				for _, i := range all {
 					values = append(values, i.Metadata["value"])
@@ -130,7 +130,7 @@ func aboutNacos(ctx context.Context, r bench.Registry) (version, leader string, 
 			Leader *int `json:"current_leader"`
 		}
 		err = json.NewDecoder(answer.Body).Decode(&node)
-		answer.Body.Close()
+		_ = answer.Body.Close()
 		if err != nil {
 			return "", "", fmt.Errorf("%s: %w", a, err)
 		}
