@@ -41,11 +41,16 @@ type sofaDoor struct {
 
 	mu    sync.Mutex // guards the rest
 	leave time.Time  // when the next client may lose its connection to move
+	told  time.Time  // when the log had last that a client is refused, which the client shows no one
 }
 
 // sofaMove is the time between two connections that end because their clients are to
 // move: of 10,000 the last one after five seconds, half of the time for a drain.
 const sofaMove = 500 * time.Microsecond
+
+// tellAgain is the time between two lines of the log about clients that are refused: each
+// tries again several times a second.
+const tellAgain = 10 * time.Second
 
 // moveIn returns after which time a client is to lose its connection.
 func (d *sofaDoor) moveIn() time.Duration {
@@ -54,6 +59,18 @@ func (d *sofaDoor) moveIn() time.Duration {
 	now := time.Now()
 	d.leave = later(d.leave, now).Add(sofaMove)
 	return d.leave.Sub(now)
+}
+
+// tells reports whether the log is to have that a client is refused.
+func (d *sofaDoor) tells() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	if now.Sub(d.told) < tellAgain {
+		return false
+	}
+	d.told = now
+	return true
 }
 
 // run serves the connections of a listener until ctx ends.
@@ -127,6 +144,9 @@ func (x *sofaClient) next(ctx context.Context) (goesOn bool) {
 		err = x.enter(ctx, token)
 	}
 	if err != nil {
+		if x.tells() {
+			x.config.Logger.Warn("a client of SOFARegistry is refused, and tries again", "address", x.address, "error", err)
+		}
 		return x.stream.Refuse(err) == nil
 	}
 	return x.visit != nil && x.visit.next() && x.visit.next() // the hello, and the register, which has been read

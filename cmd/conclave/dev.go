@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -76,17 +78,7 @@ would, and "conclave start NAME" starts it again. What needs processes of their 
 			if inside.Consul, err = doorAddress("--consul-listen", consul, cmd.Flags().Changed("consul-listen")); err != nil {
 				return err
 			}
-			if sofa {
-				inside.Sofa = map[string]string{}
-				address := "127.0.0.1:9600"
-				for _, name := range testbed.Numbered("session", cfg.Sessions) {
-					if inside.Sofa[name], err = doorAddress("--sofa", address, false); err != nil {
-						return err
-					}
-					address = "127.0.0.1:0"
-				}
-			}
-			return a.dev(cmd.Context(), cfg, inside, listen)
+			return a.dev(cmd.Context(), cfg, inside, sofa, listen)
 		},
 	}
 	f := cmd.Flags()
@@ -137,9 +129,27 @@ func doorAddress(flag, address string, chosen bool) (string, error) {
 	return ln.Addr().String(), ln.Close()
 }
 
-// dev runs a cluster in this process until a signal or `down`. page returns the listener of
-// its page once the nodes have their ports; it is nil if there is none.
-func (a *app) dev(ctx context.Context, cfg supervisor.Config, inside inprocess.Config, page func() (net.Listener, error)) error {
+// sofaDoors returns the addresses of the sessions for clients of SOFARegistry: the first has
+// its usual port, unless that is taken, or another server of the cluster will have it.
+func sofaDoors(sessions int, taken map[string]string) (doors map[string]string, err error) {
+	doors = map[string]string{}
+	address := "127.0.0.1:9600"
+	if slices.Contains(slices.Collect(maps.Values(taken)), address) {
+		address = "127.0.0.1:0"
+	}
+	for _, name := range testbed.Numbered("session", sessions) {
+		if doors[name], err = doorAddress("--sofa", address, false); err != nil {
+			return nil, err
+		}
+		address = "127.0.0.1:0"
+	}
+	return doors, nil
+}
+
+// dev runs a cluster in this process until a signal or `down`, with sofa for clients of
+// SOFARegistry, too. page returns the listener of its page once the nodes have their ports;
+// it is nil if there is none.
+func (a *app) dev(ctx context.Context, cfg supervisor.Config, inside inprocess.Config, sofa bool, page func() (net.Listener, error)) error {
 	if os.Getenv("GOGC") == "" {
 		defer debug.SetGCPercent(debug.SetGCPercent(devGC))
 	}
@@ -154,6 +164,11 @@ func (a *app) dev(ctx context.Context, cfg supervisor.Config, inside inprocess.C
 			addresses[p.Name] = p.HTTP + p.SQL
 		}
 		inside.Addresses = addresses
+		if sofa {
+			if inside.Sofa, err = sofaDoors(cfg.Sessions, addresses); err != nil {
+				return nil, err
+			}
+		}
 		return inprocess.New(inside)
 	})
 	cfg.Logger, cfg.Slots = a.logger("supervisor"), inprocess.Slots
@@ -187,6 +202,9 @@ func (a *app) dev(ctx context.Context, cfg supervisor.Config, inside inprocess.C
 			sessions, _ := c.Handle().Addresses("session")
 			if inside.Consul != "" {
 				fmt.Fprintf(a.stdout, "\nClients of Consul connect to %s.", inside.Consul)
+			}
+			if sofa {
+				fmt.Fprintf(a.stdout, "\nClients of SOFARegistry ask %s for servers.", sessions[0])
 			}
 			fmt.Fprintf(a.stdout, "\nThe registry runs in this process; applications connect to %s, without a token. Try %s. Ctrl-C ends it.\n",
 				strings.Join(sessions, ", "), a.hint("publish demo=10.0.0.1:8080 --hold"))

@@ -259,3 +259,13 @@ func TestDev_PageLeavesTheNodesTheirPorts(t *testing.T) {
 		return strings.Contains(strings.ReplaceAll(d.out.String(), page, ""), "http://127.0.0.1:")
 	}, time.Minute, 5*time.Millisecond, "the page has another one")
 }
+
+// Nor do the ports for clients of SOFARegistry take those of the nodes.
+func TestDev_SofaLeavesTheNodesTheirPorts(t *testing.T) {
+	doors, err := sofaDoors(2, map[string]string{"db": "127.0.0.1:9600"})
+	require.NoError(t, err)
+	assert.Len(t, doors, 2)
+	for name, address := range doors {
+		assert.NotEqual(t, "127.0.0.1:9600", address, name)
+	}
+}
