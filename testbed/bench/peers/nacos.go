@@ -121,7 +121,7 @@ func aboutNacos(ctx context.Context, r bench.Registry) (version, leader string, 
 		if err != nil {
 			return "", "", err
 		}
-		answer, err := http.DefaultClient.Do(req)
+		answer, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
 		if err != nil {
 			return "", "", err
 		}
