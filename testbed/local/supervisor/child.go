@@ -69,11 +69,12 @@ func (c *child) run() {
 	}
 }
 
-// environ returns the environment of a process, which uses half of the processors unless
-// GOMAXPROCS says how many: a busy one leaves the others to the nodes beside it, and an
-// idle one wakes fewer threads.
-func environ() []string {
-	if os.Getenv("GOMAXPROCS") != "" {
+// environ returns the environment of a process with a role. A session and a data node use
+// half of the processors unless GOMAXPROCS says how many: a busy one leaves the others to
+// the nodes beside it, and an idle one wakes fewer threads. The metas and their database,
+// which keep the leader's lease, use all.
+func environ(role string) []string {
+	if os.Getenv("GOMAXPROCS") != "" || role != roleSession && role != roleData {
 		return os.Environ()
 	}
 	return append(os.Environ(), fmt.Sprint("GOMAXPROCS=", max(1, runtime.GOMAXPROCS(0)/2)))
@@ -98,7 +99,7 @@ func (c *child) launch() (wait func() record, err error) {
 		defer out.Close() // the process has its own descriptor
 		cmd := exec.Command(c.spec.Program, c.spec.Args...)
 		cmd.Stdout, cmd.Stderr = out, out
-		cmd.Env = environ()
+		cmd.Env = environ(c.spec.Role)
 		// The process gets its own group, so that Ctrl-C at the terminal reaches
 		// only the tool, which then stops the processes in order.
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
