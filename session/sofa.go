@@ -39,18 +39,18 @@ type sofaDoor struct {
 	intake   *admit.Budget // bytes of frames that have arrived in part, by host
 	identify func(need rights.Right, token string, revoked func()) (identity rights.Identity, release func(), err error)
 
-	mu    sync.Mutex // guards the rest
-	leave time.Time  // when the next client may lose its connection to move
-	told  time.Time  // when the log had last that a client is refused, which the client shows no one
+	mu     sync.Mutex // guards the rest
+	leave  time.Time  // when the next client may lose its connection to move
+	warned time.Time  // when the log last had a client that is refused, which the client shows no one
 }
 
 // sofaMove is the time between two connections that end because their clients are to
 // move: of 10,000 the last one after five seconds, half of the time for a drain.
 const sofaMove = 500 * time.Microsecond
 
-// tellAgain is the time between two lines of the log about clients that are refused: each
+// warnAgain is the time between two lines of the log about clients that are refused: each
 // tries again several times a second.
-const tellAgain = 10 * time.Second
+const warnAgain = 10 * time.Second
 
 // moveIn returns after which time a client is to lose its connection.
 func (d *sofaDoor) moveIn() time.Duration {
@@ -61,15 +61,15 @@ func (d *sofaDoor) moveIn() time.Duration {
 	return d.leave.Sub(now)
 }
 
-// tells reports whether the log is to have that a client is refused.
-func (d *sofaDoor) tells() bool {
+// mayWarn reports whether the log is due for another line about a client that is refused.
+func (d *sofaDoor) mayWarn() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
-	if now.Sub(d.told) < tellAgain {
+	if now.Sub(d.warned) < warnAgain {
 		return false
 	}
-	d.told = now
+	d.warned = now
 	return true
 }
 
@@ -144,7 +144,7 @@ func (x *sofaClient) next(ctx context.Context) (goesOn bool) {
 		err = x.enter(ctx, token)
 	}
 	if err != nil {
-		if x.tells() {
+		if x.mayWarn() {
 			x.config.Logger.Warn("a client of SOFARegistry is refused, and tries again", "address", x.address, "error", err)
 		}
 		return x.stream.Refuse(err) == nil

@@ -28,11 +28,7 @@ func TestSofa_IdleConnectionKeepsLittleStack(t *testing.T) {
 	nodes, err := New(Config{Metas: 1, Datas: 1, Sessions: 1, Sofa: map[string]string{"session-1": address}})
 	require.NoError(t, err)
 	defer nodes.Close()
-	for _, name := range nodes.Names() {
-		_, err := nodes.Start(name, nil)
-		require.NoError(t, err)
-	}
-	require.NoError(t, nodes.AwaitReady(t.Context()))
+	start(t, nodes)
 
 	const class = "com.alipay.sofa.registry.core.model.SubscriberRegister"
 	open := func(i int) error {
