@@ -191,26 +191,28 @@ func Instance(i string) Option { return func(o *options) { o.instance = i } }
 // no other subscription. It must not call Close of the client.
 func OnPush(fn func(conclave.Datum)) Option { return func(o *options) { o.onPush = fn } }
 
-// OnChange replaces OnPush, and follows the same rules, but fn is also called with the
+// OnChange is used in the place of OnPush, and follows the same rules, but fn also has the
 // values that were added and removed since its last call; a value that the list has twice
-// more is in added twice. At the first call all values are added. For a large list this
-// costs less than to compare it; fn must not change d.Values, which is not a copy.
+// more is in added twice, and both are empty if only something else has changed. At the
+// first call all values are added. For a large list this costs less than to compare it.
+// fn may keep what it is given, and must not change d.Values, which is not a copy.
 func OnChange(fn func(d conclave.Datum, added, removed []string)) Option {
 	return func(o *options) { o.onChange = fn }
 }
 
 // callback returns what a subscription calls with each list; nil: it uses its channel.
-func (o options) callback() func(conclave.Datum) {
+func (o options) callback() func(push) {
 	var last []string
 	switch {
 	case o.onChange != nil:
-		return func(d conclave.Datum) {
-			added, removed := list.Difference(last, d.Values)
-			last = d.Values
-			o.onChange(d, added, removed)
+		return func(p push) {
+			added, removed := list.Changes(last, p.Values, p.edits)
+			last = p.Values
+			o.onChange(p.Datum, added, removed)
 		}
 	case o.onPush != nil:
-		return func(d conclave.Datum) {
+		return func(p push) {
+			d := p.Datum
 			d.Values = slices.Clone(d.Values) // the application may change its copy
 			o.onPush(d)
 		}

@@ -22,18 +22,24 @@ type Subscription struct {
 	data   conclave.DataInfoID
 	key    string
 	seq    uint64
-	limit  time.Duration        // see HoldAtMost
-	onPush func(conclave.Datum) // it must not change the values
-	pushes chan conclave.Datum  // room for one, the newest; closed by Close
+	limit  time.Duration       // see HoldAtMost
+	onPush func(push)          // it must not change the values
+	pushes chan conclave.Datum // room for one, the newest; closed by Close
 
 	// Guarded by client.mu.
 	seen    conclave.Datum
-	list    *list.List      // of seen, with its publishers: a session that knows nothing yet must not push less; nil: nothing was pushed yet
-	next    *conclave.Datum // the push that waits for the running callback
+	list    *list.List // of seen, with its publishers: a session that knows nothing yet must not push less; nil: nothing was pushed yet
+	next    *push      // the one that waits for the running callback
 	calling bool
 	closed  bool
 	err     error
 	over    bool // it was refused because of a limit since the last push
+}
+
+// push is a list for a callback.
+type push struct {
+	conclave.Datum
+	edits []*wirev1.ValueEdit // by which it differs from the one before; nil: not known
 }
 
 // Subscribe subscribes to a dataId. The first push comes as soon as the leader
@@ -118,7 +124,7 @@ func (l *link) pushed(s *Subscription, p *wirev1.Push) {
 	whole, err := a.Add(p, s.list)
 	if whole != nil {
 		delete(l.arriving, s)
-		s.pushed(version, whole, wire.FromMs(p.GetUnconfirmedMs()))
+		s.pushed(version, whole, p.GetDelta().GetValueEdits(), wire.FromMs(p.GetUnconfirmedMs()))
 		return
 	}
 	l.arriving[s] = a
@@ -140,21 +146,24 @@ func (l *link) withheld(s *Subscription, why error) {
 	l.client.log.Error("the list cannot be received, what was received before stays", "dataId", s.data.DataID, "id", s.id, "error", why)
 }
 
-// pushed takes a list that is newer than the last one. The lock is held; it never
-// blocks.
-func (s *Subscription) pushed(version int64, whole *list.List, unconfirmed time.Duration) {
+// pushed takes a list that is newer than the last one, and the edits that make it of that
+// one, nil if they are not known. The lock is held; it never blocks.
+func (s *Subscription) pushed(version int64, whole *list.List, edits []*wirev1.ValueEdit, unconfirmed time.Duration) {
 	if s.closed {
 		return
 	}
 	s.err, s.over, s.list = nil, false, whole
 	s.seen = conclave.Datum{Data: s.data, Version: version, Values: whole.Values, Unconfirmed: unconfirmed}
-	d := s.seen
 	if s.onPush == nil {
+		d := s.seen
 		d.Values = slices.Clone(d.Values) // the application may change its copy
 		putNewest(s.pushes, d)
 		return
 	}
-	s.next = &d
+	if s.next != nil {
+		edits = nil // the callback has not had the list before
+	}
+	s.next = &push{s.seen, edits}
 	if !s.calling && !s.client.muted {
 		s.calling = true
 		s.client.callbacks.Go(s.runCallbacks) // joined at the end of Run
@@ -178,10 +187,10 @@ func (s *Subscription) runCallbacks() {
 	c := s.client
 	c.mu.Lock()
 	for s.next != nil && !c.muted {
-		d := *s.next
+		p := *s.next
 		s.next = nil
 		c.mu.Unlock()
-		s.onPush(d)
+		s.onPush(p)
 		c.mu.Lock()
 	}
 	s.calling = false

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
 
 	"conclave"
 	"conclave/wire/list"
@@ -63,6 +64,70 @@ func TestAnswer_SessionWithAnEarlierContentIsSentTheDifference(t *testing.T) {
 	assert.Len(t, fourth.GetDatum().GetValues(), 99)
 	assert.True(t, read(fourth.GetHash()).GetSame())
 	assert.Len(t, s.bases[testData[0]], basesKept)
+}
+
+// Whatever has changed since it was read, a content that is made of the one before is that
+// which its registrations have; and it is made of it where each has one value.
+func TestContent_IsMadeOfTheOneBefore(t *testing.T) {
+	made := 0
+	rapid.Check(t, func(t *rapid.T) {
+		s, now := New(time.Minute), time.Now()
+		owner := conclave.NodeID{Name: "s", Incarnation: "i"}
+		write := func(i, version int, gone bool, values ...string) {
+			p := publisher(testData[0], fmt.Sprintf("r%03d", i), int64(version), gone)
+			p.Values = values
+			s.Write(CopyOf(owner, p), now)
+		}
+		for i := range 40 {
+			write(2*i, 1, false, fmt.Sprint(i, strings.Repeat("x", 100)))
+		}
+		s.Read(testData[0], 0, 0, now)
+		id, version := rapid.IntRange(0, 80), 1
+		for range rapid.IntRange(1, 8).Draw(t, "reads") {
+			for range rapid.IntRange(1, 5).Draw(t, "changes") {
+				version++
+				switch i := id.Draw(t, "id"); rapid.IntRange(0, 30).Draw(t, "change") {
+				case 0:
+					write(i, version, false) // without a value
+				case 1, 2, 3:
+					write(i, version, true)
+				case 4, 5, 6:
+					s.Remove(Key{owner, testData[0], fmt.Sprintf("r%03d", i)}, int64(version), wirev1.Cause_CAUSE_WITHDRAWN, now)
+				default:
+					write(i, version, false, fmt.Sprint(version))
+				}
+			}
+			d := s.data[testData[0]]
+			if kept := s.bases[d.id]; len(kept) > 1 && rapid.IntRange(0, 9).Draw(t, "expired") == 0 {
+				s.bases[d.id] = kept[:len(kept)-1] // the one before is being read in parts
+			}
+			if kept := s.bases[d.id]; len(kept) > 0 && d.read == nil {
+				if _, _, ok := d.editsOf(kept[len(kept)-1]); ok {
+					made++
+				}
+			}
+			var values []string
+			var publishers []uint32
+			for _, r := range d.regs {
+				if v, ok := r.visible(); ok {
+					values, publishers = append(values, v...), append(publishers, r.hash)
+				}
+			}
+			got := s.bases.content(d)
+			require.Equal(t, values, got.Values)
+			require.Equal(t, publishers, got.Publishers)
+			require.Equal(t, list.ContentHash(values), got.Hash())
+			for _, x := range s.bases[d.id] {
+				if delta := s.bases.delta(d, x.Hash()); delta != nil && x.delta == delta { // the hash is not that of another base, too
+					next, err := x.Apply(delta, 0)
+					require.NoError(t, err)
+					require.Equal(t, values, next.Values)
+					require.Equal(t, publishers, next.Publishers)
+				}
+			}
+		}
+	})
+	assert.Greater(t, made, 100)
 }
 
 // Old contents of data that do not change any more are freed.

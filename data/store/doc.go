@@ -37,5 +37,6 @@
 //   - read.go: what subscribers see.
 //   - store.go: the store, writes, removals, a new leader's versions, and the feed's log.
 //   - marks.go: until when something may be missing, and what time ends.
-//   - datum.go: a copy, a datum with its contents, and an owner's copies in two numbers.
+//   - bases.go: what subscribers see of a datum, made of what they saw before.
+//   - datum.go: a copy, a datum, and an owner's copies in two numbers.
 package store

@@ -302,6 +302,7 @@ func (s *Store) noteChange(d *datum, before []string, had bool, r *registration)
 		s.visible--
 	}
 	s.bases.keep(d)
+	s.bases.note(d, r.id, had)
 	s.counter++
 	d.version, d.read = s.counter, nil
 	if !d.noted {

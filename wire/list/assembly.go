@@ -2,6 +2,7 @@ package list
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 
 	wirev1 "conclave/wire/v1"
@@ -50,6 +51,8 @@ func (a *Assembly) Add(m Message, base *List) (whole *List, err error) {
 	case a.failed:
 		return nil, nil
 	case bytes > limit:
+	case part != nil && delta != nil:
+		err = errors.New("a part with changes")
 	case part != nil:
 		whole, err = a.add(m)
 	case delta == nil:

@@ -99,6 +99,7 @@ func TestAssembly_PartThatDoesNotFitIsRefused(t *testing.T) {
 		"of other publishers of the same number": func(p *wirev1.Push) { p.Part.PublishersHash++ },
 		"missing before":                         func(p *wirev1.Push) { p.Part.ValuesAt++ },
 		"empty":                                  func(p *wirev1.Push) { p.Datum = nil },
+		"with changes":                           func(p *wirev1.Push) { p.Delta = &wirev1.Delta{ValueEdits: []*wirev1.ValueEdit{{At: 1000, Remove: 1}}} },
 		"too long":                               func(p *wirev1.Push) { p.Datum.Values = l.Values },
 		"other content": func(p *wirev1.Push) {
 			p.Datum.Values, p.Datum.Publishers = make([]string, len(l.Values)-len(first.Datum.Values)), l.Publishers

@@ -83,9 +83,22 @@ func (l *List) Next(values []string, publishers []uint32) (next *List, delta *wi
 	return next, delta
 }
 
-// Difference returns the values that next has more often than base, and those that base
-// has more often, each as often as that.
-func Difference(base, next []string) (added, removed []string) {
+// Changes returns the values that next has more often than base, and those that base has
+// more often, each as often as that. The edits that make next of base may be given: then the
+// two are not compared.
+func Changes(base, next []string, edits []*wirev1.ValueEdit) (added, removed []string) {
+	if len(edits) == 0 {
+		return difference(base, next)
+	}
+	var before, after []string
+	for _, e := range edits {
+		before = append(before, base[e.GetAt():e.GetAt()+e.GetRemove()]...)
+		after = append(after, e.GetInsert()...)
+	}
+	return difference(before, after)
+}
+
+func difference(base, next []string) (added, removed []string) {
 	for len(base) > 0 && len(next) > 0 && base[0] == next[0] {
 		base, next = base[1:], next[1:]
 	}
@@ -150,6 +163,61 @@ func resume(base, next int, same func(i, j int) bool) (removed, inserted int, fo
 // list that it names by hashes: the caller must then ask for the whole list. Its cost
 // is bounded by that of l and of the message.
 func (l *List) Apply(d *wirev1.Delta, hash uint64) (*List, error) {
+	out, err := l.edited(d)
+	if err != nil {
+		return nil, err
+	}
+	if got := orderHash(out.hashes); got != d.GetValuesHash() {
+		err = fmt.Errorf("the values have the hash %x, not %x", got, d.GetValuesHash())
+	} else if got := out.publishersHash; got != d.GetPublishersHash() {
+		err = fmt.Errorf("the publishers have the hash %x, not %x", got, d.GetPublishersHash())
+	}
+	if err != nil {
+		l.takeBack(out, d)
+		return nil, err
+	}
+	if out.hash = hash; hash == 0 {
+		out.hash = out.contentHash()
+	}
+	return out, nil
+}
+
+// takeBack undoes what edited has done to the hashes of l.
+func (l *List) takeBack(out *List, d *wirev1.Delta) {
+	if l.hashes != nil {
+		return
+	}
+	for _, e := range d.GetValueEdits() {
+		copy(out.hashes[e.GetAt():], hashesOf(l.Values[e.GetAt():e.GetAt()+e.GetRemove()]))
+	}
+	l.hashes = out.hashes
+}
+
+// Edit returns the list that edits make of l, and their delta as DeltaTo makes it. An error
+// means that they do not fit.
+func (l *List) Edit(values []*wirev1.ValueEdit, publishers []*wirev1.PublisherEdit) (next *List, delta *wirev1.Delta, err error) {
+	d := &wirev1.Delta{BaseHash: l.hash, ValueEdits: values, PublisherEdits: publishers, Values: uint32(len(l.Values)), Publishers: uint32(len(l.Publishers))}
+	for _, e := range values {
+		d.Values += uint32(len(e.GetInsert())) - e.GetRemove()
+	}
+	for _, e := range publishers {
+		d.Publishers += uint32(len(e.GetInsert())) - e.GetRemove()
+	}
+	if next, err = l.edited(d); err != nil {
+		return nil, nil, err
+	}
+	d.ValuesHash, d.PublishersHash = orderHash(next.hashes), next.publishersHash
+	next.hash = next.contentHash()
+	if size := proto.Size(d); next.Size() >= DeltaFrom && size*deltaPays < next.Size() && size < deltaMost {
+		delta = d
+	}
+	return next, delta, nil
+}
+
+// edited returns the list that the edits of a delta make of l, without its hash. Where
+// each replaces as many values, its hashes are those of l, which computes them again if
+// they are needed.
+func (l *List) edited(d *wirev1.Delta) (*List, error) {
 	values, err := apply(l.Values, d.GetValueEdits(), int(d.GetValues()))
 	if err != nil {
 		return nil, fmt.Errorf("values: %w", err)
@@ -158,15 +226,25 @@ func (l *List) Apply(d *wirev1.Delta, hash uint64) (*List, error) {
 	if err != nil {
 		return nil, fmt.Errorf("publishers: %w", err)
 	}
-	out := New(values, publishers, hash)
-	if out.hashes, err = apply(l.hashed(), hashEdits(d.GetValueEdits()), len(values)); err != nil {
-		return nil, fmt.Errorf("values: %w", err)
+	out := &List{Values: values, Publishers: publishers, publishersHash: l.publishersHash, text: l.text}
+	if len(d.GetPublisherEdits()) > 0 {
+		out.publishersHash = orderHash(publishers)
 	}
-	if got := orderHash(out.hashes); got != d.GetValuesHash() {
-		return nil, fmt.Errorf("the values have the hash %x, not %x", got, d.GetValuesHash())
+	moves := false
+	for _, e := range d.GetValueEdits() {
+		moves = moves || int(e.GetRemove()) != len(e.GetInsert())
+		out.text += textBytes(e.GetInsert()) - textBytes(l.Values[e.GetAt():e.GetAt()+e.GetRemove()])
 	}
-	if got := out.publishersHash; got != d.GetPublishersHash() {
-		return nil, fmt.Errorf("the publishers have the hash %x, not %x", got, d.GetPublishersHash())
+	edits := hashEdits(d.GetValueEdits())
+	if moves {
+		if out.hashes, err = apply(l.hashed(), edits, len(values)); err != nil {
+			return nil, fmt.Errorf("values: %w", err)
+		}
+		return out, nil
+	}
+	out.hashes, l.hashes = l.hashed(), nil
+	for _, e := range edits {
+		copy(out.hashes[e.GetAt():], e.insert)
 	}
 	return out, nil
 }

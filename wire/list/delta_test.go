@@ -135,6 +135,24 @@ func TestDelta_YieldsExactlyTheNextList(t *testing.T) {
 		if err != nil || got.Hash() != list.ContentHash(b.Values) || !slices.Equal(b.Values, got.Values) || !slices.Equal(b.Publishers, got.Publishers) {
 			t.Fatalf("%v to %v: %v", base, next, err)
 		}
+		edited, delta, err := a.Edit(d.GetValueEdits(), d.GetPublisherEdits())
+		if err != nil || edited.Hash() != b.Hash() || !proto.Equal(d, delta) {
+			t.Fatalf("%v to %v: %v, or it has another hash or delta by the edits", base, next, err)
+		}
+		wrong := proto.CloneOf(d)
+		wrong.ValuesHash++
+		if _, err := a.Apply(wrong, 0); err == nil {
+			t.Fatalf("%v to %v: a list of another hash", base, next)
+		}
+		for range 2 { // with the hashes that the list before has passed on, or taken back
+			if got, err := a.Apply(d, 0); err != nil || got.Hash() != b.Hash() || got.Size() != b.Size() {
+				t.Fatalf("%v to %v once more: %v", base, next, err)
+			}
+		}
+		added, removed := list.Changes(a.Values, b.Values, nil)
+		byEdits, removedBy := list.Changes(a.Values, b.Values, d.GetValueEdits())
+		assert.ElementsMatch(t, added, byEdits)
+		assert.ElementsMatch(t, removed, removedBy)
 	})
 }
 
@@ -165,11 +183,11 @@ func FuzzApply(f *testing.F) {
 	})
 }
 
-func TestDifference_IsThatOfTheCounts(t *testing.T) {
+func TestChanges_AreThoseOfTheCounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "d"}), 0, 8)
 		base, next := values.Draw(t, "base"), values.Draw(t, "next")
-		added, removed := list.Difference(base, next)
+		added, removed := list.Changes(base, next, nil)
 		count := map[string]int{}
 		for _, v := range next {
 			count[v]++

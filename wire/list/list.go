@@ -38,7 +38,7 @@ type List struct {
 	hash           uint64   // of the content
 	publishersHash uint64   // of the publishers in their order
 	text           int      // bytes of the values
-	hashes         []uint64 // of the values; nil until a large list's hash, or a delta, needs them
+	hashes         []uint64 // of the values; nil until a large list's hash, or a delta, needs them, and once a delta has passed them on
 }
 
 // New returns the list with this ContentHash; 0 if that is not known.
