@@ -86,6 +86,7 @@
 //	the leader's stream broke  at once, then each quarter beat until it is settled
 //	Wake was called            at once
 //	a peer has resigned        at once; 30 ms later if the strategy queues for its end
+//	this node has resigned     30 ms later
 //
 // All other methods read or change a few fields under a mutex that is never held
 // across I/O, a sleep or a channel operation.

@@ -88,7 +88,7 @@ type shared struct {
 	err       error       // why the last of them did
 	reasons   reason.Seen // the reasons that were logged
 
-	resigned    uint64    // the term that a peer has reported as resigned,
+	resigned    uint64    // the term that a peer has reported as resigned, or that this node has resigned,
 	resignedDue time.Time // and when a round is due for that reason; zero: none is
 	again       bool      // the next round is due at once
 

@@ -176,12 +176,15 @@ func (e *Elector) afterLead(ctx context.Context) error {
 
 	e.mu.Lock()
 	e.apply(closesTerm, why)
-	e.shared.lead, e.shared.again = nil, true
+	e.shared.lead, e.shared.again = nil, err != nil
 	if failed {
 		e.shared.abstainUntil, e.shared.abstainPast = time.Now().Add(e.cfg.Backoff), 0
 	}
 	if e.shared.abstaining(time.Now()) {
 		e.apply(abstains, nil)
+	}
+	if err == nil && e.shared.resigned <= l.term.Number { // the others elect: a read of the store by this node would delay that
+		e.shared.resigned, e.shared.resignedDue = l.term.Number, time.Now().Add(queueTime)
 	}
 	waiters := l.waiters
 	e.unlock()

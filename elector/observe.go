@@ -92,7 +92,8 @@ func (e *Elector) raise(term uint64) bool {
 func (e *Elector) Wake() { e.wake.Set() }
 
 // queueTime is how long a candidate that waits in a queue leaves a resigned term to
-// those before it. An election takes about 10 ms.
+// those before it, and the node that has resigned it to the others. An election takes about
+// 10 ms.
 const queueTime = 30 * time.Millisecond
 
 // Resigned makes the loop play a round because the leader of term has resigned: at

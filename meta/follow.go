@@ -35,6 +35,7 @@ func (f *follower) runFollow(ctx context.Context) error {
 		if l != nil {
 			select {
 			case <-changed:
+				f.client.AwaitSuccessor(ctx)
 			case <-ctx.Done():
 			}
 			continue

@@ -75,21 +75,26 @@ func (p *proxy) forward(w http.ResponseWriter, r *http.Request, refusal error) {
 	_, _ = io.Copy(w, res.Body) // fails only if the client or the leader is gone
 }
 
-// byLeader answers with the result of h if this node leads, otherwise with the
-// leader's answer.
+// byLeader is byTerm for what needs the state that the leader before has written.
 func (p *proxy) byLeader(h func(*leader, *http.Request) (any, error)) http.Handler {
+	return p.byTerm(func(l *leader, r *http.Request) (any, error) {
+		select { // until then this leader knows no member
+		case <-l.loaded:
+			return h(l, r)
+		case <-l.ctx.Done():
+		case <-r.Context().Done():
+		}
+		return nil, wire.NotLeader("", "")
+	})
+}
+
+// byTerm answers with the result of h if this node leads, otherwise with the leader's
+// answer.
+func (p *proxy) byTerm(h func(*leader, *http.Request) (any, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		l, err := p.leadership.asLeader()
 		if err != nil {
 			p.forward(w, r, err)
-			return
-		}
-		select { // until then this leader knows no member
-		case <-l.loaded:
-		case <-l.ctx.Done():
-			serve.WriteError(w, wire.NotLeader("", ""))
-			return
-		case <-r.Context().Done():
 			return
 		}
 		body, err := h(l, r)

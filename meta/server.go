@@ -165,7 +165,7 @@ func (s *Server) routes(address string) http.Handler {
 	get := func(path string, h func(*leader, *http.Request) (any, error)) {
 		r.Handle(path, p.byLeader(h)).Methods(http.MethodGet)
 	}
-	get("/v1/leader", (*leader).getLeader)
+	r.Handle("/v1/leader", p.byTerm((*leader).getLeader)).Methods(http.MethodGet)
 	get("/v1/elections", (*leader).getElections)
 	get("/v1/slots", (*leader).getSlots)
 	get("/v1/nodes", (*leader).getNodes)

@@ -42,7 +42,6 @@ func TestChanges_AreQueuedInOrder(t *testing.T) {
 			"resigning, term 8 of a@1 (resigned)",
 			"following, term 8 of a@1 (resigned)",
 			"observing, term 8 of a@1 (resigned)",
-			"observing, term 8, no leader (resigned)",
 			"following, term 9 of other@1",
 		}, got)
 	})

@@ -175,6 +175,12 @@ func (c *Client) Run(ctx context.Context) error {
 	}
 }
 
+// AwaitSuccessor waits until a leader announces itself, or for as long as an election takes,
+// or until ctx ends. A meta that has led calls it before Run: asking would delay the election.
+func (c *Client) AwaitSuccessor(ctx context.Context) {
+	c.waitForHint(ctx, afterContact+time.Duration(c.Rand.Int64N(int64(afterContact))))
+}
+
 // permanent reports whether another try would end in the same way.
 func (c *Client) permanent(err error) bool {
 	switch wire.CodeOf(err) {
