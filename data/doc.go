@@ -115,6 +115,7 @@
 //
 //   - stop.go: a stop hands over every slot first.
 //   - server.go: the list of the parts, and how a node starts.
+//   - writes.go: in which requests the writes of sessions arrive.
 //   - service.go: what this node answers to sessions and to other data nodes.
 //   - slots.go: the state loop, which applies the slot table.
 //   - source.go: what other nodes have is taken over.

@@ -2,7 +2,9 @@ package data_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -324,5 +326,36 @@ func TestWrite_OlderRequestIsRefused(t *testing.T) {
 		assert.Equal(t, wirev1.Access_ACCESS_ACCEPT, write(7, put), "the same again")
 		assert.Equal(t, wirev1.Access_ACCESS_ACCEPT, write(8, removal))
 		assert.Equal(t, 0, publishers(a, 0))
+	})
+}
+
+// A stream of writes ends after the answer at which the node has another table than when
+// it began, and with the error of a request.
+func TestWrites_EndWithTheTable(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		s1 := c.session("session-1", true)
+		a, _ := serving(t, c)
+		d := dataIDIn(0, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		stream := s1.peers.Data(a.Address()).Writes(ctx)
+		write := func(version int64) error {
+			b := &wirev1.SlotBatch{LeaderEpoch: wire.EpochOut(c.table().Slots[0].LeaderEpoch), Puts: []*wirev1.Publisher{pub(d, "r1", version, "v")}}
+			_ = stream.Send(&wirev1.WriteRequest{Session: wire.NodeOut(s1.id), Batches: []*wirev1.SlotBatch{b}}) // Receive has the reason
+			res, err := stream.Receive()
+			if err == nil {
+				require.Equal(t, wirev1.Access_ACCESS_ACCEPT, res.GetResults()[0].GetAccess())
+			}
+			return err
+		}
+		require.NoError(t, write(1))
+		require.NoError(t, write(2))
+		c.row(0, func(*slot.Slot) {})
+		version := int64(2)
+		eventually(t, time.Second, "it has ended", func() bool { version++; return errors.Is(write(version), io.EOF) })
+		stream = s1.peers.Data(a.Address()).Writes(ctx)
+		require.NoError(t, write(version))
+		assert.Equal(t, wire.CodeBadRequest, wire.CodeOf(wire.FromConnect(write(-1))))
+		assert.Equal(t, 1, publishers(a, 0))
 	})
 }

@@ -91,7 +91,7 @@ func (s *Server) connectParts() {
 	s.repairer = &repairer{config: s.config, replicas: s.replicas, owners: owners, differ: s.differ, rand: s.NewRand}
 	s.service = &service{
 		feeder: &feeder{replicas: s.replicas, streams: &feeds.streams, beat: s.config.Beat},
-		config: s.config, replicas: s.replicas, owners: owners, feeds: feeds, differ: s.differ, slots: s.slots, notes: notes, beatNow: s.meta.Poke, beatSoon: s.meta.PokeSoon,
+		config: s.config, view: s.view, replicas: s.replicas, owners: owners, feeds: feeds, differ: s.differ, slots: s.slots, notes: notes, beatNow: s.meta.Poke, beatSoon: s.meta.PokeSoon,
 	}
 }
 

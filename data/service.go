@@ -10,7 +10,6 @@ import (
 	"conclave"
 	"conclave/data/store"
 	"conclave/internal/trace"
-	"conclave/slot"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 	"conclave/wire/v1/wirev1connect"
@@ -20,6 +19,7 @@ import (
 type service struct {
 	*feeder  // Replicate
 	config   Config
+	view     *wire.View
 	replicas *replicas
 	owners   *owners
 	feeds    *feeds
@@ -32,55 +32,29 @@ type service struct {
 
 var _ wirev1connect.DataServiceHandler = (*service)(nil)
 
-// Write stores a session's registrations. Each slot's batch is accepted or
-// refused on its own. When the answer is sent, an accepted batch is stored, and
-// queued for the followers and for the sessions' feeds. A slot that is
-// migrating accepts writes, too: what a session writes at the new epoch is
-// newer than everything that is still being collected.
-func (s *service) Write(_ context.Context, req *connect.Request[wirev1.WriteRequest]) (*connect.Response[wirev1.WriteResponse], error) {
-	session := wire.NodeIn(req.Msg.GetSession())
-	replicas, err := s.check(session, req.Msg)
+// write stores what a session at an address writes. Each slot's batch is accepted or refused
+// on its own; an accepted one is stored, and queued for the followers and for the sessions'
+// feeds. A slot that is migrating accepts writes, too: what a session writes at the new
+// epoch is newer than everything that is still being collected.
+func (s *service) write(req *wirev1.WriteRequest, address string) (*wirev1.WriteResponse, error) {
+	session := wire.NodeIn(req.GetSession())
+	replicas, err := s.check(session, req)
 	if err != nil {
 		return nil, err
 	}
-	s.owners.noteContact(session, wire.CallerAddress(req.Header()))
+	s.owners.noteContact(session, address)
 	s.config.Trace.Claim(trace.Claim{Kind: trace.Storing, Peer: session, Count: len(replicas)})
 	now := time.Now()
 	results := make([]*wirev1.SlotResult, len(replicas))
-	for i, b := range req.Msg.GetBatches() {
-		access, epoch, hidden := replicas[i].write(session, req.Msg.GetNumber(), b, now)
+	for i, b := range req.GetBatches() {
+		access, epoch, hidden := replicas[i].write(session, req.GetNumber(), b, now)
 		results[i] = &wirev1.SlotResult{Slot: b.GetSlot(), Access: access, LeaderEpoch: wire.EpochOut(epoch), Hidden: hidden}
 		if access == wirev1.Access_ACCESS_ACCEPT {
 			s.notes.metrics.writes.Add(float64(len(b.GetPuts()) + len(b.GetRemovals())))
 		}
 	}
 	s.feeds.wake()
-	return connect.NewResponse(&wirev1.WriteResponse{Results: results}), nil
-}
-
-// check checks a whole request before any of it is applied, and returns the replica of
-// each of its batches.
-func (s *service) check(session conclave.NodeID, m *wirev1.WriteRequest) ([]*replica, error) {
-	if session.Name == "" || session.Incarnation == "" {
-		return nil, wire.Errorf(wire.CodeBadRequest, "the write does not name its session and incarnation")
-	}
-	out := make([]*replica, 0, len(m.GetBatches()))
-	for _, b := range m.GetBatches() {
-		r, err := s.replica(b.GetSlot())
-		if err != nil {
-			return nil, err
-		}
-		for _, p := range b.GetPuts() {
-			if err := wire.CheckPublisher(p); err != nil {
-				return nil, err
-			}
-			if of := slot.Of(p.GetDataInfoId(), len(s.replicas.all())); of != r.id {
-				return nil, wire.Errorf(wire.CodeBadRequest, "%s belongs to slot %d, not to slot %d", p.GetDataInfoId(), of, r.id)
-			}
-		}
-		out = append(out, r)
-	}
-	return out, nil
+	return &wirev1.WriteResponse{Results: results}, nil
 }
 
 // replica returns the replica of a slot that a request names.

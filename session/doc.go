@@ -140,6 +140,7 @@
 //   - backlog.go: what waits of one connection.
 //   - outbox.go: what waits to be sent on it.
 //   - writer.go: one Write at a time to each data node.
+//   - writestream.go: the stream that they are on.
 //   - reader.go: which dataIds have changed at each data node, or what they are now, and one Fetch at a time from it.
 //   - nodes.go: the data nodes: their loops, what wakes and pauses them.
 //   - diff.go: the registry, its lock, and the answer to a data node's diff.

@@ -40,6 +40,8 @@ type fakeData struct {
 	check  func(*wirev1.WriteRequest) error // may refuse a whole Write; nil: it is accepted
 	value  *wirev1.Fetched
 	stall  bool // Fetch waits for held as well
+	older  bool // it knows no Writes
+	opened int  // how many of them have begun
 }
 
 func (c *cluster) fakeData(name string) *fakeData {
@@ -107,6 +109,30 @@ func (p *fakeData) Write(ctx context.Context, req *connect.Request[wirev1.WriteR
 	return connect.NewResponse(res), nil
 }
 
+// Writes is Write for each of its requests.
+func (p *fakeData) Writes(ctx context.Context, stream *connect.BidiStream[wirev1.WriteRequest, wirev1.WriteResponse]) error {
+	p.mu.Lock()
+	older := p.older
+	p.opened++
+	p.mu.Unlock()
+	if older {
+		return p.UnimplementedDataServiceHandler.Writes(ctx, stream)
+	}
+	for {
+		req, err := stream.Receive()
+		if err != nil {
+			return err
+		}
+		res, err := p.Write(ctx, connect.NewRequest(req))
+		if err != nil {
+			return err
+		}
+		if err := stream.Send(res.Msg); err != nil {
+			return err
+		}
+	}
+}
+
 func (p *fakeData) Fetch(ctx context.Context, req *connect.Request[wirev1.FetchRequest]) (*connect.Response[wirev1.FetchResponse], error) {
 	p.mu.Lock()
 	held, value, stall := p.held, p.value, p.stall
@@ -165,6 +191,13 @@ func (p *fakeData) written(id string) (epochs []conclave.Epoch) {
 		}
 	}
 	return epochs
+}
+
+// streams returns how many Writes have begun.
+func (p *fakeData) streams() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.opened
 }
 
 // diff sends a diff as the leader of a slot at an epoch would.

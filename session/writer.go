@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"connectrpc.com/connect"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"conclave/session/registry"
@@ -41,6 +40,8 @@ type writer struct {
 func (w *writer) run(ctx context.Context, n *dataNode, random *rand.Rand) {
 	pauses := newBackoff(random.Float64)
 	at := cursor{last: -1, most: writeFirst}
+	to := &writeStream{client: w.data(n.address), table: w.nodes.view.TableEpoch}
+	defer to.close()
 	for {
 		pauses.reset(w.nodes.rerouted.Load())
 		now := time.Now()
@@ -53,7 +54,7 @@ func (w *writer) run(ctx context.Context, n *dataNode, random *rand.Rand) {
 		}
 		// The deadline counts from before the changes are gathered: a suspended
 		// process must not send afterwards what it gathered before.
-		taken := w.write(ctx, n, req, parts, pauses, now.Add(min(callLimit, w.config.SessionGrace/3)))
+		taken := w.write(ctx, n, to, req, parts, pauses, now.Add(min(callLimit, w.config.SessionGrace/3)))
 		at.most = nextSize(at.most, countOf(parts), taken, time.Since(now))
 		if ctx.Err() != nil {
 			return
@@ -148,10 +149,8 @@ func countOf(parts []registry.Batch) (n int) {
 
 // write sends one Write and counts what was accepted. It reports false if data
 // refused the request as it is, so that fewer changes are to be sent.
-func (w *writer) write(ctx context.Context, n *dataNode, req *wirev1.WriteRequest, parts []registry.Batch, p *backoff, by time.Time) (taken bool) {
-	call, cancel := context.WithDeadline(ctx, by)
-	defer cancel()
-	res, err := w.data(n.address).Write(call, connect.NewRequest(req))
+func (w *writer) write(ctx context.Context, n *dataNode, to *writeStream, req *wirev1.WriteRequest, parts []registry.Batch, p *backoff, by time.Time) (taken bool) {
+	res, err := to.write(ctx, req, by)
 	now := time.Now()
 	if err != nil {
 		if ctx.Err() == nil {
@@ -174,8 +173,8 @@ func (w *writer) write(ctx context.Context, n *dataNode, req *wirev1.WriteReques
 	var acks []registry.Ack
 	for i, part := range parts {
 		var result *wirev1.SlotResult
-		if i < len(res.Msg.GetResults()) {
-			result = res.Msg.Results[i]
+		if i < len(res.GetResults()) {
+			result = res.Results[i]
 		}
 		theirs := wire.EpochIn(result.GetLeaderEpoch())
 		if result.GetAccess() != wirev1.Access_ACCESS_ACCEPT || theirs != part.Epoch {

@@ -82,8 +82,25 @@ func (i *Interceptor) WrapStreamingClient(next connect.StreamingClientFunc) conn
 	return func(ctx context.Context, spec connect.Spec) connect.StreamingClientConn {
 		conn := next(ctx, spec)
 		i.setHeaders(ctx, spec.Procedure, conn.Peer().Addr, conn.RequestHeader())
-		return conn
+		return &comparing{StreamingClientConn: conn, interceptor: i}
 	}
+}
+
+// comparing is a stream that compares the tables with the first answer.
+type comparing struct {
+	connect.StreamingClientConn
+	interceptor *Interceptor
+	compared    bool
+}
+
+// Receive implements connect.StreamingClientConn.
+func (c *comparing) Receive(m any) error {
+	err := c.StreamingClientConn.Receive(m)
+	if err == nil && !c.compared {
+		c.compared = true
+		c.interceptor.compare(c.ResponseHeader().Get(headerTable), c.Peer().Addr)
+	}
+	return err
 }
 
 // WrapStreamingHandler implements connect.Interceptor for streams that this
@@ -112,11 +129,20 @@ func (i *Interceptor) setHeaders(ctx context.Context, procedure, address string,
 }
 
 func (i *Interceptor) setTable(h http.Header) {
-	if i.View != nil {
-		if e := i.View.TableEpoch(); !e.IsZero() {
-			h.Set(headerTable, e.String())
-		}
+	if e := tableOf(i.View); e != "" {
+		h.Set(headerTable, e)
 	}
+}
+
+// HasTable reports whether the headers of an answer name the present table of a view.
+func HasTable(h http.Header, v *View) bool { return h.Get(headerTable) == tableOf(v) }
+
+// tableOf returns the epoch of a view's table as it is sent; "" if there is none.
+func tableOf(v *View) string {
+	if v == nil || v.TableEpoch().IsZero() {
+		return ""
+	}
+	return v.TableEpoch().String()
 }
 
 // SetToken adds a token to the headers of a request, unless it is "".

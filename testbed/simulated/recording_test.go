@@ -95,7 +95,7 @@ func TestRecording_HasTheWholeRun(t *testing.T) {
 	assert.NotEmpty(t, states)
 	assert.GreaterOrEqual(t, len(leaders), 2, "the states show both leaders")
 	assert.Positive(t, lost, "what was sent to the killed leader")
-	for _, w := range []string{"SQL renew", "SQL renew: 1 changed", "SQL look", "SQL seal: 6 changed", "Connect: publishers", "Connect: pushes", "Write", "Fetch", "HTTP/2: ping", "connection: closed"} {
+	for _, w := range []string{"SQL renew", "SQL renew: 1 changed", "SQL look", "SQL seal: 6 changed", "Connect: publishers", "Connect: pushes", "Writes: results", "Fetch", "HTTP/2: ping", "connection: closed"} {
 		assert.Positive(t, what[w], "no message %q in %v", w, what)
 	}
 	for w := range what {

@@ -107,6 +107,7 @@ var routes = map[string]route{
 	wirev1connect.MetaServiceWitnessProcedure:    {right: rights.Node, roles: []conclave.Role{meta}, acts: true},
 	wirev1connect.MetaServiceWakeProcedure:       {right: rights.Node, roles: []conclave.Role{meta}, acts: true},
 	wirev1connect.DataServiceWriteProcedure:      {right: rights.Node, roles: []conclave.Role{session}},
+	wirev1connect.DataServiceWritesProcedure:     {right: rights.Node, roles: []conclave.Role{session}, lasts: true},
 	wirev1connect.DataServiceFetchProcedure:      {right: rights.Node, roles: []conclave.Role{session}},
 	wirev1connect.DataServiceWatchProcedure:      {right: rights.Node, roles: []conclave.Role{session}, lasts: true},
 	wirev1connect.DataServiceReplicateProcedure:  {right: rights.Node, roles: []conclave.Role{data}, lasts: true},

@@ -2150,9 +2150,10 @@ const file_wire_v1_data_proto_rawDesc = "" +
 	"\x12CAUSE_CLIENTS_GONE\x10\x03\x12\x14\n" +
 	"\x10CAUSE_OWNER_GONE\x10\x04\x12\x0e\n" +
 	"\n" +
-	"CAUSE_DIFF\x10\x052\xa3\x03\n" +
+	"CAUSE_DIFF\x10\x052\xe8\x03\n" +
 	"\vDataService\x12>\n" +
-	"\x05Write\x12\x19.conclave.v1.WriteRequest\x1a\x1a.conclave.v1.WriteResponse\x12>\n" +
+	"\x05Write\x12\x19.conclave.v1.WriteRequest\x1a\x1a.conclave.v1.WriteResponse\x12C\n" +
+	"\x06Writes\x12\x19.conclave.v1.WriteRequest\x1a\x1a.conclave.v1.WriteResponse(\x010\x01\x12>\n" +
 	"\x05Fetch\x12\x19.conclave.v1.FetchRequest\x1a\x1a.conclave.v1.FetchResponse\x12=\n" +
 	"\x05Watch\x12\x19.conclave.v1.WatchRequest\x1a\x17.conclave.v1.WatchEvent0\x01\x12K\n" +
 	"\tReplicate\x12\x1d.conclave.v1.ReplicateRequest\x1a\x1b.conclave.v1.ReplicateEvent(\x010\x01\x12A\n" +
@@ -2262,19 +2263,21 @@ var file_wire_v1_data_proto_depIdxs = []int32{
 	29, // 47: conclave.v1.HeldCopy.leader_epoch:type_name -> conclave.v1.Epoch
 	29, // 48: conclave.v1.HeldCopy.copy_epoch:type_name -> conclave.v1.Epoch
 	3,  // 49: conclave.v1.DataService.Write:input_type -> conclave.v1.WriteRequest
-	7,  // 50: conclave.v1.DataService.Fetch:input_type -> conclave.v1.FetchRequest
-	13, // 51: conclave.v1.DataService.Watch:input_type -> conclave.v1.WatchRequest
-	16, // 52: conclave.v1.DataService.Replicate:input_type -> conclave.v1.ReplicateRequest
-	23, // 53: conclave.v1.DataService.Finish:input_type -> conclave.v1.FinishRequest
-	27, // 54: conclave.v1.DataService.Collect:input_type -> conclave.v1.CollectRequest
-	4,  // 55: conclave.v1.DataService.Write:output_type -> conclave.v1.WriteResponse
-	10, // 56: conclave.v1.DataService.Fetch:output_type -> conclave.v1.FetchResponse
-	14, // 57: conclave.v1.DataService.Watch:output_type -> conclave.v1.WatchEvent
-	19, // 58: conclave.v1.DataService.Replicate:output_type -> conclave.v1.ReplicateEvent
-	25, // 59: conclave.v1.DataService.Finish:output_type -> conclave.v1.FinishResponse
-	19, // 60: conclave.v1.DataService.Collect:output_type -> conclave.v1.ReplicateEvent
-	55, // [55:61] is the sub-list for method output_type
-	49, // [49:55] is the sub-list for method input_type
+	3,  // 50: conclave.v1.DataService.Writes:input_type -> conclave.v1.WriteRequest
+	7,  // 51: conclave.v1.DataService.Fetch:input_type -> conclave.v1.FetchRequest
+	13, // 52: conclave.v1.DataService.Watch:input_type -> conclave.v1.WatchRequest
+	16, // 53: conclave.v1.DataService.Replicate:input_type -> conclave.v1.ReplicateRequest
+	23, // 54: conclave.v1.DataService.Finish:input_type -> conclave.v1.FinishRequest
+	27, // 55: conclave.v1.DataService.Collect:input_type -> conclave.v1.CollectRequest
+	4,  // 56: conclave.v1.DataService.Write:output_type -> conclave.v1.WriteResponse
+	4,  // 57: conclave.v1.DataService.Writes:output_type -> conclave.v1.WriteResponse
+	10, // 58: conclave.v1.DataService.Fetch:output_type -> conclave.v1.FetchResponse
+	14, // 59: conclave.v1.DataService.Watch:output_type -> conclave.v1.WatchEvent
+	19, // 60: conclave.v1.DataService.Replicate:output_type -> conclave.v1.ReplicateEvent
+	25, // 61: conclave.v1.DataService.Finish:output_type -> conclave.v1.FinishResponse
+	19, // 62: conclave.v1.DataService.Collect:output_type -> conclave.v1.ReplicateEvent
+	56, // [56:63] is the sub-list for method output_type
+	49, // [49:56] is the sub-list for method input_type
 	49, // [49:49] is the sub-list for extension type_name
 	49, // [49:49] is the sub-list for extension extendee
 	0,  // [0:49] is the sub-list for field type_name

@@ -38,6 +38,8 @@ const (
 const (
 	// DataServiceWriteProcedure is the fully-qualified name of the DataService's Write RPC.
 	DataServiceWriteProcedure = "/conclave.v1.DataService/Write"
+	// DataServiceWritesProcedure is the fully-qualified name of the DataService's Writes RPC.
+	DataServiceWritesProcedure = "/conclave.v1.DataService/Writes"
 	// DataServiceFetchProcedure is the fully-qualified name of the DataService's Fetch RPC.
 	DataServiceFetchProcedure = "/conclave.v1.DataService/Fetch"
 	// DataServiceWatchProcedure is the fully-qualified name of the DataService's Watch RPC.
@@ -55,6 +57,10 @@ type DataServiceClient interface {
 	// Write stores a session's registrations. Each slot is decided on its own.
 	// When the response is sent, the batches of the accepted slots are stored.
 	Write(context.Context, *connect.Request[v1.WriteRequest]) (*connect.Response[v1.WriteResponse], error)
+	// Writes is Write for one request after the other: each is sent when the one
+	// before it has its response. The stream ends with the error of a request.
+	// Nodes of 0.1.0 do not know it.
+	Writes(context.Context) *connect.BidiStreamForClient[v1.WriteRequest, v1.WriteResponse]
 	// Fetch reads datums. Access is checked and the copy is read under one lock.
 	Fetch(context.Context, *connect.Request[v1.FetchRequest]) (*connect.Response[v1.FetchResponse], error)
 	// Watch is a session's feed of changes of all slots that this node serves.
@@ -90,6 +96,12 @@ func NewDataServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			httpClient,
 			baseURL+DataServiceWriteProcedure,
 			connect.WithSchema(dataServiceMethods.ByName("Write")),
+			connect.WithClientOptions(opts...),
+		),
+		writes: connect.NewClient[v1.WriteRequest, v1.WriteResponse](
+			httpClient,
+			baseURL+DataServiceWritesProcedure,
+			connect.WithSchema(dataServiceMethods.ByName("Writes")),
 			connect.WithClientOptions(opts...),
 		),
 		fetch: connect.NewClient[v1.FetchRequest, v1.FetchResponse](
@@ -128,6 +140,7 @@ func NewDataServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 // dataServiceClient implements DataServiceClient.
 type dataServiceClient struct {
 	write     *connect.Client[v1.WriteRequest, v1.WriteResponse]
+	writes    *connect.Client[v1.WriteRequest, v1.WriteResponse]
 	fetch     *connect.Client[v1.FetchRequest, v1.FetchResponse]
 	watch     *connect.Client[v1.WatchRequest, v1.WatchEvent]
 	replicate *connect.Client[v1.ReplicateRequest, v1.ReplicateEvent]
@@ -138,6 +151,11 @@ type dataServiceClient struct {
 // Write calls conclave.v1.DataService.Write.
 func (c *dataServiceClient) Write(ctx context.Context, req *connect.Request[v1.WriteRequest]) (*connect.Response[v1.WriteResponse], error) {
 	return c.write.CallUnary(ctx, req)
+}
+
+// Writes calls conclave.v1.DataService.Writes.
+func (c *dataServiceClient) Writes(ctx context.Context) *connect.BidiStreamForClient[v1.WriteRequest, v1.WriteResponse] {
+	return c.writes.CallBidiStream(ctx)
 }
 
 // Fetch calls conclave.v1.DataService.Fetch.
@@ -170,6 +188,10 @@ type DataServiceHandler interface {
 	// Write stores a session's registrations. Each slot is decided on its own.
 	// When the response is sent, the batches of the accepted slots are stored.
 	Write(context.Context, *connect.Request[v1.WriteRequest]) (*connect.Response[v1.WriteResponse], error)
+	// Writes is Write for one request after the other: each is sent when the one
+	// before it has its response. The stream ends with the error of a request.
+	// Nodes of 0.1.0 do not know it.
+	Writes(context.Context, *connect.BidiStream[v1.WriteRequest, v1.WriteResponse]) error
 	// Fetch reads datums. Access is checked and the copy is read under one lock.
 	Fetch(context.Context, *connect.Request[v1.FetchRequest]) (*connect.Response[v1.FetchResponse], error)
 	// Watch is a session's feed of changes of all slots that this node serves.
@@ -201,6 +223,12 @@ func NewDataServiceHandler(svc DataServiceHandler, opts ...connect.HandlerOption
 		DataServiceWriteProcedure,
 		svc.Write,
 		connect.WithSchema(dataServiceMethods.ByName("Write")),
+		connect.WithHandlerOptions(opts...),
+	)
+	dataServiceWritesHandler := connect.NewBidiStreamHandler(
+		DataServiceWritesProcedure,
+		svc.Writes,
+		connect.WithSchema(dataServiceMethods.ByName("Writes")),
 		connect.WithHandlerOptions(opts...),
 	)
 	dataServiceFetchHandler := connect.NewUnaryHandler(
@@ -237,6 +265,8 @@ func NewDataServiceHandler(svc DataServiceHandler, opts ...connect.HandlerOption
 		switch r.URL.Path {
 		case DataServiceWriteProcedure:
 			dataServiceWriteHandler.ServeHTTP(w, r)
+		case DataServiceWritesProcedure:
+			dataServiceWritesHandler.ServeHTTP(w, r)
 		case DataServiceFetchProcedure:
 			dataServiceFetchHandler.ServeHTTP(w, r)
 		case DataServiceWatchProcedure:
@@ -258,6 +288,10 @@ type UnimplementedDataServiceHandler struct{}
 
 func (UnimplementedDataServiceHandler) Write(context.Context, *connect.Request[v1.WriteRequest]) (*connect.Response[v1.WriteResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("conclave.v1.DataService.Write is not implemented"))
+}
+
+func (UnimplementedDataServiceHandler) Writes(context.Context, *connect.BidiStream[v1.WriteRequest, v1.WriteResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("conclave.v1.DataService.Writes is not implemented"))
 }
 
 func (UnimplementedDataServiceHandler) Fetch(context.Context, *connect.Request[v1.FetchRequest]) (*connect.Response[v1.FetchResponse], error) {
