@@ -262,9 +262,11 @@ bench: build ## the figures, n = 30 each, in under ten minutes; FULL=1: n >= 200
 	@$(BIN)/conclave bench $(if $(FULL),--repeat 200,)
 	@$(if $(FULL),$(BIN)/conclave bench --full,:)
 
-.PHONY: beside test-beside
-beside: build ## figures beside those of etcd, whose three nodes it starts on loopback: ETCD=PROGRAM (Debian: etcd-server); ten minutes
+.PHONY: peers beside test-beside
+peers: build ## the program with the clients of other registries, for `conclave bench --beside`
 	cd testbed/bench/peers && $(GO) build -o '$(CURDIR)/$(BIN)/' .
+
+beside: peers ## figures beside those of etcd, whose three nodes it starts on loopback: ETCD=PROGRAM (Debian: etcd-server), NACOS=PROGRAM too (r-nacos); ten minutes
 	@DIR=$(BIN) testbed/bench/peers/with-peers $(BIN)/conclave bench --kill-peers
 
 FUZZTIME ?= 20s

@@ -69,7 +69,7 @@ with it by the same load; "make beside" starts an etcd for that.`,
 	f.StringSliceVar(&cfg.Only, "only", nil, "run only these measurements: "+strings.Join(bench.Names(false), ", ")+
 		"; with --full: "+strings.Join(bench.Names(true), ", "))
 	completeFlag(cmd, "only", slices.Concat(bench.Names(false), bench.Names(true))...)
-	f.IntVar(&cfg.N, "repeat", 30, "number of repetitions of each fault")
+	f.IntVar(&cfg.N, "repeat", 30, "number of repetitions of each fault; --beside: a third of it are the rounds")
 	f.IntVar(&cfg.MaxRegistrations, "max-registrations", 0, "--full: leave out larger numbers of registrations (0: none)")
 	f.IntVar(&cfg.MaxConnections, "max-connections", 0, "--full: leave out larger numbers of connections (0: none)")
 	f.BoolVar(&cfg.Secured, "tls", false, "--full: use TLS on every port of a node")
@@ -96,7 +96,7 @@ func (a *app) bench(ctx context.Context, cfg bench.Config, file string) (err err
 			return err
 		}
 		if cfg.Peers, err = exec.LookPath(filepath.Join(dir, "peers")); err != nil {
-			return fmt.Errorf("--beside needs the program peers, which `make beside` builds: %w", err)
+			return fmt.Errorf("--beside needs the program peers, which `make peers` builds: %w", err)
 		}
 	}
 	root, err := os.MkdirTemp("", "conclave-bench-")

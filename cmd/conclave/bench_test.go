@@ -130,7 +130,7 @@ func TestBenchBeside_NeedsTheProgramPeers(t *testing.T) {
 	t.Setenv(binEnv, t.TempDir())
 	r := tool(t, "bench", "--beside", "etcd=127.0.0.1:1")
 	assert.Equal(t, exitFailed, r.code)
-	assert.Contains(t, r.stderr, "which `make beside` builds")
+	assert.Contains(t, r.stderr, "which `make peers` builds")
 }
 
 // Three real nodes of etcd are measured beside a cluster, and each leader is killed.

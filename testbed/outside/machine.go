@@ -28,18 +28,11 @@ func Events(dir string, report func(at time.Time, c trace.Claim)) (had bool, err
 }
 
 // Resident returns the resident memory of a process in bytes; 0 without /proc.
-func Resident(pid int) int64 { return int64(stat(pid).ResidentMemory()) }
-
-// ProcessorTime returns how long a process of this machine has had a processor, in
-// user and system mode, 0 if that is not known (Linux only).
-func ProcessorTime(pid int) time.Duration {
-	return time.Duration(stat(pid).CPUTime() * float64(time.Second))
-}
-
-// stat returns what the kernel knows of a process, or nothing.
-func stat(pid int) (s procfs.ProcStat) {
-	if p, err := procfs.NewProc(pid); err == nil {
-		s, _ = p.Stat() // it may have ended
+func Resident(pid int) int64 {
+	p, err := procfs.NewProc(pid)
+	if err != nil {
+		return 0
 	}
-	return s
+	stat, _ := p.Stat() // it may have ended
+	return int64(stat.ResidentMemory())
 }

@@ -15,10 +15,10 @@ import (
 )
 
 // lease is how long what a client has registered outlives it, in seconds.
-const lease = 10
+const lease = 30
 
 func dialEtcd(addresses []string) (*clientv3.Client, error) {
-	return clientv3.New(clientv3.Config{Endpoints: addresses, DialTimeout: lease * time.Second, Logger: zap.NewNop()})
+	return clientv3.New(clientv3.Config{Endpoints: addresses, DialTimeout: 10 * time.Second, Logger: zap.NewNop()})
 }
 
 // startEtcd starts a client whose registrations have a lease.

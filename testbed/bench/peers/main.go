@@ -83,18 +83,9 @@ func compare(ctx context.Context, c bench.Comparison) (figures []bench.Figure, e
 	var peers []peer
 	for _, r := range c.Registries {
 		p := peer{r, kinds[r.Name]}
-		var version string
-		var failed error
-		limited, cancel := context.WithTimeout(ctx, 10*time.Second)
-		err := outside.Until(limited, 100*time.Millisecond, func() (bool, error) {
-			try, cancel := context.WithTimeout(limited, 3*time.Second)
-			defer cancel()
-			version, _, failed = p.about(try, r)
-			return failed == nil, nil
-		})
-		cancel()
+		version, _, err := p.settled(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("%s does not answer: %w", p.Name, cmp.Or(failed, err))
+			return nil, err
 		}
 		p.durability = fmt.Sprintf("%s (%s)", strings.TrimSpace(p.Name+" "+version), p.durability)
 		peers = append(peers, p)
@@ -116,18 +107,41 @@ func compare(ctx context.Context, c bench.Comparison) (figures []bench.Figure, e
 				turn, cancel := context.WithTimeout(ctx, 5*time.Minute)
 				err := row.take(turn, p, func(unit string, v float64) { add(p.Name, p.durability, unit, v) })
 				cancel()
-				if err := cmp.Or(err, sleep.For(ctx, time.Second)); err != nil { // until what was withdrawn is gone
-					return figures, fmt.Errorf("%s: %s: %w", row.what, p.Name, err)
+				if err = cmp.Or(err, sleep.For(ctx, time.Second)); err != nil { // until what was withdrawn is gone
+					return append(figures, values(took)...), fmt.Errorf("%s: %s: %w", row.what, p.Name, err)
 				}
 			}
 			add("load", "load average of the machine", "", loadAverage())
 		}
-		for of, d := range took {
-			of.Values = d.Values()
-			figures = append(figures, of)
-		}
-		of := figures[len(figures)-len(took):]
-		slices.SortFunc(of, func(a, b bench.Figure) int { return cmp.Compare(a.Unit+a.Name, b.Unit+b.Name) })
+		figures = append(figures, values(took)...)
 	}
 	return figures, nil
+}
+
+// settled returns the servers' version and the leader's address, when all of them answer
+// and know the same leader, which takes a time after another one.
+func (p peer) settled(ctx context.Context) (version, leader string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	var failed error
+	err = outside.Until(ctx, 100*time.Millisecond, func() (bool, error) {
+		try, cancel := context.WithTimeout(ctx, 3*time.Second)
+		defer cancel()
+		version, leader, failed = p.about(try, p.Registry)
+		return failed == nil, nil
+	})
+	if err != nil {
+		return "", "", fmt.Errorf("%s does not answer: %w", p.Name, cmp.Or(failed, err))
+	}
+	return version, leader, nil
+}
+
+// values returns the figures with what was measured, sorted.
+func values(took map[bench.Figure]*load.Dist) (figures []bench.Figure) {
+	for of, d := range took {
+		of.Values = d.Values()
+		figures = append(figures, of)
+	}
+	slices.SortFunc(figures, func(a, b bench.Figure) int { return cmp.Compare(a.Unit+a.Name, b.Unit+b.Name) })
+	return figures
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/nacos-group/nacos-sdk-go/v2/clients"
 	"github.com/nacos-group/nacos-sdk-go/v2/common/constant"
@@ -35,14 +36,18 @@ type nacosService struct {
 	put, sent int // how often an instance was put, and how often until the last request
 }
 
+// addresses counts those that instances have had, of all connections.
+var addresses atomic.Int64
+
 // set puts an instance, and returns which time this was. With another value it has another
 // address: r-nacos keeps the first metadata of an address.
 func (s *nacosService) set(name, value string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.put++
+	at := addresses.Add(1)
 	s.instances[name] = vo.RegisterInstanceParam{
-		Ip: fmt.Sprintf("10.%d.%d.%d", s.put>>16&0xff, s.put>>8&0xff, s.put&0xff), Port: 80,
+		Ip: fmt.Sprintf("10.%d.%d.%d", at>>16&0xff, at>>8&0xff, at&0xff), Port: 80,
 		Weight: 1, Enable: true, Healthy: true, Ephemeral: true, Metadata: map[string]string{"value": value},
 	}
 	return s.put
@@ -61,7 +66,7 @@ func (s *nacosService) unsent(since int) (all []vo.RegisterInstanceParam, put in
 
 // startNacos starts a client whose instances live as long as its connection.
 func startNacos(cfg client.Config) (load.Client, error) {
-	config := constant.ClientConfig{TimeoutMs: lease * 1000, NotLoadCacheAtStart: true, CacheDir: os.DevNull, LogDir: os.TempDir(), LogLevel: "error"}
+	config := constant.ClientConfig{TimeoutMs: 10_000, NotLoadCacheAtStart: true, CacheDir: os.DevNull, LogDir: os.TempDir(), LogLevel: "error"}
 	var servers []constant.ServerConfig
 	for _, a := range cfg.Sessions {
 		host, text, _ := net.SplitHostPort(a)

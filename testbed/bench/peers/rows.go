@@ -48,16 +48,21 @@ func rows(c bench.Comparison) []row {
 }
 
 // updates measures the time from an update of one of many instances until each watcher's
-// callback has it.
+// callback has it. The instance has a connection of its own, as the program that it is of:
+// a client of Nacos sends all instances of its connection with each change.
 func updates(instances, watchers int) take {
 	return func(ctx context.Context, p peer, add func(string, float64)) error {
-		pool, err := p.connected(ctx, 1+watchers)
+		pool, err := p.connected(ctx, 2+watchers)
 		defer leave(pool.Clients)
 		if err != nil {
 			return err
 		}
 		service := unused()
-		made, _, err := pool.Clients[:1].Publish(ctx, instances, func(int) string { return service }, load.Value)
+		of := func(int) string { return service }
+		if _, _, err := pool.Clients[:1].Publish(ctx, instances-1, of, load.Value); err != nil {
+			return err
+		}
+		own, _, err := pool.Clients[1:2].Publish(ctx, 1, of, load.Value)
 		if err != nil {
 			return err
 		}
@@ -68,7 +73,7 @@ func updates(instances, watchers int) take {
 			seen  *load.Arrivals
 		}
 		var newest atomic.Pointer[update]
-		for _, c := range pool.Clients[1:] {
+		for _, c := range pool.Clients[2:] {
 			var last *update // callbacks are sequential
 			err := c.Subscribe(service, func(d conclave.Datum) {
 				now := time.Now()
@@ -85,11 +90,10 @@ func updates(instances, watchers int) take {
 		one := func(i int, add func(string, float64)) error {
 			u := &update{load.Value(instances + i), time.Now(), add, load.NewArrivals(watchers)}
 			newest.Store(u)
-			r := made[i*7919%instances] // in no order
-			if err := r.Update([]string{u.value}); err != nil {
+			if err := own[0].Update([]string{u.value}); err != nil {
 				return err
 			}
-			if err := cmp.Or(r.Stored(ctx), u.seen.Await(ctx, "watchers have not seen an update")); err != nil {
+			if err := cmp.Or(own[0].Stored(ctx), u.seen.Await(ctx, "watchers have not seen an update")); err != nil {
 				return err
 			}
 			return sleep.For(ctx, 20*time.Millisecond) // longer than Conclave's push window
@@ -150,7 +154,7 @@ func rest(calm time.Duration) take {
 // killed kills the leader, and measures the time until one of the registrations is stored
 // that are sent every 5 ms from then on. It returns when all servers answer again.
 func killed(ctx context.Context, p peer, add func(string, float64)) error {
-	_, leader, err := p.about(ctx, p.Registry)
+	_, leader, err := p.settled(ctx)
 	if err != nil {
 		return err
 	}
