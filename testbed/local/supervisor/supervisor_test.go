@@ -415,9 +415,13 @@ func TestPorts_SecondClusterGetsOthers(t *testing.T) {
 	ctx := within(t, time.Minute)
 	require.NoError(t, one.Kill(ctx, "data-2", syscall.SIGKILL))
 	_, two, _ := up(t, well)
+	first, err := one.Config()
+	require.NoError(t, err)
 	cfg, err := two.Config()
 	require.NoError(t, err)
-	assert.Contains(t, cfg.Moved, "is in use by ")
+	if first.Moved == "" { // otherwise another cluster of this machine had those ports, and may have ended since
+		assert.Contains(t, cfg.Moved, "is in use by ")
+	}
 	for _, role := range []string{"meta", "data", "session", "db"} {
 		mine, err := one.Addresses(role)
 		require.NoError(t, err)
