@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -191,13 +194,9 @@ func TestPushesAreNewestWins(t *testing.T) {
 func TestOnChange_HasTheChangeSinceTheLastCall(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		s := w.session("s1")
-		type change struct {
-			version        int64
-			added, removed []string
-		}
-		calls := make(chan change, 10)
-		_, err := w.client(s).Subscribe("svc", client.OnChange(func(d conclave.Datum, added, removed []string) {
-			calls <- change{d.Version, added, removed}
+		calls := make(chan client.Change, 10)
+		_, err := w.client(s).Subscribe("svc", client.OnChange(func(c client.Change) {
+			calls <- c
 			time.Sleep(time.Second)
 		}))
 		require.NoError(t, err)
@@ -207,10 +206,70 @@ func TestOnChange_HasTheChangeSinceTheLastCall(t *testing.T) {
 		s.link().push("svc", 2, "b", "x")
 		s.link().push("svc", 3, "a", "b", "c", "d")
 		time.Sleep(3 * time.Second)
-		assert.Equal(t, change{1, []string{"a", "b", "b", "c"}, nil}, <-calls)
-		assert.Equal(t, change{3, []string{"d"}, []string{"b"}}, <-calls)
+		svc, err := conclave.NewDataInfoID("svc", "", "")
+		require.NoError(t, err)
+		assert.Equal(t, client.Change{Data: svc, Version: 1, Added: []string{"a", "b", "b", "c"}}, <-calls)
+		assert.Equal(t, client.Change{Data: svc, Version: 3, Added: []string{"d"}, Removed: []string{"b"}}, <-calls)
 		assert.Empty(t, calls)
 	})
+}
+
+// What OnChange was given makes the list of the session, however it arrived and however
+// slow the application is.
+func TestOnChange_AddsUpToTheList(t *testing.T) {
+	for seed := range uint64(20) {
+		bubble(t, func(t *testing.T, w *world) {
+			r := rand.New(rand.NewPCG(seed, 0))
+			s := w.session("s1")
+			var last int64
+			has := map[string]int{}
+			sub, err := w.client(s).Subscribe("svc", client.OnChange(func(c client.Change) {
+				last = c.Version
+				for _, v := range c.Removed {
+					has[v]--
+				}
+				for _, v := range c.Added {
+					has[v]++
+				}
+				time.Sleep(time.Duration(c.Version%7*c.Version%400) * time.Millisecond)
+			}))
+			require.NoError(t, err)
+			w.eventually("it is subscribed", func() bool { return s.link() != nil && len(s.link().subscriptions()) == 1 })
+			at := s.link()
+			var values []string
+			for i := range 60 {
+				values = append(values, fmt.Sprint("a value of some length ", i%50))
+			}
+			at.push("svc", 1, values...)
+			for version := int64(2); version < 200; version++ {
+				next := slices.Clone(values)
+				for range 1 + r.IntN(3) {
+					next[r.IntN(len(next))] = fmt.Sprint("a value of some length ", r.IntN(100))
+				}
+				if r.IntN(5) == 0 {
+					next = append(next, "one more")
+				}
+				if r.IntN(50) == 0 {
+					at.push("svc", version, next...)
+				} else {
+					at.delta(t, version-1, version, values, next)
+				}
+				values = next
+				time.Sleep(time.Millisecond)
+			}
+			time.Sleep(time.Second)
+			synctest.Wait()
+			got, _ := sub.Last()
+			assert.Equal(t, values, got.Values)
+			assert.EqualValues(t, 199, last)
+			for _, v := range values {
+				has[v]--
+			}
+			for v, n := range has {
+				assert.Zero(t, n, v)
+			}
+		})
+	}
 }
 
 // An application that closes tens of thousands of subscriptions and watches at once

@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -175,7 +174,7 @@ type Option func(*options)
 type options struct {
 	group, instance string
 	onPush          func(conclave.Datum)
-	onChange        func(d conclave.Datum, added, removed []string)
+	onChange        func(Change)
 	limit           time.Duration
 }
 
@@ -191,34 +190,19 @@ func Instance(i string) Option { return func(o *options) { o.instance = i } }
 // no other subscription. It must not call Close of the client.
 func OnPush(fn func(conclave.Datum)) Option { return func(o *options) { o.onPush = fn } }
 
-// OnChange is used in the place of OnPush, and follows the same rules, but fn also has the
-// values that were added and removed since its last call; a value that the list has twice
-// more is in added twice, and both are empty if only something else has changed. At the
-// first call all values are added. For a large list this costs less than to compare it.
-// fn may keep what it is given, and must not change d.Values, which is not a copy.
-func OnChange(fn func(d conclave.Datum, added, removed []string)) Option {
-	return func(o *options) { o.onChange = fn }
+// Change is how a list differs from what it was before.
+type Change struct {
+	Data           conclave.DataInfoID
+	Version        int64         // of the list
+	Unconfirmed    time.Duration // as in conclave.Datum
+	Added, Removed []string      // sorted; a value that the list has twice more is in Added twice
 }
 
-// callback returns what a subscription calls with each list; nil: it uses its channel.
-func (o options) callback() func(push) {
-	var last []string
-	switch {
-	case o.onChange != nil:
-		return func(p push) {
-			added, removed := list.Changes(last, p.Values, p.edits)
-			last = p.Values
-			o.onChange(p.Datum, added, removed)
-		}
-	case o.onPush != nil:
-		return func(p push) {
-			d := p.Datum
-			d.Values = slices.Clone(d.Values) // the application may change its copy
-			o.onPush(d)
-		}
-	}
-	return nil
-}
+// OnChange is used in the place of OnPush, and follows the same rules, but fn is called
+// with what has changed since its last call, at first with all values as added. Added
+// and Removed are empty if only something else has changed. Where values of a large list are
+// replaced, as by an update, the client does not copy the others; Subscription.Last does.
+func OnChange(fn func(Change)) Option { return func(o *options) { o.onChange = fn } }
 
 // HoldAtMost limits how long the first list of a subscription is held back
 // while registrations are missing that are expected to come back. After d it is

@@ -419,8 +419,8 @@ func (l *link) refused(r *wirev1.Refusal) error {
 			l.subscriptionOverLimit(s, err)
 			return nil
 		}
-		if s.seen.Version > 0 { // higher than this cluster's versions can follow: start again
-			s.seen.Version, s.list = 0, nil
+		if s.list != nil && s.seen.Version > 0 { // higher than this cluster's versions can follow: start again
+			s.list = nil
 			l.subscribes = append(l.subscribes, s)
 			l.ready.Set()
 			return nil

@@ -22,24 +22,25 @@ type Subscription struct {
 	data   conclave.DataInfoID
 	key    string
 	seq    uint64
-	limit  time.Duration       // see HoldAtMost
-	onPush func(push)          // it must not change the values
+	opts   options
 	pushes chan conclave.Datum // room for one, the newest; closed by Close
 
 	// Guarded by client.mu.
-	seen    conclave.Datum
-	list    *list.List // of seen, with its publishers: a session that knows nothing yet must not push less; nil: nothing was pushed yet
-	next    *push      // the one that waits for the running callback
+	seen    conclave.Datum // an application is given copies of its values: the next push may change them
+	list    *list.List     // of seen, with its publishers: a session that knows nothing yet must not push less; nil: nothing was pushed yet
+	changed changed
+	waiting bool // seen waits for the running callback
 	calling bool
 	closed  bool
 	err     error
 	over    bool // it was refused because of a limit since the last push
 }
 
-// push is a list for a callback.
-type push struct {
-	conclave.Datum
-	edits []*wirev1.ValueEdit // by which it differs from the one before; nil: not known
+// changed is how a list differs from the one at the last call of OnChange: some values were
+// added and some removed, and then, unless from is nil, *from became what the list has now.
+type changed struct {
+	added, removed []string
+	from           *[]string
 }
 
 // Subscribe subscribes to a dataId. The first push comes as soon as the leader
@@ -55,7 +56,7 @@ func (c *Client) Subscribe(dataID string, opts ...Option) (*Subscription, error)
 		return nil, fmt.Errorf("subscribe %s: %w", dataID, ErrClosed)
 	}
 	c.seq++
-	s := &Subscription{client: c, id: c.newID(), data: data, key: data.String(), seq: c.seq, limit: o.limit, onPush: o.callback(), pushes: make(chan conclave.Datum, 1)}
+	s := &Subscription{client: c, id: c.newID(), data: data, key: data.String(), seq: c.seq, opts: o, pushes: make(chan conclave.Datum, 1)}
 	c.subs[s.id] = s
 	for _, l := range c.links {
 		l.subscribes = append(l.subscribes, s)
@@ -73,11 +74,18 @@ func (s *Subscription) C() <-chan conclave.Datum { return s.pushes }
 // Data returns the full name that is subscribed to.
 func (s *Subscription) Data() conclave.DataInfoID { return s.data }
 
-// Last returns the last list, and false before the first push.
+// Last returns a copy of the last list, and false before the first push.
 func (s *Subscription) Last() (conclave.Datum, bool) {
 	s.client.mu.Lock()
 	defer s.client.mu.Unlock()
-	return s.seen, s.list != nil
+	return s.datum(), s.list != nil
+}
+
+// datum returns the last list, with values that the application may change. The lock is held.
+func (s *Subscription) datum() conclave.Datum {
+	d := s.seen
+	d.Values = slices.Clone(d.Values)
+	return d
 }
 
 // Err returns why the subscription was refused, or nil. An error of the code
@@ -96,7 +104,7 @@ func (s *Subscription) Close() {
 	c := s.client
 	c.mu.Lock()
 	if !s.closed {
-		s.closed, s.next = true, nil
+		s.closed, s.waiting = true, false
 		delete(c.subs, s.id)
 		for _, l := range c.links {
 			l.unsubscribes = append(l.unsubscribes, s.id)
@@ -120,11 +128,14 @@ func (l *link) pushed(s *Subscription, p *wirev1.Push) {
 		return // the subscription has a later list, through another session
 	}
 	limit := l.client.config.MaxListBytes
-	a := cmp.Or(l.arriving[s], &list.Assembly{Limit: limit})
+	a := cmp.Or(l.arriving[s], &list.Assembly{Limit: limit, Replaced: s.replaced})
 	whole, err := a.Add(p, s.list)
 	if whole != nil {
 		delete(l.arriving, s)
-		s.pushed(version, whole, p.GetDelta().GetValueEdits(), wire.FromMs(p.GetUnconfirmedMs()))
+		if p.GetDelta() == nil {
+			s.compareFrom(s.seen.Values)
+		}
+		s.pushed(version, whole, wire.FromMs(p.GetUnconfirmedMs()))
 		return
 	}
 	l.arriving[s] = a
@@ -146,24 +157,36 @@ func (l *link) withheld(s *Subscription, why error) {
 	l.client.log.Error("the list cannot be received, what was received before stays", "dataId", s.data.DataID, "id", s.id, "error", why)
 }
 
-// pushed takes a list that is newer than the last one, and the edits that make it of that
-// one, nil if they are not known. The lock is held; it never blocks.
-func (s *Subscription) pushed(version int64, whole *list.List, edits []*wirev1.ValueEdit, unconfirmed time.Duration) {
+// replaced notes for OnChange that some values take the place of others. The lock is held.
+func (s *Subscription) replaced(removed, inserted []string) {
+	if c := &s.changed; s.opts.onChange != nil && c.from == nil {
+		c.removed, c.added = append(c.removed, removed...), append(c.added, inserted...)
+	}
+}
+
+// compareFrom makes OnChange compare the list with these values, which are not changed any
+// more. The lock is held.
+func (s *Subscription) compareFrom(values []string) {
+	if s.opts.onChange != nil && s.changed.from == nil {
+		s.changed.from = &values
+	}
+}
+
+// pushed takes a list that is newer than the last one. The lock is held; it never blocks.
+func (s *Subscription) pushed(version int64, whole *list.List, unconfirmed time.Duration) {
 	if s.closed {
 		return
 	}
 	s.err, s.over, s.list = nil, false, whole
 	s.seen = conclave.Datum{Data: s.data, Version: version, Values: whole.Values, Unconfirmed: unconfirmed}
-	if s.onPush == nil {
-		d := s.seen
-		d.Values = slices.Clone(d.Values) // the application may change its copy
-		putNewest(s.pushes, d)
+	if s.opts.onPush == nil && s.opts.onChange == nil {
+		putNewest(s.pushes, s.datum())
 		return
 	}
-	if s.next != nil {
-		edits = nil // the callback has not had the list before
+	if len(s.changed.removed) > len(whole.Values) { // the callback is slow: the list itself is less
+		s.compareFrom(slices.Clone(whole.Values))
 	}
-	s.next = &push{s.seen, edits}
+	s.waiting = true
 	if !s.calling && !s.client.muted {
 		s.calling = true
 		s.client.callbacks.Go(s.runCallbacks) // joined at the end of Run
@@ -186,22 +209,59 @@ func putNewest[T any](ch chan T, v T) {
 func (s *Subscription) runCallbacks() {
 	c := s.client
 	c.mu.Lock()
-	for s.next != nil && !c.muted {
-		p := *s.next
-		s.next = nil
+	for s.waiting && !c.muted {
+		s.waiting = false
+		call := s.callback()
 		c.mu.Unlock()
-		s.onPush(p)
+		call()
 		c.mu.Lock()
 	}
 	s.calling = false
 	c.mu.Unlock()
 }
 
+// callback returns the call of the application with what it has not had. The lock is held.
+func (s *Subscription) callback() (call func()) {
+	if s.opts.onChange == nil {
+		d := s.datum()
+		return func() { s.opts.onPush(d) }
+	}
+	change, c := Change{Data: s.data, Version: s.seen.Version, Unconfirmed: s.seen.Unconfirmed}, s.changed
+	if s.changed = (changed{}); c.from != nil {
+		c.removed, c.added = slices.Concat(*c.from, c.removed), slices.Concat(s.seen.Values, c.added)
+	}
+	return func() {
+		change.Added, change.Removed = difference(c.removed, c.added)
+		s.opts.onChange(change)
+	}
+}
+
+// difference returns the values that next has more often than base, and those that base has
+// more often, each as often as that. It sorts both.
+func difference(base, next []string) (added, removed []string) {
+	for len(base) > 0 && len(next) > 0 && base[0] == next[0] {
+		base, next = base[1:], next[1:]
+	}
+	slices.Sort(base)
+	slices.Sort(next)
+	for len(base) > 0 || len(next) > 0 {
+		switch {
+		case len(base) == 0 || len(next) > 0 && next[0] < base[0]:
+			added, next = append(added, next[0]), next[1:]
+		case len(next) == 0 || base[0] < next[0]:
+			removed, base = append(removed, base[0]), base[1:]
+		default:
+			base, next = base[1:], next[1:]
+		}
+	}
+	return added, removed
+}
+
 // message returns the subscription as it is sent, with what it has.
 func (s *Subscription) message() *wirev1.Subscription {
-	m := &wirev1.Subscription{Id: s.id, DataInfoId: s.key, Version: s.seen.Version, Count: uint32(len(s.seen.Values)), HoldMs: wire.Ms(s.limit)}
+	m := &wirev1.Subscription{Id: s.id, DataInfoId: s.key, Count: uint32(len(s.seen.Values)), HoldMs: wire.Ms(s.opts.limit)}
 	if s.list != nil {
-		m.Hash, m.Publishers = s.list.Hash(), s.list.Publishers
+		m.Version, m.Hash, m.Publishers = s.seen.Version, s.list.Hash(), s.list.Publishers
 	}
 	return m
 }

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -70,6 +71,48 @@ func TestDelta_SubscriberSeesWholeLists(t *testing.T) {
 		assert.Equal(t, three, (<-sub.C()).Values)
 		s1.link().delta(t, 9, 10, one, two)
 		w.eventually("asks again, for another one", func() bool { return len(s1.link().subscriptions()) == 4 })
+	})
+}
+
+// A change is made in the place of what it replaces, and not in what an application has.
+func TestDelta_ChangesNothingThatWasGiven(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s1 := w.session("session-1")
+		c := w.client(s1)
+		sub := w.subscribed(c, s1)
+		calls := make(chan client.Change, 2)
+		_, err := c.Subscribe("svc", client.OnChange(func(c client.Change) { calls <- c }))
+		require.NoError(t, err)
+		w.eventually("both are subscribed", func() bool { return len(s1.link().subscriptions()) == 2 })
+
+		var one []string
+		for i := range 200 {
+			one = append(one, fmt.Sprint("value ", 100+i))
+		}
+		two := slices.Concat(one[:7], []string{"new"}, one[8:])
+		l := s1.link()
+		both := []string{l.subscriptions()[0].GetId(), l.subscriptions()[1].GetId()}
+		push := func(p *wirev1.Push, to ...string) {
+			p.Subscriptions = to
+			l.out <- &wirev1.ServerMessage{Pushes: []*wirev1.Push{p}}
+		}
+		push(&wirev1.Push{Datum: &wirev1.Datum{DataInfoId: sub.Data().String(), Version: 1, Values: one}, Hash: list.ContentHash(one)}, both...)
+		pushed := <-sub.C()
+		last, _ := sub.Last()
+		assert.Equal(t, one, (<-calls).Added)
+		push(l.deltaPush(t, 1, 2, one, two), both[1])
+		assert.Equal(t, []string{"new"}, (<-calls).Added)
+		same, _ := sub.Last()
+		assert.Equal(t, one, same.Values, "of another subscription, which had the same message")
+		push(l.deltaPush(t, 1, 2, one, two), both[0])
+		assert.Equal(t, two, (<-sub.C()).Values)
+		assert.Equal(t, one, pushed.Values)
+		assert.Equal(t, one, last.Values)
+		push(l.deltaPush(t, 2, 3, two, one), both...)
+		assert.Equal(t, one, (<-sub.C()).Values)
+		change := <-calls
+		assert.Equal(t, []string{one[7]}, change.Added)
+		assert.Equal(t, []string{"new"}, change.Removed)
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	wirev1 "conclave/wire/v1"
 )
@@ -16,15 +17,15 @@ type Message interface {
 	GetPart() *wirev1.Part   // which part it is; nil: the whole list
 }
 
-// TooLarge is the error of a list that has more bytes than its receiver takes.
-type TooLarge struct{ Bytes uint64 }
-
-func (e *TooLarge) Error() string { return fmt.Sprintf("a list of %d bytes", e.Bytes) }
-
 // Assembly makes lists of messages. It never holds more than Limit bytes of a list of
 // which parts have come, whatever they say. Its zero value holds nothing.
 type Assembly struct {
 	Limit int // 0: MaxBytes
+
+	// Replaced, if not nil, is called with the values that each edit of a delta replaces. The
+	// base of a delta must then be the receiver's own, and is of no more use when the list is
+	// complete: where values only change, they do so in their place.
+	Replaced func(removed, inserted []string)
 
 	values     []string
 	publishers []uint32
@@ -44,7 +45,7 @@ type Assembly struct {
 func (a *Assembly) Add(m Message, base *List) (whole *List, err error) {
 	part, limit := m.GetPart(), uint64(cmp.Or(a.Limit, MaxBytes))
 	if Begins(part) {
-		*a = Assembly{Limit: a.Limit, hash: m.GetHash(), part: part, sum: fnvOffset}
+		*a = Assembly{Limit: a.Limit, Replaced: a.Replaced, hash: m.GetHash(), part: part, sum: fnvOffset}
 	}
 	bytes := part.GetBytes()
 	switch delta := m.GetDelta(); {
@@ -56,11 +57,15 @@ func (a *Assembly) Add(m Message, base *List) (whole *List, err error) {
 	case part != nil:
 		whole, err = a.add(m)
 	case delta == nil:
-		whole = New(m.GetDatum().GetValues(), m.GetDatum().GetPublishers(), m.GetHash())
+		values := m.GetDatum().GetValues()
+		if a.Replaced != nil {
+			values = slices.Clone(values) // other receivers may have the same message
+		}
+		whole = New(values, m.GetDatum().GetPublishers(), m.GetHash())
 	case base == nil || base.hash != delta.GetBaseHash():
 		err = fmt.Errorf("changes of the list with the hash %x, which is not here", delta.GetBaseHash())
 	default:
-		whole, err = base.Apply(delta, m.GetHash())
+		whole, err = base.apply(delta, m.GetHash(), int(limit), a.Replaced)
 	}
 	if whole != nil {
 		bytes = uint64(whole.Bytes())
@@ -69,7 +74,7 @@ func (a *Assembly) Add(m Message, base *List) (whole *List, err error) {
 		whole, err = nil, &TooLarge{bytes}
 	}
 	if err != nil || whole != nil {
-		*a = Assembly{Limit: a.Limit, failed: err != nil}
+		*a = Assembly{Limit: a.Limit, Replaced: a.Replaced, failed: err != nil}
 	}
 	return whole, err
 }
@@ -92,7 +97,7 @@ func (a *Assembly) add(m Message) (*List, error) {
 	case len(values) > int(p.GetValues())-len(a.values) || len(publishers) > int(p.GetPublishers())-len(a.publishers):
 		return nil, fmt.Errorf("a part of %d values from %d on, of %d", len(values), p.GetValuesAt(), p.GetValues())
 	}
-	if a.bytes += bytesOf(values, publishers, textBytes(values)); a.bytes > cmp.Or(a.Limit, MaxBytes) {
+	if a.bytes += bytesOf(len(values), len(publishers), textBytes(values)); a.bytes > cmp.Or(a.Limit, MaxBytes) {
 		return nil, &TooLarge{uint64(a.bytes)}
 	}
 	a.values, a.publishers = append(a.values, values...), append(a.publishers, publishers...)

@@ -2,6 +2,7 @@ package list
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -62,11 +63,9 @@ func (l *List) DeltaTo(next *List) *wirev1.Delta {
 		return nil
 	}
 	if next.hashes == nil {
-		hashes, err := apply(l.hashed(), hashEdits(d.ValueEdits), len(next.Values))
-		if err != nil {
-			return nil // cannot be: these are the edits that make next
+		if next.hashes = apply(l.hashed(), hashEdits(d.ValueEdits)); len(d.ValueEdits) == 0 {
+			next.hashes = slices.Clone(next.hashes) // the next delta may be made in them
 		}
-		next.hashes = hashes
 	}
 	if d.ValuesHash = orderHash(next.hashes); proto.Size(d)*deltaPays >= size {
 		return nil
@@ -81,48 +80,6 @@ func (l *List) Next(values []string, publishers []uint32) (next *List, delta *wi
 	delta = l.DeltaTo(next)
 	next.hash = next.contentHash()
 	return next, delta
-}
-
-// Changes returns the values that next has more often than base, and those that base has
-// more often, each as often as that. The edits that make next of base may be given: then the
-// two are not compared.
-func Changes(base, next []string, edits []*wirev1.ValueEdit) (added, removed []string) {
-	if len(edits) == 0 {
-		return difference(base, next)
-	}
-	var before, after []string
-	for _, e := range edits {
-		before = append(before, base[e.GetAt():e.GetAt()+e.GetRemove()]...)
-		after = append(after, e.GetInsert()...)
-	}
-	return difference(before, after)
-}
-
-func difference(base, next []string) (added, removed []string) {
-	for len(base) > 0 && len(next) > 0 && base[0] == next[0] {
-		base, next = base[1:], next[1:]
-	}
-	for len(base) > 0 && len(next) > 0 && base[len(base)-1] == next[len(next)-1] {
-		base, next = base[:len(base)-1], next[:len(next)-1]
-	}
-	more := make(map[string]int, len(base)) // than in next
-	for _, v := range base {
-		more[v]++
-	}
-	for _, v := range next {
-		if more[v] > 0 {
-			more[v]--
-		} else {
-			added = append(added, v)
-		}
-	}
-	for _, v := range base {
-		if more[v] > 0 {
-			more[v]--
-			removed = append(removed, v)
-		}
-	}
-	return added, removed
 }
 
 // edits calls edit for each range of a list of base elements that is replaced, with the
@@ -163,18 +120,39 @@ func resume(base, next int, same func(i, j int) bool) (removed, inserted int, fo
 // list that it names by hashes: the caller must then ask for the whole list. Its cost
 // is bounded by that of l and of the message.
 func (l *List) Apply(d *wirev1.Delta, hash uint64) (*List, error) {
+	return l.apply(d, hash, math.MaxInt, nil)
+}
+
+// apply is Apply, for a list of at most so many bytes. If replaced is not nil, the values
+// may stay in their place, so that l is of no more use, and replaced is called with those
+// of each edit before.
+func (l *List) apply(d *wirev1.Delta, hash uint64, limit int, replaced func(removed, inserted []string)) (*List, error) {
 	out, err := l.edited(d)
 	if err != nil {
 		return nil, err
 	}
-	if got := orderHash(out.hashes); got != d.GetValuesHash() {
-		err = fmt.Errorf("the values have the hash %x, not %x", got, d.GetValuesHash())
-	} else if got := out.publishersHash; got != d.GetPublishersHash() {
-		err = fmt.Errorf("the publishers have the hash %x, not %x", got, d.GetPublishersHash())
+	bytes := bytesOf(int(d.GetValues()), int(d.GetPublishers()), out.text)
+	switch values, publishers := orderHash(out.hashes), out.publishersHash; {
+	case values != d.GetValuesHash():
+		err = fmt.Errorf("the values have the hash %x, not %x", values, d.GetValuesHash())
+	case publishers != d.GetPublishersHash():
+		err = fmt.Errorf("the publishers have the hash %x, not %x", publishers, d.GetPublishersHash())
+	case bytes > limit:
+		err = &TooLarge{uint64(bytes)}
 	}
 	if err != nil {
 		l.takeBack(out, d)
 		return nil, err
+	}
+	if replaced != nil {
+		for _, e := range d.GetValueEdits() {
+			replaced(l.Values[e.GetAt():e.GetAt()+e.GetRemove()], e.GetInsert())
+		}
+	}
+	if out.Values = l.Values; replaced == nil || moves(d) {
+		out.Values = apply(l.Values, d.GetValueEdits())
+	} else {
+		overwrite(l.Values, d.GetValueEdits())
 	}
 	if out.hash = hash; hash == 0 {
 		out.hash = out.contentHash()
@@ -206,6 +184,7 @@ func (l *List) Edit(values []*wirev1.ValueEdit, publishers []*wirev1.PublisherEd
 	if next, err = l.edited(d); err != nil {
 		return nil, nil, err
 	}
+	next.Values = apply(l.Values, values)
 	d.ValuesHash, d.PublishersHash = orderHash(next.hashes), next.publishersHash
 	next.hash = next.contentHash()
 	if size := proto.Size(d); next.Size() >= DeltaFrom && size*deltaPays < next.Size() && size < deltaMost {
@@ -214,39 +193,36 @@ func (l *List) Edit(values []*wirev1.ValueEdit, publishers []*wirev1.PublisherEd
 	return next, delta, nil
 }
 
-// edited returns the list that the edits of a delta make of l, without its hash. Where
-// each replaces as many values, its hashes are those of l, which computes them again if
-// they are needed.
+// edited returns the list that the edits of a delta make of l, without its values and its
+// hash. Where each replaces as many values, its hashes are those of l, which computes them
+// again if they are needed.
 func (l *List) edited(d *wirev1.Delta) (*List, error) {
-	values, err := apply(l.Values, d.GetValueEdits(), int(d.GetValues()))
-	if err != nil {
+	if err := fit(d.GetValueEdits(), len(l.Values), d.GetValues()); err != nil {
 		return nil, fmt.Errorf("values: %w", err)
 	}
-	publishers, err := apply(l.Publishers, d.GetPublisherEdits(), int(d.GetPublishers()))
-	if err != nil {
+	if err := fit(d.GetPublisherEdits(), len(l.Publishers), d.GetPublishers()); err != nil {
 		return nil, fmt.Errorf("publishers: %w", err)
 	}
-	out := &List{Values: values, Publishers: publishers, publishersHash: l.publishersHash, text: l.text}
+	out := &List{Publishers: apply(l.Publishers, d.GetPublisherEdits()), publishersHash: l.publishersHash, text: l.text}
 	if len(d.GetPublisherEdits()) > 0 {
-		out.publishersHash = orderHash(publishers)
+		out.publishersHash = orderHash(out.Publishers)
 	}
-	moves := false
 	for _, e := range d.GetValueEdits() {
-		moves = moves || int(e.GetRemove()) != len(e.GetInsert())
 		out.text += textBytes(e.GetInsert()) - textBytes(l.Values[e.GetAt():e.GetAt()+e.GetRemove()])
 	}
 	edits := hashEdits(d.GetValueEdits())
-	if moves {
-		if out.hashes, err = apply(l.hashed(), edits, len(values)); err != nil {
-			return nil, fmt.Errorf("values: %w", err)
-		}
+	if moves(d) {
+		out.hashes = apply(l.hashed(), edits)
 		return out, nil
 	}
 	out.hashes, l.hashes = l.hashed(), nil
-	for _, e := range edits {
-		copy(out.hashes[e.GetAt():], e.insert)
-	}
+	overwrite(out.hashes, edits)
 	return out, nil
+}
+
+// moves reports whether an edit does not replace as many values as it inserts.
+func moves(d *wirev1.Delta) bool {
+	return slices.ContainsFunc(d.GetValueEdits(), func(e *wirev1.ValueEdit) bool { return int(e.GetRemove()) != len(e.GetInsert()) })
 }
 
 // hashEdit is a ValueEdit of the hashes.
@@ -266,37 +242,51 @@ func hashEdits(edits []*wirev1.ValueEdit) []hashEdit {
 	return out
 }
 
-// apply returns base with the edits, which must make count elements of it. It is base
-// itself if there are none: of an update the publishers stay.
-func apply[T any, E interface {
+// edit is a ValueEdit, a PublisherEdit or a hashEdit.
+type edit[T any] interface {
 	GetAt() uint32
 	GetRemove() uint32
 	GetInsert() []T
-}](base []T, edits []E, count int) ([]T, error) {
-	if len(edits) == 0 && count == len(base) {
-		return base, nil
-	}
-	most := len(base)
+}
+
+// fit returns an error unless the edits make count elements of a number of them.
+func fit[T any, E edit[T]](edits []E, of int, count uint32) error {
+	from, got := int64(0), int64(of)
 	for _, e := range edits {
-		most += len(e.GetInsert())
+		at, remove := int64(e.GetAt()), int64(e.GetRemove())
+		if at < from || at+remove > int64(of) {
+			return fmt.Errorf("an edit of %d elements at %d does not fit into %d from %d on", remove, at, of, from)
+		}
+		from = at + remove
+		got += int64(len(e.GetInsert())) - remove
 	}
-	if count > most {
-		return nil, fmt.Errorf("%d elements cannot be made of %d", count, most)
+	if got != int64(count) {
+		return fmt.Errorf("%d elements, not %d", got, count)
+	}
+	return nil
+}
+
+// apply returns base with edits that fit. It is base itself if there are none: of an
+// update the publishers stay.
+func apply[T any, E edit[T]](base []T, edits []E) []T {
+	if len(edits) == 0 {
+		return base
+	}
+	count := len(base)
+	for _, e := range edits {
+		count += len(e.GetInsert()) - int(e.GetRemove())
 	}
 	out, from := make([]T, 0, count), 0
 	for _, e := range edits {
-		at, remove := int(e.GetAt()), int(e.GetRemove())
-		if at < from || at > len(base) || remove > len(base)-at {
-			return nil, fmt.Errorf("an edit of %d elements at %d does not fit into %d from %d on", remove, at, len(base), from)
-		}
-		if len(out)+at-from+len(e.GetInsert()) > count {
-			return nil, fmt.Errorf("more than %d elements", count)
-		}
-		out = append(append(out, base[from:at]...), e.GetInsert()...)
-		from = at + remove
+		out = append(append(out, base[from:e.GetAt()]...), e.GetInsert()...)
+		from = int(e.GetAt() + e.GetRemove())
 	}
-	if len(out)+len(base)-from != count {
-		return nil, fmt.Errorf("%d elements, not %d", len(out)+len(base)-from, count)
+	return append(out, base[from:]...)
+}
+
+// overwrite is apply in base, for edits that replace as many elements.
+func overwrite[T any, E edit[T]](base []T, edits []E) {
+	for _, e := range edits {
+		copy(base[e.GetAt():], e.GetInsert())
 	}
-	return append(out, base[from:]...), nil
 }

@@ -99,7 +99,7 @@ func TestDelta_FitsItsBaseOnly(t *testing.T) {
 		assert.Error(t, err, name)
 	}
 	_, err := base.Apply(&wirev1.Delta{Values: 1000}, 0)
-	assert.ErrorContains(t, err, "1000 elements cannot be made of 100", "before they are allocated")
+	assert.ErrorContains(t, err, "100 elements, not 1000", "before they are allocated")
 }
 
 // Whatever the two lists are, a delta between them yields exactly the second.
@@ -149,11 +149,44 @@ func TestDelta_YieldsExactlyTheNextList(t *testing.T) {
 				t.Fatalf("%v to %v once more: %v", base, next, err)
 			}
 		}
-		added, removed := list.Changes(a.Values, b.Values, nil)
-		byEdits, removedBy := list.Changes(a.Values, b.Values, d.GetValueEdits())
-		assert.ElementsMatch(t, added, byEdits)
-		assert.ElementsMatch(t, removed, removedBy)
+		left := slices.Clone(a.Values)
+		place := &list.Assembly{Replaced: func(removed, inserted []string) {
+			for _, v := range removed {
+				i := slices.Index(left, v)
+				left = slices.Delete(left, i, i+1)
+			}
+			left = append(left, inserted...)
+		}}
+		if _, err := place.Add(&wirev1.Push{Delta: wrong}, a); err == nil {
+			t.Fatalf("%v to %v: in its place, a list of another hash", a, next)
+		}
+		got, err = place.Add(&wirev1.Push{Delta: d, Hash: b.Hash()}, a)
+		if err != nil || !slices.Equal(b.Values, got.Values) || got.Hash() != b.Hash() {
+			t.Fatalf("%v to %v in its place: %v", a, next, err)
+		}
+		assert.ElementsMatch(t, b.Values, left, "what was replaced is the difference")
 	})
+}
+
+// Of two values of a registration only the order of the publishers changes, which hashes no
+// value: the next delta is made in the hashes of the list that it begins with.
+func TestEdit_LeavesTheHashesOfTheListBefore(t *testing.T) {
+	base := listOf(upTo(40)...)
+	base = list.New(append(base.Values, "second"), base.Publishers, 0)
+	moved := slices.Clone(base.Publishers)
+	moved[3], moved[4] = moved[4], moved[3]
+	next, delta := base.Next(base.Values, moved)
+	require.NotNil(t, delta)
+	edit := []*wirev1.ValueEdit{{At: 7, Remove: 1, Insert: []string{"changed"}}}
+	_, want, err := base.Edit(edit, nil)
+	require.NoError(t, err)
+	base = list.New(base.Values, base.Publishers, 0)
+	next, _ = base.Next(base.Values, moved)
+	_, _, err = next.Edit([]*wirev1.ValueEdit{{At: 9, Remove: 1, Insert: []string{"another"}}}, nil)
+	require.NoError(t, err)
+	_, got, err := base.Edit(edit, nil)
+	require.NoError(t, err)
+	assert.Equal(t, want.GetValuesHash(), got.GetValuesHash())
 }
 
 // FuzzApply reads a delta from arbitrary bytes: it is refused, or yields a list with
@@ -174,37 +207,16 @@ func FuzzApply(f *testing.F) {
 			return
 		}
 		got, err := base.Apply(&d, 0)
+		values := append([]string{}, base.Values...)
+		place, inPlace := (&list.Assembly{Replaced: func(_, _ []string) {}}).Add(&wirev1.Push{Delta: &d, Hash: 1}, list.New(values, base.Publishers, d.GetBaseHash()))
+		assert.Equal(t, err == nil, inPlace == nil, inPlace)
 		if err != nil {
 			assert.Nil(t, got)
+			assert.Equal(t, base.Values, values)
 			return
 		}
+		assert.Equal(t, got.Values, place.Values)
 		assert.Len(t, got.Values, int(d.GetValues()))
 		assert.Len(t, got.Publishers, int(d.GetPublishers()))
-	})
-}
-
-func TestChanges_AreThoseOfTheCounts(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		values := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "d"}), 0, 8)
-		base, next := values.Draw(t, "base"), values.Draw(t, "next")
-		added, removed := list.Changes(base, next, nil)
-		count := map[string]int{}
-		for _, v := range next {
-			count[v]++
-		}
-		for _, v := range base {
-			count[v]--
-		}
-		for _, v := range added {
-			assert.Positive(t, count[v])
-			count[v]--
-		}
-		for _, v := range removed {
-			assert.Negative(t, count[v])
-			count[v]++
-		}
-		for v, n := range count {
-			assert.Zero(t, n, v)
-		}
 	})
 }

@@ -2,6 +2,7 @@ package list
 
 import (
 	"encoding/binary"
+	"fmt"
 
 	"conclave"
 	wirev1 "conclave/wire/v1"
@@ -25,7 +26,8 @@ const (
 )
 
 // List is the content of a datum: its values, and the PublisherHash of each
-// registration that they are of. New makes it, and neither is changed afterwards.
+// registration that they are of. New makes it, and neither is changed afterwards, unless an
+// Assembly with Replaced has made another one of it.
 //
 // The hashes that are compared are kept with the list and passed on to the lists
 // that are made of it, so that a change costs the hash of what it brings, not of all
@@ -61,6 +63,11 @@ func textBytes(values []string) (n int) {
 	return n
 }
 
+// TooLarge is the error of a list that has more bytes than its receiver takes.
+type TooLarge struct{ Bytes uint64 }
+
+func (e *TooLarge) Error() string { return fmt.Sprintf("a list of %d bytes", e.Bytes) }
+
 // Hash returns the ContentHash of the list.
 func (l *List) Hash() uint64 { return l.hash }
 
@@ -69,10 +76,10 @@ func (l *List) Size() int { return 4*len(l.Publishers) + 2*len(l.Values) + l.tex
 
 // Bytes returns what the list takes in memory, about. It is what PartsFrom and
 // MaxBytes refer to: the values of a message may be empty, and take two bytes there.
-func (l *List) Bytes() int { return bytesOf(l.Values, l.Publishers, l.text) }
+func (l *List) Bytes() int { return bytesOf(len(l.Values), len(l.Publishers), l.text) }
 
-func bytesOf(values []string, publishers []uint32, text int) int {
-	return 4*len(publishers) + valueBytes*len(values) + text
+func bytesOf(values, publishers, text int) int {
+	return 4*publishers + valueBytes*values + text
 }
 
 // Position is a position in a list, between two parts. Values come before publishers.

@@ -45,9 +45,8 @@ func startConclave(c client.Config) (load.Client, error) {
 }
 
 func (c sdk) Subscribe(dataID string, changed func(conclave.Datum)) error {
-	_, err := c.Client.Client.Subscribe(dataID, client.OnChange(func(d conclave.Datum, added, _ []string) {
-		d.Values = added
-		changed(d)
+	_, err := c.Client.Client.Subscribe(dataID, client.OnChange(func(c client.Change) {
+		changed(conclave.Datum{Data: c.Data, Version: c.Version, Values: c.Added})
 	}))
 	return err
 }
