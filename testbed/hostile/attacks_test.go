@@ -21,7 +21,10 @@ type attack struct {
 
 // loads are what some attacks are compared with: requests as theirs by clients that do
 // nothing wrong, if these alone keep the nodes busy.
-var loads = []attack{{name: "readers of a large list", play: readers}}
+var loads = []attack{
+	{name: "readers of a large list", play: readers},
+	{name: "a list in turn", play: subscribingBriefly(honestName, true)},
+}
 
 // attacks are those of issue 16, and others.
 var attacks = []attack{
@@ -30,7 +33,7 @@ var attacks = []attack{
 	{name: "giant fields and names", play: giantFields},
 	{name: "thousands of subscriptions", play: thousandsOfSubscriptions},
 	{name: "subscribing and unsubscribing, unread", play: subscribingInTurn, before: large},
-	{name: "names that nothing has, in turn", play: strangeNames},
+	{name: "names that nothing has, in turn", play: subscribingBriefly(strangeName, false), as: "a list in turn"},
 	{name: "thousands of streams", play: thousandsOfStreams},
 	{name: "thousands of connections", play: thousandsOfConnections},
 	{name: "slow readers of a large list", play: slowReaders, before: large, as: "readers of a large list"},

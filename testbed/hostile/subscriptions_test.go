@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"google.golang.org/protobuf/proto"
 
+	"conclave/testbed/load"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
@@ -153,31 +154,41 @@ func claimedVersions(ctx context.Context, t *testing.T, w *target) {
 	assert.NoError(t, err, "refused: %v", refused)
 }
 
-// strangeNames subscribes to names that nothing has, each for a moment.
-func strangeNames(ctx context.Context, _ *testing.T, w *target) {
-	ctx, end := lasting(ctx, 2*time.Second)
-	defer end()
-	each(16, func(i int) {
-		c := newConn(malloryToken)
-		defer c.peers.Close()
-		s := c.open(ctx, w.at["session-1"], name(i))
-		defer s.cancel()
-		for n := 0; ctx.Err() == nil; n += 100 {
-			m := &wirev1.ClientMessage{Ping: 1}
-			for k := range 100 {
-				id := fmt.Sprint(i, "-", n+k)
-				m.Subscribe = append(m.Subscribe, &wirev1.Subscription{Id: id, DataInfoId: dataInfo("strange-" + id)})
-				m.Watch = append(m.Watch, id)
+// subscribingBriefly subscribes to names without end, each for a moment, and may read what
+// is pushed.
+func subscribingBriefly(to func(id string) string, reads bool) func(context.Context, *testing.T, *target) {
+	return func(ctx context.Context, _ *testing.T, w *target) {
+		ctx, end := lasting(ctx, 2*time.Second)
+		defer end()
+		each(16, func(i int) {
+			c := newConn(malloryToken)
+			defer c.peers.Close()
+			s := c.open(ctx, w.at["session-1"], name(i))
+			defer s.cancel()
+			if reads {
+				go func() { _ = s.until(func(*wirev1.ServerMessage) bool { return false }) }() // ends with the stream
 			}
-			if s.Send(m) != nil {
-				return
+			for n := 0; ctx.Err() == nil; n += 100 {
+				m := &wirev1.ClientMessage{Ping: 1}
+				for k := range 100 {
+					id := fmt.Sprint(i, "-", n+k)
+					m.Subscribe = append(m.Subscribe, &wirev1.Subscription{Id: id, DataInfoId: dataInfo(to(id))})
+					m.Watch = append(m.Watch, id)
+				}
+				if s.Send(m) != nil {
+					return
+				}
+				if s.Send(&wirev1.ClientMessage{Unsubscribe: ids(m.Subscribe), Unwatch: m.Watch}) != nil {
+					return
+				}
 			}
-			if s.Send(&wirev1.ClientMessage{Unsubscribe: ids(m.Subscribe), Unwatch: m.Watch}) != nil {
-				return
-			}
-		}
-	})
+		})
+	}
 }
+
+func strangeName(id string) string { return "strange-" + id }
+
+func honestName(string) string { return load.DataID("honest", 0) }
 
 func ids(of []*wirev1.Subscription) (out []string) {
 	for _, s := range of {
