@@ -163,7 +163,7 @@ func TestBenchBeside_MeasuresEtcd(t *testing.T) {
 		measured[f.Name+" "+f.Unit] = f
 	}
 	for _, name := range []string{"conclave", "etcd"} {
-		for _, row := range []string{"rest-%s MiB", "update-1-%s ms", "update-1-%s ms of processor", "update-of-10000-%s ms", "registrations-%s per s", "registrations-%s us of processor", "leader-killed-%s ms"} {
+		for _, row := range []string{"rest-%s MiB", "update-1-%s ms", "update-1-%s-processor ms of processor", "update-of-10000-%s ms", "registrations-%s per s", "registrations-%s-processor us of processor", "leader-killed-%s ms"} {
 			row = fmt.Sprintf(row, name)
 			assert.Positive(t, measured[row].P50, row)
 		}

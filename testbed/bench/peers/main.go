@@ -95,6 +95,9 @@ func compare(ctx context.Context, c bench.Comparison) (figures []bench.Figure, e
 			mu.Lock()
 			defer mu.Unlock()
 			f := bench.Figure{Name: row.name + "-" + name, What: row.what + ": " + what, Unit: unit}
+			if strings.Contains(unit, " of ") {
+				f.Name, f.What = f.Name+"-processor", row.what+", processor time: "+what
+			}
 			if took[f] == nil {
 				took[f] = load.NewDist()
 			}

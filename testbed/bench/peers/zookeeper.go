@@ -25,7 +25,7 @@ func startZooKeeper(cfg client.Config) (load.Client, error) {
 	var reads sync.Map // func() error, by path
 	fired := func(e zk.Event) {
 		if read, watched := reads.Load(e.Path); watched && e.Type == zk.EventNodeDataChanged {
-			go read.(func() error)()
+			go func() { _ = read.(func() error)() }() // a session that has ended has no watches
 		}
 	}
 	c, _, err := zk.Connect(cfg.Sessions, lease*time.Second, zk.WithLogger(log.New(io.Discard, "", 0)), zk.WithEventCallback(fired))
@@ -52,6 +52,9 @@ func startZooKeeper(cfg client.Config) (load.Client, error) {
 			return err
 		},
 		watch: func(service string, changed func([]string)) error {
+			if _, err := c.Sync("/" + service); err != nil { // the server may be behind
+				return err
+			}
 			names, _, err := c.Children("/" + service)
 			if err != nil {
 				return err
