@@ -175,13 +175,12 @@ func TestEdit_LeavesTheHashesOfTheListBefore(t *testing.T) {
 	base = list.New(append(base.Values, "second"), base.Publishers, 0)
 	moved := slices.Clone(base.Publishers)
 	moved[3], moved[4] = moved[4], moved[3]
-	next, delta := base.Next(base.Values, moved)
-	require.NotNil(t, delta)
 	edit := []*wirev1.ValueEdit{{At: 7, Remove: 1, Insert: []string{"changed"}}}
 	_, want, err := base.Edit(edit, nil)
 	require.NoError(t, err)
 	base = list.New(base.Values, base.Publishers, 0)
-	next, _ = base.Next(base.Values, moved)
+	next, delta := base.Next(base.Values, moved)
+	require.NotNil(t, delta)
 	_, _, err = next.Edit([]*wirev1.ValueEdit{{At: 9, Remove: 1, Insert: []string{"another"}}}, nil)
 	require.NoError(t, err)
 	_, got, err := base.Edit(edit, nil)
