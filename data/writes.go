@@ -22,9 +22,9 @@ func (s *service) Write(_ context.Context, req *connect.Request[wirev1.WriteRequ
 	return connect.NewResponse(res), nil
 }
 
-// Writes is Write for one request after the other. The stream ends after an answer if the
-// table has another epoch than its headers say, which are compared when the session opens
-// the next one.
+// Writes is Write for one request after the other. The stream ends, without an error, when
+// the table has another epoch than its headers say: they are compared again when the session
+// opens the next one.
 func (s *service) Writes(_ context.Context, stream *connect.BidiStream[wirev1.WriteRequest, wirev1.WriteResponse]) error {
 	address := wire.CallerAddress(stream.RequestHeader())
 	for wire.HasTable(stream.ResponseHeader(), s.view) {

@@ -315,6 +315,7 @@ func TestAckOfAnOlderEpochDoesNotCount(t *testing.T) {
 		tries := len(next.written(p.ID()))
 		assert.Greater(t, tries, 15, "after 1, 2, 4.. ms, at most 50 ms apart")
 		assert.Less(t, tries, 40)
+		assert.GreaterOrEqual(t, next.streams(), tries, "each compares the tables")
 		next.set(func() { next.answer = nil })
 		c.eventually("the new leader accepts it", func() bool { return stored(p) })
 	})

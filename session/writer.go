@@ -179,6 +179,7 @@ func (w *writer) write(ctx context.Context, n *dataNode, to *writeStream, req *w
 		theirs := wire.EpochIn(result.GetLeaderEpoch())
 		if result.GetAccess() != wirev1.Access_ACCESS_ACCEPT || theirs != part.Epoch {
 			w.refused(n, part.Slot, part.Epoch, result.GetAccess(), theirs, p, now)
+			to.close() // the next one compares the tables again
 			continue
 		}
 		var stored []registry.Ack

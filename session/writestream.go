@@ -28,8 +28,9 @@ type writeStream struct {
 
 // write makes one Write, until a time at most.
 func (s *writeStream) write(ctx context.Context, req *wirev1.WriteRequest, by time.Time) (*wirev1.WriteResponse, error) {
-	if s.stream != nil && s.began != s.table() {
+	if s.began != s.table() {
 		s.close() // the node compares the epochs of the next one
+		s.older = false
 	}
 	if !s.older {
 		res, err := s.exchange(ctx, req, by)
@@ -62,7 +63,7 @@ func (s *writeStream) exchange(ctx context.Context, req *wirev1.WriteRequest, by
 	call, cancel := context.WithDeadline(ctx, by)
 	defer cancel()
 	ended := make(chan struct{})
-	answered := context.AfterFunc(call, func() { // net/http notices the end only while it waits for nothing of the request
+	answered := context.AfterFunc(call, func() { // once the stream has been answered, net/http notices the end only when the request's body ends
 		defer close(ended)
 		s.end()
 		_ = s.stream.CloseResponse() // it is given up

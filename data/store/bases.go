@@ -27,11 +27,12 @@ const basesKept = 2
 // basesRead is how many more are kept while sessions read them in parts.
 const basesRead = 4
 
-// changesKept is of how many changes since the last content it is known what they are: with
-// more of them, to find each costs about as much as to compare the contents.
+// changesKept is up to how many changes since the last content are tracked: to find more of
+// them costs about as much as to compare the contents.
 const changesKept = 16
 
-// tombstonesPassed is how far the registration is looked for before which a new one comes.
+// tombstonesPassed is how many registrations are passed to find the one that follows a new
+// one in the list.
 const tombstonesPassed = 64
 
 // basesFor is how long they are kept, about: sessions read a change soon, and an
@@ -50,7 +51,7 @@ func (b *bases) keep(d *datum) {
 		*b = bases{}
 	}
 	for _, x := range (*b)[d.id] {
-		x.changed = nil
+		x.changed, x.to, x.delta = nil, nil, nil
 	}
 	kept := append((*b)[d.id], &base{content: d.read, version: d.version, changed: map[string]bool{}})
 	for len(kept) > basesKept {

@@ -58,7 +58,8 @@ type DataServiceClient interface {
 	// When the response is sent, the batches of the accepted slots are stored.
 	Write(context.Context, *connect.Request[v1.WriteRequest]) (*connect.Response[v1.WriteResponse], error)
 	// Writes is Write for one request after the other: each is sent when the one
-	// before it has its response. The stream ends with the error of a request.
+	// before it has its response. The stream ends with the error of a request,
+	// and without one when the data node has another table.
 	// Nodes of 0.1.0 do not know it.
 	Writes(context.Context) *connect.BidiStreamForClient[v1.WriteRequest, v1.WriteResponse]
 	// Fetch reads datums. Access is checked and the copy is read under one lock.
@@ -189,7 +190,8 @@ type DataServiceHandler interface {
 	// When the response is sent, the batches of the accepted slots are stored.
 	Write(context.Context, *connect.Request[v1.WriteRequest]) (*connect.Response[v1.WriteResponse], error)
 	// Writes is Write for one request after the other: each is sent when the one
-	// before it has its response. The stream ends with the error of a request.
+	// before it has its response. The stream ends with the error of a request,
+	// and without one when the data node has another table.
 	// Nodes of 0.1.0 do not know it.
 	Writes(context.Context, *connect.BidiStream[v1.WriteRequest, v1.WriteResponse]) error
 	// Fetch reads datums. Access is checked and the copy is read under one lock.
