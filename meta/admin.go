@@ -29,6 +29,9 @@ import (
 
 func (l *leader) getLeader(*http.Request) (any, error) {
 	t := l.elector.Current()
+	if t.Number != l.term.Number {
+		return nil, wire.NotLeader("", "")
+	}
 	return metaclient.LeaderInfo{
 		Leader: l.config.Node.Name, Address: l.address, Term: l.term.Number, Beat: l.beat.Load(),
 		LeaseRemainingMs: max(0, l.elector.Remaining().Milliseconds()), Since: shown(t.Since), Cause: string(l.term.Cause),
