@@ -9,19 +9,17 @@ function read() {
   }
 }
 
-let values = read();
-addEventListener('hashchange', () => { values = read(); });
-
 /** get returns a value, '' if there is none. */
-export const get = name => values.get(name) || '';
+export const get = name => read().get(name) || '';
 
-/** set replaces values; an empty one is removed. */
+/** set replaces values; an empty one is removed. It leaves what a reader has just changed, of which the page hears later. */
 export function set(changes) {
+  const values = read();
   for (const [name, value] of Object.entries(changes)) {
     if (value) values.set(name, value);
     else values.delete(name);
   }
-  const alone = [...values.keys()].join() === 'node' && !get('node').includes('=');
-  const text = alone ? encodeURIComponent(get('node')) : String(values);
+  const node = values.get('node'), alone = [...values.keys()].join() === 'node' && !node.includes('=');
+  const text = alone ? encodeURIComponent(node) : String(values);
   history.replaceState(null, '', text ? '#' + text : location.pathname);
 }
