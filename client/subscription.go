@@ -183,7 +183,7 @@ func (s *Subscription) pushed(version int64, whole *list.List, unconfirmed time.
 		putNewest(s.pushes, s.datum())
 		return
 	}
-	if len(s.changed.removed) > len(whole.Values) { // the callback is slow: the list itself is less
+	if c := s.changed; c.from == nil && len(c.removed) > len(whole.Values) { // the callback is slow: the list itself is less
 		s.compareFrom(slices.Clone(whole.Values))
 	}
 	s.waiting = true
