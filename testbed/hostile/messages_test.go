@@ -41,11 +41,7 @@ func messagesThatInflate(ctx context.Context, t *testing.T, w *target) {
 		for range entries {
 			m.Publishers = append(m.Publishers, &wirev1.Publisher{})
 		}
-		each(32, func(i int) {
-			c := newConn(malloryToken)
-			defer c.peers.Close()
-			s := c.open(ctx, w.at["session-1"], name(i))
-			defer s.cancel()
+		w.eachStream(ctx, 32, func(_ int, s stream) {
 			for range 10 {
 				if s.Send(m) != nil {
 					return

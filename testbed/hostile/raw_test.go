@@ -164,6 +164,17 @@ func each(n int, f func(i int)) {
 	all.Wait()
 }
 
+// eachStream is each, with a stream of its own to session-1.
+func (w *target) eachStream(ctx context.Context, n int, f func(i int, s stream)) {
+	each(n, func(i int) {
+		c := newConn(malloryToken)
+		defer c.peers.Close()
+		s := c.open(ctx, w.at["session-1"], name(i))
+		defer s.cancel()
+		f(i, s)
+	})
+}
+
 // dataInfo returns the DataInfoID of a dataId.
 func dataInfo(id string) string { return id + "#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP" }
 

@@ -23,11 +23,7 @@ func thousandsOfSubscriptions(ctx context.Context, t *testing.T, w *target) {
 	ctx, end := lasting(ctx, 20*time.Second)
 	defer end()
 	var refused atomic.Int64
-	each(8, func(i int) {
-		c := newConn(malloryToken)
-		defer c.peers.Close()
-		s := c.open(ctx, w.at["session-1"], name(i))
-		defer s.cancel()
+	w.eachStream(ctx, 8, func(i int, s stream) {
 		go func() { // ends with the stream
 			for part := range 10 {
 				m := &wirev1.ClientMessage{Ping: uint64(part + 1)}
@@ -69,11 +65,7 @@ func thousandsOfSubscriptions(ctx context.Context, t *testing.T, w *target) {
 func subscribingInTurn(ctx context.Context, t *testing.T, w *target) {
 	ctx, end := lasting(ctx, 2*time.Second)
 	defer end()
-	each(16, func(i int) {
-		c := newConn(malloryToken)
-		defer c.peers.Close()
-		s := c.open(ctx, w.at["session-1"], name(i))
-		defer s.cancel()
+	w.eachStream(ctx, 16, func(i int, s stream) {
 		for n := 0; ctx.Err() == nil; n++ {
 			if s.Send(&wirev1.ClientMessage{Subscribe: []*wirev1.Subscription{{Id: fmt.Sprint(n), DataInfoId: dataInfo("large")}}}) != nil {
 				return
@@ -160,11 +152,7 @@ func subscribingBriefly(to func(id string) string, reads bool) func(context.Cont
 	return func(ctx context.Context, _ *testing.T, w *target) {
 		ctx, end := lasting(ctx, 2*time.Second)
 		defer end()
-		each(16, func(i int) {
-			c := newConn(malloryToken)
-			defer c.peers.Close()
-			s := c.open(ctx, w.at["session-1"], name(i))
-			defer s.cancel()
+		w.eachStream(ctx, 16, func(i int, s stream) {
 			if reads {
 				go func() { _ = s.until(func(*wirev1.ServerMessage) bool { return false }) }() // ends with the stream
 			}
