@@ -160,7 +160,7 @@ func (s *clientCache[C]) at(p *Peers, address string, build func(connect.HTTPCli
 		if s.byAddress == nil || len(s.byAddress) >= maxCached {
 			s.byAddress = map[string]C{}
 		}
-		c = build(p.client, "http://"+address, p.options())
+		c = build(streamClient{p.client}, "http://"+address, p.options())
 		s.byAddress[address] = c
 	}
 	return c
