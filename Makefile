@@ -13,7 +13,7 @@ ROLES    := meta session data
 # The race detector needs a C compiler; without one the tests run without it.
 CC_FOUND := $(shell command -v gcc >/dev/null 2>&1 || command -v clang >/dev/null 2>&1 && echo yes)
 RACE     := $(if $(CC_FOUND),-race,)
-SAY_RACE := $(if $(CC_FOUND),race detector: on,race detector: off (no C compiler))
+SAY_RACE := race detector: $(if $(RACE),on,off$(if $(CC_FOUND),, (no C compiler)))
 TEST_ENV := $(if $(CC_FOUND),CGO_ENABLED=1,CGO_ENABLED=0)
 
 # Programs, tests and tools are compiled alike, so that what one target has compiled
@@ -151,7 +151,7 @@ test-browser: ## the test of test-all that needs a browser (chromium); REQUIRE_B
 test-telemetry: ## the tests of test-all that need Prometheus (Debian's package): dashboard, alerts; REQUIRE_PROMETHEUS=1: fails without it
 	@$(call on-real-servers,-run '^TestTelemetry' ./cmd/conclave)
 
-test-real: ## the tests of test-all that need a real MySQL and MariaDB; SERVERS=mysql,mariadb,group,galera: on some; REAL=PACKAGES: of some; AT_ONCE=n packages
+test-real: ## the tests of test-all that need a real MySQL and MariaDB; SERVERS=mysql,mariadb,group,galera: on some; REAL=PACKAGES: of some; SKIP=PATTERN: without some; AT_ONCE=n packages
 	@$(call on-real-servers,$(REAL))
 
 test-compose: ## the console's tests on the cluster that make compose-up has started; with COMPOSE_PROFILES=console, on its service too
@@ -167,7 +167,7 @@ test-zookeeper: ## the tests of test-all that need a real ZooKeeper
 test-beside: ## the test of test-all that needs etcd: ETCD=PROGRAM
 	@$(call on-real-servers,-run '^TestBenchBeside' ./cmd/conclave)
 
-on-real-servers = echo '$(SAY_RACE)'; { TEST_ALL=1 $(if $(SERVERS),TEST_SERVERS=$(SERVERS)) $(TEST_ENV) $(GO) test -json -p $(or $(AT_ONCE),1) -parallel 4 -count=1 -timeout 30m $(RACE) $(1); \
+on-real-servers = echo '$(SAY_RACE)'; { TEST_ALL=1 $(if $(SERVERS),TEST_SERVERS=$(SERVERS)) $(TEST_ENV) $(GO) test -json -p $(or $(AT_ONCE),1) -parallel 4 -count=1 -timeout 30m $(RACE) $(if $(SKIP),-skip '$(SKIP)') $(1); \
 	  printf '{"Action":"exit","Elapsed":%d}\n' $$?; } | $(GO) run .ci/testreport.go
 
 # Two processes of one processor each, which share the seeds. With the overlay one
