@@ -150,7 +150,12 @@ func (p *Pinned) Exec(ctx context.Context, statement string, args ...any) (int64
 		return 0, err
 	}
 	defer p.running.Done()
-	return changed(p.conn.ExecContext(ctx, statement, args...))
+	result, err := p.conn.ExecContext(ctx, statement, args...)
+	if err != nil {
+		return 0, classify(err)
+	}
+	n, err := result.RowsAffected()
+	return n, classify(err)
 }
 
 // QueryRow reads one row on the connection. ctx is its only deadline.

@@ -3,6 +3,7 @@ package sql
 import (
 	"context"
 	stdsql "database/sql"
+	"database/sql/driver"
 	"embed"
 	"errors"
 	"fmt"
@@ -147,8 +148,28 @@ var (
 func (db *DB) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
 	l, ctx := limited(ctx, db.opts.Deadline)
 	db.sent.Add(1)
-	result, err := db.pool.ExecContext(ctx, statement, args...)
-	return changed(result, db.answered(l, err))
+	n, err := db.exec(ctx, statement, args)
+	return n, classify(db.answered(l, err))
+}
+
+// exec runs a statement on a connection of the pool, which is returned when the count has been
+// read: reading it waits for the statement that the connection executes.
+func (db *DB) exec(ctx context.Context, statement string, args []any) (changed int64, err error) {
+	for range db.opts.MaxConns + 1 { // all that were idle may have ended
+		var conn *stdsql.Conn
+		if conn, err = db.pool.Conn(ctx); err != nil {
+			return 0, err
+		}
+		var result stdsql.Result
+		if result, err = conn.ExecContext(ctx, statement, args...); err == nil {
+			changed, err = result.RowsAffected()
+		}
+		conn.Close() // an error, that it has ended, is that of the statement
+		if !errors.Is(err, driver.ErrBadConn) {
+			break
+		}
+	}
+	return changed, err
 }
 
 // QueryRow reads one row into dest under the deadline of Options, or returns
@@ -197,15 +218,6 @@ func (db *DB) answered(l *limit, err error) error {
 		db.connectBeside()
 	}
 	return err
-}
-
-// changed returns the number of rows that a statement changed.
-func changed(result stdsql.Result, err error) (int64, error) {
-	if err != nil {
-		return 0, classify(err)
-	}
-	n, err := result.RowsAffected()
-	return n, classify(err)
 }
 
 // fits returns an error if a write with this body would be larger than

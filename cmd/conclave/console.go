@@ -259,7 +259,7 @@ func (a *app) upWithConsole(ctx context.Context, cfg supervisor.Config, listen s
 		c.Detour, c.Trace = detour, traces
 	}})
 	if err := cluster.Open(ctx, testbed.Size{}, nil); err != nil {
-		return err
+		return fmt.Errorf("%w (the console has %s)", err, ln.Addr())
 	}
 	err = a.watchOwn(ctx, cluster, cfg, ln)
 	cfg.Logger.Info(stopping)

@@ -74,7 +74,7 @@ conclave up --detach --clients 2          in the background, with two publishers
 conclave up --console                     with a page on which it can be watched and broken
 conclave up --tls                         with TLS, by certificates of a CA of its own
 conclave up --restart 1s                  killed processes come back by themselves
-conclave up --ports 9700                  on ports of your choice, which the folder keeps
+conclave up --ports 9750                  on ports of your choice, which the folder keeps
 conclave up --db 'u:p@tcp(db:3306)/c'     with a MySQL server of yours`,
 	"dev": `
 conclave dev                              a registry for development in one process, until Ctrl-C
