@@ -15,7 +15,7 @@ func (c streamClient) Do(r *http.Request) (*http.Response, error) {
 	if pipe, stream := r.Body.(*io.PipeReader); stream {
 		r.Body = &wholeMessages{ReadCloser: pipe}
 	}
-	return c.Client.Do(r)
+	return c.Client.Do(r) //nolint:gosec // to the address of a member, or one that is configured
 }
 
 // prefixBytes is how long the prefix of a message is: flags, and the length of the message

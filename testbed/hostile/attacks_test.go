@@ -31,7 +31,7 @@ var attacks = []attack{
 	{name: "a compressed bomb", play: compressedBomb},
 	{name: "messages that inflate", play: messagesThatInflate},
 	{name: "giant fields and names", play: giantFields},
-	{name: "thousands of subscriptions", play: thousandsOfSubscriptions},
+	{name: "thousands of subscriptions", play: thousandsOfSubscriptions, as: "a list in turn"},
 	{name: "subscribing and unsubscribing, unread", play: subscribingInTurn, before: large},
 	{name: "names that nothing has, in turn", play: subscribingBriefly(strangeName, false), as: "a list in turn"},
 	{name: "thousands of streams", play: thousandsOfStreams},
