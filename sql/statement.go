@@ -152,24 +152,30 @@ func (db *DB) Exec(ctx context.Context, statement string, args ...any) (int64, e
 	return n, classify(db.answered(l, err))
 }
 
-// exec runs a statement on a connection of the pool, which is returned when the count has been
-// read: reading it waits for the statement that the connection executes.
+// exec runs a statement on another connection as long as it was not sent, since all that were
+// idle may have ended.
 func (db *DB) exec(ctx context.Context, statement string, args []any) (changed int64, err error) {
-	for range db.opts.MaxConns + 1 { // all that were idle may have ended
-		var conn *stdsql.Conn
-		if conn, err = db.pool.Conn(ctx); err != nil {
-			return 0, err
-		}
-		var result stdsql.Result
-		if result, err = conn.ExecContext(ctx, statement, args...); err == nil {
-			changed, err = result.RowsAffected()
-		}
-		conn.Close() // an error, that it has ended, is that of the statement
-		if !errors.Is(err, driver.ErrBadConn) {
-			break
+	for left := max(2, db.opts.MaxConns); ; left-- {
+		changed, err = db.execOnOne(ctx, statement, args)
+		if left == 0 || !errors.Is(err, driver.ErrBadConn) {
+			return changed, err
 		}
 	}
-	return changed, err
+}
+
+// execOnOne runs a statement on one connection, which goes back to the pool when the count has
+// been read: reading it waits for the statement that the connection executes.
+func (db *DB) execOnOne(ctx context.Context, statement string, args []any) (changed int64, err error) {
+	conn, err := db.pool.Conn(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close() // an error, that it has ended, is that of the statement
+	result, err := conn.ExecContext(ctx, statement, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 // QueryRow reads one row into dest under the deadline of Options, or returns

@@ -6,8 +6,8 @@ import (
 	"net/http"
 )
 
-// streamClient sends requests as its client does, and each message on a stream as one frame
-// and by one system call.
+// streamClient sends requests as its client does, and a message on a stream by one system call,
+// in one frame if that has room for it.
 type streamClient struct{ *http.Client }
 
 // Do implements connect.HTTPClient.
@@ -29,7 +29,7 @@ type wholeMessages struct {
 	left int // bytes of the present message that were not read yet
 }
 
-// Read implements io.Reader, for buffers that are longer than a prefix.
+// Read implements io.Reader, for buffers that have room for a prefix.
 func (m *wholeMessages) Read(p []byte) (n int, err error) {
 	if m.left == 0 {
 		if n, err = io.ReadFull(m.ReadCloser, p[:prefixBytes]); err != nil {
@@ -39,7 +39,7 @@ func (m *wholeMessages) Read(p []byte) (n int, err error) {
 			return n, nil
 		}
 	}
-	more, err := m.ReadCloser.Read(p[n:])
+	more, err := m.ReadCloser.Read(p[n:min(len(p), n+m.left)])
 	m.left -= more
 	return n + more, err
 }

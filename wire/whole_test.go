@@ -36,9 +36,7 @@ func TestWholeMessages(t *testing.T) {
 		go func() {
 			for _, m := range messages {
 				_, _ = to.Write(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(m))))
-				if len(m) > 0 {
-					_, _ = to.Write(m)
-				}
+				_, _ = to.Write(m)
 			}
 			to.Close()
 		}()

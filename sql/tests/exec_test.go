@@ -1,40 +1,41 @@
 package sql_test
 
 import (
-	"context"
 	"net"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"conclave/internal/devdb"
 	conclavesql "conclave/sql"
 )
 
-// A statement that has been answered does not wait for the next one on its connection.
+// A statement that has been answered does not wait for the next one on its connection. It is a
+// race: without the mend three of four runs fail.
 func TestExec_WaitsForNoOtherStatement(t *testing.T) {
-	executed, answered := make(chan struct{}), make(chan struct{})
+	executed, answered := make(chan struct{}), make(chan error, 1)
 	dsn := embedded(t, devdb.Config{Around: func(_ net.Addr, query string) (func(uint64, error), error) {
 		if strings.Contains(query, "@one") {
 			executed <- struct{}{}
 		} else if strings.Contains(query, "@other") {
-			<-answered
+			return nil, <-answered
 		}
 		return nil, nil
 	}})
-	db := openWith(t, dsn, conclavesql.Options{Deadline: 10 * time.Second, MaxConns: 1})
-	exec := func(statement string) {
-		_, err := db.Exec(context.Background(), statement)
-		assert.NoError(t, err)
-	}
-	for range 5000 {
+	db := openWith(t, dsn, conclavesql.Options{Deadline: 5 * time.Second, MaxConns: 1})
+	for range 10_000 {
 		go func() {
-			exec("SET @one = 1")
-			answered <- struct{}{}
+			_, err := db.Exec(t.Context(), "SET @one = 1")
+			answered <- err
 		}()
-		<-executed
-		exec("SET @other = 1")
+		select {
+		case <-executed:
+		case err := <-answered:
+			require.NoError(t, err)
+		}
+		_, err := db.Exec(t.Context(), "SET @other = 1") // waits for the connection
+		require.NoError(t, err)
 	}
 }
