@@ -148,25 +148,24 @@ var (
 func (db *DB) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
 	l, ctx := limited(ctx, db.opts.Deadline)
 	db.sent.Add(1)
-	n, err := db.exec(ctx, statement, args)
+	n, err := ExecIn(ctx, db.pool, statement, args...)
 	return n, classify(db.answered(l, err))
 }
 
-// exec runs a statement on another connection as long as it was not sent, since all that were
-// idle may have ended.
-func (db *DB) exec(ctx context.Context, statement string, args []any) (changed int64, err error) {
-	for left := max(2, db.opts.MaxConns); ; left-- {
-		changed, err = db.execOnOne(ctx, statement, args)
-		if left == 0 || !errors.Is(err, driver.ErrBadConn) {
+// ExecIn runs one statement on a connection of a pool and returns how many rows it changed.
+// The connection goes back to the pool when that is known: to read the result of the pool's
+// own ExecContext may mean to wait for the next statement on that connection.
+func ExecIn(ctx context.Context, pool *stdsql.DB, statement string, args ...any) (changed int64, err error) {
+	for left := pool.Stats().Idle + 1; ; left-- { // those that are idle may have ended
+		changed, err = execOnOne(ctx, pool, statement, args)
+		if left < 0 || !errors.Is(err, driver.ErrBadConn) { // the statement was not sent
 			return changed, err
 		}
 	}
 }
 
-// execOnOne runs a statement on one connection, which goes back to the pool when the count has
-// been read: reading it waits for the statement that the connection executes.
-func (db *DB) execOnOne(ctx context.Context, statement string, args []any) (changed int64, err error) {
-	conn, err := db.pool.Conn(ctx)
+func execOnOne(ctx context.Context, pool *stdsql.DB, statement string, args []any) (changed int64, err error) {
+	conn, err := pool.Conn(ctx)
 	if err != nil {
 		return 0, err
 	}
