@@ -291,7 +291,8 @@ func TestTx_NoOldTransactionAfterAWin(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		var mu sync.Mutex
-		outcomes := map[uint64]error{} // by transaction
+		outcomes := map[uint64]error{}   // by transaction
+		effect := make(chan struct{}, 1) // one has taken effect
 		var workers sync.WaitGroup
 		for i := range 6 {
 			random := rand.New(rand.NewPCG(1, uint64(i)))
@@ -313,6 +314,12 @@ func TestTx_NoOldTransactionAfterAWin(t *testing.T) {
 					mu.Lock()
 					outcomes[id] = err
 					mu.Unlock()
+					if err == nil {
+						select {
+						case effect <- struct{}{}:
+						default:
+						}
+					}
 				}
 			})
 		}
@@ -322,7 +329,9 @@ func TestTx_NoOldTransactionAfterAWin(t *testing.T) {
 		}
 		after := map[uint64]int{} // by term: the entries of older ones, right after its win
 		for term := uint64(2); term < 60; term++ {
-			time.Sleep(5 * time.Millisecond)
+			if time.Sleep(5 * time.Millisecond); term%2 == 0 {
+				<-effect // however slow the machine is
+			}
 			elect(t, db, "a@1", term)
 			after[term] = older(term)
 			current.Store(term)
