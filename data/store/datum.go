@@ -16,8 +16,32 @@ import (
 // there are two; otherwise almost always one.
 type registration struct {
 	id     string
-	copies []ownerCopy // in no order; one for each owner
-	hash   uint32      // list.PublisherHash of the id
+	copies []ownerCopy  // in no order; one for each owner
+	only   [1]ownerCopy // of copies while there is one
+	hash   uint32       // list.PublisherHash of the id
+}
+
+func newRegistration(id string) *registration {
+	r := &registration{id: id, hash: list.PublisherHash(id)}
+	r.copies = r.only[:0]
+	return r
+}
+
+// add adds an empty copy and returns its index.
+func (r *registration) add() int {
+	r.copies = append(r.copies, ownerCopy{})
+	if len(r.copies) == 2 {
+		r.only[0] = ownerCopy{} // which has moved
+	}
+	return len(r.copies) - 1
+}
+
+func (r *registration) remove(at int) {
+	r.copies = slices.Delete(r.copies, at, at+1)
+	if len(r.copies) == 1 {
+		r.only[0] = r.copies[0]
+		r.copies = r.only[:]
+	}
 }
 
 // ownerCopy is a registration as one owner session has it.
@@ -86,11 +110,14 @@ func (r *registration) hides(version int64) bool {
 
 // datum is everything registered under one DataInfoID. There may be a million
 // with one registration each, so each field counts (memory_test.go): what only
-// some data have stands elsewhere, marks in Store.marked.
+// some data have stands elsewhere, marks in Store.marked. Each allocation counts as
+// well, since the collector visits it: where there is almost always one of something,
+// it has none of its own.
 type datum struct {
 	id      string
-	regs    []*registration // sorted by registration id, which is the order of the values
-	version int64           // the slot's counter when the visible content last changed
+	regs    []*registration  // sorted by registration id, which is the order of the values
+	only    [1]*registration // of regs until there are two
+	version int64            // the slot's counter when the visible content last changed
 
 	read  *content // nil if it was not read, or has changed since then; see bases.keep
 	noted bool     // the id is in Store.changed
@@ -103,6 +130,20 @@ type content struct {
 	single bool      // each registration has one value
 	reads  int       // sessions that have begun to read it in parts, and have not finished
 	read   time.Time // when the last part was read
+}
+
+func newDatum(id string, version int64) *datum {
+	d := &datum{id: id, version: version}
+	d.regs = d.only[:0]
+	return d
+}
+
+// insert adds a registration at its index.
+func (d *datum) insert(i int, r *registration) {
+	d.regs = slices.Insert(d.regs, i, r)
+	if len(d.regs) == 2 {
+		d.only[0] = nil // which has moved
+	}
 }
 
 func (d *datum) find(id string) (int, bool) {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"conclave"
-	"conclave/wire/list"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -102,7 +101,7 @@ func (s *Store) put(c Copy, now time.Time) bool {
 	d := s.datum(c.Data)
 	i, found := d.find(c.ID)
 	if !found {
-		d.regs = slices.Insert(d.regs, i, &registration{id: c.ID, hash: list.PublisherHash(c.ID)})
+		d.insert(i, newRegistration(c.ID))
 	}
 	r := d.regs[i]
 	before, had := r.visible()
@@ -113,8 +112,7 @@ func (s *Store) put(c Copy, now time.Time) bool {
 	case at >= 0:
 		o.remove(c.ID, r.copies[at].version)
 	default:
-		at = len(r.copies)
-		r.copies = append(r.copies, ownerCopy{})
+		at = r.add()
 	}
 	r.copies[at] = ownerCopy{owner: o, version: c.Version, values: c.Values, withdrawn: c.Withdrawn}
 	o.add(c.ID, c.Version)
@@ -175,7 +173,7 @@ func (s *Store) hide(key Key, version int64, now time.Time) {
 func (s *Store) delete(d *datum, r *registration, at int, cause wirev1.Cause, now time.Time) {
 	c := r.copies[at]
 	before, had := r.visible()
-	r.copies = slices.Delete(r.copies, at, at+1)
+	r.remove(at)
 	c.owner.remove(r.id, c.version)
 	s.log.append(Key{c.owner.node, d.id, r.id}, cause)
 	if s.noteChange(d, before, had, r) && unconfirmed(cause) {
@@ -341,7 +339,7 @@ func (s *Store) owner(n conclave.NodeID) *ownerSet {
 func (s *Store) datum(id string) *datum {
 	d := s.data[id]
 	if d == nil {
-		d = &datum{id: id, version: s.counter}
+		d = newDatum(id, s.counter)
 		s.data[id] = d
 	}
 	return d
