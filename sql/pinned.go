@@ -150,11 +150,7 @@ func (p *Pinned) Exec(ctx context.Context, statement string, args ...any) (int64
 		return 0, err
 	}
 	defer p.running.Done()
-	result, err := p.conn.ExecContext(ctx, statement, args...)
-	if err != nil {
-		return 0, classify(err)
-	}
-	n, err := result.RowsAffected()
+	n, err := changed(p.conn.ExecContext(ctx, statement, args...))
 	return n, classify(err)
 }
 

@@ -148,29 +148,39 @@ var (
 func (db *DB) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
 	l, ctx := limited(ctx, db.opts.Deadline)
 	db.sent.Add(1)
-	n, err := ExecIn(ctx, db.pool, statement, args...)
+	n, err := ExecOn(ctx, db.pool, statement, args...)
 	return n, classify(db.answered(l, err))
 }
 
-// ExecIn runs one statement on a connection of a pool and returns how many rows it changed.
-// The connection goes back to the pool when that is known: to read the result of the pool's
-// own ExecContext may mean to wait for the next statement on that connection.
-func ExecIn(ctx context.Context, pool *stdsql.DB, statement string, args ...any) (changed int64, err error) {
+// ExecOn runs one statement on a pool, a connection or in a transaction of database/sql, and
+// returns how many rows it changed. A connection of a pool goes back when that is known: to
+// read the result of the pool's own ExecContext may mean to wait for the next statement on
+// that connection.
+func ExecOn(ctx context.Context, on interface {
+	ExecContext(ctx context.Context, query string, args ...any) (stdsql.Result, error)
+}, statement string, args ...any) (int64, error) {
+	pool, is := on.(interface {
+		Conn(ctx context.Context) (*stdsql.Conn, error)
+		Stats() stdsql.DBStats
+	})
+	if !is {
+		return changed(on.ExecContext(ctx, statement, args...))
+	}
 	for left := pool.Stats().Idle + 1; ; left-- { // those that are idle may have ended
-		changed, err = execOnOne(ctx, pool, statement, args)
-		if left < 0 || !errors.Is(err, driver.ErrBadConn) { // the statement was not sent
-			return changed, err
+		conn, err := pool.Conn(ctx)
+		if err != nil {
+			return 0, err
+		}
+		n, err := changed(conn.ExecContext(ctx, statement, args...))
+		_ = conn.Close()                                     // if it has ended, err says so
+		if left == 0 || !errors.Is(err, driver.ErrBadConn) { // which means: not executed
+			return n, err
 		}
 	}
 }
 
-func execOnOne(ctx context.Context, pool *stdsql.DB, statement string, args []any) (changed int64, err error) {
-	conn, err := pool.Conn(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer conn.Close() // an error, that it has ended, is that of the statement
-	result, err := conn.ExecContext(ctx, statement, args...)
+// changed returns the number of rows that a statement changed.
+func changed(result stdsql.Result, err error) (int64, error) {
 	if err != nil {
 		return 0, err
 	}

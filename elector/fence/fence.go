@@ -113,25 +113,13 @@ func Exec(ctx context.Context, db DB, token Token, query string, args ...any) (c
 	if err != nil {
 		return 0, err
 	}
-	if changed, err = exec(ctx, db, fenced, all); err != nil {
+	if changed, err = conclavesql.ExecOn(ctx, db, fenced, all...); err != nil {
 		return 0, fmt.Errorf("fence: under %s: %w", token, err)
 	}
 	if changed > 0 {
 		return changed, nil
 	}
 	return 0, token.Check(ctx, db)
-}
-
-// exec executes a statement and returns how many rows it changed.
-func exec(ctx context.Context, db DB, query string, args []any) (int64, error) {
-	if pool, ok := db.(*stdsql.DB); ok {
-		return conclavesql.ExecIn(ctx, pool, query, args...)
-	}
-	result, err := db.ExecContext(ctx, query, args...)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
 }
 
 // Check returns nil if the token is still valid, ErrTermEnded if it is not, and

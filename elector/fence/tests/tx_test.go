@@ -330,7 +330,10 @@ func TestTx_NoOldTransactionAfterAWin(t *testing.T) {
 		after := map[uint64]int{} // by term: the entries of older ones, right after its win
 		for term := uint64(2); term < 60; term++ {
 			if time.Sleep(5 * time.Millisecond); term%2 == 0 {
-				<-effect // however slow the machine is
+				select { // however slow the machine is
+				case <-effect:
+				case <-time.After(time.Minute):
+				}
 			}
 			elect(t, db, "a@1", term)
 			after[term] = older(term)
