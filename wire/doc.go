@@ -8,8 +8,8 @@
 // Then read network.go, the only interface between a node and the world
 // outside; interceptor.go and fence.go, which run before every call; view.go,
 // what a node knows of the cluster; and error.go, how errors are transmitted.
-// peers.go is the calling end of a connection, with TLS or without, and event.go
-// an entry of a node's event log and how it is read. Package
+// peers.go is the calling end of a connection, with TLS or without, whole.go how it
+// sends a message, and event.go an entry of a node's event log and how it is read. Package
 // wire/serve is the other end, and what all roles serve over HTTP. Package wire/list is
 // how the content of a datum travels, wire/admit bounds what peers may have at a time.
 //

@@ -6,8 +6,8 @@ import (
 	"net/http"
 )
 
-// streamClient sends requests as its client does, and a message on a stream by one system call,
-// in one frame if that has room for it.
+// streamClient sends requests as its client does, and a message on a stream that fits into a
+// frame by one system call instead of two.
 type streamClient struct{ *http.Client }
 
 // Do implements connect.HTTPClient.
