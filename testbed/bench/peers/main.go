@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -77,7 +78,8 @@ type peer struct {
 }
 
 // compare takes each measurement of all registries in turns, so that other work on the
-// machine disturbs all of them.
+// machine disturbs all of them. A registry that has failed is left out of the rest of that
+// measurement.
 func compare(ctx context.Context, c bench.Comparison) (figures []bench.Figure, err error) {
 	var peers []peer
 	for _, r := range c.Registries {
@@ -91,6 +93,7 @@ func compare(ctx context.Context, c bench.Comparison) (figures []bench.Figure, e
 	}
 	for _, row := range rows(c) {
 		took, mu := map[bench.Figure]*load.Dist{}, sync.Mutex{} // by the figure without values
+		failed := map[string]bool{}
 		add := func(name, what, unit string, v float64) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -106,18 +109,22 @@ func compare(ctx context.Context, c bench.Comparison) (figures []bench.Figure, e
 		for round := range c.N {
 			for i := range peers {
 				p := peers[(i+round)%len(peers)]
-				turn, cancel := context.WithTimeout(ctx, 5*time.Minute)
-				err := row.take(turn, p, func(unit string, v float64) { add(p.Name, p.durability, unit, v) })
-				cancel()
-				if err = cmp.Or(err, sleep.For(ctx, time.Second)); err != nil { // until what was withdrawn is gone
-					return append(figures, values(took)...), fmt.Errorf("%s: %s: %w", row.what, p.Name, err)
+				if failed[p.Name] {
+					continue
 				}
+				turn, cancel := context.WithTimeout(ctx, 5*time.Minute)
+				if e := row.take(turn, p, func(unit string, v float64) { add(p.Name, p.durability, unit, v) }); e != nil {
+					failed[p.Name] = true
+					err = errors.Join(err, fmt.Errorf("%s: %s: %w", row.what, p.Name, e))
+				}
+				cancel()
+				_ = sleep.For(ctx, time.Second) // until what was withdrawn is gone
 			}
 			add("load", "load average of the machine", "", loadAverage())
 		}
 		figures = append(figures, values(took)...)
 	}
-	return figures, nil
+	return figures, err
 }
 
 // settled returns the servers' version and the leader's address, when all of them answer

@@ -24,7 +24,8 @@ import (
 func startZooKeeper(cfg client.Config) (load.Client, error) {
 	var reads sync.Map // func() error, by path
 	fired := func(e zk.Event) {
-		if read, watched := reads.Load(e.Path); watched && e.Type == zk.EventNodeDataChanged {
+		read, watched := reads.Load(e.Path)
+		if watched && (e.Type == zk.EventNodeDataChanged || e.Type == zk.EventNodeChildrenChanged) {
 			go func() { _ = read.(func() error)() }() // a session that has ended has no watches
 		}
 	}
@@ -55,28 +56,33 @@ func startZooKeeper(cfg client.Config) (load.Client, error) {
 			if _, err := c.Sync("/" + service); err != nil { // the server may be behind
 				return err
 			}
-			names, _, err := c.Children("/" + service)
-			if err != nil {
-				return err
-			}
 			var one sync.Mutex
-			var all errgroup.Group
-			all.SetLimit(cap(newRoom()))
-			for _, name := range names {
-				path := "/" + service + "/" + name
-				read := func() error {
-					value, _, _, err := c.GetW(path)
-					if err == nil {
-						one.Lock()
-						defer one.Unlock()
-						changed([]string{string(value)})
-					}
+			names := func() error {
+				names, _, _, err := c.ChildrenW("/" + service)
+				if err != nil {
 					return err
 				}
-				reads.Store(path, read)
-				all.Go(read)
+				var all errgroup.Group
+				all.SetLimit(cap(newRoom()))
+				for _, name := range names {
+					path := "/" + service + "/" + name
+					read := func() error {
+						value, _, _, err := c.GetW(path)
+						if err == nil {
+							one.Lock()
+							defer one.Unlock()
+							changed([]string{string(value)})
+						}
+						return err
+					}
+					if _, known := reads.LoadOrStore(path, read); !known {
+						all.Go(read)
+					}
+				}
+				return all.Wait()
 			}
-			return all.Wait()
+			reads.Store("/"+service, names)
+			return names()
 		},
 		end: func(context.Context) error {
 			c.Close()
