@@ -29,6 +29,7 @@ func openArticle(oneThread bool) func(context.Context, *sale) error {
 				threads = 1
 			}
 			running := make(chan struct{}, threads)
+			releasing := make(chan struct{}, 1) // two releases at once may leave the row for ever, a fault of its own
 			key := w.shop.goods
 			w.lock = func(ctx context.Context) (hold, error) {
 				select {
@@ -41,7 +42,8 @@ func openArticle(oneThread bool) func(context.Context, *sale) error {
 					h.good = func() bool { return r.Holds(key) }
 				}
 				h.release = func(ctx context.Context) error {
-					defer func() { <-running }()
+					releasing <- struct{}{}
+					defer func() { <-releasing; <-running }()
 					return r.Release(ctx, key)
 				}
 				return h, r.Acquire(ctx, key) // an error ends the sale

@@ -254,6 +254,29 @@ func TestArticleFaultTwoThreadsOfAProcessHoldOneLock(t *testing.T) {
 	})
 }
 
+// Article 001, what follows from both: of two threads that release at once, the second
+// takes from the map what a third has just acquired. Nobody deletes that row: a process
+// that holds nothing does not clean up.
+func TestArticleFaultTwoReleasesAtOnceLeaveARow(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		p, other := w.process(t, "p"), w.process(t, "other")
+		require.NoError(t, p.Acquire(t.Context(), "k"))
+		require.NoError(t, p.Acquire(t.Context(), "k"), "a second thread")
+		first, released := make(chan struct{}), make(chan error, 1)
+		p.cable.Before("DELETE", func() { <-first })
+		go func() { released <- p.Release(context.Background(), "k") }() // by the second thread
+		time.Sleep(100 * time.Millisecond)
+		require.NoError(t, p.Release(t.Context(), "k"), "by the first thread")
+		require.NoError(t, p.Acquire(timeout(t, time.Second), "k"), "a third thread")
+		close(first)
+		require.NoError(t, <-released)
+		assert.False(t, p.Holds("k"), "the third thread has lost it")
+		require.NoError(t, p.Release(t.Context(), "k"), "by the third thread, which does nothing")
+		assert.ErrorIs(t, other.Acquire(timeout(t, 10*time.Minute), "k"), context.DeadlineExceeded)
+		assert.Equal(t, 1, w.locked(t, "k"))
+	})
+}
+
 // Article 001: a thread that comes while another one tries waits for it, and does not
 // fail with it: computeIfAbsent stores nothing after an exception, and the next thread
 // tries itself.
