@@ -119,6 +119,8 @@ var articleGuards = []guard{
 		"lab/article001/rowlock/locks.go", "\t\tk.until = sent.Add(l.cfg.trust())\n", "\t\tk.until = sent.Add(2 * l.cfg.Lease)\n"}},
 	{name: "001: a second thread waits for the first", test: test("./lab/article001/rowlock", "TestArticleFaultTwoThreadsOfAProcessHoldOneLock"), patch: patch{
 		"lab/article001/rowlock/article.go", "\t\tcase acquired:\n\t\t\treturn nil\n", "\t\tcase acquired:\n\t\t\t<-ctx.Done()\n\t\t\treturn ctx.Err()\n"}},
+	{name: "001: a release removes only its own entry from the map", test: test("./lab/article001/rowlock", "TestArticleFaultTwoReleasesAtOnceLeaveARow"), patch: patch{
+		"lab/article001/rowlock/article.go", "\tr.mu.Lock()\n\tdelete(r.locks, key)\n\tr.mu.Unlock()\n", "\tr.mu.Lock()\n\tif r.locks[key] == e {\n\t\tdelete(r.locks, key)\n\t}\n\tr.mu.Unlock()\n"}},
 	{name: "001: two goroutines are admitted to a key", test: test("./lab/article001/rowlock", "TestArticleRepairedThreadsOfAProcessTakeTurns"), patch: patch{
 		"lab/article001/rowlock/locks.go", "make(chan struct{}, 1)", "make(chan struct{}, 2)"}},
 	{name: "001: a waiter deletes a living holder's row", test: test("./lab/article001/rowlock", "TestLocks_ManyProcessesTakeTurns"), patch: patch{
