@@ -33,6 +33,7 @@ type follows struct {
 	caughtUp  func() // is called when a copy has become complete
 	migrating func() // is called when a slot that is handed over has got a part of its feed
 	wake      signal.Signal
+	beats     *signal.Ticks // of this node's loops
 
 	mu   sync.Mutex // guards the rest
 	want map[conclave.NodeID]map[int]conclave.Epoch
@@ -196,8 +197,7 @@ func (p *puller) pull(ctx context.Context, address string) (received bool, err e
 		p.replicas.detach(p.leader)
 	}()
 
-	ticker := time.NewTicker(p.config.Beat)
-	defer ticker.Stop()
+	due := p.beats.Next()
 	for {
 		for _, ask := range p.changes(asked) {
 			if err := stream.Send(ask); err != nil {
@@ -206,7 +206,8 @@ func (p *puller) pull(ctx context.Context, address string) (received bool, err e
 		}
 		select {
 		case <-p.wake.C():
-		case <-ticker.C: // request again what was refused
+		case <-due: // request again what was refused
+			due = p.beats.Next()
 		case <-ctx.Done():
 			return false, context.Cause(ctx)
 		}

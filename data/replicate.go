@@ -35,7 +35,7 @@ type feedSlot struct {
 type feeder struct {
 	replicas *replicas
 	streams  *feedStreams
-	beat     time.Duration // between two messages on a stream without changes
+	beats    *signal.Ticks // of this node's loops: a stream without changes sends a message at each
 }
 
 // Replicate serves one follower until its stream ends: this goroutine receives
@@ -73,8 +73,7 @@ func (s *feeder) runFeed(ctx context.Context, f *feedStream, send func(*wirev1.R
 			s.detach(f, id)
 		}
 	}()
-	ticker := time.NewTicker(s.beat)
-	defer ticker.Stop()
+	due := s.beats.Next()
 	compared := -1 // the slot that was compared last
 	for {
 		var requests []*wirev1.ReplicateRequest
@@ -95,7 +94,8 @@ func (s *feeder) runFeed(ctx context.Context, f *feedStream, send func(*wirev1.R
 		}
 		select {
 		case <-f.wake.C():
-		case <-ticker.C:
+		case <-due:
+			due = s.beats.Next()
 			// Everything dirty has been sent: all feeds of this stream are
 			// current.
 			beat := &wirev1.ReplicateEvent{Beat: true}

@@ -68,7 +68,7 @@ func (s *Server) connectParts() {
 	s.follows = &follows{
 		config: s.config, view: s.view, replicas: s.replicas, rand: s.NewRand, data: s.Peers.Data,
 		caughtUp: s.meta.Poke, migrating: tasks.wake.Set,
-		wake: signal.New(), all: map[conclave.NodeID]*puller{},
+		wake: signal.New(), beats: s.Beats, all: map[conclave.NodeID]*puller{},
 	}
 	notes := &notes{
 		log: s.log, events: s.events, term: s.Fence.Highest, grace: s.config.SessionGrace,
@@ -87,10 +87,10 @@ func (s *Server) connectParts() {
 		},
 		replicas: s.replicas, follow: s.follows.set, leaving: map[int]time.Time{},
 	}
-	s.sweeper = &sweeper{config: s.config, replicas: s.replicas, owners: owners, feeds: feeds, notes: notes, metaLeaderSilent: s.LeaderSilent}
+	s.sweeper = &sweeper{config: s.config, replicas: s.replicas, owners: owners, feeds: feeds, notes: notes, beats: s.Beats, metaLeaderSilent: s.LeaderSilent}
 	s.repairer = &repairer{config: s.config, replicas: s.replicas, owners: owners, differ: s.differ, rand: s.NewRand}
 	s.service = &service{
-		feeder: &feeder{replicas: s.replicas, streams: &feeds.streams, beat: s.config.Beat},
+		feeder: &feeder{replicas: s.replicas, streams: &feeds.streams, beats: s.Beats},
 		config: s.config, view: s.view, replicas: s.replicas, owners: owners, feeds: feeds, differ: s.differ, slots: s.slots, notes: notes, beatNow: s.meta.Poke, beatSoon: s.meta.PokeSoon,
 	}
 }

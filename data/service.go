@@ -197,15 +197,15 @@ func (s *service) Watch(ctx context.Context, req *connect.Request[wirev1.WatchRe
 	w := s.feeds.watchers.open(session, req.Msg.GetAnswers())
 	defer s.feeds.watchers.close(w)
 	beat := func() error { return stream.Send(&wirev1.WatchEvent{Beat: true}) }
-	ticker := time.NewTicker(s.config.Beat)
-	defer ticker.Stop()
+	due := s.beats.Next()
 	if err := beat(); err != nil {
 		return err
 	}
 	var missed []diffJob
 	for _, r := range s.replicas.all() {
 		select { // requests with many registrations may hold the slots' locks for long
-		case <-ticker.C:
+		case <-due:
+			due = s.beats.Next()
 			if err := beat(); err != nil {
 				return err
 			}
@@ -227,7 +227,8 @@ func (s *service) Watch(ctx context.Context, req *connect.Request[wirev1.WatchRe
 		}
 		select {
 		case <-w.wake.C():
-		case <-ticker.C:
+		case <-due:
+			due = s.beats.Next()
 			if err := beat(); err != nil {
 				return err
 			}

@@ -102,9 +102,8 @@ func (s *Server) handOver(ctx context.Context) error {
 	}
 	began := time.Now()
 	alive := func(leader conclave.NodeID) bool { return s.follows.receivedSince(leader, began) }
-	next, feeds := time.NewTicker(5*time.Second), time.NewTicker(s.config.Beat)
+	next := time.NewTicker(5 * time.Second)
 	defer next.Stop()
-	defer feeds.Stop()
 	for {
 		changed := s.view.Changed()
 		st := s.view.State()
@@ -114,7 +113,7 @@ func (s *Server) handOver(ctx context.Context) error {
 		}
 		select {
 		case <-changed:
-		case <-feeds.C: // what the leaders send changes no state
+		case <-s.Beats.Next(): // what the leaders send changes no state
 		case <-next.C:
 			s.log.Warn("waiting for successors", "led", len(st.Table.LedBy(s.config.Node)), "frozen", st.Freeze.Frozen, "leader silent for", s.meta.LostFor())
 		case <-ctx.Done():

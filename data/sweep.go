@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/internal/signal"
 	"conclave/internal/sleep"
 	"conclave/internal/trace"
 	"conclave/lease"
@@ -24,19 +25,20 @@ type sweeper struct {
 	owners           *owners
 	feeds            *feeds
 	notes            *notes
-	metaLeaderSilent func() bool // no meta leader has answered for a lease
+	beats            *signal.Ticks // of this node's loops
+	metaLeaderSilent func() bool   // no meta leader has answered for a lease
 }
 
 // run removes the copies of lost owners and drops tombstones that hide
 // nothing any more. Copies are removed only in slots that are served: the feeds
 // carry the removals to the followers, whose stores are merely pruned.
 func (s *sweeper) run(ctx context.Context) {
-	ticker := time.NewTicker(s.config.Beat)
-	defer ticker.Stop()
+	due := s.beats.Next()
 	lateness := lease.NewLateness(time.Now(), s.config.Beat)
 	for n := 0; ; n++ {
 		select {
-		case <-ticker.C:
+		case <-due:
+			due = s.beats.Next()
 		case <-ctx.Done():
 			return
 		}

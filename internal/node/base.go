@@ -16,6 +16,7 @@ import (
 
 	"conclave"
 	"conclave/internal/contain"
+	"conclave/internal/signal"
 	"conclave/internal/sleep"
 	"conclave/meta/metaclient"
 	"conclave/wire"
@@ -32,6 +33,7 @@ type Base struct {
 	Meta     *metaclient.Client   // the connection to the meta leader; the role sets its Report before Run
 	Stopping *metaclient.Stopping // what is known of a stop of the whole cluster
 	Metrics  *Metrics
+	Beats    *signal.Ticks // one each Beat, for all that the node does once a beat
 
 	config      Config
 	role        conclave.Role
@@ -71,6 +73,7 @@ func New(c Config, role conclave.Role) *Base {
 		started: make(chan struct{}), stop: make(chan struct{}), left: make(chan struct{}),
 	}
 	b.ended, b.end = context.WithCancel(context.Background())
+	b.Beats = signal.NewTicks(c.Beat, b.NewRand())
 	b.leaving, b.leave = context.WithCancel(context.Background())
 	b.view.Trace = c.Trace
 	b.tokens = c.tokens()
@@ -83,7 +86,7 @@ func New(c Config, role conclave.Role) *Base {
 	}
 	b.Meta = metaclient.New(metaclient.Config{
 		Self: wire.Member{Node: c.Node, Role: role}, DataCenter: c.DataCenter, Metas: c.Metas,
-		Peers: b.Peers, View: b.view, Fence: b.Fence, Logger: c.Logger.Named("metaclient"), Rand: b.NewRand(), Beat: c.Beat,
+		Peers: b.Peers, View: b.view, Fence: b.Fence, Logger: c.Logger.Named("metaclient"), Rand: b.NewRand(), Beat: c.Beat, Beats: b.Beats,
 	})
 	b.interceptor.Behind = b.Meta.Behind
 	b.Stopping = &metaclient.Stopping{Node: c.Node, View: b.view, Events: b.events}

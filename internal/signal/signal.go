@@ -1,9 +1,13 @@
-// Package signal has the two ways in which goroutines are woken here: a Signal,
-// a flag that stays set until its one loop takes it, and a Broadcast, which
-// wakes all goroutines that wait at that moment.
+// Package signal has the ways in which goroutines are woken here: a Signal, a flag
+// that stays set until its one loop takes it, a Broadcast, which wakes all
+// goroutines that wait at that moment, and Ticks, which wakes them as time passes.
 package signal
 
-import "sync"
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+)
 
 // Signal wakes one loop. Setting it while it is set changes nothing, so that a
 // loop that was slow runs once for all that happened meanwhile, and no sender
@@ -53,4 +57,42 @@ func (b *Broadcast) Notify() {
 		close(b.next)
 		b.next = nil
 	}
+}
+
+// Ticks is a ticker that any number of goroutines share: a process at rest that wakes
+// once for all of them takes less than one that wakes for each (docs/performance.md).
+// While none waits, nothing runs.
+type Ticks struct {
+	every time.Duration
+
+	mu   sync.Mutex // guards the rest
+	due  time.Time  // of the last tick that was waited for
+	next chan struct{}
+}
+
+// NewTicks returns Ticks with this time between two, at an offset that random draws, so
+// that nodes which start together do not tick together.
+func NewTicks(every time.Duration, random *rand.Rand) *Ticks {
+	return &Ticks{every: every, due: time.Now().Add(-time.Duration(random.Int64N(int64(every))))}
+}
+
+// Next returns a channel that the next tick closes. A loop calls it before its first
+// round, and again after each tick, so that a tick during a long round is not missed.
+func (t *Ticks) Next() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.next == nil {
+		t.next = make(chan struct{})
+		since := time.Since(t.due)
+		t.due = t.due.Add(since - since%t.every + t.every)
+		time.AfterFunc(time.Until(t.due), t.tick)
+	}
+	return t.next
+}
+
+func (t *Ticks) tick() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	close(t.next)
+	t.next = nil
 }

@@ -44,6 +44,8 @@ type Config struct {
 	// between two of the leader. Default 1 s; a third of the node lease at
 	// most.
 	Beat time.Duration
+	// Beats are the node's, with which its beats to the leader are sent. Nil: its own.
+	Beats *signal.Ticks
 	// Report returns what each beat reports: every slot that the node holds,
 	// its load, whether it serves, and whether it is draining. It is called
 	// from one goroutine at a time, which no beat waits for. Nil: always ready.
@@ -118,6 +120,9 @@ func New(c Config) *Client {
 	}
 	if c.Rand == nil {
 		c.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	}
+	if c.Beats == nil {
+		c.Beats = signal.NewTicks(c.Beat, c.Rand)
 	}
 	if c.Logger == nil {
 		c.Logger = hclog.NewNullLogger()

@@ -116,15 +116,12 @@ func (c *Client) runSend(ctx context.Context, s *stream) error {
 	// only when the request's body ends: without this Receive would block
 	// forever.
 	defer func() { _ = s.CloseRequest() }()
-	// Each stream ticks at an offset of its own.
-	ticker := time.NewTimer(c.Beat/2 + time.Duration(c.Rand.Int64N(int64(c.Beat/2))))
-	defer ticker.Stop()
 	pause := time.NewTimer(0)
 	pause.Stop()
 	defer pause.Stop()
 	c.reporter.beginStream()
 	next, inTime := c.report(ctx)
-	reported := time.Now()
+	reported, tick := time.Now(), c.Beats.Next()
 	for beat := uint64(1); ; {
 		if c.mayBeat() {
 			if err := s.Send(c.beat(beat, next, inTime)); err != nil {
@@ -146,8 +143,8 @@ func (c *Client) runSend(ctx context.Context, s *stream) error {
 				reported = time.Now()
 			case <-c.tables.C():
 				next, inTime = report{}, false
-			case <-ticker.C:
-				ticker.Reset(c.Beat)
+			case <-tick:
+				tick = c.Beats.Next()
 				next, inTime = c.report(ctx)
 			case made := <-c.reporter.made:
 				next, inTime = made.report, c.reporter.received(made)
