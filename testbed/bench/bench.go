@@ -87,7 +87,10 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	}
 	all := measurements
 	if len(cfg.Beside) > 0 {
-		all = []measurement{{"beside", "registries side by side", nil, (*run).beside}}
+		all = besides
+		if !cfg.KillPeers {
+			all = all[:len(all)-1]
+		}
 	}
 	var errs []error
 	for _, m := range all {
@@ -111,6 +114,9 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 			if err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", what, err))
 				fmt.Fprintf(r.Progress, "failed: %v\n", err)
+				if len(cfg.Beside) > 0 && len(report.Figures) == 0 {
+					return report, errs[0] // a registry does not answer
+				}
 				continue
 			}
 			fmt.Fprintf(r.Progress, "%s\n", time.Since(began).Round(100*time.Millisecond))

@@ -12,12 +12,23 @@ import (
 	"conclave/testbed"
 )
 
+// besides are the measurements that are taken of each registry in turns, as the program
+// peers has them. The last one kills leaders, which what has started them starts again.
+var besides = []measurement{
+	beside("rest", "at rest"),
+	beside("update-1", "update to watcher, 1 watcher"),
+	beside("update-100", "update to watcher, 100 watchers"),
+	beside("update-of-10000", "one of 10,000 instances changes, 20 watchers"),
+	beside("registrations", "20,000 registrations over 20 connections"),
+	beside("leader-killed", "leader killed to first write"),
+}
+
 // Comparison is read by the program peers, which has the clients of all registries.
 type Comparison struct {
+	Name, What string // of the measurement
 	Registries []Registry
 	N          int // rounds
 	Calm       time.Duration
-	Kill       bool // kill leaders, which what has started them starts again
 }
 
 // Compared is written by the program peers.
@@ -26,8 +37,12 @@ type Compared struct {
 	Error   string
 }
 
-// beside measures the cluster and the registries of r.Beside in turns.
-func (r *run) beside(ctx context.Context) error {
+func beside(name, what string) measurement {
+	return measurement{name, what, nil, func(r *run, ctx context.Context) error { return r.beside(ctx, name, what) }}
+}
+
+// beside takes a measurement of the cluster and the registries of r.Beside in turns.
+func (r *run) beside(ctx context.Context, name, what string) error {
 	own := Registry{Name: "conclave", Addresses: r.addresses("session"), Metas: r.addresses("meta"), Token: r.Token()}
 	ps, err := r.Processes(ctx)
 	if err = errors.Join(err, r.settled(ctx)); err != nil {
@@ -38,7 +53,7 @@ func (r *run) beside(ctx context.Context) error {
 			own.PIDs = append(own.PIDs, p.PID)
 		}
 	}
-	in, err := json.Marshal(Comparison{append([]Registry{own}, r.Beside...), max(r.N/3, 1), r.Calm, r.KillPeers})
+	in, err := json.Marshal(Comparison{name, what, append([]Registry{own}, r.Beside...), max(r.N/3, 1), r.Calm})
 	if err != nil {
 		return err
 	}

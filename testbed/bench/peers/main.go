@@ -77,10 +77,13 @@ type peer struct {
 	kind
 }
 
-// compare takes each measurement of all registries in turns, so that other work on the
-// machine disturbs all of them. A registry that has failed is left out of the rest of that
-// measurement.
+// compare takes a measurement of all registries in turns, so that other work on the
+// machine disturbs all of them. A registry that has failed is left out of the rest.
 func compare(ctx context.Context, c bench.Comparison) (figures []bench.Figure, err error) {
+	take, there := rows(c)[c.Name]
+	if !there {
+		return nil, fmt.Errorf("peers has no measurement %s: build it again", c.Name)
+	}
 	var peers []peer
 	for _, r := range c.Registries {
 		p := peer{r, kinds[r.Name]}
@@ -91,40 +94,37 @@ func compare(ctx context.Context, c bench.Comparison) (figures []bench.Figure, e
 		p.durability = fmt.Sprintf("%s (%s)", strings.TrimSpace(p.Name+" "+version), p.durability)
 		peers = append(peers, p)
 	}
-	for _, row := range rows(c) {
-		took, mu := map[bench.Figure]*load.Dist{}, sync.Mutex{} // by the figure without values
-		failed := map[string]bool{}
-		add := func(name, what, unit string, v float64) {
-			mu.Lock()
-			defer mu.Unlock()
-			f := bench.Figure{Name: row.name + "-" + name, What: row.what + ": " + what, Unit: unit}
-			if strings.Contains(unit, " of ") {
-				f.Name, f.What = f.Name+"-processor", row.what+", processor time: "+what
-			}
-			if took[f] == nil {
-				took[f] = load.NewDist()
-			}
-			took[f].AddMs(v)
+	took, mu := map[bench.Figure]*load.Dist{}, sync.Mutex{} // by the figure without values
+	failed := map[string]bool{}
+	add := func(name, what, unit string, v float64) {
+		mu.Lock()
+		defer mu.Unlock()
+		f := bench.Figure{Name: c.Name + "-" + name, What: c.What + ": " + what, Unit: unit}
+		if strings.Contains(unit, " of ") {
+			f.Name, f.What = f.Name+"-processor", c.What+", processor time: "+what
 		}
-		for round := range c.N {
-			for i := range peers {
-				p := peers[(i+round)%len(peers)]
-				if failed[p.Name] {
-					continue
-				}
-				turn, cancel := context.WithTimeout(ctx, 5*time.Minute)
-				if e := row.take(turn, p, func(unit string, v float64) { add(p.Name, p.durability, unit, v) }); e != nil {
-					failed[p.Name] = true
-					err = errors.Join(err, fmt.Errorf("%s: %s: %w", row.what, p.Name, e))
-				}
-				cancel()
-				_ = sleep.For(ctx, time.Second) // until what was withdrawn is gone
-			}
-			add("load", "load average of the machine", "", loadAverage())
+		if took[f] == nil {
+			took[f] = load.NewDist()
 		}
-		figures = append(figures, values(took)...)
+		took[f].AddMs(v)
 	}
-	return figures, err
+	for round := range c.N {
+		for i := range peers {
+			p := peers[(i+round)%len(peers)]
+			if failed[p.Name] {
+				continue
+			}
+			turn, cancel := context.WithTimeout(ctx, 5*time.Minute)
+			if e := take(turn, p, func(unit string, v float64) { add(p.Name, p.durability, unit, v) }); e != nil {
+				failed[p.Name] = true
+				err = errors.Join(err, fmt.Errorf("%s: %w", p.Name, e))
+			}
+			cancel()
+			_ = sleep.For(ctx, time.Second) // until what was withdrawn is gone
+		}
+		add("load", "load average of the machine", "", loadAverage())
+	}
+	return values(took), err
 }
 
 // settled returns the servers' version and the leader's address, when all of them answer

@@ -28,23 +28,16 @@ import (
 // take takes a measurement of a registry once, and calls add with each value.
 type take func(ctx context.Context, p peer, add func(unit string, v float64)) error
 
-type row struct {
-	name, what string
-	take       take
-}
-
-func rows(c bench.Comparison) []row {
-	out := []row{
-		{"rest", "at rest", rest(c.Calm / time.Duration(c.N))},
-		{"update-1", "update to watcher, 1 watcher", updates(1, 1)},
-		{"update-100", "update to watcher, 100 watchers", updates(1, 100)},
-		{"update-of-10000", "one of 10,000 instances changes, 20 watchers", updates(10_000, 20)},
-		{"registrations", "20,000 registrations over 20 connections", registrations},
+// rows has the measurements by their names.
+func rows(c bench.Comparison) map[string]take {
+	return map[string]take{
+		"rest":            rest(c.Calm / time.Duration(c.N)),
+		"update-1":        updates(1, 1),
+		"update-100":      updates(1, 100),
+		"update-of-10000": updates(10_000, 20),
+		"registrations":   registrations,
+		"leader-killed":   killed,
 	}
-	if c.Kill {
-		out = append(out, row{"leader-killed", "leader killed to first write", killed})
-	}
-	return out
 }
 
 // updates measures the time from an update of one of many instances until each watcher's
@@ -203,11 +196,17 @@ func killed(ctx context.Context, p peer, add func(string, float64)) error {
 	default:
 		return errors.New("nothing was stored for a minute")
 	}
-	return outside.Until(ctx, 100*time.Millisecond, func() (bool, error) {
-		_, _, err := p.about(ctx, p.Registry)
+	again, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	err = outside.Until(again, 100*time.Millisecond, func() (bool, error) {
 		now := listening(leader)
-		return err == nil && len(now) > 0 && now[0] != was[0], nil
+		return len(now) > 0 && now[0] != was[0], nil
 	})
+	if err != nil {
+		return fmt.Errorf("nothing has started the killed process at %s again: %w", leader, err)
+	}
+	_, _, err = p.settled(ctx)
+	return err
 }
 
 // connected starts n clients, at the servers in turn, which are connected then.
