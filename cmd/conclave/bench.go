@@ -66,9 +66,11 @@ with it by the same load; "make beside" starts an etcd for that.`,
 	f := cmd.Flags()
 	f.BoolVar(&cfg.Full, "full", false, "measure growth")
 	f.DurationVar(&calm, "calm", time.Minute, "how long the idle cluster is observed, after it has settled for as long, for a minute at most")
-	f.StringSliceVar(&cfg.Only, "only", nil, "run only these measurements: "+strings.Join(bench.Names(false), ", ")+
-		"; with --full: "+strings.Join(bench.Names(true), ", "))
-	completeFlag(cmd, "only", slices.Concat(bench.Names(false), bench.Names(true))...)
+	of, withFull := bench.Config{}.Names(), bench.Config{Full: true}.Names()
+	withBeside := bench.Config{Beside: make([]bench.Registry, 1), KillPeers: true}.Names()
+	f.StringSliceVar(&cfg.Only, "only", nil, "run only these measurements: "+strings.Join(of, ", ")+
+		"; with --full: "+strings.Join(withFull, ", ")+"; with --beside: "+strings.Join(withBeside, ", "))
+	completeFlag(cmd, "only", slices.Concat(of, withFull, withBeside)...)
 	f.IntVar(&cfg.N, "repeat", 30, "number of repetitions of each fault; --beside: a third of it are the rounds")
 	f.IntVar(&cfg.MaxRegistrations, "max-registrations", 0, "--full: leave out larger numbers of registrations (0: none)")
 	f.IntVar(&cfg.MaxConnections, "max-connections", 0, "--full: leave out larger numbers of connections (0: none)")
@@ -79,7 +81,6 @@ with it by the same load; "make beside" starts an etcd for that.`,
 	f.BoolVar(&cfg.KillPeers, "kill-peers", false, "--beside: kill leaders, also those of the others, which must be started again by what runs them")
 	f.StringVar(&file, "report", "", "write the report to this file as JSON")
 	cmd.MarkFlagsMutuallyExclusive("beside", "full")
-	cmd.MarkFlagsMutuallyExclusive("beside", "only")
 	moreThan0(f, "repeat", "for", "limit")
 	return cmd
 }

@@ -117,7 +117,8 @@ func TestBenchGrowth_RefusesWrongFlagsBeforeAnythingStarts(t *testing.T) {
 		`--report "` + filepath.Join("no", "x.json") + `": no folder`: {"--full", "--report", filepath.Join("no", "x.json")},
 		`--beside "consul=127.0.0.1:8500": want NAME=ADDR,...`:        {"--beside", "consul=127.0.0.1:8500"},
 		`--beside "etcd": want NAME=ADDR,... (NAME: etcd or`:          {"--beside", "etcd"},
-		"[beside only] are set none of the others can be":             {"--beside", "etcd=127.0.0.1:1", "--only", "calm"},
+		`unknown measurement "calm" (want one of rest`:                {"--beside", "etcd=127.0.0.1:1", "--only", "calm"},
+		`unknown measurement "leader-killed" (want one of rest`:       {"--beside", "etcd=127.0.0.1:1", "--only", "leader-killed"},
 		"--kill-peers needs --beside":                                 {"--kill-peers"},
 	} {
 		r := tool(t, append([]string{"bench"}, args...)...)

@@ -42,20 +42,28 @@ var measurements = []measurement{
 	{"overload", "overload", overloads, counted((*run).overload)},
 }
 
-// Names returns the names of the measurements in their order, or of those that Full
-// chooses.
-func Names(full bool) (names []string) {
-	for _, m := range measurements {
-		if full == (m.sizes != nil) {
-			names = append(names, m.name)
-		}
+// measurements returns those that Only chooses from.
+func (c Config) measurements() []measurement {
+	switch {
+	case len(c.Beside) > 0 && c.KillPeers:
+		return besides
+	case len(c.Beside) > 0:
+		return besides[:len(besides)-1]
+	}
+	return slices.DeleteFunc(slices.Clone(measurements), func(m measurement) bool { return c.Full != (m.sizes != nil) })
+}
+
+// Names returns the names of the measurements that Only chooses from, in their order.
+func (c Config) Names() (names []string) {
+	for _, m := range c.measurements() {
+		names = append(names, m.name)
 	}
 	return names
 }
 
 // Validate returns an error that names the first invalid field.
 func (c Config) Validate() error {
-	names := Names(c.Full)
+	names := c.Names()
 	for _, name := range c.Only {
 		if !slices.Contains(names, name) {
 			return fmt.Errorf("unknown measurement %q (want one of %s)", name, strings.Join(names, ", "))
@@ -85,16 +93,9 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 		r.cluster = newCluster(cfg.Cluster)
 		defer r.close()
 	}
-	all := measurements
-	if len(cfg.Beside) > 0 {
-		all = besides
-		if !cfg.KillPeers {
-			all = all[:len(all)-1]
-		}
-	}
 	var errs []error
-	for _, m := range all {
-		if cfg.Full != (m.sizes != nil) || len(cfg.Only) > 0 && !slices.Contains(cfg.Only, m.name) {
+	for _, m := range cfg.measurements() {
+		if len(cfg.Only) > 0 && !slices.Contains(cfg.Only, m.name) {
 			continue
 		}
 		sizes := []size{{}}

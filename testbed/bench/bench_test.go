@@ -10,8 +10,10 @@ import (
 )
 
 func TestConfig_ValidateNamesTheInvalidField(t *testing.T) {
-	for _, full := range []bool{false, true} {
-		require.NoError(t, bench.Config{Full: full, Only: bench.Names(full)}.Validate())
+	for _, c := range []bench.Config{{}, {Full: true}, {Beside: []bench.Registry{{Name: "etcd"}}, KillPeers: true}} {
+		c.Only = c.Names()
+		require.NotEmpty(t, c.Only)
+		require.NoError(t, c.Validate())
 	}
 	_, err := bench.Run(t.Context(), bench.Config{Only: []string{"calm", "weather"}})
 	assert.ErrorContains(t, err, `"weather"`)
