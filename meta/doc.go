@@ -87,7 +87,7 @@
 //	a restored database   terms jump above those seen; a newer table that some node
 //	                      holds is adopted, and differing slots are granted again
 //	a data node, killed   two refused dials, removed from the list, its slots granted
-//	                      to their followers: about 100 ms
+//	                      to their followers: about 50 ms
 //	a data node, paused   removed from the list when its lease expires
 //	a data node that      other nodes lead its slots until it is heard again; it stays
 //	sessions do not hear  a member and keeps its copies

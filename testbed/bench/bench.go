@@ -42,6 +42,21 @@ var measurements = []measurement{
 	{"overload", "overload", overloads, counted((*run).overload)},
 }
 
+// besides are the measurements that are taken of each registry in turns, as the program
+// peers has them. The last one kills leaders, which what has started them starts again.
+var besides = []measurement{
+	beside("rest", "at rest"),
+	beside("update-1", "update to watcher, 1 watcher"),
+	beside("update-100", "update to watcher, 100 watchers"),
+	beside("update-of-10000", "one of 10,000 instances changes, 20 watchers"),
+	beside("registrations", "20,000 registrations over 20 connections"),
+	beside("leader-killed", "leader killed to first write"),
+}
+
+func beside(name, what string) measurement {
+	return measurement{name, what, nil, func(r *run, ctx context.Context) error { return r.beside(ctx, name, what) }}
+}
+
 // measurements returns those that Only chooses from.
 func (c Config) measurements() []measurement {
 	switch {
