@@ -33,7 +33,7 @@ type Base struct {
 	Meta     *metaclient.Client   // the connection to the meta leader; the role sets its Report before Run
 	Stopping *metaclient.Stopping // what is known of a stop of the whole cluster
 	Metrics  *Metrics
-	Beats    *signal.Ticks // one each Beat, for all that the node does once a beat
+	Beats    *signal.Ticks // one each Beat, for the beats that the node sends and a data node's sweep
 
 	config      Config
 	role        conclave.Role

@@ -87,12 +87,16 @@ func compare(ctx context.Context, c bench.Comparison) (figures []bench.Figure, e
 	var peers []peer
 	for _, r := range c.Registries {
 		p := peer{r, kinds[r.Name]}
-		version, _, err := p.settled(ctx)
-		if err != nil {
-			return nil, err
+		version, _, e := p.settled(ctx)
+		if e != nil {
+			err = errors.Join(err, e)
+			continue
 		}
 		p.durability = fmt.Sprintf("%s (%s)", strings.TrimSpace(p.Name+" "+version), p.durability)
 		peers = append(peers, p)
+	}
+	if len(peers) < 2 {
+		return nil, cmp.Or(err, errors.New("there is nothing to compare with"))
 	}
 	took, mu := map[bench.Figure]*load.Dist{}, sync.Mutex{} // by the figure without values
 	failed := map[string]bool{}
